@@ -22,8 +22,8 @@ from scrapy.utils.httpobj import urlparse_cached
 from bench.fault_plan import TIMEOUT, USER_AGENT, Ask, Part, Plan, draw
 from bench.resumed_crawl import RUNTIMES
 from scrapy_robots_rfc import signals as robots_signals
-from scrapy_robots_rfc.fetching.queue import FetchQueue
-from scrapy_robots_rfc.middleware.deferred import DeferredRequests
+from scrapy_robots_rfc.fetching import pending
+from scrapy_robots_rfc.scheduling import scheduler
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable, Iterator
@@ -290,8 +290,8 @@ def main(seed: int, runtime: str, without: list[str], middleware: str, folder: P
     global CRAWL  # noqa: PLW0603 - Scrapy makes the parts, and hands them no more than a crawler
     plan = draw(seed, runtime, without)
     CRAWL = Crawl(plan, folder, ports)
-    DeferredRequests.MOST = plan.settings["MOST_SET_ASIDE"]
-    FetchQueue.CONCURRENT = plan.settings["FETCHES_AT_ONCE"]
+    scheduler.MOST_WAITING = plan.settings["MOST_WAITING"]
+    pending.MOST_AT_ONCE = plan.settings["FETCHES_AT_ONCE"]
     process = RUNTIMES[plan.runtime][1](settings_of(plan, folder, middleware))
     process.crawl(Faulted)
     process.start()

@@ -157,12 +157,7 @@ class Judge:
             since = max((one.time for one in seen if one.page is None and one.time < told[0]), default=told[0])
             for before, after in pairwise(seen):
                 early = before.exempt and before.time < told[0] + _READING
-                if (
-                    before.time < since
-                    or early
-                    or after.page is None
-                    or (after.exempt and after.time < told[0] + _READING)
-                ):
+                if before.time < since or early or after.page is None or after.exempt:  # exempt ones wait for no turn
                     continue
                 if after.time - before.time < site.pace - _EARLY:
                     gap = f"{after.time - before.time:.3f} s after {'robots.txt' if before.page is None else 'a page'}"

@@ -185,7 +185,7 @@ def _settings(source: random.Random, statuses: list[int]) -> dict[str, Any]:
         "ROBOTS_UNREACHABLE_TTL": source.choice((300, 300, 0.5)),
         "ROBOTS_UNREACHABLE_STATUSES": statuses,
         # These two are no settings: the crawl's process has so many instead of what the package has.
-        "MOST_SET_ASIDE": source.choice((100_000, 100_000, 2, 0)),
+        "MOST_WAITING": source.choice((100_000, 100_000, 2, 0)),
         "FETCHES_AT_ONCE": source.choice((100, 100, 2)),
         "JOBDIR": source.random() < 0.3,
         "ROBOTS_REPORT": source.random() < 0.2,

@@ -14,8 +14,6 @@ from typing import TYPE_CHECKING, Any
 from scrapy import Request, Spider
 from scrapy.crawler import AsyncCrawlerProcess, CrawlerProcess
 
-from scrapy_robots_rfc.middleware.deferred import DeferredRequests
-
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
 
@@ -77,7 +75,6 @@ class Links(Spider):
 def main(runtime: str, jobdir: str, file: str, urls: list[str]) -> None:
     """Crawl."""
     settings, kind = RUNTIMES[runtime]
-    DeferredRequests.MOST = 50  # so that some requests wait in place
     process = kind({**SETTINGS, **settings, "JOBDIR": jobdir})
     process.crawl(Links, file=file, urls=urls)
     process.start()

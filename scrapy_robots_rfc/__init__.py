@@ -21,7 +21,8 @@ if TYPE_CHECKING:  # `as` tells type checkers that the names are public
     from scrapy_robots_rfc.middleware.downloader import RfcRobotsTxtMiddleware as RfcRobotsTxtMiddleware
     from scrapy_robots_rfc.middleware.downloader import robots_service as robots_service
     from scrapy_robots_rfc.parser import RfcRobotParser as RfcRobotParser
-    from scrapy_robots_rfc.scheduling.queue import PacedPriorityQueue as PacedPriorityQueue
+    from scrapy_robots_rfc.scheduling.queue import OriginPriorityQueue as OriginPriorityQueue
+    from scrapy_robots_rfc.scheduling.scheduler import scheduler_around as scheduler_around
     from scrapy_robots_rfc.usage.page_rules import RfcPageRulesMiddleware as RfcPageRulesMiddleware
     from scrapy_robots_rfc.usage.page_rules import page_rules as page_rules
     from scrapy_robots_rfc.usage.rules import PageRules as PageRules
@@ -31,7 +32,7 @@ if TYPE_CHECKING:  # `as` tells type checkers that the names are public
 _MODULES = {
     "Addon": "addon",
     "Decision": "core.decision",
-    "PacedPriorityQueue": "scheduling.queue",
+    "OriginPriorityQueue": "scheduling.queue",
     "PageRules": "usage.rules",
     "Reason": "core.decision",
     "RfcPageRulesMiddleware": "usage.page_rules",
@@ -47,6 +48,7 @@ _MODULES = {
     "Store": "cache.stores.base",
     "page_rules": "usage.page_rules",
     "robots_service": "middleware.downloader",
+    "scheduler_around": "scheduling.scheduler",
 }
 __all__ = list(_MODULES)
 

@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Coroutine, Generator
 from concurrent.futures import Future
+from functools import partial
 from queue import SimpleQueue
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
@@ -85,6 +86,15 @@ class Runtime:
     def call_later(self, delay: float, function: Callable[[], object]) -> Cancellable:
         """Call a function after so many seconds."""
         return call_later(delay, function)
+
+    async def sleep(self, seconds: float) -> None:
+        """Wait for so many seconds."""
+        waiter: Waiter[None] = Waiter()
+        timer = self.call_later(seconds, partial(waiter.resolve, None))
+        try:
+            await waiter
+        finally:
+            timer.cancel()
 
     def loop(self) -> Any:  # noqa: ANN401 - an event loop of asyncio, or Twisted's reactor
         """The event loop of this crawl. Crawls that run on the same one run on the same thread."""

@@ -1,238 +1,153 @@
-"""What differs between Scrapy's versions, and every private name of Scrapy, that is, one it may change at any time.
+"""Every private name of Scrapy that is used, that is, one that it may change at any time, and all that depends on them.
 
-`_TABLE` lists those names. Each is looked for before it is used. If it is missing, what it serves is switched off.
+Each name is looked for before it is used. Where one is missing, what it serves is off, with one warning.
 """
 
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import logging
-import re
-from collections.abc import Callable, Collection, Iterator
-from functools import cache
+from collections.abc import Callable, Collection, Iterator, Mapping
+from types import MappingProxyType
 from typing import Any, TypeAlias
 from weakref import WeakKeyDictionary
 
 from scrapy import Request, signals
 from scrapy.crawler import Crawler
 from scrapy.downloadermiddlewares.httpcache import HttpCacheMiddleware
-from scrapy.http.request import NO_CALLBACK
 
 logger: logging.Logger = logging.getLogger(__name__)
 
-#: An object of Scrapy's, of a library below it, or of the user's that stands in its place.
+#: An object of Scrapy's, or of the user's that stands in its place.
 Private: TypeAlias = Any
 
-# Each line that is not indented says what is lost without the names below it. Before the dot of a name is the class
-# or module that has it. The names are in Scrapy 2.15.0 and 2.19.0; one with an @ is in that version only.
-_TABLE = """
-Requests that wait for a robots.txt hold places of CONCURRENT_REQUESTS, and JOBDIR does not keep them
-    ExecutionEngine._slot _Slot.closing _Slot.scheduler _Slot.nextcall _Slot.add_request _Slot.remove_request
-A crawl that is told to end waits for robots.txt files, and for turns that other workers take
-    ExecutionEngine._slot _Slot.closing
-Requests that waited for a robots.txt stand in JOBDIR with dont_filter
-    Scheduler.df
-A request that waits in other middlewares does not keep the Crawl-delay of its site
-    ExecutionEngine.downloader Downloader.active
-Requests that were sent before a Crawl-delay was known do not keep it
-    ExecutionEngine.downloader Downloader.slots Downloader.active Slot.active
-What Crawl-delay adds is counted with what DOWNLOAD_DELAY causes
-    ExecutionEngine.downloader Downloader.slots Downloader.get_slot_key Slot.delay
-Requests leave the scheduler before their Crawl-delay is over, and are set aside
-    DownloaderAwarePriorityQueue.pqueues DownloaderAwarePriorityQueue.pqfactory DownloaderAwarePriorityQueue.key
-    DownloaderAwarePriorityQueue._downloader_interface
-    DownloaderInterface.get_slot_key DownloaderInterface.stats DownloaderInterface._active_downloads
-A slow robots.txt holds up the pages of its downloader slot
-    ExecutionEngine.downloader Downloader.slots Downloader._process_queue
-    Slot.queue Slot.active Slot.transferring Slot.concurrency
-Slow robots.txt files take places of CONCURRENT_REQUESTS
-    ExecutionEngine.downloader Downloader.total_concurrency
-A robots.txt of an FTP site is read to its end, however long it is, and for as long as that takes
-    ExecutionEngine.downloader Downloader.handlers DownloadHandlers._get_handler
-robots.txt files are not kept in the HTTP cache, and not looked up there
-    HttpCacheMiddleware.policy HttpCacheMiddleware.storage
-`fetch` in `scrapy shell` waits for a site that is down (ROBOTS_UNREACHABLE_BACKOFF)
-    Crawler.crawling
-"""
+#: The private names -> what is lost without each. All of them are in Scrapy 2.15.0 and 2.19.0.
+PRIVATE: Mapping[str, str] = MappingProxyType({
+    "ExecutionEngine._slot": "A crawl that is told to end waits for robots.txt files, and wakes every 5 s only",
+    "_Slot.closing": "A crawl that is told to end waits for robots.txt files, and for turns",
+    "_Slot.nextcall": "Requests whose robots.txt or turn has come leave the scheduler up to 5 s later",
+    "ExecutionEngine.downloader": "Requests that other middlewares keep or drop keep those behind them waiting",
+    "Downloader.active": "Requests that other middlewares keep or drop keep those behind them waiting",
+    "Downloader.slots": "Slots with the fewest pages under way are not preferred",
+    "Slot.active": "Slots with the fewest pages under way are not preferred",
+    "Slot.delay": "What Crawl-delay adds is counted with what DOWNLOAD_DELAY causes",
+    "Slot.queue": "The time of a robots.txt in the queue of its slot counts against ROBOTS_TIMEOUT",
+    "Slot.transferring": "A slow robots.txt holds up the pages of its downloader slot",
+    "Slot.concurrency": "A slow robots.txt holds up the pages of its downloader slot",
+    "Downloader._process_queue": "A slow robots.txt holds up the pages of its downloader slot",
+    "Downloader.total_concurrency": "Slow robots.txt files take places of CONCURRENT_REQUESTS",
+    "Downloader.handlers": "A robots.txt of an FTP site is read to its end, however long that takes",
+    "DownloadHandlers._get_handler": "A robots.txt of an FTP site is read to its end, however long that takes",
+    "HTTP11DownloadHandler._pool": "A request whose kept connection breaks is sent again within its Crawl-delay",
+    "HttpCacheMiddleware.policy": "robots.txt files are not stored in the HTTP cache, and not looked up there",
+    "HttpCacheMiddleware.storage": "robots.txt files are not stored in the HTTP cache, and not looked up there",
+    "Crawler.crawling": "`fetch` in `scrapy shell` waits for a site that is down (ROBOTS_UNREACHABLE_BACKOFF)",
+    "pqueues._path_safe": "Scrapy's own queue cannot go on with a JOBDIR of this one, nor this one with its",
+})  # fmt: skip
 
 #: Sent after a robots.txt was parsed, from Scrapy 2.18 on; `None` before.
 ROBOTS_PARSED: object | None = getattr(signals, "robots_parsed", None)
 #: The method in which Scrapy's handlers without a reactor read an answer; it is found in tracebacks, and not called.
 READING = "_read_response"
 
-# Crawl -> the missing private names that it was warned of.
-_TOLD: WeakKeyDictionary[Crawler, set[str]] = WeakKeyDictionary()
-
-#: The private names -> the versions of Scrapy in which each was seen, and what is lost without it.
-PRIVATE: dict[str, tuple[str, str]] = {}
-for _lost, _names in re.findall(r"^(\S.*)\n((?: .*\n)+)", _TABLE, re.MULTILINE):
-    for _name, _, _version in (_entry.partition("@") for _entry in _names.split()):
-        PRIVATE[_name] = _version or "2.15.0 and 2.19.0", "; ".join([*PRIVATE.get(_name, ())[1:], _lost])
+# Crawl -> what it was warned of.
+_WARNED: WeakKeyDictionary[Crawler, set[str]] = WeakKeyDictionary()
 
 
-def _there(owner: Private, key: str) -> bool:
-    """Whether an object has the private name of a row."""
-    return hasattr(owner, key.partition(".")[2])
+def _get(crawler: Crawler, owner: Private, key: str) -> Private:
+    """Return the value of a private name; ``None``, with one warning, where it is missing.
 
-
-def _tell(crawler: Crawler | None, owner: str, key: str) -> None:
-    told = set() if crawler is None else _TOLD.setdefault(crawler, set())
-    if key not in told:
-        told.add(key)
-        seen, lost = PRIVATE[key]
-        text = "%s: %s has no `%s` (a private name of Scrapy %s)"
-        logger.warning(text, lost, owner, key.partition(".")[2], seen, extra={"spider": crawler and crawler.spider})
-
-
-def _has(crawler: Crawler | None, owner: Private, names: str, *, own: bool = False) -> bool:
-    """Whether an object has private names. The first that it lacks is warned of once in a crawl, with what is lost.
-
-    :param names: as in the table; what they have in common is written once, as in `Slot.queue active`.
-    :param own: whether to warn of an object, too, that the user has put in the place of Scrapy's.
+    :param owner: an object of the class that the name belongs to; of another class that the user has put in its
+        place, it need not have the name. ``None``: the object that has the owner is missing.
     """
-    for key in _keys(names):
-        if not _there(owner, key):
-            kind = owner if isinstance(owner, type) else type(owner)
-            if own or _is(kind, key.partition(".")[0]):
-                _tell(crawler, getattr(owner, "__name__", kind.__name__), key)
-            return False
-    return True
+    if owner is None:
+        return None
+    place, _, name = key.partition(".")
+    try:
+        return getattr(owner, name)
+    except AttributeError:
+        if any(base.__name__ == place for base in type(owner).__mro__):
+            _warn(crawler, key)
+        return None
 
 
-@cache
-def _keys(names: str) -> list[str]:
-    """Return what `_has` is called with as keys of `PRIVATE`."""
-    place, _, rest = names.partition(".")
-    return [f"{place}.{name}" for name in rest.split()]
+def _warn(crawler: Crawler, key: str) -> None:
+    warned = _WARNED.setdefault(crawler, set())
+    lost = PRIVATE[key]
+    if lost not in warned:
+        warned.add(lost)
+        text = "%s: Scrapy has no `%s` any more"
+        logger.warning(text, lost, key, extra={"spider": crawler.spider})
 
 
-def _find(crawler: Crawler | None, owner: Private, *path: str, own: bool = False) -> Private:
-    """Return what is reached from an object by private names, one after the other; ``None`` where one is missing."""
-    for key in path:
-        if owner is None or not _has(crawler, owner, key, own=own):
-            return None
-        owner = getattr(owner, key.partition(".")[2])
-    return owner
+def _slot(crawler: Crawler) -> Private:
+    return _get(crawler, crawler.engine, "ExecutionEngine._slot")
 
 
-def _is(kind: type, name: str) -> bool:
-    """Whether a class has a name, or inherits from one that has: some cannot be imported without a library."""
-    return any(base.__name__ == name for base in kind.__mro__)
+def _downloader(crawler: Crawler) -> Private:
+    return _get(crawler, crawler.engine, "ExecutionEngine.downloader")
+
+
+def _slots(crawler: Crawler) -> dict[str, Private]:
+    return _get(crawler, _downloader(crawler), "Downloader.slots") or {}
 
 
 def is_closing(crawler: Crawler) -> bool:
     """Whether the spider is being closed, or is closed. `spider_closed` comes only when no request is in progress."""
-    if not _has(crawler, crawler.engine, "ExecutionEngine._slot"):
-        return False
-    slot = _find(crawler, crawler.engine, "ExecutionEngine._slot")
-    return slot is None or _find(crawler, slot, "_Slot.closing") is not None
+    engine: Private = crawler.engine
+    slot = _get(crawler, engine, "ExecutionEngine._slot")
+    if slot is None:
+        return engine is not None and hasattr(engine, "_slot")
+    return _get(crawler, slot, "_Slot.closing") is not None
 
 
-class EngineSlot:
-    """The scheduler of a crawl, and the requests that its engine has in progress, while its spider is open.
-
-    :param crawler: the crawl; its engine need not be there yet.
-    """
-
-    _doorstop = Request("data:,", callback=NO_CALLBACK)
-
-    def __init__(self, crawler: Crawler) -> None:
-        self._crawler = crawler
-
-    @property
-    def _slot(self) -> Private:
-        slot = _find(self._crawler, self._crawler.engine, "ExecutionEngine._slot")
-        names = "_Slot.closing scheduler nextcall add_request remove_request"
-        return slot if slot is not None and _has(self._crawler, slot, names) else None
-
-    def usable(self) -> bool:
-        """Whether there is what all else here needs; only `wake` does nothing without it."""
-        return self._slot is not None
-
-    def enqueue(self, request: Request) -> bool:
-        """Give a request to the scheduler, and say whether it took it."""
-        return bool(self._slot.scheduler.enqueue_request(request))
-
-    def hand_out(self, first: Callable[[], Request | None]) -> None:
-        """Have the scheduler hand out other requests before its own.
-
-        :param first: returns the next of them; ``None``: there is none now.
-        """
-        scheduler = self._slot.scheduler
-        own = scheduler.next_request
-        scheduler.next_request = lambda: first() or own()
-
-    def wake(self) -> None:
-        """Have the engine ask the scheduler for requests, unless the spider is being closed."""
-        slot = self._slot
-        if slot is not None and slot.closing is None:
-            slot.nextcall.schedule()
-
-    def keep_open(self, *, on: bool) -> None:
-        """Keep the engine from closing its scheduler, or no longer: it takes a request of ours for one in progress."""
-        slot = self._slot
-        (slot.add_request if on else slot.remove_request)(self._doorstop)
+def wake(crawler: Crawler) -> None:
+    """Have the engine ask the scheduler for requests soon, unless the spider is being closed."""
+    if not is_closing(crawler):
+        nextcall = _get(crawler, _slot(crawler), "_Slot.nextcall")
+        if nextcall is not None:
+            nextcall.schedule()
 
 
-def filter_of_duplicates(crawler: Crawler) -> Private:
-    """The one of the scheduler; ``None`` where it has none of Scrapy's kind."""
-    return _find(crawler, crawler.engine, "ExecutionEngine._slot", "_Slot.scheduler", "Scheduler.df")
+def is_under_way(crawler: Crawler, request: Request) -> bool:
+    """Whether the downloader, or one of its middlewares, has a request; true where that cannot be found out."""
+    active = _get(crawler, _downloader(crawler), "Downloader.active")
+    return active is None or request in active
 
 
-def _downloader(crawler: Crawler) -> Private:
-    return _find(crawler, crawler.engine, "ExecutionEngine.downloader")
+def requests_under_way(crawler: Crawler) -> int:
+    """How many requests the downloader and its middlewares have."""
+    return len(_get(crawler, _downloader(crawler), "Downloader.active") or ())
 
 
-def _slots(crawler: Crawler) -> dict[str | None, Private]:
-    return _find(crawler, _downloader(crawler), "Downloader.slots") or {}
+def under_way_of(crawler: Crawler) -> Callable[[str], int]:
+    """Return what tells how many pages of a downloader slot are under way."""
+    slots = _slots(crawler)
 
+    def count(key: str) -> int:
+        slot = slots.get(key)
+        return 0 if slot is None else len(_get(crawler, slot, "Slot.active") or ())
 
-def active_requests(crawler: Crawler) -> Collection[Request]:
-    """The requests that the downloader has, those among them that its middlewares still have."""
-    return _find(crawler, _downloader(crawler), "Downloader.active") or ()
+    return count
 
 
 def in_downloader(crawler: Crawler) -> list[Request]:
     """The requests that are in slots of the downloader: all middlewares have let them through."""
-    slots = _slots(crawler)
-    place = [(request, slots.get(request.meta.get("download_slot"))) for request in active_requests(crawler)]
-    return [request for request, slot in place if request in (_find(crawler, slot, "Slot.active") or ())]
+    found: list[Request] = []
+    for slot in _slots(crawler).values():
+        found += _get(crawler, slot, "Slot.active") or ()
+    return found
 
 
-def slot_delay(crawler: Crawler, request: Request) -> float:
-    """The seconds that the user's settings, or AutoThrottle, put between two requests of a request's slot."""
-    find = _find(crawler, _downloader(crawler), "Downloader.get_slot_key")
-    slot = None if find is None else _slots(crawler).get(find(request))
-    return _find(crawler, slot, "Slot.delay") or 0.0
-
-
-def key_by(
-    crawler: Crawler,
-    queue: Private,
-    name: Callable[[Request], str],
-    first: Callable[[Callable[[str], int]], str | None],
-) -> Callable[[Request], str] | None:
-    """Have a DownloaderAwarePriorityQueue keep requests apart by their slot and a name, and hand them out as told.
-
-    :param name: has no space; it is what follows the last space of the key.
-    :param first: called when a request is to be handed out, in place of Scrapy's own choice, which looks at every key;
-        with a function that returns how many requests of a slot are under way. Returns a key, or ``None``.
-    :returns: what gives the key of a request; ``None`` if it cannot be done.
-    """
-    kept = _has(crawler, queue, "DownloaderAwarePriorityQueue.pqueues pqfactory key _downloader_interface")
-    interface = queue._downloader_interface if kept else None
-    if interface is None or not _has(crawler, interface, "DownloaderInterface.get_slot_key stats _active_downloads"):
-        return None
-    slot, active = interface.get_slot_key, interface._active_downloads
-    interface.get_slot_key = lambda request: f"{slot(request)} {name(request)}"
-    interface.stats = lambda _: [(0, key)] if (key := first(active)) is not None else []
-    by: Callable[[Request], str] = interface.get_slot_key
-    return by
+def slot_delay(crawler: Crawler, slot: str) -> float:
+    """The seconds that the user's settings, or AutoThrottle, put between two requests of a downloader slot."""
+    return _get(crawler, _slots(crawler).get(slot), "Slot.delay") or 0.0
 
 
 def queued_metas(crawler: Crawler) -> Collection[dict[str, Any]]:
     """The meta of every request that waits in a queue of the downloader, for its slot's delay or concurrency."""
-    queues = [_find(crawler, slot, "Slot.queue") or () for slot in _slots(crawler).values()]
+    queues = [_get(crawler, slot, "Slot.queue") or () for slot in _slots(crawler).values()]
     return [request.meta for queue in queues for request, _ in queue]
 
 
@@ -240,7 +155,7 @@ def queued_metas(crawler: Crawler) -> Collection[dict[str, Any]]:
 def one_more(crawler: Crawler) -> Iterator[None]:
     """Let the downloader have one request more than CONCURRENT_REQUESTS: as many slow robots.txt would stop it."""
     downloader = _downloader(crawler)
-    if not _find(crawler, downloader, "Downloader.total_concurrency"):  # 0: there is no limit
+    if not _get(crawler, downloader, "Downloader.total_concurrency"):  # 0: there is no limit
         yield
         return
     downloader.total_concurrency += 1
@@ -255,16 +170,24 @@ def give_place(crawler: Crawler, request: Request) -> Private:
 
     :returns: its slot, if it is under way, or else false; ``None``: not yet, as it stands in the queue of its slot.
     """
-    slot: Private = _slots(crawler).get(request.meta.get("download_slot"))
-    process = None if slot is None else _find(crawler, _downloader(crawler), "Downloader._process_queue")
-    if process is None or not _has(crawler, slot, "Slot.transferring active queue concurrency"):
+    slot: Private = _slots(crawler).get(request.meta.get("download_slot", ""))
+    process = _get(crawler, _downloader(crawler), "Downloader._process_queue")
+    transferring = _get(crawler, slot, "Slot.transferring")
+    if process is None or transferring is None or _get(crawler, slot, "Slot.concurrency") is None:
         return False
-    if request not in slot.transferring:
-        return None if request in slot.active else False
+    if request not in transferring:
+        return None if request in (_get(crawler, slot, "Slot.active") or ()) else False
     slot.concurrency += 1
-    if slot.queue:
+    if _get(crawler, slot, "Slot.queue"):
         process(slot)
     return slot
+
+
+def withdraw(crawler: Crawler, request: Request) -> None:
+    """Take a request that was cancelled out of the queue of its slot: Scrapy would send it all the same."""
+    for queue in (_get(crawler, slot, "Slot.queue") for slot in _slots(crawler).values()):
+        for waiting in [each for each in queue or () if each[0] is request]:
+            queue.remove(waiting)
 
 
 def end_late(slot: Private) -> None:
@@ -273,20 +196,42 @@ def end_late(slot: Private) -> None:
 
 
 def handler_of(crawler: Crawler, scheme: str) -> Private:
-    """The download handler of a scheme; ``None`` where it cannot be had, which was warned of."""
-    find = _find(crawler, _downloader(crawler), "Downloader.handlers", "DownloadHandlers._get_handler", own=True)
+    """The download handler of a scheme; ``None`` where it is unavailable, which was warned of."""
+    handlers = _get(crawler, _downloader(crawler), "Downloader.handlers")
+    find = _get(crawler, handlers, "DownloadHandlers._get_handler")
     return None if find is None else find(scheme)
+
+
+def send_once(crawler: Crawler) -> None:
+    """Let Scrapy's default handler send no request again at once when a kept connection breaks, as Twisted does."""
+    for scheme in ("http", "https"):
+        pool = _get(crawler, handler_of(crawler, scheme), "HTTP11DownloadHandler._pool")
+        if pool is not None:
+            pool.retryAutomatically = False
 
 
 def cache_of(crawler: Crawler) -> tuple[Private, Private] | None:
     """Policy and storage of the HTTP cache; ``None`` where it is off, or does not show them."""
-    found: Private = crawler.get_downloader_middleware(HttpCacheMiddleware)
-    known = found is not None and _has(crawler, found, "HttpCacheMiddleware.policy storage")
-    return (found.policy, found.storage) if known else None
+    middleware = crawler.get_downloader_middleware(HttpCacheMiddleware)
+    policy = _get(crawler, middleware, "HttpCacheMiddleware.policy")
+    storage = _get(crawler, middleware, "HttpCacheMiddleware.storage")
+    return None if policy is None or storage is None else (policy, storage)
 
 
 def asks_once(crawler: Crawler) -> bool:
     """Whether a person waits for one page: fetch, view, parse and check bring a `start`, the shell crawls nothing."""
     module = getattr(getattr(crawler.spidercls, "start", None), "__module__", "")
     commands = ("scrapy.commands.fetch", "scrapy.commands.parse", "scrapy.commands.check")  # view is a kind of fetch
-    return module in commands or _find(crawler, crawler, "Crawler.crawling") is False
+    return module in commands or _get(crawler, crawler, "Crawler.crawling") is False
+
+
+def path_safe(crawler: Crawler, text: str) -> str:
+    """Return the name of a folder for a key of a queue, as Scrapy's own queue names it."""
+    from scrapy import pqueues  # noqa: PLC0415 - the name is looked for when it is used
+
+    find: Callable[[str], str] | None = getattr(pqueues, "_path_safe", None)
+    if find is not None:
+        return find(text)
+    if crawler.settings["JOBDIR"]:
+        _warn(crawler, "pqueues._path_safe")
+    return hashlib.sha256(text.encode()).hexdigest()

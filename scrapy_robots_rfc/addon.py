@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from scrapy.core.scheduler import Scheduler
 from scrapy.downloadermiddlewares.robotstxt import RobotsTxtMiddleware
 from scrapy.settings import SETTINGS_PRIORITIES, BaseSettings
 from scrapy.utils.misc import load_object
@@ -14,6 +15,8 @@ from scrapy.utils.misc import load_object
 from scrapy_robots_rfc.leaves import DOWNLOADER_MIDDLEWARES, MIDDLEWARES, Placed
 from scrapy_robots_rfc.middleware.downloader import RfcRobotsTxtMiddleware
 from scrapy_robots_rfc.middleware.startup import loaded, stands_for
+from scrapy_robots_rfc.scheduling.queue import OriginPriorityQueue
+from scrapy_robots_rfc.scheduling.scheduler import scheduler_around
 
 STOCK = "scrapy.downloadermiddlewares.robotstxt.RobotsTxtMiddleware"
 OURS = "scrapy_robots_rfc.RfcRobotsTxtMiddleware"
@@ -25,7 +28,7 @@ POSITION = 100
 DEFAULTS: dict[str, object] = {
     "ROBOTSTXT_OBEY": True,
     "ROBOTSTXT_PARSER": "scrapy_robots_rfc.RfcRobotParser",
-    "SCHEDULER_PRIORITY_QUEUE": "scrapy_robots_rfc.PacedPriorityQueue",
+    "SCHEDULER_PRIORITY_QUEUE": "scrapy_robots_rfc.OriginPriorityQueue",
 }
 
 _QUEUE = "SCHEDULER_PRIORITY_QUEUE"
@@ -55,10 +58,9 @@ class Addon:
             if leaf.asked_for(settings[name]):
                 self._put_leaf(settings, leaf, position)
         for name, value in DEFAULTS.items():
-            if name == _QUEUE and settings.getint("CONCURRENT_REQUESTS_PER_IP"):
-                continue  # the queue that ours is made from refuses this setting
             if (settings.getpriority(name) or 0) < _PRIORITY:
                 settings.set(name, value, _PRIORITY)
+        _put_scheduler(settings)
 
     def _put_middleware(self, settings: BaseSettings) -> float | None:
         """Return the position of ours; ``None``: the user switched it off."""
@@ -87,6 +89,17 @@ class Addon:
             position = 0
         if position is not None:
             _put(settings, leaf.setting, {**middlewares, leaf.path: position + leaf.position})
+
+
+def _put_scheduler(settings: BaseSettings) -> None:
+    """Where the scheduler does not use our queue, put one around it."""
+    scheduler = loaded(settings["SCHEDULER"])
+    if not isinstance(scheduler, type):  # Scrapy says what is wrong with it
+        return
+    # To `issubclass` every class with the methods of a scheduler is one of Scrapy's.
+    uses_queue = Scheduler in scheduler.__mro__ and stands_for(settings[_QUEUE], OriginPriorityQueue)
+    if not uses_queue:
+        settings.set("SCHEDULER", scheduler_around(scheduler), max(settings.getpriority("SCHEDULER") or 0, _PRIORITY))
 
 
 def _components(settings: BaseSettings, name: str) -> dict[Any, Any]:

@@ -32,6 +32,9 @@ SOURCES = {
 #: What the answers of a scheme are -> the path of its `Transfer`, loaded for the first such file.
 TRANSFERS = {Answers.FTP: "scrapy_robots_rfc.fetching.ftp.bound"}
 
+#: The path of the class by which the workers of a fleet take turns, loaded where they share a store.
+SHARED_TURNS = "scrapy_robots_rfc.scheduling.shared.SharedThrottle"
+
 
 class Placed(NamedTuple):
     """A middleware that a setting asks for: the add-on puts it in, or the user does.

@@ -6,14 +6,17 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
-from scrapy import Spider
+from scrapy import Request, Spider
 from scrapy.core.downloader.middleware import DownloaderMiddlewareManager
+from scrapy.core.scheduler import BaseScheduler, Scheduler
 from scrapy.crawler import Crawler
 from scrapy.downloadermiddlewares.robotstxt import RobotsTxtMiddleware
 from scrapy.settings import Settings
+from scrapy.utils.misc import load_object
 
 from scrapy_robots_rfc import RfcPageRulesMiddleware, RfcRobotsTxtMiddleware, RfcUseMiddleware
 from scrapy_robots_rfc.addon import Addon
+from scrapy_robots_rfc.scheduling.scheduler import scheduler_around
 from tests.support.documents import block, settings
 
 STOCK = "scrapy.downloadermiddlewares.robotstxt.RobotsTxtMiddleware"
@@ -29,7 +32,7 @@ PROTEGO = "scrapy.robotstxt.ProtegoRobotParser"
 
 
 QUEUE_KEY = "SCHEDULER_PRIORITY_QUEUE"
-QUEUE = "scrapy_robots_rfc.PacedPriorityQueue"
+QUEUE = "scrapy_robots_rfc.OriginPriorityQueue"
 OTHER_QUEUE = "scrapy.pqueues.ScrapyPriorityQueue"
 
 
@@ -155,7 +158,7 @@ def test_settings_in_settings_out(row: Row) -> None:
 
 @pytest.mark.parametrize("row", TABLE, ids=lambda row: row.says)
 def test_everything_else_stays(row: Row) -> None:
-    """The add-on touches five settings and no other."""
+    """The add-on touches five settings and, with another queue, the scheduler; no other."""
     ours = {"DOWNLOADER_MIDDLEWARES", "SPIDER_MIDDLEWARES", "ROBOTSTXT_OBEY", "ROBOTSTXT_PARSER", QUEUE_KEY}
     settings = Settings()
     settings.setdict(row.user, row.priority)
@@ -173,7 +176,7 @@ def test_everything_else_stays(row: Row) -> None:
         ({QUEUE_KEY: OTHER_QUEUE}, "project", OTHER_QUEUE),
         ({QUEUE_KEY: OTHER_QUEUE}, "cmdline", OTHER_QUEUE),
         ({QUEUE_KEY: OTHER_QUEUE}, "addon", OTHER_QUEUE),
-        ({"CONCURRENT_REQUESTS_PER_IP": 8}, "project", Settings()[QUEUE_KEY]),
+        ({"CONCURRENT_REQUESTS_PER_IP": 8}, "project", QUEUE),
     ],
 )
 @pytest.mark.filterwarnings("ignore::scrapy.exceptions.ScrapyDeprecationWarning")
@@ -183,6 +186,51 @@ def test_queue_of_the_scheduler(user: dict[str, Any], priority: str, queue: str)
     settings.setdict(user, priority)
     Addon().update_settings(settings)
     assert settings[QUEUE_KEY] == queue
+
+
+@pytest.mark.parametrize(
+    ("user", "wrapped"),
+    [
+        ({}, False),
+        ({QUEUE_KEY: OTHER_QUEUE}, True),
+        ({"SCHEDULER": "tests.test_addon.OfAnotherMake"}, True),
+        ({"SCHEDULER": "tests.test_addon.LikeScrapys"}, False),
+    ],
+)
+@pytest.mark.parametrize("priority", ["project", "cmdline"])
+def test_a_scheduler_that_does_not_use_the_queue(user: dict[str, Any], wrapped: bool, priority: str) -> None:
+    """One with another queue, or of another make, is replaced by a subclass; to apply the add-on again adds none."""
+    settings = Settings()
+    settings.setdict(user, priority)
+    before = settings["SCHEDULER"]
+    for _ in range(2):
+        Addon().update_settings(settings)
+        if not wrapped:
+            assert settings["SCHEDULER"] == before
+            continue
+        found = settings["SCHEDULER"]
+        assert load_object(before) in found.__mro__
+        assert found is scheduler_around(load_object(before))
+
+
+class OfAnotherMake(BaseScheduler):
+    """A scheduler that knows nothing of the queue."""
+
+    def has_pending_requests(self) -> bool:
+        """Never."""
+        return False
+
+    def enqueue_request(self, request: Request) -> bool:
+        """Refuse it."""
+        return False
+
+    def next_request(self) -> Request | None:
+        """Have none."""
+        return None
+
+
+class LikeScrapys(Scheduler):
+    """A subclass of Scrapy's scheduler, with the queue of the add-on."""
 
 
 def test_its_name_in_the_log() -> None:

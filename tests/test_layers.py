@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import pytest
 from scrapy.utils.misc import load_object
 
-from scrapy_robots_rfc.leaves import LEAVES, MIDDLEWARES, SOURCES, TRANSFERS
+from scrapy_robots_rfc.leaves import LEAVES, MIDDLEWARES, SHARED_TURNS, SOURCES, TRANSFERS
 from scrapy_robots_rfc.policy.schemes import SCHEMES
 from scrapy_robots_rfc.settings import TABLE
 from tests.support.site import PAGE, Site, robots
@@ -37,6 +37,7 @@ OUTSIDE = (
     "core.lint",
     "fetching.ftp",
     "fetching.overrides",
+    "scheduling.shared",
     "usage",
     "reporting",
     "commands",
@@ -154,7 +155,7 @@ def paths() -> dict[str, str]:
     """Return the paths of all classes that the tables load -> the setting or the scheme that asks for each."""
     placed = {row.path: key for key, row in MIDDLEWARES.items()}
     tables = (LEAVES, SOURCES, {answers.value: path for answers, path in TRANSFERS.items()})
-    return {**placed, **{path: key for table in tables for key, path in table.items()}}
+    return {SHARED_TURNS: "ROBOTS_CACHE", **placed, **{path: key for table in tables for key, path in table.items()}}
 
 
 def test_the_leaves_of_the_tables_exist() -> None:

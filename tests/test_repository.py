@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tools import check_forms, release, repository
+from tools import check_forms, release, repository, sizes
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -146,3 +146,10 @@ def test_every_dependency_has_a_reason() -> None:
     table = README[README.index("| what | for | why |") :].split("\n\n")[0].splitlines()[2:]
     told = {name.split()[0].lower() for row in table for name in row.strip("| ").split(" | ")[0].split(", ")}
     assert told == names
+
+
+def test_the_command_line_stays_small() -> None:
+    """The command line is a leaf, and takes no more of whoever reads the package than it is worth."""
+    ours = {path: text for path, text in sizes.sources().items() if path.startswith("commands/")}
+    assert sum(text.count("\n") for text in ours.values()) <= 2000
+    assert sum(sizes.statements(text) for text in ours.values()) <= 1200

@@ -1,6 +1,6 @@
 """CacheEntry: all that is kept of an origin's robots.txt, and how it is written down for stores.
 
-`policy/caching.py` says for how long an entry is used, `fetching/fetch.py` which entry follows from a fetch.
+`policy/caching.py` says for how long an entry is used. Which entry follows from a fetch is said here.
 """
 
 from __future__ import annotations
@@ -12,12 +12,13 @@ import re
 import zlib
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, NamedTuple
 
 from scrapy_robots_rfc.core.text import printable
 from scrapy_robots_rfc.policy import caching
-from scrapy_robots_rfc.policy.access import PROXY_REFUSES, Outcome
-from scrapy_robots_rfc.policy.caching import Validity
+from scrapy_robots_rfc.policy.access import PROXY_REFUSES, Access, Local, Outcome, Successful, Unreachable
+from scrapy_robots_rfc.policy.caching import Freshness, Validity
 from scrapy_robots_rfc.policy.origins import without_userinfo
 from scrapy_robots_rfc.settings import Settings
 
@@ -64,6 +65,16 @@ class CacheEntry:
     lifetime: float | None = None
     cut: int | None = None
 
+    @property
+    def for_all(self) -> bool:
+        """Whether it governs every route: it does unless there was neither an answer nor an earlier file."""
+        return self.status is not None or self.validity.outcome is not Outcome.UNREACHABLE
+
+    def known_at(self, url: str) -> Validators | None:
+        """Return the validators, if the file came from this URL: they mean nothing to another one."""
+        known = None if self.body is None else self.validators
+        return known if known is not None and known.url == url and (known.etag or known.last_modified) else None
+
     def moved(self, seconds: float, latest: float = math.inf) -> CacheEntry:
         """Return the same entry on another clock.
 
@@ -107,6 +118,64 @@ class CacheEntry:
             longest = limits.unreachable_max_age
             ends.append(now + (_REMEMBERED if longest is None else longest))
         return max(max(ends) - now, 1.0)
+
+
+class Fetched(NamedTuple):
+    """What came of one attempt to fetch a file.
+
+    :param freshness: how long the last answer may be used, by its own headers.
+    :param validators: of the file, if there is one and its server gave some.
+    :param confirmed: whether the file that was known still holds (304).
+    """
+
+    access: Access
+    freshness: Freshness = Freshness()
+    validators: Validators | None = None
+    confirmed: bool = False
+
+
+def following(
+    old: CacheEntry | None, fetched: Fetched, now: float, limits: Settings, since: float | None = None
+) -> CacheEntry:
+    """Return the entry that follows from an attempt.
+
+    :param old: the entry before it; if the attempt was unreachable, its file is obeyed for longer.
+    :param since: when the first of several unreachable attempts was, if `old` does not have that yet.
+    """
+    validity = None if old is None else old.validity
+    if since is not None and (validity is None or validity.unreachable_since is None):
+        validity = Validity(Outcome.UNREACHABLE, now, None if validity is None else validity.confirmed, since)
+    access, said = fetched.access, fetched.freshness
+    lifetime = said.lifetime
+    if lifetime is None and fetched.confirmed and old is not None:
+        lifetime = old.lifetime  # what a 304 leaves out stays (RFC 9111, 3.2)
+    left = None if lifetime is None else max(0.0, lifetime - said.age)
+    new = caching.renew(validity, access.outcome, now, limits, left)
+    made = partial(CacheEntry, new, access.status, access.cause, now)
+    if isinstance(access, Successful):
+        whole = fetched.confirmed or len(access.body) <= limits.max_size
+        return made(fetched.validators, access.body, lifetime, None if whole else limits.max_size)
+    return made(old.validators, old.body, old.lifetime, old.cut) if new.stale and old is not None else made()
+
+
+def following_for_route(
+    old: CacheEntry | None, access: Unreachable | Local, now: float, limits: Settings
+) -> CacheEntry:
+    """Return what governs requests whose attempt says nothing about the site: an earlier file, or nothing is known.
+
+    It does not become the entry of the origin, since it must not count in how long the file was unreachable.
+
+    :param old: the entry of the origin.
+    """
+    limits = replace(limits, unreachable_max_age=None)  # such a failure must not open the origin, however old it is
+    if old is not None:
+        old = replace(old, validity=replace(old.validity, unreachable_since=None))
+    entry = following(old, Fetched(Unreachable(access.status, access.cause)), now, limits)
+    if isinstance(access, Local):
+        outcome = Outcome.LOCAL if entry.body is None else entry.validity.outcome
+        # It is stale at once, so that the next request tries again: that costs the site nothing.
+        return replace(entry, validity=replace(entry.validity, outcome=outcome, fresh_until=now))
+    return entry
 
 
 # An entry is written as the head, which is a line of JSON, and the file. Both are compressed together.

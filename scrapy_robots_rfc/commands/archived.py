@@ -10,7 +10,7 @@ from gzip import GzipFile
 from hashlib import sha256
 from typing import Any, TypeVar
 
-from scrapy_robots_rfc.commands.asking import FoundRobots, GivenFile
+from scrapy_robots_rfc.commands.asking import FoundRobots, Unknown, parsed
 from scrapy_robots_rfc.commands.common import Console, Failed, date_text, seconds_of, whole_number
 from scrapy_robots_rfc.core.agents import NOBODY
 from scrapy_robots_rfc.core.labels import uses_of
@@ -37,12 +37,14 @@ T = TypeVar("T")
 _MOST_FIELDS = 65_536
 
 # What may be wrong with a file.
-_CUT_OFF = "ends within a record, which is left out"
-_DAMAGED = "is no whole WARC file: what stands behind the damage is left out"
+_DAMAGED = "is no whole WARC file: what stands behind the damage, or a record that has no end, is left out"
 _NO_USE = (
     "has no whole warcinfo record, so the uses that its crawl declared are unknown: those of --use count, or else "
     "those of the settings"
 )
+
+# What to do where the archive does not decide.
+_ADVICE = "name all files of the archive, or say another time with --at"
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +70,7 @@ class _Conclusion:
 
 def found_in(
     paths: Sequence[str], at: str | None, origins: Iterable[Origin], settings: Settings, console: Console
-) -> dict[Origin, FoundRobots | str]:
+) -> dict[Origin, FoundRobots | Unknown]:
     """Return what governed origins at a time, or why that is not known.
 
     :param paths: the files of an archive.
@@ -135,12 +137,9 @@ def _records(
                     if use is None:
                         wrong[f"{path} {_NO_USE}"] = None
             octets.read(1)  # raises where a packed file breaks off: warcio may take that for its end
-        if records.err_count:
+        # Without a limit it has no whole header.
+        if records.err_count or (stream is not None and getattr(stream, "limit", 1) > 0):
             wrong[f"{path} {_DAMAGED}"] = None
-        elif stream is not None and getattr(stream, "limit", 1) > 0:  # without a limit it has no whole header
-            wrong[f"{path} {_CUT_OFF}"] = None
-    except EOFError:
-        wrong[f"{path} {_CUT_OFF}"] = None
     except Exception as error:  # noqa: BLE001 - whatever warcio raises on what is no archive
         if isinstance(error, OSError) and error.errno is not None:
             raise Failed(f"{path} cannot be read: {error.strerror}") from None
@@ -172,23 +171,21 @@ def _body(record: Any, limits: dict[str | None, int]) -> tuple[str, bytes]:  # n
 
 def _found(
     origin: Origin, said: _Conclusion | None, bodies: dict[str | None, bytes], settings: Settings
-) -> FoundRobots | str:
+) -> FoundRobots | Unknown:
     if said is None:
-        return f"the archive has nothing about {origin} at that time"
+        return Unknown(f"the archive has nothing about {origin} at that time", _ADVICE)
     fields = said.fields
     try:
         outcome = Outcome(fields.get("outcome"))
     except ValueError:
-        return f"the archive does not say what governed {origin}"
+        return Unknown(f"the archive does not say what governed {origin}", _ADVICE)
     file, stale = None, fields.get("stale") == "yes"
     if outcome is Outcome.SUCCESSFUL:
         body = bodies.get(fields.get("digest"))
         if body is None:
-            return "the archive lacks the octets of the digest"
-        given = GivenFile("", RobotsTxt.parse(body, max_size=said.limit))
-        file = given.found(origin, replace(settings, max_size=said.limit)).robots.file
+            return Unknown("the archive lacks the octets of the digest", _ADVICE)
+        file = parsed(body, origin.scheme, replace(settings, max_size=said.limit))
     validity = Validity(outcome, math.inf, unreachable_since=said.time if stale else None)
     cause = f"{fields.get('cause')}, archived {date_text(said.time)}"
     robots = OriginPolicy(origin, validity, whole_number(fields.get("status")), cause, file, lambda: NOBODY)
-    advice = "say another time with --at, or name the archive of another crawl"
-    return FoundRobots(robots, origin.robots_url, declared=said.use, advice=advice)
+    return FoundRobots(robots, origin.robots_url, declared=said.use, advice=_ADVICE)

@@ -6,7 +6,6 @@ The store is asked on this thread. Which values of a copy are valid is in `cache
 from __future__ import annotations
 
 import argparse
-import base64
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import closing, contextmanager
@@ -24,7 +23,7 @@ from scrapy_robots_rfc.cache.stores.opening import errors_of, sqlite_path, store
 from scrapy_robots_rfc.commands import common
 from scrapy_robots_rfc.commands.common import BAD, DOUBT, GOOD, STRONG, Console, Failed, span, stripped
 from scrapy_robots_rfc.core.text import error_text, many, printable, utc_text
-from scrapy_robots_rfc.errors import RobotsError, SettingError
+from scrapy_robots_rfc.errors import RobotsError, StoreError
 from scrapy_robots_rfc.policy.schemes import Scheme
 from scrapy_robots_rfc.settings import CACHE, read_settings
 
@@ -38,9 +37,6 @@ _COLOURS = {"successful": GOOD, "stale": DOUBT, "unavailable": GOOD, "unreachabl
 #: The times in the record of a copy, and the columns that the names of its values have.
 _TIMES, _NAMES = frozenset({"fetched", "fresh_until", "confirmed", "unreachable_since"}), 17
 
-#: How an SQLite file begins.
-_SQLITE = b"SQLite format 3\0"
-
 
 def add_arguments(topic: argparse.ArgumentParser) -> Collection[argparse.ArgumentParser]:
     """Add what a command line of this topic may have; return the parsers of its actions."""
@@ -52,7 +48,6 @@ def add_arguments(topic: argparse.ArgumentParser) -> Collection[argparse.Argumen
         action.add_argument("--store", metavar="ADDRESS", help=what)
         if act is purge:
             action.add_argument("urls", metavar="URL", nargs="*", help="of any page of an origin")
-            action.add_argument("--expired", action="store_true", help="all that is not fresh, or cannot be read")
             action.add_argument("--all", action="store_true", help="all")
             continue
         if act is show:
@@ -69,7 +64,7 @@ def run(settings: Settings, console: Console, opts: argparse.Namespace) -> int:
 
 @dataclass(frozen=True, slots=True)
 class _OpenStore:
-    """A store, and what a command has to know beside it. An error of the store ends the command.
+    """A store, and what a command has to know beside it.
 
     :param name: the store, for people: its address without credentials.
     :param schemes: of URLs that have an origin.
@@ -102,50 +97,47 @@ class _OpenStore:
         return isinstance(found, CacheEntry) and found.validity.fresh_until > self.now
 
     def ask(self, call: Callable[..., T], *arguments: object) -> T:
-        """Call a method of the store."""
+        """Call a method of the store.
+
+        :raises StoreError: it fails.
+        """
         try:
             return call(*arguments)
         except Exception as error:
-            raise Failed(f"the store {self.name} failed ({error_text(error)})", 1) from error
+            raise StoreError(f"it failed ({error_text(error)})") from error
 
 
 @contextmanager
 def _open_store(settings: Settings, address: str | None) -> Iterator[_OpenStore]:
-    """Open the store of an address, or else that of the project, and close it at the end."""
+    """Open the store of an address, or else that of the project, and close it at the end.
+
+    :raises StoreError: it cannot be opened, or fails, here or where it is used.
+    """
     ours = read_settings(settings)
     spec = address or ours.cache
     key = "--store" if address else CACHE
-    if isinstance(spec, str) and (path := sqlite_path(spec)) is not None:
-        _look_at(Path(path))
-    try:
-        with errors_of(spec, key):
+    with errors_of(spec, key):
+        path = sqlite_path(spec) if isinstance(spec, str) else None
+        if path is not None and _is_missing(Path(path)):
+            raise StoreError(f"{path} is not there, or empty")
+        try:
             made = store_of(spec, Crawler(Spider, settings), key)
             if made is not None:
                 made[0].open()
-    except SettingError:
-        raise
-    except Exception as error:
-        text = str(error) if isinstance(error, RobotsError) else f"the store cannot be opened ({error_text(error)})"
-        raise Failed(text, 1) from error
-    if made is None:
-        what = "there is no store, only memory:, which keeps nothing beyond a crawl"
-        raise Failed(f"{what}; name one with --store ADDRESS, or in ROBOTS_CACHE")
-    store, name = made
-    with closing(store):
-        yield _OpenStore(store, name, ours.schemes, time.time())
+        except RobotsError:
+            raise
+        except Exception as error:
+            raise StoreError(f"it cannot be opened ({error_text(error)})") from error
+        if made is None:
+            raise Failed("there is no store, only memory:; name one with --store ADDRESS, or in ROBOTS_CACHE")
+        store, name = made
+        with closing(store):
+            yield _OpenStore(store, name, ours.schemes, time.time())
 
 
-def _look_at(path: Path) -> None:
-    """Refuse a path that is probably mistyped: a store would make a database there."""
-    try:
-        with path.open("rb") as file:
-            first = file.read(len(_SQLITE))
-    except FileNotFoundError as error:
-        raise Failed(f"{path} is not there", 1) from error
-    except OSError as error:
-        raise Failed(f"{path}: {error.strerror}", 1) from error
-    if first != _SQLITE:
-        raise Failed(f"{path} is no SQLite file" if first else f"{path} is empty", 1)
+def _is_missing(path: Path) -> bool:
+    """Whether a store would make a database there, as its path is probably mistyped."""
+    return not path.exists() or (path.is_file() and path.stat().st_size == 0)
 
 
 def ls(store: _OpenStore, console: Console, opts: argparse.Namespace) -> int:
@@ -181,10 +173,7 @@ def show(store: _OpenStore, console: Console, opts: argparse.Namespace) -> int:
     if opts.json:
         record = {"origin": key, **head_of(found)}
         if found.body is not None:
-            try:
-                record["file"] = found.body.decode("utf-8")
-            except UnicodeDecodeError:
-                record["file_base64"] = base64.b64encode(found.body).decode("ascii")
+            record["file"] = found.body.decode("utf-8", "backslashreplace")
         console.say_json(record)
         return 0
     validity = found.validity
@@ -231,12 +220,10 @@ def _moment(time: float, now: float) -> str:
 def purge(store: _OpenStore, console: Console, opts: argparse.Namespace) -> int:
     """Drop copies, and say how many."""
     named = list(dict.fromkeys(map(store.key, opts.urls)))
-    if [bool(named), opts.expired, opts.all].count(True) != 1:
-        raise Failed("say one of three: the URLs of origins, --expired, or --all")
+    if bool(named) == opts.all:
+        raise Failed("say one of two: the URLs of origins, or --all")
     dropped = 0
     for key in named or store.keys():
-        if opts.expired and store.is_fresh(store.copy(key)):
-            continue
         there = store.ask(store.store.delete, key)
         dropped += there
         if named and not there:

@@ -8,14 +8,15 @@ from __future__ import annotations
 import argparse
 from codecs import BOM_UTF8
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
+from itertools import product
 from typing import Any
 
 from scrapy.settings import Settings as ScrapySettings
 
 from scrapy_robots_rfc._runtime import Runtime
 from scrapy_robots_rfc.commands import asking, common
-from scrapy_robots_rfc.commands.asking import FoundRobots
+from scrapy_robots_rfc.commands.asking import FoundRobots, Unknown
 from scrapy_robots_rfc.commands.common import BAD, DOUBT, GOOD, NO_ANSWER, STANDARD, STRONG, Console, Failed
 from scrapy_robots_rfc.core.agents import NOBODY, Agent, agent_of
 from scrapy_robots_rfc.core.decision import Reason, Rule
@@ -38,7 +39,6 @@ HELP = "Say whether URLs may be fetched, and why: the verdict, the line that dec
 _VERDICTS = {"allowed": (0, GOOD), "disallowed": (1, BAD), "undecided": (NO_ANSWER, DOUBT)}
 
 _AROUND = 2  # lines of a group shown before and after the one that decided
-_MOST_LOST = 20
 _BINARY_LINES = 50  # that are looked at for NUL, which no text has
 
 
@@ -46,10 +46,8 @@ def add_arguments(topic: argparse.ArgumentParser) -> None:
     """Add what a command line of this topic may have."""
     topic.add_argument("urls", metavar="URL", nargs="*", help=f"{common.URL_HELP}; -, or none: standard input")
     add_agent(topic)
-    topic.add_argument("--robots", metavar="FILE|URL|-", help="the robots.txt to go by, in place of the sites' own")
-    topic.add_argument(
-        "--archive", metavar="FILE", action="append", help="go by what a crawl kept in its ROBOTS_ARCHIVE"
-    )
+    topic.add_argument("--robots", metavar="FILE|-", help="the robots.txt to go by, in place of the sites' own")
+    topic.add_argument("--archive", metavar="FILE", action="append", help="go by the ROBOTS_ARCHIVE of a crawl")
     topic.add_argument("--at", metavar="TIME", help="with --archive: as it was then, such as 2026-11-22T19:30:00Z")
     topic.add_argument("--use", metavar="LABELS", help="what the pages are for, such as train-ai, as ROBOTS_USE has it")
     topic.add_argument("--json", action="store_true", help="an object in one line for each URL and agent")
@@ -68,63 +66,63 @@ def run(settings: ScrapySettings, console: Console, opts: argparse.Namespace) ->
     found = _found_about(urls, ours, settings, console, opts)
     code = 0
     undecided: list[str] = []
-    for done, url in enumerate(urls):
-        origin = Origin.of(url, ours.schemes)
-        if origin is not None and origin not in found:
-            raise Failed(f"stopped after {done:,} of {len(urls):,} URLs")
-        governs = f"it is {common.NO_URL.format(' or '.join(ours.schemes))}" if origin is None else found[origin]
-        for number, agent in enumerate(agents):
-            record = judged(url, governs, agent, ours, uses)
-            code = max(code, _VERDICTS[record["verdict"]][0])
-            if opts.json:
-                console.say_json(record)
-                continue
-            if done or number:
+    for number, (url, agent) in enumerate(product(urls, agents)):
+        governs = _governing(url, found, ours)
+        record = judged(url, governs, agent, ours, uses)
+        code = max(code, _VERDICTS[record["verdict"]][0])
+        if opts.json:
+            console.say_json(record)
+        else:
+            if number:
                 console.say()
             _show(record, console, several=len(agents) > 1)
             if isinstance(governs, FoundRobots):
                 _show_file(url, record, governs, agent, console)
-        if record["verdict"] == "undecided":
-            advice = common.URL_ADVICE if origin is None else "name all files of the archive, or another time"
-            if isinstance(governs, FoundRobots):
-                advice = governs.advice + ("" if opts.archive else ", or name a copy of its file with --robots FILE")
-            undecided.append(f"{record['url'] or common.EMPTY} is not decided: {record['why']}; {advice}")
+        if record["verdict"] == "undecided" and agent == agents[-1]:
+            undecided.append(f"{record['url'] or common.EMPTY} is not decided: {record['why']}; {governs.advice}")
     console.complain_of(undecided)
     return code
 
 
+def _governing(url: str, found: Mapping[Origin, FoundRobots | Unknown], settings: Settings) -> FoundRobots | Unknown:
+    """Return what governs a URL, by what was found about origins."""
+    origin = Origin.of(url, settings.schemes)
+    if origin is not None:
+        return found[origin]
+    return Unknown(f"it is {common.NO_URL.format(' or '.join(settings.schemes))}", common.URL_ADVICE)
+
+
 def _urls(console: Console, opts: argparse.Namespace) -> list[str]:
-    """Return the URLs of the command line, with those of standard input in the place of its name."""
-    sources = opts.urls or [STANDARD]
-    read: list[str] = []
-    if STANDARD in sources:
-        if opts.robots == STANDARD:
-            raise Failed("standard input is the robots.txt: name the URLs on the command line")
-        if opts.urls or not console.stdin.isatty():
-            lines = common.read(STANDARD, console).removeprefix(BOM_UTF8).splitlines()
-            texts = (line.decode("utf-8", "surrogateescape").strip() for line in lines)
-            read = [text for text in texts if text and not text.startswith("#")]
-        if not read:
-            raise Failed("there is no URL on standard input; send some, one a line, or name them")
-    texts = (text for source in sources for text in (read if source == STANDARD else [source]))
-    return [common.as_url(text) for text in texts]
+    """Return the URLs of the command line, or else those of standard input."""
+    if opts.urls and opts.urls != [STANDARD]:
+        return [common.as_url(url) for url in opts.urls]
+    if opts.robots == STANDARD:
+        raise Failed("standard input is the robots.txt: name the URLs on the command line")
+    is_given = opts.urls or not console.stdin.isatty()
+    octets = common.read(STANDARD, console).removeprefix(BOM_UTF8) if is_given else b""
+    lines = (line.decode("utf-8", "surrogateescape").strip() for line in octets.splitlines())
+    urls = [common.as_url(line) for line in lines if line and not line.startswith("#")]
+    if not urls:
+        raise Failed("there is no URL on standard input; send some, one a line, or name them")
+    return urls
 
 
 def _found_about(
     urls: list[str], ours: Settings, settings: ScrapySettings, console: Console, opts: argparse.Namespace
-) -> Mapping[Origin, FoundRobots | str]:
+) -> Mapping[Origin, FoundRobots | Unknown]:
     """Return what governs the origins of some URLs: by an archive, a file that is given, or the sites' own files."""
     origins = dict.fromkeys(origin for url in urls if (origin := Origin.of(url, ours.schemes)) is not None)
-    found: Mapping[Origin, FoundRobots | str]
+    found: Mapping[Origin, FoundRobots | Unknown]
     if opts.archive:
         from scrapy_robots_rfc.commands.archived import found_in  # noqa: PLC0415 - it needs an extra
 
         found = found_in(opts.archive, opts.at, origins, ours, console)
     elif opts.robots is None:
-        found = asking.found_about(settings, origins, console)
+        found = asking.found_about(settings, origins)
     else:
-        given = asking.given_file(settings, opts.robots, console)
-        found = {origin: given.found(origin, ours) for origin in origins}
+        octets = common.read(opts.robots, console, ours.max_size)
+        files = {scheme: asking.parsed(octets, scheme, ours) for scheme in {each.scheme for each in origins}}
+        found = {origin: asking.given(files[origin.scheme], opts.robots, origin) for origin in origins}
     known = [each for each in found.values() if isinstance(each, FoundRobots)]
     console.complain_of(list(dict.fromkeys(text for each in known if (text := _doubt(each)))))
     return found
@@ -166,11 +164,8 @@ def _show_file(url: str, record: dict[str, Any], found: FoundRobots, agent: Agen
     rule = record["rule"]
     if rule is not None:
         _show_lines(file, explanation, rule["line"], console)
-    lost = record["lost"]
-    for each in lost[:_MOST_LOST]:
+    for each in record["lost"]:
         console.fact("lost", f"line {each['line']}: {each['kind']}: {each['pattern']} ({_because(each, rule)})")
-    if len(lost) > _MOST_LOST:
-        console.fact("lost", f"and {len(lost) - _MOST_LOST:,} more")
 
 
 def _show_lines(file: RobotsTxt, explanation: Explanation, line: int, console: Console) -> None:
@@ -220,7 +215,7 @@ def name_of(agent: Agent) -> str:
 
 
 def judged(
-    url: str, found: FoundRobots | str, agent: Agent, settings: Settings, uses: tuple[str, ...] | None
+    url: str, found: FoundRobots | Unknown, agent: Agent, settings: Settings, uses: tuple[str, ...] | None
 ) -> dict[str, Any]:
     """Return the verdict on a URL, as `--json` prints it; its keys are always the same.
 
@@ -232,7 +227,7 @@ def judged(
         "agent": name_of(agent),
         "tokens": list(agent.tokens),
         "verdict": "undecided",
-        "why": found,
+        "why": found.why if isinstance(found, Unknown) else None,
         **dict.fromkeys(("reason", "rule", "group")),
         "group_lines": [],
         "lost": [],
@@ -240,11 +235,11 @@ def judged(
         "declared": None,
         "robots_txt": None,
     }
-    if isinstance(found, str):
+    if isinstance(found, Unknown):
         scheme = common.REQUESTED.match(url)
         if scheme is not None and scheme[0].lower() not in settings.schemes:
-            found = f"for {scheme[0].lower()} no robots.txt is asked for, only for {', '.join(settings.schemes)}"
-            record |= {"verdict": "allowed", "why": found, "reason": Reason.EXEMPT.value}
+            exempt = f"for {scheme[0].lower()} no robots.txt is asked for, only for {', '.join(settings.schemes)}"
+            record |= {"verdict": "allowed", "why": exempt, "reason": Reason.EXEMPT.value}
         return record
     robots = found.robots
     decision, why = robots.verdict(url, agent, settings.limit, Runtime().utc)
@@ -255,17 +250,18 @@ def judged(
         decision = replace(decision, allowed=False, reason=Reason.USE, rule=None)
         why = f"{robots.source} {refusal.why}"
     unknown = decision.reason in (Reason.UNREACHABLE, Reason.LOCAL)
-    record["verdict"] = "undecided" if unknown else "allowed" if decision.allowed else "disallowed"
-    record["why"] = why or robots.why(decision)
-    record["reason"] = decision.reason.value
-    record["rule"] = None if decision.rule is None else rule_record(decision.rule)
-    record["group"] = explanation.token
-    record["group_lines"] = [[group.line, group.last] for group in explanation.groups]
-    record["lost"] = [rule_record(rule) for rule in explanation.matches if rule != decision.rule]
-    record["use"] = {label: preference.allowed for label, preference in use.items()}
-    record["declared"] = None if found.declared is None else list(found.declared)
-    record["robots_txt"] = {"url": found.source, **access_record(found)}
-    return record
+    return record | {
+        "verdict": "undecided" if unknown else "allowed" if decision.allowed else "disallowed",
+        "why": why or robots.why(decision),
+        "reason": decision.reason.value,
+        "rule": None if decision.rule is None else rule_record(decision.rule),
+        "group": explanation.token,
+        "group_lines": [[group.line, group.last] for group in explanation.groups],
+        "lost": [rule_record(rule) for rule in explanation.matches if rule != decision.rule],
+        "use": {label: preference.allowed for label, preference in use.items()},
+        "declared": None if found.declared is None else list(found.declared),
+        "robots_txt": {"url": found.source, **access_record(found)},
+    }
 
 
 def _explained(url: str, robots: OriginPolicy, agent: Agent) -> tuple[Explanation, Mapping[str, Preference]]:
@@ -279,16 +275,8 @@ def _explained(url: str, robots: OriginPolicy, agent: Agent) -> tuple[Explanatio
 
 def access_record(found: FoundRobots) -> dict[str, Any]:
     """Return what came of the fetch of a robots.txt, as keys of an object of JSON."""
-    robots = found.robots
-    return {
-        "result": robots.outcome.value,
-        "status": robots.status,
-        "cause": robots.cause,
-        "stale": robots.stale,
-        "override": robots.override,
-        "exempt": robots.exempt,
-        "redirects": [asdict(hop) for hop in found.hops],
-    }
+    known = {name: getattr(found.robots, name) for name in ("status", "cause", "stale", "override", "exempt")}
+    return {"result": found.robots.outcome.value, **known}
 
 
 def rule_record(rule: Rule) -> dict[str, Any]:
@@ -297,7 +285,7 @@ def rule_record(rule: Rule) -> dict[str, Any]:
 
 
 def show_access(found: FoundRobots, console: Console) -> None:
-    """Print where the file came from, what came of it, and the redirects that its fetch followed."""
+    """Print where the file came from, and what came of it."""
     robots, source = found.robots, found.source
     if robots.cause == "given" and robots.status is None:
         text = f"{source} (given)"
@@ -308,9 +296,6 @@ def show_access(found: FoundRobots, console: Console) -> None:
     else:
         text = f"{source} {common.meaning(robots.outcome, robots.cause, stale=robots.stale)}"
     console.fact("robots.txt", text)
-    for hop in found.hops:
-        where = "without a usable Location" if hop.target is None else f"to {hop.target}"
-        console.fact("redirected", f"{hop.status} {where}")
 
 
 def show_use(use: Mapping[str, Preference], console: Console, licenses: Sequence[Record] = ()) -> None:

@@ -94,7 +94,11 @@ class Console:
 
     def complain(self, text: str) -> None:
         """Print a line on stderr; if it cannot be written, only the exit code tells of the error."""
-        self._tell(f"{self.prefix}: {printable(text)}\n")
+        try:
+            self.stderr.write(f"{self.prefix}: {printable(text)}\n")
+            self.stderr.flush()
+        except OSError:
+            abandon(self.stderr)
 
     def complain_of(self, mistakes: Sequence[str]) -> None:
         """Print the first lines about many mistakes of one kind, and how many more there are."""
@@ -102,18 +106,6 @@ class Console:
             self.complain(text)
         if len(mistakes) > _MOST_TOLD:
             self.complain(f"and {len(mistakes) - _MOST_TOLD:,} more of this kind")
-
-    def progress(self, done: int, total: int) -> None:
-        """Say on stderr how much is done, if that is a terminal; what is said next takes the place of it."""
-        if total > 1 and self.stderr.isatty():
-            self._tell(f"{done:,} of {total:,}\r")
-
-    def _tell(self, text: str) -> None:
-        try:
-            self.stderr.write(text)
-            self.stderr.flush()
-        except OSError:
-            abandon(self.stderr)
 
 
 def abandon(stream: TextIO) -> None:

@@ -11,7 +11,7 @@ from scrapy.http import HtmlResponse, Response
 from scrapy.settings import Settings as ScrapySettings
 
 from scrapy_robots_rfc.commands import asking, check, common
-from scrapy_robots_rfc.commands.common import DOUBT, GOOD, STRONG, Failed, is_url
+from scrapy_robots_rfc.commands.common import DOUBT, GOOD, STRONG, is_url
 from scrapy_robots_rfc.core.text import printable
 from scrapy_robots_rfc.policy.origins import without_userinfo
 from scrapy_robots_rfc.usage.html import MAX_DOCUMENT, head_metas, metas_of, rules_of
@@ -36,8 +36,6 @@ def run(settings: ScrapySettings, console: common.Console, opts: argparse.Namesp
         url = common.as_url(opts.page)
         common.origin_of(url)
         response = asking.crawl(settings, lambda inquirer: inquirer.page(url))
-        if response is None:
-            raise Failed(f"stopped before {common.stripped(url)} was there")
         name = without_userinfo(response.url)
     else:
         response = HtmlResponse("file:", body=common.read(opts.page, console, 4 * MAX_DOCUMENT))

@@ -7,14 +7,13 @@ import base64
 import hashlib
 import json
 import os
-import secrets
 from collections.abc import Callable
 from importlib.resources import files as resources
 from pathlib import Path
 from string import Template
 from typing import Any
 
-from scrapy_robots_rfc.commands.common import FAINT, NO_ANSWER, STANDARD, STRONG, Console, Failed, source_name
+from scrapy_robots_rfc.commands.common import FAINT, STANDARD, STRONG, Console, Failed, source_name
 from scrapy_robots_rfc.commands.report_sums import Report, Sums
 from scrapy_robots_rfc.core.text import many, printable
 
@@ -28,8 +27,7 @@ NO_ORIGIN = "(no origin)"
 
 def add_arguments(topic: argparse.ArgumentParser) -> None:
     """Add what a command line of this topic may have."""
-    what = "jsonlines, json or csv, as it is or packed with gzip, bz2 or xz; or -, standard input"
-    topic.add_argument("file", metavar="FILE", help=what)
+    topic.add_argument("file", metavar="FILE", help="a report in JSON lines; or -, standard input")
     top = f"how many origins, rules and so on are listed (default: {TOP}; {TOP_OF_PAGE:,} as JSON and in the page)"
     topic.add_argument("--top", metavar="N", type=int, help=top)
     topic.add_argument("--json", action="store_true", help="one object, in one line")
@@ -58,26 +56,20 @@ def run(_: object, console: Console, options: argparse.Namespace) -> int:
 
 
 def _write(name: str, text: str, report: Report) -> None:
-    """Write a page, which appears under its name when it is whole; a link is followed.
+    """Write a page; a link is followed.
 
-    :raises Failed: there is a device, a pipe, a folder or the report; it cannot be made (2), or written to its end (1).
-        Then nothing has changed.
+    :raises Failed: there is a device, a pipe, a folder or the report, which stays as it is; or it cannot be written.
     """
-    path = Path(os.path.realpath(name))
-    # A name may stand for a pipe of this process, under the path of which there is nothing.
-    special = name == STANDARD or path.is_symlink() or (Path(name).exists() and not path.is_file())
-    if special or (report.name != STANDARD and path.exists() and path.samefile(report.name)):
+    path = Path(os.path.realpath(name))  # under that of a pipe of this process there is nothing
+    is_there = Path(name).exists()
+    is_read = path.exists() and report.name != STANDARD and path.samefile(report.name)
+    if name == STANDARD or is_read or (is_there and not path.is_file()):
         raise Failed(f"{name} cannot be written over, since it is no file, or one that is read; name another file")
-    part = path.with_name(f".{secrets.token_hex(8)}")  # with the permissions of any other new file
     try:
-        part.write_text(text, encoding="utf-8")
-        part.replace(path)
+        path.write_text(text, encoding="utf-8")
     except OSError as error:
         advice = "name a file in a folder of yours, where there is room"
-        code = 1 if part.exists() else NO_ANSWER
-        raise Failed(f"{path} cannot be written: {error.strerror}; {advice}", code) from error
-    finally:
-        part.unlink(missing_ok=True)
+        raise Failed(f"{path} cannot be written: {error.strerror}; {advice}") from error
 
 
 def show(sums: Sums, report: Report, top: int, console: Console) -> None:

@@ -1,47 +1,30 @@
 """What a file of ROBOTS_REPORT adds up to, by reason, spider, origin, rule and time. `report.py` shows the sums.
 
-It is JSON lines, JSON or CSV, packed or not, and can be cut short, damaged or made up: what is broken is counted and
-left out, and raises nothing. It is read line by line: memory grows with the origins and rules, not with the requests.
+It is JSON lines, and can be cut short, damaged or made up: what is broken is counted and left out, and raises nothing.
+It is read line by line: memory grows with the origins and rules, not with the requests.
 """
 
 from __future__ import annotations
 
-import bz2
-import csv
-import gzip
-import io
 import json
-import lzma
 import math
-import zlib
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from itertools import chain
-from typing import IO, Any
+from io import BufferedReader
+from typing import Any
 
 from scrapy_robots_rfc.commands import common
 from scrapy_robots_rfc.commands.common import Console, Failed, opened, source_name
 from scrapy_robots_rfc.core.decision import Reason
+from scrapy_robots_rfc.core.text import many
 from scrapy_robots_rfc.fetching.parsed import UNREACHABLE
 from scrapy_robots_rfc.policy.origins import without_userinfo
 
 #: A record of ROBOTS_REPORT has one of these fields, however few its feed has asked for.
 MARKS = frozenset({"reason", "why", "rule", "robots_url", "token", "dry_run"})
-#: Characters of a line that are read, and of an object over several lines: more than a JSON array in one line needs.
-LONGEST = 10_000_000
-
-#: How packed files begin, and what opens them.
-_PACKED: tuple[tuple[bytes, Callable[[IO[bytes]], Any]], ...] = (
-    (b"\x1f\x8b", gzip.open),
-    (b"BZh", bz2.open),
-    (b"\xfd7zXZ\x00", lzma.open),
-)
-#: What reading a packed file raises where it is damaged. The OSErrors of bz2 and gzip have no number.
-_DAMAGED = (OSError, EOFError, zlib.error, lzma.LZMAError, MemoryError)
-
-#: What stands around the objects of a JSON array.
-_AROUND = "[], \t\r\n"
+#: Octets of a line that are read: no record has as many.
+LONGEST = 1_000_000
 
 #: The reason of the last records: how often an entry of ROBOTS_EXEMPT was used.
 EXEMPT = "exempt"
@@ -66,8 +49,8 @@ class Report:
     :param name: as on the command line; ``-`` is standard input.
     :param records: how many records there were.
     :param broken: how many could not be read, or are of another kind.
-    :param first: the line where the first of those ends.
-    :param breaks_off: whether its end could not be read, or is that of half a record.
+    :param first: the number of the first of those.
+    :param breaks_off: whether it ends with half a record.
     """
 
     name: str
@@ -75,99 +58,43 @@ class Report:
     broken: int = 0
     first: int = 0
     breaks_off: bool = False
-    _line: int = 0
-    _last: bool = False
 
     def read(self, console: Console) -> Iterator[Mapping[str, Any]]:
         """Yield the fields of each record.
 
-        :raises Failed: the file cannot be read, or holds something else.
+        :raises Failed: the file cannot be read, or most of it is something else.
         """
         with opened(self.name, console) as file:
-            for fields in self._parsed(file):
+            for number, (line, is_whole) in enumerate(_lines(file), 1):
+                fields = _object(line)
                 if isinstance(fields, dict) and not MARKS.isdisjoint(fields):
                     self.records += 1
                     yield fields
-                else:
-                    self.broken, self.first = self.broken + 1, self.first or self._line
-                    self.breaks_off = self._last
-        if self.broken and not self.records:
-            what = f"name a file that this setting wrote, with one of the fields {', '.join(sorted(MARKS))}"
-            read = "records of ROBOTS_REPORT in a format that is read (JSON lines, JSON, CSV)"
-            raise Failed(f"{source_name(self.name)} holds no {read}; {what}")
-
-    def _parsed(self, file: io.BufferedReader) -> Iterator[object]:
-        """Yield the objects or rows of a file; what stands for a broken one is none of both.
-
-        Its first octets tell how it is packed, its first line the format.
-        """
-        begin = file.peek(8)
-        unpacked = next((opener(file) for magic, opener in _PACKED if begin.startswith(magic)), file)
-        text = io.TextIOWrapper(unpacked, encoding="utf-8-sig", errors="replace", newline="\n")
-        try:
-            lines = self._lines(text)
-            first = next((line for line in lines if not line.isspace()), "")
-            delimiter = next((each for each in ",;\t|" if not MARKS.isdisjoint(_cells(first, each) or [])), None)
-            lines = chain([first], lines)
-            yield from _objects(lines) if delimiter is None else _rows(lines, delimiter)
-        except _DAMAGED as error:
-            if isinstance(error, OSError) and error.errno is not None:
-                raise  # the disk failed: the file is not damaged
-            self._line, self._last = self._line + 1, True
-            yield None
-        finally:
-            text.detach()  # else it would close standard input
-
-    def _lines(self, text: io.TextIOWrapper) -> Iterator[str]:
-        """Yield the lines, each as far as it is not too long."""
-        while line := text.readline(LONGEST):
-            end = line
-            while end and not end.endswith("\n"):
-                end = text.readline(LONGEST)
-            self._line, self._last = self._line + 1, not end
-            yield line
+                elif line.strip():
+                    self.broken += 1
+                    self.first = self.first or number
+                    self.breaks_off = not is_whole
+        if self.broken > self.records:
+            what = f"it has {many(self.records, 'record')}, and {many(self.broken, 'other line')}"
+            accepted = f"JSON lines, unpacked, each with one of the fields {', '.join(sorted(MARKS))}"
+            advice = f"name a file that this setting wrote as {accepted}"
+            raise Failed(f"{source_name(self.name)} is no report of ROBOTS_REPORT: {what}; {advice}")
 
 
-def _objects(lines: Iterable[str]) -> Iterator[object]:
-    """Yield the objects of JSON lines, or of a JSON array: in one line, or each in lines of its own."""
-    begun = ""
-    for line in lines:
-        text = line.strip(_AROUND)
-        if begun and text.startswith("{"):
-            begun = ""
-            yield None  # the object before has no end
-        if begun or text == "{":
-            begun += line
-            if text != "}" and len(begun) < LONGEST:
-                continue
-            text, begun = begun.strip(_AROUND), ""
-        try:
-            yield from json.loads(f"[{text}]")
-        except (ValueError, RecursionError):  # a ValueError: a number of thousands of digits, too
-            yield None
-    if begun:
-        yield None
+def _lines(file: BufferedReader) -> Iterator[tuple[bytes, bool]]:
+    """Yield the lines, each as far as it is not too long, and whether its end is there."""
+    while line := file.readline(LONGEST):
+        end = line
+        while end and not end.endswith(b"\n"):
+            end = file.readline(LONGEST)
+        yield line, bool(end)
 
 
-def _rows(lines: Iterable[str], delimiter: str) -> Iterator[object]:
-    """Yield the rows of CSV, of which each is a line, since no field of a report holds a line end.
-
-    A crawl that went on with a file wrote the header again, perhaps behind half a row.
-    """
-    rows = (_cells(line, delimiter) for line in lines)
-    columns = next(rows) or []
-    for row in rows:
-        if row is None or (row and len(row) != len(columns)) or (row != columns and row[1:] == columns[1:] != []):
-            yield None
-        elif row and row != columns:
-            yield dict(zip(columns, row, strict=True))
-
-
-def _cells(line: str, delimiter: str) -> list[str] | None:
-    """Return the cells of a row; ``None``: it is none."""
+def _object(line: bytes) -> object:
+    """Return the object of a line; ``None`` for what is no JSON."""
     try:
-        return next(csv.reader([line], delimiter=delimiter, strict=True), [])
-    except csv.Error:
+        return json.loads(line.decode("utf-8-sig", "replace"))
+    except (ValueError, RecursionError):  # a ValueError: a number of thousands of digits, too
         return None
 
 
@@ -232,7 +159,7 @@ class Sums:
         rule, origin = _text(get("rule")), without_userinfo(_text(get("origin")) or "") or None
         reason = _text(get("reason")) or (NO_REASON if rule is None else Reason.RULE.value)
         count = common.whole_number(get("count")) or 1
-        if _flag(get("allowed")):
+        if get("allowed") is True:
             self._allowed += count
             return
         if reason == EXEMPT:
@@ -241,8 +168,8 @@ class Sums:
         if reason not in lists["by_reason"] and len(lists["by_reason"]) >= _REASONS:
             reason = OTHER
         self.requests += count
-        self._dry_run += count * _flag(get("dry_run"))
-        self._stale += count * _flag(get("stale"))
+        self._dry_run += count * (get("dry_run") is True)
+        self._stale += count * (get("stale") is True)
         lists["by_reason"][reason][""] += count
         lists["by_spider"][_text(get("spider"))][""] += count
         lists["by_origin"][origin][reason] += count
@@ -308,7 +235,3 @@ class Sums:
 def _text(value: object) -> str | None:
     """Return a field as text; ``None`` for anything else that a file may hold."""
     return str(value)[:_KEPT] or None if isinstance(value, str | int | float) else None
-
-
-def _flag(value: object) -> bool:
-    return str(value).lower() == "true"

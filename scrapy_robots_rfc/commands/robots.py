@@ -16,7 +16,7 @@ from scrapy.exceptions import UsageError
 from scrapy_robots_rfc.commands import cache, check, lint, page, report, show
 from scrapy_robots_rfc.commands.common import NO_ANSWER, Console, Failed, abandon
 from scrapy_robots_rfc.core.text import printable
-from scrapy_robots_rfc.errors import SettingError
+from scrapy_robots_rfc.errors import SettingError, StoreError
 
 #: The topics, in the order of docs/cli.md: each a module with `HELP`, `run`, and `add_arguments`. The last one returns
 #: the parsers of its actions, if the topic has any.
@@ -82,9 +82,9 @@ class Command(ScrapyCommand):
             console.complain("stopped")
             self.exitcode = NO_ANSWER
             abandon(console.stdout)  # its reader may have stopped reading
-        except (Failed, SettingError) as error:
+        except (Failed, SettingError, StoreError) as error:
             console.complain(str(error))
-            self.exitcode = error.code if isinstance(error, Failed) else NO_ANSWER
+            self.exitcode = 1 if isinstance(error, StoreError) else getattr(error, "code", NO_ANSWER)
         except OSError as error:
             enough = isinstance(error, BrokenPipeError)  # whoever read the output has seen enough
             if not enough:

@@ -10,7 +10,7 @@ from scrapy.settings import Settings as ScrapySettings
 
 from scrapy_robots_rfc._runtime import Runtime
 from scrapy_robots_rfc.commands import asking, check, common
-from scrapy_robots_rfc.commands.common import GOOD, NO_ANSWER, STRONG, Console, Failed, as_url, origin_of, span
+from scrapy_robots_rfc.commands.common import GOOD, NO_ANSWER, STRONG, Console, as_url, origin_of, span
 from scrapy_robots_rfc.core.agents import Agent
 from scrapy_robots_rfc.core.robotstxt import RobotsTxt, explain
 from scrapy_robots_rfc.core.text import printable
@@ -19,8 +19,6 @@ from scrapy_robots_rfc.policy.access import Outcome
 from scrapy_robots_rfc.policy.pacing import Limit
 
 HELP = "Show the robots.txt that a URL falls under: how it was fetched, its groups, and what else it says."
-
-_SITEMAPS = frozenset({"sitemap", "site-map"})
 
 
 def add_arguments(topic: argparse.ArgumentParser) -> None:
@@ -35,8 +33,7 @@ def run(settings: ScrapySettings, console: Console, opts: argparse.Namespace) ->
     ours = asking.prepared(settings)
     origin = origin_of(as_url(opts.url), ours.schemes)
     agents = check.agents_for(opts.agent, ours, settings)
-    if (found := asking.found_about(settings, [origin], console).get(origin)) is None:
-        raise Failed(f"stopped before {origin.robots_url} was there")
+    found = asking.found_about(settings, [origin])[origin]
     fresh_for = found.robots.validity.fresh_until - Runtime().clock()
     for number, agent in enumerate(agents):
         if opts.json:
@@ -82,11 +79,8 @@ def _show(found: asking.FoundRobots, fresh_for: float, agent: Agent, limit: Limi
     check.show_group(explanation, console)
     console.fact("delay", _pace(found.robots, agent, limit)[0])
     check.show_use(file.preferences("/", tokens), console, file.licenses(tokens))
-    for sitemap in file.sitemaps:
-        console.fact("sitemap", sitemap)
     for record in file.records:
-        if record.key not in _SITEMAPS:
-            console.fact("record", f"line {record.line}: {record.key}: {record.value}")
+        console.fact("record", f"line {record.line}: {record.key}: {record.value}")
     for group in file.groups:
         mark, applies = (console.paint(">", STRONG, GOOD), " (applies)") if group.line in applying else (" ", "")
         console.say(f"\n{mark} {group.line:>5}  {printable(', '.join(group.tokens))}{applies}")

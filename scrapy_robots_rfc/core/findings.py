@@ -58,8 +58,8 @@ class Code(enum.Enum):
     DOLLAR_INSIDE = "dollar_inside", _WARNING, "a `$` that is not the last character of its pattern"
     BAD_ESCAPE = "bad_escape", _WARNING, "a `%` in a pattern that two hexadecimal digits do not follow"
     INVALID_VALUE = "invalid_value", _WARNING, "a Crawl-delay, Request-rate or Visit-time that has no such value"
-    DELAY_OUTSIDE_GROUP = "delay_outside_group", _WARNING, "one of these before the first user-agent line"
-    RELATIVE_SITEMAP = "relative_sitemap", _WARNING, "a sitemap that is no absolute http or https URL"
+    RECORD_OUTSIDE_GROUP = "record_outside_group", _ERROR, "one of these, or of use, before the first user-agent line"
+    RELATIVE_URL = "relative_url", _WARNING, "a Sitemap or a License that is no absolute http or https URL"
     # What the group of a line shows.
     AGENTS_JOINED = (
         "agents_joined",
@@ -75,16 +75,4 @@ class Code(enum.Enum):
     USE_VOID = "use_void", _ERROR, "a Content-Usage that is no dictionary of RFC 9651"
     USE_NO_VALUE = "use_no_value", _WARNING, "a label of use with a value that says neither yes nor no"
     USE_UNKNOWN = "use_unknown", _NOTICE, "a label of use that is in no draft this package knows"
-    USE_NEVER_MATCHES = (
-        "use_never_matches",
-        _ERROR,
-        "a DisallowAITraining or AllowAITraining whose path begins neither with `/` nor with `*`",
-    )
-    LICENSE_NO_URL = "license_no_url", _WARNING, "a License that is no absolute http or https URL"
     SIGNAL_OUTSIDE_GROUP = "signal_outside_group", _WARNING, "a Content-Signal before the first user-agent line"
-    USE_OUTSIDE_GROUP = "use_outside_group", _ERROR, "another record of use before the first user-agent line"
-    USE_CONTRADICTION = (
-        "use_contradiction",
-        _WARNING,
-        "a record of use that permits what another of its group refuses, for the same paths",
-    )

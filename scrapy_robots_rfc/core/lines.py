@@ -1,6 +1,6 @@
 """How a file is divided into lines, and how one line is read (RFC 9309, 2.2).
 
-The group reader, the fast scan and the linter all read a line with `read_line`, so they agree on what it says.
+The readers of groups, of a crawl and of the linter all read a line with `read_line`, so they agree on what it says.
 """
 
 from __future__ import annotations

@@ -28,7 +28,6 @@ from scrapy_robots_rfc.core.preferences import (
     USAGE,
     Preference,
     read_records,
-    usage_parts,
 )
 from scrapy_robots_rfc.core.robotstxt import RobotsTxt
 
@@ -52,13 +51,19 @@ _TRAINING_KEYS = {"disallowaitraining": "DisallowAITraining", "allowaitraining":
 
 # The label of Content-Signal that says how much may be shown, not whether.
 _DEGREE = "use"
-_BETWEEN = re.compile(r"(?<=[^\s,;=]) +(?=[a-z*])")
 
 #: The functions that read the values of the records that a crawl obeys, with an example of each record.
 _VALUES: dict[str, tuple[Callable[[str], object], str]] = {
     "crawl-delay": (plain_delay, "Crawl-delay: 10"),
     "request-rate": (parse_rate, "Request-rate: 1/5"),
     "visit-time": (parse_window, "Visit-time: 0600-0845"),
+}
+_LEFT_OUT = "crawlers that do not take it as relative to the robots.txt leave it out"
+#: The records whose value is a URL, with the effect of one that is none, and the end of an example.
+_URLS = {
+    "sitemap": (_LEFT_OUT, "sitemap.xml"),
+    "site-map": (_LEFT_OUT, "sitemap.xml"),
+    LICENSE: ("shown as it is, though nobody can tell where the license stands", "license.xml"),
 }
 
 
@@ -287,15 +292,12 @@ def _of_value(line: Line) -> Iterator[Finding]:
             yield _finding(Code.INVALID_VALUE, line, effect, f"such as {example}")
     elif line.key in (USAGE, SIGNAL):
         yield from _of_use(line)
-    elif line.key in ("sitemap", "site-map") and not _is_absolute(line.value):
-        effect = "crawlers that do not take it as relative to the robots.txt leave it out"
-        yield _finding(Code.RELATIVE_SITEMAP, line, effect, "the whole URL, such as https://www.example/sitemap.xml")
+    elif line.key in _URLS and not _is_absolute(line.value):
+        effect, name = _URLS[line.key]
+        yield _finding(Code.RELATIVE_URL, line, effect, f"the whole URL, such as https://www.example/{name}")
     elif line.key in TRAINING and line.value and line.value[0] not in "/*":
         effect = "it matches no URL, so it says nothing of training: a path pattern begins with `/` or with `*`"
-        yield _finding(Code.USE_NEVER_MATCHES, line, effect, f"{_TRAINING_KEYS[line.key]}: {_path(line.value)}")
-    elif line.key == LICENSE and not _is_absolute(line.value):
-        effect = "shown as it is, though nobody can tell where the license stands"
-        yield _finding(Code.LICENSE_NO_URL, line, effect, "the whole URL, such as https://www.example/license.xml")
+        yield _finding(Code.NEVER_MATCHES, line, effect, f"{_TRAINING_KEYS[line.key]}: {_path(line.value)}")
 
 
 def _is_absolute(url: str) -> bool:
@@ -326,8 +328,7 @@ def _of_order(lines: Sequence[Line]) -> Iterator[Finding]:
                 effect = "it counts for every group that does not say otherwise; other crawlers may read it for none"
                 yield _finding(Code.SIGNAL_OUTSIDE_GROUP, line, effect, "the same line in each group")
             elif not in_group and (line.key in _VALUES or line.key in RECORDS):
-                code = Code.DELAY_OUTSIDE_GROUP if line.key in _VALUES else Code.USE_OUTSIDE_GROUP
-                yield _finding(code, line, _OUTSIDE, _AGENT_ABOVE)
+                yield _finding(Code.RECORD_OUTSIDE_GROUP, line, _OUTSIDE, _AGENT_ABOVE)
 
 
 def _of_groups(groups: Iterable[Group]) -> Iterator[Finding]:
@@ -345,7 +346,6 @@ def _of_groups(groups: Iterable[Group]) -> Iterator[Finding]:
         for token in tokens:
             first.setdefault(token, group.line)
         yield from _of_rules(group.rules)
-        yield from _of_uses(group.records)
 
 
 def _of_rules(rules: Sequence[Rule]) -> Iterator[Finding]:
@@ -373,7 +373,7 @@ def _of_use(line: Line) -> Iterator[Finding]:
     found = _said(Record(line.key, line.value, line.number))
     if line.key == USAGE and not found:
         effect = "void as a whole: crawlers cannot tell what it permits (RFC 9651)"
-        yield _finding(Code.USE_VOID, line, effect, _mended(line.value))
+        yield _finding(Code.USE_VOID, line, effect, "such as Content-Usage: train-ai=n, search=y")
     yes, no = ("y", "n") if line.key == USAGE else ("yes", "no")
     for label, preference in found:
         if preference.allowed is None and not (line.key == SIGNAL and label == _DEGREE):
@@ -387,31 +387,3 @@ def _said(record: Record) -> list[tuple[str, Preference]]:
     """Return what one record says of each label."""
     read = read_records([Record(record.key, to_octets(record.value), record.line)])
     return [said for found in read.values() for one in found for said in one.said.items()]
-
-
-def _mended(value: str) -> str:
-    """Return what was probably meant by a Content-Usage that is void; empty where nobody can tell."""
-    path, said = usage_parts(value)
-    words = said.split()
-    if not path and words and words[0][0] in "*$." and "=" not in words[0]:  # a path without its slash
-        path = f"/{words.pop(0)}"
-    while path and words and "=" not in words[0]:  # a path with spaces
-        path = f"{path}%20{words.pop(0)}"
-    said = re.sub(", *", ", ", _BETWEEN.sub(", ", " ".join(words).lower())).rstrip("; ,")
-    said = re.sub(r"=yes\b", "=y", re.sub(r"=no\b", "=n", said))
-    meant = f"Content-Usage: {path} {said}" if path else f"Content-Usage: {said}"
-    return meant if "=" in said else ""
-
-
-def _of_uses(records: Sequence[Record]) -> Iterator[Finding]:
-    """Yield the findings on records of one group that say opposite things of a use."""
-    first: dict[tuple[str, str], tuple[bool, int]] = {}  # what is said of a path and a label first, and on which line
-    for record in (record for record in records if record.key in RECORDS):
-        path = record.value if record.key in TRAINING else usage_parts(record.value)[0]
-        for label, said in _said(record):
-            if said.allowed is None:
-                continue
-            allowed, line = first.setdefault((path.rstrip("*") or "/", label), (said.allowed, record.line))
-            if allowed is not said.allowed:
-                effect = f"of it and line {line} the refusal of `{label}` counts"
-                yield Finding(Code.USE_CONTRADICTION, record.line, _short(said.source), effect, "one of them")

@@ -24,9 +24,6 @@ _DELIMITERS_OF_QUERY = "&=+;"
 #: Octets that stand for themselves in the normal form.
 BARE = UNRESERVED + _BARE_EITHER_WAY + _DELIMITERS_OF_PATH + _DELIMITERS_OF_QUERY
 
-#: Escapes with a normal form in the path and another one in the query; every other escape has the same in both.
-AMBIGUOUS_ESCAPE = re.compile("%(?:2[fF6bB]|3[fFdDbB])")
-
 
 def _spellings(octet: int) -> set[str]:
     """Return all the ways to write an octet as an escape, such as `%2f` and `%2F`."""
@@ -54,7 +51,8 @@ _MANY = 16
 # Escapes of octets that are never bare are normal in the path and in the query. A text of such escapes and of bare
 # octets is its own normal form. Nearly every URL is like that, so this is checked before anything is converted.
 _NORMAL_ESCAPE = "%(?:[01][0-9A-F]|2[02345A]|3[CE]|5[CE]|60|7[BCDF]|[89A-F][0-9A-F])"
-_NORMAL_RUN = f"[{re.escape(BARE)}]*(?:{_NORMAL_ESCAPE}[{re.escape(BARE)}]*)*"
+#: As an expression, all the octets from a place on that are their own normal form.
+NORMAL_RUN = f"[{re.escape(BARE)}]*+(?:{_NORMAL_ESCAPE}[{re.escape(BARE)}]*+)*+"
 _NORMAL_PATTERN = f"[*{re.escape(BARE)}]*(?:{_NORMAL_ESCAPE}[*{re.escape(BARE)}]*)*"
 
 # Matches a scheme (RFC 3986, 3.1) and an authority, where they stand before a path.
@@ -62,10 +60,8 @@ _BEFORE_PATH = re.compile("(?:[A-Za-z][A-Za-z0-9+.-]*://|//|)[^/?]*")
 
 #: Matches a URL (or a path) without a fragment whose request target, group 1, is in normal form already.
 is_normal_url: Callable[[str], re.Match[str] | None] = re.compile(
-    rf"(?:https?://[^/?#]*|(?!//))(/{_NORMAL_RUN})\Z"
+    rf"(?:https?://[^/?#]*|(?!//))(/{NORMAL_RUN})\Z"
 ).match
-#: Matches the bare octets at the beginning of a text, also where there are none.
-BARE_RUN = re.compile(f"[{re.escape(BARE)}]*")
 #: Matches a pattern that is its own normal form: bare octets, normal escapes, ``*``, and perhaps a last ``$``.
 is_normal_pattern: Callable[[str], re.Match[str] | None] = re.compile(rf"{_NORMAL_PATTERN}\$?\Z").match
 

@@ -17,9 +17,9 @@ from scrapy_robots_rfc.core.decision import Decision, Reason, Rule, RuleKind
 from scrapy_robots_rfc.core.extensions import RequestRate, VisitTime, parse_delay, parse_rate, parse_window
 from scrapy_robots_rfc.core.groups import Group, Record, merged, read_groups
 from scrapy_robots_rfc.core.lines import Line, as_text, content_of, read_line, read_lines
-from scrapy_robots_rfc.core.pattern import Pattern, parse_pattern, precedence
+from scrapy_robots_rfc.core.pattern import Pattern, parse_pattern, specificity
 from scrapy_robots_rfc.core.percent import is_normal_url, request_target, to_octets
-from scrapy_robots_rfc.core.ruleset import Ruleset
+from scrapy_robots_rfc.core.ruleset import RuleIndex, Ruleset
 from scrapy_robots_rfc.core.scan import AgentLine, Section, agent_lines, groups_of, records_in
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ _MARKUP = re.compile(rb"\s*<").match
 _NO_GROUP = Decision(True, Reason.NO_GROUP)
 
 # Stands for the rules of tokens that have not asked.
-_UNREAD = Ruleset((), ANY)
+_UNREAD = Ruleset(RuleIndex(()), ANY)
 
 
 class RobotsTxt:
@@ -60,8 +60,9 @@ class RobotsTxt:
         self._parts: list[tuple[tuple[str, ...], Section]] | None = None
         self._asked: dict[str | Sequence[str], Ruleset | None] = {}
         self._rulesets: dict[tuple[str, str], Ruleset] = {}
+        self._indexes: dict[tuple[Section, ...], RuleIndex] = {}
         self._lines_read = 0
-        self._rules_read: dict[tuple[str, str], list[tuple[int, Rule, Pattern]]] = {}
+        self._rules_read: dict[tuple[str, str], list[tuple[tuple[int, bool], Rule, Pattern]]] = {}
         self._preferences_read: dict[Ruleset | None, Mapping[str, Sequence[PathPreference]]] = {}
 
     @classmethod
@@ -99,7 +100,7 @@ class RobotsTxt:
         self._group_lines()
         rules = self._rules_for(tokens)
         if rules is not None:
-            rules.prepare()
+            rules.index.prepare()
 
     def prepared(self, tokens: tuple[str, ...]) -> bool:
         """Return whether questions with these product tokens take no long time.
@@ -107,7 +108,7 @@ class RobotsTxt:
         They do where none has been asked, or many others since then, and where `prepare` is not through.
         """
         rules = self._asked.get(tokens, _UNREAD)
-        return rules is None or rules.prepared
+        return rules is None or rules.index.prepared
 
     def _rules_for(self, tokens: str | Sequence[str]) -> Ruleset | None:
         key = tokens if isinstance(tokens, str) else tuple(tokens)
@@ -120,10 +121,15 @@ class RobotsTxt:
             if token is not None and rules is None:
                 if len(self._rulesets) >= _MOST_ASKED:
                     self._rulesets.clear()
+                    self._indexes.clear()
                     self._asked.clear()
                     self._preferences_read.clear()
                 groups = groups_of(self._content.octets, self._agent_lines(), token[1])
-                rules = self._rulesets[token] = Ruleset([lines for _, lines in groups], token[0])
+                sections = tuple(lines for _, lines in groups)
+                index = self._indexes.get(sections)
+                if index is None:
+                    index = self._indexes[sections] = RuleIndex(sections)
+                rules = self._rulesets[token] = Ruleset(index, token[0])
             self._asked[key] = rules
         return rules
 
@@ -153,7 +159,9 @@ class RobotsTxt:
     def weight(self) -> int:
         """About the octets of memory that the file and everything read from it take. Grows with the questions."""
         lines = _AGENT_LINE * len(self._agents or ()) + _READ_LINE * (self._lines_read + len(self._parts or ()))
-        return _OBJECTS + len(self._content.octets) + lines + sum(rules.weight for rules in [*self._rulesets.values()])
+        indexes = sum(index.weight for index in [*self._indexes.values()])
+        decisions = sum(rules.weight for rules in [*self._rulesets.values()])
+        return _OBJECTS + len(self._content.octets) + lines + indexes + decisions
 
     @property
     def size(self) -> int:
@@ -217,9 +225,9 @@ class RobotsTxt:
         target = request_target(url)
         return tuple(rule for _, rule, pattern in self._rules_read[token] if pattern.matches(target))
 
-    def _parsed(self, rule: Rule) -> tuple[int, Rule, Pattern]:
+    def _parsed(self, rule: Rule) -> tuple[tuple[int, bool], Rule, Pattern]:
         octets = self.octets_of(rule.pattern, rule.line)
-        return precedence(rule.kind is RuleKind.ALLOW, octets), rule, parse_pattern(octets)
+        return (specificity(octets), rule.kind is RuleKind.ALLOW), rule, parse_pattern(octets)
 
     def octets_of(self, value: str, line: int) -> str:
         """Return the value of a line, such as the pattern of a rule, as octets, one character each."""
@@ -240,7 +248,7 @@ class RobotsTxt:
     def records_by_group(self, *keys: str) -> Iterator[tuple[tuple[str, ...], list[Record]]]:
         """Yield the tokens of each group, in the form in which they compare, and its records of some keys."""
         names, parts = [names for names, _ in self._group_lines()], [lines for _, lines in self._group_lines()]
-        return zip(names, records_in(parts, self._content.octets.lower(), keys), strict=True)
+        return zip(names, records_in(parts, keys), strict=True)
 
     def records_for(self, tokens: str | Sequence[str], *keys: str, most: float = math.inf) -> tuple[Record, ...]:
         """Return the records of some keys, in lower case, in the group that applies (RFC 9309, 2.2.4).
@@ -251,7 +259,7 @@ class RobotsTxt:
         """
         token = self.choose(tokens)
         parts = (lines for names, lines in self._group_lines() if token is not None and token[1] in names)
-        return tuple(chain.from_iterable(records_in(parts, self._content.octets.lower(), keys, most)))
+        return tuple(chain.from_iterable(records_in(parts, keys, most)))
 
     def preferences(self, url: str | bytes, tokens: str | Sequence[str]) -> Mapping[str, Preference]:
         """Return what the group that applies says of the use of a page: label -> `preferences.Preference`.
@@ -280,8 +288,8 @@ class RobotsTxt:
     def _records_above(self, key: str, most: float = math.inf) -> tuple[Record, ...]:
         """Return the records of a key above the first user-agent line."""
         octets, agents = self._content.octets, self._agent_lines()
-        above = Section(octets, 0, agents[0][0] if agents else len(octets), 1)
-        return tuple(*records_in([above], octets.lower(), [key], most))
+        above = _section_of(octets[: agents[0][0]] if agents else octets)
+        return tuple(*records_in([above], [key], most))
 
     def licenses(self, tokens: str | Sequence[str]) -> tuple[Record, ...]:
         """Return the License records of the group that applies; without one, those above the first user-agent line."""
@@ -289,9 +297,8 @@ class RobotsTxt:
 
     def _values(self, *keys: str) -> Iterator[str]:
         """Yield the values of some keys in the whole file, but no empty ones."""
-        octets = self._content.octets
-        whole = Section(octets, 0, len(octets), 1)
-        return (record.value for record in next(records_in([whole], octets.lower(), keys)) if record.value)
+        whole = _section_of(self._content.octets)
+        return (record.value for record in next(records_in([whole], keys)) if record.value)
 
     @property
     def sitemaps(self) -> tuple[str, ...]:
@@ -317,6 +324,11 @@ class RobotsTxt:
         """Return the first Visit-time of the group that applies, or ``None``."""
         windows = (parse_window(record.value) for record in self.records_for(tokens, "visit-time"))
         return next((window for window in windows if window is not None), None)
+
+
+def _section_of(octets: bytes) -> Section:
+    """Return a file, or its beginning, as if it stood below a user-agent line with the number 0."""
+    return Section(b"\n" + octets, 0, len(octets) + 1, 0)
 
 
 @lru_cache(maxsize=1024)

@@ -7,10 +7,10 @@ redirects.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from scrapy import Request
@@ -27,24 +27,22 @@ from twisted.python.failure import Failure
 from scrapy_robots_rfc import _scrapy, signals
 from scrapy_robots_rfc._runtime import Runtime
 from scrapy_robots_rfc.cache.entry import Validators
-from scrapy_robots_rfc.core.agents import Agent
 from scrapy_robots_rfc.core.text import printable, without_credentials
 from scrapy_robots_rfc.errors import BrokenTransferError, ForeignAnswerError
 from scrapy_robots_rfc.fetching.decoding import GZIP_MAGIC, MAX_EXPANSION, is_rendered, without_codings
-from scrapy_robots_rfc.fetching.parsed import FileParser, OriginPolicy
 from scrapy_robots_rfc.fetching.routes import Routes
 from scrapy_robots_rfc.fetching.sources import Transfer
 from scrapy_robots_rfc.leaves import TRANSFERS
 from scrapy_robots_rfc.settings import Settings
 
+if TYPE_CHECKING:
+    from scrapy_robots_rfc.fetching.pending import Crawl
+    from scrapy_robots_rfc.fetching.replay import HttpCache
+
 logger: logging.Logger = logging.getLogger(__name__)
 
 #: The meta key that marks our own requests; its value is the `_Transfer`.
 MARK = "_robots_rfc"
-
-#: The meta key of requests that are paced. Its value is the URL that was judged, and the URL that was sent if a
-#: middleware replaced it, as those of gateways do. A retry has the replaced URL from the start.
-JUDGED = "_robots_rfc_judged"
 
 # Seconds after which a transfer no longer counts as one of its downloader slot: while a robots.txt hangs, other origins
 # of the same slot would wait for it.
@@ -55,7 +53,7 @@ META: dict[str, Any] = {
     "dont_obey_robotstxt": True,  # the file does not judge itself
     "allow_offsite": True,  # a redirect may lead to any host (RFC 9309, 2.3.1.2)
     "dont_redirect": True,  # policy/access.py follows redirects; no meta refresh is followed
-    "dont_cache": True,  # HttpCacheMiddleware does not keep to the RFC's 24 hours; `kept` puts answers there
+    "dont_cache": True,  # HttpCacheMiddleware does not keep to the RFC's 24 hours; `HttpCache` puts answers there
     "dont_merge_cookies": True,  # the file is the same for everybody
     "download_maxsize": 0,  # longer files are cut off, not refused
     "download_warnsize": 0,
@@ -76,6 +74,7 @@ class _Transfer:
     :param taken: octets of its body that came.
     :param stopped: whether we stopped the transfer, because the rest is not needed.
     :param unanswered: whether the downloader has taken the request, and has no response to it.
+    :param paused: whether the request waits for the turn of its site, so that its time does not run.
     """
 
     mark: object
@@ -84,6 +83,7 @@ class _Transfer:
     taken: int = 0
     stopped: bool = False
     unanswered: bool = False
+    paused: bool = False
 
     def begin(self, request: Request, codings: Sequence[bytes]) -> None:
         """Get ready for a body; called again for that of a retry."""
@@ -93,40 +93,20 @@ class _Transfer:
         return self  # a retry copies the meta of its request, and belongs to the same exchange
 
 
-class Hooks(NamedTuple):
-    """What the middleware gives this room to call, since it must not import the rooms above.
-
-    :param parse: parses files.
-    :param agent: gives the agent of a request that brings none of its own; raises what the spider's property raises.
-    :param reader: gives the agent that large files are read for; does the same, but never raises.
-    :param sent: called with each request of ours that was answered, with the headers that it was sent with.
-    :param kept: called with each whole answer: the URL, the response, and its decoded body.
-    :param in_place: returns the requests that wait in place for the turn of their site.
-    :param abandoned: called with a request that is under way although nobody waits for its answer any more.
-    :param expected: called before a file of a shared store is asked for again, with what was known of it.
-    :param found: called with what governs an origin from now on.
-    """
-
-    parse: FileParser
-    agent: Callable[[], Agent]
-    reader: Callable[[], Agent]
-    sent: Callable[[Request], object]
-    kept: Callable[[str, Response, bytes], object]
-    in_place: Callable[[], Iterable[Request]]
-    abandoned: Callable[[Request], object]
-    expected: Callable[[OriginPolicy], object]
-    found: Callable[[OriginPolicy], object]
-
-
 class Downloader:
     """Asks for robots.txt files through the engine of a crawl; a crawl has one.
 
     :param settings: of the crawl; a transfer is cut off after `max_size` decoded octets.
-    :param routes: of the requests of the crawl.
+    :param crawl: is called with each request that was sent.
+    :param cache: the HTTP cache, which keeps whole answers.
     """
 
-    def __init__(self, crawler: Crawler, settings: Settings, hooks: Hooks, routes: Routes) -> None:
-        self._crawler, self._hooks, self._routes = crawler, hooks, routes
+    def __init__(self, crawler: Crawler, settings: Settings, crawl: Crawl, cache: HttpCache) -> None:
+        self._crawler = crawler
+        self._crawl = crawl
+        self._cache = cache
+        #: Gives the routes of requests.
+        self.routes: Routes = Routes(crawler)
         self._obeyed = settings.schemes
         self._limit = settings.max_size + 1  # one octet more than counts, so that the parser sees that there is more
         self._prepared: set[str] = set()
@@ -158,7 +138,7 @@ class Downloader:
         :param asker: the request that the file is fetched for; ``None``: there is none.
         :param known: the validators of the file that is at hand: the answer may be that it still holds (304).
         """
-        meta = {**META, "download_timeout": timeout, MARK: _Transfer(mark), JUDGED: [url, None]}
+        meta = {**META, "download_timeout": timeout, MARK: _Transfer(mark)}
         if not retry:
             meta["dont_retry"] = True
         headers: dict[bytes, bytes] = {}  # Scrapy adds Accept-Encoding and all others, as it does for a page
@@ -189,8 +169,8 @@ class Downloader:
         if "proxy" not in asker.meta:
             return
         # HttpProxyMiddleware chooses a proxy from the environment again for each hop, by its scheme.
-        chosen = self._routes.usual(asker)
-        if chosen is not None and chosen == self._routes.of(asker):
+        chosen = self.routes.usual(asker)
+        if chosen is not None and chosen == self.routes.of(asker):
             return
         meta["proxy"] = asker.meta["proxy"]
         # HttpProxyMiddleware has moved the credentials of `proxy` into this header.
@@ -213,13 +193,14 @@ class Downloader:
                 response = await engine.download_async(request)
         except BaseException:
             # Most likely this was cancelled, and Scrapy goes on with the transfer for as long as the server likes.
+            _scrapy.withdraw(self._crawler, request)
             if self._give_place(request):
-                self._hooks.abandoned(request)
+                self._crawl.sent(request)
             raise
         finally:
             self._signal_exchanged(transfer, transfer.request or request, response)
         body = self._body(response, transfer)
-        self._hooks.kept(request.url, response, body)
+        self._cache.store(request.url, response, body)
         return response, body
 
     def _signal_exchanged(self, transfer: _Transfer, request: Request, response: Response | None) -> None:
@@ -275,9 +256,8 @@ class Downloader:
         return without_codings(response.body, transfer.codings, self._limit)
 
     def queued(self) -> set[object]:
-        """The marks of the fetches whose request stands in a queue of the downloader, or waits for its turn."""
-        metas = [*_scrapy.queued_metas(self._crawler), *(request.meta for request in self._hooks.in_place())]
-        return {meta[MARK].mark for meta in metas if MARK in meta}
+        """The marks of the fetches whose request stands in a queue of the downloader."""
+        return {meta[MARK].mark for meta in _scrapy.queued_metas(self._crawler) if MARK in meta}
 
     def _prepare(self, scheme: str) -> None:
         """Have the handler of a scheme transfer our files in the way that its row asks for, if it asks for one."""
@@ -327,7 +307,7 @@ class Downloader:
         # than DOWNLOAD_MAXSIZE, or decode it without a bound.
         transfer.codings = response.headers.getlist(b"Content-Encoding")
         response.headers.pop(b"Content-Encoding", None)
-        self._hooks.sent(request)
+        self._crawl.sent(request)
 
 
 def chosen_slot(request: Request) -> str | None:
@@ -338,3 +318,14 @@ def chosen_slot(request: Request) -> str | None:
     slot: str | None = request.meta.get("download_slot")
     before = (urlsplit(url).hostname for url in request.meta.get("redirect_urls", ()))
     return None if slot is None or slot == urlparse_cached(request).hostname or slot in before else slot
+
+
+def pause(request: Request, *, on: bool) -> None:
+    """Note that a request of ours waits for the turn of its site, or no longer: that is no time of its fetch."""
+    if MARK in request.meta:
+        request.meta[MARK].paused = on
+
+
+def is_paused(request: Request | None) -> bool:
+    """Whether a request of ours waits for the turn of its site."""
+    return request is not None and bool(request.meta[MARK].paused)

@@ -1,255 +1,344 @@
-"""One attempt to fetch a robots.txt: it is asked for, its redirects are followed, and a cache entry follows from it.
+"""How a robots.txt is got: `Fetcher.get` reads from top to bottom, and the steps follow in their order.
 
-`download.py` makes each exchange, and `policy/access.py` says what an answer means. See `queue.py` for when an attempt
-is made, and `service.py` for what is done with what it gave.
+`pending.py` has the fetches that are under way, their places and their time. `download.py` makes
+each exchange, `policy/access.py` says what an answer means, `cache/entry.py` what is known after it.
 """
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import TYPE_CHECKING
 
 from scrapy.exceptions import IgnoreRequest
 
-from scrapy_robots_rfc import stats
-from scrapy_robots_rfc.cache.entry import CacheEntry, Validators
-from scrapy_robots_rfc.errors import RobotsUndecided
+from scrapy_robots_rfc import _scrapy, signals, stats
+from scrapy_robots_rfc._runtime import Runtime
+from scrapy_robots_rfc.cache.entry import CacheEntry, Fetched, Validators, following, following_for_route
+from scrapy_robots_rfc.cache.locks import FetchLocks, pause
+from scrapy_robots_rfc.cache.memory import MemoryCache
 from scrapy_robots_rfc.fetching.faults import access_after
-from scrapy_robots_rfc.fetching.parsed import governs_all
-from scrapy_robots_rfc.fetching.routes import has_account, proxy_of
+from scrapy_robots_rfc.fetching.origin_log import OriginLog
+from scrapy_robots_rfc.fetching.parsed import OriginPolicy, ParsedRobots
+from scrapy_robots_rfc.fetching.pending import PREEMPTED, Crawl, PendingFetch, PendingFetches
+from scrapy_robots_rfc.fetching.routes import Route, through
 from scrapy_robots_rfc.policy import backoff, caching
 from scrapy_robots_rfc.policy.access import Access, Asking, Local, Outcome, Successful, Unreachable
 from scrapy_robots_rfc.policy.caching import Freshness, Validity
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Callable, Hashable
 
-    from scrapy import Request
+    from scrapy.crawler import Crawler
     from scrapy.http import Response
 
-    from scrapy_robots_rfc._runtime import Cancellable, Runtime
+    from scrapy_robots_rfc.cache.client import CacheClient
     from scrapy_robots_rfc.fetching.download import Downloader
-    from scrapy_robots_rfc.fetching.queue import PendingFetch, Result
+    from scrapy_robots_rfc.fetching.reading import FileReader
     from scrapy_robots_rfc.policy.origins import Origin
     from scrapy_robots_rfc.settings import Settings
 
-_T = TypeVar("_T")
-
-# Seconds; longer than the queue takes to notice that an attempt has used up its time.
-_GRACE = 1.0
-
-
-@dataclass(eq=False, slots=True)
-class Attempt:
-    """One attempt to find out what governs an origin, under way.
-
-    :param limit: seconds that it may take.
-    :param held: the newest cache entry that is known, fresh or not.
-    :param before: what governed in this crawl until now; ``None``: nothing did.
-    :param request: the last request that was sent for the file.
-    :param began: when the site was asked for the file.
-    :param result: what counts if the work does not end in time; the work may set it before it is done.
-    :param over: whether it has ended; what its work gives afterwards is not used.
-    :param aside: whether it waits for the store, or for the thread that reads large files: that time does not count.
-    :param spent: seconds that count against the limit, up to `looked_at`.
-    """
-
-    pending: PendingFetch
-    limit: float
-    looked_at: float
-    held: CacheEntry | None = None
-    before: Validity | None = None
-    request: Request | None = None
-    began: float = math.inf
-    result: Result = None
-    over: bool = False
-    aside: bool = False
-    spent: float = 0.0
-    task: Cancellable | None = None
-
-    @property
-    def origin(self) -> Origin:
-        """The origin of the file."""
-        return self.pending.origin
-
-    @property
-    def last(self) -> Validity | None:
-        """What the attempt before this one gave."""
-        last = self.pending.last or self.pending.route.last
-        return None if last is None else last.validity
-
-    def changes(self, outcome: Outcome) -> bool:
-        """Whether something else governed before, or nothing."""
-        return self.before is None or self.before.outcome is not outcome
-
-    def suits(self, entry: CacheEntry) -> bool:
-        """Whether a fresh entry governs the requests of the route that this attempt takes."""
-        return self.pending.route.name is None or governs_all(entry.status, entry.validity.outcome)
-
-    async def wait_aside(self, work: Awaitable[_T]) -> _T:
-        """Wait for the store, or for the thread that reads large files; that time does not count against the limit.
-
-        :raises RobotsUndecided: the attempt is over, see `in_time`.
-        """
-        self.aside = True
-        try:
-            return self.in_time(await work)
-        finally:
-            self.aside = False
-
-    def in_time(self, value: _T) -> _T:
-        """Return what was waited for.
-
-        :raises RobotsUndecided: the attempt is over: its time was up, it gave way to others, or the crawl ended.
-        """
-        if self.over:
-            raise RobotsUndecided("too late: this attempt is over")
-        return value
-
-
-class Fetched(NamedTuple):
-    """What an attempt gave.
-
-    :param freshness: how long the last answer may be used, by its own headers.
-    :param validators: of the file, if there is one and its server gave some.
-    :param confirmed: whether the file that was at hand still holds (304).
-    """
-
-    access: Access
-    freshness: Freshness = Freshness()
-    validators: Validators | None = None
-    confirmed: bool = False
+# Failures of routes that are remembered; the oldest is forgotten first.
+_FAILED_ROUTES = 10_000
 
 
 class Fetcher:
-    """Asks sites for their files.
+    """Gets the files of a crawl, and remembers what it has found.
 
-    :param settings: of the crawl.
-    :param download: makes one exchange.
-    :param runtime: the clock.
-    :param count: adds one to a stat.
+    :param store: that is used beyond the process; ``None``: there is none.
     """
 
     def __init__(
-        self, settings: Settings, download: Downloader, runtime: Runtime, count: Callable[[str], None]
+        self,
+        crawler: Crawler,
+        settings: Settings,
+        crawl: Crawl,
+        files: FileReader,
+        download: Downloader,
+        store: CacheClient | None,
     ) -> None:
-        self._settings, self._download, self._runtime, self._count = settings, download, runtime, count
+        assert crawler.stats is not None
+        self._signals = crawler.signals
+        self._settings = settings
+        self._crawl = crawl
+        self._files = files
+        self._download = download
+        self._count: Callable[[str], None] = crawler.stats.inc_value
+        self._runtime = Runtime()
+        #: The fetches that are under way.
+        self.pending: PendingFetches = PendingFetches(crawler, crawl, download, settings.timeout, self._undecided)
+        #: What workers share; what the crawl remembers; what is logged of origins that cannot be reached.
+        self.locks: FetchLocks | None = None if store is None else FetchLocks(store, settings, self._runtime)
+        self.memory: MemoryCache[OriginPolicy] = MemoryCache(
+            settings.cache_size,
+            parse=files.policy,
+            evicted=partial(self._count, stats.CACHE_EVICTIONS),
+            weigh=lambda robots: 0 if robots.file is None else robots.file.weight,
+        )
+        self.origin_log: OriginLog = OriginLog(settings, self._count, self._runtime)
+        self._failed: dict[tuple[Origin, Hashable], OriginPolicy] = {}
 
-    async def fetch(self, attempt: Attempt) -> Fetched:
-        """Ask for a file, and follow redirects. Whatever the network does, there is a result.
+    def newest(self, origin: Origin, route: Route, stale_for: float) -> OriginPolicy | None:
+        """Return the newest that is known of an origin by a route, if it has not been stale for so many seconds.
 
-        :raises RobotsUndecided: the attempt is over, see `Attempt.in_time`.
+        When another route led to the site after this one had failed, that failure does not count any more.
         """
-        self._count(stats.REQUEST_COUNT)
-        origin, held = attempt.origin, attempt.held
-        state = Asking(origin.robots_url, scheme=self._settings.schemes[origin.scheme])
+        known = self.memory.get(origin)
+        if known is not None and route is not None and not known.for_all:
+            known = None
+        found = (each for each in (known, self._failed.get((origin, route))) if each is not None)
+        newest = max(found, key=lambda robots: robots.fetched, default=None)
+        fresh = newest is not None and self._runtime.clock() < newest.validity.fresh_until + stale_for
+        return newest if fresh else None
+
+    async def get(self, fetch: PendingFetch) -> OriginPolicy:
+        """Look, ask, conclude, tell; again after a pause, while the origin is closed and attempts are left."""
+        looks = 0
         while True:
-            # An attempt that is to give way to others ends before Scrapy's timeout, which would make it a failure.
-            left = max(min(attempt.limit + _GRACE, self._settings.timeout) - attempt.spent, 0.1)
-            known = _known_at(state.url, held)
-            retry = not self._settings.unreachable_backoff  # retries on top of a backoff would multiply with it
-            try:
-                request = attempt.request = self._download.request(
-                    state.url, timeout=left, mark=attempt, retry=retry, asker=attempt.pending.route.asker, known=known
-                )
-                response, body = await self._download.send(request)
-            except Exception as error:  # noqa: BLE001 - whatever goes wrong is a result
-                if not isinstance(attempt.in_time(error), IgnoreRequest):
-                    self._count(stats.EXCEPTION_COUNT.format(exception=type(error)))
-                return Fetched(through(access_after(error, self._settings.timeout), attempt.request))
-            attempt.in_time(None)
+            await self.pending.place(fetch)
+            robots, copy, ours = await self._look(fetch)
+            if robots is not None:
+                return robots
+            if not ours:
+                self.pending.leave_place(fetch)
+                if not looks:
+                    self._count(stats.CACHE_LEASE_WAITS)
+                await self._runtime.sleep(pause(looks))
+                looks += 1
+                continue
+            fetched = await self._ask(fetch, copy)
+            if fetched is None:  # others come first now
+                fetch.preempted += 1
+                self.pending.leave_place(fetch)
+                continue
+            newer = await self._found_meanwhile(fetch, fetched.access)
+            if newer is not None:
+                return await self._adopt(fetch, newer)
+            file, fetched = await self._parsed(fetch, fetched)
+            robots, pauses = await self._conclude(fetch, copy, fetched, file)
+            self.pending.leave_place(fetch)
+            await self._tell(fetch, robots, fetched.access)
+            if not pauses:
+                return robots
+            fetch.attempts += 1
+            fetch.last = robots.validity
+            await self._runtime.sleep(pauses[0])
+
+    # Look.
+
+    async def _look(self, fetch: PendingFetch) -> tuple[OriginPolicy | None, CacheEntry | None, bool]:
+        """Return what memory or store has, if it is fresh; the newest copy; and whether no other worker fetches it."""
+        copy = self.memory.entry(fetch.origin)
+        fetch.before = self._governing(fetch, copy)
+        if copy is not None and self._runtime.clock() < copy.validity.fresh_until and fetch.suits(copy):
+            # A large file that is not parsed any more; or one that a fetch by another route has brought.
+            robots = self.memory.get(fetch.origin) or await self._files.policy_aside(fetch.origin, copy)
+            self.memory.put(fetch.origin, robots, copy)
+            return robots, copy, False
+        if self.locks is None:
+            return None, copy, True
+        copy, fresh, ours = await self.locks.look(fetch.origin, copy)
+        if copy is not None and fresh and fetch.suits(copy):
+            return await self._adopt(fetch, copy), copy, False
+        if copy is not None and ours and self.locks.shared:  # its pace counts for the request that is sent now
+            self._crawl.found(await self._files.policy_aside(fetch.origin, copy))
+        return None, copy, ours or fresh
+
+    def _governing(self, fetch: PendingFetch, copy: CacheEntry | None) -> Validity | None:
+        """Return what governed the requests of a fetch before it."""
+        failed = self._failed.get((fetch.origin, fetch.route))
+        if failed is not None and (copy is None or copy.fetched <= failed.fetched):
+            return failed.validity
+        return None if copy is None else copy.validity
+
+    async def _adopt(self, fetch: PendingFetch, copy: CacheEntry) -> OriginPolicy:
+        """Go by a fresh copy of the store."""
+        self._count(stats.CACHE_STORE_HITS)
+        robots = await self._files.policy_aside(fetch.origin, copy)
+        if robots.validity.unreachable_since is not None:
+            self.origin_log.failed(robots, fetch)
+        self.origin_log.concluded(robots, fetch)
+        self.memory.put(fetch.origin, robots, copy)
+        await self._tell(fetch, robots, None)
+        return robots
+
+    async def _found_meanwhile(self, fetch: PendingFetch, access: Access) -> CacheEntry | None:
+        """If an attempt failed, return what another worker has put into the store meanwhile."""
+        if self.locks is None or not isinstance(access, Unreachable | Local):
+            return None
+        newer = await self.locks.newer(fetch.origin, fetch.asked)
+        if newer is None or not fetch.suits(newer):
+            return None
+        self._count(stats.RESULT.format(outcome=access.outcome.value))
+        self.locks.leave(fetch.origin)
+        return newer
+
+    # Ask.
+
+    async def _ask(self, fetch: PendingFetch, copy: CacheEntry | None) -> Fetched | None:
+        """Ask the site, and follow redirects; ``None``: others come first now."""
+        self._count(stats.REQUEST_COUNT)
+        fetch.asked = self._runtime.clock()
+        limits = self._settings
+        state = Asking(fetch.origin.robots_url, scheme=limits.schemes[fetch.origin.scheme])
+        fetch.spent = 0.0
+        while True:
+            known = None if copy is None else copy.known_at(state.url)
+            answer = await self.pending.in_time(fetch, partial(self._send, fetch, state.url, known))
+            if answer is PREEMPTED:
+                return None
+            if isinstance(answer, Exception):
+                if not isinstance(answer, IgnoreRequest):
+                    self._count(stats.EXCEPTION_COUNT.format(exception=type(answer)))
+                return Fetched(through(access_after(answer, limits.timeout), fetch.request))
+            response, body = answer
             access = state.answered(
                 response.status,
                 response.headers.get(b"Location"),
                 body,
-                unreachable_statuses=self._settings.unreachable_statuses,
-                held=held.body if held is not None and known is not None else None,
+                unreachable_statuses=limits.unreachable_statuses,
+                held=copy.body if copy is not None and known is not None else None,
             )
             if not isinstance(access, Asking):
-                return self._answered(request, response, access, state.url, known)
+                break
             state = access
-
-    def _answered(
-        self, request: Request, response: Response, access: Access, url: str, known: Validators | None
-    ) -> Fetched:
         self._count(stats.RESPONSE_COUNT)
         self._count(stats.RESPONSE_STATUS_COUNT.format(status=response.status))
-        headers, date = response.headers, self._runtime.date()
         if isinstance(access, Unreachable):
-            access = replace(access, retry_after=backoff.retry_after(headers.get(b"Retry-After"), date))
-            return Fetched(through(access, request) if access.route else access)
-        freshness = caching.freshness(headers.getlist, date)
+            wanted = backoff.retry_after(response.headers.get(b"Retry-After"), self._runtime.date())
+            access = replace(access, retry_after=wanted)
+            return Fetched(through(access, fetch.request) if access.route else access)
+        return self._answered(response, access, state.url, known)
+
+    async def _send(self, fetch: PendingFetch, url: str, known: Validators | None) -> tuple[Response, bytes]:
+        fetch.request = self._download.request(
+            url,
+            timeout=max(self._settings.timeout - fetch.spent, 0.1),
+            mark=fetch,
+            retry=not self._settings.unreachable_backoff,  # retries on top of a backoff would multiply with it
+            asker=fetch.source,
+            known=known,
+        )
+        return await self._download.send(fetch.request)
+
+    def _answered(self, response: Response, access: Access, url: str, known: Validators | None) -> Fetched:
+        """Return what came of an attempt whose last answer says whether there is a file."""
+        lines = response.headers.getlist
+        freshness = caching.freshness(lines, self._runtime.date())
         if not isinstance(access, Successful):
             return Fetched(access, freshness)
         confirmed = access.status == 304
         if len(access.body) > self._settings.max_size:
+            self._count(stats.TRUNCATED)
             # It is a part of the file: a crawl with a larger limit must not be answered 304.
             return Fetched(access, freshness, None, confirmed)
-        tag, modified = caching.etag(headers.getlist), caching.last_modified(headers.getlist)
+        tag = caching.etag(lines)
+        modified = caching.last_modified(lines)
         if confirmed and known is not None:  # what a 304 leaves out stays (RFC 9111, 3.2)
-            tag, modified = tag or known.etag, modified or known.last_modified
+            tag = tag or known.etag
+            modified = modified or known.last_modified
         return Fetched(access, freshness, Validators(url, tag, modified) if tag or modified else None, confirmed)
 
+    # Conclude.
 
-def through(access: Unreachable | Local, request: Request | None) -> Unreachable | Local:
-    """Return a failure with the name of its proxy, if the request had one: it says nothing about the site then.
+    async def _parsed(self, fetch: PendingFetch, fetched: Fetched) -> tuple[ParsedRobots | None, Fetched]:
+        """Return the file of an answer, if there is one; a file that cannot be parsed counts as unreachable."""
+        access = fetched.access
+        if not isinstance(access, Successful):
+            return None, fetched
+        file = await self._files.parsed(fetch.origin, access.body)
+        if not isinstance(file, str):
+            return file, fetched
+        failed = Unreachable(access.status, file, hopeless=True)
+        return None, Fetched(failed, Freshness(stored=False))  # other crawls may have a parser that works
 
-    Nor does one of a request with an account of its own.
-    """
-    proxy = proxy_of(request)
-    if request is None or isinstance(access, Local):
-        return access
-    if proxy is None:
-        return replace(access, route=True) if has_account(request) else access
-    return replace(access, cause=f"{access.cause}, through proxy {proxy}", route=True)
+    async def _conclude(
+        self, fetch: PendingFetch, copy: CacheEntry | None, fetched: Fetched, file: ParsedRobots | None
+    ) -> tuple[OriginPolicy, tuple[float, ...]]:
+        """Return what is known from now on, and the pauses before further attempts; without those, remember it."""
+        access = fetched.access
+        now = self._runtime.clock()
+        limits = self._settings
+        self._count(stats.RESULT.format(outcome=access.outcome.value))
+        if isinstance(access, Local) or (isinstance(access, Unreachable) and access.route):
+            # It says nothing about the site, and governs the requests of this route only.
+            entry = following_for_route(copy, access, now, limits)
+            robots = await self._files.policy_aside(fetch.origin, entry)
+            pauses: tuple[float, ...] = ()
+            if isinstance(access, Local):
+                self.origin_log.local(robots, access)
+            else:
+                # A proxy that a later middleware chose may be another one next time. One that requests name stays.
+                pauses = self._pauses(fetch, robots, access) if fetch.route is None else ()
+                self.origin_log.failed(robots, fetch, pauses, of_route=True)
+            if not pauses:
+                self._remember_failure(fetch, robots)
+            return robots, pauses
+        if isinstance(access, Unreachable):
+            ttl = backoff.at_least(limits.unreachable_ttl, access.retry_after)
+            limits = replace(limits, unreachable_ttl=ttl)
+        since = None if fetch.last is None else fetch.last.unreachable_since
+        entry = following(copy, fetched, now, limits, since)
+        robots = await self._files.policy_aside(fetch.origin, entry, file)
+        pauses = ()
+        if isinstance(access, Unreachable):
+            pauses = self._pauses(fetch, robots, access)
+            self.origin_log.failed(robots, fetch, pauses)
+        if not pauses:
+            self.origin_log.concluded(robots, fetch)
+            self.memory.put(fetch.origin, robots, entry)
+            if self.locks is not None:
+                self.locks.publish(fetch.origin, entry, stored=fetched.freshness.stored, since=fetch.asked)
+        return robots, pauses
 
+    def _pauses(self, fetch: PendingFetch, robots: OriginPolicy, access: Unreachable) -> tuple[float, ...]:
+        """Return the seconds before each further attempt. None follows where requests can be judged already."""
+        if robots.outcome is not Outcome.UNREACHABLE or access.hopeless:
+            return ()
+        return backoff.to_come(fetch.attempts, access.retry_after, self._settings)
 
-def _known_at(url: str, held: CacheEntry | None) -> Validators | None:
-    """Return the validators of an entry, if its file came from this URL: they mean nothing to another one."""
-    known = None if held is None or held.body is None else held.validators
-    return known if known is not None and known.url == url and (known.etag or known.last_modified) else None
+    def _undecided(self, fetch: PendingFetch, cause: str) -> OriginPolicy:
+        """Return what is known where a fetch raised an exception: nothing, and the next request tries again."""
+        now = self._runtime.clock()
+        validity = Validity(Outcome.LOCAL, now)
+        robots = OriginPolicy(fetch.origin, validity, None, f"{__name__}: {cause}", None, self._crawl.agent, now)
+        self._remember_failure(fetch, robots)
+        return robots
 
+    def _remember_failure(self, fetch: PendingFetch, robots: OriginPolicy) -> None:
+        self._failed[fetch.origin, fetch.route] = robots
+        if len(self._failed) > _FAILED_ROUTES:
+            del self._failed[next(iter(self._failed))]
+        if self.locks is not None:
+            self.locks.leave(fetch.origin)
 
-def following(
-    old: CacheEntry | None, fetched: Fetched, now: float, limits: Settings, since: float | None = None
-) -> CacheEntry:
-    """Return the cache entry that follows from a fetch.
+    # Tell.
 
-    :param old: the entry before it; if the fetch was unreachable, its file is obeyed for longer.
-    :param since: when the first of several unreachable attempts was, if `old` does not have that yet.
-    """
-    validity = None if old is None else old.validity
-    if since is not None and (validity is None or validity.unreachable_since is None):
-        validity = Validity(Outcome.UNREACHABLE, now, None if validity is None else validity.confirmed, since)
-    access, said = fetched.access, fetched.freshness
-    lifetime = said.lifetime
-    if lifetime is None and fetched.confirmed and old is not None:
-        lifetime = old.lifetime  # what a 304 leaves out stays (RFC 9111, 3.2)
-    left = None if lifetime is None else max(0.0, lifetime - said.age)
-    new = caching.renew(validity, access.outcome, now, limits, left)
-    made = partial(CacheEntry, new, access.status, access.cause, now)
-    if isinstance(access, Successful):
-        whole = fetched.confirmed or len(access.body) <= limits.max_size
-        return made(fetched.validators, access.body, lifetime, None if whole else limits.max_size)
-    return made(old.validators, old.body, old.lifetime, old.cut) if new.stale and old is not None else made()
+    async def _tell(self, fetch: PendingFetch, robots: OriginPolicy, access: Access | None) -> None:
+        """Tell the crawl and handlers of signals. Then those go on who wait by other routes, if it is for all.
 
+        :param access: how the attempt ended; ``None``: none was made.
+        """
+        self._crawl.found(robots)
+        fetch.spent = 0.0
+        await self.pending.in_time(fetch, partial(self._send_signals, fetch, robots, access))
+        if robots.for_all and self.memory.get(fetch.origin) is robots:
+            self.pending.cancel_others(fetch, robots)
 
-def governing_meanwhile(old: CacheEntry | None, access: Access, now: float, limits: Settings) -> CacheEntry:
-    """Return what governs requests whose fetch says nothing about the site: an earlier file, or nothing is known.
-
-    It does not become the cache entry of the origin, since it must not count in how long the file was unreachable.
-
-    :param old: the cache entry of the origin.
-    """
-    limits = replace(limits, unreachable_max_age=None)  # such a failure must not open the origin, however old it is
-    if old is not None:
-        old = replace(old, validity=replace(old.validity, unreachable_since=None))
-    failed = Fetched(Unreachable(access.status, access.cause))
-    entry = following(old, failed, now, limits)
-    if isinstance(access, Local):
-        outcome = Outcome.LOCAL if entry.body is None else entry.validity.outcome
-        # It is stale at once, so that the next request tries again: that costs the site nothing.
-        return replace(entry, validity=replace(entry.validity, outcome=outcome, fresh_until=now))
-    return entry
+    async def _send_signals(self, fetch: PendingFetch, robots: OriginPolicy, access: Access | None) -> None:
+        send = self._signals.send_catch_log_async
+        file = robots.file
+        if file is not None and _scrapy.ROBOTS_PARSED is not None and isinstance(access, Successful | None):
+            await send(_scrapy.ROBOTS_PARSED, robotparser=file.parser, request=fetch.source)
+        if access is None:
+            return
+        await send(
+            signals.robots_fetched,
+            origin=robots.origin,
+            result=access.outcome,
+            status=access.status,
+            body=access.body if isinstance(access, Successful) else None,
+            error=None if isinstance(access, Successful) else access.cause,
+            request=fetch.source,
+            robots=robots,
+        )

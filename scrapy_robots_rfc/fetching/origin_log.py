@@ -15,9 +15,8 @@ from scrapy.utils.datatypes import LocalCache
 from scrapy_robots_rfc import stats
 from scrapy_robots_rfc._runtime import Runtime
 from scrapy_robots_rfc.core.text import listed
-from scrapy_robots_rfc.fetching.fetch import Attempt
 from scrapy_robots_rfc.fetching.parsed import OriginPolicy
-from scrapy_robots_rfc.fetching.queue import MOST_ROUTES, TICK
+from scrapy_robots_rfc.fetching.pending import TICK, PendingFetch
 from scrapy_robots_rfc.policy.access import Local, Outcome
 from scrapy_robots_rfc.policy.origins import Origin
 from scrapy_robots_rfc.settings import Settings
@@ -36,6 +35,9 @@ KEPT_CAUSES = 100
 # Origins of which it is remembered that their INFO line was logged. After so many others, it may be
 # logged again.
 _KEPT_TOLD = 10_000
+
+# Origins that may still be reached by another attempt or another route; beyond these they count at once.
+_KEPT_WAITING = 100_000
 
 #: What governs an origin whose file could not be fetched -> what follows, as log lines say it.
 _FOLLOWS = {
@@ -86,84 +88,60 @@ class OriginLog:
         #: Origins whose pages were forbidden because their file was unreachable; origins with an earlier copy obeyed.
         self.unreachable: Names = Names()
         self.stale: Names = Names()
-        self._waiting: dict[Origin, str] = {}  # those that are asked again, and did not count as unreachable before
+        # Those that are asked again, or that a route failed to reach, and that do not count as unreachable yet.
+        self._waiting: dict[Origin, str] = {}
         # Hashes of the origins, with what was said of each at INFO.
         self._told: LocalCache[int, None] = LocalCache(_KEPT_TOLD)
         #: What is to be done, by the cause of a local fault.
         self.local_advice: dict[str, str] = {}
 
     def failed(
-        self,
-        robots: OriginPolicy,
-        attempt: Attempt,
-        to_come: Sequence[float] = (),
-        *,
-        other_route: bool = False,
-        that_way: bool = False,
+        self, robots: OriginPolicy, fetch: PendingFetch, pauses: Sequence[float] = (), *, of_route: bool = False
     ) -> None:
         """Say that a file cannot be reached and what follows: a warning at the first failure of a run, and at a change.
 
-        :param to_come: seconds before each further attempt by the same route.
-        :param other_route: whether the route of another request may lead there; if there is one, it is next.
-        :param that_way: whether it is about the requests of one route only.
+        :param pauses: seconds before each further attempt.
+        :param of_route: whether it is about the requests of one route only.
         """
-        url, cause, pending = robots.origin.robots_url, robots.cause, attempt.pending
-        if to_come and not that_way and attempt.changes(Outcome.UNREACHABLE):
-            self._waiting[robots.origin] = cause
-        if other_route and pending.untried() is not None:
-            logger.warning("%s is unreachable (%s): it is asked for by the route of another request", url, cause)
-            return
-        known = attempt.last or attempt.before
+        if (pauses or of_route) and robots.outcome is Outcome.UNREACHABLE and fetch.changes(robots.outcome):
+            self._wait(robots.origin, robots.cause)
+        known = fetch.last or fetch.before
         warned = known is not None and known.unreachable_since is not None and known.outcome is robots.outcome
         then = self._follows[robots.outcome]
-        if that_way and robots.outcome is Outcome.UNREACHABLE:
+        if of_route and robots.outcome is Outcome.UNREACHABLE:
             then += " that way"
-        if not to_come:
-            if not warned:
-                again = _seconds(robots.validity.fresh_until - self._runtime.clock())
-                logger.warning("%s is unreachable (%s): %s; it is asked for again in %s s", url, cause, then, again)
-            return
-        self._waits(robots, attempt, to_come, then, warned=warned)
+        if pauses:
+            self._waits(robots, fetch.attempts + 1, pauses, None if warned else then)
+        elif not warned:
+            again = _seconds(robots.validity.fresh_until - self._runtime.clock())
+            message = "%s is unreachable (%s): %s; it is asked for again in %s s"
+            logger.warning(message, robots.origin.robots_url, robots.cause, then, again)
 
-    def _waits(
-        self, robots: OriginPolicy, attempt: Attempt, to_come: Sequence[float], then: str, *, warned: bool
-    ) -> None:
+    def _waits(self, robots: OriginPolicy, made: int, pauses: Sequence[float], then: str | None) -> None:
         """Say that requests wait while a file is asked for again, and until when.
 
-        :param then: what follows if it stays unreachable.
-        :param warned: whether there was a warning before.
+        :param made: how many attempts were made.
+        :param then: what follows if it stays unreachable; ``None``: there was a warning before.
         """
-        url, cause, pending = robots.origin.robots_url, robots.cause, attempt.pending
-        # The queue notices the end of a pause, and that of an attempt, up to a tick late.
-        attempts = len(to_come) * min(len(pending.routes), MOST_ROUTES)
-        soonest = 1 + sum(to_come)
-        latest = soonest + attempts * (self._settings.timeout + 2 * TICK)
+        url, cause = robots.origin.robots_url, robots.cause
+        soonest = 1 + sum(pauses)
+        # A fetch notices up to two ticks late that its time is over.
+        latest = soonest + len(pauses) * (self._settings.timeout + 2 * TICK)
         until = self._runtime.at(latest)
-        if warned:
-            made = pending.route.attempts + 1
+        if then is None:
             message = (
                 "%s is still unreachable (%s) after attempt %d of %d: asked again after %s s; "
                 "given up in about %s s if it answers at once, in %s s at the latest (%s)"
             )
-            first, left = _seconds(to_come[0]), _seconds(latest)
-            logger.info(message, url, cause, made, made + len(to_come), first, _seconds(soonest), left, until)
+            first, left = _seconds(pauses[0]), _seconds(latest)
+            logger.info(message, url, cause, made, made + len(pauses), first, _seconds(soonest), left, until)
             return
         message = (
             "%s is unreachable (%s): its requests wait while it is asked again after %s s; "
             "given up in about %s s if it answers at once, in %s s at the latest (%s), then %s"
         )
-        pauses = listed([_seconds(delay) for delay in to_come])
-        logger.warning(message, url, cause, pauses, _seconds(soonest), _seconds(latest), until, then)
-
-    def routes_failed(self, robots: OriginPolicy, attempts: int) -> None:
-        """Count an origin that is closed for the requests of each route that was tried.
-
-        :param robots: what is known by the last of them.
-        :param attempts: how many were made in all.
-        """
-        self._closes(robots.origin, robots.cause)
-        if attempts > 1:
-            self._gave_up(robots, attempts, f"{self._follows[Outcome.UNREACHABLE]} by the routes that were tried")
+        shown = listed([_seconds(delay) for delay in pauses])
+        logger.warning(message, url, cause, shown, _seconds(soonest), _seconds(latest), until, then)
 
     def local(self, robots: OriginPolicy, access: Local) -> None:
         """Log that the crawl itself failed, once for each cause: the same failure may concern every origin."""
@@ -175,16 +153,16 @@ class OriginLog:
         logger.error(message, robots.origin.robots_url, access.cause, follows, access.advice, exc_info=access.error)
 
     def closed(self) -> None:
-        """Count as unreachable the origins that still waited for another attempt when the crawl ended."""
+        """Count as unreachable the origins that still waited for another attempt, or route, when the crawl ended."""
         for origin, cause in list(self._waiting.items()):
             self._closes(origin, cause)
 
-    def concluded(self, robots: OriginPolicy, attempt: Attempt) -> None:
+    def concluded(self, robots: OriginPolicy, fetch: PendingFetch) -> None:
         """Count what governs an origin after its last attempt, and log how several attempts ended."""
-        origin, attempts, before = robots.origin, attempt.pending.attempts + 1, attempt.before
+        origin, attempts, before = robots.origin, fetch.attempts + 1, fetch.before
         reached = robots.validity.unreachable_since is None
         self._waiting.pop(origin, None)
-        changed = attempt.changes(robots.outcome)
+        changed = fetch.changes(robots.outcome)
         if changed and robots.outcome is Outcome.UNREACHABLE:
             self._closes(origin, robots.cause)
         elif changed:
@@ -196,7 +174,9 @@ class OriginLog:
         if reached and (attempts > 1 or known_to_fail):  # the log told of that at WARNING, too
             logger.warning("%s can be reached again (%s)", origin.robots_url, robots.cause)
         elif attempts > 1:
-            self._gave_up(robots, attempts, self._follows[robots.outcome])
+            message = "%s stays unreachable (%s) after %d attempts: %s"
+            follows = self._follows[robots.outcome]
+            logger.info(message, origin.robots_url, robots.cause, attempts, follows)
         if robots.stale and not (before is not None and before.stale):
             self._count(stats.ORIGINS.format(outcome=STALE))
             self.stale.add(str(origin), robots.cause)
@@ -220,9 +200,12 @@ class OriginLog:
             self._told[key] = None
             logger.info("%s %s", url, text)
 
-    def _gave_up(self, robots: OriginPolicy, attempts: int, follows: str) -> None:
-        message = "%s stays unreachable (%s) after %d attempts: %s"
-        logger.info(message, robots.origin.robots_url, robots.cause, attempts, follows)
+    def _wait(self, origin: Origin, cause: str) -> None:
+        """Count an origin later, unless its file comes by another attempt or another route; not too many of them."""
+        self._waiting[origin] = cause
+        if len(self._waiting) > _KEPT_WAITING:
+            first = next(iter(self._waiting))
+            self._closes(first, self._waiting[first])
 
     def _closes(self, origin: Origin, cause: str) -> None:
         """Count an origin that is unreachable."""

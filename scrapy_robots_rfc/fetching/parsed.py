@@ -229,8 +229,8 @@ class OriginPolicy:
 
     @property
     def for_all(self) -> bool:
-        """Whether it governs the requests of every route; see `governs_all`."""
-        return governs_all(self.status, self.validity.outcome)
+        """Whether it governs every route: it does unless there was neither an answer nor an earlier file."""
+        return self.status is not None or self.validity.outcome is not Outcome.UNREACHABLE
 
     @property
     def robots(self) -> RobotsTxt | None:
@@ -339,15 +339,6 @@ class OriginPolicy:
 
     def _agent_of(self, agent: Agent | str | list[str] | None) -> Agent:
         return agent if isinstance(agent, Agent) else agent_of(agent) or self._agent()
-
-
-def governs_all(status: int | None, outcome: Outcome) -> bool:
-    """Whether what is known governs every route: it does unless there was neither an answer nor an earlier file.
-
-    :param status: of the last answer; ``None`` without one.
-    :param outcome: what governs.
-    """
-    return status is not None or outcome is not Outcome.UNREACHABLE
 
 
 #: Begins the reason of each page whose robots.txt cannot be reached; the cause follows.

@@ -7,6 +7,7 @@ account: it closes the site for the requests of that route only.
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import TypeAlias
 from urllib.request import getproxies
 
@@ -14,6 +15,8 @@ from scrapy import Request
 from scrapy.crawler import Crawler
 from scrapy.downloadermiddlewares.httpproxy import HttpProxyMiddleware
 from scrapy.utils.httpobj import urlparse_cached
+
+from scrapy_robots_rfc.policy.access import Local, Unreachable
 
 #: The proxy of a request with its credentials, since a gateway may send each user another way, or its FTP account;
 #: ``None``: the request has neither, or a later middleware chooses the proxy.
@@ -62,3 +65,16 @@ def proxy_of(request: Request | None) -> str | None:
     """Return the proxy that a request was sent through, as log lines have it: without credentials."""
     proxy = None if request is None else request.meta.get("proxy")
     return _USERINFO.sub(lambda match: match[1] or "", str(proxy)) if proxy else None
+
+
+def through(access: Unreachable | Local, request: Request | None) -> Unreachable | Local:
+    """Return a failure with the name of its proxy, if the request had one: it says nothing about the site then.
+
+    Nor does one of a request with an account of its own.
+    """
+    proxy = proxy_of(request)
+    if request is None or isinstance(access, Local):
+        return access
+    if proxy is None:
+        return replace(access, route=True) if has_account(request) else access
+    return replace(access, cause=f"{access.cause}, through proxy {proxy}", route=True)

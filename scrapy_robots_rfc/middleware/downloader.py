@@ -1,7 +1,7 @@
-"""RfcRobotsTxtMiddleware: each request goes on, is set aside, or refused (`RobotsDisallowed`).
+"""RfcRobotsTxtMiddleware: the way of a request. It goes on, waits, or is refused (`RobotsDisallowed`).
 
-`process_request` asks for its turn, `_judge` and `_finish` have the other steps in their order. See
-`fetching/service.py` for how a robots.txt is fetched, and `enforcement.py` for what follows from a decision.
+`process_request` has the steps in their order. See `fetching/` for how a robots.txt is got, `enforcement.py` for what
+follows from a decision, and `scheduling/` for where requests wait.
 """
 
 from __future__ import annotations
@@ -13,29 +13,30 @@ from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
 from scrapy import Request, Spider
 from scrapy import signals as scrapy_signals
-from scrapy.exceptions import DontCloseSpider, IgnoreRequest
 from scrapy.utils.httpobj import urlparse_cached
+from scrapy.utils.misc import load_object
 
 from scrapy_robots_rfc import stats
 from scrapy_robots_rfc._runtime import Runtime
+from scrapy_robots_rfc._scrapy import is_closing
 from scrapy_robots_rfc.cache.client import CacheClient
 from scrapy_robots_rfc.cache.stores.opening import errors_of, store_of
 from scrapy_robots_rfc.core.decision import Decision, Reason
 from scrapy_robots_rfc.core.ruleset import ROBOTS_TXT
-from scrapy_robots_rfc.core.text import many
-from scrapy_robots_rfc.errors import RobotsUndecided
-from scrapy_robots_rfc.fetching.download import MARK, Hooks
+from scrapy_robots_rfc.fetching.download import MARK as OUR_MARK
+from scrapy_robots_rfc.fetching.download import pause
 from scrapy_robots_rfc.fetching.parsed import UNREACHABLE, FileParser, OriginPolicy
+from scrapy_robots_rfc.fetching.pending import TICK
 from scrapy_robots_rfc.fetching.replay import IGNORE_MISSING, HttpCache, Replay
 from scrapy_robots_rfc.fetching.service import RobotsService, undecided
-from scrapy_robots_rfc.leaves import SOURCES, asked_for, load_leaves
-from scrapy_robots_rfc.middleware.deferred import WAITED, DeferredRequests
+from scrapy_robots_rfc.leaves import SHARED_TURNS, SOURCES, asked_for, load_leaves
 from scrapy_robots_rfc.middleware.enforcement import Enforcement, request_text
 from scrapy_robots_rfc.middleware.progress import Progress
-from scrapy_robots_rfc.middleware.scheduling import SchedulerBridge
 from scrapy_robots_rfc.middleware.startup import Misspelt, settings_of, startup_lines
 from scrapy_robots_rfc.middleware.user_agent import UserAgents
 from scrapy_robots_rfc.policy.origins import Origin
+from scrapy_robots_rfc.scheduling.gate import MARK, Gate, HandedOut, open_gate
+from scrapy_robots_rfc.scheduling.paced import SharedTurns
 from scrapy_robots_rfc.scheduling.throttle import Throttle
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
 
     from scrapy_robots_rfc.core.agents import Agent
-    from scrapy_robots_rfc.fetching.queue import RouteWait
+    from scrapy_robots_rfc.fetching.pending import PendingFetch
     from scrapy_robots_rfc.settings import Settings
 
     #: What `process_request` may return, as a value or later.
@@ -52,8 +53,15 @@ if TYPE_CHECKING:
 
 logger: logging.Logger = logging.getLogger(__name__)
 
-# Authorities whose origin is kept, so that it is not parsed for each request; a crawl of many hosts has more.
-_KEPT_ORIGINS = 10_000
+# Authorities whose origin is remembered, so that it is not parsed for each request; a crawl of many hosts has more.
+_MOST_ORIGINS = 10_000
+
+#: Seconds that a request waits in the downloader for its robots.txt before it goes back to the scheduler. Most files
+#: come sooner, and their requests keep their places.
+MOMENT = 1.0
+
+#: Seconds for which a stale file still counts for a request that waited for it.
+STALE_FOR = 60.0
 
 
 class RfcRobotsTxtMiddleware:
@@ -66,81 +74,76 @@ class RfcRobotsTxtMiddleware:
     """
 
     def __init__(self, crawler: Crawler) -> None:
-        settings = self._settings = settings_of(crawler, RfcRobotsTxtMiddleware)
-        self._crawler, self._schemes = crawler, settings.schemes
-        self._misspelt: Misspelt | None = None
         assert crawler.stats is not None
-        self._count, runtime = crawler.stats.inc_value, Runtime()
-        self._origins = lru_cache(_KEPT_ORIGINS)(lambda start: Origin.of(start, settings.schemes))
-        self.user_agents: UserAgents = UserAgents(crawler, settings.user_agent)
-        parse = FileParser(crawler, settings)
+        self._crawler = crawler
+        self._settings: Settings = settings_of(crawler, RfcRobotsTxtMiddleware)
+        self._count = crawler.stats.inc_value
+        self._runtime = Runtime()
+        self._misspelt: Misspelt | None = None
+        schemes = self._settings.schemes
+        self._origins = lru_cache(_MOST_ORIGINS)(lambda start: Origin.of(start, schemes))
+        # Requests that wait for a moment, of at most a quarter of CONCURRENT_REQUESTS.
+        self._moments = 0
+        self._most_moments = max(1, crawler.settings.getint("CONCURRENT_REQUESTS") // 4)
+        self.user_agents: UserAgents = UserAgents(crawler, self._settings.user_agent)
         # Leaves hear of the end after this middleware, which completes the sums then. They are made
         # before a store is opened: their settings may be wrong.
-        for name in ("spider_opened", "spider_idle", "spider_closed"):
+        for name in ("spider_opened", "spider_closed"):
             crawler.signals.connect(getattr(self, f"_{name}"), getattr(scrapy_signals, name))
-        self._leaves = load_leaves(crawler, settings)
-        cache = HttpCache(crawler, settings)
-        agent, reader = self.user_agents.default, self.user_agents.expected
+        self._leaves = load_leaves(crawler, self._settings)
+        parse = FileParser(crawler, self._settings)
+        cache = HttpCache(crawler, self._settings)
         # Local files are read before a store is opened.
-        sources = [source(crawler, settings, parse, agent) for source in asked_for(SOURCES, settings)]
+        sources = [source(crawler, self._settings, parse, self.agent) for source in asked_for(SOURCES, self._settings)]
         self._replay: Replay | None = None
         if crawler.settings.getbool(IGNORE_MISSING):
-            self._replay = Replay(sources, settings, parse, agent, cache)
+            self._replay = Replay(sources, self._settings, parse, self.agent, cache)
             sources = [self._replay]
-        store = self._open_store(settings)
-        throttle = self._throttle = Throttle(crawler, settings, self.origin_of, runtime, store)
-        hooks = Hooks(
-            parse,
-            agent,
-            reader,
-            self.user_agents.sent,
-            cache.store,
-            in_place=throttle.waiting_in_place,
-            abandoned=throttle.answered,
-            expected=lambda robots: throttle.expect(robots, reader()),
-            found=throttle.fetched,
-        )
+        store = self._open_store()
+        self._throttle = Throttle(crawler, self._settings, self.origin_of, self._runtime, self._turns_of(store))
         #: What spiders may ask, see docs/service.md.
-        self.service: RobotsService = RobotsService(crawler, settings, hooks, store, sources)
-        self.enforcement: Enforcement = Enforcement(crawler, settings, throttle, runtime.utc)
-        self._bridge = SchedulerBridge(crawler, self._request_scheduled)
-        self._deferred = self._make_deferred(runtime)
-        self._progress = Progress(crawler, self._deferred, throttle, runtime)
-
-    def _make_deferred(self, runtime: Runtime) -> DeferredRequests[OriginPolicy]:
-        return DeferredRequests(
-            hold=self._hold,
-            usual=self.service.routes.usual,
-            scheduler=self._bridge,
-            runtime=runtime,
-            throttle=self._throttle,
+        self.service: RobotsService = RobotsService(
+            crawler, self._settings, self, parse=parse, cache=cache, store=store, sources=sources
         )
+        self._gate = Gate(crawler, self.origin_of, self._known, self._throttle)
+        open_gate(crawler, self._gate)
+        self.enforcement: Enforcement = Enforcement(crawler, self._settings, self._throttle, self._runtime.utc)
+        self._progress = Progress(crawler, self._gate, self._throttle, self._runtime)
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
         """Make the middleware of a crawl."""
         return cls(crawler)
 
-    def process_request(self, request: Request) -> _Passed:
-        """Let a request through, set it aside, or raise.
+    # The way of a request.
 
-        This is no coroutine function, so that a request whose file is at hand does not pay for a coroutine.
+    def process_request(self, request: Request) -> _Passed:
+        """Let a request through, let it wait, or raise.
+
+        This is no coroutine function, so that a request whose file is cached does not pay for a coroutine.
 
         :raises RobotsDisallowed: it may not be fetched.
         :raises AgentError: its meta `robotstxt_user_agent` is neither a string nor a list of strings.
         """
-        if self._throttle.begun and not self._throttle.take(request):
-            _, batch = self._deferred.leaving.get(id(request), (None, None))
-            if batch is None:  # else it came back without passing the scheduler, and waits for the file first
-                return self._wait_for_turn(request, lambda: self._judge(request))
-        return self._judge(request)
-
-    def _judge(self, request: Request) -> _Passed:
         if self._misspelt is not None and not self._misspelt.seen.issuperset(request.meta):
             self._misspelt.look_at(request.meta)
-        waited = request.meta.pop(WAITED, None)
+        out = self._gate.handed_out.pop(request, None)
+        passed: _Passed = None
+        try:
+            passed = self._passed(request, out)
+        finally:
+            if out is not None and not isawaitable(passed):
+                self._gate.judged(out)
+        return passed
+
+    def _passed(self, request: Request, out: HandedOut | None) -> _Passed:
+        """Judge a request now if its file is cached; else wait.
+
+        :param out: how it was handed out by a queue of ours; ``None``: its origin was ready, or it came another way.
+        """
+        inline = MARK in request.meta and self._gate.taken_back(request) is not None
         parts = urlparse_cached(request)
-        if request.meta.get("dont_obey_robotstxt") or parts.scheme not in self._schemes:
+        if request.meta.get("dont_obey_robotstxt") or parts.scheme not in self._settings.schemes:
             return self._pass_exempt(request)
         origin = self.origin_of(request)
         own = parts.path == ROBOTS_TXT and not parts.query and not parts.params
@@ -153,107 +156,157 @@ class RfcRobotsTxtMiddleware:
             self.enforcement.refuse(request, closed, f"{UNREACHABLE}{why}")
             return None
         if origin is None or own:
-            self._let_through(None if origin is None else self.service.at_hand(origin, counted=False))
+            self._let_through(None if origin is None else self.service.cached(origin, counted=False))
             return None
         agent = self.user_agents.of(request)
-        if self._deferred.leaving and (wait := self._deferred.returned(request)) is not None:
-            # It was returned to be set aside, and came back without passing the scheduler.
-            return self._wait_in_place(request, agent, wait, past_scheduler=True)
-        robots = None
-        if waited is not None:
-            robots = self._deferred.reserved(origin, self.service.routes.of(request), waited)
-        robots = robots or self.service.at_hand(origin, request)
-        if robots is None:
-            return self._wait(request, agent, self.service.ask(origin, request))
-        return self._finish(request, robots, agent)
+        stale_for = 0.0
+        if out is not None and out.waited:  # for its turn, too
+            stale_for = STALE_FOR + self._throttle.interval(str(origin))
+        robots = self.service.cached(origin, request, stale_for=stale_for)
+        fetch = self.service.fetch(origin, request) if robots is None else None
+        if fetch is not None and fetch.over and fetch.value is not None:  # without asyncio it may be over already
+            robots, fetch = fetch.value, None
+        if fetch is not None:
+            return self._wait(request, fetch, out, inline=inline)
+        assert robots is not None
+        return self._judge(request, robots, agent, out, inline=inline)
 
     def _pass_exempt(self, request: Request) -> _Passed:
-        """Count a request that is not judged; it keeps the interval of its site if the file is at hand."""
-        if MARK in request.meta:  # a request of ours
-            self.user_agents.passes(request)
+        """Count a request that is not judged. One for a robots.txt is ours, and keeps the interval of its site."""
+        if OUR_MARK not in request.meta:
+            self._count(stats.EXEMPTED)
             return None
-        origin = self.origin_of(request) if self._throttle.keeps else None
-        robots = None if origin is None else self.service.at_hand(origin, counted=False)
-        if robots is not None and not self._throttle.lets_go(request, robots, self.user_agents.default()):
-            return self._wait_for_turn(request, lambda: self._pass_exempt(request))
-        self._count(stats.EXEMPTED)
+        self.user_agents.passes(request)
+        name = str(self.origin_of(request))
+        if self._throttle.sites and not self._throttle.take(request, name):
+            return self._wait_for_our_turn(request, name)
         return None
 
-    def _wait(self, request: Request, agent: Agent, wait: RouteWait[OriginPolicy]) -> _Passed:
-        """Set a request aside by returning it to the engine; if too many are set aside, let it wait in place."""
-        self._throttle.release(request)  # the request for the robots.txt needs that turn
-        if wait.value is not None:  # without asyncio, the fetch may be over already
-            return self._finish(request, wait.value, agent)
-        if not self._bridge.usable() or (self._deferred.full and not wait.settled):
-            return self._wait_in_place(request, agent, wait)
-        return self._set_aside(request, wait)
+    async def _wait_for_our_turn(self, request: Request, name: str) -> None:
+        """Have a request for a robots.txt wait for the turn of its site; that time is not its site's."""
+        pause(request, on=True)
+        try:
+            await self._throttle.wait_in_place(request, name)
+        finally:
+            pause(request, on=False)
 
-    def _set_aside(self, request: Request, wait: RouteWait[OriginPolicy] | None) -> Request:
-        """Have the engine schedule a request, so that `_request_scheduled` takes it."""
-        self._bridge.listen(on=True)
-        self._deferred.leave(request, wait)
-        return request
+    def _judge(
+        self, request: Request, robots: OriginPolicy, agent: Agent, out: HandedOut | None, *, inline: bool
+    ) -> _Passed:
+        """Judge a request; if it may be fetched, let it leave in the turn of its site."""
+        if robots.file is not None and robots.file.unread(agent):
+            return self._wait(request, self.service.read_for(robots, agent), out, inline=inline)
+        if self.enforcement.exempts(robots):
+            return None
+        decision, why = self.enforcement.verdict(request, robots, agent)
+        leaves = why is None or self._settings.dry_run
+        paced = self._throttle.sites or robots.pace(agent) is not None
+        if leaves and paced and not self._throttle.admit(request, robots, agent):
+            if inline:
+                return self._wait_for_turn(request, robots, agent, out)
+            return self._gate.send_back(request, out, None)
+        self.enforcement.conclude(request, robots, decision, why)
+        return None
 
-    async def _wait_in_place(
-        self, request: Request, agent: Agent, wait: RouteWait[OriginPolicy], *, past_scheduler: bool = False
+    async def _wait_for_turn(
+        self, request: Request, robots: OriginPolicy, agent: Agent, out: HandedOut | None
     ) -> Request | None:
-        self._throttle.release(request)  # if it came past the scheduler, it has taken the turn once more
-        robots = await self._deferred.wait_in_place(wait)
-        if robots is not None:
-            found = self._finish(request, robots, agent)
-            return await found if isawaitable(found) else found
-        if not past_scheduler and self._bridge.usable():
-            return self._set_aside(request, wait)  # to the scheduler, for a crawl that is resumed
+        """Wait in the downloader for the turn of a request that never passes the scheduler."""
+        await self._throttle.wait_in_place(request, str(robots.origin))
+        found = self._judge(request, robots, agent, out, inline=True)
+        return await found if isawaitable(found) else found
+
+    def _wait(self, request: Request, fetch: PendingFetch, out: HandedOut | None, *, inline: bool) -> _Passed:
+        """Let a request wait for its file: here, or in the scheduler.
+
+        :param inline: whether it came back without passing a scheduler, as those of media pipelines do.
+        """
+        self._throttle.release(request)  # the request for the robots.txt needs that turn
+        if inline:
+            return self._wait_here(request, fetch, None, limit=None)
+        if out is not None and out.trial and self._moments < self._most_moments:
+            return self._wait_here(request, fetch, out, limit=MOMENT)
+        return self._gate.send_back(request, out, fetch)
+
+    async def _wait_here(
+        self, request: Request, fetch: PendingFetch, out: HandedOut | None, *, limit: float | None
+    ) -> Request | None:
+        """Wait in the downloader, and be judged; after `limit` seconds go back to the scheduler."""
+        self._moments += limit is not None
+        waiting = self._progress.in_place
+        waiting[fetch] = waiting.get(fetch, 0) + 1
+        try:
+            robots = await fetch.result(limit)
+            if robots is not None:
+                agent = self.user_agents.of(request)
+                found = self._judge(request, robots, agent, out, inline=limit is None)
+                return await found if isawaitable(found) else found
+            if limit is not None:
+                return self._gate.send_back(request, out, fetch)
+        finally:
+            self._moments -= limit is not None
+            waiting[fetch] -= 1
+            if not waiting[fetch]:
+                del waiting[fetch]
+            if out is not None:
+                self._gate.judged(out)
         self._count(stats.UNDECIDED)
         logger.debug("Not decided before the spider closed: %s", request_text(request), extra=self._extra)
-        raise undecided(wait.key)
-
-    def _finish(self, request: Request, robots: OriginPolicy, agent: Agent) -> _Passed:
-        """Judge a request."""
-        if robots.file is not None and robots.file.unread(agent):
-            return self._wait_in_place(request, agent, self.service.read_for(robots, agent))
-        if self.enforcement.judge(request, robots, agent):
-            return None
-        return self._wait_for_turn(request, lambda: self._finish(request, robots, agent))
+        raise undecided(fetch.origin)
 
     def _let_through(self, robots: OriginPolicy | None) -> None:
         """Count a request for a robots.txt itself, which may always be fetched (RFC 9309, 2.2.2)."""
         if robots is None or not self.enforcement.exempts(robots):
             self._count(stats.ALLOWED)
 
-    def _wait_for_turn(self, request: Request, then: Callable[[], _Passed]) -> _Passed:
-        """Set a request aside whose site's turn has not come, as `_wait` does.
+    def origin_of(self, request: Request) -> Origin | None:
+        """Return the origin of a request; ``None``: it has none."""
+        parts = urlparse_cached(request)
+        return self._origins(f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}/")  # without user name and password
 
-        :param then: goes on where the request has to wait in place.
-        """
-        past_scheduler = MARK in request.meta or self._deferred.leaving.pop(id(request), None) is not None
-        if past_scheduler or not self._bridge.usable() or self._deferred.full:
-            return self._wait_for_turn_in_place(request, then, past_scheduler=past_scheduler)
-        return self._set_aside(request, None)
+    def _known(self, origin: Origin) -> bool:
+        """Whether a request of an origin can be judged without a fetch."""
+        return self.service.cached(origin, counted=False) is not None
 
-    async def _wait_for_turn_in_place(
-        self, request: Request, then: Callable[[], _Passed], *, past_scheduler: bool
-    ) -> Request | None:
-        try:
-            await self._throttle.wait_in_place(request)
-        except RobotsUndecided:
-            if past_scheduler or not self._bridge.usable():
-                raise
-            return self._set_aside(request, None)
-        found = then()
-        return await found if isawaitable(found) else found
+    # What `fetching/` asks and says, see `Crawl` there.
 
-    def _request_scheduled(self, request: Request) -> None:
-        """Take a request that `process_request` has returned, before the engine queues it."""
-        turn = self._deferred.leaving.get(id(request), (None, True))[1] is None
-        if self._deferred.take(request):
-            if not turn:
-                self._count(stats.SET_ASIDE)
-            raise IgnoreRequest  # the engine forgets it, without errback
+    def agent(self) -> Agent:
+        """Return the agent of requests that bring none of their own."""
+        return self.user_agents.default()
 
-    def _spider_idle(self) -> None:
-        if len(self._deferred):
-            raise DontCloseSpider
+    def sent(self, request: Request) -> None:
+        """Look at the headers with which a request of ours was sent; the interval of its site counts from now on."""
+        self.user_agents.sent(request)
+        self._throttle.answered(request)
+
+    def found(self, robots: OriginPolicy) -> None:
+        """Keep the pace that a site asks for from now on."""
+        self._throttle.fetched(robots)
+        self._throttle.note(robots, self.user_agents.expected())
+
+    def over(self, fetch: PendingFetch) -> None:
+        """Let the requests in the scheduler go that wait for a fetch."""
+        self._gate.fetch_over(fetch)
+
+    # The crawl begins and ends.
+
+    def _spider_opened(self, spider: Spider) -> None:
+        """Log what is odd about the settings, and what is wrong with the product tokens."""
+        for level, line in startup_lines(self._crawler.settings, self._settings, RfcRobotsTxtMiddleware):
+            logger.log(level, line, extra={"spider": spider})
+        self.user_agents.opened(spider)
+        self._misspelt = Misspelt(spider, self._settings)
+        self._progress.begin()
+        self._tick()
+
+    def _tick(self) -> None:
+        """Look after what waits, from time to time."""
+        self._timer = self._runtime.call_later(min(TICK, self._settings.timeout / 4), self._tick)
+        if is_closing(self._crawler):
+            self._gate.note_closing()
+        self.service.tick()
+        self._throttle.tick()
+        self._gate.tick()
 
     async def _spider_closed(self) -> None:
         """Count what waited to the end, and close each part, whatever another one raises.
@@ -261,7 +314,8 @@ class RfcRobotsTxtMiddleware:
         The leaves hear of this signal next; all sums of the crawl are there by the first await.
         """
         errors = list[Exception]()
-        for close in (self._progress.close, self._count_waiting, self._throttle.close, self.service.close):
+        sums = (self._timer.cancel, self.service.origin_log.closed, self._progress.close)
+        for close in (*sums, self._throttle.close, self.service.close):
             try:
                 closed: Any = close()
                 if isawaitable(closed):
@@ -271,61 +325,25 @@ class RfcRobotsTxtMiddleware:
         if errors:
             raise errors[0]  # Scrapy logs it; the others may follow from it
 
-    def _count_waiting(self) -> None:
-        """Count and log what became of the requests that waited to the end."""
-        stats_collector = self._crawler.stats
-        assert stats_collector is not None
-        self.service.origin_log.closed()
-        self._tell_of_undecided(stats_collector.get_value("scheduler/unserializable"))
-
-    def _tell_of_undecided(self, unwritten: int | None) -> None:
-        turns, kept = self._throttle.left(), self._crawler.settings["JOBDIR"]
-        # The queue in memory is not closed: Scrapy drops it, and with JOBDIR it has what cannot be written there.
-        undecided = self._throttle.undecided + self._deferred.queued()
-        then = "in JOBDIR, and decided when the crawl is resumed" if kept else "dropped, as all that is queued"
-        if kept and unwritten:
-            then += "; what cannot be written there is dropped"
-        for count, what in (
-            (undecided.total(), "a robots.txt"),
-            (turns, "the turn of their site" if turns > 1 else "the turn of its site"),
-        ):
-            if count:
-                self._count(stats.UNDECIDED, count)
-                text = "%s waited for %s when the spider closed: %s %s"
-                they_are = "it is" if count == 1 else "they are"
-                logger.info(text, many(count, "request"), what, they_are, then, extra=self._extra)
-
-    def _hold(self, origin: Origin, robots: OriginPolicy) -> tuple[Callable[[], OriginPolicy], float]:
-        """See `DeferredRequests`; requests that have to wait for their turn come later by an interval."""
-        if self._deferred.nothing_to_take:
-            self._bridge.listen(on=False)
-        paced = self._throttle.expect(robots, self.user_agents.expected())  # so that they stay in the scheduler
-        late = self._settings.crawl_delay_max if paced else 0.0
-        return self.service.memory.hold(origin, robots), robots.validity.fresh_until + late
-
     @property
     def _extra(self) -> dict[str, Any]:
         return {"spider": self._crawler.spider}
 
-    def origin_of(self, request: Request) -> Origin | None:
-        """Return the origin of a request; ``None``: it has none."""
-        parts = urlparse_cached(request)
-        return self._origins(f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}/")  # without user name and password
+    def _turns_of(
+        self, store: CacheClient | None
+    ) -> Callable[[Origin, float, Callable[[], object]], SharedTurns] | None:
+        """Return what makes the turns that workers take at a site; ``None``: they share no store."""
+        if store is None or not store.shared:
+            return None
+        turns = load_object(SHARED_TURNS)
+        return lambda origin, longest, woken: turns(origin, store, self._runtime, longest, woken)
 
-    def _spider_opened(self, spider: Spider) -> None:
-        """Log what is odd about the settings, and what is wrong with the product tokens."""
-        for level, line in startup_lines(self._crawler.settings, self._settings, RfcRobotsTxtMiddleware):
-            logger.log(level, line, extra={"spider": spider})
-        self.user_agents.opened(spider)
-        self._misspelt = Misspelt(spider, self._settings)
-        self._progress.begin()
-
-    def _open_store(self, settings: Settings) -> CacheClient | None:
+    def _open_store(self) -> CacheClient | None:
         # What an offline replay knows may be of any age, so that no other crawl may have it.
         if self._replay is not None:
             return None
-        with errors_of(settings.cache):
-            found = store_of(settings.cache, self._crawler)
+        with errors_of(self._settings.cache):
+            found = store_of(self._settings.cache, self._crawler)
             if found is None:
                 return None
             store, name = found

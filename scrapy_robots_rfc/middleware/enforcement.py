@@ -65,21 +65,9 @@ class Enforcement:
         #: Requests that are refused, and that a dry run lets through.
         self.let_through: WeakSet[Request] = WeakSet()
 
-    def judge(self, request: Request, robots: OriginPolicy, agent: Agent) -> bool:
-        """Let a request go, or refuse it.
-
-        :returns: whether it may go now; false: its turn has not come, and nothing was counted.
-        :raises RobotsDisallowed: it may not be fetched.
-        """
-        if self.exempts(robots):
-            return True
-        decision, why = robots.verdict(request.url, agent, self._limit, self._utc)
-        # Requests that a dry run lets through keep the pace, too.
-        let_through = why is None or self._dry_run
-        if let_through and robots.pace(agent) is not None and not self._throttle.lets_go(request, robots, agent):
-            return False
-        self.conclude(request, robots, decision, why)
-        return True
+    def verdict(self, request: Request, robots: OriginPolicy, agent: Agent) -> tuple[Decision, str | None]:
+        """Return whether a request may be fetched, and why not; ``None``: it may be. Nothing is counted."""
+        return robots.verdict(request.url, agent, self._limit, self._utc)
 
     def exempts(self, robots: OriginPolicy) -> bool:
         """Count a request to a site that is not asked, and say whether it is one."""
@@ -132,6 +120,8 @@ class Enforcement:
         :raises UnreachableError: in its place, in a command for one page, where robots.txt is not known.
         """
         dry = self._dry_run
+        if not dry:
+            self._throttle.release(request)
         message = "Forbidden by %s, let through (dry run): %s (%s)" if dry else "Forbidden by %s: %s (%s)"
         logger.debug(message, by, request_text(request), why, extra={"spider": self._crawler.spider})
         if robots is not None and decision.reason is not Reason.UNREACHABLE:  # there was a warning for those
@@ -156,6 +146,8 @@ class Enforcement:
         :raises RobotsDisallowed: always, except in a dry run.
         """
         self._count(stats.ALLOWED, -1)
+        if not self._dry_run:
+            self._throttle.release(request)
         self.refuse(request, decision, refusal.why, robots, by=refusal.by, line=refusal.line)
 
     def _send(

@@ -1,7 +1,7 @@
 """The interval that Crawl-delay, Request-rate and Visit-time ask for, records that RFC 9309, 2.2.4 leaves to crawlers.
 
-`pace_of` reads the records of a file; `Turns` says when the next request may start. `scheduling/` holds requests back.
-Times of day are UTC; other times are seconds on a clock that never goes back.
+`pace_of` reads the records of a file; `IntervalClock` says when the next request may start. `scheduling/` has requests
+wait for it. Times of day are UTC; other times are seconds on a clock that never goes back.
 """
 
 from __future__ import annotations
@@ -189,7 +189,7 @@ class Held(NamedTuple):
 
 
 @dataclass(slots=True, eq=False)
-class Turns:
+class IntervalClock:
     """Says when the next request to a server may start, so that the server sees no shorter interval than it asked for.
 
     A request reaches the server at an unknown time after it started, as a connection has to be made first, but always

@@ -1,4 +1,4 @@
-"""One file of records, written by Scrapy's exporters, plugins and feed storages, as FEEDS names them.
+"""One file of records, written by Scrapy's exporters and feed storages, as FEEDS names them.
 
 The exporter writes each record into memory, and from there it goes into the file: after an error
 of a disk the exporter can go on, and no part of a record is written again.
@@ -39,13 +39,13 @@ class Feed:
         suffix = Path(uri).suffix.removeprefix(".")
         self._crawler = crawler
         self._options = {**_OPTIONS, "format": suffix, **options}
-        if self._options.get("batch_item_count"):
-            raise ValueError("there is no batch_item_count here, as a report is one file")
+        for name in ("batch_item_count", "postprocessing"):
+            if self._options.get(name):
+                raise ValueError(f"there is no {name} here, as a report is one file")
         #: The URI with its placeholders filled in.
         self.uri: str = filled_in(uri, self._options, crawler)
         exporters = _named(crawler, "FEED_EXPORTERS", self._options["format"], "format")
         self._exporter_class: Any = load_object(exporters)
-        self._plugin_classes = [load_object(one) for one in (self._options.get("postprocessing") or ())]
         self._filter: ItemFilter = load_object(self._options.get("item_filter", ItemFilter))(self._options)
         self._storage = self._make_storage()
         self._try_out(example)
@@ -77,8 +77,6 @@ class Feed:
         try:
             self._exporter.finish_exporting()
             self._pass_on()
-            for plugin in self._plugins:
-                plugin.close()
             await ensure_awaitable(self._storage.store(self._file))
         except Exception:
             with contextlib.suppress(Exception):
@@ -88,7 +86,6 @@ class Feed:
     def _open(self) -> None:
         """Open the file; after an error, the next record tries it again."""
         file = self._storage.open(self._crawler.spider)
-        self._plugins = self._packed(file)
         self._buffer = BytesIO()
         self._exporter = self._make_exporter(self._buffer)
         self._exporter.start_exporting()
@@ -100,16 +97,8 @@ class Feed:
         self._buffer.seek(0)
         self._buffer.truncate()
         if octets:
-            target = self._plugins[0] if self._plugins else self._file
-            target.write(octets)
+            self._file.write(octets)
             self._file.flush()
-
-    def _packed(self, file: Any) -> list[Any]:  # noqa: ANN401 - what a storage opens
-        """Return the plugins that write into a file: the first one gets what is to be written."""
-        plugins: list[Any] = []
-        for plugin in reversed(self._plugin_classes):
-            plugins.insert(0, plugin(plugins[0] if plugins else file, self._options))
-        return plugins
 
     def _make_exporter(self, file: BytesIO) -> Any:  # noqa: ANN401 - a class of the user's
         options = self._options
@@ -129,16 +118,12 @@ class Feed:
         return build_from_crawler(storage, self._crawler, self.uri, feed_options=self._options)
 
     def _try_out(self, example: dict[str, Any]) -> None:
-        """Write a record into memory: exporters and plugins find wrong options only then."""
-        scratch = BytesIO()
-        exporter = self._make_exporter(scratch)
+        """Write a record into memory: exporters find wrong options only then."""
+        exporter = self._make_exporter(BytesIO())
         exporter.start_exporting()
         self._filter.accepts(example)
         exporter.export_item(self._row(example))
         exporter.finish_exporting()
-        for plugin in self._packed(scratch):
-            plugin.write(b"")
-            plugin.close()
 
     def _row(self, record: dict[str, Any]) -> dict[str, Any]:
         if self._options["format"] != "xml":  # XML has no null

@@ -10,6 +10,7 @@ import math
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from scrapy import Request
 from scrapy import signals as scrapy_signals
@@ -77,6 +78,11 @@ class Report:
         self._place = without_credentials(self._feed.uri)
         for signal in (signals.request_disallowed, signals.request_allowed):
             crawler.signals.connect(self._decided, signal)
+        # Records that are not written yet: the use of what robots.txt allows may be refused before it is sent.
+        self._pending: WeakKeyDictionary[Request, dict[str, Any]] = WeakKeyDictionary()
+        self._waits = settings.use is not None
+        for signal in (scrapy_signals.request_reached_downloader, scrapy_signals.response_received):
+            crawler.signals.connect(self._conclude, signal)
         crawler.signals.connect(self._closed, scrapy_signals.spider_closed)
 
     def _decided(
@@ -94,7 +100,7 @@ class Report:
         if robots is not None:
             local = robots.override
             robots_url = robots.origin.robots_url if local is None else self._overrides.get(local)
-        record = self._record(
+        self._pending[request] = self._record(
             url=printable(without_userinfo(request.url)),
             referrer=None if referrer is None else printable(without_userinfo(referrer)),
             origin=decision.origin,
@@ -111,7 +117,13 @@ class Report:
             dry_run=self._dry_run,
             allowed=decision.allowed,
         )
-        if self._write(record):
+        if not (self._waits and decision.allowed):
+            self._conclude(request)
+
+    def _conclude(self, request: Request) -> None:
+        """Write the record of a request that is sent, answered or refused."""
+        record = self._pending.pop(request, None)
+        if record is not None and self._write(record):
             self._decisions += 1
             self._stats.inc_value(_RECORDS)
 

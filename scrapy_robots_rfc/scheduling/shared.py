@@ -1,18 +1,14 @@
-"""The turns at an origin: of the requests of a crawl, and, by means of a store, of the workers of a fleet."""
+"""The turns that the workers of a fleet take at a site, by means of a store that they share."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
-from datetime import time
 from functools import partial
 
 from scrapy_robots_rfc._runtime import Cancellable, Runtime
 from scrapy_robots_rfc.cache.client import CacheClient
-from scrapy_robots_rfc.core.agents import Agent
 from scrapy_robots_rfc.policy.origins import Origin
-from scrapy_robots_rfc.policy.pacing import Pace, Turns
 
 #: Seconds after which the turn of a worker ends if the worker has died. The interval is added, so that it is kept even
 #: if the worker sent a request right before it died.
@@ -154,39 +150,3 @@ class SharedThrottle:
         if self._beat is not None:
             self._beat.cancel()
             self._beat = None
-
-
-@dataclass(slots=True, eq=False)
-class PacedOrigin:
-    """An origin that asks for an interval.
-
-    :param longest: the longest interval that the crawl keeps, in seconds.
-    :param shared: takes turns with the workers of other processes; ``None`` if there is no store for it.
-    :param fetched: when the robots.txt was fetched that the paces are from.
-    :param noted: when a request of the origin was let through last, on its way to the downloader.
-    :param paces: those of the crawl's agents, as far as they differ: the largest interval is kept.
-    :param since: since when requests have waited for a turn; ``None``: none waits.
-    """
-
-    longest: float
-    shared: SharedThrottle | None
-    turns: Turns = field(default_factory=Turns)
-    fetched: float = -math.inf
-    noted: float = -math.inf
-    paces: dict[Agent, Pace] = field(default_factory=dict)
-    since: float | None = None
-
-    def interval(self, utc: time) -> float:
-        """Return the largest interval of all paces."""
-        bounds = (pace.bound(utc) for pace in self.paces.values())
-        return max((min(bound.seconds, self.longest) for bound in bounds if bound is not None), default=0.0)
-
-    def wait(self, utc: time, now: float) -> float | None:
-        """Return the seconds until a request may start; ``None``: the crawl will be told to ask again."""
-        interval = self.interval(utc)
-        seconds = self.turns.wait(None, interval, now)
-        if seconds == 0 and self.shared is not None:
-            seconds = self.shared.wait(interval, now)
-        if seconds != 0 and self.since is None:
-            self.since = now
-        return seconds

@@ -1,259 +1,213 @@
-"""Throttle: says when the next request to a site may leave for the downloader, so that the site's interval is kept.
+"""Throttle: when the next request to a site may leave, so that the interval that its robots.txt asks for is kept.
 
-`policy/pacing.py` reads what a file asks for and counts intervals. Requests whose turn has not come wait in `queue.py`,
-or where `middleware/deferred.py` sets them aside.
+`policy/pacing.py` reads what a file asks for and counts intervals. A turn is taken in two places: by the queue, when it
+hands out a request (`take`), and by the middleware for what came another way (`admit`).
 """
 
 from __future__ import annotations
 
 import logging
 import math
-from collections import Counter
 from typing import TYPE_CHECKING
-from weakref import WeakKeyDictionary
 
-from scrapy import Request, signals
+from scrapy import signals
 
 from scrapy_robots_rfc import _scrapy, stats
 from scrapy_robots_rfc._runtime import Cancellable, Runtime, Waiter
 from scrapy_robots_rfc.core.tally import TopK
 from scrapy_robots_rfc.errors import RobotsUndecided
-from scrapy_robots_rfc.fetching.download import JUDGED, MARK, chosen_slot
-from scrapy_robots_rfc.fetching.queue import TICK
 from scrapy_robots_rfc.policy.access import Outcome
-from scrapy_robots_rfc.policy.origins import Origin
-from scrapy_robots_rfc.policy.pacing import Bound, Held, Limit, Pace
-from scrapy_robots_rfc.scheduling.shared import PacedOrigin, SharedThrottle
+from scrapy_robots_rfc.policy.pacing import Bound, Limit, Pace
+from scrapy_robots_rfc.scheduling.gate import slot_of
+from scrapy_robots_rfc.scheduling.paced import PacedSite, SharedTurns
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from scrapy import Request
     from scrapy.crawler import Crawler
 
-    from scrapy_robots_rfc.cache.client import CacheClient
     from scrapy_robots_rfc.core.agents import Agent
     from scrapy_robots_rfc.fetching.parsed import OriginPolicy
-    from scrapy_robots_rfc.scheduling.queue import PacedPriorityQueue, WaitingLine
+    from scrapy_robots_rfc.policy.origins import Origin
     from scrapy_robots_rfc.settings import Settings
 
 logger: logging.Logger = logging.getLogger(__name__)
 
-# Seconds for which an origin without requests is remembered, beyond its interval: so long a request that was let
+# Seconds for which a site without requests is remembered, beyond its interval: for so long a request that was let
 # through may stay with other middlewares before it reaches the downloader.
-_KEPT = 300.0
+_REMEMBERED = 300.0
 
-# Seconds between two looks whether the spider is being closed, and whether requests ended before they were sent: Scrapy
-# has no signals for either.
-_LOOK = 0.25
-
-# From this number of origins on, those that may be forgotten are looked for.
+# The number of sites from which on those that may be forgotten are looked for.
 _FIRST_SWEEP = 1000
-
-# The throttles of crawls, for their queues.
-_THROTTLES: WeakKeyDictionary[Crawler, Throttle] = WeakKeyDictionary()
 
 
 class Throttle:
     """Keeps the intervals that the sites of a crawl ask for.
 
-    :param settings: of the crawl; with ROBOTS_CRAWL_DELAY_MAX = 0 none is kept.
-    :param origin: gives the origin of a request, ``None`` for one that has none.
-    :param store: by one that is shared, the workers of several processes take turns; ``None``: there is none.
+    :param settings: of the crawl; with ROBOTS_CRAWL_DELAY_MAX = 0 no interval is kept.
+    :param origin_of: gives the origin of a request, ``None`` for one that has none.
+    :param share: makes the turns of a fleet at a site; ``None``: this crawl shares none.
     """
 
     def __init__(
         self,
         crawler: Crawler,
         settings: Settings,
-        origin: Callable[[Request], Origin | None],
+        origin_of: Callable[[Request], Origin | None],
         runtime: Runtime,
-        store: CacheClient | None = None,
+        share: Callable[[Origin, float, Callable[[], object]], SharedTurns] | None = None,
     ) -> None:
         assert crawler.stats is not None
-        self._crawler, self._stats = crawler, crawler.stats
-        #: Whether intervals are kept at all.
-        self.keeps: bool = settings.limit is not None
-        self._limit, self._origin_of, self._schemes = settings.limit or Limit(0.0), origin, settings.schemes
-        self._runtime, self._store = runtime, store if store is not None and store.shared else None
-        self.clock: Callable[[], float] = runtime.clock
+        self._crawler = crawler
+        self._stats = crawler.stats
+        self._origin_of = origin_of
+        self._share = share
+        self._runtime = runtime
+        self._limit: Limit | None = settings.limit
+        self._dry_run = settings.dry_run
         self._utc = runtime.utc
-        #: Origins that are paced, as text -> what is known of each.
-        self.origins: dict[str, PacedOrigin] = {}
-        self._requests: dict[Request, PacedOrigin] = {}  # those that have the turn of an origin, until they are over
-        self._in_place: dict[Request, Waiter[None]] = {}
-        #: Where the other requests wait that have no turn yet.
-        self.queues: list[PacedPriorityQueue | WaitingLine] = []
+        self.clock: Callable[[], float] = runtime.clock
+        #: Sites that are paced, by their origins as text.
+        self.sites: dict[str, PacedSite] = {}
+        #: Called with the origin, as text, whose turn may have come.
+        self.on_turn: Callable[[str], object] = lambda _: None
+        # The requests that have the turn of a site, until they are answered or over.
+        self._turns: dict[Request, PacedSite] = {}
+        # The requests that wait in place, with their origins as text.
+        self._in_place: dict[Request, tuple[str, Waiter[None]]] = {}
         self._timer: Cancellable | None = None
-        self._sweep_at, self._wake_at, self._added = _FIRST_SWEEP, math.inf, 0.0
-        # Origins by the seconds that their requests were held back.
+        self._wake_at = math.inf
+        self._sweep_at = _FIRST_SWEEP
+        self._added = 0.0
+        # Origins by the seconds that their requests waited for turns.
         self._slowed: TopK[str] = TopK()
-        #: Origins -> how many requests waited for their turns in queues that are closed.
-        self.left_over: Counter[str] = Counter()
-        #: Origins -> how many were given back to the scheduler without their robots.txt: they waited for that, and no
-        #: turn, when the crawl ended.
-        self.undecided: Counter[str] = Counter()
-        #: Called from time to time when the spider is being closed, so that nothing waits any more.
-        self.when_closing: Callable[[], object] = lambda: None
         # Pairs of an origin and what was logged of it, as hashes, because there may be millions.
         self._logged: set[int] = set()
-        self._closed, self._closing_since = False, math.inf
-        #: Whether any origin was paced so far.
-        self.begun: bool = False
-        if self.keeps:
-            _THROTTLES[crawler] = self
+        self._listening = False
+        self._closed = False
 
-    @staticmethod
-    def of(crawler: Crawler) -> Throttle | None:
-        """Return the throttle of a crawl; ``None``: it keeps no intervals."""
-        return _THROTTLES.get(crawler)
+    # What sites ask for.
 
-    # Called by the middleware.
-
-    def lets_go(self, request: Request, robots: OriginPolicy, agent: Agent) -> bool:
-        """Note the pace that a request has to keep, and take its turn; false: it has to wait."""
+    def note(self, robots: OriginPolicy, agent: Agent) -> None:
+        """Keep the pace that a robots.txt asks of an agent, and log it once a site."""
         pace = self._pace_of(robots, agent)
         if pace is None:
-            return True
-        request.meta[JUDGED] = [str(robots.origin), None]
-        if request.meta.get("redirect_urls") and chosen_slot(request) is None:
-            # The redirect has brought it into the slot of another host, whose pages would wait behind it.
-            request.meta.pop("download_slot", None)
-        paced = self._refreshed(robots)
-        paced.noted = self.clock()
-        if pace not in paced.paces.values():
-            paced.paces[agent] = pace
+            return
         utc = self._utc()
+        bound = pace.bound(utc)
+        assert self._limit is not None
+        forbidden = self._limit.forbids(bound)
+        if forbidden and not self._dry_run:
+            return
+        site = self._refreshed(robots)
+        site.used = self.clock()
+        if pace not in site.paces.values():
+            site.paces[agent] = pace
         unwelcome = pace.unwelcome(utc)
         if unwelcome is not None and self._is_first("visit_time", robots.origin):
             self._log("%s for %s: pages are asked for outside of it", robots.cited(unwelcome.text), robots.origin)
-        bound = pace.bound(utc)
-        if bound is not None and not self._limit.forbids(bound):  # else it is a dry run's, or for the robots.txt itself
+        if bound is not None and not forbidden:
             self._log_interval(robots, bound)
-            if paced.shared is not None:
-                paced.shared.sent(robots.fetched + min(bound.seconds, self._limit.longest))
-        return self.take(request)
-
-    def _pace_of(self, robots: OriginPolicy, agent: Agent) -> Pace | None:
-        return robots.file.pace(agent) if self.keeps and robots.file is not None else None
-
-    def expect(self, robots: OriginPolicy, agent: Agent) -> bool:
-        """Note the pace of a site before a request is judged: its robots.txt has come, or is asked for again.
-
-        :returns: whether it asks for a pace.
-        """
-        pace = self._pace_of(robots, agent)
-        if pace is not None and not self._limit.forbids(pace.bound(self._utc())):
-            self._refreshed(robots).paces.setdefault(agent, pace)
-        return pace is not None
+            if site.shared is not None:
+                site.shared.sent(robots.fetched + min(bound.seconds, self._limit.longest))
 
     def fetched(self, robots: OriginPolicy) -> None:
-        """Keep what a robots.txt asks for that was fetched again, and no longer what the earlier one asked for."""
-        if str(robots.origin) in self.origins:
-            paced = self._refreshed(robots)
-            if paced.shared is not None:
-                paced.shared.sent(robots.fetched + paced.interval(self._utc()))
-
-    def close(self) -> None:
-        """Let other workers go on: nothing is sent any more. Name whom it cost most."""
-        self._closed = True
-        for origin, seconds in self._slowed.most(stats.LISTED):
-            self._stats.set_value(stats.CRAWL_DELAY_ADDED_BY.format(origin=origin), round(seconds, 3))
-        if self._timer is not None:
-            self._timer.cancel()
-        for request in list(self._requests):
-            self._left(request)
-        for paced in self.origins.values():
-            if paced.shared is not None:
-                paced.shared.close()
-
-    def held(self) -> list[Held]:
-        """Return the sites whose requests wait for their turns."""
-        now, utc, found = self.clock(), self._utc(), []
-        for name, count in self._held().items():
-            if (paced := self.origins.get(name)) is not None:
-                interval = paced.interval(utc)
-                first = paced.turns.wait(None, interval, now, patient=False) or 0.0
-                found.append(Held(count, interval, first))
-        return found
-
-    def left(self) -> int:
-        """Return how many requests waited for their turns when the spider closed, wherever they stand."""
-        return (self.left_over + self._held() - self.undecided).total()
-
-    def _held(self) -> Counter[str]:
-        held = Counter(map(self.name, self._in_place))
-        for queue in self.queues:
-            held += queue.waiting()
-        return held
-
-    # Turns.
+        """Keep what a file asks for that was fetched again, and no longer what the earlier one asked for."""
+        if str(robots.origin) in self.sites:
+            site = self._refreshed(robots)
+            if site.shared is not None:
+                site.shared.sent(robots.fetched + site.interval(self._utc()))
 
     def interval(self, name: str) -> float:
         """Return the seconds that an origin, as text, asks for now; 0: it asks for none."""
-        paced = self.origins.get(name)
-        return 0.0 if paced is None else paced.interval(self._utc())
+        site = self.sites.get(name)
+        return 0.0 if site is None else site.interval(self._utc())
+
+    def next_turn(self, name: str) -> float:
+        """Return the seconds until the next turn of an origin, as text, at the soonest."""
+        site = self.sites.get(name)
+        if site is None:
+            return 0.0
+        return site.clock.wait(None, site.interval(self._utc()), self.clock(), patient=False) or 0.0
+
+    # Turns.
 
     def due(self, name: str) -> float | None:
-        """Return the seconds until the next request of an origin may go; ``None``: the engine will be woken.
+        """Return the seconds until the next request of an origin may go; ``None``: `on_turn` is called.
 
         :param name: the origin, as text.
         """
-        paced = self.origins.get(name)
-        if paced is None:
+        site = self.sites.get(name)
+        if site is None:
             return 0.0
-        seconds = paced.wait(self._utc(), self.clock())
-        if seconds is None and self._forget_ended(paced):
-            seconds = paced.wait(self._utc(), self.clock())
+        seconds = site.wait(self._utc(), self.clock())
+        if seconds is None and self._forget_ended(site):
+            seconds = site.wait(self._utc(), self.clock())
         return seconds
 
-    def take(self, request: Request) -> bool:
-        """Take the turn of its site for a request that is about to leave for the downloader; false: it has to wait."""
-        name = self.name(request)
-        paced = self.origins.get(name)
-        held = self._requests.get(request)
-        # Its turn may have come only by what was known of the pace of its site before.
-        if held is not None and held is paced and held.turns.last + held.interval(self._utc()) <= self.clock():
+    def take(self, request: Request, name: str) -> bool:
+        """Take the turn of a site for a request that leaves now; false: it has to wait.
+
+        :param name: its origin, as text.
+        """
+        site = self.sites.get(name)
+        if self._has_turn(request, site):
             return True
         self.release(request)
-        if paced is None:
+        if site is None:
             return True
         seconds = self.due(name)
         if seconds:
             self.wake_in(seconds)
         if seconds != 0:
             return False
-        self._begin(request, paced)
-        self._count_held(paced, request)
+        self._begin(request, site)
+        self._count_wait(site, request)
         return True
+
+    def _has_turn(self, request: Request, site: PacedSite | None) -> bool:
+        """Whether a request has the turn already, also by what is known of the site's pace now."""
+        if site is None or self._turns.get(request) is not site:
+            return False
+        return site.clock.last + site.interval(self._utc()) <= self.clock()
+
+    def admit(self, request: Request, robots: OriginPolicy, agent: Agent) -> bool:
+        """Let a request that was judged leave now, in the turn of its site; false: it has to wait."""
+        name = str(robots.origin)
+        pace = self._pace_of(robots, agent)
+        if pace is not None:
+            self.note(robots, agent)
+        return self.take(request, name)
 
     def release(self, request: Request) -> None:
         """Leave the turn of a request to another one: it is not sent now."""
-        paced = self._requests.pop(request, None)
-        if paced is not None:
-            paced.turns.forget(request)
-            if paced.shared is not None:
-                paced.shared.unused(request)
-            self._tell_waiting(paced)
+        site = self._turns.pop(request, None)
+        if site is not None:
+            site.clock.forget(request)
+            if site.shared is not None:
+                site.shared.unused(request)
+            self._tell(site)
 
-    async def wait_in_place(self, request: Request) -> None:
+    async def wait_in_place(self, request: Request, name: str) -> None:
         """Wait in the downloader for the turn of a request, and take it.
 
         :raises RobotsUndecided: the spider was closed first.
         """
-        # The fetch of a robots.txt ends by itself soon after: an error before that would count as a fault of the crawl.
-        patience = TICK + 0.1 if MARK in request.meta else 0.0
-        while not self.take(request):
-            if self._closed or self.clock() - self._closing_since >= patience:
+        while not self.take(request, name):
+            if self._closed or _scrapy.is_closing(self._crawler):
                 raise RobotsUndecided("the spider closed before the turn of this request came")
-            waiter = self._in_place[request] = Waiter()
+            waiter: Waiter[None] = Waiter()
+            self._in_place[request] = name, waiter
             try:
                 await waiter
             finally:
                 del self._in_place[request]
 
-    def waiting_in_place(self) -> list[Request]:
-        """The requests for which `wait_in_place` waits."""
-        return list(self._in_place)
+    @property
+    def in_place(self) -> dict[Request, str]:
+        """The requests for which `wait_in_place` waits, with their origins as text."""
+        return {request: name for request, (name, _) in self._in_place.items()}
 
     def wake_in(self, seconds: float) -> None:
         """Let all that wait ask again, after so many seconds or before."""
@@ -265,50 +219,89 @@ class Throttle:
             self._timer = self._runtime.call_later(seconds, self._wake)
 
     def _wake(self) -> None:
-        self._wake_at, self._timer = math.inf, None
-        self._tell()
+        self._wake_at = math.inf
+        self._timer = None
+        self._wake_all()
 
-    def _tell(self) -> None:
-        """Let all that wait ask again now."""
-        for waiter in list(self._in_place.values()):
+    def _wake_all(self) -> None:
+        for _, waiter in list(self._in_place.values()):
             waiter.resolve(None)
-        _scrapy.EngineSlot(self._crawler).wake()
+        _scrapy.wake(self._crawler)
 
-    def _tell_waiting(self, paced: PacedOrigin) -> None:
-        if paced.since is not None:
-            self._tell()
+    def _tell(self, site: PacedSite) -> None:
+        """Let the requests of a site ask again, if any waits."""
+        if site.since is not None:
+            self.on_turn(str(site.origin))
+            self._wake_all()
 
-    def name(self, request: Request) -> str:
-        """Return the origin that a request was judged for, as text; empty if it has none."""
-        return str(self._judged(request) or "")
+    def tick(self) -> None:
+        """Let no request wait for what has ended, nor for its turn when the spider is being closed."""
+        if self._turns:
+            self._forget_ended()
+        if self._in_place and _scrapy.is_closing(self._crawler):
+            self._wake_all()
 
-    # What is known of origins.
+    def close(self) -> None:
+        """Let other workers go on: nothing is sent any more. Name the sites that cost most."""
+        self._closed = True
+        for origin, seconds in self._slowed.most(stats.LISTED):
+            self._stats.set_value(stats.CRAWL_DELAY_ADDED_BY.format(origin=origin), round(seconds, 3))
+        if self._timer is not None:
+            self._timer.cancel()
+        for request in list(self._turns):
+            self._left(request)
+        for site in self.sites.values():
+            if site.shared is not None:
+                site.shared.close()
 
-    def _refreshed(self, robots: OriginPolicy) -> PacedOrigin:
-        """Return an origin with the paces of its present robots.txt."""
-        paced = self.origins.get(str(robots.origin)) or self._pace(robots.origin)
-        if paced.fetched != robots.fetched:
-            paced.fetched = robots.fetched
+    # What is known of sites.
+
+    def _pace_of(self, robots: OriginPolicy, agent: Agent) -> Pace | None:
+        return robots.file.pace(agent) if self._limit is not None and robots.file is not None else None
+
+    def _refreshed(self, robots: OriginPolicy) -> PacedSite:
+        """Return a site with the paces of its present robots.txt."""
+        site = self.sites.get(str(robots.origin)) or self._pace(robots.origin)
+        if site.fetched != robots.fetched:
+            site.fetched = robots.fetched
             # The interval begins with the request for robots.txt.
-            paced.turns.last = max(paced.turns.last, robots.fetched)
+            site.clock.last = max(site.clock.last, robots.fetched)
             if robots.outcome is not Outcome.UNREACHABLE:  # pages that were let through may still be on their way
-                found = {agent: robots.file.pace(agent) for agent in paced.paces} if robots.file else {}
-                paced.paces = {agent: pace for agent, pace in found.items() if pace is not None}
-        return paced
+                found = {agent: robots.file.pace(agent) for agent in site.paces} if robots.file else {}
+                site.paces = {agent: pace for agent, pace in found.items() if pace is not None}
+        return site
 
-    def _pace(self, origin: Origin) -> PacedOrigin:
-        """Begin to keep the interval of an origin."""
+    def _pace(self, origin: Origin) -> PacedSite:
+        """Begin to keep the interval of a site."""
         self._listen()
-        if len(self.origins) >= self._sweep_at:
+        _scrapy.send_once(self._crawler)
+        if len(self.sites) >= self._sweep_at:
             self._sweep()
-        longest, shared = self._limit.longest, None
-        if self._store is not None:
-            shared = SharedThrottle(origin, self._store, self._runtime, longest, self._tell)
-        paced = self.origins[str(origin)] = PacedOrigin(longest, shared)
+        assert self._limit is not None
+        longest = self._limit.longest
+        name = str(origin)
+        shared = None
+        if self._share is not None:
+            shared = self._share(origin, longest, lambda: self._woken(name))
+        site = self.sites[name] = PacedSite(origin, longest, shared)
         for request in _scrapy.in_downloader(self._crawler):
-            if request not in self._requests and self._judged(request) == origin:
-                self._begin(request, paced)  # it left when nobody knew of the interval
-        return paced
+            if request not in self._turns and self._origin_of(request) == origin:
+                self._begin(request, site)  # it left when the interval was not known
+        return site
+
+    def _woken(self, name: str) -> None:
+        """Ask again for the turn of a site: the store has answered."""
+        self.on_turn(name)
+        self._wake_all()
+
+    def _sweep(self) -> None:
+        """Forget sites that had no request for a while."""
+        assert self._limit is not None
+        before = self.clock() - _REMEMBERED - self._limit.longest
+        for name, site in list(self.sites.items()):
+            if not site.clock.outstanding and max(site.clock.last, site.used) <= before:
+                del self.sites[name]
+        self._sweep_at = max(_FIRST_SWEEP, 2 * len(self.sites))
 
     def _is_first(self, what: str, origin: Origin) -> bool:
         """Whether something is logged of an origin for the first time."""
@@ -319,13 +312,17 @@ class Throttle:
         return True
 
     def _log_interval(self, robots: OriginPolicy, bound: Bound) -> None:
-        """Log and count, once an origin, the interval that is kept."""
+        """Log and count, once a site, the interval that is kept."""
+        assert self._limit is not None
         longest = self._limit.longest
         if not self._is_first("interval", robots.origin):
             return
         self._stats.inc_value(stats.CRAWL_DELAY_SITES)
-        kept = f": kept at {longest:g} s (ROBOTS_CRAWL_DELAY_MAX)" if bound.seconds > longest else ""
-        self._log("%s for %s%s", robots.cited(bound.text), robots.origin, kept)
+        if bound.seconds <= longest:
+            self._log("%s for %s", robots.cited(bound.text), robots.origin)
+            return
+        text = "%s for %s: kept at %g s (ROBOTS_CRAWL_DELAY_MAX)"
+        self._log(text, robots.cited(bound.text), robots.origin, longest)
 
     def _log(self, message: str, *arguments: object) -> None:
         logger.info(message, *arguments, extra={"spider": self._crawler.spider})
@@ -334,95 +331,62 @@ class Throttle:
 
     def _listen(self) -> None:
         """Connect to the downloader when the first site asks for an interval; crawls without one need no signals."""
-        if not self.begun:
-            self.begun = True
+        if not self._listening:
+            self._listening = True
             connect = self._crawler.signals.connect
             connect(self._reached, signals.request_reached_downloader)
             connect(self.answered, signals.headers_received)
             connect(self._left, signals.request_left_downloader)
-            self._runtime.call_later(_LOOK, self._look)
 
     def _reached(self, request: Request) -> None:
-        """Let others wait for the answer of a request, also if it left before its origin asked for an interval."""
-        origin = self._judged(request)
-        paced = self.origins.get(str(origin))
-        if paced is not None and request not in self._requests:
-            self._begin(request, paced)
-        if JUDGED in request.meta:
-            # Parsed anew: a middleware may have changed the URL in place.
-            if origin == Origin.of(request.url, self._schemes):
-                del request.meta[JUDGED]  # so that requests which are made from this one begin anew
-            else:
-                request.meta[JUDGED] = [str(origin), request.url]
+        """Let others wait for the answer of a request that has no turn: its site's interval was not known."""
+        if request not in self._turns:
+            site = self.sites.get(str(self._origin_of(request)))
+            if site is not None:
+                self._begin(request, site)
 
-    def _judged(self, request: Request) -> Origin | None:
-        """Return the origin that a request was judged for, whatever a middleware has made of its URL since."""
-        if JUDGED not in request.meta:  # as of most requests; each is asked about when it is queued
-            return self._origin_of(request)
-        judged, sent = request.meta[JUDGED]
-        return Origin.of(judged, self._schemes) if sent in (None, request.url) else self._origin_of(request)
+    def _begin(self, request: Request, site: PacedSite) -> None:
+        self._turns[request] = site
+        site.clock.start(request, self.clock())
+        if site.shared is not None:
+            site.shared.start(request)
 
-    def _begin(self, request: Request, paced: PacedOrigin) -> None:
-        self._requests[request] = paced
-        paced.turns.start(request, self.clock())
-        if paced.shared is not None:
-            paced.shared.start(request)
-
-    def _count_held(self, paced: PacedOrigin, request: Request) -> None:
-        """Count the seconds for which the crawl had requests for an origin that could not go yet."""
-        since, paced.since = paced.since, None
-        if since is not None:
-            # The interval runs beside the delay that the user asks for, which would have passed anyway.
-            held = self.clock() - max(since, paced.turns.last) - _scrapy.slot_delay(self._crawler, request)
-            if held > 0:
-                self._added += held
-                self._slowed.add(self.name(request), held)
-            self._stats.set_value(stats.CRAWL_DELAY_ADDED, round(self._added, 3))
+    def _count_wait(self, site: PacedSite, request: Request) -> None:
+        """Count the seconds for which the crawl had requests for a site that could not go yet."""
+        since, site.since = site.since, None
+        if since is None:
+            return
+        # The interval runs beside the delay that the user asks for, which would have passed anyway.
+        waited = self.clock() - max(since, site.clock.last) - _scrapy.slot_delay(self._crawler, slot_of(request))
+        if waited > 0:
+            self._added += waited
+            self._slowed.add(str(site.origin), waited)
+        self._stats.set_value(stats.CRAWL_DELAY_ADDED, round(self._added, 3))
 
     def answered(self, request: Request) -> None:
-        """Count the interval from now on: the answer begins to arrive, or nobody waits for it any more."""
-        paced = self._requests.get(request)
-        if paced is None or request not in paced.turns.outstanding:
+        """Count the interval from now on: the answer begins to arrive, or the request has ended without one."""
+        site = self._turns.get(request)
+        if site is None or request not in site.clock.outstanding:
             return
         now = self.clock()
-        if paced.shared is not None:
-            paced.shared.answered(request, paced.interval(self._utc()), now)
-        paced.turns.answered(request, now)
-        self._tell_waiting(paced)
+        if site.shared is not None:
+            site.shared.answered(request, site.interval(self._utc()), now)
+        site.clock.answered(request, now)
+        self._tell(site)
 
     def _left(self, request: Request) -> None:
         self.answered(request)
-        self._requests.pop(request, None)
+        self._turns.pop(request, None)
 
-    def _forget_ended(self, paced: PacedOrigin | None = None) -> bool:
+    def _forget_ended(self, site: PacedSite | None = None) -> bool:
         """Give up the turns of requests that have ended without being sent, and say whether there were any.
 
         Another middleware may have answered, replaced or dropped them: no signal tells of it.
 
-        :param paced: look at those of one origin only.
+        :param site: look at those of one site only.
         """
-        active = _scrapy.active_requests(self._crawler)
-        own = self._requests if paced is None else [each for each in paced.turns.outstanding if each in self._requests]
-        ended = [request for request in own if request not in active]
+        held = list(self._turns) if site is None else [each for each in site.clock.outstanding if each in self._turns]
+        ended = [request for request in held if not _scrapy.is_under_way(self._crawler, request)]
         for request in ended:
             self.release(request)
         return bool(ended)
-
-    def _look(self) -> None:
-        """Let nothing wait for what has ended, nor for its turn when the spider is being closed."""
-        if self._closed:
-            return
-        self._runtime.call_later(_LOOK, self._look)
-        self._forget_ended()
-        if _scrapy.is_closing(self._crawler):
-            self._closing_since = min(self._closing_since, self.clock())
-            self._tell()
-            self.when_closing()
-
-    def _sweep(self) -> None:
-        """Forget origins that had no request for a while."""
-        before = self.clock() - _KEPT - self._limit.longest
-        for name, paced in list(self.origins.items()):
-            if not paced.turns.outstanding and max(paced.turns.last, paced.noted) <= before:
-                del self.origins[name]
-        self._sweep_at = max(_FIRST_SWEEP, 2 * len(self.origins))

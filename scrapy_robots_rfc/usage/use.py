@@ -12,7 +12,6 @@ from dataclasses import replace
 from functools import cached_property
 from itertools import islice
 from typing import Self
-from urllib.parse import urlsplit
 from weakref import WeakKeyDictionary
 
 from scrapy import Request, signals
@@ -29,8 +28,8 @@ from scrapy_robots_rfc.core.preferences import Preference, Refusal, combined, of
 from scrapy_robots_rfc.core.ruleset import ROBOTS_TXT
 from scrapy_robots_rfc.errors import AgentError, SettingError
 from scrapy_robots_rfc.fetching.parsed import OriginPolicy
-from scrapy_robots_rfc.middleware.downloader import RfcRobotsTxtMiddleware, at_work
-from scrapy_robots_rfc.policy.origins import Origin, without_userinfo
+from scrapy_robots_rfc.middleware.downloader import STALE_FOR, RfcRobotsTxtMiddleware, at_work
+from scrapy_robots_rfc.policy.origins import Origin
 from scrapy_robots_rfc.settings import read_settings
 from scrapy_robots_rfc.usage.html import head_metas, is_cut, note_cut, rules_of
 from scrapy_robots_rfc.usage.reservations import of_page, of_tdm, reservation_of
@@ -45,10 +44,6 @@ PERMITTED_KEY = "robots_use"
 _MOST_OTHERS, _LONGEST_LABEL = 32, 64
 # Octets of a tdm-reservation, which is one digit, that are read, and its header lines.
 _RESERVATION, _MOST_RESERVATIONS = 20, 100
-# Lines of WWW-Authenticate that are read.
-_MOST_CHALLENGES = 100
-# Sites of which it is logged that they ask for payment.
-_MOST_TOLD = 1000
 _ACCEPTED = "a list of labels, or a string with commas"
 
 
@@ -69,7 +64,6 @@ class RfcUseMiddleware:
         assert crawler.stats is not None
         self._crawler, self._count = crawler, crawler.stats.inc_value
         self._settings, self._setting = settings, settings.use
-        self._told: set[str] = set()
         # What robots.txt said when a request was sent: it counts, not what robots.txt says later.
         self._said: WeakKeyDictionary[Request, Mapping[str, Preference]] = WeakKeyDictionary()
         self._of_spider()
@@ -106,7 +100,7 @@ class RfcUseMiddleware:
             return
         service = self._robots.service
         # It may have been judged by a file that is not fresh any more.
-        robots = service.at_hand(origin, request, counted=False) or await service.get(origin)
+        robots = service.cached(origin, request, stale_for=STALE_FOR, counted=False) or await service.get(origin)
         if robots.exempt is not None:
             return
         agent = self._robots.user_agents.of(request)
@@ -124,11 +118,11 @@ class RfcUseMiddleware:
         :raises RobotsDisallowed: it is.
         """
         origin = self._judged(request)
-        robots = None if origin is None else self._robots.service.at_hand(origin, request, counted=False)
+        robots = (
+            None if origin is None else self._robots.service.cached(origin, request, stale_for=STALE_FOR, counted=False)
+        )
         if origin is None or (robots is not None and robots.exempt is not None):
             return response
-        if asks_for_payment(response):
-            self._tell_of_payment(response)
         uses, tdm = self.of(request), list[tuple[str, object]]()
         web = origin.scheme in ("http", "https")  # other schemes have no such file
         if robots is not None and web and TDM in uses:
@@ -180,29 +174,12 @@ class RfcUseMiddleware:
         uses = self._of_spider()
         return self._setting if uses is None else uses
 
-    def _tell_of_payment(self, response: Response) -> None:
-        """Count a response that asks for payment, and say so once a site."""
-        self._count(stats.PAYMENT)
-        site = urlsplit(response.url).netloc
-        if site not in self._told and len(self._told) < _MOST_TOLD:
-            self._told.add(site)
-            text = "%s asks for payment (%d): nothing is paid, and nothing is asked for again because of it"
-            logger.info(text, without_userinfo(response.url), response.status, extra={"spider": self._crawler.spider})
-
     def _of_spider(self) -> tuple[str, ...] | None:
         value = getattr(self._crawler.spider, USE_ATTRIBUTE, None)
         try:
             return uses_of(value)
         except TypeError:
             raise SettingError(f"the spider's {USE_ATTRIBUTE}", value, f"{_ACCEPTED}, or None") from None
-
-
-def asks_for_payment(response: Response) -> bool:
-    """Return whether a response asks for payment: a 402, or a 401 that asks for a License (RSL)."""
-    if response.status != 401:
-        return response.status == 402
-    challenges = response.headers.getlist("WWW-Authenticate")[:_MOST_CHALLENGES]
-    return any(challenge.lower().split(None, 1)[:1] == [b"license"] for challenge in challenges)
 
 
 def _of_response(response: Response, agent: Agent, tdm: list[tuple[str, object]]) -> Mapping[str, Preference]:

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import threading
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 import pytest
 from pytest_twisted import ensureDeferred
 
-from scrapy_robots_rfc import RobotsDisallowed, robots_service
+from scrapy_robots_rfc import robots_service
 from tests.support.crawling import Pages, crawl
-from tests.support.scenarios_obeying import OURS, Gate
 from tests.support.site import Site, robots
 
 if TYPE_CHECKING:
@@ -55,17 +53,3 @@ async def test_evicted_origins_come_back_from_the_store(sites: list[Site], tmp_p
     assert result.outcomes == {url: int("/y" in url) for url in pages}
     assert result.stat("cache/evictions") == 19
     assert result.stat("cache/store_hits") == 15
-
-
-@ensureDeferred
-async def test_who_waited_is_judged_without_another_fetch(sites: list[Site]) -> None:
-    """Of more origins than the memory holds those who waited get their verdicts when their turn comes."""
-    Gate.opened, Gate.expected = threading.Event(), 20
-    for site in sites:
-        site.replies["/robots.txt"] = robots("User-agent: *\nDisallow: /x\n", gate=Gate.opened)
-    pages = [site.url(f"/{letter}{turn}") for turn in range(2) for site in sites for letter in "xy"]
-    result = await crawl(pages, {**OURS, "ROBOTS_CACHE_SIZE": 1})
-    assert [site.fetches for site in sites] == [1] * 5
-    assert result.stat("set_aside") == 20
-    disallowed = {url for url, outcome in result.outcomes.items() if isinstance(outcome, RobotsDisallowed)}
-    assert disallowed == {url for url in pages if "/x" in url}

@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from scrapy_robots_rfc.cache.entry import CacheEntry, Validators, decode, encode
-from scrapy_robots_rfc.fetching.fetch import Fetched, following
+from scrapy_robots_rfc.cache.entry import CacheEntry, Fetched, Validators, decode, encode, following
 from scrapy_robots_rfc.policy.access import Outcome, Successful, Unavailable, Unreachable
 from scrapy_robots_rfc.policy.caching import Freshness, Validity
 from tests.support.entries import changed, limits, made

@@ -181,7 +181,7 @@ async def test_closing_while_the_server_hangs(server: Server, monkeypatch: pytes
         def closed() -> None:
             middleware = crawler.get_downloader_middleware(RfcRobotsTxtMiddleware)
             assert middleware is not None
-            locks: Any = middleware.service._sharing
+            locks: Any = middleware.service._fetcher.locks
             runtime = locks._client._runtime
             later = runtime.call_later
 

@@ -100,7 +100,7 @@ def folder(tmp_path: Path) -> Path:
     report = exported(crawl())
     (tmp_path / "robots.jsonl").write_bytes(report)
     (tmp_path / "killed.jsonl").write_bytes(report[: len(report) // 2])
-    (tmp_path / "robots.xml").write_text('<?xml version="1.0" encoding="utf-8"?>\n<items></items>')
+    (tmp_path / "robots.csv").write_text("reason,rule\n" + "rule,Disallow: /private/\n" * 957)
     return tmp_path
 
 

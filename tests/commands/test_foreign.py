@@ -58,7 +58,7 @@ def test_values_that_are_no_octets_are_unreadable(robots: Callable[..., Done], t
     done = robots("cache", "ls", "--store", f"sqlite:///{path}")
     assert done.code == 0
     assert "unreadable" in done.out
-    assert robots("cache", "purge", "--expired", "--store", f"sqlite:///{path}").out.startswith("1 origin dropped")
+    assert robots("cache", "purge", "--all", "--store", f"sqlite:///{path}").out.startswith("1 origin dropped")
 
 
 def test_redis_keys_that_are_no_text_are_listed_and_purged(robots: Callable[..., Done], redis_address: str) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import json
 import re
 from pathlib import Path
@@ -95,16 +94,28 @@ def test_a_file_is_fetched_from_a_url(tmp_path: Path) -> None:
 
 
 def test_credentials_of_a_url_are_not_shown(tmp_path: Path) -> None:
-    """Credentials of a URL are sent, and not printed: neither in the findings nor where something went wrong."""
-    with Site({"/robots.txt": robots(ERROR), "/other": Reply(404)}) as site:
-        url, other = site.url("/robots.txt"), site.url("/other")
-        done = lint(url.replace("://", "://me:sec%3Aret@"), folder=tmp_path)
-        failed = lint(other.replace("://", "://me@"), "-s", "RETRY_ENABLED=False", folder=tmp_path)
-        sent = [asked.headers["Authorization"] for asked in site.asked]
-    assert (done.code, done.lines[-1]) == (3, f"{url}: 1 error, 1 warning, 1 notice")
+    """Credentials of a URL are not printed: neither in the findings nor where something went wrong."""
+    with Site({"/robots.txt": robots(ERROR)}) as site:
+        url = site.url("/page").replace("://", "://me:sec%3Aret@")
+        done = lint(url, folder=tmp_path)
+        site.replies["/robots.txt"] = Reply(404)
+        failed = lint(url, folder=tmp_path)
+    assert (done.code, done.lines[-1]) == (3, f"{site.url('/robots.txt')}: 1 error, 1 warning, 1 notice")
     assert (failed.code, failed.out) == (2, "")
-    assert failed.err.startswith(f"scrapy robots lint: {other} cannot be fetched: ")
-    assert [base64.b64decode(value.removeprefix("Basic ")) for value in sent] == [b"me:sec:ret", b"me:"]
+    assert failed.err.startswith(f"scrapy robots lint: {site.url('/robots.txt')} is unavailable (404): ")
+
+
+def test_nothing_stands_in_place_of_the_file_of_a_site(tmp_path: Path) -> None:
+    """The file is what its site has now, whatever a crawl of the project would obey, and whichever parser it has."""
+    (tmp_path / "own.txt").write_text(GOOD)
+    with Site({"/robots.txt": robots(GOOD)}) as site:
+        kept = ("-s", "ROBOTS_CACHE=sqlite:///robots.sqlite")
+        assert run("check", site.url("/"), *kept, folder=tmp_path).code == 0
+        site.replies["/robots.txt"] = robots(ERROR)
+        override = ("-s", f'ROBOTS_OVERRIDES={{"{site.url("")}": "own.txt"}}')
+        protego = ("-s", "ROBOTSTXT_PARSER=scrapy.robotstxt.ProtegoRobotParser")
+        assert lint(site.url("/"), *kept, *override, folder=tmp_path).code == 3
+        assert lint(site.url("/"), *protego, "-s", f"ROBOTS_EXEMPT={site.netloc}", folder=tmp_path).code == 3
 
 
 def test_a_url_is_fetched_with_the_settings_of_the_project(tmp_path: Path) -> None:

@@ -43,14 +43,13 @@ def test_what_is_known_of_a_file_as_text(tmp_path: Path) -> None:
         assert (done.code, done.err) == (0, "")
         assert done.lines == [
             f"  robots.txt {site.url('/robots.txt')} successful (200): its rules decide",
-            f"  redirected 302 to {site.url('/b')}",
             "  fresh for  24 h",
             f"  octets     {len(FILE)}",
             "  agent      zoo,foobot",
             "  group      for foobot: it is named there, and none names zoo (lines 4-8, 10-13, together)",
             "  delay      Crawl-delay 1.5 s (robots.txt line 8)",
-            "  sitemap    https://a.example/sitemap.xml",
             "  record     line 8: crawl-delay: 1.5",
+            "  record     line 12: sitemap: https://a.example/sitemap.xml",
             "  record     line 13: clean-param: id",
             "",
             "      1  *",
@@ -84,7 +83,6 @@ def test_what_is_known_of_a_file_as_json(tmp_path: Path) -> None:
         "stale": False,
         "override": None,
         "exempt": None,
-        "redirects": [],
         "octets": len(FILE),
         "truncated": False,
         "tokens": ["Scrapy"],
@@ -185,21 +183,17 @@ def test_an_origin_without_a_file_says_so(tmp_path: Path, status: int, code: int
         done = run("show", site.url("/"), "-s", "RETRY_ENABLED=False", folder=tmp_path)
         assert done.code == code
         assert done.lines[0] == f"  robots.txt {site.url('/robots.txt')} {result} ({status}): {means} is allowed"
-        means = "is unreachable (503): nothing is allowed; see whether the site is up"
-        error = f"scrapy robots show: {site.url('/robots.txt')} {means}\n"
+        means = "is unreachable (503): nothing is allowed; see whether the site is up, or take a copy of its file: "
+        error = f"scrapy robots show: {site.url('/robots.txt')} {means}check --robots FILE, lint FILE\n"
         assert done.err == (error if code else "")
 
 
 def test_redirect_that_leads_nowhere_is_shown(tmp_path: Path) -> None:
-    """A redirect that may not be followed is shown as one; there is no file then."""
+    """A redirect that may not be followed is named as the cause; there is no file then."""
     with Site({"/robots.txt": redirect("file:///etc/passwd")}) as site:
         text = run("show", site.url("/"), folder=tmp_path)
-        found = json.loads(run("show", site.url("/"), "--json", folder=tmp_path).out)
-    assert text.lines[:2] == [
-        f"  robots.txt {site.url('/robots.txt')} unavailable (302 without a usable Location): everything is allowed",
-        "  redirected 302 without a usable Location",
-    ]
-    assert found["redirects"] == [{"url": site.url("/robots.txt"), "status": 302, "target": None}]
+    means = "unavailable (302 without a usable Location): everything is allowed"
+    assert text.lines[0] == f"  robots.txt {site.url('/robots.txt')} {means}"
 
 
 def test_what_makes_no_sense_is_refused(robots: Callable[..., Done]) -> None:

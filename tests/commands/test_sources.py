@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import threading
 from contextlib import ExitStack
@@ -21,61 +20,32 @@ FILE = "User-agent: foobot\nDisallow: /*.pdf$\n\nUser-agent: *\nDisallow: /\n"
 SITE = "https://a.example"
 
 
-def test_a_file_is_fetched_from_a_url(tmp_path: Path) -> None:
-    """A robots.txt that is not in its place yet decides about any site's pages; one that is not there is an error."""
-    with Site({"/moved": redirect("/new.txt"), "/new.txt": file(FILE), "/none": Reply(404)}) as site:
-        done = run("check", f"{SITE}/x", "--robots", site.url("/moved"), "--json", folder=tmp_path)
-        assert (done.code, site.targets) == (1, ["/moved", "/new.txt"])
-        shown = json.loads(done.out)["robots_txt"]
-        hop = {"url": site.url("/moved"), "status": 302, "target": site.url("/new.txt")}
-        assert (shown["url"], shown["redirects"]) == (site.url("/moved"), [hop])
-        done = run("check", f"{SITE}/x", "--robots", site.url("/none"), folder=tmp_path)
-        assert (done.code, done.out) == (2, "")
-        assert done.err == (
-            f"scrapy robots check: {site.url('/none')} cannot be fetched: its server answers 404; check the address, "
-            "see what its server sends, or name a copy of the file\n"
-        )
-
-
 @pytest.mark.parametrize(
-    ("replies", "because"),
+    ("reply", "because"),
     [
-        ({"/r.txt": HANG}, "no answer in 0.5 s"),
-        ({"/r.txt": redirect("/r.txt")}, "redirect loop"),
-        ({"/r.txt": redirect("file:///etc/passwd")}, "302 without a usable Location"),
-        ({"/r.txt": Reply(429)}, "its server answers 429"),
+        (HANG, "unreachable (no answer in 0.5 s)"),
+        (redirect("/robots.txt"), "unavailable (redirect loop)"),
+        (redirect("file:///etc/passwd"), "unavailable (302 without a usable Location)"),
+        (Reply(404), "unavailable (404)"),
+        (Reply(503), "unreachable (503)"),
+        (Reply(200, b"no gzip", (("Content-Encoding", "gzip"),)), "unreachable (Error -3 while decompressing data: "),
+        (Reply(200, b"x", (("Content-Encoding", "odd"),)), "unreachable (unknown content coding 'odd')"),
     ],
 )
-def test_a_url_that_has_no_file_is_one_line(replies: dict[str, Any], because: str, tmp_path: Path) -> None:
-    """A file by URL is fetched as those of sites are, in the same time; where there is none, one line says why."""
-    with Site(replies) as site:
-        limit = ("-s", "ROBOTS_TIMEOUT=0.5") if because.startswith("no answer") else ()
-        done = run("lint", site.url("/r.txt"), *limit, folder=tmp_path)
+def test_a_site_that_has_no_file_is_one_line(reply: Any, because: str, tmp_path: Path) -> None:
+    """The file of a site is fetched as a crawl fetches it; where there is none, one line says why, and what to do."""
+    with Site({"/robots.txt": reply}) as site:
+        limit = ("-s", "ROBOTS_TIMEOUT=0.5") if reply is HANG else ()
+        done = run("lint", site.url("/x"), *limit, "-s", "RETRY_ENABLED=False", folder=tmp_path)
     assert (done.code, done.out, done.err.count("\n")) == (2, "", 1)
-    assert f"/r.txt cannot be fetched: {because}; check the address" in done.err.replace("Download", "")
-
-
-@pytest.mark.parametrize("topic", ["lint {}", "check http://a.example/ --robots {}"])
-def test_a_file_that_cannot_be_decoded_is_one_line(topic: str, tmp_path: Path) -> None:
-    """What is wrong with a file that is there is said as a crawl says it."""
-    (tmp_path / "robots.txt").write_text(FILE)
-    replies: dict[str, Any] = {
-        "/gzip": Reply(200, b"no gzip", (("Content-Encoding", "gzip"),)),
-        "/odd": Reply(200, b"x", (("Content-Encoding", "odd"),)),
-    }
-    says = {"/gzip": "Error -3 while decompressing data: ", "/odd": "unknown content coding 'odd'"}
-    with Site(replies) as site:
-        for path, because in says.items():
-            done = run(*topic.format(site.url(path)).split(), "-s", "RETRY_ENABLED=False", folder=tmp_path)
-            assert (done.code, done.out, done.err.count("\n")) == (2, "", 1)
-            assert f"{site.url(path)} cannot be fetched: {because}" in done.err
-            assert done.err.endswith(", see what its server sends, or name a copy of the file\n")
+    assert f"/robots.txt is {because}" in done.err.replace("Download", "")
+    assert done.err.endswith(", or take a copy of its file: check --robots FILE, lint FILE\n")
 
 
 def test_an_endless_answer_is_cut_off(tmp_path: Path) -> None:
     """A file that never ends counts as far as any file does."""
-    with Site({"/r.txt": Reply(body=FILE.encode(), endless=True)}) as site:
-        done = run("check", f"{SITE}/x.pdf", "--agent", "foobot", "--robots", site.url("/r.txt"), folder=tmp_path)
+    with Site({"/robots.txt": Reply(body=FILE.encode(), endless=True)}) as site:
+        done = run("check", site.url("/x.pdf"), "--agent", "foobot", folder=tmp_path)
     assert (done.code, done.err) == (1, "")
 
 
@@ -128,30 +98,22 @@ def test_no_job_directory_is_made(tmp_path: Path) -> None:
 HTML = "<!DOCTYPE html>\n<title>a shop</title>\n"
 
 
-@pytest.mark.parametrize("path", ["", "/", "/#top"])
-def test_the_url_of_a_site_means_its_robots_txt(path: str, tmp_path: Path) -> None:
-    """Wherever a file by URL is taken, that of a site means its robots.txt; userinfo is sent for it, too."""
-    (tmp_path / "robots.txt").write_text(FILE)
+@pytest.mark.parametrize("path", ["", "/", "/#top", "/a/page", "/robots.txt"])
+def test_the_url_of_a_page_means_the_robots_txt_of_its_site(path: str, tmp_path: Path) -> None:
+    """Whatever page of a site is named, its robots.txt is looked at, and nothing else is asked for."""
     with Site({"/": Reply(200, HTML.encode()), "/robots.txt": file(FILE)}) as site:
-        url, shown = site.url(path).replace("://", "://me:secret@"), site.url("/robots.txt")
-        checked = run("check", f"{SITE}/x", "--robots", url, "--json", folder=tmp_path)
-        linted = run("lint", url, folder=tmp_path)
-        asked = [(each.target, "Authorization" in each.headers) for each in site.asked]
-    assert asked == [("/robots.txt", True)] * 2
-    assert (checked.code, json.loads(checked.out)["robots_txt"]["url"]) == (1, shown)
-    assert (linted.code, linted.out) == (0, f"{shown}: nothing found\n")
-    assert [done.err for done in (checked, linted)] == [""] * 2
+        done = run("lint", site.url(path), folder=tmp_path)
+        assert site.targets == ["/robots.txt"]
+        assert (done.code, done.out, done.err) == (0, f"{site.url('/robots.txt')}: nothing found\n", "")
 
 
 def test_a_web_page_is_warned_of(tmp_path: Path) -> None:
     """A page in the place of a robots.txt is no silent leave for everything; the exit codes are those of the file."""
     (tmp_path / "page").write_text(HTML)
-    with Site({"/page": Reply(200, HTML.encode())}) as site:
-        url, shown = site.url("/page").replace("://", "://me:secret@"), site.url("/page")
-        for name, called, again in (("page", "page", "page"), (url, shown, shown), ("-", "standard input", "-")):
-            text = f"{called} looks like an HTML page, no robots.txt: see scrapy robots lint {again}\n"
-            done = run("check", f"{SITE}/x", f"{SITE}/y", "--robots", name, folder=tmp_path, stdin=HTML)
-            assert (done.code, done.err) == (0, f"scrapy robots check: {text}")
+    for name, called in (("page", "page"), ("-", "standard input")):
+        text = f"{called} looks like an HTML page, no robots.txt: see scrapy robots lint {name}\n"
+        done = run("check", f"{SITE}/x", f"{SITE}/y", "--robots", name, folder=tmp_path, stdin=HTML)
+        assert (done.code, done.err) == (0, f"scrapy robots check: {text}")
 
 
 @pytest.mark.parametrize(

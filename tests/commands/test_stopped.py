@@ -84,8 +84,8 @@ def test_stopped_while_it_prints(arguments: tuple[str, ...], folder: Path) -> No
 )
 def test_stopped_while_it_prints_in_or_behind_a_crawl(arguments: tuple[str, ...], folder: Path) -> None:
     """A crawl, under any reactor or none, is no hindrance to Ctrl-C, before its end nor after it."""
-    with Site({"/other.txt": file((folder / "robots.txt").read_text())}) as site:
-        filled = [argument.replace("{site}", site.url("/other.txt")) for argument in arguments]
+    with Site({"/robots.txt": file((folder / "robots.txt").read_text())}) as site:
+        filled = [argument.replace("{site}", site.url("/")) for argument in arguments]
         with (folder / "urls").open() as urls:
             process = start(*filled, folder=folder, stdin=urls.fileno())
         assert process.stdout is not None

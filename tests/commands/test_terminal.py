@@ -1,4 +1,4 @@
-"""Colour, and how much is done, on streams that are terminals and on others."""
+"""Colour on streams that are terminals, and on others."""
 
 from __future__ import annotations
 
@@ -48,19 +48,3 @@ def test_a_fact_is_safe_to_print() -> None:
     stream = io.StringIO()
     console(stream).fact("why", "a\x1b[2J\nb")
     assert stream.getvalue() == "  why        a\\x1b[2J\\nb\n"
-
-
-def test_progress_gives_way_to_what_is_said_next() -> None:
-    """How much is done stands in a line that the next text takes the place of."""
-    stream = Terminal()
-    told = console(stream)
-    told.progress(2, 1000)
-    told.complain("stopped")
-    assert stream.getvalue() == "2 of 1,000\rscrapy robots: stopped\n"
-
-
-@pytest.mark.parametrize(("stream", "total"), [(io.StringIO(), 4), (Terminal(), 1)])
-def test_no_progress_where_it_is_of_no_use(stream: io.StringIO, total: int) -> None:
-    """Nothing is said where stderr is no terminal, nor for a single site."""
-    console(stream).progress(1, total)
-    assert stream.getvalue() == ""

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from scrapy_robots_rfc.core import ruleset
 from scrapy_robots_rfc.core.gemini import GeminiFile, deciding_tokens
 from scrapy_robots_rfc.core.robotstxt import RobotsTxt, explain
-from scrapy_robots_rfc.core.ruleset import Ruleset
+from scrapy_robots_rfc.core.ruleset import RuleIndex
 
 FILE = b"""# *
 User-agent: *
@@ -67,8 +66,7 @@ def test_a_file_that_is_prepared_has_all_purposes_read(monkeypatch: pytest.Monke
     assert not file.prepared(tokens)
     file.prepare(tokens)
     assert file.prepared(tokens)
-    monkeypatch.setattr(Ruleset, "_build", lambda _: pytest.fail("an index was built"))
-    monkeypatch.setattr(ruleset, "best_rule", lambda *_: pytest.fail("the group was searched"))
+    monkeypatch.setattr(RuleIndex, "_build", lambda _: pytest.fail("an index was built"))
     assert [file.decide(f"{URL}{target}", tokens).allowed for target in ("/private", "/drafts", "/x")] == [0, 0, 1]
 
 

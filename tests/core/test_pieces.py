@@ -51,9 +51,9 @@ def test_no_call_goes_through_more_than_a_piece(monkeypatch: pytest.MonkeyPatch)
 
     def noted(text: str) -> list[str | Any]:
         sizes.append(len(text))
-        return scan.divide_at_plain_rules(text)
+        return scan.divide_at_rules(text)
 
-    monkeypatch.setattr(ruleset, "divide_at_plain_rules", noted)
+    monkeypatch.setattr(ruleset, "divide_at_rules", noted)
     RobotsTxt.parse(b"User-agent: *" + _lines(1, 10)).prepare("*")
     assert len(sizes) > 4
     assert max(sizes) <= _PIECE + 1
@@ -65,9 +65,9 @@ def test_sections_without_rules_are_not_read(monkeypatch: pytest.MonkeyPatch) ->
 
     def noted(text: str) -> list[str | Any]:
         texts.append(text)
-        return scan.divide_at_plain_rules(text)
+        return scan.divide_at_rules(text)
 
-    monkeypatch.setattr(ruleset, "divide_at_plain_rules", noted)
+    monkeypatch.setattr(ruleset, "divide_at_rules", noted)
     robots = RobotsTxt.parse(b"User-agent: *\n" + b"user-agent:\n" * 40_000 + b"Disallow: /x\n")
     robots.prepare("*")
     decision = robots.decide("/x", "*")

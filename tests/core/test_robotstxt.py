@@ -5,7 +5,6 @@ from __future__ import annotations
 import tracemalloc
 from datetime import time
 from itertools import product
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -14,12 +13,7 @@ from scrapy_robots_rfc.core.decision import Decision, Reason, Rule, RuleKind
 from scrapy_robots_rfc.core.extensions import RequestRate, VisitTime
 from scrapy_robots_rfc.core.groups import Group, Record
 from scrapy_robots_rfc.core.robotstxt import RobotsTxt
-from scrapy_robots_rfc.core.ruleset import Ruleset
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from scrapy_robots_rfc.core.scan import Section
+from scrapy_robots_rfc.core.ruleset import RuleIndex, Ruleset
 
 BODY = b"""\
 Sitemap: https://e.example/one.xml
@@ -155,8 +149,8 @@ def test_many_identifications_do_not_have_it_read_again(monkeypatch: pytest.Monk
     built: list[str] = []
 
     class Noted(Ruleset):
-        def __init__(self, sections: Sequence[Section], token: str) -> None:
-            super().__init__(sections, token)
+        def __init__(self, index: RuleIndex, token: str) -> None:
+            super().__init__(index, token)
             built.append(token)
 
     monkeypatch.setattr(robotstxt, "Ruleset", Noted)
@@ -164,6 +158,24 @@ def test_many_identifications_do_not_have_it_read_again(monkeypatch: pytest.Monk
     for number in [*range(65)] * 3:
         assert robots.preferences("/x", [f"Bot{'x' * number}"])
     assert (built, len(robots._preferences_read)) == (["*"], 1)
+
+
+def test_tokens_of_one_group_share_its_index(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file that names many crawlers above one group has the rules of that group indexed once."""
+    built: list[RuleIndex] = []
+    build = RuleIndex._build
+
+    def noted(index: RuleIndex) -> list[str]:
+        built.append(index)
+        return build(index)
+
+    monkeypatch.setattr(RuleIndex, "_build", noted)
+    names = [f"bot{'x' * number}" for number in range(40)]
+    named = "".join(f"User-agent: {name}\n" for name in names)
+    robots = RobotsTxt.parse(f"{named}Disallow: /x\nUser-agent: *\nAllow: /".encode())
+    assert [robots.decide("/x", name).token for name in names] == names
+    assert not any(robots.decide("/x", name).allowed for name in names)
+    assert len(built) == 1
 
 
 def test_many_spellings_do_not_make_it_grow() -> None:

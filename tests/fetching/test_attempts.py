@@ -1,184 +1,237 @@
-"""An attempt of the fetch queue by itself: however its work ends, everybody who waits gets a value."""
+"""A pending fetch by itself: however it ends, everybody who waits gets a value, and places are shared in order."""
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 import pytest
-from pytest_twisted import ensureDeferred
-from scrapy.settings import Settings
+from scrapy import Spider
 from scrapy.utils.defer import deferred_from_coro, maybe_deferred_to_future
+from scrapy.utils.test import get_crawler
 from twisted.internet.defer import Deferred, DeferredList
 
+from scrapy_robots_rfc import _scrapy
 from scrapy_robots_rfc._runtime import Runtime
-from scrapy_robots_rfc.fetching.queue import Attempted, FetchQueue
-from scrapy_robots_rfc.settings import read_settings
+from scrapy_robots_rfc.fetching import pending
+from scrapy_robots_rfc.fetching.pending import PATIENCE, PREEMPTED, TICK, PendingFetch, PendingFetches
 from tests.support.policies import origin, policy
+from tests.support.running import under_the_reactor
 from tests.support.service_crawls import next_turn
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
-    from scrapy_robots_rfc._runtime import Cancellable
-    from scrapy_robots_rfc.fetching.fetch import Attempt
+    from scrapy_robots_rfc.fetching.parsed import OriginPolicy
+    from tests.support.service_crawls import Clock
 
 pytestmark = pytest.mark.reactor
 
-OneWork: TypeAlias = "Callable[[Attempt], Coroutine[Any, Any, str]]"
+TIMEOUT = 100.0
 
 
-def queue_of(
-    work: OneWork, *, expire: Callable[[], str] = str, closing: bool = False, limit: float = 5, runtime: Runtime
-) -> FetchQueue:
-    """Return a queue with one kind of work."""
+class Desk:
+    """The fetches of a crawl, on the clock of the test; what they ask is answered by the test."""
 
-    async def attempted(attempt: Attempt) -> Attempted:
-        return Attempted(policy(await work(attempt)))
+    def __init__(self) -> None:
+        self.over_: list[PendingFetch] = []
+        self.queued_: set[PendingFetch] = set()
+        self.asked: list[str] = []
+        self.answers: dict[str, Deferred[str]] = {}
+        crawler = get_crawler(Spider)
+        self.fetches = PendingFetches(crawler, self, self, TIMEOUT, self.failed)  # type: ignore[arg-type]  # a fake
 
-    return FetchQueue(
-        runtime,
-        replace(read_settings(Settings()), timeout=limit),
-        closing=lambda: closing,
-        work=attempted,
-        late=lambda _: Attempted(policy(expire())),
-        queued=list,
-        settled=lambda _: None,
-    )
+    def over(self, fetch: PendingFetch) -> None:
+        """See `Crawl`."""
+        self.over_.append(fetch)
+
+    def queued(self) -> set[PendingFetch]:
+        """See `Downloader`."""
+        return self.queued_
+
+    def failed(self, fetch: PendingFetch, cause: str) -> OriginPolicy:
+        """Make a value."""
+        return policy(f"failed: {cause}")
+
+    def begin(
+        self,
+        host: str = "a",
+        route: str | None = None,
+        way: Callable[[PendingFetch], Coroutine[Any, Any, OriginPolicy]] | None = None,
+    ) -> PendingFetch:
+        """Begin a fetch."""
+        return self.fetches.begin(origin(host), route, way or self.way)
+
+    async def way(self, fetch: PendingFetch) -> OriginPolicy:
+        """Ask, and again after others."""
+        while True:
+            await self.fetches.place(fetch)
+            self.asked.append(fetch.origin.host)
+            fetch.spent = 0.0
+            answer = await self.fetches.in_time(fetch, lambda: self.answer(fetch.origin.host))
+            self.fetches.leave_place(fetch)
+            if answer is not PREEMPTED:
+                return policy(answer if isinstance(answer, str) else type(answer).__name__)
+            fetch.preempted += 1
+
+    async def answer(self, host: str) -> str:
+        """Wait for the test."""
+        self.answers[host] = Deferred()
+        return await maybe_deferred_to_future(self.answers[host])
 
 
-async def three(
-    work: OneWork,
-    *,
-    expire: Callable[[], str] = lambda: "expired",
-    closing: bool = False,
-    limit: float = 0.05,
-) -> list[str | None]:
-    """What three get that wait for one fetch."""
-    queue = queue_of(work, expire=expire, closing=closing, limit=limit, runtime=Runtime())
-    results = await DeferredList([deferred_from_coro(queue.ask(origin("key")).result()) for _ in range(3)])
-    assert origin("key") not in queue
+def passes(desk: Desk, at: Clock, seconds: float) -> None:
+    """Let time pass, with a tick as often as in a crawl."""
+    for _ in range(round(seconds / TICK)):
+        at.now += TICK
+        desk.fetches.tick()
+
+
+async def causes(*fetches: PendingFetch) -> list[str | None]:
+    """What those get who wait for fetches, each three times."""
+    waiting = [deferred_from_coro(fetch.result()) for fetch in fetches for _ in range(3)]
+    results = await maybe_deferred_to_future(DeferredList(waiting))
     return [None if value is None else value.cause for _, value in results]
 
 
-async def never() -> str:
-    """Wait for what never comes."""
-    never_fired: Deferred[str] = Deferred()
-    return await maybe_deferred_to_future(never_fired)
+@under_the_reactor
+async def test_one_value_for_all_who_wait() -> None:
+    """Whoever waits gets the same value; the crawl hears once that it is there, and nothing is pending then."""
+    desk = Desk()
+    fetch = desk.begin()
+    assert desk.fetches.of(origin("a"), None) in (fetch, None)
+    await next_turn()
+    desk.answers["a"].callback("value")
+    assert await causes(fetch) == ["value"] * 3
+    assert (desk.asked, desk.over_, desk.fetches.of(origin("a"), None)) == (["a"], [fetch], None)
+    assert await fetch.result() is fetch.value
 
 
-@ensureDeferred
-async def test_one_piece_of_work() -> None:
-    """The work is done once, and its value is everybody's."""
-    done: list[int] = []
-
-    async def work(_: Attempt) -> str:
-        done.append(1)
-        await next_turn()
-        return "value"
-
-    assert await three(work, limit=5) == ["value"] * 3
-    assert done == [1]
+@under_the_reactor
+async def test_wait_for_a_moment() -> None:
+    """Who waits for some time only gets nothing then, and the fetch goes on for the others."""
+    desk = Desk()
+    fetch = desk.begin()
+    assert await fetch.result(0.01) is None
+    assert not fetch.over
+    desk.answers["a"].callback("value")
+    assert await causes(fetch) == ["value"] * 3
 
 
-class Counting(Runtime):
-    """Keeps the timers instead of running them."""
-
-    def __init__(self) -> None:
-        self.timers: list[Callable[[], object]] = []
-
-    def call_later(self, delay: float, function: Callable[[], object]) -> Cancellable:
-        """Keep it."""
-        self.timers.append(function)
-        return super().call_later(3600, lambda: None)
-
-
-@ensureDeferred
-async def test_all_fetches_share_one_timer() -> None:
-    """However many fetches come and go, one timer looks after them, and none when they are over."""
-
-    async def work(_: Attempt) -> str:
-        await next_turn()
-        return "value"
-
-    runtime = Counting()
-    queue = queue_of(work, runtime=runtime)
-    for _ in range(5):
-        await deferred_from_coro(queue.ask(origin("key")).result())
-    assert len(runtime.timers) == 1
-    runtime.timers[0]()
-    assert len(runtime.timers) == 1
-    waiting = deferred_from_coro(queue.ask(origin("key")).result())
-    assert len(runtime.timers) <= 2
-    await waiting
-    assert len(runtime.timers) == 2
-
-
-@ensureDeferred
+@under_the_reactor
 async def test_work_that_raises_leaves_a_value(caplog: pytest.LogCaptureFixture) -> None:
-    """Work that raises leaves a value all the same, and its traceback in the log."""
+    """Work that raises leaves a value all the same, and its traceback in the log, once."""
 
-    async def work(_: Attempt) -> str:
+    async def way(_: PendingFetch) -> OriginPolicy:
         raise RuntimeError("work")
 
-    # Without asyncio it fails while it is started, so that each of the three starts it anew.
-    assert await three(work, limit=5) == ["expired"] * 3
-    assert any(record.exc_info and record.name == "scrapy_robots_rfc.fetching.queue" for record in caplog.records)
+    assert await causes(Desk().begin(way=way)) == ["failed: RuntimeError"] * 3
+    assert [record.name for record in caplog.records if record.exc_info] == ["scrapy_robots_rfc.fetching.pending"]
 
 
-@ensureDeferred
-async def test_work_that_never_ends() -> None:
-    """After the limit everybody gets what `expire` makes."""
-
-    async def work(_: Attempt) -> str:
-        return await never()
-
-    assert await three(work) == ["expired"] * 3
-
-
-@ensureDeferred
-async def test_result_before_the_end() -> None:
-    """A result that the work has set counts when the rest of the work takes too long."""
-
-    async def work(attempt: Attempt) -> str:
-        attempt.result = Attempted(policy("early"))
-        return await never()
-
-    assert await three(work) == ["early"] * 3
-
-
-@ensureDeferred
-async def test_end_of_the_crawl() -> None:
-    """When the crawl ends, everybody gets None, long before the limit."""
-
-    async def work(_: Attempt) -> str:
-        return await never()
-
-    assert await three(work, closing=True, limit=60) == [None] * 3
-
-
-@ensureDeferred
-async def test_nobody_waits_when_no_result_can_be_made(caplog: pytest.LogCaptureFixture) -> None:
-    """Even when nothing can make a value, nobody waits for ever."""
-
-    async def work(_: Attempt) -> str:
-        return await never()
-
-    def expire() -> str:
-        raise RuntimeError("expire")
-
-    assert await three(work, expire=expire) == [None] * 3
-
-
-@ensureDeferred
-async def test_work_cancelled_from_outside() -> None:
+@under_the_reactor
+async def test_task_that_is_cancelled_from_outside() -> None:
     """When somebody else cancels the task, everybody gets a value at once."""
-    started: list[Attempt] = []
+    fetch = Desk().begin()
+    await next_turn()
+    Runtime().call_later(0, lambda: fetch.task and fetch.task.cancel())
+    assert [cause is not None for cause in await causes(fetch)] == [True] * 3
 
-    async def work(attempt: Attempt) -> str:
-        started.append(attempt)
-        Runtime().call_later(0, lambda: attempt.task and attempt.task.cancel())
-        return await never()
 
-    assert await three(work, limit=60) == ["expired"] * 3
-    assert len(started) == 1
+@under_the_reactor
+async def test_end_of_the_crawl(monkeypatch: pytest.MonkeyPatch) -> None:
+    """When the crawl ends, everybody gets None: who is asked for, who stands in line, and who was never begun."""
+    monkeypatch.setattr(pending, "MOST_AT_ONCE", 1)
+    desk = Desk()
+    fetches = [desk.begin("a"), desk.begin("b")]
+    await next_turn()
+    fetches.append(desk.begin("c"))
+    monkeypatch.setattr(_scrapy, "is_closing", lambda _: True)
+    desk.fetches.tick()
+    assert await causes(*fetches) == [None] * 9
+    assert desk.over_ == fetches
+
+
+@under_the_reactor
+async def test_other_routes_go_on_with_a_value_for_all() -> None:
+    """What one route has brought ends the fetches of the same origin by others, and of no other origin."""
+    desk = Desk()
+    one, two, other = desk.begin("a", "1"), desk.begin("a", "2"), desk.begin("b")
+    await next_turn()
+    desk.fetches.cancel_others(one, policy("value"))
+    assert (one.over, other.over) == (False, False)
+    assert await causes(two) == ["value"] * 3
+
+
+def test_credentials_of_a_route() -> None:
+    """What is printed of a fetch has no route: it may hold credentials."""
+    assert "pass" not in repr(PendingFetch(origin("a"), "http://user:pass@p.example"))
+
+
+@pytest.fixture
+def at(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> Clock:
+    """The clock of the test; the spider is open."""
+    monkeypatch.setattr(_scrapy, "is_closing", lambda _: False)
+    return clock
+
+
+@under_the_reactor
+async def test_time_is_over(at: Clock) -> None:
+    """Work that never ends is given up after its time; that in a queue of the downloader does not count."""
+    desk = Desk()
+    fetch = desk.begin()
+    await next_turn()
+    desk.queued_.add(fetch)
+    passes(desk, at, TIMEOUT)
+    desk.queued_.clear()
+    passes(desk, at, TIMEOUT)
+    await next_turn()
+    assert not fetch.over
+    passes(desk, at, TICK)
+    assert await causes(fetch) == ["TimeoutError"] * 3
+
+
+@under_the_reactor
+async def test_line(at: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
+    """First attempts come first; those that take long make room for as many as stand in line, and come later."""
+    monkeypatch.setattr(pending, "MOST_AT_ONCE", 2)
+    desk = Desk()
+    for host in "abc":
+        desk.begin(host)
+    await next_turn()
+    assert desk.asked == ["a", "b"]
+    passes(desk, at, PATIENCE - TICK)
+    await next_turn()
+    assert desk.asked == ["a", "b"]
+    passes(desk, at, TICK)
+    for _ in range(5):
+        await next_turn()
+    assert desk.asked == ["a", "b", "c"]
+    desk.begin("d")
+    await next_turn()
+    desk.answers["c"].callback("value")
+    for _ in range(5):
+        await next_turn()
+    assert desk.asked == ["a", "b", "c", "d"]  # before the one that made room
+    desk.answers["d"].callback("value")
+    for _ in range(5):
+        await next_turn()
+    assert desk.asked == ["a", "b", "c", "d", "a"]
+    desk.fetches.cancel_all()
+
+
+@under_the_reactor
+async def test_long_line_that_ends_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without asyncio a fetch may end while it is begun: a long line of those neither recurses nor stops."""
+    monkeypatch.setattr(pending, "MOST_AT_ONCE", 1)
+    desk = Desk()
+    first = desk.begin("first")
+    await next_turn()
+
+    async def way(fetch: PendingFetch) -> OriginPolicy:
+        await desk.fetches.place(fetch)
+        return policy("done")
+
+    fetches = [desk.begin(str(number), way=way) for number in range(2000)]
+    await next_turn()
+    desk.answers["first"].callback("value")
+    assert set(await causes(first, *fetches)) == {"value", "done"}

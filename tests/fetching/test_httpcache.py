@@ -262,6 +262,6 @@ async def test_a_cache_that_cannot_be_asked(cached: Cached, caplog: pytest.LogCa
     stock = "scrapy.downloadermiddlewares.httpcache.HttpCacheMiddleware"
     result = await cached.online("/a", "/x", DOWNLOADER_MIDDLEWARES={**ours, stock: None, Opaque: 900})
     assert [short(outcome) for _, outcome in sorted(result.outcomes.items())] == [200, "rule"]
-    lost = "robots.txt files are not kept in the HTTP cache, and not looked up there: Opaque has no "
+    lost = "robots.txt files are not stored in the HTTP cache, and not looked up there: Scrapy has no "
     told = [line.removeprefix(lost).partition(" ")[0] for line in records(caplog)]
-    assert told == ["`policy`"]
+    assert told == ["`HttpCacheMiddleware.policy`"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from itertools import permutations
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -13,7 +14,7 @@ from scrapy_robots_rfc._runtime import Runtime, Threads
 from scrapy_robots_rfc.cache.memory import LARGE
 from scrapy_robots_rfc.core.agents import Agent
 from scrapy_robots_rfc.core.robotstxt import RobotsTxt
-from scrapy_robots_rfc.core.ruleset import Ruleset, WildcardRules
+from scrapy_robots_rfc.core.ruleset import RuleIndex
 from scrapy_robots_rfc.fetching.parsed import ParsedRobots
 from tests.support.crawling import close_when, crawl
 from tests.support.service_crawls import run
@@ -38,13 +39,13 @@ DAY = 86_400.0
 def elsewhere(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
     """Whether each index was built on another thread than that of the event loop."""
     found: list[bool] = []
-    build, here = Ruleset._build, threading.get_ident()
+    build, here = RuleIndex._build, threading.get_ident()
 
-    def noted(ruleset: Ruleset) -> list[str]:
+    def noted(index: RuleIndex) -> list[str]:
         found.append(threading.get_ident() != here)
-        return build(ruleset)
+        return build(index)
 
-    monkeypatch.setattr(Ruleset, "_build", noted)
+    monkeypatch.setattr(RuleIndex, "_build", noted)
     return found
 
 
@@ -139,19 +140,19 @@ async def test_each_product_token_has_it_read_on_the_thread(site: Site, elsewher
 def hanging(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[None]]:
     """A thread on which no index is ever built; one entry for each call that is made on it."""
     over, here, calls = threading.Event(), threading.get_ident(), list[None]()
-    build, call = Ruleset._build, Threads.call
+    build, call = RuleIndex._build, Threads.call
 
-    def built(ruleset: Ruleset) -> list[str]:
+    def built(index: RuleIndex) -> list[str]:
         assert threading.get_ident() == here or over.wait(60)
-        return build(ruleset)
+        return build(index)
 
     async def called(threads: Threads, function: Callable[[], Any], *, limit: float) -> Any:
         calls.append(None)
         return await call(threads, function, limit=limit)
 
-    monkeypatch.setattr(Ruleset, "_build", built)
+    monkeypatch.setattr(RuleIndex, "_build", built)
     monkeypatch.setattr(Threads, "call", called)
-    monkeypatch.setattr("scrapy_robots_rfc.fetching.service._PARSING", 0.05)
+    monkeypatch.setattr("scrapy_robots_rfc.fetching.reading._PATIENCE", 0.05)
     yield calls
     over.set()
 
@@ -194,20 +195,22 @@ async def test_thread_that_begins_to_hang(site: Site, hanging: list[None], tmp_p
 async def test_spider_that_is_closed_meanwhile(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     """The thread reads no further file then, and what waits for it goes back to the scheduler, undecided."""
     site.replies["/robots.txt"] = robots(GROUPS)
-    begun, closing, build = threading.Event(), threading.Event(), Ruleset._build
+    begun, closing, build = threading.Event(), threading.Event(), RuleIndex._build
+    built: list[RuleIndex] = []
 
-    def slow(ruleset: Ruleset) -> list[str]:
-        if ruleset._token != "*":  # that one is read with the fetch
+    def slow(index: RuleIndex) -> list[str]:
+        if built:  # the first one is read with the fetch
             begun.set()
             assert closing.wait(60)
-        return build(ruleset)
+        built.append(index)
+        return build(index)
 
     def is_begun(_: Crawler) -> bool:
         if begun.is_set():
             Runtime().call_later(0, closing.set)  # once `close_when` has closed the spider
         return begun.is_set()
 
-    monkeypatch.setattr(Ruleset, "_build", slow)
+    monkeypatch.setattr(RuleIndex, "_build", slow)
     result = await crawl([by(f"bot{name}", site.url(f"/x{name}")) for name in "abc"], prepare=close_when(is_begun))
     assert [*result.outcomes.values()] == [200]  # that of any one of them: it was being read
     assert (result.stat("undecided"), result.stat("allowed"), len(site.pages)) == (2, 1, 1)
@@ -215,7 +218,8 @@ async def test_spider_that_is_closed_meanwhile(site: Site, monkeypatch: pytest.M
 
 def test_unread_until_all_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
     """While the thread is at work, no page is judged: it would read the same, on the event loop."""
-    body = b"User-agent: *\nCrawl-delay: 1\n" + b"".join(b"Disallow: /*aaa*%d\n" % number for number in range(1000))
+    rules = "".join(f"Disallow: /*{'*'.join(letters)}\n" for letters in permutations("abcdefg"))
+    body = f"User-agent: *\nCrawl-delay: 1\n{rules}".encode()
     file, agent, seen = ParsedRobots(None, RobotsTxt.parse(body), size=len(body)), Agent(("abot",), "abot"), list[str]()
 
     def noted(cls: type[Any], name: str) -> None:
@@ -229,9 +233,9 @@ def test_unread_until_all_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
 
         monkeypatch.setattr(cls, name, after)
 
-    noted(Ruleset, "_build")
-    noted(WildcardRules, "open_shared")
+    noted(RuleIndex, "_build")
+    noted(RuleIndex, "_parse")
     noted(RobotsTxt, "records_by_group")
     file.prepare(agent)
     assert not file.unread(agent)
-    assert {*seen} == {"_build", "open_shared", "records_by_group"}
+    assert {*seen} == {"_build", "_parse", "records_by_group"}

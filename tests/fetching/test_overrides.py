@@ -116,7 +116,7 @@ async def test_service_does_not_ask_exempt_sites_either(site: Site) -> None:
         decision = known.decide(site.url("/x"))
         assert (decision.allowed, decision.reason) == (True, Reason.EXEMPT)
         assert known.why(decision) == "not asked: `127.0.0.1` of ROBOTS_EXEMPT"
-        service.ask(known.origin).listen(told.append)
+        told.append(service.fetch(known.origin).value)
         assert told == [known]
 
     await run(script, {"ROBOTS_EXEMPT": ["127.0.0.1"]})
@@ -177,9 +177,8 @@ async def test_local_file_is_read_at_start(site: Site, local: Path) -> None:
         assert (known.outcome, known.override, known.status) == (Outcome.SUCCESSFUL, str(local), None)
         assert known.decide(site.url("/local")).override == str(local)
         assert known.why(known.decide(site.url("/x"))) == f"local file {local}: no rule of the group `*` matches"
-        assert service.at_hand(known.origin) is known
+        assert service.cached(known.origin) is known
         assert known.fetched == -math.inf  # nobody's first page waits for a fetch that was none
-        assert service.memory.hold(known.origin, known)() is known
 
     def prepare(crawler: Crawler) -> None:
         crawler.signals.connect(lambda: told.append(1), robots_fetched, weak=False)
@@ -308,7 +307,7 @@ async def test_many_exempt_sites_fill_no_memory(caplog: pytest.LogCaptureFixture
     async def script(service: RobotsService) -> None:
         for number in range(10_001):
             origin = Origin("http", f"{number}.below.example", 80)
-            known = service.at_hand(origin)
+            known = service.cached(origin)
             assert known is not None
             assert known.exempt == "*.below.example"
         [overrides] = service._sources

@@ -253,7 +253,7 @@ async def test_failed_route_closes_a_site_until_another_leads_there(
     site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A failed route closes a site for its own requests until another one leads there; the oldest is forgotten."""
-    monkeypatch.setattr("scrapy_robots_rfc.fetching.service._FAILED_ROUTES", 2)
+    monkeypatch.setattr("scrapy_robots_rfc.fetching.fetch._FAILED_ROUTES", 2)
     site.replies["/robots.txt"] = Reply(body=b"", headers=(("Cache-Control", "max-age=0"),))
     page = site.url("/")
     askers = [Request(page, meta={"proxy": f"http://127.0.0.1:{port}"}) for port in (1, 2, 3, 4)]  # nobody listens
@@ -261,14 +261,49 @@ async def test_failed_route_closes_a_site_until_another_leads_there(
     async def script(service: RobotsService) -> None:
         origin = Origin("http", "127.0.0.1", site.port)
         for asker in askers[:3]:
-            known = await service.ask(origin, asker).result()
+            known = await service.fetch(origin, asker).result()
             assert known is not None
             assert known.outcome is Outcome.UNREACHABLE
-        assert [service.at_hand(origin, asker) is None for asker in (*askers, None)] == [True, False, False, True, True]
+        assert [service.cached(origin, asker) is None for asker in (*askers, None)] == [True, False, False, True, True]
         assert (await service.robots(page)).outcome is Outcome.SUCCESSFUL
-        assert [service.at_hand(origin, asker) for asker in askers] == [None] * 4
+        assert [service.cached(origin, asker) for asker in askers] == [None] * 4
 
     await run(script, {"ROBOTS_UNREACHABLE_BACKOFF": [], "ROBOTS_CACHE_MIN_AGE": 0})
+
+
+@ensureDeferred
+async def test_stale_file_counts_for_who_waited_for_it(site: Site, clock: Clock) -> None:
+    """What is stale as soon as it comes decides for a minute, where the caller asks for that, and not longer."""
+    site.replies["/robots.txt"] = Reply(body=b"", headers=(("Cache-Control", "no-cache"),))
+    origin = Origin("http", "127.0.0.1", site.port)
+
+    async def script(service: RobotsService) -> None:
+        known = await service.fetch(origin).result()
+        assert known is not None
+        clock.now += 59
+        assert (service.cached(origin), service.cached(origin, stale_for=60)) == (None, known)
+        clock.now += 1
+        assert service.cached(origin, stale_for=60) is None
+
+    await run(script, {"ROBOTS_CACHE_MIN_AGE": 0})
+
+
+@ensureDeferred
+async def test_mistake_of_ours_closes_the_site_for_who_waits(
+    site: Site, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """An exception within a fetch is logged once, and counts as a fault of the crawl: those who waited are dropped."""
+    monkeypatch.setattr("scrapy_robots_rfc.fetching.fetch.caching.freshness", lambda *_: 1 / 0)
+    origin = Origin("http", "127.0.0.1", site.port)
+
+    async def script(service: RobotsService) -> None:
+        known = await service.fetch(origin).result()
+        assert known is not None
+        assert (known.outcome, known.cause.endswith("ZeroDivisionError")) == (Outcome.LOCAL, True)
+        assert (service.cached(origin), service.cached(origin, stale_for=60)) == (None, known)
+
+    await run(script)
+    assert [record.name for record in caplog.records if record.exc_info] == ["scrapy_robots_rfc.fetching.pending"]
 
 
 @ensureDeferred
@@ -307,8 +342,8 @@ async def test_the_downloaders_queue_is_where_we_look(site: Site) -> None:
             if "name" in request.meta:
                 seen.append([meta["name"] for meta in _scrapy.queued_metas(self.crawler)])
 
-    # All three wait for one robots.txt, and so come to the downloader together.
-    Gate.opened, Gate.expected = threading.Event(), 3
+    # All three wait for one robots.txt, the first one in place, and so come to the downloader together.
+    Gate.opened, Gate.expected = threading.Event(), 1
     site.replies["/robots.txt"] = robots("", gate=Gate.opened)
     requests = [Request(site.url(f"/{name}"), meta={"name": name}) for name in "abc"]
     await crawl(requests, {**OURS, "DOWNLOAD_DELAY": 0.1}, spider=Looking)

@@ -35,7 +35,7 @@ def test_asked_again_until_it_is_there(results: Results) -> None:
         "first": ["/robots.txt"] * 3,
         "kept": [True, True],
         "soon": True,
-        "counted": [4, 3, 2],
+        "counted": [3, 2],
         "origins": [1, 0],
     }
 
@@ -72,11 +72,6 @@ def test_many_failing_hosts_hold_nobody_up(results: Results) -> None:
 def test_hanging_hosts_give_way_to_others(results: Results) -> None:
     """Hosts that never answer give way to others, however many they are, and count as failed for that no sooner."""
     assert results["many_hanging"] == {"pages": 10, "failed": 0, "reason": "enough"}
-
-
-def test_spider_stays_open_while_requests_are_set_aside(results: Results) -> None:
-    """The spider does not close while everything is set aside, nor is it asked again and again whether it is idle."""
-    assert results["idle"] == {"outcomes": ["200", "rule"], "idle": True, "reason": "finished"}
 
 
 @pytest.fixture
@@ -254,7 +249,7 @@ async def test_unreachable_origin_counts_once(site: Site) -> None:
     settings = {"ROBOTS_UNREACHABLE_BACKOFF": [0.01], "ROBOTS_UNREACHABLE_TTL": 1e-9}
     result = await crawl([site.url("/a")], settings, spider=CloseWhileItFails)
     assert result.stats["finish_reason"] == "enough"
-    assert (result.stat("set_aside"), result.stat("undecided"), result.stat("origins/unreachable")) == (2, 1, 1)
+    assert (result.stat("deferred"), result.stat("undecided"), result.stat("origins/unreachable")) == (2, 1, 1)
 
 
 @pytest.mark.reactor

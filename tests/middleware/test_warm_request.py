@@ -6,10 +6,9 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from pytest_twisted import ensureDeferred
-from scrapy import Request, signals
+from scrapy import Request
 
 from scrapy_robots_rfc import RfcRobotsTxtMiddleware, RobotsService
-from tests.support.crawling import crawl
 from tests.support.service_crawls import run
 from tests.support.site import robots
 
@@ -17,7 +16,6 @@ if TYPE_CHECKING:
     from types import FrameType
 
     import pytest
-    from scrapy.crawler import Crawler
 
     from tests.support.site import Site
 
@@ -65,30 +63,3 @@ async def test_modules_that_a_request_passes(site: Site, monkeypatch: pytest.Mon
     result = await run(script, requests=[site.url(f"/{n}") for n in range(5)])
     assert result.stat("allowed") == 5
     assert passed[-1] - LEAVES == WAY
-
-
-@ensureDeferred
-async def test_nothing_listens_when_pages_are_queued(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Once its file is there, no page is looked at again on its way to the queue; before that, each is that waits."""
-    site.replies["/robots.txt"] = robots("User-agent: *\nDisallow: /x\n")
-    seen: list[str] = []
-    taken = RfcRobotsTxtMiddleware._request_scheduled
-
-    def noted(self: RfcRobotsTxtMiddleware, request: Request) -> None:
-        seen.append(request.url)
-        taken(self, request)
-
-    monkeypatch.setattr(RfcRobotsTxtMiddleware, "_request_scheduled", noted)
-
-    def follow(crawler: Crawler) -> None:
-        def more(request: Request) -> None:
-            if request.url == site.url("/first"):
-                assert crawler.engine is not None
-                for number in range(3):
-                    crawler.engine.crawl(Request(site.url(f"/{number}")))
-
-        crawler.signals.connect(more, signals.response_received, weak=False)
-
-    result = await crawl([site.url("/first")], {"ADDONS": {"scrapy_robots_rfc.Addon": 500}}, prepare=follow)
-    assert result.stat("allowed") == 4
-    assert seen == [site.url("/first")]

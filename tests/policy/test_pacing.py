@@ -9,7 +9,17 @@ import pytest
 
 from scrapy_robots_rfc import RobotsTxt
 from scrapy_robots_rfc.core.extensions import VisitTime
-from scrapy_robots_rfc.policy.pacing import KEYS, Bound, Pace, Turns, Visit, inside, pace_of, pace_of_number, paces_of
+from scrapy_robots_rfc.policy.pacing import (
+    KEYS,
+    Bound,
+    IntervalClock,
+    Pace,
+    Visit,
+    inside,
+    pace_of,
+    pace_of_number,
+    paces_of,
+)
 
 NOON = time(12)
 MORNING = VisitTime(time(6), time(8, 45))
@@ -171,7 +181,7 @@ def test_number_of_another_parser(number: object, seconds: float | None) -> None
 
 def test_request_waits_an_interval_from_the_last_answer() -> None:
     """A request waits for the answer to the one before it, and then for the interval from when that answer began."""
-    turns = Turns(last=10.0)
+    turns = IntervalClock(last=10.0)
     assert (turns.wait("a", 5, 12.0), turns.wait("a", 0, 12.0), turns.outstanding) == (3.0, 0, [])
     turns.start("a", 15.0)
     assert (turns.wait("a", 5, 16.0), turns.wait("b", 5, 99.0), turns.outstanding) == (0, None, ["a"])
@@ -179,12 +189,12 @@ def test_request_waits_an_interval_from_the_last_answer() -> None:
     assert (turns.wait("b", 5, 101.0), turns.wait("b", 0, 101.0), turns.outstanding) == (4.0, 0, [])
     turns.answered("a", 103.0)  # its end changes nothing
     assert turns.wait("b", 5, 105.0) == 0
-    assert Turns().wait("a", 1e9, 0.0) == 0
+    assert IntervalClock().wait("a", 1e9, 0.0) == 0
 
 
 def test_last_answer_of_several_counts() -> None:
     """Of several requests under way, the last answer counts, whichever it is to."""
-    turns = Turns()
+    turns = IntervalClock()
     turns.start("a", 1.0)
     turns.start("b", 2.0)
     turns.answered("b", 20.0)
@@ -195,7 +205,7 @@ def test_last_answer_of_several_counts() -> None:
 
 def test_turns_without_patience() -> None:
     """Without patience an answer that does not come within the interval is not waited for."""
-    turns = Turns()
+    turns = IntervalClock()
     turns.start("a", 10.0)
     assert [turns.wait("b", 5, now, patient=False) for now in (11.0, 15.0)] == [4.0, 0]
     turns.answered("a", 13.0)

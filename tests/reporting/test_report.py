@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import bz2
 import csv
-import gzip
 import hashlib
 import io
 import json
 import logging
-import lzma
 import re
 import shutil
 from datetime import UTC, datetime, timedelta
@@ -123,6 +120,18 @@ async def test_records_of_allowed_requests(site: Site, tmp_path: Path) -> None:
     }
     assert found["/y"]["why"] == "robots.txt: no rule of the group `*` matches"
     assert found["/y"]["digest"] == found["/private/x"]["digest"]
+
+
+@ensureDeferred
+@pytest.mark.parametrize("dry_run", [False, True])
+async def test_a_request_that_is_refused_for_its_use_has_one_record(site: Site, tmp_path: Path, dry_run: bool) -> None:
+    """A request that is refused before it is sent has one record, the refusal, though robots.txt allows it."""
+    site.replies["/robots.txt"] = robots("User-agent: *\nContent-Usage: /no train-ai=n\nAllow: /\n")
+    settings = {"ROBOTS_USE": ["train-ai"], "ROBOTS_DRY_RUN": dry_run}
+    pages = [site.url("/no"), site.url("/yes")]
+    await crawl(pages, {"ROBOTS_REPORT": {tmp_path / "r.jsonl": {"allowed": True}}, **settings})
+    found = [(record["url"], record["allowed"], record["reason"]) for record in read(tmp_path / "r.jsonl")]
+    assert sorted(found) == [(pages[0], False, "use"), (pages[1], True, "rule")]
 
 
 @ensureDeferred
@@ -304,20 +313,6 @@ class Nothing(ItemFilter):
     def accepts(self, item: Any) -> bool:
         """Say no."""
         return False
-
-
-@pytest.mark.parametrize(
-    ("plugin", "opened"), [("GzipPlugin", gzip.open), ("Bz2Plugin", bz2.open), ("LZMAPlugin", lzma.open)]
-)
-@ensureDeferred
-async def test_plugins_compress_a_report(site: Site, tmp_path: Path, plugin: str, opened: Any) -> None:
-    """Scrapy's plugins compress a report."""
-    site.replies["/robots.txt"] = robots(RULES)
-    path = tmp_path / "r.packed"
-    options = {"format": "jsonlines", "postprocessing": [f"scrapy.extensions.postprocessing.{plugin}"]}
-    await crawl(private(site, 2), {"ROBOTS_REPORT": {path: options}})
-    with opened(path, "rt", encoding="utf-8") as file:
-        assert [json.loads(line)["url"] for line in file] == private(site, 2)
 
 
 @ensureDeferred

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import gzip
 import json
 import logging
 import os
@@ -213,7 +212,5 @@ async def test_report_is_complete_without_a_summary(
 
     monkeypatch.setattr(CrawlSummary, "text", fails)
     site.replies["/robots.txt"] = robots(RULES)
-    packed = {"format": "jsonlines", "postprocessing": ["scrapy.extensions.postprocessing.GzipPlugin"]}
-    await crawl(private(site, 3), {"ROBOTS_REPORT": {tmp_path / "r.jsonl.gz": packed}})
-    with gzip.open(tmp_path / "r.jsonl.gz") as file:
-        assert len(file.readlines()) == 3
+    await crawl(private(site, 3), {"ROBOTS_REPORT": {tmp_path / "r.json": {}}})
+    assert len(json.loads((tmp_path / "r.json").read_text())) == 3  # with its end

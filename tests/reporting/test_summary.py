@@ -16,7 +16,7 @@ from scrapy_robots_rfc.fetching.origin_log import NAMED, Names, OriginLog
 from scrapy_robots_rfc.policy.access import Outcome
 from scrapy_robots_rfc.reporting.summary import Cost, CrawlSummary
 from scrapy_robots_rfc.settings import read_settings
-from tests.support.policies import attempt, policy
+from tests.support.policies import fetch, policy
 
 if TYPE_CHECKING:
     import pytest
@@ -54,7 +54,7 @@ def text(
 
 def failed(told: OriginLog, host: str, cause: str, outcome: Outcome = Outcome.UNREACHABLE) -> None:
     """An origin becomes unreachable, or with the other outcome begins to obey an earlier copy."""
-    told.concluded(policy(cause, host, outcome), attempt(host))
+    told.concluded(policy(cause, host, outcome), fetch(host))
 
 
 def test_nothing_to_say_is_no_text() -> None:
@@ -191,12 +191,12 @@ def test_seconds_in_log_lines(caplog: pytest.LogCaptureFixture) -> None:
     """A time of ten seconds or more is whole, although a busy machine has used up some of it; a short one is exact."""
     caplog.set_level(logging.INFO)
     for again in (299.981, 0.5, 9.99):
-        troubles().failed(policy("503", until=again), attempt())
-    troubles().failed(policy("503"), attempt(), [0.25, 119.994])
-    second = attempt()
-    second.pending.last = policy("503")
+        troubles().failed(policy("503", until=again), fetch())
+    troubles().failed(policy("503"), fetch(), [0.25, 119.994])
+    second = fetch()
+    second.last = policy("503").validity
     troubles().failed(policy("503"), second, [119.994])
     times = [
         re.findall(r"(?:after|in|about) ([0-9.]+(?: and [0-9.]+)?) s", record.getMessage()) for record in caplog.records
     ]
-    assert times == [["300"], ["0.5"], ["9.99"], ["0.25 and 120", "121", "121"], ["120", "121", "121"]]
+    assert times == [["300"], ["0.5"], ["9.99"], ["0.25 and 120", "121", "182"], ["120", "121", "151"]]

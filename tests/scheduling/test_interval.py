@@ -2,26 +2,29 @@
 
 from __future__ import annotations
 
+import importlib
 import threading
 from dataclasses import replace
 from itertools import pairwise
 from statistics import mean
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 from pytest_twisted import ensureDeferred
 from scrapy import Request, signals
 from scrapy.core.downloader import Downloader, Slot
 from scrapy.utils.defer import deferred_from_coro, maybe_deferred_to_future
+from twisted.internet.task import deferLater
 
 from scrapy_robots_rfc import RfcRobotsTxtMiddleware, robots_service
-from scrapy_robots_rfc.middleware.deferred import DeferredRequests
 from tests.support.crawling import Pages, at_once, crawl, records
 from tests.support.site import Reply, redirect, robots
 from tests.support.timed_site import DELAY, PACED, Clocked, Following, before, fetched, gaps, urls
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from twisted.internet.defer import Deferred
 
 pytestmark = [
     pytest.mark.reactor,
@@ -118,30 +121,14 @@ async def test_retries_and_redirects(site: Clocked) -> None:
 
 @ensureDeferred
 async def test_exempted_requests(site: Clocked) -> None:
-    """A request that is not judged travels in the same slot, and keeps its interval."""
+    """A request that is not judged waits for no turn; the judged one after it keeps the interval to it."""
     requests = [Request(url, meta={"dont_obey_robotstxt": n % 2}) for n, url in enumerate(urls(site, PAGES))]
-    # The first of them may start before the delay is known to anybody.
     result = await crawl([requests[0]], spider=Following, following=requests[1:])
     assert fetched(result) == PAGES
-    assert min(gaps(site)) >= DELAY
-
-
-@ensureDeferred
-async def test_exempted_requests_where_no_page_was_let_through(site: Clocked) -> None:
-    """A request that is not judged keeps the interval as soon as the file is known, though it forbids every page."""
-    site.replies["/robots.txt"] = robots(f"User-agent: *\nCrawl-delay: {DELAY}\nDisallow: /\n")
-    exempt = [Request(url, meta={"dont_obey_robotstxt": True}) for url in urls(site, PAGES)]
-
-    class Insists(Pages):
-        def failed(self, failure: Any) -> Any:
-            super().failed(failure)
-            for request in exempt:
-                yield request.replace(callback=self.parse, errback=self.failed)
-
-    result = await crawl([site.url("/judged")], spider=Insists)
-    assert fetched(result) == PAGES
-    assert min(gaps(site)) >= DELAY
-    assert result.stat("crawl_delay/sites") == 1
+    arrived = sorted(site.arrivals)
+    since = [after - before for (before, _), (after, target) in pairwise(arrived) if target in {"/0", "/2"}]
+    assert min(since) >= DELAY
+    assert max(site.targets.index("/1"), site.targets.index("/3")) < site.targets.index("/2")
 
 
 class Collecting(Following):
@@ -227,23 +214,13 @@ async def test_waiting_requests_are_nowhere_in_the_downloader(site: Clocked, oth
 @pytest.mark.parametrize("queue", ["DownloaderAwarePriorityQueue", "ScrapyPriorityQueue"])
 @ensureDeferred
 async def test_other_queues(site: Clocked, other: Clocked, queue: str) -> None:
-    """With a queue of Scrapy's, requests are set aside until their turns, and do not hold up others either."""
+    """With a queue of Scrapy's, a paced site keeps its interval, and does not hold up others either."""
     settings = {"CONCURRENT_REQUESTS": 2, "SCHEDULER_PRIORITY_QUEUE": f"scrapy.pqueues.{queue}"}
     result = await crawl([*urls(site, 4), *urls(other, 8)], settings)
     assert fetched(result) == 12
     assert result.stats["robotstxt/allowed"] == 12  # each was counted once
     assert min(gaps(site)) >= DELAY
     assert before(other, site) >= 5
-
-
-@ensureDeferred
-async def test_more_than_may_be_set_aside(site: Clocked, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Beyond the number that may be set aside, requests wait for their turns in the downloader."""
-    monkeypatch.setattr(DeferredRequests, "MOST", 2)
-    settings = {"SCHEDULER_PRIORITY_QUEUE": "scrapy.pqueues.ScrapyPriorityQueue"}
-    result = await crawl(urls(site, 6), settings)
-    assert fetched(result) == 6
-    assert min(gaps(site)) >= DELAY
 
 
 @ensureDeferred
@@ -279,27 +256,6 @@ async def test_hanging_robots_txt_in_the_slot(site: Clocked, other: Clocked) -> 
 
 
 @ensureDeferred
-async def test_redirect_into_a_paced_site(site: Clocked, other: Clocked) -> None:
-    """A redirect does not bring a paced site's requests into the slot of the host that redirects."""
-    other.replies["/0"] = redirect(site.url("/x", host="localhost"))
-    slots: dict[str, str] = {}
-
-    def note(request: Request) -> None:
-        slots[request.url] = request.meta["download_slot"]
-
-    result = await crawl(
-        [other.url("/0")], prepare=lambda crawler: crawler.signals.connect(note, signals.request_left_downloader)
-    )
-    assert fetched(result) == 1
-    assert slots == {
-        other.url("/robots.txt"): "127.0.0.1",
-        other.url("/0"): "127.0.0.1",
-        site.url("/robots.txt", host="localhost"): "localhost",
-        site.url("/x", host="localhost"): "localhost",
-    }
-
-
-@ensureDeferred
 async def test_slot_of_robots_txt(site: Clocked) -> None:
     """The request for robots.txt takes the slot that the user chose for the page."""
     slots = []
@@ -316,15 +272,15 @@ async def test_slot_of_robots_txt(site: Clocked) -> None:
 async def test_sites_are_forgotten(site: Clocked, other: Clocked, monkeypatch: pytest.MonkeyPatch) -> None:
     """What is kept of a site and of a slot goes when nothing was heard of them for a while."""
     monkeypatch.setattr("scrapy_robots_rfc.scheduling.throttle._FIRST_SWEEP", 1)
-    monkeypatch.setattr("scrapy_robots_rfc.scheduling.throttle._KEPT", -100)  # as if the crawl took longer
+    monkeypatch.setattr("scrapy_robots_rfc.scheduling.throttle._REMEMBERED", -100)  # as if the crawl took longer
     other.replies["/robots.txt"] = PACED
     first = Request(site.url("/0"), meta={"download_slot": "mine"})
     result = await crawl([first], spider=Following, following=[Request(other.url("/0"))])
     middleware = result.crawler.get_downloader_middleware(RfcRobotsTxtMiddleware)
     pacing = middleware._throttle if middleware else None
     assert pacing is not None
-    assert list(pacing.origins) == [other.url("")]
-    assert not pacing._requests
+    assert list(pacing.sites) == [other.url("")]
+    assert not pacing._turns
 
 
 class Asking(Pages):
@@ -370,12 +326,18 @@ async def test_refresh_while_pages_are_queued(site: Clocked) -> None:
     """A file that is fetched again for a page that it forbids goes on to pace the pages that are queued."""
     site.replies["/robots.txt"] = robots(f"User-agent: *\nCrawl-delay: {DELAY}\nDisallow: /private\n")
     private = Request(site.url("/private"), meta={"download_slot": "another"})
+    following = [private, *map(Request, urls(site, 6)[1:])]
     settings = {"ROBOTS_CACHE_MAX_AGE": DELAY / 2}
-    await crawl(urls(site, 6), settings, spider=Following, following=[private])
+    await crawl(urls(site, 1), settings, spider=Following, following=following)
     assert len(site.pages) == 6
     assert site.fetches >= 2
     assert site.targets[-1] != "/robots.txt"
     assert min(gaps(site)) >= DELAY
+
+
+def sleep(seconds: float) -> Deferred[None]:
+    """Wait."""
+    return deferLater(cast("Any", importlib.import_module("twisted.internet.reactor")), seconds)
 
 
 class Images(Pages):
@@ -383,6 +345,7 @@ class Images(Pages):
 
     async def parse(self, response: Any, **_: Any) -> None:
         """Download."""
+        await maybe_deferred_to_future(sleep(3 * DELAY))  # the file runs out
         download = self.crawler.engine.download_async
         images = [deferred_from_coro(download(Request(response.urljoin(f"/{n}")))) for n in range(6)]
         for number, image in enumerate(images):

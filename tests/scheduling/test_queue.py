@@ -6,180 +6,153 @@ from collections import Counter
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pytest_twisted import ensureDeferred
-from scrapy import Request
-from scrapy.pqueues import DownloaderInterface
+from scrapy import Request, Spider
+from scrapy.squeues import FifoMemoryQueue
+from scrapy.utils.test import get_crawler
 
-from scrapy_robots_rfc.scheduling.queue import WaitingLine, _Sites, _slot
-from tests.support.crawling import crawl
+from scrapy_robots_rfc import OriginPriorityQueue
+from scrapy_robots_rfc.policy.origins import Origin
+from scrapy_robots_rfc.scheduling.gate import Gate, open_gate
 
 if TYPE_CHECKING:
-    from tests.support.site import Site
+    from collections.abc import Callable
 
 SITES = 150
 
 
-@pytest.mark.reactor
-@ensureDeferred
-async def test_cost_of_a_request_does_not_grow_with_the_slots_that_wait(
-    site: Site, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Of 150 slots with a page each, only those are looked at that have pages under way."""
-    looks: Counter[str] = Counter()
-    plain = DownloaderInterface._active_downloads
+class Slots(dict[str, Any]):
+    """The slots of a downloader, with the pages that are under way; it counts who is looked at."""
 
-    def counted(interface: DownloaderInterface, slot: str) -> int:
-        looks[slot] += 1
-        return plain(interface, slot)
+    def __init__(self, pages: dict[str, int]) -> None:
+        super().__init__({key: SimpleNamespace(active=range(count)) for key, count in pages.items()})
+        self.looks = Counter[str]()
 
-    monkeypatch.setattr(DownloaderInterface, "_active_downloads", counted)
-    metas = [{"dont_obey_robotstxt": True, "download_slot": str(number)} for number in range(SITES)]
-    pages = [Request(site.url(f"/{number}"), meta=meta) for number, meta in enumerate(metas)]
-    result = await crawl(pages, {"CONCURRENT_REQUESTS": 2})
-    assert list(result.outcomes.values()) == [200] * SITES
-    assert len(looks) == SITES
-    assert looks.total() <= SITES * (2 + 1)
+    def get(self, key: str, default: Any = None) -> Any:
+        """Count, then see `dict`."""
+        self.looks[key] += 1
+        return super().get(key, default)
 
 
-def sites(awake: dict[str, list[int]]) -> _Sites[list[int]]:
-    """Queues of sites, none of which asks for an interval."""
-    return _Sites(cast("Any", SimpleNamespace(due=lambda _: 0)), awake)
+class Intervals:
+    """A throttle that says what a test wants, on a clock that the test sets.
+
+    :param due: gives the seconds until the turn of a site.
+    """
+
+    def __init__(self, due: Callable[[str], float | None]) -> None:
+        self.now = 0.0
+        self.due = due
+        self.sites: dict[str, object] = {}
+        self.taken: list[str] = []
+        self.on_turn: Callable[[str], object] = lambda _: None
+
+    def clock(self) -> float:
+        """Seconds."""
+        return self.now
+
+    def wake_in(self, seconds: float) -> None:
+        """The test asks again by itself."""
+        assert seconds >= 0
+
+    def take(self, _request: Request, name: str) -> None:
+        """A request leaves."""
+        self.taken.append(name)
 
 
-def push(queues: _Sites[list[int]], awake: dict[str, list[int]], key: str) -> None:
-    """Queue a request."""
-    if key not in awake:
-        awake[key] = []
-        queues.add(key)
-    awake[key].append(0)
+def queue_of(throttle: Intervals, slots: Slots | None = None) -> OriginPriorityQueue:
+    """A queue in memory for a crawl that knows every robots.txt."""
+    crawler: Any = get_crawler(Spider)
+    downloader = SimpleNamespace(slots=Slots({}) if slots is None else slots, active=set())
+    crawler.engine = SimpleNamespace(downloader=downloader, _slot=None)
+    gate = Gate(crawler, lambda request: Origin.of(request.url), lambda _: True, cast("Any", throttle))
+    open_gate(crawler, gate)
+    return OriginPriorityQueue(crawler, FifoMemoryQueue, "")
+
+
+def page(site: object, slot: object, number: int = 0) -> Request:
+    """A page of a site, in a slot."""
+    return Request(f"http://site{site}.example/{number}", meta={"download_slot": str(slot)})
+
+
+def slots_of(queue: OriginPriorityQueue, count: int) -> list[str]:
+    """The slots of the next requests."""
+    return [request.meta["download_slot"] for _ in range(count) if (request := queue.pop())]
+
+
+def test_cost_of_a_request_does_not_grow_with_the_slots_that_wait() -> None:
+    """Of 150 slots with a page each, only those are looked at that have pages under way, and one more."""
+    slots = Slots({str(number): 1 for number in range(2)})
+    queue = queue_of(Intervals(lambda _: 0), slots)
+    for number in range(SITES):
+        queue.push(page(number, number))
+    assert len(slots_of(queue, SITES)) == SITES
+    assert slots.looks.total() <= SITES * (2 + 1)
 
 
 @given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 2)), min_size=1), st.data())
 def test_fewest_under_way(pushed: list[tuple[int, int]], data: st.DataObject) -> None:
-    """A request comes from a site of which no other one has fewer requests under way, and none is left out."""
-    awake: dict[str, list[int]] = {}
-    queues = sites(awake)
-    active = {f"slot{key}": count for key, count in pushed}
-    left = [f"slot{key} site{key}" for key, _ in pushed]
-    handed_out = Counter[str]()
-    while left or awake:
-        if left and (not awake or data.draw(st.booleans())):
-            push(queues, awake, left[0])
-            del left[0]
+    """A request comes from a slot of which no other one has fewer requests under way, and none is left out."""
+    active = {str(key): count for key, count in pushed}
+    queue = queue_of(Intervals(lambda _: 0), Slots(active))
+    to_push = [str(key) for key, _ in pushed]
+    queued = Counter[str]()
+    while to_push or queued.total():
+        if to_push and (not queued.total() or data.draw(st.booleans())):
+            slot = to_push.pop()
+            queue.push(page(slot, slot))
+            queued[slot] += 1
             continue
-        key = queues.first(active.__getitem__)
-        assert key is not None
-        assert active[_slot(key)] == min(active[_slot(each)] for each in awake)
-        handed_out[key] += 1
-        awake[key].pop()
-        if not awake[key]:
-            del awake[key]
-        queues.gone()
-    assert handed_out == Counter(f"slot{key} site{key}" for key, _ in pushed)
-    assert queues.first(active.__getitem__) is None
-
-
-class Interval:
-    """A throttle for one site, and a clock that goes on a little whenever somebody looks at it."""
-
-    def __init__(self) -> None:
-        self.now, self.next = 0.0, 0.0
-        self.queues: list[WaitingLine] = []
-
-    def clock(self) -> float:
-        """Seconds."""
-        self.now += 1e-6
-        return self.now
-
-    def due(self, _name: str) -> float:
-        """Seconds until the turn."""
-        return max(0.0, self.next - self.clock())
-
-    def interval(self, _name: str) -> float:
-        """Seconds that the site asks for."""
-        return 1.0
-
-    def wake_in(self, seconds: float) -> None:
-        """Nobody is woken: the test asks."""
-        assert seconds >= 0
-
-    def name(self, _request: Request) -> str:
-        """All requests are for the site."""
-        return "site"
-
-    def take(self, _request: Request) -> None:
-        """A request leaves; the next one has to wait."""
-        self.next = self.now + 1
+        [slot] = slots_of(queue, 1)
+        assert active[slot] == min(active[each] for each, count in queued.items() if count)
+        queued[slot] -= 1
+    assert min(queued.values()) == 0
+    assert queue.pop() is None
+    assert len(queue) == 0
 
 
 def test_slots_of_a_paced_site_take_turns() -> None:
     """Of two slots with pages of a site that asks for an interval, each has every second turn."""
-    throttle = Interval()
-    awake = {"a site": [0] * 4, "b site": [0] * 4}
-    queues = _Sites(cast("Any", throttle), awake)
-    told: list[str] = []
-    while len(told) < 6:
-        key = queues.first(lambda _: 0)
-        if key is not None:
-            told.append(key[0])
-            awake[key].pop()
-            throttle.next = throttle.now + 1
-        queues.gone()
+    throttle = Intervals(lambda _: max(0.0, len(throttle.taken) - throttle.now))
+    queue = queue_of(throttle)
+    for slot in "aaaabbbb":
+        queue.push(page(1, slot))
+    found: list[str] = []
+    while len(found) < 6:
+        found += slots_of(queue, 1)
         throttle.now += 0.3
-    assert told == ["a", "b"] * 3
+    assert found in (["a", "b"] * 3, ["b", "a"] * 3)
     assert throttle.now >= 5
 
 
 def test_a_site_that_asks_for_less_is_soon_asked_again() -> None:
     """What sleeps for an interval that the site does not ask for any more goes on after five seconds."""
-    throttle = Interval()
-    throttle.next = 100.0
-    queues = _Sites(cast("Any", throttle), {"slot site": [1]})
-    assert queues.first(lambda _: 0) is None
-    throttle.next = 0.0
+    throttle = Intervals(lambda _: 100.0)
+    queue = queue_of(throttle)
+    queue.push(page(1, "slot"))
+    assert queue.pop() is None
+    throttle.due = lambda _: 0.0
     throttle.now += 4
-    assert queues.first(lambda _: 0) is None
+    assert queue.pop() is None
     throttle.now += 2
-    assert queues.first(lambda _: 0) == "slot site"
+    assert queue.pop() is not None
 
 
-def test_a_line_that_was_emptied_goes_on() -> None:
-    """What waits for its turn when the spider closes is given back; what comes later waits as before."""
-    throttle = Interval()
-    line = WaitingLine(cast("Any", throttle))
-    first, second, third = (Request(f"http://example.com/{number}") for number in range(3))
-    for request in (first, second):
-        line.push(request)
-    assert line.pop() is first
-    assert line.pop() is None
-    assert line.clear() == [second]
-    throttle.now += 2
-    assert line.pop() is None
-    line.push(third)
-    assert line.waiting() == {"site": 1}
-    assert line.pop() is third
-
-
-class Fickle(Interval):
-    """A throttle that says whatever a test wants of half of the sites, and in the end that they may go.
-
-    :param says: what it says, the last first.
-    """
-
-    names = frozenset({"site0", "site1", "site2"})
-
-    def __init__(self, says: list[float | None]) -> None:
-        super().__init__()
-        self.says, self.said = says, dict[str, float | None]()
-
-    def due(self, name: str) -> float | None:  # type: ignore[override]  # the real one returns both
-        """Seconds, ``None`` for nobody knows."""
-        if name not in self.said:
-            self.said[name] = self.says.pop() if self.says and name in self.names else 0.0
-        return self.said[name]
+def test_what_is_taken_out_comes_in_its_order() -> None:
+    """All that waits is taken out of a queue at its end, and the queue goes on to work."""
+    throttle = Intervals(lambda _: 50.0)
+    queue = queue_of(throttle)
+    first, second, third = (page(1, "slot", number) for number in range(3))
+    queue.push(first)
+    queue.push(second)
+    assert queue.pop() is None
+    assert queue.take_all() == [first, second]
+    assert len(queue) == 0
+    throttle.due = lambda _: 0.0
+    throttle.now += 60
+    queue.push(third)
+    assert queue.pop() is third
 
 
 @given(
@@ -187,41 +160,41 @@ class Fickle(Interval):
     st.lists(st.sampled_from([None, 0.5, 100.0, 0.0]), max_size=40),
 )
 def test_nothing_is_lost(pushed: list[tuple[int, int]], says: list[float | None]) -> None:
-    """Each request is handed out once, when its site may have one, however its queue slept and several share a slot."""
-    throttle, awake = Fickle(says), dict[str, list[int]]()
-    queues = _Sites(cast("Any", throttle), awake)
-    handed_out = Counter[str]()
+    """Each request is handed out once, when its site may have one, however its part slept and several share a slot."""
+    said: dict[str, float | None] = {}
+
+    def due(name: str) -> float | None:
+        if name not in said:
+            said[name] = says.pop() if says and name < "http://site3" else 0.0
+        return said[name]
+
+    throttle = Intervals(due)
+    queue = queue_of(throttle)
     for site, slot in pushed:
-        key = f"slot{slot} site{site}"
-        push(queues, awake, key)
+        queue.push(page(site, slot))
+    handed_out = Counter[tuple[str, str]]()
     for _ in range(200):
-        throttle.said.clear()
-        found = queues.first(lambda _: 1)
-        if found is not None:
-            assert throttle.said.get(found.partition(" ")[2], 0) == 0
-            handed_out[found] += 1
-            awake[found].pop()
-            if not awake[found]:
-                del awake[found]
-        queues.gone()
+        woken = [name for name, seconds in said.items() if seconds is None]
+        said.clear()
+        for name in woken:  # the answer has come that was waited for
+            throttle.on_turn(name)
+        request = queue.pop()
+        if request is not None:
+            assert said[throttle.taken[-1]] == 0
+            handed_out[request.url, request.meta["download_slot"]] += 1
         throttle.now += 1
-    assert handed_out == Counter(f"slot{slot} site{site}" for site, slot in pushed)
-    assert not queues.asleep
+    assert handed_out == Counter((f"http://site{site}.example/0", str(slot)) for site, slot in pushed)
+    assert len(queue) == 0
 
 
 def test_sites_take_turns() -> None:
-    """Of sites that have as many requests under way each has one, then each has another one; a new one comes last."""
-    awake = {"s a": [1, 2], "s b": [1, 2]}
-    queues = sites(awake)
-    told = []
-    for _ in range(5):
-        key = queues.first(lambda _: 0)
-        assert key is not None
-        told.append(key)
-        awake[key].pop()
-        if not awake[key]:
-            del awake[key]
-        queues.gone()
-        if len(told) == 1:
-            push(queues, awake, "s c")
-    assert told == ["s a", "s b", "s a", "s c", "s b"]
+    """Of sites in one slot each has one request out, then each has another one; a new one comes last."""
+    queue = queue_of(Intervals(lambda _: 0))
+    for site in "aabb":
+        queue.push(page(site, "slot"))
+    found: list[str] = []
+    while (request := queue.pop()) is not None:
+        found.append(request.url[len("http://site")])
+        if len(found) == 1:
+            queue.push(page("c", "slot"))
+    assert found == ["a", "b", "a", "c", "b"]

@@ -79,26 +79,44 @@ def least(times: list[float]) -> float:
     return min(after - before for before, after in pairwise(times))
 
 
-@pytest.mark.parametrize("middleware", [Rewriting, InPlace])
-@pytest.mark.parametrize("retries", [0, 1])
 @ensureDeferred
-async def test_rewritten(site: Clocked, gateway: Clocked, middleware: type[Rewriting], retries: int) -> None:
-    """The interval is kept by the origin that was judged, not by that of the gateway; for retries as well."""
+async def test_rewritten_in_place(site: Clocked, gateway: Clocked) -> None:
+    """The interval is kept by the origin that was judged, not by that of the gateway."""
+    result = await crawl(urls(site, 4), through(InPlace))
+    assert fetched(result) == 4
+    assert site.targets == ["/robots.txt"]
+    times = seen(site, gateway)
+    assert len(times) == 5
+    assert least(times) >= DELAY
+
+
+@ensureDeferred
+async def test_new_request(site: Clocked, gateway: Clocked) -> None:
+    """A new request for the gateway is judged and paced by its own URL: the gateway's robots.txt counts for it."""
+    gateway.replies["/robots.txt"] = robots(f"User-agent: *\nCrawl-delay: {DELAY}\nDisallow: /*1$\n")
+    result = await crawl(urls(site, 4), through(Rewriting))
+    assert fetched(result) == 3
+    assert site.targets == ["/robots.txt"]
+    assert least(sorted(when for when, _ in gateway.arrivals)) >= DELAY
+
+
+@ensureDeferred
+async def test_retry_of_a_rewritten_request(site: Clocked, gateway: Clocked) -> None:
+    """A retry is a new request, and is made from the gateway's URL: it is paced as one of the gateway's."""
     bad: set[str] = set()
 
     def answer(asked: Asked) -> Reply:
         first = asked.target not in bad
         bad.add(asked.target)
-        return Reply(503) if retries and first else PAGE
+        return Reply(503) if first else PAGE
 
     pages = urls(site, 2)
     gateway.replies.update({f"/?url={quote(url)}": answer for url in pages})
-    result = await crawl(pages, {**through(middleware), "RETRY_ENABLED": True})
+    result = await crawl(pages, {**through(InPlace), "RETRY_ENABLED": True})
     assert fetched(result) == 2
-    assert site.targets == ["/robots.txt"]
-    times = seen(site, gateway)
-    assert len(times) == 3 + 2 * retries
-    assert least(times) >= DELAY
+    assert gateway.fetches == 1
+    first = {target: when for when, target in reversed(gateway.arrivals) if target != "/robots.txt"}
+    assert least(sorted([*first.values(), *(when for when, _ in site.arrivals)])) >= DELAY
 
 
 @pytest.mark.parametrize("middleware", [Rewriting, InPlace])
@@ -119,7 +137,7 @@ async def test_made_from_a_rewritten_one(site: Clocked, gateway: Clocked, middle
         assert least([when for when, _ in other.arrivals]) < DELAY
 
 
-class Everything(Rewriting):
+class Everything(InPlace):
     """The same, for robots.txt as well."""
 
     def process_request(self, request: Request) -> Request | None:

@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from pytest_twisted import ensureDeferred
 from scrapy import Request, signals
-from scrapy.utils.defer import deferred_from_coro
 
 from scrapy_robots_rfc import RfcRobotsTxtMiddleware
-from scrapy_robots_rfc.scheduling.throttle import Throttle
+from scrapy_robots_rfc.scheduling.scheduler import scheduler_around
 from tests.support.crawling import Crawl, at_once, close_when, crawl, records
 from tests.support.shared_stores import KEPT, Kept
 from tests.support.site import Reply, robots
@@ -27,6 +26,12 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
 
 pytestmark = pytest.mark.reactor
+
+#: Scrapy's own scheduler and queue, as the add-on sets them.
+AROUND: dict[str, Any] = {
+    "SCHEDULER": scheduler_around("scrapy.core.scheduler.Scheduler"),
+    "SCHEDULER_PRIORITY_QUEUE": "scrapy.pqueues.ScrapyPriorityQueue",
+}
 
 
 @pytest.fixture
@@ -179,31 +184,19 @@ async def test_end_of_a_crawl(site: Clocked) -> None:
     assert 0 < store.take_turn(key, "next", 1) <= DELAY
 
 
-def close_when_waiting(count: int) -> Callable[[Crawler], None]:
-    """Close the spider when so many requests wait for their turns."""
+def all_queued(site: Clocked) -> Callable[[Crawler], bool]:
+    """Whether the robots.txt has come, and all requests wait in the scheduler since."""
 
-    def prepare(crawler: Crawler) -> None:
-        closed: list[bool] = []
+    def holds(crawler: Crawler) -> bool:
+        assert crawler.engine is not None
+        return bool(site.targets) and not crawler.engine.downloader.active
 
-        def look() -> None:
-            middleware = crawler.get_downloader_middleware(RfcRobotsTxtMiddleware)
-            assert middleware is not None
-            if sum(site.requests for site in middleware._throttle.held()) == count and not closed:
-                closed.append(True)
-                assert crawler.engine is not None
-                deferred_from_coro(crawler.engine.close_spider_async(reason="test"))
-
-        crawler.signals.connect(look, signals.scheduler_empty, weak=False)
-
-    return prepare
+    return holds
 
 
 @ensureDeferred
-async def test_closing_while_a_robots_txt_waits_for_its_turn(
-    site: Clocked, store: Kept, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_closing_while_a_robots_txt_waits_for_its_turn(site: Clocked, store: Kept, tmp_path: Path) -> None:
     """Pages whose robots.txt has to be asked for again, and waits for another's turn, stay in JOBDIR."""
-    monkeypatch.setattr("scrapy_robots_rfc.scheduling.throttle._LOOK", 0.02)  # much sooner than the fetch looks
     headers = (("Content-Type", "text/plain"), ("Cache-Control", "max-age=0"))
     text = f"User-agent: *\nCrawl-delay: {DELAY}\n".encode()
     site.replies["/robots.txt"] = Reply(body=text, headers=headers)
@@ -215,7 +208,7 @@ async def test_closing_while_a_robots_txt_waits_for_its_turn(
 
     def robots_txt_waits(crawler: Crawler) -> object:
         middleware = crawler.get_downloader_middleware(RfcRobotsTxtMiddleware)
-        return middleware and middleware._throttle.waiting_in_place()
+        return middleware and middleware._throttle.in_place
 
     kept = {**settings, "JOBDIR": str(tmp_path)}
     result = await crawl(urls(site, 3), kept, prepare=close_when(robots_txt_waits))
@@ -255,45 +248,24 @@ async def test_turn_that_comes_when_the_spider_is_closed(site: Clocked) -> None:
     assert store._turns[site.url("").rstrip("/")].owner is None
 
 
-@pytest.mark.parametrize("queue", ["scrapy_robots_rfc.PacedPriorityQueue", "scrapy.pqueues.ScrapyPriorityQueue"])
+@pytest.mark.parametrize("settings", [{}, AROUND], ids=["ours", "around"])
 @pytest.mark.parametrize("kept", [True, False])
 @ensureDeferred
 async def test_closing_while_another_has_the_turn(
-    site: Clocked, kept: bool, queue: str, store: Kept, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    site: Clocked, kept: bool, settings: dict[str, Any], store: Kept, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """A spider that is closed waits for nobody's turn: its requests are in JOBDIR, or are counted and told."""
     key = site.url("").rstrip("/")
     assert store.take_turn(key, "somebody", 1000) == 0
-    settings = {**KEPT, "SCHEDULER_PRIORITY_QUEUE": queue, "JOBDIR": str(tmp_path) if kept else None}
-    result = await crawl(urls(site, 4), settings, prepare=close_when_waiting(4))
+    settings = {**KEPT, **settings, "JOBDIR": str(tmp_path) if kept else None}
+    result = await crawl(urls(site, 4), settings, prepare=close_when(all_queued(site)))
     assert site.targets == ["/robots.txt"]
     assert result.outcomes == {}
     assert result.stat("undecided") == 4
     [told] = [text for text in records(caplog, logging.INFO) if "waited" in text]
     kept_or_not = "in JOBDIR, and decided when the crawl is resumed" if kept else "dropped, as all that is queued"
-    assert told == f"4 requests waited for the turn of their site when the spider closed: they are {kept_or_not}"
+    assert told == f"4 requests waited for the turn of their site when the spider closed: {kept_or_not}"
     store.end_turn(key, "somebody", 0)
     resumed = await crawl([], settings)
     assert fetched(resumed) == (4 if kept else 0)
     assert sorted(site.targets[1:]) == (["/0", "/1", "/2", "/3"] if kept else [])
-
-
-@ensureDeferred
-async def test_requests_that_came_back_undecided_wait_for_no_turn(site: Clocked, store: Kept) -> None:
-    """What waited for a robots.txt when the spider closed stands in the queue, too, and is not counted there again."""
-    key = site.url("").rstrip("/")
-    assert store.take_turn(key, "somebody", 1000) == 0
-    close = close_when_waiting(4)
-
-    def prepare(crawler: Crawler) -> None:
-        def came_back() -> None:
-            throttle = Throttle.of(crawler)
-            assert throttle is not None
-            throttle.undecided.update({key: 1, "https://other.example": 5})
-
-        crawler.signals.connect(came_back, signals.spider_opened, weak=False)
-        close(crawler)
-
-    queue = {"SCHEDULER_PRIORITY_QUEUE": "scrapy_robots_rfc.PacedPriorityQueue"}
-    result = await crawl(urls(site, 4), {**KEPT, **queue}, prepare=prepare)
-    assert result.stat("undecided") == 3 + 6

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-from scrapy import Request, Spider
+from scrapy import Spider
 from scrapy.utils.test import get_crawler
 
 from scrapy_robots_rfc._runtime import Runtime
@@ -41,6 +41,7 @@ def test_a_request_on_its_way_is_not_forgotten(monkeypatch: pytest.MonkeyPatch) 
     """An origin whose request is still with other middlewares is kept, even if its file is old or a local one."""
     monkeypatch.setattr("scrapy_robots_rfc.scheduling.throttle._FIRST_SWEEP", 2)
     monkeypatch.setattr("scrapy_robots_rfc._scrapy.in_downloader", lambda _: [])  # there is no engine
+    monkeypatch.setattr("scrapy_robots_rfc._scrapy.send_once", lambda _: None)
     crawler, clock = get_crawler(Spider), Clock()
     settings = read_settings(crawler.settings)
     parse = FileParser(crawler, settings)
@@ -50,11 +51,11 @@ def test_a_request_on_its_way_is_not_forgotten(monkeypatch: pytest.MonkeyPatch) 
     def note(name: str, fetched: float) -> str:
         origin = Origin("https", f"{name}.example", 443)
         known = OriginPolicy(origin, Validity(Outcome.SUCCESSFUL, math.inf), 200, "200", file, lambda: AGENT, fetched)
-        throttle.lets_go(Request(origin.robots_url), known, AGENT)
+        throttle.note(known, AGENT)
         return str(origin)
 
     note("done", 0.0)
     clock.now = DAY
     old, local = note("old", 0.0), note("local", -math.inf)
     new = note("new", clock.now)
-    assert list(throttle.origins) == [old, local, new]
+    assert list(throttle.sites) == [old, local, new]

@@ -33,7 +33,7 @@ SETTINGS: dict[str, Any] = {
         "scrapy.downloadermiddlewares.robotstxt.RobotsTxtMiddleware": None,
         "scrapy_robots_rfc.RfcRobotsTxtMiddleware": 100,
     },
-    "SCHEDULER_PRIORITY_QUEUE": "scrapy_robots_rfc.PacedPriorityQueue",
+    "SCHEDULER_PRIORITY_QUEUE": "scrapy_robots_rfc.OriginPriorityQueue",
     "RETRY_ENABLED": False,
     "ROBOTS_UNREACHABLE_BACKOFF": [],
     "TELNETCONSOLE_ENABLED": False,

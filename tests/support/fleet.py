@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from scrapy_robots_rfc._runtime import Cancellable, Runtime
 from scrapy_robots_rfc.policy.origins import Origin
-from scrapy_robots_rfc.policy.pacing import Turns
+from scrapy_robots_rfc.policy.pacing import IntervalClock
 from scrapy_robots_rfc.scheduling.shared import SharedThrottle
 from tests.support.memory_store import MemoryStore
 
@@ -79,7 +79,7 @@ class Worker(Runtime):
         self.world, self.name, self.interval, self.way, self.latency = world, name, interval, way, latency
         self.alive, self.works, self.left = True, True, 10**9
         self.calls: list[str] = []
-        self.own = Turns()
+        self.own = IntervalClock()
         self.turns = SharedThrottle(SITE, cast("CacheClient", self), self, 60.0, self.go)
 
     # What turns ask of a runtime.

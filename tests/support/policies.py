@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from scrapy_robots_rfc.fetching.fetch import Attempt
 from scrapy_robots_rfc.fetching.parsed import OriginPolicy
-from scrapy_robots_rfc.fetching.queue import PendingFetch, RouteWait
+from scrapy_robots_rfc.fetching.pending import PendingFetch
 from scrapy_robots_rfc.policy.access import Outcome
 from scrapy_robots_rfc.policy.caching import Validity
 from scrapy_robots_rfc.policy.origins import Origin
@@ -25,9 +24,9 @@ def policy(cause: str, host: str = "a", outcome: Outcome = Outcome.UNREACHABLE, 
     return OriginPolicy(origin(host), Validity(outcome, until, unreachable_since=0.0), None, cause, None, _agent)
 
 
-def attempt(host: str = "a") -> Attempt:
-    """Return the first attempt for an origin."""
-    return Attempt(PendingFetch(origin(host), RouteWait(origin(host))), 1.0, 0.0)
+def fetch(host: str = "a") -> PendingFetch:
+    """Return a fetch of an origin that was not made before."""
+    return PendingFetch(origin(host))
 
 
 def _agent() -> Agent:

@@ -5,22 +5,12 @@ from __future__ import annotations
 import io
 from typing import TYPE_CHECKING, Any
 
-from scrapy.exporters import CsvItemExporter, JsonItemExporter, JsonLinesItemExporter
-from scrapy.extensions.postprocessing import Bz2Plugin, GzipPlugin, LZMAPlugin, PostProcessingManager
+from scrapy.exporters import JsonLinesItemExporter
 
 from scrapy_robots_rfc.reporting.report import FIELDS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
-
-    from scrapy.exporters import BaseItemExporter
-
-EXPORTERS: dict[str, Callable[..., BaseItemExporter]] = {
-    "jsonlines": JsonLinesItemExporter,
-    "json": JsonItemExporter,
-    "csv": CsvItemExporter,
-}
-PLUGINS: dict[str, list[type]] = {"plain": [], "gzip": [GzipPlugin], "bz2": [Bz2Plugin], "xz": [LZMAPlugin]}
+    from collections.abc import Iterable, Sequence
 
 
 def record(**fields: Any) -> dict[str, Any]:
@@ -67,42 +57,17 @@ def exempt(entry: str, count: int, **fields: Any) -> dict[str, Any]:
     return record(**nothing, reason="exempt", rule=entry, why=why, count=count, **fields)
 
 
-def exported(
-    records: Iterable[dict[str, Any]],
-    format: str = "jsonlines",  # noqa: A002 - its name in FEEDS
-    packing: str = "plain",
-    fields: Sequence[str] | None = None,
-    indent: int | None = 0,
-    **options: Any,
-) -> bytes:
-    """What Scrapy writes of these records.
+def exported(records: Iterable[dict[str, Any]], fields: Sequence[str] | None = None) -> bytes:
+    """What Scrapy writes of these records as JSON lines.
 
     :param fields: as the key ``fields`` of a feed.
-    :param indent: as the setting FEED_EXPORT_INDENT, with its default.
-    :param options: of the plugin that packs it.
     """
     written = io.BytesIO()
-    plugins = PLUGINS[packing]
-    target: Any = PostProcessingManager(plugins, written, options) if plugins else written
-    exporter = EXPORTERS[format](
-        target, fields_to_export=fields, export_empty_fields=True, encoding=None, indent=indent
-    )
+    exporter = JsonLinesItemExporter(written, fields_to_export=fields, export_empty_fields=True, encoding=None)
     exporter.start_exporting()
     for item in records:
         exporter.export_item(item)
     exporter.finish_exporting()
-    if plugins:
-        target.close()
-    return written.getvalue()
-
-
-def packed(octets: bytes, packing: str) -> bytes:
-    """Octets as one of Scrapy's plugins packs them."""
-    (plugin,) = PLUGINS[packing]
-    written = io.BytesIO()
-    packer = plugin(written, {})
-    packer.write(octets)
-    packer.close()
     return written.getvalue()
 
 

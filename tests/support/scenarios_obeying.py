@@ -12,7 +12,7 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from scrapy import Request
+from scrapy import Request, signals
 from scrapy.signals import request_reached_downloader
 from scrapy.utils.asyncio import call_later
 from scrapy.utils.defer import deferred_from_coro, maybe_deferred_to_future
@@ -50,14 +50,17 @@ OURS = {
 
 
 class Gate:
-    """Opens robots.txt when as many pages as expected have come to the middleware after it, and so wait."""
+    """Opens robots.txt when as many pages as expected wait: in the scheduler, or in the middleware after this one."""
 
     opened: ClassVar[threading.Event]
     expected: ClassVar[int]
 
     def __init__(self, crawler: Crawler) -> None:
         self.crawler = crawler
-        self.seen = 0
+        self.seen: set[int] = set()
+        self.kept: list[Request] = []
+        if "scrapy_robots_rfc" in str(crawler.settings["SCHEDULER_PRIORITY_QUEUE"]):
+            crawler.signals.connect(self.note, signals.request_scheduled)
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
@@ -66,10 +69,15 @@ class Gate:
 
     def process_request(self, request: Request) -> None:
         """Count pages."""
-        if request.url.endswith("/robots.txt"):
-            return
-        self.seen += 1
-        if self.seen == self.expected:
+        if not request.url.endswith("/robots.txt"):
+            self.note(request)
+
+    def note(self, request: Request) -> None:
+        """Count a request, once."""
+        self.kept.append(request)  # so that no other one gets its id
+        before = len(self.seen)
+        self.seen.add(id(request))
+        if before < len(self.seen) == self.expected:
             self.opened.set()
             if isinstance(self.crawler.spider, ClosesItself):
                 self.crawler.spider.close_now()
@@ -84,7 +92,6 @@ async def _waiting(run: Run, count: int, settings: dict[str, Any]) -> dict[str, 
             "leaked": len(site.pages),
             "fetches": site.fetches,
             "disallowed": sum(isinstance(outcome, RobotsDisallowed) for outcome in result.outcomes.values()),
-            "waits": result.stat("waits"),
         }
 
 

@@ -6,22 +6,19 @@ The delays of a backoff are waited for, since they are what is shown; nothing el
 from __future__ import annotations
 
 import socket
-import threading
 import time
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from scrapy import signals
 from scrapy.exceptions import CloseSpider
 
 from scrapy_robots_rfc import RobotsDisallowed
-from scrapy_robots_rfc.fetching.queue import FetchQueue
 from tests.support.crawling import Pages
 from tests.support.site import Reply, Site, robots
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable
+    from collections.abc import Awaitable, Callable
 
     from tests.support.scenarios_obeying import Run
     from tests.support.site import Asked
@@ -69,7 +66,7 @@ async def recovers(run: Run) -> dict[str, Any]:
             "first": site.targets[:3],
             "kept": [gap >= delay for gap, delay in zip(failing.gaps, (0.1, 0.4), strict=True)],
             "soon": all(gap < 2 for gap in failing.gaps),
-            "counted": [result.stat(key) for key in ("set_aside", "request_count", "result/unreachable")],
+            "counted": [result.stat(key) for key in ("request_count", "result/unreachable")],
             "origins": [result.stat("origins/successful"), result.stat("origins/unreachable")],
         }
 
@@ -133,7 +130,7 @@ async def many_failing(run: Run) -> dict[str, Any]:
         return {
             "pages": len(site.pages),
             "others": sum(outcome != 200 for outcome in result.outcomes.values()),
-            "set_aside": result.stat("set_aside") >= 40,
+            "set_aside": result.stat("deferred") >= 40,
             "undecided": result.stat("undecided") >= 40,
             "reason": result.stats["finish_reason"],
         }
@@ -142,12 +139,14 @@ async def many_failing(run: Run) -> dict[str, Any]:
 async def many_hanging(run: Run) -> dict[str, Any]:
     """Three times as many hosts as are asked at once take connections and never answer; another site comes last."""
     with Site() as site, socket.create_server(("", 0), backlog=100) as hanging, pytest.MonkeyPatch.context() as patch:
-        patch.setattr("scrapy_robots_rfc.fetching.queue.PATIENCE", 0.3)
-        patch.setattr(FetchQueue, "CONCURRENT", 8)
+        patch.setattr("scrapy_robots_rfc.fetching.pending.PATIENCE", 0.3)
+        patch.setattr("scrapy_robots_rfc.fetching.pending.MOST_AT_ONCE", 8)
         CloseSoon.expected = 10
         port = hanging.getsockname()[1]
         urls = [f"http://127.0.1.{n + 1}:{port}/" for n in range(24)]
-        result = await run(CloseSoon, {"LOG_LEVEL": "ERROR"}, [*urls, *(site.url(f"/{n}") for n in range(10))])
+        # As many connections as the handler without a reactor needs: it goes on with what was cancelled.
+        settings = {"LOG_LEVEL": "ERROR", "CONCURRENT_REQUESTS": 40}
+        result = await run(CloseSoon, settings, [*urls, *(site.url(f"/{n}") for n in range(10))])
         return {
             "pages": len(site.pages),
             "failed": result.stat("result/unreachable"),
@@ -155,42 +154,6 @@ async def many_hanging(run: Run) -> dict[str, Any]:
         }
 
 
-class OpensWhenIdle(Pages):
-    """Lets robots.txt come when there is nothing else to do."""
-
-    gate: threading.Event
-    idle = 0
-
-    async def start(self) -> AsyncIterator[Any]:
-        """Connect, then ask for the pages."""
-        self.crawler.signals.connect(self.on_idle, signals.spider_idle)
-        async for request in super().start():
-            yield request
-
-    def on_idle(self) -> None:
-        """Open."""
-        self.idle += 1
-        self.gate.set()
-
-
-async def idle(run: Run) -> dict[str, Any]:
-    """All requests are set aside, and robots.txt is there only when the spider was idle."""
-    gate = OpensWhenIdle.gate = threading.Event()
-
-    def reply(_: Asked) -> Reply:
-        return robots(RULES) if gate.is_set() else Reply(503)
-
-    with Site({"/robots.txt": reply}) as site:
-        settings = {"ROBOTS_UNREACHABLE_BACKOFF": [0.01] * 50}
-        result = await run(OpensWhenIdle, settings, [site.url("/a"), site.url("/x")])
-        return {
-            "outcomes": sorted(str(short(outcome)) for outcome in result.outcomes.values()),
-            "idle": 1 <= result.spider.idle <= 3,
-            "reason": result.stats["finish_reason"],
-        }
-
-
 SCENARIOS: dict[str, Callable[[Run], Awaitable[dict[str, Any]]]] = {
-    function.__name__: function
-    for function in (recovers, gives_up, retry_after, at_once, many_failing, many_hanging, idle)
+    function.__name__: function for function in (recovers, gives_up, retry_after, at_once, many_failing, many_hanging)
 }

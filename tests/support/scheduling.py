@@ -18,7 +18,7 @@ RUNTIMES = frozenset(
         "fetching/test_local_faults_and_proxies.py",
         "fetching/test_transfers.py",
         "fetching/test_unreachable.py",
-        "middleware/test_deferred.py",
+        "middleware/test_waiting.py",
         "test_runtimes.py",
     }
 )

@@ -1,34 +1,30 @@
-"""Requests that wait for a slow robots.txt hold nothing up, and come out as they went in: see scenarios_deferred.py."""
+"""Requests that wait for a slow robots.txt hold nothing up, and come out as they went in: see scenarios_waiting.py."""
 
 from __future__ import annotations
 
 import logging
 import re
-import shutil
 import threading
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from pytest_twisted import ensureDeferred
-from scrapy import Request, signals
+from scrapy import Request
 
-from scrapy_robots_rfc import RfcRobotsTxtMiddleware
 from tests.support.crawling import Pages, close_when, crawl, records
 from tests.support.documents import block
-from tests.support.scenarios_deferred import FEW, Closes, Faithful, snapshot
 from tests.support.scenarios_obeying import OURS, Gate
 from tests.support.scenarios_unreachable import CloseSoon, short
+from tests.support.scenarios_waiting import FEW, Faithful, snapshot
 from tests.support.site import Reply, robots
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Callable
     from pathlib import Path
 
     from scrapy.crawler import Crawler
 
     from tests.support.runtimes import Results
-    from tests.support.service_crawls import Clock
     from tests.support.site import Site
 
 
@@ -42,8 +38,7 @@ def test_slow_origin_holds_nobody_up(results: Results) -> None:
         "fetched": True,
         "disallowed": 40,
         "first": True,
-        "set_aside": 51,
-        "look_ups": [2, 49, 0],
+        "look_ups": 2,
     }
 
 
@@ -52,7 +47,7 @@ def test_more_slow_sites_than_concurrent_requests(results: Results) -> None:
     assert results["many_slow"] == {"first": True, "disallowed": 6}
 
 
-def test_as_if_never_set_aside(results: Results) -> None:
+def test_as_if_it_had_never_come_back(results: Results) -> None:
     """The very request comes back with all that it carries, its duplicates are dropped, nothing is dropped twice."""
     forbidden = "robots.txt line 2: Disallow: /"
     assert results["faithful"] == {
@@ -60,9 +55,9 @@ def test_as_if_never_set_aside(results: Results) -> None:
         "arguments": True,
         "dropped": True,
         "outcomes": ["200", "200", forbidden, forbidden],
-        "scheduled": 8 + 4,  # once more for each that was set aside
+        "scheduled": 8,
         "fetched": 1,
-        "set_aside": 4,
+        "deferred": True,
     }
 
 
@@ -71,22 +66,17 @@ def test_past_the_scheduler(results: Results) -> None:
     assert results["direct"] == {
         "outcomes": [200, "robots.txt line 2: Disallow: /"],
         "pages": ["/few/1"],
-        "set_aside": 0,
+        "deferred": 0,
     }
 
 
-def test_bound(results: Results) -> None:
-    """No more are set aside than may be; the others wait in place and are decided as well."""
-    assert results["bounds"] == {"0": [20, [], 0], "5": [20, [], 5]}
-
-
 def test_order(results: Results) -> None:
-    """Setting requests aside does not change the order in which start requests are fetched, and loses none."""
+    """Waiting does not change the order in which start requests are fetched, and loses none."""
     assert results["order"] == {"start": [True, 8], "followed": [True, 8]}
 
 
 def test_few_fetches_at_once(results: Results) -> None:
-    """No more fetches are under way than may be; who stands in line is served when one ends."""
+    """No more than MOST_AT_ONCE are under way; who stands in line is served when one ends."""
     assert results["few_fetches"] == {"asked": [["a", "b"], ["c"]], "outcome": 200, "too_late": True}
 
 
@@ -95,55 +85,18 @@ def test_told(results: Results) -> None:
     lines = {part for line in results["told"]["lines"] for part in line.split("; ")}
     held = "held back by Crawl-delay or Request-rate"
     assert {
-        f"N requests {held}, the last of them is due at N",
-        f"N request {held}, it is due at N",
+        f"N requests {held}, the last of them is due at N at the latest (longest: http://N.N.N.N, every N.N s)",
+        f"N request {held}, it is due at N (longest: http://N.N.N.N, every N.N s)",
     } <= lines
-    assert re.sub(r"\d+(:\d+)*", "N", DOCUMENTED.rpartition("; ")[2]) in lines
+    assert re.sub(r"\d+(:\d+)*", "N", DOCUMENTED.rpartition("; ")[2]).partition(" (")[0] in {
+        line.partition(" (")[0] for line in lines
+    }
     assert any(line.endswith("(longest: http://N.N.N.N, N s)") for line in lines)
 
 
-def test_reserved(results: Results) -> None:
-    """A file that is stale at once decides for those who waited for it; a page that comes later has it asked anew."""
-    assert results["reserved"] == {
-        "waited": [200, 200],
-        "linked": "rule",
-        "fetches": 2,
-        "set_aside": 4,
-        "leaked": False,
-    }
-
-
-@pytest.mark.reactor
-@pytest.mark.parametrize("on_disk", [False, True])
-@ensureDeferred
-async def test_reserved_for_a_minute(site: Site, clock: Clock, tmp_path: Path, on_disk: bool) -> None:
-    """Eight pages wait for a file that is stale after a second: it decides for a minute, then it is asked for anew.
-
-    Of those that never left a queue on disk, it decides the first, which asked for it.
-    """
-    Gate.opened, Gate.expected = threading.Event(), 1 if on_disk else 8
-
-    def go_by(request: Request) -> None:
-        clock.now += 0 if request.url.endswith("/robots.txt") else 20
-
-    def prepare(crawler: Crawler) -> None:
-        crawler.signals.connect(go_by, signals.request_reached_downloader, weak=False)
-
-    changes = site.replies["/robots.txt"] = Closes()
-    settings = {
-        **OURS,
-        "CONCURRENT_REQUESTS": 1,
-        "ROBOTS_CACHE_MAX_AGE": 1,
-        "ROBOTS_CACHE": None,
-        "JOBDIR": str(tmp_path) if on_disk else None,
-    }
-    urls = [site.url(f"/{number}") for number in range(8)]
-    result = await crawl(urls, settings, prepare=prepare)
-    by_the_first = 1 if on_disk else 4
-    assert [short(each) for each in result.outcomes.values()] == [200] * by_the_first + ["rule"] * (8 - by_the_first)
-    assert changes.fetches == 2
-    if not on_disk:
-        assert 8 < result.stat("set_aside") <= 8 + 4  # the last of them may come when the file is there
+def test_file_that_is_stale_at_once(results: Results) -> None:
+    """A file that is stale at once decides for as many as waited for it; then it is asked for anew."""
+    assert results["reserved"] == {"waited": [200, 200, "rule"], "linked": 200, "fetches": 2, "leaked": False}
 
 
 @pytest.mark.reactor
@@ -154,8 +107,7 @@ async def test_on_disk(site: Site, tmp_path: Path) -> None:
     site.replies["/robots.txt"] = robots(FEW, gate=Gate.opened)
     urls = [site.url(target) for target in ("/few/1", "/few/2", "/x", "/y")]
     result = await crawl(urls, {**OURS, "JOBDIR": str(tmp_path)}, spider=Faithful)
-    assert 1 <= result.stat("set_aside") <= 4
-    assert result.stats["scheduler/enqueued/disk"] == 4 + result.stat("set_aside")
+    assert result.stats["scheduler/enqueued/disk"] == 4 + result.stat("deferred")
     assert "scheduler/unserializable" not in result.stats
     sent = {request.url: before for request, before in reversed(result.spider.sent)}  # without the duplicates
     assert [snapshot(request) for request, _ in result.spider.came] == [
@@ -165,29 +117,30 @@ async def test_on_disk(site: Site, tmp_path: Path) -> None:
     assert sorted(result.outcomes) == sorted(urls)
 
 
+def all_wait(site: Site, count: int) -> Callable[[Crawler], object]:
+    """Return what says whether so many requests are queued, and the site was asked for its robots.txt."""
+
+    def condition(crawler: Crawler) -> object:
+        assert crawler.stats is not None
+        return site.fetches and crawler.stats.get_value("scheduler/enqueued", 0) >= count
+
+    return condition
+
+
 @pytest.mark.reactor
 @ensureDeferred
-async def test_queue_on_disk_keeps_what_waits(site: Site, other: Site, tmp_path: Path) -> None:
-    """With JOBDIR the requests of a site stay on disk while its robots.txt is fetched, and hold no other site up."""
+async def test_resumed_crawl_has_what_waits(site: Site, other: Site, tmp_path: Path) -> None:
+    """With JOBDIR requests that wait for a robots.txt hold no other site up, and are there when it is resumed."""
     gate = threading.Event()
     site.replies["/robots.txt"] = robots("User-agent: *\nDisallow: /x\n", gate=gate)
     urls = [site.url(f"/{number}") for number in range(30)]
-    told: list[tuple[int, int, list[int]]] = []
 
-    def both_came_so_far(crawler: Crawler) -> bool:
-        middleware = crawler.get_downloader_middleware(RfcRobotsTxtMiddleware)
-        if len(other.pages) < 2:
-            return False
-        assert middleware is not None
-        waiting = [requests for requests, _ in middleware._deferred.waiting().values()]
-        engine: Any = crawler.engine
-        told.append((len(middleware._deferred), len(engine._slot.scheduler), waiting))
-        return True
+    def both_came(_: Crawler) -> bool:
+        return len(other.pages) == 2
 
     settings = {"JOBDIR": str(tmp_path), "CONCURRENT_REQUESTS": 4, "LOG_LEVEL": "INFO"}
     pages = [*urls[:28], other.url("/1"), *urls[28:], other.url("/2")]
-    closed = await crawl(pages, settings, prepare=close_when(both_came_so_far))
-    assert told == [(0, 30, [30])]
+    closed = await crawl(pages, settings, prepare=close_when(both_came))
     assert (closed.stat("undecided"), closed.stat("forbidden"), site.pages) == (30, 0, [])
     gate.set()
     resumed = await crawl([], settings)
@@ -196,50 +149,7 @@ async def test_queue_on_disk_keeps_what_waits(site: Site, other: Site, tmp_path:
 
 
 @pytest.mark.reactor
-@pytest.mark.parametrize("start_queue", ["Fifo", "Lifo", ""])
-@ensureDeferred
-async def test_what_a_crawl_that_is_killed_leaves(site: Site, other: Site, tmp_path: Path, start_queue: str) -> None:
-    """The last request of a queue on disk, too, is on disk while it waits for its robots.txt."""
-    gate = threading.Event()
-    site.replies["/robots.txt"] = other.replies["/robots.txt"] = robots(FEW, gate=gate)
-    job, left = tmp_path / "job", tmp_path / "left"
-    urls = [site.url("/few/1"), other.url("/few/1"), other.url("/few/2")]
-    queue = f"scrapy.squeues.Pickle{start_queue}DiskQueue" if start_queue else None
-    settings = {"JOBDIR": str(job), "SCHEDULER_START_DISK_QUEUE": queue}
-
-    def all_came(crawler: Crawler) -> bool:
-        """Whether each of them has left its queue once, or stands behind one that has; then the folder is copied."""
-        middleware = crawler.get_downloader_middleware(RfcRobotsTxtMiddleware)
-        found = middleware is not None and middleware._deferred.waiting()
-        if not found or sum(requests for requests, _ in found.values()) < len(urls):
-            return False
-        shutil.copytree(job, left, dirs_exist_ok=True)
-        return True
-
-    await crawl(urls, settings, prepare=close_when(all_came))
-    await crawl([], settings, prepare=close_when(all_came))
-    gate.set()
-    resumed = await crawl([], {**settings, "JOBDIR": str(left)})
-    assert resumed.outcomes == dict.fromkeys(urls, 200)
-
-
-@pytest.mark.reactor
-@ensureDeferred
-async def test_requests_with_a_proxy_wait_in_memory(site: Site, tmp_path: Path) -> None:
-    """A request that names a proxy does not hold back on disk those that take another one, which may get the file."""
-    site.replies[site.url("/robots.txt")] = robots("User-agent: *\nDisallow: /x\n", gate=threading.Event())
-
-    def all_wait(crawler: Crawler) -> bool:
-        middleware = crawler.get_downloader_middleware(RfcRobotsTxtMiddleware)
-        return middleware is not None and len(middleware._deferred) == 3
-
-    requests = [Request(site.url(f"/{n}"), meta={"proxy": site.url("")}) for n in range(3)]
-    result = await crawl(requests, {"JOBDIR": str(tmp_path)}, prepare=close_when(all_wait))
-    assert (result.outcomes, result.stat("undecided")) == ({}, 3)
-
-
-@pytest.mark.reactor
-@pytest.mark.parametrize(("scheduler", "dropped"), [("Own", 2), ("Refuses", 4)])
+@pytest.mark.parametrize(("scheduler", "dropped"), [("Own", 2)])
 @ensureDeferred
 async def test_scheduler_of_the_users(site: Site, scheduler: str, dropped: int) -> None:
     """A scheduler of another make takes requests back by `dont_filter`, or drops them, which is told as usual."""
@@ -258,11 +168,11 @@ async def test_scheduler_of_the_users(site: Site, scheduler: str, dropped: int) 
 @pytest.mark.parametrize(
     ("job", "says"),
     [
-        (False, "1 request waited for a robots.txt when the spider closed: it is dropped, as all that is queued"),
+        (False, "1 request waited for a robots.txt when the spider closed: dropped, as all that is queued"),
         (
             True,
             (
-                "1 request waited for a robots.txt when the spider closed: it is in JOBDIR, and decided when the crawl "
+                "1 request waited for a robots.txt when the spider closed: in JOBDIR, and decided when the crawl "
                 "is resumed"
             ),
         ),
@@ -298,15 +208,11 @@ async def test_what_cannot_be_written_to_disk(site: Site, tmp_path: Path, caplog
     site.replies["/robots.txt"] = robots("User-agent: *\nDisallow: /x\n", gate=gate)
     urls = [site.url(f"/{number}") for number in range(5)]
 
-    def all_wait(crawler: Crawler) -> bool:
-        middleware = crawler.get_downloader_middleware(RfcRobotsTxtMiddleware)
-        return middleware is not None and [requests for requests, _ in middleware._deferred.waiting().values()] == [5]
-
     settings = {"JOBDIR": str(tmp_path)}
-    closed = await crawl(urls, settings, spider=Lambdas, prepare=close_when(all_wait))
+    closed = await crawl(urls, settings, spider=Lambdas, prepare=close_when(all_wait(site, 5)))
     assert closed.stat("undecided") == 5
     assert (
-        "5 requests waited for a robots.txt when the spider closed: they are in JOBDIR, and decided when the crawl is "
+        "5 requests waited for a robots.txt when the spider closed: in JOBDIR, and decided when the crawl is "
         "resumed; what cannot be written there is dropped"
     ) in records(caplog, logging.INFO)
     gate.set()
@@ -348,28 +254,6 @@ async def test_filter_of_duplicates_that_takes_no_attributes(site: Site) -> None
 
 @pytest.mark.reactor
 @ensureDeferred
-async def test_robots_txt_that_comes_while_the_spider_is_being_closed(
-    site: Site, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """What waited for it is told of, too: no page is asked for any more."""
-    monkeypatch.setattr("scrapy_robots_rfc.fetching.queue.TICK", 5.0)  # so long is it waited for
-    robots_txt = robots("User-agent: *\nDisallow: /x\n")
-    gate = threading.Event()
-    site.replies["/robots.txt"] = replace(robots_txt, gate=gate)
-
-    def all_wait(crawler: Crawler) -> bool:
-        middleware = crawler.get_downloader_middleware(RfcRobotsTxtMiddleware)
-        if not (middleware and len(middleware._deferred) == 3 and site.fetches):
-            return False
-        gate.set()
-        return True
-
-    result = await crawl([site.url(f"/{n}") for n in range(3)], prepare=close_when(all_wait))
-    assert (result.outcomes, result.stat("origins/successful"), result.stat("undecided")) == ({}, 1, 3)
-
-
-@pytest.mark.reactor
-@ensureDeferred
 async def test_closed_meanwhile(site: Site, other: Site, caplog: pytest.LogCaptureFixture) -> None:
     """What waits for another attempt when the spider closes is dropped with the queue, and the log says how many."""
     site.replies["/robots.txt"] = Reply(503)
@@ -385,6 +269,6 @@ async def test_closed_meanwhile(site: Site, other: Site, caplog: pytest.LogCaptu
         f"  unreachable: {site.url('')} (503)",
     ]
     assert site.fetches == 1  # the next attempt was not waited for
-    assert "5 requests waited for a robots.txt when the spider closed: they are dropped, as all that is queued" in (
+    assert "5 requests waited for a robots.txt when the spider closed: dropped, as all that is queued" in (
         records(caplog, logging.INFO)
     )

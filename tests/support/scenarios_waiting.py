@@ -1,4 +1,4 @@
-"""Crawls in which requests wait for a robots.txt that is slow; what must come of it is in `test_deferred.py`.
+"""Crawls in which requests wait for a robots.txt that is slow; what must come of it is in `test_waiting.py`.
 
 Nothing sleeps: a robots.txt comes when what must not wait for it has happened.
 """
@@ -15,12 +15,10 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import pytest
 from scrapy import Request, signals
 from scrapy.http.request import NO_CALLBACK
-from scrapy.utils.reactor import is_reactor_installed
 
 from scrapy_robots_rfc import RobotsDisallowed
-from scrapy_robots_rfc.fetching.queue import FetchQueue
 from scrapy_robots_rfc.middleware import progress
-from scrapy_robots_rfc.middleware.deferred import WAITED, DeferredRequests
+from scrapy_robots_rfc.scheduling.gate import MARK
 from tests.support.crawling import Pages
 from tests.support.scenarios_obeying import FORBID_ALL, OURS, Gate, Run
 from tests.support.scenarios_unreachable import short
@@ -58,23 +56,17 @@ async def slow_origin(run: Run) -> dict[str, Any]:
             "fetched": Counter(slow.pages) == {f"/few/{n}": 1 for n in range(10)},
             "disallowed": sum(isinstance(outcome, RobotsDisallowed) for outcome in outcomes.values()),
             "first": next(iter(outcomes)) == other.url("/page"),
-            "set_aside": result.stat("set_aside"),
-            "look_ups": [result.stat("cache/misses"), result.stat("waits"), result.stat("cache/hits")],
+            "look_ups": result.stat("cache/misses"),
         }
 
 
 async def many_slow(run: Run) -> dict[str, Any]:
-    """More sites than CONCURRENT_REQUESTS have a robots.txt that hangs until another site's page has come.
-
-    Without a reactor, Scrapy's handler has no more connections than that.
-    """
-    requests = 2 if is_reactor_installed() else 8
+    """More sites than CONCURRENT_REQUESTS have a robots.txt that hangs until another site's page has come."""
     gate = Opens.gate = threading.Event()
     with contextlib.ExitStack() as stack:
         slow = [stack.enter_context(Site({"/robots.txt": robots(FORBID_ALL, gate=gate)})) for _ in range(6)]
         other = stack.enter_context(Site())
-        pages = [*(site.url() for site in slow), other.url("/page")]
-        result = await run(Opens, {"CONCURRENT_REQUESTS": requests}, pages)
+        result = await run(Opens, {"CONCURRENT_REQUESTS": 8}, [site.url() for site in slow] + [other.url("/page")])
         return {
             "first": next(iter(result.outcomes)) == other.url("/page"),
             "disallowed": sum(isinstance(outcome, RobotsDisallowed) for outcome in result.outcomes.values()),
@@ -109,9 +101,11 @@ class Faithful(Pages):
             self.sent.append((request, snapshot(request)))
             yield request
 
-    def on_scheduled(self) -> None:
-        """Count."""
+    def on_scheduled(self, request: Request) -> None:
+        """Count; let robots.txt come when a request has come back."""
         self.scheduled += 1
+        if request.dont_filter:
+            Gate.opened.set()
 
     def on_dropped(self, request: Request) -> None:
         """Keep the duplicates."""
@@ -141,8 +135,8 @@ def snapshot(request: Request) -> dict[str, Any]:
 
 
 async def faithful(run: Run) -> dict[str, Any]:
-    """Requests that were set aside reach the callback and the errback as they were, and stay known as seen."""
-    Gate.opened, Gate.expected = threading.Event(), 4
+    """Requests that came back reach the callback and the errback as they were, and stay known as seen."""
+    Gate.opened, Gate.expected = threading.Event(), 0
     with Site({"/robots.txt": robots(FEW, gate=Gate.opened)}) as site:
         urls = [site.url(target) for target in ("/few/1", "/few/2", "/x", "/y")]
         result = await run(Faithful, OURS, urls)
@@ -153,9 +147,9 @@ async def faithful(run: Run) -> dict[str, Any]:
             "arguments": {argument for _, argument in spider.came} == {2},
             "dropped": sorted(spider.dropped) == sorted(urls),
             "outcomes": sorted(str(getattr(outcome, "why", outcome)) for outcome in spider.outcomes.values()),
-            "scheduled": spider.scheduled,
+            "scheduled": spider.scheduled - result.stat("deferred"),
             "fetched": site.fetches,
-            "set_aside": result.stat("set_aside"),
+            "deferred": result.stat("deferred") > 0,
         }
 
 
@@ -178,29 +172,14 @@ class Direct(Pages):
 
 async def direct(run: Run) -> dict[str, Any]:
     """A request past the scheduler waits in place; it comes to the middlewares before ours once more."""
-    Gate.opened, Gate.expected = threading.Event(), 2
+    Gate.opened, Gate.expected = threading.Event(), 1
     with Site({"/robots.txt": robots(FEW, gate=Gate.opened)}) as site:
         result = await run(Direct, OURS, [site.url("/few/1"), site.url("/x")])
         return {
             "outcomes": [getattr(outcome, "why", outcome) for outcome in result.outcomes.values()],
             "pages": site.pages,
-            "set_aside": result.stat("set_aside"),
+            "deferred": result.stat("deferred"),
         }
-
-
-async def bounds(run: Run) -> dict[str, Any]:
-    """More requests wait than may be set aside: the others wait in place, and every one gets its verdict."""
-    found = {}
-    for limit in (0, 5):
-        Gate.opened, Gate.expected = threading.Event(), 20
-        settings = {**OURS, "CONCURRENT_REQUESTS": 20 - limit}
-        answers: dict[str, Any] = {"/robots.txt": robots(FORBID_ALL, gate=Gate.opened)}
-        with Site(answers) as site, pytest.MonkeyPatch.context() as patch:
-            patch.setattr(DeferredRequests, "MOST", limit)
-            result = await run(Pages, settings, [site.url(f"/{n}") for n in range(20)])
-            disallowed = sum(isinstance(outcome, RobotsDisallowed) for outcome in result.outcomes.values())
-            found[str(limit)] = [disallowed, site.pages, result.stat("set_aside")]
-    return found
 
 
 class Following(Pages):
@@ -252,7 +231,7 @@ async def few_fetches(run: Run) -> dict[str, Any]:
         urls = [site.url("/few/1") for site in (one, two)]
         settings = {"ROBOTS_TIMEOUT": 3, "ROBOTS_UNREACHABLE_BACKOFF": []}
         with Site({"/robots.txt": hold("c")}) as three, pytest.MonkeyPatch.context() as patch:
-            patch.setattr(FetchQueue, "CONCURRENT", 2)
+            patch.setattr("scrapy_robots_rfc.fetching.pending.MOST_AT_ONCE", 2)
             result = await run(Pages, settings, [*urls, three.url("/few/1")])
             return {
                 "asked": [sorted(asked[:2]), asked[2:]],
@@ -293,15 +272,14 @@ async def reserved(run: Run) -> dict[str, Any]:
     changes = Closes()
     settings = {**OURS, "CONCURRENT_REQUESTS": 1, "ROBOTS_CACHE_MAX_AGE": 1e-6}
     with Site({"/robots.txt": changes}) as site:
-        meta = {WAITED: "of another crawl"}
+        meta = {MARK: "of another crawl"}
         requests = [Request(site.url(f"/{number}"), priority=9 - 4 * number, meta=meta) for number in range(3)]
         result = await run(Linked, settings, requests)
         return {
-            "waited": [short(result.outcomes[request.url]) for request in requests[:2]],
+            "waited": [short(result.outcomes[request.url]) for request in requests],
             "linked": short(result.outcomes[site.url("/linked")]),
             "fetches": changes.fetches,
-            "set_aside": result.stat("set_aside"),
-            "leaked": WAITED in Linked.metas,
+            "leaked": MARK in Linked.metas,
         }
 
 
@@ -339,5 +317,5 @@ async def told(run: Run) -> dict[str, Any]:
 
 SCENARIOS: dict[str, Callable[[Run], Awaitable[dict[str, Any]]]] = {
     function.__name__: function
-    for function in (slow_origin, many_slow, faithful, direct, bounds, order, few_fetches, reserved, told)
+    for function in (slow_origin, many_slow, faithful, direct, order, few_fetches, reserved, told)
 }

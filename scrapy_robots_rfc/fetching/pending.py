@@ -1,0 +1,306 @@
+"""PendingFetch: a fetch that is under way, and the wait for it. `PendingFetches` has all of a crawl.
+
+An origin has one at a time for each route: a proxy, an account of FTP, or neither. However it ends,
+those who wait are released. `fetch.py` says how a file is got.
+"""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+import logging
+import math
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
+
+from scrapy_robots_rfc import _scrapy
+from scrapy_robots_rfc._runtime import Cancellable, Runtime, Waiter
+from scrapy_robots_rfc.fetching.download import is_paused
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine, Hashable
+
+    from scrapy import Request
+    from scrapy.crawler import Crawler
+
+    from scrapy_robots_rfc.cache.entry import CacheEntry
+    from scrapy_robots_rfc.core.agents import Agent
+    from scrapy_robots_rfc.fetching.download import Downloader
+    from scrapy_robots_rfc.fetching.parsed import OriginPolicy
+    from scrapy_robots_rfc.policy.access import Outcome
+    from scrapy_robots_rfc.policy.caching import Validity
+    from scrapy_robots_rfc.policy.origins import Origin
+
+    #: What a fetch does to have its value; ``None``: the crawl ended first.
+    Way: TypeAlias = Callable[["PendingFetch"], Coroutine[Any, Any, OriginPolicy | None]]
+
+logger: logging.Logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+#: Fetches that ask their sites at once; the others stand in line.
+MOST_AT_ONCE = 100
+#: Seconds between two calls of `PendingFetches.tick`.
+TICK = 0.25
+#: Seconds after which a fetch makes room if others stand in line; each time after it has longer.
+PATIENCE = 5.0
+_LONGER = 4
+#: Seconds between two ticks that count at most: if the process stood still, the sites had no time to answer.
+_LATE_TICK = 1.0
+
+#: What `tick` answers in place of a site, where others stand in line.
+PREEMPTED = RuntimeError("others come first now")
+
+
+@dataclass(eq=False, slots=True)
+class PendingFetch:
+    """A fetch that is under way; whoever needs its value waits for it.
+
+    :param route: of the requests that it is for; it may hold credentials.
+    :param source: the request for which it began.
+    :param since: when it began.
+    :param over: whether it has ended.
+    :param value: what is known then; ``None``: the crawl ended first.
+    :param attempts: how many have failed that are followed by another one.
+    :param before: what governed these requests before; ``None``: nothing did.
+    :param last: what the last attempt gave.
+    :param asked: when the site was asked last.
+    :param request: that was sent last.
+    :param preempted: how often it was cancelled for others.
+    :param spent: seconds that count against the limit of what it waits for, up to `looked`.
+    """
+
+    origin: Origin
+    route: Hashable = field(default=None, repr=False)
+    source: Request | None = field(default=None, repr=False)
+    since: float = 0.0
+    over: bool = False
+    value: OriginPolicy | None = None
+    attempts: int = 0
+    before: Validity | None = None
+    last: Validity | None = None
+    asked: float = math.inf
+    request: Request | None = field(default=None, repr=False)
+    preempted: int = 0
+    spent: float = 0.0
+    looked: float = 0.0
+    task: Cancellable | None = field(default=None, repr=False)
+    _waiters: dict[Waiter[OriginPolicy | None], None] = field(default_factory=dict, repr=False)
+
+    async def result(self, limit: float | None = None) -> OriginPolicy | None:
+        """Wait for the value.
+
+        :param limit: seconds after which ``None`` is returned, although the fetch goes on.
+        """
+        if self.over:
+            return self.value
+        waiter: Waiter[OriginPolicy | None] = Waiter()
+        self._waiters[waiter] = None
+        timer = None if limit is None else Runtime().call_later(limit, partial(waiter.resolve, None))
+        try:
+            return await waiter
+        finally:
+            self._waiters.pop(waiter, None)
+            if timer is not None:
+                timer.cancel()
+
+    def end(self, value: OriginPolicy | None) -> None:
+        """Let those who wait go on."""
+        for waiter in list(self._waiters):
+            waiter.resolve(value)
+
+    def suits(self, copy: CacheEntry) -> bool:
+        """Whether a copy governs the requests of the route."""
+        return self.route is None or copy.for_all
+
+    def changes(self, outcome: Outcome) -> bool:
+        """Whether something else governed before, or nothing."""
+        return self.before is None or self.before.outcome is not outcome
+
+
+class Crawl(Protocol):
+    """What the middleware gives this room to call, since it must not import the rooms above."""
+
+    def agent(self) -> Agent:
+        """Return the agent of a request that brings none; may raise what a property of the spider raises."""
+
+    def sent(self, request: Request) -> None:
+        """Note that one of our requests was sent, with the headers that it has now.
+
+        It is answered, or nobody waits for its answer any more.
+        """
+
+    def found(self, robots: OriginPolicy) -> None:
+        """Note what governs an origin from now on. Those who wait go on later.
+
+        Where a store is shared, this is called with an earlier file, too, before it is asked for
+        again: its pace counts for that request.
+        """
+
+    def over(self, fetch: PendingFetch) -> None:
+        """Note that a fetch has ended; called once, after `found`, just before those who wait go on."""
+
+
+class PendingFetches:
+    """The pending fetches of a crawl.
+
+    :param crawl: is called with each one that is over.
+    :param download: says which requests have not left yet.
+    :param timeout: seconds that a fetch may wait for its site.
+    :param failed: makes the value of one that ends without any, as an exception was raised.
+    """
+
+    def __init__(
+        self,
+        crawler: Crawler,
+        crawl: Crawl,
+        download: Downloader,
+        timeout: float,
+        failed: Callable[[PendingFetch, str], OriginPolicy],
+    ) -> None:
+        self._crawler = crawler
+        self._crawl = crawl
+        self._download = download
+        self._timeout = timeout
+        self._failed = failed
+        self._runtime = Runtime()
+        self._pending: dict[Origin, dict[Hashable, PendingFetch]] = {}
+        self._places: dict[PendingFetch, None] = {}
+        self._line: list[tuple[int, int, int, PendingFetch, Waiter[None]]] = []
+        self._number = itertools.count()  # first come, first served; and fetches are never compared
+        self._serving = False
+        self._bounded: dict[PendingFetch, Waiter[Any]] = {}  # those whose time runs
+
+    # Beginning and end.
+
+    def of(self, origin: Origin, route: Hashable) -> PendingFetch | None:
+        """Return the one of an origin and a route; ``None``: there is none."""
+        return self._pending.get(origin, {}).get(route)
+
+    def begin(self, origin: Origin, route: Hashable, way: Way, source: Request | None = None) -> PendingFetch:
+        """Begin one. Without asyncio it may be over already, if it had to wait for nothing."""
+        fetch = PendingFetch(origin, route, source, self._runtime.clock())
+        self._pending.setdefault(origin, {})[route] = fetch
+        fetch.task = self._runtime.spawn(self._run(fetch, way))
+        return fetch
+
+    async def _run(self, fetch: PendingFetch, way: Way) -> None:
+        value = None
+        cause = "cancelled"
+        try:
+            value = await way(fetch)
+            cause = ""
+        except Exception as error:
+            if not fetch.over:  # else it was cancelled
+                logger.exception("The fetch of %s failed", fetch.origin.robots_url)
+                cause = type(error).__name__
+        finally:
+            if not fetch.over:
+                self._end(fetch, self._failed(fetch, cause) if cause else value)
+
+    def _end(self, fetch: PendingFetch, value: OriginPolicy | None) -> None:
+        if fetch.over:
+            return
+        fetch.over = True
+        fetch.value = value
+        of_origin = self._pending[fetch.origin]
+        del of_origin[fetch.route]
+        if not of_origin:
+            del self._pending[fetch.origin]
+        try:
+            self.leave_place(fetch)
+            self._crawl.over(fetch)
+        finally:
+            fetch.end(value)
+
+    def cancel(self, fetch: PendingFetch, value: OriginPolicy | None) -> None:
+        """End one that is under way."""
+        self._end(fetch, value)
+        if fetch.task is not None:
+            fetch.task.cancel()
+
+    def cancel_others(self, fetch: PendingFetch, value: OriginPolicy) -> None:
+        """End those of the same origin by other routes: what governs it is known."""
+        for other in list(self._pending.get(fetch.origin, {}).values()):
+            if other is not fetch:
+                self.cancel(other, value)
+
+    def cancel_all(self) -> None:
+        """End all, without a value: the crawl ends."""
+        for of_origin in list(self._pending.values()):
+            for fetch in list(of_origin.values()):
+                self.cancel(fetch, None)
+
+    # The line: first attempts come first, then those that were preempted, then further attempts.
+
+    async def place(self, fetch: PendingFetch) -> None:
+        """Stand in line for a place."""
+        served: Waiter[None] = Waiter()
+        heapq.heappush(self._line, (fetch.attempts, fetch.preempted, next(self._number), fetch, served))
+        self._serve()
+        await served
+
+    def leave_place(self, fetch: PendingFetch) -> None:
+        """Give up the place of a fetch, if it has one."""
+        if fetch in self._places:
+            del self._places[fetch]
+            self._serve()
+
+    def _serve(self) -> None:
+        if self._serving:  # without asyncio a fetch may end while it is served: the loop below goes on
+            return
+        self._serving = True
+        while self._line and len(self._places) < MOST_AT_ONCE:
+            *_, fetch, served = heapq.heappop(self._line)
+            if not fetch.over:
+                self._places[fetch] = None
+                served.resolve(None)
+        self._serving = False
+
+    # Time.
+
+    async def in_time(self, fetch: PendingFetch, work: Callable[[], Coroutine[Any, Any, T]]) -> T | Exception:
+        """Return what some work gives or raises, or what `tick` answers in its place; its end is not waited for."""
+        answer: Waiter[T | Exception] = Waiter()
+        fetch.looked = self._runtime.clock()
+        self._bounded[fetch] = answer
+        task = self._runtime.spawn(_into(answer, work))
+        try:
+            return await answer
+        finally:
+            del self._bounded[fetch]
+            task.cancel()
+
+    def tick(self) -> None:
+        """End what takes too long, and all when the crawl ends. To be called every `TICK` seconds.
+
+        Time in a queue of the downloader, or until the turn of the site, does not count. Usually a download handler
+        ends a transfer before.
+        """
+        if _scrapy.is_closing(self._crawler):
+            self.cancel_all()
+            return
+        queued = self._download.queued() if self._bounded else ()
+        now = self._runtime.clock()
+        in_line = len(self._line)
+        for fetch, answer in list(self._bounded.items()):
+            if fetch not in queued and not is_paused(fetch.request):
+                fetch.spent += min(now - fetch.looked, _LATE_TICK)
+            fetch.looked = now
+            if fetch.spent >= self._timeout + TICK:
+                answer.resolve(TimeoutError())
+            elif in_line and fetch in self._places and fetch.spent >= PATIENCE * _LONGER**fetch.preempted:
+                in_line -= 1
+                answer.resolve(PREEMPTED)
+
+
+async def _into(answer: Waiter[T | Exception], work: Callable[[], Coroutine[Any, Any, T]]) -> None:
+    """Hand over what some work gives or raises."""
+    result: T | Exception = TimeoutError()  # where it is cancelled from outside
+    try:
+        result = await work()
+    except Exception as error:  # noqa: BLE001 - whatever goes wrong is a result
+        result = error
+    finally:
+        answer.resolve(result)

@@ -1,0 +1,113 @@
+"""The order in which requests leave, beside that of a crawl that obeys no robots.txt."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+import pytest
+from pytest_twisted import ensureDeferred
+from scrapy import Request, signals
+
+from tests.support.crawling import Pages, crawl
+from tests.support.site import Asked, Reply, Site, robots
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+    from pathlib import Path
+
+RULES = robots("User-agent: *\nDisallow: /closed/\n")
+LIFO = {
+    "SCHEDULER_START_MEMORY_QUEUE": "scrapy.squeues.LifoMemoryQueue",
+    "SCHEDULER_START_DISK_QUEUE": "scrapy.squeues.PickleLifoDiskQueue",
+}
+FIFO = {
+    "SCHEDULER_MEMORY_QUEUE": "scrapy.squeues.FifoMemoryQueue",
+    "SCHEDULER_DISK_QUEUE": "scrapy.squeues.PickleFifoDiskQueue",
+}
+
+pytestmark = [pytest.mark.reactor]
+
+
+def late(seconds: float) -> Any:
+    """Answer with rules after so many seconds."""
+
+    def answer(_: Asked) -> Reply:
+        time.sleep(seconds)
+        return RULES
+
+    return answer
+
+
+class Linking(Pages):
+    """Asks for pages, and at the first one for 20 pages of another site."""
+
+    links: tuple[str, ...] = ()
+
+    async def start(self) -> AsyncIterator[Any]:
+        """Ask for them with priorities, the last of each ten first."""
+        for number, item in enumerate(self.requests):
+            yield Request(str(item), callback=self.parse, priority=-(number % 2) if self.mixed else 0)
+
+    mixed = False
+
+    def parse(self, response: Any, **_: Any) -> Any:
+        """Follow all links of the first page."""
+        links, self.links = self.links, ()
+        for link in links:
+            yield Request(link, callback=self.parse)
+
+
+async def order(seconds: float, settings: dict[str, Any], *, links: int = 0, mixed: bool = False) -> list[str]:
+    """Crawl a site whose robots.txt takes so long; return its pages in the order in which they came."""
+    with Site() as site, Site() as first:
+        site.replies["/robots.txt"] = late(seconds)
+        pages = [site.url(f"/{number}") for number in range(20)]
+        spider = type("Spider", (Linking,), {"mixed": mixed, "links": tuple(pages) if links else ()})
+        start = [first.url("/")] if links else pages
+        left: list[str] = []
+
+        def reached(request: Request) -> None:
+            if request.url in pages:
+                left.append(urlsplit(request.url).path)
+
+        await crawl(
+            start,
+            {"CONCURRENT_REQUESTS_PER_DOMAIN": 100, **settings},
+            spider=spider,
+            prepare=lambda crawler: crawler.signals.connect(reached, signals.request_reached_downloader, weak=False),
+        )
+        return left
+
+
+@pytest.mark.parametrize("seconds", [0, 0.02, 0.3, 1.6])
+@pytest.mark.parametrize("kind", ["default", "lifo", "fifo", "disk", "priorities"])
+@ensureDeferred
+async def test_one_at_a_time(seconds: float, kind: str, tmp_path: Path) -> None:
+    """With one request at a time the pages of a site come in the order in which they come without robots.txt."""
+    settings: dict[str, Any] = {"lifo": LIFO, "fifo": FIFO}.get(kind, {}) | {"CONCURRENT_REQUESTS": 1}
+    found = []
+    for obey in (False, True):
+        more = {"JOBDIR": str(tmp_path / str(obey))} if kind == "disk" else {}
+        found.append(await order(seconds, {**settings, **more, "ROBOTSTXT_OBEY": obey}, mixed=kind == "priorities"))
+    assert found[0] == found[1]
+    assert len(found[0]) == 20
+
+
+@pytest.mark.parametrize("seconds", [0, 0.02, 0.3, 1.6])
+@pytest.mark.parametrize("kind", ["default", "lifo", "fifo", "links"])
+@ensureDeferred
+async def test_many_at_a_time(seconds: float, kind: str) -> None:
+    """With 16 at a time, no page comes more than two places further from its place than without robots.txt."""
+    settings: dict[str, Any] = {"lifo": LIFO, "fifo": FIFO}.get(kind, {}) | {"CONCURRENT_REQUESTS": 16}
+    found = [
+        await order(seconds, {**settings, "ROBOTSTXT_OBEY": obey}, links=20 * (kind == "links"))
+        for obey in (False, False, True)
+    ]
+    plain, again, ours = found
+
+    def moved(other: list[str]) -> int:
+        return max(abs(plain.index(page) - other.index(page)) for page in other)
+
+    assert moved(ours) <= max(2, moved(again)) + 2

@@ -1,0 +1,220 @@
+"""The queue by origin, on disk: descriptors, what Scrapy's own queue has begun, and what a killed process leaves."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from scrapy import Request, Spider
+from scrapy.crawler import Crawler
+from scrapy.pqueues import DownloaderAwarePriorityQueue
+from scrapy.squeues import PickleFifoDiskQueue, PickleLifoDiskQueue
+
+from scrapy_robots_rfc import OriginPriorityQueue
+from scrapy_robots_rfc.policy.origins import Origin
+from scrapy_robots_rfc.scheduling.disk import MOST_DESCRIPTORS
+from scrapy_robots_rfc.scheduling.gate import Gate, open_gate
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+
+class Everything(set[Request]):
+    """Has every request."""
+
+    def __contains__(self, _: object) -> bool:
+        return True
+
+
+class Downloader:
+    """Stands for Scrapy's: what was handed out is under way."""
+
+    slots: dict[str, Any] = {}  # noqa: RUF012 - empty
+    active = Everything()
+
+    def get_slot_key(self, request: Request) -> str:
+        """Return the slot, as Scrapy's own queue asks for it."""
+        return request.url.split("/")[2]
+
+
+class Engine:
+    """Stands for Scrapy's."""
+
+    downloader = Downloader()
+
+
+class Turns:
+    """Stands for the throttle: every site is due at once."""
+
+    def __init__(self) -> None:
+        self.sites: dict[str, Any] = {}
+        self.on_turn: Callable[[str], object] = lambda _: None
+        self.clock = lambda: 0.0
+
+    def due(self, _: str) -> float | None:
+        """Say that a request may go."""
+        return 0.0
+
+    def interval(self, _: str) -> float:
+        """Say that there is none."""
+        return 0.0
+
+    def take(self, _: Request, __: str) -> bool:
+        """Take a turn."""
+        return True
+
+    def wake_in(self, _: float) -> None:
+        """Wake nobody."""
+
+
+class Pages(Spider):
+    """Has a name."""
+
+    name = "pages"
+
+
+def crawler(known: Callable[[Origin], bool] = lambda _: True, *, obeys: bool = True) -> Crawler:
+    """A crawler whose origins are known or not."""
+    made = Crawler(Pages)
+    made.spider = Pages()
+    made.engine = Engine()  # type: ignore[assignment]  # only the downloader is asked
+    if obeys:
+        turns: Any = Turns()
+        open_gate(made, Gate(made, lambda request: Origin.of(request.url), known, turns))
+    return made
+
+
+def queue(folder: Path, state: Any = None, *, kind: type[Any] = OriginPriorityQueue, **options: Any) -> Any:
+    """A queue on disk."""
+    return kind(
+        options.pop("crawler", None) or crawler(**options),
+        PickleLifoDiskQueue,
+        str(folder),
+        state,
+        start_queue_cls=PickleFifoDiskQueue,
+    )
+
+
+def pages(hosts: int, each: int = 1) -> list[Request]:
+    """Requests for pages of some hosts."""
+    return [Request(f"http://h{host}.example/{number}") for number in range(each) for host in range(hosts)]
+
+
+def drained(found: Any) -> list[str]:
+    """Pop until there is nothing."""
+    urls = []
+    while (request := found.pop()) is not None:
+        urls.append(request.url)
+    return urls
+
+
+def urls(requests: Iterable[Request]) -> list[str]:
+    """Their URLs, sorted."""
+    return sorted(request.url for request in requests)
+
+
+def open_files(folder: Path) -> int:
+    """How many files of a folder this process has open."""
+    links = [link for link in Path("/proc/self/fd").iterdir() if link.is_symlink()]
+    return sum(str(folder) in str(link.readlink()) for link in links)
+
+
+def test_descriptors_are_bounded(tmp_path: Path) -> None:
+    """However many hosts have requests on disk, the queue has no more files open than it may, and loses nothing."""
+    requests = pages(300, 2)
+    found = queue(tmp_path)
+    most = 0
+    for request in requests:
+        found.push(request)
+        most = max(most, open_files(tmp_path))
+    assert len(found) == 600
+    popped = []
+    while (request := found.pop()) is not None:
+        popped.append(request.url)
+        most = max(most, open_files(tmp_path))
+    assert sorted(popped) == urls(requests)
+    assert 0 < most <= MOST_DESCRIPTORS
+    assert (len(found), found.close()) == (0, {})
+
+
+def test_state_goes_on(tmp_path: Path) -> None:
+    """What `close` returns is enough to go on with all requests, start requests and priorities among them."""
+    requests = pages(50)
+    requests[3] = requests[3].replace(priority=7, meta={"is_start_request": True})
+    found = queue(tmp_path)
+    for request in requests:
+        found.push(request)
+    state = json.loads(json.dumps(found.close()))
+    assert open_files(tmp_path) == 0
+    again = queue(tmp_path, state)
+    assert len(again) == 50
+    assert sorted(drained(again)) == urls(requests)
+
+
+@pytest.mark.parametrize("first", [OriginPriorityQueue, DownloaderAwarePriorityQueue])
+def test_scrapys_own_queue_and_this_one_go_on_with_each_other(tmp_path: Path, first: type[Any]) -> None:
+    """A folder that one of the two has begun is gone on with by the other, and nothing is lost."""
+    second = DownloaderAwarePriorityQueue if first is OriginPriorityQueue else OriginPriorityQueue
+    requests = pages(5, 3)
+    begun = queue(tmp_path, kind=first)
+    for request in requests:
+        begun.push(request)
+    gone_on = queue(tmp_path, begun.close(), kind=second)
+    assert len(gone_on) == 15
+    assert sorted(drained(gone_on)) == urls(requests)
+
+
+def test_requests_of_a_mixed_queue_wait_for_their_own_origins(tmp_path: Path) -> None:
+    """Of a queue that has several origins, one request of each unknown origin is handed out, and none is lost."""
+    begun = queue(tmp_path, kind=DownloaderAwarePriorityQueue, obeys=False)
+    requests = [Request(f"{scheme}://h.example/{number}") for number in range(4) for scheme in ("http", "https")]
+    for request in requests:
+        begun.push(request.replace(meta={"download_slot": "one"}))
+    found = queue(tmp_path, begun.close(), known=lambda _: False)
+    out = [request for _ in range(10) if (request := found.pop()) is not None]
+    assert sorted(request.url.partition(":")[0] for request in out) == ["http", "https"]
+    assert len(found) == 6
+
+
+def test_one_of_an_unknown_origin(tmp_path: Path) -> None:
+    """Of an origin whose robots.txt is unknown, one request is handed out; all others go."""
+    found = queue(tmp_path, known=lambda origin: "known" in str(origin))
+    unknown = [Request(f"http://new.example/{number}") for number in range(3)]
+    free = Request("http://new.example/free", meta={"dont_obey_robotstxt": True})
+    known = [Request(f"http://known.example/{number}") for number in range(2)]
+    for request in (*unknown, free, *known):
+        found.push(request)
+    out = drained(found)
+    assert sorted(out) == sorted(
+        [free.url, *urls(known), next(url for url in out if "new" in url and "free" not in url)]
+    )
+    assert len(found) == 2
+
+
+def test_what_a_killed_process_leaves(tmp_path: Path) -> None:
+    """After `save`, nothing that was pushed before is lost, though the queue is never closed."""
+    requests = pages(40, 2)
+    found = queue(tmp_path)
+    for request in requests:
+        found.push(request)
+    found.save()
+    found.join()
+    state = json.loads((tmp_path / "active.json").read_text())
+    again = queue(tmp_path, state)
+    assert sorted(drained(again)) == urls(requests)
+
+
+def test_what_was_popped_after_it_was_saved(tmp_path: Path) -> None:
+    """A queue whose process was killed after it had popped ends, and has all that was not popped."""
+    requests = pages(3, 10)
+    found = queue(tmp_path)
+    for request in requests:
+        found.push(request)
+    found.save()
+    found.join()
+    popped = {found.pop().url for _ in range(7)}
+    state = json.loads((tmp_path / "active.json").read_text())
+    left = drained(queue(tmp_path, state))
+    assert {request.url for request in requests} - popped <= set(left)

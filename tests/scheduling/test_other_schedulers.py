@@ -1,0 +1,159 @@
+"""Schedulers of the user's own: a site that is slow, or paced, delays only itself, and nothing is lost."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import pytest
+from pytest_twisted import ensureDeferred
+from scrapy import Request
+from scrapy.core.scheduler import Scheduler
+from scrapy.dupefilters import RFPDupeFilter
+from scrapy.utils.test import get_crawler
+
+from scrapy_robots_rfc.scheduling.scheduler import scheduler_around
+from tests.support.crawling import Pages, close_when, crawl, records
+from tests.support.schedulers import Own
+from tests.support.site import Site, robots
+from tests.support.timed_site import DELAY, PACED, Clocked, before, fetched, gaps, urls
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterator
+
+    from scrapy.crawler import Crawler
+
+pytestmark = pytest.mark.reactor
+
+
+class Outlives(Own):
+    """Its requests, and what it has seen, are somewhere else, as in Redis: the next crawl finds them."""
+
+    left: ClassVar[list[Request]] = []
+    known: ClassVar[set[str]] = set()
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.queue, self.seen = self.left, self.known
+
+
+class Filtered(Pages):
+    """Asks for pages that a filter of duplicates looks at."""
+
+    async def start(self) -> AsyncIterator[Any]:
+        """Ask for all of them."""
+        for url in self.requests:
+            yield Request(str(url), callback=self.parse, errback=self.failed)
+
+
+@pytest.fixture
+def site() -> Iterator[Clocked]:
+    """A site."""
+    with Clocked() as running:
+        yield running
+
+
+@pytest.fixture
+def other() -> Iterator[Clocked]:
+    """Another one."""
+    with Clocked() as running:
+        yield running
+
+
+@pytest.fixture(params=[Own, "scrapy.core.scheduler.Scheduler"], ids=["own", "scrapy"])
+def around(request: pytest.FixtureRequest) -> dict[str, Any]:
+    """A scheduler that does not use the queue of this package, as the add-on sets it."""
+    return {
+        "SCHEDULER": scheduler_around(request.param),
+        "SCHEDULER_PRIORITY_QUEUE": "scrapy.pqueues.ScrapyPriorityQueue",
+    }
+
+
+@ensureDeferred
+async def test_slow_robots_txt(site: Clocked, other: Clocked, around: dict[str, Any]) -> None:
+    """A robots.txt that hangs keeps no page of another site back, and its pages come afterwards."""
+    gate = threading.Event()
+    site.replies["/robots.txt"] = robots("", gate=gate)
+
+    class Opens(Pages):
+        def parse(self, response: Any, **_: Any) -> Any:
+            super().parse(response)
+            if len(self.outcomes) == 20:
+                gate.set()
+
+    pages = [*urls(site, 20), *urls(other, 20), *urls(site, 40)[20:]]
+    result = await crawl(pages, {**around, "CONCURRENT_REQUESTS": 2}, spider=Opens)
+    assert fetched(result) == 60
+    assert set(list(result.outcomes)[:20]) == set(urls(other, 20))
+    assert result.stat("allowed") == 60
+
+
+@ensureDeferred
+async def test_paced_site(site: Clocked, other: Clocked, around: dict[str, Any]) -> None:
+    """A site that asks for an interval has it, and its pages keep none of another site back."""
+    site.replies["/robots.txt"] = PACED
+    result = await crawl([*urls(site, 4), *urls(other, 20)], {**around, "CONCURRENT_REQUESTS": 2})
+    assert fetched(result) == 24
+    assert min(gaps(site)) >= DELAY
+    assert before(other, site) >= 15
+    assert result.stat("allowed") == 24
+
+
+@pytest.mark.parametrize("why", ["robots.txt", "turn"])
+@pytest.mark.parametrize("seconds", [0.1, 1.5])
+@ensureDeferred
+async def test_stopped(site: Clocked, why: str, seconds: float, caplog: pytest.LogCaptureFixture) -> None:
+    """What waits when the crawl is stopped is in the user's scheduler, whose filter of duplicates has seen it."""
+    gate = threading.Event()
+    site.replies["/robots.txt"] = robots("User-agent: *\nCrawl-delay: 50\n", gate=gate)
+    Outlives.left.clear()
+    Outlives.known.clear()
+    if why == "turn":
+        gate.set()
+    looks = iter(range(10_000))
+
+    def waited(crawler: Crawler) -> bool:
+        return bool(site.targets) and next(looks) * 0.02 >= seconds
+
+    settings = {"SCHEDULER": scheduler_around(Outlives)}
+    result = await crawl(urls(site, 30), settings, spider=Filtered, prepare=close_when(waited))
+    gate.set()
+    assert result.outcomes == {}
+    assert sorted(request.url for request in Outlives.left) == sorted(urls(site, 30))
+    assert [text for text in records(caplog) if "waited" not in text] == []
+    site.replies["/robots.txt"] = robots("")
+    resumed = await crawl([], settings, spider=Filtered)
+    assert sorted(site.pages) == sorted(f"/{number}" for number in range(30))
+    assert resumed.stat("allowed") == 30
+
+
+@ensureDeferred
+async def test_more_than_may_wait(site: Clocked, around: dict[str, Any], caplog: pytest.LogCaptureFixture) -> None:
+    """Beyond what may wait in memory, requests go back to the user's scheduler, which the log says once."""
+    gate = threading.Event()
+    site.replies["/robots.txt"] = robots("", gate=gate)
+    threading.Timer(1.5, gate.set).start()
+    small = type("Small", (around["SCHEDULER"],), {"most_waiting": 3})
+    result = await crawl(urls(site, 20), {**around, "SCHEDULER": small}, spider=Filtered)
+    assert fetched(result) == 20
+    assert [text for text in records(caplog) if "memory" in text] == [
+        "3 requests wait in memory for a robots.txt or a turn: further ones go back to the scheduler"
+    ]
+
+
+@ensureDeferred
+async def test_crawl_that_obeys_no_robots_txt(site: Site, around: dict[str, Any]) -> None:
+    """Where the middleware is not at work, the scheduler is as it was."""
+    result = await crawl(urls(site, 5), {**around, "ROBOTSTXT_OBEY": False})
+    assert fetched(result) == 5
+    assert "/robots.txt" not in site.targets
+
+
+def test_attributes() -> None:
+    """What extensions ask of the user's scheduler is there, and it is one of its class."""
+    own = scheduler_around("tests.support.schedulers.Own")()
+    assert isinstance(own, Own)
+    assert (own.queue, own.seen, type(own).__name__) == ([], set(), "Own")
+    scrapys = scheduler_around(Scheduler).from_crawler(get_crawler())
+    assert isinstance(scrapys, Scheduler)
+    assert isinstance(scrapys.df, RFPDupeFilter)
