@@ -96,7 +96,10 @@ def test_told(results: Results) -> None:
 
 def test_file_that_is_stale_at_once(results: Results) -> None:
     """A file that is stale at once decides for as many as waited for it; then it is asked for anew."""
-    assert results["reserved"] == {"waited": [200, 200, "rule"], "linked": 200, "fetches": 2, "leaked": False}
+    found = results["reserved"]
+    verdicts = [*found["waited"], found["linked"]]  # which of them is the last one depends on when Scrapy looks
+    assert (verdicts.count(200), verdicts.count("rule")) == (3, 1)
+    assert (found["fetches"], found["leaked"]) == (2, False)
 
 
 @pytest.mark.reactor
