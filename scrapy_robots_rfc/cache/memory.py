@@ -174,10 +174,6 @@ class MemoryCache(Generic[_T]):
             self._evicted()
         self._values.put(key, value, _VALUE)
 
-    def hold(self, origin: Origin, value: _T) -> Callable[[], _T]:  # noqa: ARG002 - its caller names it
-        """Return a function that returns the value, even after that was dropped."""
-        return lambda: value
-
     def _used(self, key: _Key) -> None:
         """Note a use. The value that was used before may have grown since then: it is weighed."""
         self._entries.use(key)

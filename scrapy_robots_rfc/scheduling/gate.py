@@ -13,7 +13,7 @@ from __future__ import annotations
 import heapq
 import itertools
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
 from scrapy import Request
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     from scrapy_robots_rfc.fetching.pending import PendingFetch
     from scrapy_robots_rfc.policy.origins import Origin
+    from scrapy_robots_rfc.scheduling.part import QueuePart
     from scrapy_robots_rfc.scheduling.throttle import Throttle
 
 #: Meta key of a request that goes back to the scheduler. Its value is what `dont_filter` was, and the number by which
@@ -46,13 +47,6 @@ SAVE_EVERY = 4.0
 
 #: Seconds after which an origin that is due later is looked at again: its site may ask for less by then.
 _LONGEST_SLEEP = 5.0
-
-
-class Part(Protocol):
-    """The requests of one origin in one queue, see `queue.py`."""
-
-    def wake(self) -> None:
-        """Look at this part again: its next request may go."""
 
 
 @dataclass(slots=True, eq=False)
@@ -75,7 +69,7 @@ class QueuedOrigin:
     trial: Request | None = None
     fetch: PendingFetch | None = None
     parts: int = 0
-    asleep: list[Part] = field(default_factory=list)
+    asleep: list[QueuePart] = field(default_factory=list)
     waited: int = 0
 
 
@@ -126,7 +120,7 @@ class Gate:
         self._returned = 0
         self._most = crawler.settings.getint("CONCURRENT_REQUESTS") or LOOKS
         # Origins that are due at a time: the time, a number so that no two entries are compared further, the part.
-        self._timed: list[tuple[float, int, Part]] = []
+        self._timed: list[tuple[float, int, QueuePart]] = []
         #: Requests that were handed out, and have not reached the middleware yet, which takes them out. Those of ready
         #: origins are not here.
         self.handed_out: dict[Request, HandedOut] = {}
@@ -184,7 +178,7 @@ class Gate:
         count_less()
         return request
 
-    def sleep(self, part: Part, queued: QueuedOrigin, seconds: float | None) -> None:
+    def sleep(self, part: QueuePart, queued: QueuedOrigin, seconds: float | None) -> None:
         """Wake a part when its next request may go.
 
         :param seconds: what `seconds` has returned.
@@ -201,7 +195,7 @@ class Gate:
         if not self._timed:
             return
         now = self._clock()
-        due: list[Part] = []
+        due: list[QueuePart] = []
         while self._timed and self._timed[0][0] <= now and len(due) < LOOKS:
             due.append(heapq.heappop(self._timed)[-1])
         for part in reversed(due):  # each goes to the front: the one that has slept longest is to be the first
@@ -267,14 +261,11 @@ class Gate:
     def taken_back(self, request: Request) -> int | None:
         """Take the mark of a request off; return its number, or ``None`` if it has no mark."""
         mark = request.meta.pop(MARK, None)
-        if not isinstance(mark, list) or [type(each) for each in mark] != [
-            bool,
-            int,
-        ]:  # there is none, or it is not ours
-            return None
-        filtered, number = mark
-        request.dont_filter = filtered
-        return number if isinstance(number, int) else None
+        if not isinstance(mark, list) or [type(each) for each in mark] != [bool, int]:
+            return None  # there is none, or another crawl or the spider has written it
+        number: int
+        request.dont_filter, number = mark
+        return number
 
     def came_back(self, queued: QueuedOrigin, entry: tuple[int, Request, Callable[[], None]]) -> None:
         """Put a request that came back before all others of its origin, and await what it waits for."""

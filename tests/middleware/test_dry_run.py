@@ -26,7 +26,7 @@ DRY = {"ROBOTS_DRY_RUN": True}
 
 def stats_of(result: Crawl) -> dict[str, Any]:
     """Our stats, less those that depend on which request comes first."""
-    timing = ("cache/hits", "waits", "set_aside", "added_seconds")
+    timing = ("cache/hits", "waits", "deferred", "added_seconds")
     return {
         key: value for key, value in result.stats.items() if key.startswith("robotstxt/") and not key.endswith(timing)
     }

@@ -193,28 +193,31 @@ def test_one_of_an_unknown_origin(tmp_path: Path) -> None:
     assert len(found) == 2
 
 
-def test_what_a_killed_process_leaves(tmp_path: Path) -> None:
-    """After `save`, nothing that was pushed before is lost, though the queue is never closed."""
-    requests = pages(40, 2)
-    found = queue(tmp_path)
+def left_by_a_killed_process(folder: Path, requests: Iterable[Request], *, pops: int = 0) -> set[str]:
+    """Push, save, pop so many, and never close; return what was popped."""
+    found = queue(folder)
     for request in requests:
         found.push(request)
     found.save()
     found.join()
-    state = json.loads((tmp_path / "active.json").read_text())
-    again = queue(tmp_path, state)
-    assert sorted(drained(again)) == urls(requests)
+    return {found.pop().url for _ in range(pops)}
+
+
+def queue_as_saved(folder: Path) -> Any:
+    """Go on with a folder by the state that was saved in it."""
+    return queue(folder, json.loads((folder / "active.json").read_text()))
+
+
+def test_what_a_killed_process_leaves(tmp_path: Path) -> None:
+    """After `save`, nothing that was pushed before is lost, though the queue is never closed."""
+    requests = pages(40, 2)
+    left_by_a_killed_process(tmp_path, requests)
+    assert sorted(drained(queue_as_saved(tmp_path))) == urls(requests)
 
 
 def test_what_was_popped_after_it_was_saved(tmp_path: Path) -> None:
     """A queue whose process was killed after it had popped ends, and has all that was not popped."""
     requests = pages(3, 10)
-    found = queue(tmp_path)
-    for request in requests:
-        found.push(request)
-    found.save()
-    found.join()
-    popped = {found.pop().url for _ in range(7)}
-    state = json.loads((tmp_path / "active.json").read_text())
-    left = drained(queue(tmp_path, state))
+    popped = left_by_a_killed_process(tmp_path, requests, pops=7)
+    left = drained(queue_as_saved(tmp_path))
     assert {request.url for request in requests} - popped <= set(left)
