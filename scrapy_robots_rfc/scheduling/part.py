@@ -24,14 +24,14 @@ class QueuePart:
     def __init__(
         self, owner: OriginPriorityQueue, slot: str, key: str, origin: QueuedOrigin | None, *, mixed: bool = False
     ) -> None:
-        self._owner = owner
-        self.slot = slot
-        self.key = key
-        self.origin = origin
-        self.mixed = mixed
-        self.size = 0
-        self.asleep = False
-        self.dirty = False
+        self._owner: OriginPriorityQueue = owner
+        self.slot: str = slot
+        self.key: str = key
+        self.origin: QueuedOrigin | None = origin
+        self.mixed: bool = mixed
+        self.size: int = 0
+        self.asleep: bool = False
+        self.dirty: bool = False
         self.priorities: list[int] = []
         #: Scrapy's queue; ``None``: it is closed, to be opened again with `priorities`.
         self.queue: ScrapyPriorityQueue | None = None
