@@ -1,1 +1,4 @@
-"""Measures this project beside the other robots.txt parsers that Scrapy users have: `python -m bench`."""
+"""Measures this project beside the other robots.txt parsers that Scrapy users have.
+
+`python -m bench`.
+"""

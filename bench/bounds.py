@@ -1,4 +1,7 @@
-"""What files cost that are made to cost much: wildcards, many origins, and the longest block of the event loop."""
+"""What files cost that are made to cost much.
+
+Wildcards, many origins, and the longest block of the event loop.
+"""
 
 from __future__ import annotations
 
@@ -46,7 +49,12 @@ _HOSTILE = (
 
 def _sample(patterns: Iterable[str], *targets: str) -> Sample:
     lines = [f"Disallow:{pattern}" for pattern in patterns]
-    return Sample("site.example", "\n".join(["User-agent: *", *lines, ""]).encode(), tuple(targets), len(lines))
+    return Sample(
+        "site.example",
+        "\n".join(["User-agent: *", *lines, ""]).encode(),
+        tuple(targets),
+        len(lines),
+    )
 
 
 def _words(count: int) -> list[str]:
@@ -54,18 +62,27 @@ def _words(count: int) -> list[str]:
 
 
 def wildcards() -> dict[str, Sample]:
-    """Files and URLs of the table of patterns, by name; of the last one the parser is new each time."""
+    """Files and URLs of the table of patterns, by name.
+
+    Of the last one the parser is new each time.
+    """
     rng = random.Random(_SEED)
     words = _words(32_236)
     long = "".join(rng.choice(ascii_lowercase) for _ in range(2069))
     sharing = [f"/*longest-literal-of-all*{word}" for word in words[:5000]]
     plain = [f"/{word}/{number}" for number, word in enumerate(words[:1000])]
     return {
-        "100 wildcard rules": _sample([f"/*{word}/*" for word in words[:1700:17]], f"{_SITE}/foo/bar?page=1"),
+        "100 wildcard rules": _sample(
+            [f"/*{word}/*" for word in words[:1700:17]], f"{_SITE}/foo/bar?page=1"
+        ),
         "5,000 that share a literal": _sample(sharing, f"{_SITE}/longest-literal-of-all/foo"),
         "32,236 of /*aaa*X": _sample([f"/*{word}*X" for word in words], f"{_SITE}/{long}X"),
-        "8,000 octets of escapes": _sample([f"/{word}" for word in words[:100]], f"{_SITE}/" + "%2F%41%zz" * 888),
-        "1,000 plain, 2 to 20": _sample(plain, *(f"{_SITE}{pattern}" for pattern in rng.sample(plain, 20))),
+        "8,000 octets of escapes": _sample(
+            [f"/{word}" for word in words[:100]], f"{_SITE}/" + "%2F%41%zz" * 888
+        ),
+        "1,000 plain, 2 to 20": _sample(
+            plain, *(f"{_SITE}{pattern}" for pattern in rng.sample(plain, 20))
+        ),
     }
 
 
@@ -101,7 +118,10 @@ class Origins(NamedTuple):
 
 
 def origins(files: Sequence[Sample], count: int) -> Origins:
-    """Fill a memory with many origins, and ask each of them. Large files are left out: a thread parses them."""
+    """Fill a memory with many origins, and ask each of them.
+
+    Large files are left out: a thread parses them.
+    """
 
     def parse(_: Origin, entry: CacheEntry) -> ParsedRobots:
         return ParsedRobots(None, RobotsTxt.parse(entry.body or b""))
@@ -146,7 +166,9 @@ def origins(files: Sequence[Sample], count: int) -> Origins:
 
 @contextmanager
 def longest_pause() -> Iterator[list[float]]:
-    """Have a list of one number, the longest collection of garbage meanwhile, in milliseconds of processor time."""
+    """Have a list of one number, the longest collection of garbage meanwhile, in milliseconds of
+    processor time.
+    """
     found, began = [0.0], 0
 
     def collected(phase: str, _: dict[str, int]) -> None:
@@ -174,11 +196,15 @@ def hostile(size: int) -> list[bytes]:
 
 
 def longest_block(body: bytes, repeat: int) -> float:
-    """The longest time, in milliseconds, that the event loop stands still while a file is parsed and asked twice.
+    """The longest time, in milliseconds, that the event loop stands still while a file is parsed
+    and asked twice.
 
-    A large file is parsed on a thread, as a crawl does it; the loop is a thread that wants to run every millisecond.
+    A large file is parsed on a thread, as a crawl does it; the loop is a thread that wants to run
+    every millisecond.
     """
-    return min(_beside_thread(body) if len(body) > LARGE else _at_once(body) for _ in range(repeat + 1))
+    return min(
+        _beside_thread(body) if len(body) > LARGE else _at_once(body) for _ in range(repeat + 1)
+    )
 
 
 def _at_once(body: bytes) -> float:

@@ -1,9 +1,11 @@
-"""One crawl of the local site, in a process of its own: `python -m bench.crawl MODE PORT PAGES` prints what it took.
+"""One crawl of the local site, in a process of its own: `python -m bench.crawl MODE PORT PAGES`
+prints what it took.
 
-The clock runs from a page in the middle of the run to the last one, so that starting up, connecting and fetching
-robots.txt do not count: the crawl is warm. All other pages are asked for in the callback of the first one, so that the
-same requests are queued in every mode: those that wait for a robots.txt at the start would be queued at once, others
-one by one, and what a garbage collector finds in a long queue takes more time than robots.txt does.
+The clock runs from a page in the middle of the run to the last one, so that starting up, connecting
+and fetching robots.txt do not count: the crawl is warm. All other pages are asked for in the
+callback of the first one, so that the same requests are queued in every mode: those that wait for a
+robots.txt at the start would be queued at once, others one by one, and what a garbage collector
+finds in a long queue takes more time than robots.txt does.
 """
 
 from __future__ import annotations
@@ -30,7 +32,10 @@ _STOCK_PATH = "scrapy.downloadermiddlewares.robotstxt.RobotsTxtMiddleware"
 MODES: dict[str, dict[str, Any]] = {
     OURS: {
         "ROBOTSTXT_OBEY": True,
-        "DOWNLOADER_MIDDLEWARES": {_STOCK_PATH: None, "scrapy_robots_rfc.RfcRobotsTxtMiddleware": 100},
+        "DOWNLOADER_MIDDLEWARES": {
+            _STOCK_PATH: None,
+            "scrapy_robots_rfc.RfcRobotsTxtMiddleware": 100,
+        },
     },
     STOCK: {"ROBOTSTXT_OBEY": True},
     OFF: {"ROBOTSTXT_OBEY": False},

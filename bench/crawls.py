@@ -1,4 +1,7 @@
-"""Whole crawls of a local site, in rounds: every mode in turn, so that a busy machine hits all alike."""
+"""Whole crawls of a local site, in rounds.
+
+Every mode in turn, so that a busy machine hits all alike.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,8 @@ class Crawl:
 
     :param rate: pages per second by the wall clock, the median of the rounds.
     :param cpu: microseconds of processor time a page, the median of the rounds.
-    :param of_off: its rate as a share of that without robots.txt in the same round, the median of the rounds.
+    :param of_off: its rate as a share of that without robots.txt in the same round, the median of
+        the rounds.
     :param cpu_of_off: the same by processor time: a busy machine disturbs it less.
     """
 
@@ -39,7 +43,9 @@ def serving(address: str = "127.0.0.1") -> Iterator[int]:
     :param address: where it listens.
     """
     command = [sys.executable, "-m", "bench.site", address]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as server:
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as server:
         assert server.stdout is not None
         try:
             yield int(server.stdout.readline())

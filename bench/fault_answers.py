@@ -1,4 +1,5 @@
-"""How the servers of `bench.faults` answer for a robots.txt, and what each answer means by RFC 9309, 2.3.1.
+"""How the servers of `bench.faults` answer for a robots.txt, and what each answer means by RFC
+9309, 2.3.1.
 
 The table says both, so that who judges need not ask the package.
 """
@@ -38,7 +39,8 @@ class Line:
 
     :param text: the rules.
     :param known: called right before the octets are sent with which the answer can be known.
-    :param hop: gives the URL that leads over so many more redirects to the rules; with `away` by another origin.
+    :param hop: gives the URL that leads over so many more redirects to the rules; with `away` by
+        another origin.
     """
 
     writer: asyncio.StreamWriter
@@ -92,12 +94,16 @@ class Answer:
 
 def _status(status: str, meaning: str, **headers: str) -> Answer:
     async def send(line: Line) -> None:
-        await line.answer(status, b"User-agent: *\nAllow: /\n" if meaning == CLOSED else b"no", **headers)
+        await line.answer(
+            status, b"User-agent: *\nAllow: /\n" if meaning == CLOSED else b"no", **headers
+        )
 
     return Answer(meaning, send, int(status.split(maxsplit=1)[0]))
 
 
-def _body(change: Callable[[bytes], bytes], meaning: str = RULES, status: str = "200 OK", **headers: str) -> Answer:
+def _body(
+    change: Callable[[bytes], bytes], meaning: str = RULES, status: str = "200 OK", **headers: str
+) -> Answer:
     async def send(line: Line) -> None:
         await line.answer(status, await asyncio.to_thread(change, line.text), **headers)
 
@@ -193,7 +199,9 @@ async def _big(line: Line) -> None:
 
 
 def _filling(megabytes: int) -> bytes:
-    return (b"# " + b"x" * 997 + b"\n") * (1000 * megabytes) + b"User-agent: examplebot\nAllow: /\nDisallow: /a/1\n"
+    return (b"# " + b"x" * 997 + b"\n") * (
+        1000 * megabytes
+    ) + b"User-agent: examplebot\nAllow: /\nDisallow: /a/1\n"
 
 
 def _bomb(text: bytes) -> bytes:
@@ -201,7 +209,9 @@ def _bomb(text: bytes) -> bytes:
 
 
 def _binary(text: bytes) -> bytes:
-    return bytes(range(256)).replace(b"\n", b"").replace(b"\r", b"") * 20 + b"\n\x00\x01\x02:\n" + text
+    return (
+        bytes(range(256)).replace(b"\n", b"").replace(b"\r", b"") * 20 + b"\n\x00\x01\x02:\n" + text
+    )
 
 
 #: Name -> answer.
@@ -213,7 +223,9 @@ ANSWERS: dict[str, Answer] = {
     "chunked": Answer(RULES, _chunked),
     "unframed": Answer(RULES, _unframed),
     "empty": _body(lambda _: b"", OPEN),
-    "html": _body(lambda _: b"<html><body>no robots.txt: here</body></html>", OPEN, Content_Type="text/html"),
+    "html": _body(
+        lambda _: b"<html><body>no robots.txt: here</body></html>", OPEN, Content_Type="text/html"
+    ),
     "cr": _body(lambda text: text.replace(b"\n", b"\r")),
     "bom": _body(lambda text: b"\xef\xbb\xbf" + text),
     "utf-16": _body(lambda text: text.decode().encode("utf-16")),
@@ -253,9 +265,12 @@ ANSWERS: dict[str, Answer] = {
     "reset-in-chunks": _broken(lambda text: _chunked_head() + _chunk(text), reset=True),
     "closed-in-chunks": _broken(lambda text: _chunked_head() + _chunk(text), reset=False),
     "reset-unframed": replace(  # some download handlers tell of the reset, others do not
-        _broken(lambda text: head("200 OK", {"Connection": "close"}) + text, reset=True), meaning=EITHER
+        _broken(lambda text: head("200 OK", {"Connection": "close"}) + text, reset=True),
+        meaning=EITHER,
     ),
-    "garbage": _broken(lambda _: b"\x16\x03\x01\x00garbage\r\n\r\nUser-agent: *\nAllow: /\n", reset=False),
+    "garbage": _broken(
+        lambda _: b"\x16\x03\x01\x00garbage\r\n\r\nUser-agent: *\nAllow: /\n", reset=False
+    ),
     "garbled-status": _broken(lambda _: b"HTTP/1.1 OK fine\r\n\r\n", reset=False),
     "wrong-coding": _body(bytes, CLOSED, Content_Encoding="gzip"),
     "half-gzip": _body(lambda text: gzip.compress(text)[:-12], CLOSED, Content_Encoding="gzip"),

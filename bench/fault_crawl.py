@@ -1,4 +1,5 @@
-"""One crawl of `bench.faults`, in a process of its own: what becomes of each request is written down, a line each.
+"""One crawl of `bench.faults`, in a process of its own: what becomes of each request is written
+down, a line each.
 
 `python -m bench.fault_crawl SEED RUNTIME WITHOUT MIDDLEWARE FOLDER PORT...`
 """
@@ -48,7 +49,10 @@ class Drawn(Exception):  # noqa: N818 - no error of anybody's
 
 
 class Crawl:
-    """What the parts of the crawl share: its plan, ports, and the file in which outcomes are noted."""
+    """What the parts of the crawl share.
+
+    Its plan, ports, and the file in which outcomes are noted.
+    """
 
     def __init__(self, plan: Plan, folder: Path, ports: list[int]) -> None:
         self.plan, self.folder = plan, folder
@@ -64,7 +68,11 @@ class Crawl:
         if request is not None:
             parts = urlparse_cached(request)
             path = f"{parts.path}?{parts.query}" if parts.query else parts.path
-            found |= {"number": request.meta.get("number"), "site": self.site(request), "path": path}
+            found |= {
+                "number": request.meta.get("number"),
+                "site": self.site(request),
+                "path": path,
+            }
         self._file.write(json.dumps(found | more) + "\n")
 
     def request(self, spider: Faulted, ask: Ask) -> Request:
@@ -98,7 +106,10 @@ class Crawl:
             key = f"{self.site(request)} {self._chances[asked]}"
         else:
             return False
-        drawn = zlib.crc32(f"{self.plan.seed} {part.place} {part.kind} {key}".encode()) / 2**32 < part.share
+        drawn = (
+            zlib.crc32(f"{self.plan.seed} {part.place} {part.kind} {key}".encode()) / 2**32
+            < part.share
+        )
         if drawn and "number" not in request.meta and part.kind != "headers":
             self.note(None, "local", site=self.site(request))
         return drawn
@@ -143,7 +154,9 @@ class Faulted(Spider):
             yield CRAWL.request(self, ask)
 
     def parse(self, response: Response) -> Iterator[Request]:
-        """Yield what the plan has for the page that was asked for, when it comes for the first time."""
+        """Yield what the plan has for the page that was asked for, when it comes for the first
+        time.
+        """
         request = response.request
         assert request is not None
         CRAWL.note(request, "fetched", status=response.status)
@@ -199,16 +212,24 @@ class Meddler:
     def process_request(self, request: Request) -> Response | None:
         """Raise, answer, or change headers."""
         kind = self.part.kind
-        if kind not in {"raise", "ignore", "respond", "headers"} or not CRAWL.hit(self.part, request):
+        if kind not in {"raise", "ignore", "respond", "headers"} or not CRAWL.hit(
+            self.part, request
+        ):
             return None
         if kind == "headers":
             request.headers[b"Accept-Language"] = b"eo"
             request.headers[b"X-Company"] = b"of the user's"
             return None
         if kind == "respond":
-            return None if "number" not in request.meta else HtmlResponse(request.url, body=b"", request=request)
+            return (
+                None
+                if "number" not in request.meta
+                else HtmlResponse(request.url, body=b"", request=request)
+            )
         CRAWL.note(request, "meddled")
-        raise IgnoreRequest("not in the user's list") if kind == "ignore" else Drawn("of the user's")
+        raise (
+            IgnoreRequest("not in the user's list") if kind == "ignore" else Drawn("of the user's")
+        )
 
     def process_response(self, request: Request, response: Response) -> Response:
         """Raise."""
@@ -219,7 +240,11 @@ class Meddler:
 
     def process_exception(self, request: Request, exception: Exception) -> Response | None:  # noqa: ARG002 - Scrapy's
         """Answer in place of an exception."""
-        if self.part.kind != "swallow" or "number" not in request.meta or not CRAWL.hit(self.part, request):
+        if (
+            self.part.kind != "swallow"
+            or "number" not in request.meta
+            or not CRAWL.hit(self.part, request)
+        ):
             return None
         return HtmlResponse(request.url, body=b"", request=request)
 
@@ -231,14 +256,26 @@ class SpiderMeddler:
 
     def process_spider_input(self, response: Response) -> None:
         """Raise."""
-        if self.part.kind == "input" and response.request is not None and CRAWL.hit(self.part, response.request):
+        if (
+            self.part.kind == "input"
+            and response.request is not None
+            and CRAWL.hit(self.part, response.request)
+        ):
             CRAWL.note(response.request, "meddled")
             raise Drawn("of the user's")
 
-    async def process_spider_output(self, response: Response, result: AsyncIterator[Any]) -> AsyncIterator[Any]:  # noqa: ARG002 - Scrapy's
+    async def process_spider_output(
+        self,
+        response: Response,  # noqa: ARG002 - Scrapy's
+        result: AsyncIterator[Any],
+    ) -> AsyncIterator[Any]:
         """Drop requests, or raise."""
         async for item in result:
-            if isinstance(item, Request) and self.part.kind in {"output", "drop"} and CRAWL.hit(self.part, item):
+            if (
+                isinstance(item, Request)
+                and self.part.kind in {"output", "drop"}
+                and CRAWL.hit(self.part, item)
+            ):
                 CRAWL.note(item, "meddled")
                 if self.part.kind == "output":
                     raise Drawn("of the user's")
@@ -258,7 +295,10 @@ class Filter(RFPDupeFilter):
 
 
 def _made(base: type[Any], parts: Iterable[Part]) -> dict[type[Any], int]:
-    return {type(f"{base.__name__}{n}", (base,), {"part": part}): part.place for n, part in enumerate(parts)}
+    return {
+        type(f"{base.__name__}{n}", (base,), {"part": part}): part.place
+        for n, part in enumerate(parts)
+    }
 
 
 def settings_of(plan: Plan, folder: Path, middleware: str) -> dict[str, Any]:
@@ -275,8 +315,12 @@ def settings_of(plan: Plan, folder: Path, middleware: str) -> dict[str, Any]:
         "ROBOTS_TIMEOUT": TIMEOUT,
         "HTTPCACHE_DIR": str(folder / "http"),
         "JOBDIR": str(folder / "job") if plan.settings["JOBDIR"] else None,
-        "ROBOTS_CACHE": f"sqlite:///{folder / 'robots.sqlite'}" if plan.settings.get("ROBOTS_CACHE") else None,
-        "ROBOTS_REPORT": {str(folder / "r.jsonl"): {"format": "jsonlines"}} if plan.settings["ROBOTS_REPORT"] else {},
+        "ROBOTS_CACHE": f"sqlite:///{folder / 'robots.sqlite'}"
+        if plan.settings.get("ROBOTS_CACHE")
+        else None,
+        "ROBOTS_REPORT": {str(folder / "r.jsonl"): {"format": "jsonlines"}}
+        if plan.settings["ROBOTS_REPORT"]
+        else {},
         "DOWNLOADER_MIDDLEWARES": _made(Meddler, plan.parts),
         "SPIDER_MIDDLEWARES": _made(SpiderMeddler, plan.spider_parts),
     }
@@ -285,7 +329,9 @@ def settings_of(plan: Plan, folder: Path, middleware: str) -> dict[str, Any]:
     return settings
 
 
-def main(seed: int, runtime: str, without: list[str], middleware: str, folder: Path, ports: list[int]) -> None:
+def main(
+    seed: int, runtime: str, without: list[str], middleware: str, folder: Path, ports: list[int]
+) -> None:
     """Crawl."""
     global CRAWL  # noqa: PLW0603 - Scrapy makes the parts, and hands them no more than a crawler
     plan = draw(seed, runtime, without)

@@ -1,4 +1,7 @@
-"""Whether a crawl of `bench.faults` obeyed: judged by the servers' logs and RFC 9309, without code of the package."""
+"""Whether a crawl of `bench.faults` obeyed.
+
+Judged by the servers' logs and RFC 9309, without code of the package.
+"""
 
 from __future__ import annotations
 
@@ -46,7 +49,8 @@ class Finding:
 class Judged:
     """What came of a crawl.
 
-    :param pages: page requests that servers saw and that were judged, by the first answer for their robots.txt.
+    :param pages: page requests that servers saw and that were judged, by the first answer for their
+        robots.txt.
     :param refused: requests that were disallowed, by the same.
     :param exempt: page requests that were not to be judged.
     """
@@ -75,7 +79,10 @@ class Logs:
 
 
 def matches(site: Site, path: str) -> bool:
-    """Whether the rules of a site allow a path: the longest pattern that matches decides, Allow where two are equal."""
+    """Whether the rules of a site allow a path.
+
+    The longest pattern that matches decides, Allow where two are equal.
+    """
     best = (0, True)
     for rule in site.rules:
         key, _, pattern = rule.partition(": ")
@@ -100,7 +107,13 @@ class Judge:
     def judge(self) -> Judged:
         """Return what came of it."""
         found = self._judged
-        found.findings += [*self._pages(), *self._paces(), *self._refusals(), *self._ends(), *self._errors()]
+        found.findings += [
+            *self._pages(),
+            *self._paces(),
+            *self._refusals(),
+            *self._ends(),
+            *self._errors(),
+        ]
         return found
 
     def _meaning(self, answer: str) -> str:
@@ -125,7 +138,8 @@ class Judge:
             if one.site == site and one.page is None
         ]
         return (
-            f"site {site} {path} at {at - self._start:.3f} s; robots.txt was asked for: {', '.join(answers) or 'never'}"
+            f"site {site} {path} at {at - self._start:.3f} s; robots.txt was asked for:"
+            f" {', '.join(answers) or 'never'}"
         )
 
     def _pages(self) -> Iterator[Finding]:
@@ -154,21 +168,36 @@ class Judge:
             if not site.pace or not told or not self._paced(told[0], number):
                 continue
             seen = [one for one in self._logs.seen if one.site == number]
-            since = max((one.time for one in seen if one.page is None and one.time < told[0]), default=told[0])
+            since = max(
+                (one.time for one in seen if one.page is None and one.time < told[0]),
+                default=told[0],
+            )
             for before, after in pairwise(seen):
                 early = before.exempt and before.time < told[0] + _READING
-                if before.time < since or early or after.page is None or after.exempt:  # exempt ones wait for no turn
+                if (
+                    before.time < since or early or after.page is None or after.exempt
+                ):  # exempt ones wait for no turn
                     continue
                 if after.time - before.time < site.pace - _EARLY:
-                    gap = f"{after.time - before.time:.3f} s after {'robots.txt' if before.page is None else 'a page'}"
-                    yield Finding("pace", f"{gap}, {site.pace:g} are asked for: {self._said(number, '', after.time)}")
+                    gap = (
+                        f"{after.time - before.time:.3f} s after"
+                        f" {'robots.txt' if before.page is None else 'a page'}"
+                    )
+                    yield Finding(
+                        "pace",
+                        f"{gap}, {site.pace:g} are asked for: {self._said(number, '', after.time)}",
+                    )
 
     def _paced(self, since: float, site: int) -> bool:
         """Whether no answer that says nothing of a pace came first."""
-        return not any(self._meaning(one.answer) in {OPEN, EITHER} for one in self._answers(site, since))
+        return not any(
+            self._meaning(one.answer) in {OPEN, EITHER} for one in self._answers(site, since)
+        )
 
     def _refusals(self) -> Iterator[Finding]:
-        proxies = {one["number"]: one["proxy"] for one in self._logs.told if one["event"] == "yielded"}
+        proxies = {
+            one["number"]: one["proxy"] for one in self._logs.told if one["event"] == "yielded"
+        }
         for one in self._logs.told:
             if one["event"] != "disallowed" or one["site"] is None:
                 continue
@@ -178,23 +207,39 @@ class Judge:
                 continue
             why = self._over(number, path, at, one["reason"])
             if why:
-                yield Finding("over-blocked", f"{why} ({one['reason']}): {self._said(number, path, at)}")
+                yield Finding(
+                    "over-blocked", f"{why} ({one['reason']}): {self._said(number, path, at)}"
+                )
 
     def _is_local(self, site: int, until: float) -> bool:
         """Whether a part of the user's meddled with a robots.txt."""
-        return any(one["event"] == "local" and one["site"] == site and one["time"] < until for one in self._logs.told)
+        return any(
+            one["event"] == "local" and one["site"] == site and one["time"] < until
+            for one in self._logs.told
+        )
 
     def _over(self, number: int, path: str, at: float, reason: str) -> str:
         """Say why a page should not have been refused; nothing: an empty string."""
         site, answers = self._plan.sites[number], self._answers(number, at)
         if reason == "rule":
-            return "" if any(not self._allows(answer, path) for answer in answers) else "no rule disallows it"
+            return (
+                ""
+                if any(not self._allows(answer, path) for answer in answers)
+                else "no rule disallows it"
+            )
         late = 0.0 if self._plan.settings["ROBOTS_UNREACHABLE_TTL"] > 10 else _OVERTAKEN
-        sure = [one for one in answers if self._meaning(one.answer) != EITHER and one.time < at - late]
+        sure = [
+            one for one in answers if self._meaning(one.answer) != EITHER and one.time < at - late
+        ]
         if any(self._allows(one, path) for one in sure):
             return "its robots.txt could be reached"
-        asked = [one.answer for one in self._logs.seen if one.site == number and one.page is None and one.time < at]
-        # Attempts are shared among routes of which some fail; a 407 says nothing of the site, and is not asked again.
+        asked = [
+            one.answer
+            for one in self._logs.seen
+            if one.site == number and one.page is None and one.time < at
+        ]
+        # Attempts are shared among routes of which some fail; a 407 says nothing of the site, and
+        # is not asked again.
         routes = any(one.get("proxy") for one in self._logs.told)
         wanted = 1 if routes or "407" in asked else self._plan.attempts
         if len(asked) < wanted and not site.down and not answers:
@@ -220,12 +265,22 @@ class Judge:
             if one["event"] == "duplicate" and (one["site"], one["path"]) in reached
         }
         for one in self._logs.told:
-            if one["event"] == "failed" and one["kind"] == "RobotsUndecided" and closed == ["finished"]:
-                yield Finding("lost", f"undecided at the end: {self._said(one['site'], one['path'], one['time'])}")
+            if (
+                one["event"] == "failed"
+                and one["kind"] == "RobotsUndecided"
+                and closed == ["finished"]
+            ):
+                yield Finding(
+                    "lost",
+                    f"undecided at the end: {self._said(one['site'], one['path'], one['time'])}",
+                )
             if one["event"] != "yielded" or one["number"] in ended:
                 continue
             if closed == ["finished"]:
-                yield Finding("lost", f"request {one['number']}: {self._said(one['site'], one['path'], one['time'])}")
+                yield Finding(
+                    "lost",
+                    f"request {one['number']}: {self._said(one['site'], one['path'], one['time'])}",
+                )
             else:
                 self._judged.left += 1
 
@@ -236,6 +291,10 @@ class Judge:
         if self._logs.code:
             yield Finding("error", f"exit code {self._logs.code}: {self._logs.errors[-1500:]}")
         for record in re.split(r"^(?=\d{4}-\d\d-\d\d )", self._logs.errors, flags=re.MULTILINE):
-            ours = "scrapy_robots_rfc" in record and "Traceback" in record  # a line without one is meant to be read
-            if (ours or "never retrieved" in record) and not re.search(r"\bDrawn\b|StopDownload|Meddler", record):
+            ours = (
+                "scrapy_robots_rfc" in record and "Traceback" in record
+            )  # a line without one is meant to be read
+            if (ours or "never retrieved" in record) and not re.search(
+                r"\bDrawn\b|StopDownload|Meddler", record
+            ):
                 yield Finding("error", record[-1500:])

@@ -1,6 +1,7 @@
 """What one crawl of `bench.faults` meets: drawn from a seed, so that a crawl can be repeated alone.
 
-The crawl's process and the one with the servers draw the same plan from the same seed; only ports are exchanged.
+The crawl's process and the one with the servers draw the same plan from the same seed; only ports
+are exchanged.
 """
 
 from __future__ import annotations
@@ -20,7 +21,16 @@ USER_AGENT = f"{TOKEN}/1.0 (+https://crawler.example)"
 #: ROBOTS_TIMEOUT, in seconds. Answers that are slow take a third of it, those that never end more.
 TIMEOUT = 2.5
 #: Parts of the company that `--without` can leave out.
-COMPANY = ("middleware", "spider-middleware", "signal", "stop-download", "dupefilter", "close", "proxy", "cache")
+COMPANY = (
+    "middleware",
+    "spider-middleware",
+    "signal",
+    "stop-download",
+    "dupefilter",
+    "close",
+    "proxy",
+    "cache",
+)
 
 _FOLDERS = ("a", "b", "shut", "deep/x")
 _RULES = (
@@ -58,7 +68,8 @@ class Ask:
 class Page:
     """A page.
 
-    :param kind: how the server answers: "page", "busy" (503), "busy-once", "slow", "reset" or "redirect".
+    :param kind: how the server answers: "page", "busy" (503), "busy-once", "slow", "reset" or
+        "redirect".
     :param target: where it redirects to: site and page.
     :param asks: what its callback yields.
     """
@@ -75,7 +86,8 @@ class Site:
 
     :param rules: lines of the group that applies; `decoys` are lines of other groups.
     :param pace: seconds of its Crawl-delay; 0: none.
-    :param script: how robots.txt is answered, one name of `ANSWERS` after the other; the last one again and again.
+    :param script: how robots.txt is answered, one name of `ANSWERS` after the other; the last one
+        again and again.
     :param down: seconds for which connections are refused at first.
     """
 
@@ -106,7 +118,8 @@ class Plan:
     """One crawl.
 
     :param signal: the signal of which a handler raises; "": none does.
-    :param stop: the signal in whose handler StopDownload is raised for what starts like a page; "": none.
+    :param stop: the signal in whose handler StopDownload is raised for what starts like a page; "":
+        none.
     """
 
     seed: int
@@ -146,7 +159,11 @@ def draw(seed: int, runtime: str | None = None, without: Collection[str] = ()) -
     asks = _Asks(source, sizes, proxies, "proxy" in without)
     names = [name for name in ANSWERS if name not in without]
     sites = tuple(_site(source, sizes[number], names, asks) for number in range(count))
-    starts = [asks.of(site, page) for site in range(count) for page in range(source.randint(2, sizes[site]))]
+    starts = [
+        asks.of(site, page)
+        for site in range(count)
+        for page in range(source.randint(2, sizes[site]))
+    ]
     source.shuffle(starts)
     return Plan(
         seed=seed,
@@ -155,10 +172,17 @@ def draw(seed: int, runtime: str | None = None, without: Collection[str] = ()) -
         sites=sites,
         starts=tuple(starts),
         parts=_parts(
-            source, ("raise", "ignore", "respond", "headers", "raise-after", "swallow"), "middleware" in without
+            source,
+            ("raise", "ignore", "respond", "headers", "raise-after", "swallow"),
+            "middleware" in without,
         ),
         spider_parts=_parts(source, ("input", "output", "drop"), "spider-middleware" in without),
-        signal=_one(source, ("request_scheduled", "response_received", "robots_fetched"), 0.15, "signal" in without),
+        signal=_one(
+            source,
+            ("request_scheduled", "response_received", "robots_fetched"),
+            0.15,
+            "signal" in without,
+        ),
         stop=_one(source, ("bytes_received", "headers_received"), 0.1, "stop-download" in without),
         stop_fails=source.random() < 0.5,
         dupefilter=source.random() < 0.1 and "dupefilter" not in without,
@@ -184,7 +208,8 @@ def _settings(source: random.Random, statuses: list[int]) -> dict[str, Any]:
         "ROBOTS_UNREACHABLE_BACKOFF": source.choice(([], [0.2], [0.1, 0.3])),
         "ROBOTS_UNREACHABLE_TTL": source.choice((300, 300, 0.5)),
         "ROBOTS_UNREACHABLE_STATUSES": statuses,
-        # These two are no settings: the crawl's process has so many instead of what the package has.
+        # These two are no settings: the crawl's process has so many instead of what the package
+        # has.
         "MOST_WAITING": source.choice((100_000, 100_000, 2, 0)),
         "FETCHES_AT_ONCE": source.choice((100, 100, 2)),
         "JOBDIR": source.random() < 0.3,
@@ -199,12 +224,19 @@ def _caches(source: random.Random) -> dict[str, Any]:
 def _close(source: random.Random) -> dict[str, Any]:
     if source.random() < 0.85:
         return {}
-    return source.choice(({"CLOSESPIDER_PAGECOUNT": source.randint(1, 20)}, {"CLOSESPIDER_TIMEOUT": 1}))
+    return source.choice(
+        ({"CLOSESPIDER_PAGECOUNT": source.randint(1, 20)}, {"CLOSESPIDER_TIMEOUT": 1})
+    )
 
 
 def _parts(source: random.Random, kinds: tuple[str, ...], left_out: bool) -> tuple[Part, ...]:
     drawn = tuple(
-        Part(source.choice((20, 99, 101, 450, 560, 745, 950)), source.choice(kinds), 0.2, source.random() < 0.5)
+        Part(
+            source.choice((20, 99, 101, 450, 560, 745, 950)),
+            source.choice(kinds),
+            0.2,
+            source.random() < 0.5,
+        )
         for _ in range(source.choice((0, 0, 0, 1, 2)))
     )
     return () if left_out else drawn
@@ -213,7 +245,9 @@ def _parts(source: random.Random, kinds: tuple[str, ...], left_out: bool) -> tup
 class _Asks:
     """Draws requests."""
 
-    def __init__(self, source: random.Random, sizes: list[int], proxies: bool, left_out: bool) -> None:
+    def __init__(
+        self, source: random.Random, sizes: list[int], proxies: bool, left_out: bool
+    ) -> None:
         self._source, self._sizes, self._proxies, self._left_out = source, sizes, proxies, left_out
 
     def of(self, site: int, page: int) -> Ask:

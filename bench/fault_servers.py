@@ -1,4 +1,7 @@
-"""The servers of one crawl of `bench.faults`, origins and proxies, in a thread; and all that they saw and answered."""
+"""The servers of one crawl of `bench.faults`, origins and proxies, in a thread.
+
+And all that they saw and answered.
+"""
 
 from __future__ import annotations
 
@@ -79,7 +82,10 @@ class Servers:
         for host in (*(site.host for site in plan.sites), *("127.0.0.1" for _ in PROXIES)):
             self._sockets.append(_bound(host, self.ports))
             self.ports.append(self._sockets[-1].getsockname()[1])
-        self._sites = {(site.host, port): n for n, (site, port) in enumerate(zip(plan.sites, self.ports, strict=False))}
+        self._sites = {
+            (site.host, port): n
+            for n, (site, port) in enumerate(zip(plan.sites, self.ports, strict=False))
+        }
         self._loop = asyncio.new_event_loop()
         self._ready = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
@@ -90,14 +96,19 @@ class Servers:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
 
     def _run(self) -> None:
         asyncio.set_event_loop(self._loop)
-        self._loop.set_exception_handler(lambda _loop, _context: None)  # broken connections are what this is for
+        self._loop.set_exception_handler(
+            lambda _loop, _context: None
+        )  # broken connections are what this is for
         self._loop.run_until_complete(self._open())
         self._ready.set()
         self._loop.run_forever()
@@ -114,7 +125,9 @@ class Servers:
             down = self._down(number)
             if down is None:
                 continue
-            server = await asyncio.start_server(self._handler(number), sock=one, start_serving=False)
+            server = await asyncio.start_server(
+                self._handler(number), sock=one, start_serving=False
+            )
             if down:
                 self._loop.call_later(down, self._loop.create_task, server.start_serving())
             else:
@@ -129,7 +142,9 @@ class Servers:
 
     def _handler(self, number: int):  # type: ignore[no-untyped-def]  # noqa: ANN202 - a coroutine function of asyncio's
         async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            with contextlib.suppress(OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
+            with contextlib.suppress(
+                OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError
+            ):
                 while not writer.is_closing():
                     request = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1")
                     await self._request(number, request, writer)
@@ -140,7 +155,10 @@ class Servers:
     async def _request(self, number: int, request: str, writer: asyncio.StreamWriter) -> None:
         line, *others = request.split("\r\n")
         target = line.split(" ")[1]
-        headers = {name.strip().lower(): value.strip() for name, _, value in (other.partition(":") for other in others)}
+        headers = {
+            name.strip().lower(): value.strip()
+            for name, _, value in (other.partition(":") for other in others)
+        }
         proxy = number >= len(self._plan.sites)
         if proxy:
             if PROXIES[number - len(self._plan.sites)] == "407":
@@ -154,7 +172,9 @@ class Servers:
         else:
             await self._page(number, target, headers, writer, proxy=proxy)
 
-    async def _robots(self, number: int, target: str, writer: asyncio.StreamWriter, *, proxy: bool) -> None:
+    async def _robots(
+        self, number: int, target: str, writer: asyncio.StreamWriter, *, proxy: bool
+    ) -> None:
         if target.startswith("/hop-"):
             name = target.removeprefix("/hop-")
             await ANSWERS[name].send(self._line(number, name, writer))
@@ -166,7 +186,9 @@ class Servers:
         script = self._plan.sites[number].script
         name = script[min(self._asked[number, None], len(script) - 1)]
         self._asked[number, None] += 1
-        self.seen.append(Seen(time.monotonic(), number, None, exempt=False, number=0, answer=name, proxy=proxy))
+        self.seen.append(
+            Seen(time.monotonic(), number, None, exempt=False, number=0, answer=name, proxy=proxy)
+        )
         await ANSWERS[name].send(self._line(number, name, writer))
 
     async def _hop(self, site: int, name: str, hops: int, writer: asyncio.StreamWriter) -> None:
@@ -181,7 +203,8 @@ class Servers:
     def _line(self, number: int, name: str, writer: asyncio.StreamWriter) -> Line:
         def hop(hops: int, away: bool) -> str:
             return self.url(
-                (number + hops + 1) % len(self._plan.sites) if away else number, f"/hop/{number}/{name}/{hops}"
+                (number + hops + 1) % len(self._plan.sites) if away else number,
+                f"/hop/{number}/{name}/{hops}",
             )
 
         def known() -> None:
@@ -190,7 +213,13 @@ class Servers:
         return Line(writer, robots_txt(self._plan.sites[number]), known, hop)
 
     async def _page(
-        self, number: int, target: str, headers: dict[str, str], writer: asyncio.StreamWriter, *, proxy: bool
+        self,
+        number: int,
+        target: str,
+        headers: dict[str, str],
+        writer: asyncio.StreamWriter,
+        *,
+        proxy: bool,
     ) -> None:
         pages = self._plan.sites[number].pages
         at = next(n for n, page in enumerate(pages) if page.path == target)

@@ -1,9 +1,11 @@
-"""`python -m bench.faults [--crawls N] [--seed S]`: crawls that meet drawn faults of servers, and are judged.
+"""`python -m bench.faults [--crawls N] [--seed S]`: crawls that meet drawn faults of servers, and
+are judged.
 
-Each crawl has a process of its own, and 2 to 6 origins whose robots.txt hangs, breaks off, is compressed into little,
-redirects to somewhere and so on; with settings and parts of a user's own, as middlewares that raise, drawn as well. The
-servers' own logs say whether a page was fetched that was disallowed, or before anything was known of it. Ends with 1
-where one was, where an allowed page was refused, a Crawl-delay not kept, a request lost, or a crawl did not end.
+Each crawl has a process of its own, and 2 to 6 origins whose robots.txt hangs, breaks off, is
+compressed into little, redirects to somewhere and so on; with settings and parts of a user's own,
+as middlewares that raise, drawn as well. The servers' own logs say whether a page was fetched that
+was disallowed, or before anything was known of it. Ends with 1 where one was, where an allowed page
+was refused, a Crawl-delay not kept, a request lost, or a crawl did not end.
 """
 
 from __future__ import annotations
@@ -33,7 +35,8 @@ if TYPE_CHECKING:
 
     from bench.fault_plan import Plan
 
-#: Seconds in which something has to happen, or the crawl hangs, and so many times that: no crawl takes longer.
+#: Seconds in which something has to happen, or the crawl hangs, and so many times that: no crawl
+#: takes longer.
 PATIENCE, _LONGEST = 90, 10
 _SHOWN = 6
 
@@ -56,12 +59,24 @@ def crawl(
     plan = draw(seed, runtime, without)
     with tempfile.TemporaryDirectory() as name, Servers(plan) as servers:
         folder = Path(name)
-        command = [sys.executable, "-m", "bench.fault_crawl", str(seed), plan.runtime, ",".join(without), middleware]
+        command = [
+            sys.executable,
+            "-m",
+            "bench.fault_crawl",
+            str(seed),
+            plan.runtime,
+            ",".join(without),
+            middleware,
+        ]
         command += [name, *map(str, servers.ports)]
         environment = {**os.environ, "PYTHONFAULTHANDLER": "1"}
         process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment)
         code, errors = _ended(process, lambda: (len(servers.seen), _size(folder / OUTCOMES)))
-        lines = (folder / OUTCOMES).read_text(encoding="utf-8").splitlines() if (folder / OUTCOMES).exists() else []
+        lines = (
+            (folder / OUTCOMES).read_text(encoding="utf-8").splitlines()
+            if (folder / OUTCOMES).exists()
+            else []
+        )
         told = [json.loads(line) for line in lines if line.endswith("}")]
     logs = Logs(servers.seen, servers.known, told, errors, code)
     if verbose:
@@ -70,7 +85,8 @@ def crawl(
 
 
 def _ended(process: subprocess.Popen[str], done: Callable[[], object]) -> tuple[int | None, str]:
-    """Wait for the end of a crawl, and return its exit code and what it logged; no code where it had to be ended.
+    """Wait for the end of a crawl, and return its exit code and what it logged; no code where it
+    had to be ended.
 
     :param done: tells how much was done so far. On a busy machine a crawl takes long, and goes on.
     """
@@ -93,9 +109,13 @@ def _size(path: Path) -> int:
 
 def _show(plan: Plan, logs: Logs) -> None:
     """Print what was drawn and all that happened, in its order."""
-    print(plan.runtime, plan.settings, plan.parts, plan.spider_parts, plan.signal, plan.stop, sep="\n")
+    print(
+        plan.runtime, plan.settings, plan.parts, plan.spider_parts, plan.signal, plan.stop, sep="\n"
+    )
     for number, site in enumerate(plan.sites):
-        print(f"site {number}: {site.script}, down for {site.down} s, pace {site.pace}, {site.rules}")
+        print(
+            f"site {number}: {site.script}, down for {site.down} s, pace {site.pace}, {site.rules}"
+        )
     events = [(one.time, f"server: {one}") for one in logs.seen]
     events += [(one.time, f"server: {one}") for one in logs.known]
     events += [(one.pop("time"), f"crawl:  {one}") for one in [dict(line) for line in logs.told]]
@@ -111,7 +131,11 @@ def _rows(all_judged: list[Judged]) -> list[list[str]]:
     for one in all_judged:
         pages += one.pages
         refused += one.refused
-    return [[name, f"{pages[name]:,}", f"{refused[name]:,}"] for name in ANSWERS if pages[name] or refused[name]]
+    return [
+        [name, f"{pages[name]:,}", f"{refused[name]:,}"]
+        for name in ANSWERS
+        if pages[name] or refused[name]
+    ]
 
 
 def tell(judged: Judged, options: str) -> Judged:
@@ -135,7 +159,9 @@ def report(all_judged: list[Judged]) -> int:
     rows = [["crawls", str(len(all_judged))], ["page requests judged", f"{pages:,}"]]
     rows += [["requests refused", f"{sum(one.refused.total() for one in all_judged):,}"]]
     rows += [["page requests that were exempt", f"{sum(one.exempt for one in all_judged):,}"]]
-    rows += [["left over by crawls that were closed early", f"{sum(one.left for one in all_judged):,}"]]
+    rows += [
+        ["left over by crawls that were closed early", f"{sum(one.left for one in all_judged):,}"]
+    ]
     rows += [[f"{kind}: {meaning}", f"{found[kind]:,}"] for kind, meaning in WRONG.items()]
     print(table("Found", ["", ""], rows))
     return 1 if found else 0
@@ -145,24 +171,40 @@ def main() -> int:
     """Run, print tables, and return 1 when something was wrong."""
     parser = argparse.ArgumentParser(prog="python -m bench.faults", description=__doc__)
     parser.add_argument("--crawls", type=int, default=100)
-    parser.add_argument("--seed", type=int, default=9309, help="of the first crawl; the next ones have the next seeds")
     parser.add_argument(
-        "--only", type=int, metavar="SEED", help="run the crawl of this seed alone, and print all of it"
+        "--seed",
+        type=int,
+        default=9309,
+        help="of the first crawl; the next ones have the next seeds",
     )
-    parser.add_argument("--runtime", choices=RUNTIMES, help="for all crawls; else it is drawn, as all else")
+    parser.add_argument(
+        "--only",
+        type=int,
+        metavar="SEED",
+        help="run the crawl of this seed alone, and print all of it",
+    )
+    parser.add_argument(
+        "--runtime", choices=RUNTIMES, help="for all crawls; else it is drawn, as all else"
+    )
     parser.add_argument(
         "--without",
         default="",
         metavar="NAME,...",
         help=f"draw none of these: answers by the names in the table, or {', '.join(COMPANY)}",
     )
-    parser.add_argument("--middleware", choices=MIDDLEWARES, default="ours", help="what is to obey robots.txt")
+    parser.add_argument(
+        "--middleware", choices=MIDDLEWARES, default="ours", help="what is to obey robots.txt"
+    )
     parser.add_argument("--jobs", type=int, default=2, help="crawls at a time")
     options = parser.parse_args()
     without = tuple(filter(None, options.without.split(",")))
     if unknown := set(without) - {*ANSWERS, *COMPANY}:
         parser.error(f"--without: unknown: {', '.join(sorted(unknown))}")
-    seeds = [options.only] if options.only is not None else range(options.seed, options.seed + options.crawls)
+    seeds = (
+        [options.only]
+        if options.only is not None
+        else range(options.seed, options.seed + options.crawls)
+    )
     alone = options.only is not None
     again = "".join(
         f" --{name} {value}"
@@ -170,7 +212,10 @@ def main() -> int:
         if (value := getattr(options, name)) != parser.get_default(name)
     )
     with ThreadPoolExecutor(options.jobs) as pool:
-        crawls = pool.map(lambda seed: crawl(seed, options.runtime, without, options.middleware, verbose=alone), seeds)
+        crawls = pool.map(
+            lambda seed: crawl(seed, options.runtime, without, options.middleware, verbose=alone),
+            seeds,
+        )
         return report([tell(one, again) for one in crawls])
 
 

@@ -1,7 +1,9 @@
-"""robots.txt files with the distribution measured on 4,231 real ones, from a seed: no real file is needed to measure.
+"""robots.txt files with the distribution measured on 4,231 real ones, from a seed: no real file is
+needed to measure.
 
-Mean 4,065 B, median 561 B; rules p50 12, p90 81, p99 477, largest 31,843; 14 % of rules with `*` inside, 1.8 % ending
-in `$`. Agents, comments, sitemaps, line ends and oddities stand about as often as there. `tests/bench` checks it.
+Mean 4,065 B, median 561 B; rules p50 12, p90 81, p99 477, largest 31,843; 14 % of rules with `*`
+inside, 1.8 % ending in `$`. Agents, comments, sitemaps, line ends and oddities stand about as often
+as there. `tests/bench` checks it.
 """
 
 from __future__ import annotations
@@ -30,23 +32,24 @@ _RULES = (
 )
 
 _TEXT = (
-    "about account admin ajax api app archive article assets author basket blog book browse build cache calendar "
-    "cart catalog category cgi-bin changelog checkout client comment component config contact content core css "
-    "customer data db default demo detail dev docs download edit email embed en error event export extra feed "
-    "file filter find font forum gallery group guide help history home icon image import include index info "
-    "install js lang layout lib license link list local log login mail manage map media member menu message misc "
-    "mobile module name network news node note offer old order page partner password pay person photo plugin poll "
-    "popup post preview price print private product profile public query rating readme register report request "
-    "result review rss sample script search secure send service session setting share shop sign site skin sort "
-    "source staff static stats store style support system tag temp test theme thread tmp token tool topic track "
-    "tree trackback update upload user vendor version video view vote web widget wiki word work xml xmlrpc year "
-    "zip "
+    "about account admin ajax api app archive article assets author basket blog book browse build"
+    " cache calendar cart catalog category cgi-bin changelog checkout client comment component"
+    " config contact content core css customer data db default demo detail dev docs download edit"
+    " email embed en error event export extra feed file filter find font forum gallery group guide"
+    " help history home icon image import include index info install js lang layout lib license"
+    " link list local log login mail manage map media member menu message misc mobile module name"
+    " network news node note offer old order page partner password pay person photo plugin poll"
+    " popup post preview price print private product profile public query rating readme register"
+    " report request result review rss sample script search secure send service session setting"
+    " share shop sign site skin sort source staff static stats store style support system tag temp"
+    " test theme thread tmp token tool topic track tree trackback update upload user vendor version"
+    " video view vote web widget wiki word work xml xmlrpc year zip "
 )
 _WORDS = _TEXT.split()
 _NAMES = (
-    "Googlebot bingbot Mediapartners-Google Slurp Twitterbot Baiduspider ia_archiver Yandex MJ12bot AhrefsBot "
-    "msnbot dotbot AdsBot-Google Googlebot-Image SemrushBot Wget WebCopier Teleport CCBot GPTBot PetalBot "
-    "facebookexternalhit 360Spider "
+    "Googlebot bingbot Mediapartners-Google Slurp Twitterbot Baiduspider ia_archiver Yandex MJ12bot"
+    " AhrefsBot msnbot dotbot AdsBot-Google Googlebot-Image SemrushBot Wget WebCopier Teleport"
+    " CCBot GPTBot PetalBot facebookexternalhit 360Spider "
 )
 _BOTS = _NAMES.split()
 _COMMENTS = (
@@ -76,11 +79,14 @@ def files(count: int, seed: int = 9309, *, largest: bool = True) -> list[Sample]
 def of_size(rules: int, seed: int, *, wild: bool = False) -> Sample:
     """One file with a single `*` group of so many rules, as the growth table compares them.
 
-    :param wild: whether 14 % of them have a wildcard; the largest real file has none, so neither has its image here.
+    :param wild: whether 14 % of them have a wildcard; the largest real file has none, so neither
+        has its image here.
     """
     rng = random.Random(seed)
     base = f"/{_word(rng)}"
-    patterns = [_pattern(base, rules, rng) if wild else _plain(base, rules, rng) for _ in range(rules)]
+    patterns = [
+        _pattern(base, rules, rng) if wild else _plain(base, rules, rng) for _ in range(rules)
+    ]
     lines = ["User-agent: *", *(f"Disallow: {pattern}" for pattern in patterns)]
     return sample("growth.example", "\n".join(lines).encode() + b"\n", rng)
 
@@ -109,7 +115,8 @@ def body(rules: int, rng: random.Random) -> bytes:
     lines = _groups(rules, rng)
     if rng.random() < 0.4:
         sitemaps = [
-            f"Sitemap: https://www.example.org/sitemap-{_word(rng)}.xml" for _ in range(rng.choice((1, 1, 1, 2, 4)))
+            f"Sitemap: https://www.example.org/sitemap-{_word(rng)}.xml"
+            for _ in range(rng.choice((1, 1, 1, 2, 4)))
         ]
         lines = [*lines, "", *sitemaps] if rng.random() < 0.8 else [*sitemaps, "", *lines]
     end = rng.choices(("\n", "\r\n", "\r"), (66, 33, 1))[0]
@@ -156,7 +163,9 @@ def _opening(names: list[str], rng: random.Random) -> list[str]:
     """The user-agent lines of a group, in the spellings that occur."""
     key = rng.choices(("User-agent", "User-Agent", "user-agent", "Useragent"), (60, 33, 6, 1))[0]
     lines = [f"{key}: {name}" for name in names]
-    if rng.random() < 0.04:  # a record between two user-agent lines ends nothing; 3.8 % of the real files have one
+    if (
+        rng.random() < 0.04
+    ):  # a record between two user-agent lines ends nothing; 3.8 % of the real files have one
         lines[1:1] = ["Crawl-delay: 10", f"User-agent: {rng.choice(_BOTS)}"]
     return lines
 
@@ -201,7 +210,15 @@ def _pattern(base: str, count: int, rng: random.Random) -> str:
         return f"{_path(rng)}$"
     if chance < 0.16:
         return rng.choice(
-            ("", "/", "*", "/*", f"{_path(rng)}%20{_word(rng)}", f"/{_word(rng)}/ä", f"/%7E{_word(rng)}/")
+            (
+                "",
+                "/",
+                "*",
+                "/*",
+                f"{_path(rng)}%20{_word(rng)}",
+                f"/{_word(rng)}/ä",
+                f"/%7E{_word(rng)}/",
+            )
         )
     return _plain(base, count, rng)
 
@@ -215,7 +232,12 @@ def _plain(base: str, count: int, rng: random.Random) -> str:
 
 def _path(rng: random.Random) -> str:
     path = "".join(f"/{_word(rng)}" for _ in range(rng.choices((1, 2, 3, 4), (35, 35, 20, 10))[0]))
-    return path + rng.choices(("", "/", f".{rng.choice(_EXTENSIONS)}", f"?{_word(rng)}="), (40, 42, 14, 4))[0]
+    return (
+        path
+        + rng.choices(("", "/", f".{rng.choice(_EXTENSIONS)}", f"?{_word(rng)}="), (40, 42, 14, 4))[
+            0
+        ]
+    )
 
 
 def _wildcard(rng: random.Random) -> str:

@@ -1,4 +1,7 @@
-"""Rules made to hang a parser, `/*a*a*a...b` against `/aaaa...`: each parser in a process of its own, with a limit."""
+"""Rules made to hang a parser, `/*a*a*a...b` against `/aaaa...`.
+
+Each parser in a process of its own, with a limit.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,8 @@ if TYPE_CHECKING:
 SIZES = ((500, 1000), (1000, 1000), (1000, 2000), (2000, 2000), (2000, 4000))
 
 _REPEAT = 7
-# A fork has everything imported, so that the limit is the verdict's alone; peers are not to be pickled anyway.
+# A fork has everything imported, so that the limit is the verdict's alone; peers are not to be
+# pickled anyway.
 _CONTEXT = multiprocessing.get_context("fork")
 
 
@@ -35,7 +39,9 @@ class Outcome:
 def case(rule_size: int, url_size: int) -> tuple[bytes, str]:
     """A file with one hostile rule, and a URL that just misses it."""
     pattern = b"/" + b"*a" * ((rule_size - 2) // 2) + b"b"
-    return b"User-agent: *\nDisallow: " + pattern + b"\n", "https://site.example/" + "a" * (url_size - 1)
+    return b"User-agent: *\nDisallow: " + pattern + b"\n", "https://site.example/" + "a" * (
+        url_size - 1
+    )
 
 
 def verdict_time(peer: Peer, rule_size: int, url_size: int, repeat: int = _REPEAT) -> float:

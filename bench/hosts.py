@@ -1,10 +1,12 @@
-"""`python -m bench.hosts [--origins N] [--corpus DIR]`: what a crawl remembers of many hosts, in memory, all included.
+"""`python -m bench.hosts [--origins N] [--corpus DIR]`: what a crawl remembers of many hosts, in
+memory, all included.
 
-Crawls of one page of each of N origins, each in a process of its own: without robots.txt, with Scrapy's own middleware,
-with ours. All of Scrapy is at work but its network: the answers are made where a download handler would ask for them,
-robots.txt files with the distribution of `generate.py` among them. What a process holds at the end, less what the crawl
-without robots.txt holds, is what robots.txt costs. Ends with 1 where that is more than the design permits: for a
-crawl that remembers 10,000 origins, all that it costs; for one that remembers all of them, what the second half costs.
+Crawls of one page of each of N origins, each in a process of its own: without robots.txt, with
+Scrapy's own middleware, with ours. All of Scrapy is at work but its network: the answers are made
+where a download handler would ask for them, robots.txt files with the distribution of `generate.py`
+among them. What a process holds at the end, less what the crawl without robots.txt holds, is what
+robots.txt costs. Ends with 1 where that is more than the design permits: for a crawl that remembers
+10,000 origins, all that it costs; for one that remembers all of them, what the second half costs.
 The first half has filled the table of parsed files.
 """
 
@@ -41,7 +43,9 @@ _KIB = 1024
 FEW = 10_000
 #: Different files, if there are as many origins; an origin's is one of them, in memory of its own.
 _FILES = 1000
-_PAGE = b"<!DOCTYPE html><html><head><title>A page</title></head><body><p>Some text.</p></body></html>"
+_PAGE = (
+    b"<!DOCTYPE html><html><head><title>A page</title></head><body><p>Some text.</p></body></html>"
+)
 _SETTINGS: dict[str, Any] = {
     "LOG_ENABLED": False,
     "TELNETCONSOLE_ENABLED": False,
@@ -104,7 +108,9 @@ class Hosts(Spider):
         self._note("0")
         self._began = time.monotonic()
         for number in range(self._origins):
-            yield Request(f"https://site{number}.example/page/about-us.html", self.parse, errback=self.failed)
+            yield Request(
+                f"https://site{number}.example/page/about-us.html", self.parse, errback=self.failed
+            )
 
     def parse(self, _response: Response, **_kwargs: object) -> None:
         """Count the page."""
@@ -121,7 +127,9 @@ class Hosts(Spider):
 
     def _idle(self) -> None:
         self._note(str(self._origins))
-        self._found.update(through=self._through, seconds=time.monotonic() - self._began, fetched=Generated.fetched)
+        self._found.update(
+            through=self._through, seconds=time.monotonic() - self._began, fetched=Generated.fetched
+        )
 
     def _note(self, at: str) -> None:
         gc.collect()
@@ -145,7 +153,16 @@ def child(mode: str, origins: int, size: int, corpus: str) -> dict[str, Any]:
 
 def measure(mode: str, origins: int, size: int = FEW, corpus: str = "") -> dict[str, Any]:
     """Run `child` in a process of its own."""
-    command = [sys.executable, "-m", "bench.hosts", "--child", mode, str(origins), str(size), corpus]
+    command = [
+        sys.executable,
+        "-m",
+        "bench.hosts",
+        "--child",
+        mode,
+        str(origins),
+        str(size),
+        corpus,
+    ]
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
     found: dict[str, Any] = json.loads(done.stdout)
     assert found["through"] == origins, found
@@ -166,8 +183,13 @@ def one_more(found: dict[str, Any], off: dict[str, Any], origins: int) -> float:
     return float(grown - (off[str(origins)] - off[half])) / (origins - origins // 2) / _KIB
 
 
-def compare(origins: int, corpus: str = "") -> Iterator[tuple[str, dict[int, float], float | None, float]]:
-    """Yield for each way to crawl: its name, KiB an origin by how many are through, those of one more, and seconds."""
+def compare(
+    origins: int, corpus: str = ""
+) -> Iterator[tuple[str, dict[int, float], float | None, float]]:
+    """Yield for each way to crawl.
+
+    Its name, KiB an origin by how many are through, those of one more, and seconds.
+    """
     few = min(FEW, origins)
     points = sorted({few, origins})
     off = measure(OFF, origins, corpus=corpus)
@@ -176,7 +198,12 @@ def compare(origins: int, corpus: str = "") -> Iterator[tuple[str, dict[int, flo
     for size in dict.fromkeys((FEW, origins)):
         found = measure(OURS, origins, size, corpus)
         ours = {at: kib(found, off, at) for at in points}
-        yield f"ours, ROBOTS_CACHE_SIZE = {size:,}", ours, one_more(found, off, origins), found["seconds"]
+        yield (
+            f"ours, ROBOTS_CACHE_SIZE = {size:,}",
+            ours,
+            one_more(found, off, origins),
+            found["seconds"],
+        )
 
 
 def main() -> int:
@@ -184,7 +211,10 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m bench.hosts", description=__doc__)
     parser.add_argument("--origins", type=int, default=100_000)
     parser.add_argument(
-        "--corpus", default="", metavar="DIR", help="robots.txt files of a folder, in place of generated"
+        "--corpus",
+        default="",
+        metavar="DIR",
+        help="robots.txt files of a folder, in place of generated",
     )
     parser.add_argument("--child", nargs=4, help=argparse.SUPPRESS)
     options = parser.parse_args()
@@ -197,16 +227,28 @@ def main() -> int:
     for name, found, one, seconds in compare(options.origins, options.corpus):
         cells = [f"{found[at]:.2f}" if at in found else "" for at in points]
         megabytes = [f"{found[at] * at / _KIB:,.0f}" if at in found else "" for at in points]
-        rows.append([name, *cells, *megabytes, "" if one is None else f"{one:.2f}", f"{seconds:.0f}"])
+        rows.append(
+            [name, *cells, *megabytes, "" if one is None else f"{one:.2f}", f"{seconds:.0f}"]
+        )
         if one is not None:
             whole.append(found[options.origins])
             more = one
     head = [f"{unit} at {at:,}" for unit in ("KiB a host", "MiB") for at in points]
     print(
-        table("Memory that robots.txt takes, beside the same crawl without", ["", *head, "one more", "seconds"], rows)
+        table(
+            "Memory that robots.txt takes, beside the same crawl without",
+            ["", *head, "one more", "seconds"],
+            rows,
+        )
     )
     found_targets = [(HOST, whole[0]), (IDLE, more)]
-    print(table("The numbers of the design", ("", "ours", "asked for", ""), [row(*each) for each in found_targets]))
+    print(
+        table(
+            "The numbers of the design",
+            ("", "ours", "asked for", ""),
+            [row(*each) for each in found_targets],
+        )
+    )
     return 0 if all(target.reached(value) for target, value in found_targets) else 1
 
 

@@ -1,9 +1,11 @@
-"""`python -m bench.instructions [--pages N] [--origins N]`: the instructions that robots.txt costs a crawl.
+"""`python -m bench.instructions [--pages N] [--origins N]`: the instructions that robots.txt costs
+a crawl.
 
-Crawls of a local site without robots.txt, with Scrapy's own middleware, and with ours, each in a process of its own
-under Valgrind, which counts instructions: how busy the machine is makes no difference. One crawl fetches one page, one
-fetches more pages of the same origin, and one fetches a page of each of several origins. The differences between them
-are the start of a crawl, a page and an origin. Ends with 1 where the design asks for less, and with 0 without Valgrind.
+Crawls of a local site without robots.txt, with Scrapy's own middleware, and with ours, each in a
+process of its own under Valgrind, which counts instructions: how busy the machine is makes no
+difference. One crawl fetches one page, one fetches more pages of the same origin, and one fetches a
+page of each of several origins. The differences between them are the start of a crawl, a page and
+an origin. Ends with 1 where the design asks for less, and with 0 without Valgrind.
 """
 
 from __future__ import annotations
@@ -44,7 +46,8 @@ _SETTINGS: dict[str, Any] = {
 _VALGRIND = ("--tool=cachegrind", "--cache-sim=no", "--cachegrind-out-file=/dev/null")
 #: About how many times slower Python is under Valgrind.
 SLOWER = 30
-#: Instructions at most: of a start beyond stock, and of a page as a share of one without robots.txt.
+#: Instructions at most: of a start beyond stock, and of a page as a share of one without
+#: robots.txt.
 START, PAGE = 300e6, 1.015
 
 
@@ -74,7 +77,10 @@ class Pages(Spider):
 
 
 def environment() -> dict[str, str]:
-    """Return the environment of a crawl: it takes bytecode from disk, as it would otherwise compile all it imports."""
+    """Return the environment of a crawl.
+
+    It takes bytecode from disk, as it would otherwise compile all it imports.
+    """
     return {
         **{key: value for key, value in os.environ.items() if key != "PYTHONDONTWRITEBYTECODE"},
         "PYTHONHASHSEED": "0",
@@ -94,9 +100,21 @@ def count(mode: str, port: int, origins: int, pages: int) -> int:
     :param origins: how many there are.
     :param pages: how many pages of the first of them are fetched; of the others it is one.
     """
-    crawl = [sys.executable, "-m", "bench.instructions", "--crawl", mode, *map(str, (port, origins, pages))]
+    crawl = [
+        sys.executable,
+        "-m",
+        "bench.instructions",
+        "--crawl",
+        mode,
+        *map(str, (port, origins, pages)),
+    ]
     done = subprocess.run(
-        ["valgrind", *_VALGRIND, *crawl], capture_output=True, text=True, env=environment(), check=True, timeout=600
+        ["valgrind", *_VALGRIND, *crawl],
+        capture_output=True,
+        text=True,
+        env=environment(),
+        check=True,
+        timeout=600,
     )
     found = re.search(r"I +refs: +([\d,]+)", done.stderr)
     assert found is not None, done.stderr
@@ -104,26 +122,39 @@ def count(mode: str, port: int, origins: int, pages: int) -> int:
 
 
 def measure(pages: int, origins: int) -> dict[str, tuple[float, float, float]]:
-    """Return the instructions of a start, a page and an origin with its first page, by the mode's name."""
+    """Return the instructions of a start, a page and an origin with its first page, by the
+    mode's name.
+    """
     kinds = ((1, 1), (1, 1 + pages), (1 + origins, 1))
     with serving("0.0.0.0") as port, ThreadPoolExecutor(os.cpu_count()) as pool:
         warm_up(port)
         runs = {mode: [pool.submit(count, mode, port, *kind) for kind in kinds] for mode in _MODES}
         found = {mode: [run.result() for run in each] for mode, each in runs.items()}
-    return {mode: (one, (more - one) / pages, (many - one) / origins) for mode, (one, more, many) in found.items()}
+    return {
+        mode: (one, (more - one) / pages, (many - one) / origins)
+        for mode, (one, more, many) in found.items()
+    }
 
 
 def report(found: dict[str, tuple[float, float, float]]) -> int:
     """Print a table; return 1 where ours takes more than the design asks for."""
     rows = [[mode, *(f"{value / 1e6:,.2f}" for value in values)] for mode, values in found.items()]
     print(table("Millions of instructions", ["", "start", "page", "origin and its page"], rows))
-    (start, page, origin), (of_start, of_page, of_origin), (_, off, _) = (found[mode] for mode in (OURS, STOCK, OFF))
+    (start, page, origin), (of_start, of_page, of_origin), (_, off, _) = (
+        found[mode] for mode in (OURS, STOCK, OFF)
+    )
     compared = [
         ("start beyond stock, millions", (start - of_start) / 1e6, START / 1e6),
         ("page, share of ROBOTSTXT_OBEY=False", page / off, PAGE),
         ("origin, share of stock", origin / of_origin, 1.0),
     ]
-    print(table("Ours", ["", "measured", "at most"], [[name, f"{a:,.3f}", f"{b:g}"] for name, a, b in compared]))
+    print(
+        table(
+            "Ours",
+            ["", "measured", "at most"],
+            [[name, f"{a:,.3f}", f"{b:g}"] for name, a, b in compared],
+        )
+    )
     print(f"A page with stock is {of_page / off:.3f} of one without robots.txt.")
     return int(any(measured > most for _, measured, most in compared))
 
@@ -131,13 +162,18 @@ def report(found: dict[str, tuple[float, float, float]]) -> int:
 def main() -> int:
     """Measure and report."""
     parser = argparse.ArgumentParser(prog="python -m bench.instructions", description=__doc__)
-    parser.add_argument("--pages", type=int, default=600, help="pages over which the cost of a page is divided")
-    parser.add_argument("--origins", type=int, default=60, help="origins over which the cost of one is divided")
+    parser.add_argument(
+        "--pages", type=int, default=600, help="pages over which the cost of a page is divided"
+    )
+    parser.add_argument(
+        "--origins", type=int, default=60, help="origins over which the cost of one is divided"
+    )
     parser.add_argument("--crawl", nargs=4, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.crawl is not None:
         mode, *numbers = options.crawl
-        # Valgrind makes everything so much slower that all answers would count as slow ones, which takes more work.
+        # Valgrind makes everything so much slower that all answers would count as slow ones, which
+        # takes more work.
         clock = time.monotonic
         time.monotonic = lambda: clock() / SLOWER
         port, origins, pages = map(int, numbers)

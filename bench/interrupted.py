@@ -1,9 +1,10 @@
-"""`python -m bench.interrupted [--runs N] [--seed S] [--runtime NAME]`: crawls that are interrupted, and resumed.
+"""`python -m bench.interrupted [--runs N] [--seed S] [--runtime NAME]`: crawls that are
+interrupted, and resumed.
 
-Sites whose robots.txt is quick, is slow and asks for a pace, or fails at first; a crawl in a process of its own, with
-JOBDIR. At a random moment it gets SIGINT, once, and is resumed: the pages that the sites see must be those of an
-uninterrupted crawl, each once. Or it gets SIGKILL: then pages may be lost or come twice, as Scrapy has it, but none
-that is disallowed may be fetched.
+Sites whose robots.txt is quick, is slow and asks for a pace, or fails at first; a crawl in a
+process of its own, with JOBDIR. At a random moment it gets SIGINT, once, and is resumed: the pages
+that the sites see must be those of an uninterrupted crawl, each once. Or it gets SIGKILL: then
+pages may be lost or come twice, as Scrapy has it, but none that is disallowed may be fetched.
 """
 
 from __future__ import annotations
@@ -32,7 +33,8 @@ from bench.resumed_crawl import RUNTIMES
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-#: Pages of each site, all of them linked from the first page of the first one; every third is disallowed.
+#: Pages of each site, all of them linked from the first page of the first one; every third is
+#: disallowed.
 LINKS = 30
 ROBOTS_TXT = b"User-agent: *\nDisallow: /closed/\n"
 #: A crawl may take this long; one that hangs ends the run.
@@ -46,8 +48,8 @@ _TARGETS = [f"/closed/{n}" if n % 3 == 0 else f"/open/{n}" for n in range(LINKS)
 class Stop(NamedTuple):
     """What interrupts a crawl: a signal.
 
-    :param after: seconds after its first request; ``None``: when the first site has answered all, and every other one
-        has been asked for its robots.txt, which it holds back until then.
+    :param after: seconds after its first request; ``None``: when the first site has answered all,
+        and every other one has been asked for its robots.txt, which it holds back until then.
     """
 
     after: float | None
@@ -91,7 +93,11 @@ class Server:
         time.sleep(self.delay)
         self.free.wait()
         self.failed += 1
-        return (503, b"") if self.failed <= self.failures else (200, ROBOTS_TXT + b"Crawl-delay: %g\n" % self.pace)
+        return (
+            (503, b"")
+            if self.failed <= self.failures
+            else (200, ROBOTS_TXT + b"Crawl-delay: %g\n" % self.pace)
+        )
 
     @property
     def pages(self) -> Counter[str]:
@@ -141,11 +147,14 @@ class Crawled:
     """What came of a crawl and its resumption.
 
     :param pages: what each site was asked for, and how often.
-    :param told: what callbacks and errbacks got: (site, target, outcome, whether meta was there) -> how often.
+    :param told: what callbacks and errbacks got: (site, target, outcome, whether meta was there) ->
+        how often.
     :param processes: how many it took.
-    :param closing: seconds between the last signal, or the last answer to a request that was under way then, and the
-        end of the crawl. The end of the interpreter comes later; on a busy machine it takes seconds.
-    :param hangs: whether it did not go on after SIGKILL: Scrapy's queue on disk may be damaged then.
+    :param closing: seconds between the last signal, or the last answer to a request that was under
+        way then, and the end of the crawl. The end of the interpreter comes later; on a busy
+        machine it takes seconds.
+    :param hangs: whether it did not go on after SIGKILL: Scrapy's queue on disk may be damaged
+        then.
     """
 
     pages: list[Counter[str]]
@@ -169,7 +178,11 @@ def crawl(*stops: Stop, runtime: str = "asyncio") -> Crawled:
     :param runtime: a key of `resumed_crawl.RUNTIMES`.
     """
     begun, free = threading.Event(), threading.Event()
-    sites = [Server(begun=begun), Server(1, pace=0.03, begun=begun, free=free), Server(0, 2, begun=begun, free=free)]
+    sites = [
+        Server(begun=begun),
+        Server(1, pace=0.03, begun=begun, free=free),
+        Server(0, 2, begun=begun, free=free),
+    ]
     sites[0].free.set()
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
@@ -178,7 +191,15 @@ def crawl(*stops: Stop, runtime: str = "asyncio") -> Crawled:
         sites[0].index = "".join(f'<a href="{link}">x</a>' for link in links).encode()
         file = folder / "told"
         file.touch()
-        command = [sys.executable, "-m", "bench.resumed_crawl", runtime, str(folder / "job"), str(file), urls[0]]
+        command = [
+            sys.executable,
+            "-m",
+            "bench.resumed_crawl",
+            runtime,
+            str(folder / "job"),
+            str(file),
+            urls[0],
+        ]
         processes, closing, errors, hangs = 0, 0.0, "", False
         for before, stop in pairwise((None, *stops, None)):
             begun.clear()
@@ -186,7 +207,9 @@ def crawl(*stops: Stop, runtime: str = "asyncio") -> Crawled:
             seen = [len(site.asked) for site in sites]
             process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
             processes += 1
-            interrupted = stop is not None and _interrupt(process, stop, begun, partial(_waiting, sites, seen))
+            interrupted = stop is not None and _interrupt(
+                process, stop, begun, partial(_waiting, sites, seen)
+            )
             began = time.monotonic()
             after_kill = before is not None and before.sign is signal.SIGKILL
             try:
@@ -200,8 +223,12 @@ def crawl(*stops: Stop, runtime: str = "asyncio") -> Crawled:
             if not interrupted:
                 break
             closed = file.with_name("told.closed")  # a crawl that was killed has none
-            ended = float(closed.read_text(encoding="ascii")) if closed.exists() else time.monotonic()
-            closing = ended - max([began, *(when for site in sites for when in site.answered if when <= ended)])
+            ended = (
+                float(closed.read_text(encoding="ascii")) if closed.exists() else time.monotonic()
+            )
+            closing = ended - max(
+                [began, *(when for site in sites for when in site.answered if when <= ended)]
+            )
         told: Counter[tuple[int, str, str, str]] = Counter()
         for line in file.read_text(encoding="utf-8").splitlines():
             url, outcome, own = line.split()
@@ -210,7 +237,9 @@ def crawl(*stops: Stop, runtime: str = "asyncio") -> Crawled:
         return Crawled([site.pages for site in sites], told, processes, closing, errors, hangs)
 
 
-def _interrupt(process: subprocess.Popen[str], stop: Stop, begun: threading.Event, waiting: Callable[[], bool]) -> bool:
+def _interrupt(
+    process: subprocess.Popen[str], stop: Stop, begun: threading.Event, waiting: Callable[[], bool]
+) -> bool:
     """Send a signal when its moment has come; false: the crawl was over sooner."""
     reached = waiting if stop.after is None else begun.is_set
     while not reached():
@@ -226,7 +255,8 @@ def _interrupt(process: subprocess.Popen[str], stop: Stop, begun: threading.Even
 
 
 def _waiting(sites: list[Server], seen: list[int]) -> bool:
-    """Say whether the first site has answered all, and the other ones were asked for their robots.txt.
+    """Say whether the first site has answered all, and the other ones were asked for their
+    robots.txt.
 
     :param seen: how many requests each of them had seen before this process.
     """
@@ -235,7 +265,10 @@ def _waiting(sites: list[Server], seen: list[int]) -> bool:
     return (
         allowed <= {*first.asked}
         and len(first.answered) == len(first.asked)
-        and all("/robots.txt" in site.asked[before:] for site, before in zip(others, seen[1:], strict=True))
+        and all(
+            "/robots.txt" in site.asked[before:]
+            for site, before in zip(others, seen[1:], strict=True)
+        )
     )
 
 
@@ -249,7 +282,10 @@ def wrong(plain: Crawled, found: Crawled, sign: signal.Signals) -> str:
         differences = [(a - b, b - a) for a, b in zip(plain.pages, found.pages, strict=True)]
         return f"other pages were fetched (missing, too many): {differences}"
     if found.told != plain.told:
-        return f"callbacks and errbacks got something else: {plain.told - found.told}, {found.told - plain.told}"
+        return (
+            f"callbacks and errbacks got something else: {plain.told - found.told},"
+            f" {found.told - plain.told}"
+        )
     return ""
 
 
@@ -262,7 +298,9 @@ def moments(runs: int, seed: int) -> list[float]:
 def main() -> int:
     """Run, print a table, and return 1 when something was wrong."""
     parser = argparse.ArgumentParser(prog="python -m bench.interrupted", description=__doc__)
-    parser.add_argument("--runs", type=int, default=20, help="crawls that are interrupted by each signal")
+    parser.add_argument(
+        "--runs", type=int, default=20, help="crawls that are interrupted by each signal"
+    )
     parser.add_argument("--seed", type=int, default=9309)
     parser.add_argument("--runtime", choices=RUNTIMES, default="asyncio")
     options = parser.parse_args()
@@ -277,11 +315,18 @@ def main() -> int:
             numbers = (f"{after:.2f}", str(found.processes), str(fetched), f"{found.closing:.2f}")
             if sign is signal.SIGINT:
                 both = (found, crawl(Stop(after, sign), runtime="alone"))
-                slowest = [max(before, one.closing) for before, one in zip(slowest, both, strict=True)]
+                slowest = [
+                    max(before, one.closing) for before, one in zip(slowest, both, strict=True)
+                ]
             rows.append([sign.name, *numbers, finding or "as it must be"])
-    title = f"Interrupted and resumed; without interruption: {sum(map(Counter.total, plain.pages))} pages"
+    title = (
+        f"Interrupted and resumed; without interruption: {sum(map(Counter.total, plain.pages))}"
+        " pages"
+    )
     print(table(title, ["signal", "after, s", "processes", "pages", "closing, s", "found"], rows))
-    print("The slowest closed {:.2f} s after SIGINT or the last answer, and Scrapy alone {:.2f} s.".format(*slowest))
+    ours, alone = slowest
+    print(f"The slowest closed {ours:.2f} s after SIGINT or the last answer,", end=" ")
+    print(f"and Scrapy alone {alone:.2f} s.")
     return 1 if failed else 0
 
 

@@ -1,4 +1,7 @@
-"""The life of a file: reading it and so many verdicts, each on another URL, in nanoseconds; all parsers in turn."""
+"""The life of a file: reading it and so many verdicts, each on another URL, in nanoseconds.
+
+All parsers in turn.
+"""
 
 from __future__ import annotations
 
@@ -25,10 +28,15 @@ NEXT = 21
 def measure(
     peers: Sequence[Peer], files: Sequence[Sample], repeat: int
 ) -> tuple[dict[int, dict[str, float]], dict[str, float]]:
-    """Mean microseconds of lives, by their length and by the parser's name; and those of verdicts 2 to 21 together."""
+    """Mean microseconds of lives, by their length and by the parser's name.
+
+    And those of verdicts 2 to 21 together.
+    """
     rng = random.Random(LENGTHS[-1])
     asked = [(file, samples.urls_for(file.name, file.body, LENGTHS[-1], rng)) for file in files]
-    lives: dict[int, dict[str, list[int]]] = {length: {peer.name: [] for peer in peers} for length in LENGTHS}
+    lives: dict[int, dict[str, list[int]]] = {
+        length: {peer.name: [] for peer in peers} for length in LENGTHS
+    }
     following: dict[str, list[int]] = {peer.name: [] for peer in peers}
     with quiet():
         for file, urls in asked:
@@ -37,7 +45,10 @@ def measure(
                     lives[length][peer.name].append(_life(peer, file, urls[:length], repeat)[0])
             for peer in peers:
                 following[peer.name].append(_life(peer, file, urls[:NEXT], repeat)[1])
-    means = {length: {name: fmean(times) / 1000 for name, times in found.items()} for length, found in lives.items()}
+    means = {
+        length: {name: fmean(times) / 1000 for name, times in found.items()}
+        for length, found in lives.items()
+    }
     return means, {name: fmean(times) / 1000 for name, times in following.items()}
 
 

@@ -29,11 +29,16 @@ if TYPE_CHECKING:
 
 
 def resident() -> int:
-    """Bytes of memory that this process has just now; where the system does not tell, at its largest."""
+    """Bytes of memory that this process has just now.
+
+    Where the system does not tell, at its largest.
+    """
     try:
         pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
     except OSError:
-        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (
+            1 if sys.platform == "darwin" else 1024
+        )
     return pages * os.sysconf("SC_PAGE_SIZE")
 
 
@@ -61,7 +66,10 @@ def measure(peers: Sequence[Peer], samples: Sequence[Sample]) -> dict[str, Kept]
 
 @contextmanager
 def _alone() -> Iterator[None]:
-    """Have collections look at nothing that was there before: it is not counted, and there is much of it."""
+    """Have collections look at nothing that was there before.
+
+    It is not counted, and there is much of it.
+    """
     gc.collect()
     gc.freeze()
     try:
@@ -102,7 +110,11 @@ def remembered(samples: Sequence[Sample]) -> float:
     try:
         start = tracemalloc.get_traced_memory()[0]
         kept: MemoryCache[bool] = MemoryCache(
-            len(samples), parse=lambda *_: True, evicted=lambda: None, weigh=lambda _: 0, parsed=(1, 0)
+            len(samples),
+            parse=lambda *_: True,
+            evicted=lambda: None,
+            weigh=lambda _: 0,
+            parsed=(1, 0),
         )
         for at, sample in enumerate(samples):
             validity = Validity(Outcome.SUCCESSFUL, at + 86400.0, float(at))

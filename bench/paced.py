@@ -1,12 +1,14 @@
-"""`python -m bench.paced [--delay S] [--moments N] [--kills N]`: sites with a Crawl-delay beside sites without one.
+"""`python -m bench.paced [--delay S] [--moments N] [--kills N]`: sites with a Crawl-delay beside
+sites without one.
 
-1. One crawl: how many pages a second the free sites give beside 20 paced ones with 1,000 queued pages each, as a ratio
-   to the same sites alone; the intervals by the clock of the sites.
-2. Crawls that are stopped once by SIGINT or SIGTERM, and resumed: what `bench.interrupted` finds. Crawls that get
-   SIGKILL: whether more pages are lost than with Scrapy's own middleware.
-3. A fleet of four workers with one queue in Redis, by scrapy-redis, one of which gets SIGTERM: 50 paced sites with 10
-   pages each, and 20 free ones with 225. The pages of paced sites take places of CONCURRENT_REQUESTS, too, while they
-   are under way: with a delay that is much shorter, the free sites get fewer for that reason alone.
+1. One crawl: how many pages a second the free sites give beside 20 paced ones with 1,000 queued
+   pages each, as a ratio to the same sites alone; the intervals by the clock of the sites.
+2. Crawls that are stopped once by SIGINT or SIGTERM, and resumed: what `bench.interrupted` finds.
+   Crawls that get SIGKILL: whether more pages are lost than with Scrapy's own middleware.
+3. A fleet of four workers with one queue in Redis, by scrapy-redis, one of which gets SIGTERM: 50
+   paced sites with 10 pages each, and 20 free ones with 225. The pages of paced sites take places
+   of CONCURRENT_REQUESTS, too, while they are under way: with a delay that is much shorter, the
+   free sites get fewer for that reason alone.
 """
 
 from __future__ import annotations
@@ -111,27 +113,39 @@ class Seen:
 def seen(log: dict[str, list[tuple[float, str]]]) -> Seen:
     """Sum up."""
     free = sorted(
-        when for host, asked in log.items() if "127.2." in host for when, path in asked if path != "/robots.txt"
+        when
+        for host, asked in log.items()
+        if "127.2." in host
+        for when, path in asked
+        if path != "/robots.txt"
     )
     paced = [sorted(when for when, _ in asked) for host, asked in log.items() if "127.1." in host]
     gaps = [after - before for times in paced for before, after in pairwise(times)] or [0.0]
-    pages = [(host, path) for host, asked in log.items() for _, path in asked if path != "/robots.txt"]
+    pages = [
+        (host, path) for host, asked in log.items() for _, path in asked if path != "/robots.txt"
+    ]
     # The tenth page to the last but nine: starts and ends are no throughput.
     rate = (len(free) - 20) / (free[-10] - free[10]) if len(free) > 20 else 0.0
     return Seen(rate, min(gaps), median(gaps), (len(pages), len(set(pages))))
 
 
-def beside(delay: float, paced: int, queued: int, free: int, pages: int) -> tuple[Seen, dict[str, float]]:
+def beside(
+    delay: float, paced: int, queued: int, free: int, pages: int
+) -> tuple[Seen, dict[str, float]]:
     """Crawl paced sites and free ones with one crawl."""
     with serving(delay) as sites:
         arguments = json.dumps([sites.urls(1, paced, queued), sites.urls(2, free, pages)])
         command = [sys.executable, "-m", "bench.paced", "--crawl"]
-        done = subprocess.run(command, input=arguments, stdout=subprocess.PIPE, text=True, check=True)
+        done = subprocess.run(
+            command, input=arguments, stdout=subprocess.PIPE, text=True, check=True
+        )
         told: dict[str, float] = json.loads(done.stdout)
         return seen(sites.log()), told
 
 
-def fleet(redis: str, delay: float, paced: tuple[int, int], free: tuple[int, int], workers: int = 4) -> Seen:
+def fleet(
+    redis: str, delay: float, paced: tuple[int, int], free: tuple[int, int], workers: int = 4
+) -> Seen:
     """Crawl with workers that have one queue; the first of them gets SIGTERM.
 
     :param paced: how many sites, with how many pages each.
@@ -158,7 +172,9 @@ def fleet(redis: str, delay: float, paced: tuple[int, int], free: tuple[int, int
                 process.wait(300)
             if len(
                 queue
-            ):  # the others had found the queue empty, and ended, before the first one gave its requests back
+                # The others had found the queue empty, and ended, before the first one gave its
+                # requests back.
+            ):
                 subprocess.run(command, timeout=300, check=True)
         finally:
             for process in processes:
@@ -184,9 +200,11 @@ def worker(redis: str) -> None:
 
 
 def stopped(count: int) -> list[list[str]]:
-    """Stop crawls at random moments, resume them, and return rows that say what was wrong, and how long closing took.
+    """Stop crawls at random moments, resume them, and return rows that say what was wrong, and how
+    long closing took.
 
-    The last column but one is what closing took Scrapy alone, with its own middleware, stopped at the same moment.
+    The last column but one is what closing took Scrapy alone, with its own middleware, stopped at
+    the same moment.
     """
     plain, rows = interrupted.crawl(), []
     for number, after in enumerate(interrupted.moments(count, 9309)):
@@ -199,14 +217,18 @@ def stopped(count: int) -> list[list[str]]:
     return rows
 
 
-def killed(count: int, *before: Stop) -> tuple[list[interrupted.Crawled], list[interrupted.Crawled]]:
+def killed(
+    count: int, *before: Stop
+) -> tuple[list[interrupted.Crawled], list[interrupted.Crawled]]:
     """Kill crawls at random moments, and resume them on what they left in their JOBDIR.
 
     :param before: what interrupts them before: they are killed once they are resumed.
     :returns: what came of them, and of those of Scrapy alone, with its own middleware.
     """
     stops = [(*before, Stop(after, signal.SIGKILL)) for after in interrupted.moments(count, 9309)]
-    pairs = [(interrupted.crawl(*each), interrupted.crawl(*each, runtime="alone")) for each in stops]
+    pairs = [
+        (interrupted.crawl(*each), interrupted.crawl(*each, runtime="alone")) for each in stops
+    ]
     ours, alone = zip(*pairs, strict=True)
     return list(ours), list(alone)
 
@@ -259,7 +281,13 @@ def _report(options: argparse.Namespace) -> int:
         bad = [row for row in found if row[-1] != "as it must be"]
         rows.append(["stopped and resumed, wrong", f"{len(bad)} of {len(found)}", "0"])
         slowest, by_scrapy = (max((row[column] for row in found), key=float) for column in (2, 3))
-        rows.append(["closing, s after the last answer, the slowest", slowest, f"1, or as Scrapy alone: {by_scrapy}"])
+        rows.append(
+            [
+                "closing, s after the last answer, the slowest",
+                slowest,
+                f"1, or as Scrapy alone: {by_scrapy}",
+            ]
+        )
         wrong |= bool(bad)
         head = ["", "after, s", "closing, s", "Scrapy alone", "found"]
         print(table("Stopped and resumed, but not as it must be", head, bad))
@@ -268,19 +296,49 @@ def _report(options: argparse.Namespace) -> int:
         lost, lost_alone = (sum(found.missing for found in each) for each in (ours, theirs))
         disallowed = sum(bool(interrupted.wrong(found, found, signal.SIGKILL)) for found in ours)
         hang, hang_alone = (sum(found.hangs for found in each) for each in (ours, theirs))
-        rows.append([f"pages lost in {options.kills} {which} crawls, killed", f"{lost}", f"Scrapy: {lost_alone}"])
-        rows.append(["of them do not end, once they are resumed", f"{hang}", f"Scrapy: {hang_alone}"])
+        rows.append(
+            [
+                f"pages lost in {options.kills} {which} crawls, killed",
+                f"{lost}",
+                f"Scrapy: {lost_alone}",
+            ]
+        )
+        rows.append(
+            ["of them do not end, once they are resumed", f"{hang}", f"Scrapy: {hang_alone}"]
+        )
         rows.append(["of them fetched what is disallowed", f"{disallowed}", "0"])
         wrong |= lost > lost_alone or disallowed > 0
     if options.redis:
         few = fleet(options.redis, options.delay, (0, 0), (20, 225))
         many = fleet(options.redis, options.delay, (50, 10), (20, 225))
-        rows.append(["fleet: free sites, of their pages/s alone", f"{many.rate / few.rate:.3f}", "0.95"])
-        rows.append(["fleet: shortest interval, of the Crawl-delay", f"{many.least / options.delay:.3f}", "1"])
-        rows.append(["fleet: usual interval, of the Crawl-delay", f"{many.usual / options.delay:.3f}", "at most 1.1"])
-        rows.append(["fleet: pages, different ones, of 5,000", "{:,}, {:,}".format(*many.pages), "5,000, 5,000"])
+        rows.append(
+            ["fleet: free sites, of their pages/s alone", f"{many.rate / few.rate:.3f}", "0.95"]
+        )
+        rows.append(
+            [
+                "fleet: shortest interval, of the Crawl-delay",
+                f"{many.least / options.delay:.3f}",
+                "1",
+            ]
+        )
+        rows.append(
+            [
+                "fleet: usual interval, of the Crawl-delay",
+                f"{many.usual / options.delay:.3f}",
+                "at most 1.1",
+            ]
+        )
+        rows.append(
+            [
+                "fleet: pages, different ones, of 5,000",
+                "{:,}, {:,}".format(*many.pages),
+                "5,000, 5,000",
+            ]
+        )
         wrong |= many.pages != (5000, 5000) or many.least < options.delay
-    print(table(f"Paced sites, Crawl-delay {options.delay:g} s", ["", "measured", "asked for"], rows))
+    print(
+        table(f"Paced sites, Crawl-delay {options.delay:g} s", ["", "measured", "asked for"], rows)
+    )
     return int(wrong)
 
 

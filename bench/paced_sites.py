@@ -1,4 +1,5 @@
-"""The sites of `bench.paced`, in a process of their own, which loads nothing of Scrapy: it starts sooner.
+"""The sites of `bench.paced`, in a process of their own, which loads nothing of Scrapy: it starts
+sooner.
 
 `python -m bench.paced_sites DELAY` prints the port of all of them.
 """
@@ -22,7 +23,10 @@ LATENCY = 0.05
 
 
 async def serve(delay: float) -> None:
-    """Be all sites: 127.1.0.x ask for the delay, all others for nothing; /log has when each page was asked for."""
+    """Be all sites: 127.1.0.x ask for the delay, all others for nothing.
+
+    /log has when each page was asked for.
+    """
     arrivals: list[tuple[float, str, str]] = []
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -41,7 +45,9 @@ async def serve(delay: float) -> None:
                 body = b"User-agent: *\nDisallow: /x\n"
                 body += b"Crawl-delay: %g\n" % delay if host.startswith("127.1.") else b""
             writer.write(
-                b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: %d\r\n\r\n" % len(body) + body
+                b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: %d\r\n\r\n"
+                % len(body)
+                + body
             )
 
     server = await asyncio.start_server(answer, "0.0.0.0", 0, backlog=1000)
@@ -61,7 +67,11 @@ class Sites:
 
     def urls(self, net: int, sites: int, pages: int) -> list[str]:
         """Pages of sites, one of each in turn; those of net 1 are paced."""
-        return [f"http://127.{net}.0.{1 + n}:{self.port}/{page}" for page in range(pages) for n in range(sites)]
+        return [
+            f"http://127.{net}.0.{1 + n}:{self.port}/{page}"
+            for page in range(pages)
+            for n in range(sites)
+        ]
 
     def log(self) -> dict[str, list[tuple[float, str]]]:
         """Return for each site when it was asked for what."""

@@ -1,7 +1,8 @@
-"""The parsers that are measured: each reads octets and answers "may this URL be fetched?", as it would under Scrapy.
+"""The parsers that are measured: each reads octets and answers "may this URL be fetched?", as it
+would under Scrapy.
 
-The peers are Scrapy's own parser classes, so decoding counts for them as it does in a crawl. One that cannot be
-imported is absent from the tables, and nothing else happens.
+The peers are Scrapy's own parser classes, so decoding counts for them as it does in a crawl. One
+that cannot be imported is absent from the tables, and nothing else happens.
 """
 
 from __future__ import annotations
@@ -23,7 +24,8 @@ if TYPE_CHECKING:
 
     from scrapy.robotstxt import RobotParser
 
-#: Asks a parsed file: URL and agent to something that holds the verdict. A bound method, so that timing adds no call.
+#: Asks a parsed file: URL and agent to something that holds the verdict. A bound method, so that
+#: timing adds no call.
 Ask = Callable[[str, Any], object]
 
 # The limit on the file's size is lifted: the peers have none, and all are to do the same work.

@@ -1,7 +1,9 @@
-"""A second reading of RFC 9309, plain and slow, that shares no code with the package: what verdicts must be.
+"""A second reading of RFC 9309, plain and slow, that shares no code with the package: what verdicts
+must be.
 
-Every line is read, every rule is tried, a pattern is matched octet by octet with all the positions it may be at.
-`rfc9309.md`'s decisions are followed; sizes are not limited here, since the tables measure whole files.
+Every line is read, every rule is tried, a pattern is matched octet by octet with all the positions
+it may be at. `rfc9309.md`'s decisions are followed; sizes are not limited here, since the tables
+measure whole files.
 """
 
 from __future__ import annotations
@@ -38,7 +40,9 @@ class Plain:
     def __init__(self, body: bytes, token: str) -> None:
         groups = _read(body)
         group = groups.get(token.lower(), groups.get("*", []))
-        self._rules = [_rule(allow, pattern) for allow, pattern in group if pattern[:1] in (b"/", b"*")]
+        self._rules = [
+            _rule(allow, pattern) for allow, pattern in group if pattern[:1] in (b"/", b"*")
+        ]
 
     def allowed(self, url: str) -> bool:
         """The verdict of the longest rule that matches; of equals, an allow's."""
@@ -131,7 +135,9 @@ def _matches(rule: _Rule, target: list[Octet], query: int) -> bool:
             places = set(range(min(places), len(target) + 1))
         else:
             places = {
-                at + 1 for at in places if at < len(target) and _same(octet, target[at], (at > query) - (at < query))
+                at + 1
+                for at in places
+                if at < len(target) and _same(octet, target[at], (at > query) - (at < query))
             }
         if not places:
             return False

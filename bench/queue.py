@@ -1,7 +1,8 @@
 """What the queue by origin costs beside Scrapy's own: ``python -m bench.queue``.
 
-Sites with one request each are queued; then the worst call of push, pop and len is printed, in processor time. The
-sites of our queue are ready, awaited, or paced. Scrapy's own queue looks at every site for each pop.
+Sites with one request each are queued; then the worst call of push, pop and len is printed, in
+processor time. The sites of our queue are ready, awaited, or paced. Scrapy's own queue looks at
+every site for each pop.
 """
 
 from __future__ import annotations
@@ -66,7 +67,9 @@ class _Engine:
 
 
 def measure(kind: str, sites: int) -> list[float]:
-    """Return the worst milliseconds of push, pop and len, the mean of pop, and what closing takes."""
+    """Return the worst milliseconds of push, pop and len, the mean of pop, and what closing
+    takes.
+    """
     crawler = Crawler(Spider)
     crawler.engine = _Engine()  # type: ignore[assignment]  # only the downloader is asked
     if kind == "Scrapy's own":

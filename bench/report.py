@@ -14,7 +14,10 @@ def table(title: str, head: Row, rows: Sequence[Row]) -> str:
     widths = [max(len(row[at]) for row in (head, *rows)) for at in range(len(head))]
 
     def line(row: Row) -> str:
-        first, *others = (cell.rjust(width) if at else cell.ljust(width) for at, (cell, width) in enumerate(cells(row)))
+        first, *others = (
+            cell.rjust(width) if at else cell.ljust(width)
+            for at, (cell, width) in enumerate(cells(row))
+        )
         return "  ".join((first, *others)).rstrip()
 
     def cells(row: Row) -> list[tuple[str, int]]:
@@ -27,7 +30,10 @@ def table(title: str, head: Row, rows: Sequence[Row]) -> str:
 def with_ratios(
     names: Sequence[str], columns: Sequence[Mapping[str, float]], base: str, digits: int = 1
 ) -> list[list[str]]:
-    """A row a parser: each number, and its ratio to that of `base`; a parser without numbers is shown as absent."""
+    """A row a parser: each number, and its ratio to that of `base`.
+
+    A parser without numbers is shown as absent.
+    """
     rows = []
     for name in names:
         cells = [name]

@@ -1,8 +1,9 @@
-"""`python -m bench.restart [--origins N]`: a crawl of many origins, and another one of the same after a restart.
+"""`python -m bench.restart [--origins N]`: a crawl of many origins, and another one of the same
+after a restart.
 
-Each is a process of its own, with the same SQLite file of robots.txt copies. The server, which millions of addresses of
-this machine lead to, counts: each robots.txt is to be asked for once by both together, and no page that is disallowed.
-Ends with 1 where that is not so.
+Each is a process of its own, with the same SQLite file of robots.txt copies. The server, which
+millions of addresses of this machine lead to, counts: each robots.txt is to be asked for once by
+both together, and no page that is disallowed. Ends with 1 where that is not so.
 """
 
 from __future__ import annotations
@@ -34,7 +35,9 @@ if TYPE_CHECKING:
 #: Seconds that a process may take for each origin, and to start and to end.
 _PATIENCE, _START = 0.1, 60
 _ROBOTS_TXT = b"User-agent: *\nDisallow: /closed/\n"
-_PAGE = b"<!DOCTYPE html><html><head><title>A page</title></head><body><p>Some text.</p></body></html>"
+_PAGE = (
+    b"<!DOCTYPE html><html><head><title>A page</title></head><body><p>Some text.</p></body></html>"
+)
 _SETTINGS: dict[str, Any] = {
     "ADDONS": {"scrapy_robots_rfc.Addon": 500},
     "LOG_LEVEL": "ERROR",
@@ -85,7 +88,10 @@ class Server:
         return self
 
     def __exit__(
-        self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
     ) -> None:
         asyncio.run_coroutine_threadsafe(self._stop(), self._loop).result()
         self._loop.call_soon_threadsafe(self._loop.stop)
@@ -102,14 +108,21 @@ class Server:
     async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
             head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n")
-        except (OSError, asyncio.IncompleteReadError):  # a client that tried another connection meanwhile
+        except (
+            OSError,
+            asyncio.IncompleteReadError,
+        ):  # a client that tried another connection meanwhile
             writer.close()
             return
         host = next(line[6:] for line in head if line.lower().startswith("host: "))
         body = self.seen.ask(head[0].split()[1], host)
         kind = "text/plain" if body is _ROBOTS_TXT else "text/html"
-        # One request a connection: tens of thousands that are kept open are more than a process may have.
-        answer = f"HTTP/1.1 200 OK\r\nContent-Type: {kind}\r\nContent-Length: {len(body)}\r\nConnection: close\r\n\r\n"
+        # One request a connection: tens of thousands that are kept open are more than a process may
+        # have.
+        answer = (
+            f"HTTP/1.1 200 OK\r\nContent-Type: {kind}\r\nContent-Length: {len(body)}\r\nConnection:"
+            " close\r\n\r\n"
+        )
         writer.write(answer.encode() + body)
         writer.close()
         with contextlib.suppress(OSError):
@@ -129,7 +142,9 @@ class Pages(Spider):
         """All of them."""
         for number in range(self._origins):
             for folder in ("open", "closed") if number % 3 == 0 else ("open",):
-                yield Request(f"http://{address(number)}:{self._port}/{folder}/{self._run}.html", self.parse)
+                yield Request(
+                    f"http://{address(number)}:{self._port}/{folder}/{self._run}.html", self.parse
+                )
 
     def parse(self, _response: Response, **_kwargs: object) -> None:
         """The server counts."""
@@ -159,15 +174,30 @@ def child(origins: int, port: int, run: int, cache: str) -> dict[str, Any]:
     process.crawl(crawler, origins=origins, port=port, run=run)
     process.start()
     assert crawler.stats is not None
-    return {key: value for key, value in crawler.stats.get_stats().items() if key.startswith("robotstxt/")}
+    return {
+        key: value
+        for key, value in crawler.stats.get_stats().items()
+        if key.startswith("robotstxt/")
+    }
 
 
 def _crawl(server: Server, origins: int, run: int, cache: str) -> Run:
     seen = server.seen
     before = [counter.total() for counter in (seen.robots, seen.pages, seen.closed)]
-    command = [sys.executable, "-m", "bench.restart", "--child", str(origins), str(server.port), str(run), cache]
+    command = [
+        sys.executable,
+        "-m",
+        "bench.restart",
+        "--child",
+        str(origins),
+        str(server.port),
+        str(run),
+        cache,
+    ]
     start = time.monotonic()
-    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True, timeout=_START + _PATIENCE * origins)
+    done = subprocess.run(
+        command, stdout=subprocess.PIPE, text=True, check=True, timeout=_START + _PATIENCE * origins
+    )
     seconds = time.monotonic() - start
     stats = json.loads(done.stdout)
     after = [counter.total() for counter in (seen.robots, seen.pages, seen.closed)]
@@ -188,7 +218,10 @@ def wrong(runs: list[Run], seen: Seen, origins: int) -> Iterator[str]:
     if len(seen.robots) != origins:
         yield f"robots.txt of {len(seen.robots):,} origins was asked for, of {origins:,}"
     if often:
-        yield f"robots.txt of {len(often):,} origins was asked for more than once, of {often[0]} among them"
+        yield (
+            f"robots.txt of {len(often):,} origins was asked for more than once, of {often[0]}"
+            " among them"
+        )
     if seen.closed:
         yield f"{seen.closed.total():,} disallowed pages were asked for"
     if [run.pages for run in runs] != [origins, origins]:
@@ -207,10 +240,24 @@ def main() -> int:
         return 0
     runs, seen = measure(options.origins)
     rows = [
-        [f"run {at}", f"{run.fetched:,}", f"{run.stored:,}", f"{run.pages:,}", f"{run.closed:,}", f"{run.seconds:.0f}"]
+        [
+            f"run {at}",
+            f"{run.fetched:,}",
+            f"{run.stored:,}",
+            f"{run.pages:,}",
+            f"{run.closed:,}",
+            f"{run.seconds:.0f}",
+        ]
         for at, run in enumerate(runs, 1)
     ]
-    head = ["", "robots.txt fetched", "out of the store", "open pages", "disallowed pages", "seconds"]
+    head = [
+        "",
+        "robots.txt fetched",
+        "out of the store",
+        "open pages",
+        "disallowed pages",
+        "seconds",
+    ]
     print(table(f"{options.origins:,} origins, two runs, a restart between them", head, rows))
     found = list(wrong(runs, seen, options.origins))
     print("\n".join(found) or f"each robots.txt was asked for once: {len(seen.robots):,} origins")

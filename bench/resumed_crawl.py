@@ -1,7 +1,8 @@
-"""One crawl that can be interrupted and resumed: `python -m bench.resumed_crawl RUNTIME JOBDIR FILE URL...`.
+"""One crawl that can be interrupted and resumed: `python -m bench.resumed_crawl RUNTIME JOBDIR FILE
+URL...`.
 
-Follows every link once, and writes a line to FILE for every page that a callback or an errback gets. When the crawl is
-closed, it writes the time to FILE.closed.
+Follows every link once, and writes a line to FILE for every page that a callback or an errback
+gets. When the crawl is closed, it writes the time to FILE.closed.
 """
 
 from __future__ import annotations
@@ -27,7 +28,8 @@ SETTINGS: dict[str, Any] = {
     "REMOTE_CONTROL_ENABLED": False,
     "RETRY_ENABLED": False,
     "CONCURRENT_REQUESTS": 8,
-    "CONCURRENT_ITEMS": 8,  # of the links of a page at a time; Scrapy makes as many tasks for each page
+    # Of the links of a page at a time; Scrapy makes as many tasks for each page.
+    "CONCURRENT_ITEMS": 8,
     "ROBOTS_UNREACHABLE_BACKOFF": [0.5, 0.5],
     "USER_AGENT": "examplebot/1.0 (+https://crawler.example)",
 }
@@ -51,7 +53,9 @@ class Links(Spider):
         self._file, self._urls = file, urls
 
     async def start(self) -> AsyncIterator[Request]:
-        """All sites. Scrapy starts anew when it resumes, and knows by its filter what it has asked for."""
+        """All sites. Scrapy starts anew when it resumes, and knows by its filter what it has
+        asked for.
+        """
         for url in self._urls:
             yield Request(url, self.parse, errback=self.failed, meta={"own": url})
 

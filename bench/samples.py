@@ -13,7 +13,8 @@ if TYPE_CHECKING:
     import random
     from pathlib import Path
 
-#: The product token that every parser is asked for; few files name it, so mostly the `*` group answers.
+#: The product token that every parser is asked for; few files name it, so mostly the `*` group
+#: answers.
 AGENT = "examplebot"
 #: URLs a file: as many as the measurements in the design were made with.
 URLS = 20
@@ -59,7 +60,9 @@ def sample(name: str, body: bytes, rng: random.Random) -> Sample:
 
 def urls_for(name: str, body: bytes, count: int, rng: random.Random) -> tuple[str, ...]:
     """So many URLs, most of them drawn from the rules of a file."""
-    patterns = [match.decode("utf-8", "replace").strip() for match in _RULE.findall(body)[:_MOST_PATTERNS]]
+    patterns = [
+        match.decode("utf-8", "replace").strip() for match in _RULE.findall(body)[:_MOST_PATTERNS]
+    ]
     return tuple(f"https://{name}{_target(patterns, rng)}" for _ in range(count))
 
 
@@ -79,13 +82,17 @@ def _target(patterns: list[str], rng: random.Random) -> str:
 
 def _near(pattern: str, rng: random.Random) -> str:
     """A target that a pattern matches, or one that it just misses."""
-    target = re.sub(r"\*+", lambda _: rng.choice(("", "x", "item-7", "a/b")), pattern.removesuffix("$"))
+    target = re.sub(
+        r"\*+", lambda _: rng.choice(("", "x", "item-7", "a/b")), pattern.removesuffix("$")
+    )
     target = re.sub(r"[\s#]", "", target)
     if not target.startswith("/"):
         target = "/" + target
     chance = rng.random()
     if chance < 0.4:
-        return target + rng.choice(("", "/", "index.html", "page/3", "-and-more", ".html", "/x/y/z.php"))
+        return target + rng.choice(
+            ("", "/", "index.html", "page/3", "-and-more", ".html", "/x/y/z.php")
+        )
     if chance < 0.6:
         return target[: rng.randint(1, len(target))]
     return target
@@ -96,7 +103,11 @@ def _escaped(target: str, rng: random.Random) -> str:
     at = rng.randrange(len(target))
     octets = target[at].encode() if at else b"/a"
     return (
-        target[:at] + "".join(f"%{octet:02{rng.choice('xX')}}" for octet in octets) + target[at + 1 :] if at else target
+        target[:at]
+        + "".join(f"%{octet:02{rng.choice('xX')}}" for octet in octets)
+        + target[at + 1 :]
+        if at
+        else target
     )
 
 

@@ -1,4 +1,5 @@
-"""The local site that crawls are measured on: `python -m bench.site ADDRESS` prints its port, and ends with its input.
+"""The local site that crawls are measured on: `python -m bench.site ADDRESS` prints its port, and
+ends with its input.
 
 It answers as fast as Python can, so that the crawler is what is measured.
 """
@@ -22,11 +23,18 @@ Disallow: /user/register
 Disallow: /*.pdf$
 Disallow: /cgi-bin/
 """
-_PAGE = b"<!DOCTYPE html><html><head><title>A page</title></head><body><p>Some text.</p></body></html>" * 8
+_PAGE = (
+    b"<!DOCTYPE html><html><head><title>A page</title></head><body><p>Some text.</p></body></html>"
+    * 8
+)
 
 
 def _answer(body: bytes, kind: bytes) -> bytes:
-    return b"HTTP/1.1 200 OK\r\nContent-Type: %b\r\nContent-Length: %d\r\n\r\n%b" % (kind, len(body), body)
+    return b"HTTP/1.1 200 OK\r\nContent-Type: %b\r\nContent-Length: %d\r\n\r\n%b" % (
+        kind,
+        len(body),
+        body,
+    )
 
 
 _ANSWERS = {True: _answer(_ROBOTS_TXT, b"text/plain"), False: _answer(_PAGE, b"text/html")}

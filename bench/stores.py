@@ -1,8 +1,9 @@
-"""`python -m bench.stores [--origins N] [--corpus DIR]`: what the stores of robots.txt files cost, an origin.
+"""`python -m bench.stores [--origins N] [--corpus DIR]`: what the stores of robots.txt files cost,
+an origin.
 
-Copies of files with the distribution of real ones are put into an SQLite file and a Redis server, and read again, by
-as many threads as a crawl uses. The server is started for it, on this machine. What a crawl keeps in its own memory is
-measured elsewhere.
+Copies of files with the distribution of real ones are put into an SQLite file and a Redis server,
+and read again, by as many threads as a crawl uses. The server is started for it, on this machine.
+What a crawl keeps in its own memory is measured elsewhere.
 """
 
 from __future__ import annotations
@@ -60,7 +61,9 @@ def values(origins: int, bodies: Sequence[bytes]) -> dict[str, bytes]:
 
 def _copy(key: str, body: bytes, now: float) -> CacheEntry:
     validators = Validators(f"{key}/robots.txt", b'"5f3a1c-7d0"', b"Tue, 14 Nov 2023 22:13:20 GMT")
-    return CacheEntry(Validity(Outcome.SUCCESSFUL, now + 86_400, now), 200, "200", now, validators, body)
+    return CacheEntry(
+        Validity(Outcome.SUCCESSFUL, now + 86_400, now), 200, "200", now, validators, body
+    )
 
 
 def measure(store: Store, kept: dict[str, bytes], grown: Callable[[], int]) -> Measured:
@@ -94,7 +97,9 @@ def in_sqlite(kept: dict[str, bytes]) -> Measured:
         store = SqliteStore(Path(name) / "robots.sqlite")
         store.open()
         try:
-            return measure(store, kept, lambda: sum(path.stat().st_size for path in Path(name).iterdir()))
+            return measure(
+                store, kept, lambda: sum(path.stat().st_size for path in Path(name).iterdir())
+            )
         finally:
             store.close()
 
@@ -120,14 +125,20 @@ def in_redis(kept: dict[str, bytes]) -> Measured:
 def row(name: str, found: Measured) -> list[str]:
     """A row of the table."""
     rates = [found.rates.get(call) for call in ("put", "get", "lease")]
-    return [name, f"{found.octets:,.0f}", *("-" if rate is None else f"{rate:,.0f}" for rate in rates)]
+    return [
+        name,
+        f"{found.octets:,.0f}",
+        *("-" if rate is None else f"{rate:,.0f}" for rate in rates),
+    ]
 
 
 def main() -> int:
     """Print the table."""
     parser = argparse.ArgumentParser(prog="python -m bench.stores", description=__doc__)
     parser.add_argument("--origins", type=int, default=10_000, help="how many (default: 10,000)")
-    parser.add_argument("--corpus", type=Path, help="a folder of robots.txt files, to be measured with instead")
+    parser.add_argument(
+        "--corpus", type=Path, help="a folder of robots.txt files, to be measured with instead"
+    )
     options = parser.parse_args()
     count = min(options.origins, _FILES)
     samples = folder(options.corpus, random.Random(9309), count) if options.corpus else files(count)
@@ -138,7 +149,10 @@ def main() -> int:
         rows.append(row("Redis", in_redis(kept)))
     mean = sum(map(len, bodies)) / len(bodies)
     value = sum(map(len, kept.values())) / len(kept)
-    title = f"{options.origins:,} origins: {mean:,.0f} octets a file, {value:,.0f} a value on the average"
+    title = (
+        f"{options.origins:,} origins: {mean:,.0f} octets a file, {value:,.0f} a value on the"
+        " average"
+    )
     print(table(title, ["store", "octets an origin", "put/s", "get/s", "lease/s"], rows))
     if COMMAND is None:
         print("\nredis-server is not installed", file=sys.stderr)

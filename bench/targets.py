@@ -38,9 +38,15 @@ NEXT = Target("verdicts 2 to 21 together", "us/file", 36)
 #: What `bounds.wildcards` measures.
 PATTERNS = {
     "100 wildcard rules": Target("match with 100 wildcard rules", "us/URL", 3),
-    "5,000 that share a literal": Target("match with 5,000 rules that share their longest literal", "us/URL", 20),
-    "32,236 of /*aaa*X": Target("match with 32,236 rules /*aaa*X, URL of 2,071 octets", "us/URL", 2000),
-    "8,000 octets of escapes": Target("match of a URL of 8,000 octets full of escapes", "us/URL", 150),
+    "5,000 that share a literal": Target(
+        "match with 5,000 rules that share their longest literal", "us/URL", 20
+    ),
+    "32,236 of /*aaa*X": Target(
+        "match with 32,236 rules /*aaa*X, URL of 2,071 octets", "us/URL", 2000
+    ),
+    "8,000 octets of escapes": Target(
+        "match of a URL of 8,000 octets full of escapes", "us/URL", 150
+    ),
     "1,000 plain, 2 to 20": Target("1,000 plain rules, verdicts 2 to 20 together", "us", 100),
 }
 #: What `bounds.origins` measures, by the names of its fields.

@@ -1,6 +1,8 @@
-"""Times of reading and asking, in nanoseconds: best of several repetitions, all parsers in turn for each file.
+"""Times of reading and asking, in nanoseconds: best of several repetitions, all parsers in turn for
+each file.
 
-In turn, so that a busy machine hits all alike; the best, since whatever else the machine does only ever adds.
+In turn, so that a busy machine hits all alike; the best, since whatever else the machine does only
+ever adds.
 """
 
 from __future__ import annotations
@@ -23,7 +25,8 @@ class Times:
     """The best times of one parser on one file, in nanoseconds.
 
     :param first: reading the file, and the first verdict.
-    :param passes: verdicts on all its URLs after that, for the first time; an index made on first use counts.
+    :param passes: verdicts on all its URLs after that, for the first time; an index made on first
+        use counts.
     :param warm: verdicts on all its URLs once more.
     """
 
@@ -43,7 +46,9 @@ def quiet() -> Iterator[None]:
         gc.enable()
 
 
-def measure(peers: Sequence[Peer], samples: Sequence[Sample], repeat: int) -> dict[str, list[Times]]:
+def measure(
+    peers: Sequence[Peer], samples: Sequence[Sample], repeat: int
+) -> dict[str, list[Times]]:
     """Best times of each parser, by name, a value a file."""
     found: dict[str, list[Times]] = {peer.name: [] for peer in peers}
     with quiet():
@@ -51,7 +56,8 @@ def measure(peers: Sequence[Peer], samples: Sequence[Sample], repeat: int) -> di
             best = {peer.name: _once(peer, sample) for peer in peers}
             for _ in range(repeat):
                 for peer in peers:
-                    # Twice in a row: the first finds the caches full of what its neighbour left there.
+                    # Twice in a row: the first finds the caches full of what its neighbour left
+                    # there.
                     _keep_best(best[peer.name], _once(peer, sample))
                     _keep_best(best[peer.name], _once(peer, sample))
             for name, times in best.items():
@@ -83,9 +89,14 @@ def _keep_best(best: Times, times: Times) -> None:
 
 
 def warm_match(peers: Sequence[Peer], samples: Sequence[Sample], repeat: int) -> dict[str, float]:
-    """Nanoseconds a URL once everything is built: the files are read once, and asked again and again."""
+    """Nanoseconds a URL once everything is built.
+
+    The files are read once, and asked again and again.
+    """
     asks = {
-        peer.name: [(peer.load(sample.body, sample.name), peer.agent, sample.urls) for sample in samples]
+        peer.name: [
+            (peer.load(sample.body, sample.name), peer.agent, sample.urls) for sample in samples
+        ]
         for peer in peers
     }
     best = {name: [1 << 62] * len(samples) for name in asks}
@@ -93,6 +104,9 @@ def warm_match(peers: Sequence[Peer], samples: Sequence[Sample], repeat: int) ->
         for _ in range(repeat + 1):
             for name, files in asks.items():
                 for _ in range(2):
-                    best[name] = [min(old, _asking(*file)) for old, file in zip(best[name], files, strict=True)]
+                    best[name] = [
+                        min(old, _asking(*file))
+                        for old, file in zip(best[name], files, strict=True)
+                    ]
     urls = sum(len(sample.urls) for sample in samples)
     return {name: sum(times) / urls for name, times in best.items()}

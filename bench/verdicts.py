@@ -1,4 +1,7 @@
-"""Whether the verdicts are what they must be: ours against `plain.py`, URL by URL; the peers' counts beside them."""
+"""Whether the verdicts are what they must be: ours against `plain.py`, URL by URL.
+
+The peers' counts beside them.
+"""
 
 from __future__ import annotations
 
@@ -52,7 +55,10 @@ class Verdicts:
     @property
     def right(self) -> bool:
         """Whether ours agree with the plain matcher on every URL."""
-        return not (self.counts[OURS].wrong or self.counts[CORE].wrong) and self.counts[OURS].checked == self.expected
+        return (
+            not (self.counts[OURS].wrong or self.counts[CORE].wrong)
+            and self.counts[OURS].checked == self.expected
+        )
 
     def complaints(self) -> list[str]:
         """The first verdicts of ours that are wrong."""
@@ -60,7 +66,9 @@ class Verdicts:
 
 
 def check(peers: Sequence[Peer], samples: Sequence[Sample]) -> Verdicts:
-    """Ask every parser for every URL, and the plain matcher for those of all but the largest files."""
+    """Ask every parser for every URL, and the plain matcher for those of all but the largest
+    files.
+    """
     found = Verdicts(0, 0, 0, {peer.name: Count() for peer in peers})
     for sample in samples:
         plain = Plain(sample.body, AGENT) if sample.rules <= _MOST_RULES else None
@@ -80,4 +88,8 @@ def _count(count: Count, peer: Peer, sample: Sample, expected: Sequence[bool]) -
     if expected:
         count.checked += sum(said)
         pairs = zip(sample.urls, said, expected, strict=True)
-        count.wrong += [f"{url}: {answer}, must be {right}" for url, answer, right in pairs if answer is not right]
+        count.wrong += [
+            f"{url}: {answer}, must be {right}"
+            for url, answer, right in pairs
+            if answer is not right
+        ]

@@ -1,7 +1,9 @@
-"""`python -m bench.waiting [--requests N] [--origins N]`: what requests cost that wait for a robots.txt.
+"""`python -m bench.waiting [--requests N] [--origins N]`: what requests cost that wait for a
+robots.txt.
 
-A crawl, in a process of its own, of origins that take connections and never answer. Its memory is read when all of its
-requests wait, and compared with that of the same requests in a list, and in Scrapy's own queue.
+A crawl, in a process of its own, of origins that take connections and never answer. Its memory is
+read when all of its requests wait, and compared with that of the same requests in a list, and in
+Scrapy's own queue.
 """
 
 from __future__ import annotations
@@ -49,7 +51,9 @@ WAYS: dict[str, dict[str, Any]] = {
 
 def resident() -> int:
     """Bytes of this process at its largest."""
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else _KIB)
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (
+        1 if sys.platform == "darwin" else _KIB
+    )
 
 
 class Waiting(Spider):
@@ -83,7 +87,11 @@ class Waiting(Spider):
         if time.monotonic() - self._moved > _STILL:
             self._watch.stop()
             assert self.crawler.engine is not None
-            under_way = [request for request in self.crawler.engine.downloader.active if "/page-" in request.url]
+            under_way = [
+                request
+                for request in self.crawler.engine.downloader.active
+                if "/page-" in request.url
+            ]
             waiting = self._made - len(under_way)
             self._found.update(waiting=waiting, after=resident(), seconds=self._moved - self._began)
             self._closing = time.monotonic()
@@ -98,7 +106,8 @@ def urls(requests: int, origins: int, port: int) -> Iterator[str]:
     """So many pages of so many origins, in turn."""
     for number in range(requests):
         host = number % origins
-        yield f"http://127.{1 + host // 62500}.{host // 250 % 250}.{1 + host % 250}:{port}/section/page-{number}.html"
+        address = f"127.{1 + host // 62500}.{host // 250 % 250}.{1 + host % 250}"
+        yield f"http://{address}:{port}/section/page-{number}.html"
 
 
 def child(requests: int, origins: int, how: str, jobdir: str = "") -> dict[str, float]:
@@ -107,9 +116,13 @@ def child(requests: int, origins: int, how: str, jobdir: str = "") -> dict[str, 
     if how == "list":
         spider = Waiting(iter(()), found)
         found["before"] = resident()
-        listed = [Request(url, spider.parse, errback=spider.failed) for url in urls(requests, origins, 80)]
+        listed = [
+            Request(url, spider.parse, errback=spider.failed) for url in urls(requests, origins, 80)
+        ]
         return {**found, "after": resident(), "waiting": len(listed), "seconds": 0, "closing": 0}
-    with socket.create_server(("0.0.0.0", 0), backlog=4096) as server:  # takes connections, and never answers
+    with socket.create_server(
+        ("0.0.0.0", 0), backlog=4096
+    ) as server:  # takes connections, and never answers
         process = CrawlerProcess({**_SETTINGS, **WAYS[how], "JOBDIR": jobdir or None})
         process.crawl(Waiting, urls=urls(requests, origins, server.getsockname()[1]), found=found)
         process.start()
@@ -129,7 +142,11 @@ def measure(requests: int, origins: int, how: str, *, disk: bool = False) -> dic
 def row(name: str, found: dict[str, float]) -> list[str]:
     """A row of the table."""
     grown = found["after"] - found["before"]
-    numbers = (f"{found['waiting']:,.0f}", f"{grown / _KIB**2:,.0f}", f"{grown / _KIB / found['requests']:.2f}")
+    numbers = (
+        f"{found['waiting']:,.0f}",
+        f"{grown / _KIB**2:,.0f}",
+        f"{grown / _KIB / found['requests']:.2f}",
+    )
     return [name, *numbers, f"{found['seconds']:.1f}", f"{found['closing']:.1f}"]
 
 

@@ -1,10 +1,11 @@
-"""Crawl the same sites with Scrapy's own robots.txt middleware and with scrapy_robots_rfc, and compare.
+"""Crawl the same sites with Scrapy's own robots.txt middleware and with scrapy_robots_rfc, and
+compare.
 
     python stock.py
 
-Every row is one site on this machine whose robots.txt forbids (or cannot be known to permit) the pages that are asked
-for, and is crawled with Scrapy's default settings, where the row names no others. The numbers are pages that were
-fetched all the same, by the sites' own logs.
+Every row is one site on this machine whose robots.txt forbids (or cannot be known to permit) the
+pages that are asked for, and is crawled with Scrapy's default settings, where the row names no
+others. The numbers are pages that were fetched all the same, by the sites' own logs.
 """
 
 from __future__ import annotations
@@ -30,9 +31,17 @@ OPEN = b"User-agent: *\nAllow: /\n"
 BROWSER_LIKE = "Mozilla/5.0 (compatible; FooBot/2.1; +https://foo.example/bot)"
 
 STOCK: dict[str, Any] = {"ROBOTSTXT_OBEY": True}
-# The broken sites stay broken: the backoff, 65 seconds by default, changes nothing but the time that this takes.
-OURS: dict[str, Any] = {"ADDONS": {"scrapy_robots_rfc.Addon": 500}, "ROBOTS_UNREACHABLE_BACKOFF": []}
-QUIET: dict[str, Any] = {"LOG_ENABLED": False, "TELNETCONSOLE_ENABLED": False, "HTTPPROXY_ENABLED": False}
+# The broken sites stay broken: the backoff, 65 seconds by default, changes nothing but the time
+# that this takes.
+OURS: dict[str, Any] = {
+    "ADDONS": {"scrapy_robots_rfc.Addon": 500},
+    "ROBOTS_UNREACHABLE_BACKOFF": [],
+}
+QUIET: dict[str, Any] = {
+    "LOG_ENABLED": False,
+    "TELNETCONSOLE_ENABLED": False,
+    "HTTPPROXY_ENABLED": False,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +53,8 @@ class Case:
     :param robots: its robots.txt.
     :param pages: how many pages are asked for.
     :param settings: what differs from Scrapy's defaults.
-    :param https: its robots.txt over https. First a page over http is asked for, which is allowed, then one over https.
+    :param https: its robots.txt over https. First a page over http is asked for, which is allowed,
+        then one over https.
     """
 
     name: str
@@ -57,7 +67,9 @@ class Case:
     def start(self, context: ssl.SSLContext) -> Running:
         """Start a site for this row."""
         secure = {"/robots.txt": self.https} if self.https else {}
-        site = Site({"/robots.txt": self.robots}, tls=context if self.https else None, secure_replies=secure)
+        site = Site(
+            {"/robots.txt": self.robots}, tls=context if self.https else None, secure_replies=secure
+        )
         site.start()
         return Running(self, site)
 
@@ -68,21 +80,49 @@ def cases(elsewhere: str) -> Iterator[Case]:
     :param elsewhere: a URL on another host, of rules that close everything.
     """
     yield Case("plain", "for comparison: `Disallow: /`, one page", Reply(body=CLOSED))
-    yield Case("waiting", "the same, but slow, and 20 pages wait for it", Reply(body=CLOSED, delay=0.5), pages=20)
+    yield Case(
+        "waiting",
+        "the same, but slow, and 20 pages wait for it",
+        Reply(body=CLOSED, delay=0.5),
+        pages=20,
+    )
     yield Case("503", "robots.txt answers 503", Reply(503, b"try again later"))
     yield Case("dropped", "the connection breaks while robots.txt is asked for", Reply(drop=True))
     moved = Reply(301, location=elsewhere)
-    yield Case("redirect", "robots.txt redirects to another host; the spider has allowed_domains", moved)
-    yield Case("https", "everything is open on http://, closed on https://", Reply(body=OPEN), https=Reply(body=CLOSED))
+    yield Case(
+        "redirect", "robots.txt redirects to another host; the spider has allowed_domains", moved
+    )
+    yield Case(
+        "https",
+        "everything is open on http://, closed on https://",
+        Reply(body=OPEN),
+        https=Reply(body=CLOSED),
+    )
     large = Reply(body=CLOSED + b"# A comment.\n" * 100_000)
-    yield Case("large", "robots.txt is larger than DOWNLOAD_MAXSIZE", large, settings={"DOWNLOAD_MAXSIZE": 1_000_000})
+    yield Case(
+        "large",
+        "robots.txt is larger than DOWNLOAD_MAXSIZE",
+        large,
+        settings={"DOWNLOAD_MAXSIZE": 1_000_000},
+    )
     split = b"User-agent: scrapy\nCrawl-delay: 0\nUser-agent: otherbot\nDisallow: /\n"
-    yield Case("record", "closed to two crawlers; a Crawl-delay stands between their names", Reply(body=split))
+    yield Case(
+        "record",
+        "closed to two crawlers; a Crawl-delay stands between their names",
+        Reply(body=split),
+    )
     word = Reply(body=CLOSED + b"User-agent: https\nAllow: /\n")
-    yield Case("url word", "open only to a crawler named `https`; Scrapy's header has a URL in it", word)
+    yield Case(
+        "url word", "open only to a crawler named `https`; Scrapy's header has a URL in it", word
+    )
     browsers = Reply(body=b"User-agent: foobot\nDisallow: /\n\nUser-agent: mozilla\nAllow: /\n")
     agent = {"USER_AGENT": BROWSER_LIKE}
-    yield Case("mozilla", "closed to FooBot, open to `mozilla`; our header is browser-like", browsers, settings=agent)
+    yield Case(
+        "mozilla",
+        "closed to FooBot, open to `mozilla`; our header is browser-like",
+        browsers,
+        settings=agent,
+    )
 
 
 @dataclass(slots=True)
@@ -114,7 +154,9 @@ class Pages(Spider):
             yield Request(url("/open" if case.https else f"/{number}"))
 
     def parse(self, response: Response, **_: Any) -> Iterator[Request]:  # noqa: ANN401 - Scrapy's signature
-        """Ask for the page over https when the one over http, and with it its robots.txt, is there."""
+        """Ask for the page over https when the one over http, and with it its robots.txt, is
+        there.
+        """
         if self.running.case.https and response.url.startswith("http:"):
             yield Request(self.running.site.url("/secure", scheme="https"))
 
@@ -123,7 +165,9 @@ def crawl(crawls: list[tuple[dict[str, Any], Running]]) -> None:
     """Run the crawls, each with settings of its own, and wait for their end."""
     process = AsyncCrawlerProcess(QUIET)
     for settings, running in crawls:
-        process.crawl(Crawler(Pages, {**QUIET, **running.case.settings, **settings}), running=running)
+        process.crawl(
+            Crawler(Pages, {**QUIET, **running.case.settings, **settings}), running=running
+        )
     process.start()
     for _, running in crawls:
         running.site.stop()
@@ -137,8 +181,13 @@ def main() -> None:
     stock, ours = [row.start(context) for row in rows], [row.start(context) for row in rows]
     crawl([(STOCK, running) for running in stock] + [(OURS, running) for running in ours])
     print("Pages that were fetched although they should not have been\n")
-    cells = [("", "what the site does", f"Scrapy {scrapy.__version__} alone", "with scrapy_robots_rfc")]
-    cells += [(row.name, row.says, str(left), str(right)) for row, left, right in zip(rows, stock, ours, strict=True)]
+    cells = [
+        ("", "what the site does", f"Scrapy {scrapy.__version__} alone", "with scrapy_robots_rfc")
+    ]
+    cells += [
+        (row.name, row.says, str(left), str(right))
+        for row, left, right in zip(rows, stock, ours, strict=True)
+    ]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     for line in cells:
         print("  ".join(map(str.ljust, line, widths)).rstrip())

@@ -1,7 +1,8 @@
 """A Scrapy plugin that makes a crawl obey robots.txt as RFC 9309 says, and says why.
 
-This file has the public names. Each is imported when it is first used, so that whoever needs only the parser does not
-load the rest of the package, and `scrapy_robots_rfc.core` is loaded without Scrapy.
+This file has the public names. Each is imported when it is first used, so that whoever needs only
+the parser does not load the rest of the package, and `scrapy_robots_rfc.core` is loaded without
+Scrapy.
 """
 
 from importlib import import_module
@@ -18,7 +19,9 @@ if TYPE_CHECKING:  # `as` tells type checkers that the names are public
     from scrapy_robots_rfc.core.robotstxt import RobotsTxt as RobotsTxt
     from scrapy_robots_rfc.errors import RobotsDisallowed as RobotsDisallowed
     from scrapy_robots_rfc.fetching.service import RobotsService as RobotsService
-    from scrapy_robots_rfc.middleware.downloader import RfcRobotsTxtMiddleware as RfcRobotsTxtMiddleware
+    from scrapy_robots_rfc.middleware.downloader import (
+        RfcRobotsTxtMiddleware as RfcRobotsTxtMiddleware,
+    )
     from scrapy_robots_rfc.middleware.downloader import robots_service as robots_service
     from scrapy_robots_rfc.parser import RfcRobotParser as RfcRobotParser
     from scrapy_robots_rfc.scheduling.queue import OriginPriorityQueue as OriginPriorityQueue

@@ -31,7 +31,8 @@ LATE: tuple[type[Exception], ...] = (DownloadTimeoutError, TwistedTimeoutError, 
 #: What is raised inside a coroutine that was cancelled; Twisted's is a subclass of `Exception`.
 CANCELLED: tuple[type[BaseException], ...] = (asyncio.CancelledError, CancelledError)
 
-# A date is shown that is at most this many seconds ahead, some thirty years: far dates cannot be shown.
+# A date is shown that is at most this many seconds ahead, some thirty years: far dates cannot be
+# shown.
 _LONGEST = 1e9
 
 
@@ -43,7 +44,10 @@ class Cancellable(Protocol):
 
 
 class Waiter(Generic[_T]):
-    """A value that one coroutine waits for. Each waiter has its own future, so that cancelling one stops no other."""
+    """A value that one coroutine waits for.
+
+    Each waiter has its own future, so that cancelling one stops no other.
+    """
 
     __slots__ = ("_deferred",)
 
@@ -62,12 +66,15 @@ class Waiter(Generic[_T]):
 class Runtime:
     """Tasks, timers and the clock, whichever runtime Scrapy runs in."""
 
-    # Tasks under way. An event loop has weak references to them only, and a Deferred is held by what it waits for at
-    # most, so without this they could be collected.
+    # Tasks under way. An event loop has weak references to them only, and a Deferred is held by
+    # what it waits for at most, so without this they could be collected.
     _tasks: ClassVar[set[Cancellable]] = set()
 
     def spawn(self, coroutine: Coroutine[Any, Any, None]) -> Cancellable:
-        """Run a coroutine that handles its own errors as a task of its own. Without asyncio it starts at once."""
+        """Run a coroutine that handles its own errors as a task of its own.
+
+        Without asyncio it starts at once.
+        """
         if is_asyncio_available():
             task = asyncio.get_event_loop().create_task(coroutine)
             self._tasks.add(task)
@@ -117,21 +124,28 @@ class Runtime:
         return time.time()
 
     def at(self, seconds: float) -> str:
-        """The local time so many seconds from now, as log lines have it; with the date, where that is another day."""
+        """The local time so many seconds from now, as log lines have it.
+
+        With the date, where that is another day.
+        """
         now = self.date()
         today, then = time.localtime(now), time.localtime(now + min(seconds, _LONGEST))
         return time.strftime("%H:%M:%S" if today[:3] == then[:3] else "%Y-%m-%d %H:%M:%S", then)
 
 
 def _unless_cancelled(failure: Failure) -> None:
-    """Pass over the end of a task whose work is done elsewhere; Twisted logs any other error, as asyncio does."""
+    """Pass over the end of a task whose work is done elsewhere.
+
+    Twisted logs any other error, as asyncio does.
+    """
     failure.trap(*CANCELLED)  # type: ignore[no-untyped-call]  # Twisted's
 
 
 class Threads:
     """Daemon threads for calls that block; each is started when there is work for it.
 
-    `concurrent.futures` does not serve here: at exit the interpreter waits for its threads, even for one that hangs.
+    `concurrent.futures` does not serve here: at exit the interpreter waits for its threads, even
+    for one that hangs.
 
     :param count: how many calls are under way at once; the others wait in a queue.
     :param name: the name of the threads, as a debugger shows it.
@@ -152,11 +166,14 @@ class Threads:
         """Call a function on a thread and return what it returns, or raise what it raises.
 
         :param limit: seconds to wait, including the time in the queue.
-        :raises TimeoutError: it took longer. A call that has begun goes on, and its result is dropped.
+        :raises TimeoutError: it took longer. A call that has begun goes on, and its result is
+            dropped.
         """
         waiter: Waiter[Future[_T]] = Waiter()
         loop, waiting, token = self._runtime.loop(), True, object()
-        on_this_thread = loop.call_soon_threadsafe if is_asyncio_available() else loop.callFromThread
+        on_this_thread = (
+            loop.call_soon_threadsafe if is_asyncio_available() else loop.callFromThread
+        )
 
         def job() -> None:
             if not waiting:

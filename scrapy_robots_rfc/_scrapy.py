@@ -1,6 +1,7 @@
 """Every private name of Scrapy that is used, that is, one that it may change at any time, and all that depends on them.
 
-Each name is looked for before it is used. Where one is missing, what it serves is off, with one warning.
+Each name is looked for before it is used. Where one is missing, what it serves is off, with one
+warning.
 """
 
 from __future__ import annotations
@@ -48,7 +49,8 @@ PRIVATE: Mapping[str, str] = MappingProxyType({
 
 #: Sent after a robots.txt was parsed, from Scrapy 2.18 on; `None` before.
 ROBOTS_PARSED: object | None = getattr(signals, "robots_parsed", None)
-#: The method in which Scrapy's handlers without a reactor read an answer; it is found in tracebacks, and not called.
+#: The method in which Scrapy's handlers without a reactor read an answer; it is found in
+#: tracebacks, and not called.
 READING = "_read_response"
 
 # Crawl -> what it was warned of.
@@ -58,8 +60,9 @@ _WARNED: WeakKeyDictionary[Crawler, set[str]] = WeakKeyDictionary()
 def _get(crawler: Crawler, owner: Private, key: str) -> Private:
     """Return the value of a private name; ``None``, with one warning, where it is missing.
 
-    :param owner: an object of the class that the name belongs to; of another class that the user has put in its
-        place, it need not have the name. ``None``: the object that has the owner is missing.
+    :param owner: an object of the class that the name belongs to; of another class that the user
+        has put in its place, it need not have the name. ``None``: the object that has the owner is
+        missing.
     """
     if owner is None:
         return None
@@ -94,7 +97,10 @@ def _slots(crawler: Crawler) -> dict[str, Private]:
 
 
 def is_closing(crawler: Crawler) -> bool:
-    """Whether the spider is being closed, or is closed. `spider_closed` comes only when no request is in progress."""
+    """Whether the spider is being closed, or is closed.
+
+    `spider_closed` comes only when no request is in progress.
+    """
     engine: Private = crawler.engine
     slot = _get(crawler, engine, "ExecutionEngine._slot")
     if slot is None:
@@ -111,7 +117,10 @@ def wake(crawler: Crawler) -> None:
 
 
 def is_under_way(crawler: Crawler, request: Request) -> bool:
-    """Whether the downloader, or one of its middlewares, has a request; true where that cannot be found out."""
+    """Whether the downloader, or one of its middlewares, has a request.
+
+    True where that cannot be found out.
+    """
     active = _get(crawler, _downloader(crawler), "Downloader.active")
     return active is None or request in active
 
@@ -153,7 +162,10 @@ def queued_metas(crawler: Crawler) -> Collection[dict[str, Any]]:
 
 @contextlib.contextmanager
 def one_more(crawler: Crawler) -> Iterator[None]:
-    """Let the downloader have one request more than CONCURRENT_REQUESTS: as many slow robots.txt would stop it."""
+    """Let the downloader have one request more than CONCURRENT_REQUESTS.
+
+    As many slow robots.txt would stop it.
+    """
     downloader = _downloader(crawler)
     if not _get(crawler, downloader, "Downloader.total_concurrency"):  # 0: there is no limit
         yield
@@ -168,7 +180,8 @@ def one_more(crawler: Crawler) -> Iterator[None]:
 def give_place(crawler: Crawler, request: Request) -> Private:
     """Let the transfer of a request hold no place in its slot, until `end_late`. To be called once.
 
-    :returns: its slot, if it is under way, or else false; ``None``: not yet, as it stands in the queue of its slot.
+    :returns: its slot, if it is under way, or else false; ``None``: not yet, as it stands in the
+        queue of its slot.
     """
     slot: Private = _slots(crawler).get(request.meta.get("download_slot", ""))
     process = _get(crawler, _downloader(crawler), "Downloader._process_queue")
@@ -184,7 +197,10 @@ def give_place(crawler: Crawler, request: Request) -> Private:
 
 
 def withdraw(crawler: Crawler, request: Request) -> None:
-    """Take a request that was cancelled out of the queue of its slot: Scrapy would send it all the same."""
+    """Take a request that was cancelled out of the queue of its slot.
+
+    Scrapy would send it all the same.
+    """
     for queue in (_get(crawler, slot, "Slot.queue") for slot in _slots(crawler).values()):
         for waiting in [each for each in queue or () if each[0] is request]:
             queue.remove(waiting)
@@ -219,9 +235,16 @@ def cache_of(crawler: Crawler) -> tuple[Private, Private] | None:
 
 
 def asks_once(crawler: Crawler) -> bool:
-    """Whether a person waits for one page: fetch, view, parse and check bring a `start`, the shell crawls nothing."""
+    """Whether a person waits for one page.
+
+    Fetch, view, parse and check bring a `start`, the shell crawls nothing.
+    """
     module = getattr(getattr(crawler.spidercls, "start", None), "__module__", "")
-    commands = ("scrapy.commands.fetch", "scrapy.commands.parse", "scrapy.commands.check")  # view is a kind of fetch
+    commands = (
+        "scrapy.commands.fetch",
+        "scrapy.commands.parse",
+        "scrapy.commands.check",
+    )  # view is a kind of fetch
     return module in commands or _get(crawler, crawler, "Crawler.crawling") is False
 
 

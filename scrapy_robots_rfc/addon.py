@@ -1,6 +1,7 @@
 """The add-on: `ADDONS = {"scrapy_robots_rfc.Addon": 500}` sets middlewares, parser and queue in Scrapy's settings.
 
-It changes nothing that the user has set. What the settings of this package mean is in `settings.py`.
+It changes nothing that the user has set. What the settings of this package mean is in
+`settings.py`.
 """
 
 from __future__ import annotations
@@ -21,7 +22,8 @@ from scrapy_robots_rfc.scheduling.scheduler import scheduler_around
 STOCK = "scrapy.downloadermiddlewares.robotstxt.RobotsTxtMiddleware"
 OURS = "scrapy_robots_rfc.RfcRobotsTxtMiddleware"
 
-#: The position of the middleware where neither the user nor Scrapy's defaults have one for Scrapy's own.
+#: The position of the middleware where neither the user nor Scrapy's defaults have one for Scrapy's
+#: own.
 POSITION = 100
 
 #: Settings that get these values unless the user, or an earlier add-on, has set them.
@@ -47,9 +49,9 @@ class Addon:
 
         The middlewares of `leaves.py` are added too, where the user sets what asks for them.
 
-        A position that the user gave to one of them, or to a subclass, stays. If that of `RfcRobotsTxtMiddleware` is
-        `None`, no downloader middleware is changed. Values of `DEFAULTS` that the user, or an earlier add-on, set stay
-        too.
+        A position that the user gave to one of them, or to a subclass, stays. If that of
+        `RfcRobotsTxtMiddleware` is `None`, no downloader middleware is changed. Values of
+        `DEFAULTS` that the user, or an earlier add-on, set stay too.
 
         :param settings: those of the crawler, before they are frozen.
         """
@@ -65,11 +67,17 @@ class Addon:
     def _put_middleware(self, settings: BaseSettings) -> float | None:
         """Return the position of ours; ``None``: the user switched it off."""
         middlewares = _components(settings, DOWNLOADER_MIDDLEWARES)
-        ours = [value for key, value in middlewares.items() if stands_for(key, RfcRobotsTxtMiddleware)]
+        ours = [
+            value for key, value in middlewares.items() if stands_for(key, RfcRobotsTxtMiddleware)
+        ]
         placed = [value for value in ours if value is not None]
         if ours and not placed:
             return None
-        changed = {key: value for key, value in middlewares.items() if loaded(key) is not RobotsTxtMiddleware}
+        changed = {
+            key: value
+            for key, value in middlewares.items()
+            if loaded(key) is not RobotsTxtMiddleware
+        }
         changed[STOCK] = None
         position: float = max(placed) if placed else _position_of_stock(middlewares, settings)
         if not ours:
@@ -97,9 +105,15 @@ def _put_scheduler(settings: BaseSettings) -> None:
     if not isinstance(scheduler, type):  # Scrapy says what is wrong with it
         return
     # To `issubclass` every class with the methods of a scheduler is one of Scrapy's.
-    uses_queue = Scheduler in scheduler.__mro__ and stands_for(settings[_QUEUE], OriginPriorityQueue)
+    uses_queue = Scheduler in scheduler.__mro__ and stands_for(
+        settings[_QUEUE], OriginPriorityQueue
+    )
     if not uses_queue:
-        settings.set("SCHEDULER", scheduler_around(scheduler), max(settings.getpriority("SCHEDULER") or 0, _PRIORITY))
+        settings.set(
+            "SCHEDULER",
+            scheduler_around(scheduler),
+            max(settings.getpriority("SCHEDULER") or 0, _PRIORITY),
+        )
 
 
 def _components(settings: BaseSettings, name: str) -> dict[Any, Any]:
@@ -107,7 +121,8 @@ def _components(settings: BaseSettings, name: str) -> dict[Any, Any]:
 
 
 def _put(settings: BaseSettings, name: str, components: dict[Any, Any]) -> None:
-    # Scrapy ignores a value whose priority is below that of the present one, so ours gets at least that priority.
+    # Scrapy ignores a value whose priority is below that of the present one, so ours gets at least
+    # that priority.
     settings.set(name, components, max(settings.getpriority(name) or 0, _PRIORITY))
 
 

@@ -1,4 +1,7 @@
-"""The errors of this package. Bad data of a site never stops a crawl: the last three count as a failed fetch."""
+"""The errors of this package.
+
+Bad data of a site never stops a crawl: the last three count as a failed fetch.
+"""
 
 from __future__ import annotations
 
@@ -11,17 +14,22 @@ from scrapy_robots_rfc.core.decision import Decision
 
 
 class RobotsError(Exception):
-    """The base class of all errors of this package. They, and subclasses of them, can be copied and pickled."""
+    """The base class of all errors of this package.
+
+    They, and subclasses of them, can be copied and pickled.
+    """
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # The default calls the class with the text alone, but most of these classes take other arguments.
+        # The default calls the class with the text alone, but most of these classes take other
+        # arguments.
         return copyreg.__newobj__, (type(self), *self.args), self.__dict__  # type: ignore[attr-defined]
 
 
 class SettingError(RobotsError, ValueError):
     """A setting or a spider attribute has a value that is not accepted; stops the crawl at start.
 
-    :param key: the name of the setting or attribute, and the place of the entry if only one entry is wrong.
+    :param key: the name of the setting or attribute, and the place of the entry if only one entry
+        is wrong.
     :param value: its value, or that of the entry.
     :param accepted: what is accepted, for the user.
     """
@@ -38,13 +46,17 @@ class SettingError(RobotsError, ValueError):
 
 
 class StoreError(RobotsError):
-    """A store of robots.txt files cannot work, or failed; the text says what to do, and holds no credentials."""
+    """A store of robots.txt files cannot work, or failed.
+
+    The text says what to do, and holds no credentials.
+    """
 
 
 class AgentError(RobotsError, ValueError):
     """Request meta ``robotstxt_user_agent`` or ``robots_declared_use``, is neither a string nor a list of strings.
 
-    The request fails, and Scrapy logs the error. It is no IgnoreRequest, because Scrapy does not log those.
+    The request fails, and Scrapy logs the error. It is no IgnoreRequest, because Scrapy does not
+    log those.
     """
 
 
@@ -64,7 +76,8 @@ class RobotsDisallowed(RobotsError, IgnoreRequest):  # noqa: N818 - named like S
 class UnreachableError(RobotsError):
     """A command of Scrapy's for one page gets none, because nobody can tell whether it may be fetched.
 
-    It is no IgnoreRequest: those are passed over in silence by ``scrapy shell`` and ``scrapy fetch``.
+    It is no IgnoreRequest: those are passed over in silence by ``scrapy shell`` and ``scrapy
+    fetch``.
     """
 
 
@@ -80,7 +93,10 @@ class BrokenTransferError(RobotsError):
 
 
 class ForeignAnswerError(RobotsError):
-    """A downloader middleware answered a request for a robots.txt whose download had failed: the site did not."""
+    """A downloader middleware answered a request for a robots.txt whose download had failed.
+
+    The site did not.
+    """
 
 
 class DecodingError(RobotsError):

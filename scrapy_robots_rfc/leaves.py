@@ -1,7 +1,8 @@
 """The leaves of a crawl: what hangs on the way of a request, and is loaded where a setting asks for it.
 
-A leaf hears of the crawl by signals, or is a middleware of its own, and asks what users can ask, too: the service,
-`Decision`, the stats. Nothing else imports a leaf, so to take one out is to delete its files and its rows here.
+A leaf hears of the crawl by signals, or is a middleware of its own, and asks what users can ask,
+too: the service, `Decision`, the stats. Nothing else imports a leaf, so to take one out is to
+delete its files and its rows here.
 """
 
 from __future__ import annotations
@@ -15,8 +16,9 @@ from scrapy.utils.misc import load_object
 from scrapy_robots_rfc.policy.schemes import Answers
 from scrapy_robots_rfc.settings import BY_FIELD, Settings
 
-#: Setting -> the path of the class that is loaded where it is set. The class is made with the crawler
-#: and its `Settings`, and connects to signals. It raises SettingError for what it does not accept.
+#: Setting -> the path of the class that is loaded where it is set. The class is made with the
+#: crawler and its `Settings`, and connects to signals. It raises SettingError for what it does not
+#: accept.
 LEAVES = {
     "ROBOTSTXT_OBEY": "scrapy_robots_rfc.reporting.summary.Summary",
     "ROBOTS_REPORT": "scrapy_robots_rfc.reporting.report.Report",
@@ -32,7 +34,8 @@ SOURCES = {
 #: What the answers of a scheme are -> the path of its `Transfer`, loaded for the first such file.
 TRANSFERS = {Answers.FTP: "scrapy_robots_rfc.fetching.ftp.bound"}
 
-#: The path of the class by which the workers of a fleet take turns, loaded where they share a store.
+#: The path of the class by which the workers of a fleet take turns, loaded where they share a
+#: store.
 SHARED_TURNS = "scrapy_robots_rfc.scheduling.shared.SharedThrottle"
 
 
@@ -41,7 +44,8 @@ class Placed(NamedTuple):
 
     :param setting: the setting of Scrapy that lists middlewares of its kind.
     :param path: of its class.
-    :param position: a number; of a downloader middleware, by how much it stands behind RfcRobotsTxtMiddleware.
+    :param position: a number; of a downloader middleware, by how much it stands behind
+        RfcRobotsTxtMiddleware.
     :param empty: whether an empty list asks for it, too.
     """
 
@@ -58,10 +62,15 @@ class Placed(NamedTuple):
 DOWNLOADER_MIDDLEWARES = "DOWNLOADER_MIDDLEWARES"
 #: Setting -> the middleware that it needs.
 MIDDLEWARES = {
-    # Next to the spider: what its `process_spider_input` sees goes to a callback, all else to an errback.
-    "ROBOTS_TAG_OBEY": Placed("SPIDER_MIDDLEWARES", "scrapy_robots_rfc.RfcPageRulesMiddleware", 1000),
+    # Next to the spider: what its `process_spider_input` sees goes to a callback, all else to an
+    # errback.
+    "ROBOTS_TAG_OBEY": Placed(
+        "SPIDER_MIDDLEWARES", "scrapy_robots_rfc.RfcPageRulesMiddleware", 1000
+    ),
     # A spider or its requests may say what they are for.
-    "ROBOTS_USE": Placed(DOWNLOADER_MIDDLEWARES, "scrapy_robots_rfc.RfcUseMiddleware", 1, empty=True),
+    "ROBOTS_USE": Placed(
+        DOWNLOADER_MIDDLEWARES, "scrapy_robots_rfc.RfcUseMiddleware", 1, empty=True
+    ),
 }
 
 _FIELDS = {row.key: field for field, row in BY_FIELD.items()}
@@ -78,7 +87,10 @@ def load_leaves(crawler: Crawler, settings: Settings) -> list[object]:
 
 def asked_for(table: Mapping[str, str], settings: Settings) -> list[Any]:
     """Load the classes of a table, each once, whose settings are set."""
-    return [load_object(path) for path in dict.fromkeys(path for key, path in table.items() if value_of(settings, key))]
+    return [
+        load_object(path)
+        for path in dict.fromkeys(path for key, path in table.items() if value_of(settings, key))
+    ]
 
 
 def value_of(settings: Settings, key: str) -> Any:  # noqa: ANN401 - the type stands in `settings.py`

@@ -28,10 +28,14 @@ class RfcRobotParser(RobotParser):
         """Parse a file; only its first ``ROBOTS_MAX_SIZE`` octets are read.
 
         :param crawler: has the setting; ``None``: its default counts.
-        :raises SettingError: the value of the setting is not accepted. A crawl with Scrapy's own middleware gets the
-            error at its start, because that middleware makes a parser then.
+        :raises SettingError: the value of the setting is not accepted. A crawl with Scrapy's own
+            middleware gets the error at its start, because that middleware makes a parser then.
         """
-        max_size = RobotsTxt.MAX_SIZE if crawler is None else read_row(BY_FIELD["max_size"], crawler.settings)
+        max_size = (
+            RobotsTxt.MAX_SIZE
+            if crawler is None
+            else read_row(BY_FIELD["max_size"], crawler.settings)
+        )
         return cls(robotstxt_body, max_size=max_size)
 
     def allowed(self, url: str | bytes, user_agent: str | bytes) -> bool:

@@ -1,6 +1,7 @@
 """Every setting, once, in `Settings`: key, type, default, check and one line of text; `read_settings` reads them all.
 
-A value that is not accepted stops the crawl at start. A test checks `docs/settings.md` against the table.
+A value that is not accepted stops the crawl at start. A test checks `docs/settings.md` against the
+table.
 """
 
 from __future__ import annotations
@@ -59,7 +60,8 @@ class Setting(NamedTuple):
     :param type: the type of its values, for people.
     :param default: its value if the user sets none.
     :param accepted: the values that are accepted, for people; a part of the error's text.
-    :param read: turns what the user wrote into the checked value; raises ValueError, TypeError or OverflowError.
+    :param read: turns what the user wrote into the checked value; raises ValueError, TypeError or
+        OverflowError.
     :param text: what it does, in one line.
     """
 
@@ -80,7 +82,9 @@ def _setting(*row: Any, shown: bool = True) -> Any:  # noqa: ANN401 - the type s
     return field(repr=shown, metadata={"row": Setting(*row)})
 
 
-def _number(low: float, high: float = math.inf, *, above: bool = False, whole: bool = False) -> Callable[[Any], Any]:
+def _number(
+    low: float, high: float = math.inf, *, above: bool = False, whole: bool = False
+) -> Callable[[Any], Any]:
     """Return what reads a number from `low` to `high`.
 
     :param above: whether `low` itself is not accepted.
@@ -99,7 +103,9 @@ def _number(low: float, high: float = math.inf, *, above: bool = False, whole: b
 
 
 def _one_of(*words: str) -> Callable[[Any], str]:
-    return lambda value: words[words.index(str(value).strip())]  # a ValueError where it is none of them
+    return lambda value: words[
+        words.index(str(value).strip())
+    ]  # a ValueError where it is none of them
 
 
 def _boolean(value: object) -> bool:
@@ -112,8 +118,8 @@ def _boolean(value: object) -> bool:
 class _WrongEntryError(ValueError):
     """One entry of a list or a dict is wrong; the error that the user sees names this entry and not the whole value.
 
-    Its arguments are the name of the entry, with ``%s`` for the key of the setting (``%s[2]``), its value, and what is
-    accepted of an entry, for people.
+    Its arguments are the name of the entry, with ``%s`` for the key of the setting (``%s[2]``), its
+    value, and what is accepted of an entry, for people.
     """
 
 
@@ -144,7 +150,10 @@ def _each(read: Callable[[Any], object], accepted: str, into: type = tuple) -> C
 
 
 def _unpacked(value: object) -> Value:
-    """Return the list that stands in a string as JSON, as Scrapy reads it from the command line; or the value."""
+    """Return the list that stands in a string as JSON, as Scrapy reads it from the command line.
+
+    Or the value.
+    """
     return json.loads(value) if isinstance(value, str) and value.lstrip().startswith("[") else value
 
 
@@ -178,7 +187,9 @@ def _overrides(value: object, schemes: Mapping[str, Scheme] = SCHEMES) -> dict[O
         try:
             origin = named_origin(str(key), schemes)
         except ValueError:
-            raise _WrongEntryError(_KEY, key, "an origin, 'https://HOST' or 'https://HOST:PORT'") from None
+            raise _WrongEntryError(
+                _KEY, key, "an origin, 'https://HOST' or 'https://HOST:PORT'"
+            ) from None
         if origin in paths:
             raise _WrongEntryError(_KEY, key, f"another origin: {origin} is there twice")
         if not path or not isinstance(path, (str, os.PathLike)):
@@ -218,7 +229,9 @@ def _feed(value: object) -> dict[str, Mapping[str, Any]]:
         if not key or not isinstance(key, (str, Path)):
             raise _WrongEntryError(_KEY, key, "a URI or a path")
         if not isinstance(options, Mapping):
-            raise _WrongEntryError(_entry(key), options, "a dict of the feed's options, as in FEEDS")
+            raise _WrongEntryError(
+                _entry(key), options, "a dict of the feed's options, as in FEEDS"
+            )
         try:
             _boolean(options.get(_ALLOWED, False))
         except ValueError:
@@ -383,7 +396,9 @@ def read_settings(settings: BaseSettings) -> Settings:
     if settings.getpriority("ROBOTS_CACHE_MIN_AGE"):
         row = BY_FIELD["cache_min_age"]
         raise SettingError(row.key, settings[row.key], f"{row.accepted}, {read.cache_max_age:g}")
-    return replace(read, cache_min_age=read.cache_max_age)  # the user set a longest age below the default smallest one
+    return replace(
+        read, cache_min_age=read.cache_max_age
+    )  # the user set a longest age below the default smallest one
 
 
 def read_row(row: Setting, settings: BaseSettings) -> Any:  # noqa: ANN401 - the type stands beside the field

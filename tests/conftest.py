@@ -1,4 +1,7 @@
-"""Fixtures that tests of several rooms use: sites, clocks, a Redis server, what came of crawls in other runtimes."""
+"""Fixtures that tests of several rooms use.
+
+Sites, clocks, a Redis server, what came of crawls in other runtimes.
+"""
 
 from __future__ import annotations
 
@@ -29,16 +32,21 @@ if TYPE_CHECKING:
 
 _numbers = count()
 
-# So that the garbage collector comes less often: with its own number it takes a tenth of the time of the tests.
+# So that the garbage collector comes less often: with its own number it takes a tenth of the time
+# of the tests.
 gc.set_threshold(20_000, 10, 10)
 
-# A shell that runs this in the background has it ignore Ctrl-C, and with it all that it starts: tests send that signal.
+# A shell that runs this in the background has it ignore Ctrl-C, and with it all that it starts:
+# tests send that signal.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_xdist_auto_num_workers() -> int:
-    """Return how many processes `-n auto` starts: two more than cores, since tests wait for clocks and processes."""
+    """Return how many processes `-n auto` starts.
+
+    Two more than cores, since tests wait for clocks and processes.
+    """
     return min((os.cpu_count() or 1) + 2, 8)
 
 
@@ -49,13 +57,19 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> FileSch
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> Iterator[None]:
-    """Put first what takes long; apart from that, the order is the one that pytest-randomly has given."""
+    """Put first what takes long.
+
+    Apart from that, the order is the one that pytest-randomly has given.
+    """
     yield
     dear_first(items)
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """With `-m reactor`, leave out the files that have no such test: loading them takes longer than the tests."""
+    """With `-m reactor`, leave out the files that have no such test.
+
+    Loading them takes longer than the tests.
+    """
     if config.option.markexpr != "reactor" or not collection_path.name.startswith("test_"):
         return None
     return "mark.reactor" not in collection_path.read_text(encoding="utf-8") or None
@@ -68,7 +82,10 @@ def pytest_collection_finish() -> None:
 
 @pytest.fixture(scope="module")
 def few_to_collect() -> None:
-    """The garbage collector leaves alone what earlier tests left, too: for files whose tests collect often."""
+    """The garbage collector leaves alone what earlier tests left, too.
+
+    For files whose tests collect often.
+    """
     gc.collect()
     gc.freeze()
 
@@ -77,7 +94,9 @@ def few_to_collect() -> None:
 def redis_installed() -> None:
     """A Redis server can be started; CI has to have one."""
     if COMMAND is None:
-        assert os.environ.get("CI") != "true", "redis-server is missing: these tests must not be skipped here"
+        assert os.environ.get("CI") != "true", (
+            "redis-server is missing: these tests must not be skipped here"
+        )
         pytest.skip("redis-server is not installed")
 
 
@@ -125,7 +144,8 @@ def results(request: pytest.FixtureRequest, _crawls: Crawls) -> Results:
 
 @pytest.fixture(autouse=True)
 def _crawled_elsewhere(request: pytest.FixtureRequest) -> None:
-    # The scenarios crawl in processes of their own: another reactor in this one changes nothing, and they take time.
+    # The scenarios crawl in processes of their own: another reactor in this one changes nothing,
+    # and they take time.
     if "results" in request.fixturenames:
         assert not request.node.get_closest_marker("reactor")
         assert group_of(request.node.nodeid) == "runtimes", (
@@ -165,7 +185,9 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 
 @pytest.fixture
 def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
-    """All crawls of a test take a hundredth of a second for a second, but for what Scrapy itself waits for."""
+    """All crawls of a test take a hundredth of a second for a second, but for what Scrapy itself
+    waits for.
+    """
     monkeypatch.setattr(_runtime, "call_later", lambda delay, *call: call_later(delay / 100, *call))
     monkeypatch.setattr(_runtime.Runtime, "clock", lambda _: time.monotonic() * 100)
 
@@ -173,5 +195,7 @@ def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture(autouse=True)
 def _log_everything(request: pytest.FixtureRequest) -> None:
     # Not where commands and demos are run: what these write is looked at as a user sees it.
-    if not {"commands", "example", "bench"}.intersection(request.path.relative_to(request.config.rootpath).parts):
+    if not {"commands", "example", "bench"}.intersection(
+        request.path.relative_to(request.config.rootpath).parts
+    ):
         request.getfixturevalue("caplog").set_level(logging.DEBUG)

@@ -1,4 +1,7 @@
-"""ARCHITECTURE.md is true to the tree: its paths exist, its names stand where it says, no module is left out."""
+"""ARCHITECTURE.md is true to the tree.
+
+Its paths exist, its names stand where it says, no module is left out.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,9 @@ PACKAGE = ROOT / "scrapy_robots_rfc"
 TEXT = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
 
 #: Room -> what the page says of it: an item of the list of rooms.
-ROOMS: dict[str, str] = dict(re.findall(r"^- \*\*`(\w+)/`\*\*((?:.|\n(?!- |\n))*)", TEXT, re.MULTILINE))
+ROOMS: dict[str, str] = dict(
+    re.findall(r"^- \*\*`(\w+)/`\*\*((?:.|\n(?!- |\n))*)", TEXT, re.MULTILINE)
+)
 
 #: The page without the items of rooms, whose paths begin at the room.
 REST = TEXT[: TEXT.index("## Rooms")] + TEXT[TEXT.index("## Tables") :]
@@ -28,14 +33,23 @@ def test_rooms() -> None:
 @pytest.mark.parametrize("room", sorted(ROOMS))
 def test_modules_of_a_room(room: str) -> None:
     """The page names every module of a room, and no other."""
-    modules = {path.relative_to(PACKAGE / room).as_posix() for path in (PACKAGE / room).rglob("*.py")}
-    assert set(_PATH.findall(ROOMS[room])) == {name for name in modules if not name.endswith("__init__.py")}
+    modules = {
+        path.relative_to(PACKAGE / room).as_posix() for path in (PACKAGE / room).rglob("*.py")
+    }
+    assert set(_PATH.findall(ROOMS[room])) == {
+        name for name in modules if not name.endswith("__init__.py")
+    }
 
 
 def test_paths() -> None:
-    """Every other path of the page exists, in the package or at the root; each module at the top is among them."""
+    """Every other path of the page exists, in the package or at the root.
+
+    Each module at the top is among them.
+    """
     paths = set(_PATH.findall(REST))
-    assert {path for path in paths if not ((PACKAGE / path).exists() or (ROOT / path).exists())} == set()
+    assert {
+        path for path in paths if not ((PACKAGE / path).exists() or (ROOT / path).exists())
+    } == set()
     assert {path.name for path in PACKAGE.glob("*.py")} - paths == set()
 
 

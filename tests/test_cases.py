@@ -1,4 +1,6 @@
-"""Every case of `tests/cases/*.toml`, in every delivery, through the core and through Scrapy's interface."""
+"""Every case of `tests/cases/*.toml`, in every delivery, through the core and through Scrapy's
+interface.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,14 @@ import pytest
 from scrapy_robots_rfc.core.agents import invalid_reason, product_tokens
 from scrapy_robots_rfc.core.robotstxt import RobotsTxt
 from scrapy_robots_rfc.parser import RfcRobotParser
-from tests.support.case_files import Case, Identification, OwnToken, cases, identifications, own_tokens
+from tests.support.case_files import (
+    Case,
+    Identification,
+    OwnToken,
+    cases,
+    identifications,
+    own_tokens,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -51,7 +60,9 @@ def _deliveries(case: Case) -> dict[bytes, str]:
 
 @pytest.mark.parametrize("case", cases(), ids=str)
 def test_verdict_in_every_delivery(case: Case) -> None:
-    """A case's verdict, its reason and the line that decides are as the case says, in every delivery."""
+    """A case's verdict, its reason and the line that decides are as the case says, in every
+    delivery.
+    """
     asked = case.asked if isinstance(case.asked, str) else list(case.asked)
     for body, variant in _deliveries(case).items():
         robots = RobotsTxt.parse(body)
@@ -82,7 +93,9 @@ def test_flags(case: Case) -> None:
     flags: dict[int, frozenset[Flag]] = {
         line.number: line.flags for line in RobotsTxt.parse(body_of(case, "as_written")).lines()
     }
-    assert [(number, flag) for number, flag in case.flagged if flag not in flags[number]] == [], case.says
+    assert [(number, flag) for number, flag in case.flagged if flag not in flags[number]] == [], (
+        case.says
+    )
 
 
 _EXTENDED = [case for case in cases() if case.crawl_delay is not None or case.sitemaps is not None]
@@ -109,7 +122,9 @@ def test_limit(case: Case) -> None:
 
 @pytest.mark.parametrize("case", identifications(), ids=[case.id for case in identifications()])
 def test_tokens_of_an_identification(case: Identification) -> None:
-    """The product tokens of whatever a crawler calls itself are as the case says, also where it comes as octets."""
+    """The product tokens of whatever a crawler calls itself are as the case says, also where it
+    comes as octets.
+    """
     assert product_tokens(case.identification) == case.tokens, case.says
     assert product_tokens(case.identification.encode("utf-8")) == case.tokens, case.says
 

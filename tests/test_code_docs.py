@@ -1,4 +1,7 @@
-"""The Python that the documents show does in a crawl what they say of it; that of the README has tests of its own."""
+"""The Python that the documents show does in a crawl what they say of it.
+
+That of the README has tests of its own.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +31,10 @@ if TYPE_CHECKING:
 FORBID = robots("User-agent: *\nDisallow: /private\nSitemap: /map.xml\n")
 
 #: Both ways to switch everything on.
-ADDON: dict[str, Any] = {"DOWNLOADER_MIDDLEWARES": {}, **settings(block("docs/addon.md", "python", "ADDONS"))}
+ADDON: dict[str, Any] = {
+    "DOWNLOADER_MIDDLEWARES": {},
+    **settings(block("docs/addon.md", "python", "ADDONS")),
+}
 BY_HAND = settings(block("docs/addon.md", "python", "DOWNLOADER_MIDDLEWARES"))
 
 
@@ -41,8 +47,12 @@ BY_HAND = settings(block("docs/addon.md", "python", "DOWNLOADER_MIDDLEWARES"))
     ids=["add-on", "by hand"],
 )
 @ensureDeferred
-async def test_obeyed_rules_of_pages(site: Site, shown: dict[str, Any], caplog: pytest.LogCaptureFixture) -> None:
-    """Either way to switch it on drops what the page forbids, and the log has the lines that the document shows."""
+async def test_obeyed_rules_of_pages(
+    site: Site, shown: dict[str, Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    """Either way to switch it on drops what the page forbids, and the log has the lines that the
+    document shows.
+    """
     site.replies["/"] = Reply(headers=(("X-Robots-Tag", "none"),))
     await crawl([site.url("/"), site.url("/a")], shown, spider=Linked)  # type: ignore[arg-type]  # it keeps no outcomes
     assert site.pages == ["/"]
@@ -55,7 +65,9 @@ async def test_obeyed_rules_of_pages(site: Site, shown: dict[str, Any], caplog: 
 
 
 @ensureDeferred
-async def test_rules_that_spiders_read(proxy: Site, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+async def test_rules_that_spiders_read(
+    proxy: Site, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     """The spider sees what its pages say of themselves."""
     proxy.replies["http://example.com/"] = Reply(headers=(("X-Robots-Tag", "noindex, noarchive"),))
     page = imported(plain(block("docs/page_rules.md", "python", "class Articles")), tmp_path)
@@ -67,7 +79,13 @@ async def test_rules_that_spiders_read(proxy: Site, tmp_path: Path, caplog: pyte
     crawler = make_crawler(page.Articles)
     crawler.signals.connect(scraped, scrapy.signals.item_scraped)
     await crawler.crawl()
-    assert items == [{"url": "http://example.com/", "indexed": False, "rules": {"noarchive": None, "noindex": None}}]
+    assert items == [
+        {
+            "url": "http://example.com/",
+            "indexed": False,
+            "rules": {"noarchive": None, "noindex": None},
+        }
+    ]
     assert "http://example.com/ is not to be kept: X-Robots-Tag: noindex, noarchive" in caplog.text
 
 
@@ -101,7 +119,9 @@ async def test_signal(site: Site) -> None:
     listening = Listening()
 
     def connect(crawler: Crawler) -> None:
-        executed(block("docs/signals.md", "python", "signals.connect"), crawler=crawler, self=listening)
+        executed(
+            block("docs/signals.md", "python", "signals.connect"), crawler=crawler, self=listening
+        )
 
     await crawl([site.url("/"), site.url("/private")], prepare=connect)
     assert listening.told == [(site.url("/private"), "Disallow: /private")]
@@ -114,7 +134,9 @@ async def test_sitemaps(proxy: Site, tmp_path: Path) -> None:
     proxy.replies[f"{shop}/robots.txt"] = robots(
         "User-agent: *\nDisallow: /private\nSitemap: /a.xml\nSitemap: /private.xml\n"
     )
-    locations = "".join(f"<url><loc>{shop}{path}</loc></url>" for path in ("/page", "/private/page"))
+    locations = "".join(
+        f"<url><loc>{shop}{path}</loc></url>" for path in ("/page", "/private/page")
+    )
     proxy.replies[f"{shop}/a.xml"] = Reply(body=f"<urlset>{locations}</urlset>".encode())
     page = imported(plain(block("docs/service.md", "python", "class ShopSpider")), tmp_path)
     crawler = make_crawler(page.ShopSpider)
@@ -126,12 +148,23 @@ async def test_sitemaps(proxy: Site, tmp_path: Path) -> None:
 @pytest.mark.usefixtures("redis_installed")
 @ensureDeferred
 async def test_worker(site: Site) -> None:
-    """The settings of a worker put what it learns into its Redis server, under the names of its own fleet."""
+    """The settings of a worker put what it learns into its Redis server, under the names of its
+    own fleet.
+    """
     site.replies["/robots.txt"] = FORBID
     with RedisServer() as server, redis.Redis(port=server.port) as client:
-        client.acl_setuser("user", enabled=True, passwords=["+password"], keys=["*"], categories=["+@all"])
+        client.acl_setuser(
+            "user", enabled=True, passwords=["+password"], keys=["*"], categories=["+@all"]
+        )
         code = block("docs/scaling.md", "python", "prefix=news")
         shown = settings(code.replace("host:6379", f"127.0.0.1:{server.port}"))
-        result = await crawl([site.url("/"), site.url("/private")], {"DOWNLOADER_MIDDLEWARES": {}, **shown})
+        result = await crawl(
+            [site.url("/"), site.url("/private")], {"DOWNLOADER_MIDDLEWARES": {}, **shown}
+        )
         kept = client.exists(f"news:copy:{site.url('')}")
-    assert (fetched(result), result.stat("forbidden"), result.stat("cache/store_errors"), kept) == (1, 1, 0, 1)
+    assert (fetched(result), result.stat("forbidden"), result.stat("cache/store_errors"), kept) == (
+        1,
+        1,
+        0,
+        1,
+    )

@@ -21,17 +21,32 @@ def shown() -> Iterator[tuple[str, str]]:
 
 
 def taken() -> Iterator[tuple[str, str]]:
-    """The blocks that tests take: what they ask `documents.py` for, literally, is asked for once more."""
+    """The blocks that tests take.
+
+    What they ask `documents.py` for, literally, is asked for once more.
+    """
     for file in (ROOT / "tests").rglob("*.py"):
         for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
             match node:
-                case ast.Call(func=ast.Name(id="block" | "blocks" as name), args=[ast.Constant(), *_]):
+                case ast.Call(
+                    func=ast.Name(id="block" | "blocks" as name), args=[ast.Constant(), *_]
+                ):
                     page, *others = map(ast.literal_eval, node.args)
-                    more = {str(keyword.arg): ast.literal_eval(keyword.value) for keyword in node.keywords}
-                    found = blocks(page, *others) if name == "blocks" else [block(page, *others, **more)]
+                    more = {
+                        str(keyword.arg): ast.literal_eval(keyword.value)
+                        for keyword in node.keywords
+                    }
+                    found = (
+                        blocks(page, *others)
+                        if name == "blocks"
+                        else [block(page, *others, **more)]
+                    )
                     yield from ((page, text) for text in found)
 
 
 def test_every_block_is_taken() -> None:
-    """Each block of a document is one that a test takes; whoever writes a new one writes a test with it."""
+    """Each block of a document is one that a test takes.
+
+    Whoever writes a new one writes a test with it.
+    """
     assert sorted(set(shown()) - set(taken())) == []

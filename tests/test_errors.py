@@ -16,7 +16,9 @@ from scrapy_robots_rfc.errors import RobotsError, SettingError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-DECISION = Decision(False, Reason.RULE, Rule(RuleKind.DISALLOW, "/caf\xe9", 3), "*", "https://e.example", stale=True)
+DECISION = Decision(
+    False, Reason.RULE, Rule(RuleKind.DISALLOW, "/caf\xe9", 3), "*", "https://e.example", stale=True
+)
 
 
 class Refused(RobotsDisallowed):
@@ -35,7 +37,11 @@ class WrongError(SettingError):
         self.hints = ["one", "two"]
 
 
-ALL = {error for _, error in inspect.getmembers(errors, inspect.isclass) if issubclass(error, RobotsError)}
+ALL = {
+    error
+    for _, error in inspect.getmembers(errors, inspect.isclass)
+    if issubclass(error, RobotsError)
+}
 WITH_MORE = [
     RobotsDisallowed(DECISION, "so it is"),
     SettingError("KEY", 5, "a number"),
@@ -54,14 +60,19 @@ def pickled(error: RobotsError, protocol: int) -> RobotsError:
 WAYS: dict[str, Callable[[RobotsError], RobotsError]] = {
     "copy": copy.copy,
     "deepcopy": copy.deepcopy,
-    **{f"pickle {number}": partial(pickled, protocol=number) for number in range(pickle.HIGHEST_PROTOCOL + 1)},
+    **{
+        f"pickle {number}": partial(pickled, protocol=number)
+        for number in range(pickle.HIGHEST_PROTOCOL + 1)
+    },
 }
 
 
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("error", EXAMPLES, ids=lambda error: type(error).__name__)
 def test_copies(error: RobotsError, way: str) -> None:
-    """A copy is of the same class, says the same, and has the same attributes, also those of a user's subclass."""
+    """A copy is of the same class, says the same, and has the same attributes, also those of a
+    user's subclass.
+    """
     error.add_note("seen on Monday")
     again = WAYS[way](error)
     assert again is not error

@@ -1,4 +1,7 @@
-"""What is loaded with a part of the package: the core without Scrapy, the parser without the rest, a name on use."""
+"""What is loaded with a part of the package.
+
+The core without Scrapy, the parser without the rest, a name on use.
+"""
 
 from __future__ import annotations
 
@@ -13,11 +16,20 @@ from scrapy.utils.misc import load_object
 import scrapy_robots_rfc
 
 #: Modules that only a crawl with the middleware, a setting or a command needs.
-_NOT_FOR_A_PARSER = ("addon", "cache", "commands", "fetching", "middleware", "reporting", "scheduling")
+_NOT_FOR_A_PARSER = (
+    "addon",
+    "cache",
+    "commands",
+    "fetching",
+    "middleware",
+    "reporting",
+    "scheduling",
+)
 
 
-#: What is loaded one after the other in one process, from what needs least to what needs most: all that is asserted is
-#: that something is missing, so what stands before a statement can hide nothing.
+#: What is loaded one after the other in one process, from what needs least to what needs most: all
+#: that is asserted is that something is missing, so what stands before a statement can hide
+#: nothing.
 STEPS = {
     "core": "import scrapy_robots_rfc.core.robotstxt",
     "names": "from scrapy_robots_rfc import Decision, Reason, RobotsTxt, Rule, RuleKind",
@@ -30,21 +42,37 @@ STEPS = {
 @pytest.fixture(scope="module")
 def loaded() -> dict[str, set[str]]:
     """The modules that a fresh process has loaded after each step."""
-    code = "\n".join(["import json, sys", *(f"{step}\nprint(json.dumps([*sys.modules]))" for step in STEPS.values())])
+    code = "\n".join(
+        [
+            "import json, sys",
+            *(f"{step}\nprint(json.dumps([*sys.modules]))" for step in STEPS.values()),
+        ]
+    )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    return {step: set(json.loads(line)) for step, line in zip(STEPS, done.stdout.splitlines(), strict=True)}
+    return {
+        step: set(json.loads(line))
+        for step, line in zip(STEPS, done.stdout.splitlines(), strict=True)
+    }
 
 
 def below(modules: set[str], *names: str) -> set[str]:
-    """Return those of some modules that have one of some names, or stand in a package of such a name."""
-    return {module for module in modules if any(f"{module}.".startswith(f"{name}.") for name in names)}
+    """Return those of some modules that have one of some names, or stand in a package of such a
+    name.
+    """
+    return {
+        module for module in modules if any(f"{module}.".startswith(f"{name}.") for name in names)
+    }
 
 
 def test_the_core_loads_neither_scrapy_nor_twisted(loaded: dict[str, set[str]]) -> None:
-    """Whoever wants only to parse a file and ask it loads no framework, and nothing of the package but the core."""
+    """Whoever wants only to parse a file and ask it loads no framework, and nothing of the
+    package but the core.
+    """
     modules = loaded["core"]
     assert below(modules, "scrapy", "twisted", "asyncio", "logging") == set()
-    assert below(modules, "scrapy_robots_rfc") == below(modules, "scrapy_robots_rfc.core") | {"scrapy_robots_rfc"}
+    assert below(modules, "scrapy_robots_rfc") == below(modules, "scrapy_robots_rfc.core") | {
+        "scrapy_robots_rfc"
+    }
 
 
 def test_a_name_of_the_core_loads_neither_scrapy_nor_twisted(loaded: dict[str, set[str]]) -> None:
@@ -53,14 +81,18 @@ def test_a_name_of_the_core_loads_neither_scrapy_nor_twisted(loaded: dict[str, s
 
 
 def test_the_parser_loads_no_store_and_no_report(loaded: dict[str, set[str]]) -> None:
-    """Under Scrapy's own middleware nothing is loaded that fetches, keeps, reports, or is a command."""
+    """Under Scrapy's own middleware nothing is loaded that fetches, keeps, reports, or is a
+    command.
+    """
     modules = loaded["parser"]
     assert below(modules, "scrapy_robots_rfc.parser")
     assert below(modules, *(f"scrapy_robots_rfc.{name}" for name in _NOT_FOR_A_PARSER)) == set()
     assert below(modules, "sqlite3", "redis") == set()
 
 
-def test_a_crawl_loads_stores_and_reports_when_a_setting_asks_for_them(loaded: dict[str, set[str]]) -> None:
+def test_a_crawl_loads_stores_and_reports_when_a_setting_asks_for_them(
+    loaded: dict[str, set[str]],
+) -> None:
     """What the middleware needs without such settings is loaded with it, and no more."""
     modules = loaded["crawl"]
     page_rules = ("usage.rules", "usage.page_rules")
@@ -93,7 +125,9 @@ def test_every_public_name_is_found(name: str) -> None:
 
 
 def test_another_name_is_not_found() -> None:
-    """What is no public name is missing as from any module, so that a mistyped path in a setting is told."""
+    """What is no public name is missing as from any module, so that a mistyped path in a setting
+    is told.
+    """
     with pytest.raises(AttributeError, match="module 'scrapy_robots_rfc' has no attribute 'Adon'"):
         scrapy_robots_rfc.Adon  # type: ignore[attr-defined]  # noqa: B018
     with pytest.raises(ImportError):

@@ -1,6 +1,8 @@
-"""The layers of the package: which room may import from which, and who may know Scrapy, Twisted and redis-py.
+"""The layers of the package: which room may import from which, and who may know Scrapy, Twisted and
+redis-py.
 
-To take a leaf out is to delete its files, its rows and its tests: a crawl without each one shows it.
+To take a leaf out is to delete its files, its rows and its tests: a crawl without each one shows
+it.
 """
 
 from __future__ import annotations
@@ -26,8 +28,20 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = "scrapy_robots_rfc"
 
-#: From the top to the bottom: a room imports from itself, from the rooms below it, and from the tables.
-LAYERS = ("commands", "addon", "reporting", "usage", "middleware", "scheduling", "fetching", "cache", "policy", "core")
+#: From the top to the bottom: a room imports from itself, from the rooms below it, and from the
+#: tables.
+LAYERS = (
+    "commands",
+    "addon",
+    "reporting",
+    "usage",
+    "middleware",
+    "scheduling",
+    "fetching",
+    "cache",
+    "policy",
+    "core",
+)
 #: Every room above `policy` may import these tables; they import each other, and what is pure.
 TABLES = ("settings", "stats", "signals", "errors", "leaves", "_runtime", "_scrapy")
 #: What is no part of the kernel, which every request passes: rooms, and modules of others. Each may
@@ -47,12 +61,14 @@ READERS = ["usage.reservations", "usage.rules"]
 #: The parser works alone, under Scrapy's own middleware.
 PARSER = ("core", *TABLES)
 
-#: The rooms in which no module imports these packages; Twisted is imported only where it is wrapped.
+#: The rooms in which no module imports these packages; Twisted is imported only where it is
+#: wrapped.
 WITHOUT = {"scrapy": {"core", "policy"}, "redis": {"core", "policy"}}
 TWISTED = {"_runtime", "_scrapy", "fetching.download", "fetching.ftp"}
 REDIS = {"cache.stores.redis"}
 
-#: All that `core` and `policy` import from outside: nothing of it does I/O, reads a clock, or is random.
+#: All that `core` and `policy` import from outside: nothing of it does I/O, reads a clock, or is
+#: random.
 PURE = {
     "__future__",
     "array",
@@ -81,7 +97,10 @@ PURE = {
 def sources() -> dict[str, Path]:
     """Return every module of the package by its name inside the package."""
     root = ROOT / PACKAGE
-    return {".".join(path.relative_to(root).with_suffix("").parts): path for path in sorted(root.rglob("*.py"))}
+    return {
+        ".".join(path.relative_to(root).with_suffix("").parts): path
+        for path in sorted(root.rglob("*.py"))
+    }
 
 
 MODULES = sources()
@@ -94,7 +113,9 @@ def nodes(name: str) -> list[ast.AST]:
 
 
 def imported(name: str) -> Iterator[str]:
-    """Yield the full name of every module that a module imports, those for types or inside a function too."""
+    """Yield the full name of every module that a module imports, those for types or inside a
+    function too.
+    """
     for node in nodes(name):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
@@ -124,7 +145,11 @@ def allowed(name: str) -> tuple[str, ...]:
 
 def inside(name: str) -> set[str]:
     """Return the rooms from which a module imports."""
-    return {room(full.removeprefix(f"{PACKAGE}.")) for full in imported(name) if full.startswith(f"{PACKAGE}.")}
+    return {
+        room(full.removeprefix(f"{PACKAGE}."))
+        for full in imported(name)
+        if full.startswith(f"{PACKAGE}.")
+    }
 
 
 def outside(name: str) -> set[str]:
@@ -135,31 +160,51 @@ def outside(name: str) -> set[str]:
 @pytest.mark.parametrize("name", sorted({room(name) for name in MODULES} - {"__init__"}))
 def test_imports_go_down(name: str) -> None:
     """A room imports only from the rooms below it and from the tables."""
-    found = {module: inside(module) - set(allowed(name)) for module in MODULES if room(module) == name}
+    found = {
+        module: inside(module) - set(allowed(name)) for module in MODULES if room(module) == name
+    }
     assert {module: rooms for module, rooms in found.items() if rooms} == {}
 
 
 def test_imports_of_leaves() -> None:
-    """The kernel imports no leaf, not for a type and not inside a function, and a leaf only those before it."""
+    """The kernel imports no leaf, not for a type and not inside a function, and a leaf only
+    those before it.
+    """
     assert all(any(name.startswith(leaf) for name in MODULES) for leaf in OUTSIDE)
     found = set[tuple[str, str]]()
     for name in set(MODULES) - {"__init__"}:  # which loads a public name when it is used
         own = next((leaf for leaf in OUTSIDE if name.startswith(leaf)), None)
         allowed = OUTSIDE[: OUTSIDE.index(own) + 1] if own else ()
-        imports = (full.removeprefix(f"{PACKAGE}.") for full in imported(name) if full.startswith(f"{PACKAGE}."))
-        found |= {(name, one) for one in imports if one.startswith(OUTSIDE) and not one.startswith(allowed)}
+        imports = (
+            full.removeprefix(f"{PACKAGE}.")
+            for full in imported(name)
+            if full.startswith(f"{PACKAGE}.")
+        )
+        found |= {
+            (name, one)
+            for one in imports
+            if one.startswith(OUTSIDE) and not one.startswith(allowed)
+        }
     assert found == set()
 
 
 def paths() -> dict[str, str]:
-    """Return the paths of all classes that the tables load -> the setting or the scheme that asks for each."""
+    """Return the paths of all classes that the tables load -> the setting or the scheme that
+    asks for each.
+    """
     placed = {row.path: key for key, row in MIDDLEWARES.items()}
     tables = (LEAVES, SOURCES, {answers.value: path for answers, path in TRANSFERS.items()})
-    return {SHARED_TURNS: "ROBOTS_CACHE", **placed, **{path: key for table in tables for key, path in table.items()}}
+    return {
+        SHARED_TURNS: "ROBOTS_CACHE",
+        **placed,
+        **{path: key for table in tables for key, path in table.items()},
+    }
 
 
 def test_the_leaves_of_the_tables_exist() -> None:
-    """Each row names a setting, or what the answers of a scheme are, and something that the kernel does not import."""
+    """Each row names a setting, or what the answers of a scheme are, and something that the
+    kernel does not import.
+    """
     keys = {row.key for row in TABLE} | {scheme.answers.value for scheme in SCHEMES.values()}
     for path, key in paths().items():
         assert key in keys
@@ -184,7 +229,8 @@ for table in (leaves.LEAVES, leaves.SOURCES, leaves.TRANSFERS):
     for key in [key for key, path in table.items() if path.startswith(gone)]:
         del table[key]
 names = {"usage": ["RfcPageRulesMiddleware", "RfcUseMiddleware"]}.get(sys.argv[1], [])
-for key in [key for key, row in leaves.MIDDLEWARES.items() if row.path.endswith(tuple(names or "-"))]:
+endings = tuple(names or "-")
+for key in [key for key, row in leaves.MIDDLEWARES.items() if row.path.endswith(endings)]:
     del leaves.MIDDLEWARES[key]
 
 from scrapy import Spider
@@ -198,8 +244,11 @@ class Pages(Spider):
         pass
 
 settings = {
-    "ADDONS": {"scrapy_robots_rfc.Addon": 500}, "LOG_LEVEL": "ERROR", "TELNETCONSOLE_ENABLED": False,
-    "ROBOTS_USE": ["train-ai"], "ROBOTS_TAG_OBEY": ["nofollow"],
+    "ADDONS": {"scrapy_robots_rfc.Addon": 500},
+    "LOG_LEVEL": "ERROR",
+    "TELNETCONSOLE_ENABLED": False,
+    "ROBOTS_USE": ["train-ai"],
+    "ROBOTS_TAG_OBEY": ["nofollow"],
 }
 process = CrawlerProcess(settings)
 crawler = process.create_crawler(Pages)
@@ -211,11 +260,18 @@ print(*[crawler.stats.get_value(f"robotstxt/{key}", 0) for key in ("allowed", "f
 
 @pytest.mark.parametrize("leaf", OUTSIDE)
 def test_a_crawl_without(leaf: str) -> None:
-    """A crawl obeys robots.txt where one leaf is not there: no import of it is left in the way of a request."""
+    """A crawl obeys robots.txt where one leaf is not there.
+
+    No import of it is left in the way of a request.
+    """
     with Site({"/robots.txt": robots("User-agent: *\nDisallow: /never\n"), "/a": PAGE}) as site:
         pages = [site.url("/a"), site.url("/never")]
         run = subprocess.run(
-            [sys.executable, "-c", CRAWL_WITHOUT, leaf, *pages], capture_output=True, text=True, check=False, cwd=ROOT
+            [sys.executable, "-c", CRAWL_WITHOUT, leaf, *pages],
+            capture_output=True,
+            text=True,
+            check=False,
+            cwd=ROOT,
         )
     assert (run.stdout, run.stderr) == ("1 1\n", "")
 
@@ -229,12 +285,17 @@ def test_who_knows_the_framework() -> None:
 
 
 def test_the_pure_rooms_are_pure() -> None:
-    """What reads a file and what decides about a fetch does no I/O: no framework, log, clock or randomness."""
+    """What reads a file and what decides about a fetch does no I/O.
+
+    No framework, log, clock or randomness.
+    """
     pure = [name for name in MODULES if room(name) in ("core", "policy")] + READERS
     assert {name: extra for name in pure if (extra := outside(name) - PURE)} == {}
 
 
-@pytest.mark.parametrize("name", [name for name in MODULES if room(name) in ("core", "policy")] + READERS)
+@pytest.mark.parametrize(
+    "name", [name for name in MODULES if room(name) in ("core", "policy")] + READERS
+)
 def test_no_clock(name: str) -> None:
     """The pure rooms ask no class of datetime for the present."""
     called = {node.attr for node in nodes(name) if isinstance(node, ast.Attribute)}

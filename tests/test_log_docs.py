@@ -30,19 +30,32 @@ DAY = 86_400.0
 @pytest.mark.usefixtures("hurried")
 @ensureDeferred
 async def test_failing(proxy: Site, caplog: pytest.LogCaptureFixture) -> None:
-    """Of a site that can be reached again, and one that stays unreachable, the log says what the page shows."""
+    """Of a site that can be reached again, and one that stays unreachable, the log says what the
+    page shows.
+    """
     proxy.replies["http://a.example/robots.txt"] = Failing(1, Reply(503))
     proxy.replies["http://b.example/robots.txt"] = Reply(500)
-    pages = [f"http://{page}" for page in ("a.example/", "a.example/1", "a.example/2", "b.example/", "b.example/1")]
-    await crawl(pages, {"ROBOTS_UNREACHABLE_BACKOFF": [5, 15, 45], "ROBOTS_TIMEOUT": 3000, "LOGSTATS_INTERVAL": 0})
-    shown = [timeless(line) for line in block("docs/failing.md", "text", "is unreachable").splitlines()]
+    pages = [
+        f"http://{page}"
+        for page in ("a.example/", "a.example/1", "a.example/2", "b.example/", "b.example/1")
+    ]
+    await crawl(
+        pages,
+        {"ROBOTS_UNREACHABLE_BACKOFF": [5, 15, 45], "ROBOTS_TIMEOUT": 3000, "LOGSTATS_INTERVAL": 0},
+    )
+    shown = [
+        timeless(line) for line in block("docs/failing.md", "text", "is unreachable").splitlines()
+    ]
     told = [timeless(line) for line in lines(caplog, logging.INFO)]
     assert sorted(told) == sorted(shown)  # which of the two sites fails first, nobody knows
     assert told[-5:] == shown[-5:]
 
 
 def timeless(line: str) -> str:
-    """A line without the time of day, and how far that is away: here a fetch may take longer than on the page."""
+    """A line without the time of day, and how far that is away.
+
+    Here a fetch may take longer than on the page.
+    """
     return re.sub(r"in \d+ s at the latest \([\d :-]+\)", "at the latest", line)
 
 
@@ -56,12 +69,17 @@ class AllowList:
 
 
 @ensureDeferred
-async def test_local_fault(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+async def test_local_fault(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     """Of a middleware that drops the requests for robots.txt, the log says what the page shows."""
     monkeypatch.setattr(AllowList, "__module__", "myproject")
     middlewares = {**SETTINGS["DOWNLOADER_MIDDLEWARES"], AllowList: 200}
     await crawl(["http://a.example/"], {"DOWNLOADER_MIDDLEWARES": middlewares})
-    assert lines(caplog, logging.ERROR) == block("docs/failing.md", "text", "the crawl itself failed").splitlines()
+    assert (
+        lines(caplog, logging.ERROR)
+        == block("docs/failing.md", "text", "the crawl itself failed").splitlines()
+    )
 
 
 @ensureDeferred
@@ -85,13 +103,17 @@ def asking_for(record: str, line: int) -> Reply:
 
 @pytest.mark.usefixtures("hurried")
 @ensureDeferred
-async def test_pace(proxy: Site, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+async def test_pace(
+    proxy: Site, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     """Of three sites that ask for a pace, the log says what the page shows."""
     at_noon(monkeypatch)
     proxy.replies["http://example.com/robots.txt"] = asking_for("Crawl-delay: 10", line=4)
     proxy.replies["http://example.org/robots.txt"] = asking_for("Crawl-delay: 3600", line=4)
     proxy.replies["http://example.net/robots.txt"] = asking_for("Visit-time: 0600-0845", line=5)
-    await crawl([f"http://example.{top}/" for top in ("com", "org", "net")], {"ROBOTS_TIMEOUT": 3000})
+    await crawl(
+        [f"http://example.{top}/" for top in ("com", "org", "net")], {"ROBOTS_TIMEOUT": 3000}
+    )
     shown = plain(block("docs/pacing.md", "text", "Crawl-delay")).splitlines()
     told = [line for line in lines(caplog, logging.INFO) if " for http:" in line]
     assert sorted(told) == sorted(shown)
@@ -99,7 +121,9 @@ async def test_pace(proxy: Site, monkeypatch: pytest.MonkeyPatch, caplog: pytest
 
 @ensureDeferred
 async def test_forbidden(proxy: Site, caplog: pytest.LogCaptureFixture) -> None:
-    """A page that is dropped has the line in the log that the README and docs/switching_on.md show."""
+    """A page that is dropped has the line in the log that the README and docs/switching_on.md
+    show.
+    """
     proxy.replies["http://example.com/robots.txt"] = robots("User-agent: *\nDisallow: /private/\n")
     await crawl(["http://example.com/private/plan.html"])
     shown = block("README.md", "text", "Forbidden by robots.txt")

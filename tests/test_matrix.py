@@ -13,7 +13,9 @@ FOUND = {(3, 11): "/bin/python3.11", (3, 99): "/bin/python3.99"}
 
 
 def test_rows() -> None:
-    """One has the oldest of everything, one each other CPython, and the last two the newest of everything."""
+    """One has the oldest of everything, one each other CPython, and the last two the newest of
+    everything.
+    """
     rows = {row.name: row.python for row in matrix.rows(FOUND)}
     assert next(iter(rows)) == "oldest"
     assert list(rows)[-3:] == ["python3.99", "newest", "development"]
@@ -28,7 +30,9 @@ def test_rows_of_the_workflow() -> None:
 
 
 @pytest.mark.parametrize(("name", "passes"), [("newest", False), ("development", True)])
-def test_only_the_development_version_may_fail(name: str, passes: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_the_development_version_may_fail(
+    name: str, passes: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A row that fails fails the matrix, unless it is that of Scrapy's development version."""
     monkeypatch.setattr(matrix, "reachable", lambda _: True)
     monkeypatch.setattr(matrix, "passed", lambda _: False)
@@ -44,4 +48,7 @@ def test_a_version_that_cannot_be_had_is_skipped(
     monkeypatch.setattr(matrix, "passed", lambda _: pytest.fail("it runs"))
     [row] = [row for row in matrix.rows(FOUND) if row.may_fail]
     assert matrix.run(row)
-    assert capsys.readouterr().out == f"development: skipped, because {matrix.DEVELOPMENT} cannot be reached\n"
+    assert (
+        capsys.readouterr().out
+        == f"development: skipped, because {matrix.DEVELOPMENT} cannot be reached\n"
+    )

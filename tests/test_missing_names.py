@@ -15,13 +15,16 @@ from scrapy_robots_rfc import _scrapy
 from tests.support.crawling import crawl, records
 from tests.support.ftp_site import ftp_site
 from tests.support.scenarios_unreachable import short
-from tests.support.site import PAGE, Reply, Site
+from tests.support.site import PAGE, Asked, Reply, Site
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 RULES = b"User-agent: *\nCrawl-delay: 0.05\nDisallow: /x\n"
-LINKS = Reply(body=b"<a href=/a>a</a><a href=/b>b</a><a href=/x>x</a>", headers=(("Content-Type", "text/html"),))
+LINKS = Reply(
+    body=b"<a href=/a>a</a><a href=/b>b</a><a href=/x>x</a>",
+    headers=(("Content-Type", "text/html"),),
+)
 
 
 #: What is looked up in a crawl of an FTP site only.
@@ -54,7 +57,11 @@ class Blind:
 
     def hides(self, owner: Any, name: str) -> bool:
         """Whether this is the name."""
-        owners = [owner.__name__.rpartition(".")[2]] if isinstance(owner, ModuleType) else names_of(owner)
+        owners = (
+            [owner.__name__.rpartition(".")[2]]
+            if isinstance(owner, ModuleType)
+            else names_of(owner)
+        )
         if name != self.name or self.owner not in owners:
             return False
         self.there.append(hasattr(owner, name))
@@ -78,18 +85,26 @@ def names_of(owner: Any) -> list[str]:
     return [base.__name__ for base in type(owner).__mro__]
 
 
-def site_of(site: Site, monkeypatch: pytest.MonkeyPatch) -> threading.Timer:
-    """Give a site a robots.txt that is slow enough to lose its place in the slot, and three pages."""
+def slow(_: Asked) -> Reply:
+    """Answer slowly enough to lose the place in the slot, however late the crawl asks."""
     gate = threading.Event()
-    # Scrapy's own look at what waits, every five seconds: without some names nothing else wakes the engine.
-    monkeypatch.setattr("scrapy.core.engine.ExecutionEngine._SLOT_HEARTBEAT_INTERVAL", 0.2, raising=False)
+    threading.Timer(0.8, gate.set).start()
+    return Reply(body=RULES, gate=gate, closes=True)
+
+
+def fill(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Give a site a slow robots.txt, and three pages."""
+    # Scrapy's own look at what waits, every five seconds: without some names nothing else wakes the
+    # engine.
+    monkeypatch.setattr(
+        "scrapy.core.engine.ExecutionEngine._SLOT_HEARTBEAT_INTERVAL", 0.2, raising=False
+    )
     site.replies |= {
-        "/robots.txt": Reply(body=RULES, gate=gate, closes=True),
+        "/robots.txt": slow,
         "/": LINKS,
         "/a": PAGE,
         "/b": PAGE,
     }
-    return threading.Timer(0.8, gate.set)
 
 
 def warning_of(key: str) -> str:
@@ -102,8 +117,14 @@ def warning_of(key: str) -> str:
 async def test_an_ftp_crawl_without_a_name(
     key: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Without the name by which its handler is found, Scrapy's own gets the robots.txt, and one warning says so."""
-    for name, text in (("robots.txt", "User-agent: *\nDisallow: /x\n"), ("a", "page"), ("x", "page")):
+    """Without the name by which its handler is found, Scrapy's own gets the robots.txt, and one
+    warning says so.
+    """
+    for name, text in (
+        ("robots.txt", "User-agent: *\nDisallow: /x\n"),
+        ("a", "page"),
+        ("x", "page"),
+    ):
         (tmp_path / name).write_text(text)
     blind = Blind(key, monkeypatch)
     with ftp_site(tmp_path) as site:
@@ -116,10 +137,16 @@ async def test_an_ftp_crawl_without_a_name(
 @pytest.mark.parametrize("key", sorted(_scrapy.PRIVATE.keys() - set(FTP)))
 @ensureDeferred
 async def test_a_crawl_without_a_name(
-    site: Site, key: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    site: Site,
+    key: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """Without a private name the crawl ends, robots.txt is obeyed, and one warning says what is lost."""
-    timer = site_of(site, monkeypatch)
+    """Without a private name the crawl ends, robots.txt is obeyed, and one warning says what is
+    lost.
+    """
+    fill(site, monkeypatch)
     blind = Blind(key, monkeypatch)
     settings = {
         "HTTPCACHE_ENABLED": True,
@@ -128,7 +155,6 @@ async def test_a_crawl_without_a_name(
         "JOBDIR": str(tmp_path / "job"),
         "CLOSESPIDER_TIMEOUT": 30,
     }
-    timer.start()
     result = await crawl([site.url("/")], settings, spider=Followed)  # type: ignore[arg-type]  # it keeps no outcomes
     assert True in blind.there
     assert result.stats["finish_reason"] == "finished"
@@ -136,5 +162,9 @@ async def test_a_crawl_without_a_name(
     assert sorted(asked) == ["/", "/a", "/b", "/robots.txt"]
     assert (result.stat("forbidden"), result.stat("undecided")) == (1, 0)
     # A timer of another crawl, which has ended, may still look names up.
-    caplog.records[:] = [found for found in caplog.records if getattr(found, "spider", result.spider) is result.spider]
+    caplog.records[:] = [
+        found
+        for found in caplog.records
+        if getattr(found, "spider", result.spider) is result.spider
+    ]
     assert records(caplog) == [warning_of(key)]

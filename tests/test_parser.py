@@ -1,7 +1,7 @@
 """What Scrapy expects of any `RobotParser`, where that is also what RFC 9309 says.
 
-Left out are Scrapy's statements about parsers that let the first rule win, and about bodies that are no UTF-8 being
-taken for empty: the RFC says otherwise (2.2.2, 2.3.1.5).
+Left out are Scrapy's statements about parsers that let the first rule win, and about bodies that
+are no UTF-8 being taken for empty: the RFC says otherwise (2.2.2, 2.3.1.5).
 """
 
 from __future__ import annotations
@@ -46,7 +46,9 @@ def test_made_with_a_crawler() -> None:
 
 
 def test_crawler_s_limit() -> None:
-    """A crawler's ROBOTS_MAX_SIZE above the RFC's least limit is how much of the file counts (2.5)."""
+    """A crawler's ROBOTS_MAX_SIZE above the RFC's least limit is how much of the file counts
+    (2.5).
+    """
     body = b"User-agent: *\n" + b"#\n" * 300_000 + b"Disallow: /x\n"
     crawler = get_crawler(Spider, {"ROBOTS_MAX_SIZE": 1_000_000})
     assert parser_of(body).allowed(f"{SITE}/x", "*")
@@ -54,8 +56,14 @@ def test_crawler_s_limit() -> None:
 
 
 def test_wrong_limit() -> None:
-    """A limit that is not accepted is refused when the crawl starts, under Scrapy's own middleware too."""
-    settings = {"ROBOTSTXT_OBEY": True, "ROBOTSTXT_PARSER": RfcRobotParser, "ROBOTS_MAX_SIZE": "500k"}
+    """A limit that is not accepted is refused when the crawl starts, under Scrapy's own
+    middleware too.
+    """
+    settings = {
+        "ROBOTSTXT_OBEY": True,
+        "ROBOTSTXT_PARSER": RfcRobotParser,
+        "ROBOTS_MAX_SIZE": "500k",
+    }
     with pytest.raises(SettingError, match="ROBOTS_MAX_SIZE"):
         RobotsTxtMiddleware(get_crawler(Spider, settings))
 
@@ -95,7 +103,8 @@ def test_wildcards(path: str, agent: str, allowed: bool) -> None:
 
 
 @pytest.mark.parametrize(
-    "body", [b"User-agent: *\nDisallow: /\nAllow: /page", b"User-agent: *\nAllow: /page\nDisallow: /"]
+    "body",
+    [b"User-agent: *\nDisallow: /\nAllow: /page", b"User-agent: *\nAllow: /page\nDisallow: /"],
 )
 def test_length_decides(body: bytes) -> None:
     """The longest pattern decides, wherever it stands (2.2.2)."""
@@ -156,8 +165,13 @@ def test_letters_outside_ascii(path: str, agent: str, allowed: bool) -> None:
     ],
 )
 def test_crawl_delay(agent: str | bytes, delay: float | None) -> None:
-    """The delay is that of the group that applies, a float of seconds, or None where it has none."""
-    body = b"User-agent: *\nCrawl-delay: 10\nDisallow: /x\n\nUser-agent: slow\nCrawl-delay: 2.5\nDisallow: /x\n\n"
+    """The delay is that of the group that applies, a float of seconds, or None where it has
+    none.
+    """
+    body = (
+        b"User-agent: *\nCrawl-delay: 10\nDisallow: /x\n\nUser-agent: slow\nCrawl-delay:"
+        b" 2.5\nDisallow: /x\n\n"
+    )
     found = parser_of(body + b"User-agent: none\nDisallow: /x\n").crawl_delay(agent)
     assert found == delay
     assert found is None or isinstance(found, float)

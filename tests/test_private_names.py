@@ -1,4 +1,7 @@
-"""The names of Scrapy's, and of the libraries below it, that no documentation names: all stand in `_scrapy.py`."""
+"""The names of Scrapy's, and of the libraries below it, that no documentation names.
+
+All stand in `_scrapy.py`.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,8 @@ MODULES = {path.relative_to(PACKAGE).as_posix(): path for path in sorted(PACKAGE
 
 #: What documentation names: of namedtuples, of loggers.
 DOCUMENTED = {"_asdict", "_replace", "log"}
-#: All that the package may have of a crawler's engine, which leads to everything else: Scrapy documents it.
+#: All that the package may have of a crawler's engine, which leads to everything else: Scrapy
+#: documents it.
 ENGINE = {"download_async"}
 #: The private names, without the places where they are looked up.
 PRIVATE = {key.partition(".")[2] for key in _scrapy.PRIVATE}
@@ -43,7 +47,11 @@ def own_names() -> set[str]:
                 found.add(node.target.id)
             elif isinstance(node, ast.Assign):
                 found.update(target.id for target in node.targets if isinstance(target, ast.Name))
-            elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store) and owner(node) in OWN:
+            elif (
+                isinstance(node, ast.Attribute)
+                and isinstance(node.ctx, ast.Store)
+                and owner(node) in OWN
+            ):
                 found.add(node.attr)
     return found
 
@@ -57,11 +65,17 @@ def owner(node: ast.Attribute) -> str:
 
 
 def used(tree: ast.AST) -> Iterator[tuple[int, str, str]]:
-    """Yield line, owner and name of each attribute that is used, and of each that is looked up by a string."""
+    """Yield line, owner and name of each attribute that is used, and of each that is looked up
+    by a string.
+    """
     for node in ast.walk(tree):
         if isinstance(node, ast.Attribute):
             yield node.lineno, owner(node), node.attr
-        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ("getattr", "hasattr"):
+        elif (
+            isinstance(node, ast.Call)
+            and isinstance(node.func, ast.Name)
+            and node.func.id in ("getattr", "hasattr")
+        ):
             of, name = node.args[:2]
             if isinstance(name, ast.Constant):
                 yield node.lineno, ast.unparse(of), str(name.value)
@@ -71,15 +85,26 @@ def is_private(of: str, name: str) -> bool:
     """Whether a name is none that documentation gives to what it is asked of."""
     if of.endswith("engine"):
         return name not in ENGINE
-    if of in OWN or of.startswith("super(") or name.endswith("__") or name in DOCUMENTED | own_names():
+    if (
+        of in OWN
+        or of.startswith("super(")
+        or name.endswith("__")
+        or name in DOCUMENTED | own_names()
+    ):
         return False
     return name.startswith("_") or name in PRIVATE
 
 
 @pytest.mark.parametrize("name", sorted(MODULES.keys() - {"_scrapy.py"}))
 def test_private_names_stand_in_one_module(name: str) -> None:
-    """No other module uses an attribute that begins with an underscore, is in the table, or is of the engine."""
-    found = [f"{line}: {of}.{attribute}" for line, of, attribute in used(tree_of(name)) if is_private(of, attribute)]
+    """No other module uses an attribute that begins with an underscore, is in the table, or is
+    of the engine.
+    """
+    found = [
+        f"{line}: {of}.{attribute}"
+        for line, of, attribute in used(tree_of(name))
+        if is_private(of, attribute)
+    ]
     assert found == []
 
 
@@ -90,17 +115,28 @@ def test_private_names_are_few() -> None:
 
 def test_every_private_name_is_in_the_table() -> None:
     """What the one module looks up stands in its table, and each row of the table is looked up."""
-    names = {attribute for _, of, attribute in used(tree_of("_scrapy.py")) if is_private(of, attribute)}
+    names = {
+        attribute for _, of, attribute in used(tree_of("_scrapy.py")) if is_private(of, attribute)
+    }
     assert names - ENGINE <= PRIVATE
-    strings = [node.value for node in ast.walk(tree_of("_scrapy.py")) if isinstance(node, ast.Constant)]
+    strings = [
+        node.value for node in ast.walk(tree_of("_scrapy.py")) if isinstance(node, ast.Constant)
+    ]
     assert [key for key in _scrapy.PRIVATE if strings.count(key) < 2] == []
     calls = [node for node in ast.walk(tree_of("_scrapy.py")) if isinstance(node, ast.Call)]
-    keys = {ast.unparse(call.args[-1]).strip("'") for call in calls if ast.unparse(call.func) in ("_get", "_warn")}
+    keys = {
+        ast.unparse(call.args[-1]).strip("'")
+        for call in calls
+        if ast.unparse(call.func) in ("_get", "_warn")
+    }
     assert keys - {"key"} == set(_scrapy.PRIVATE)
 
 
 def test_other_modules_have_no_key_of_a_private_name() -> None:
-    """No other module has a private key of Scrapy's in a string: one of meta, or the name of an attribute."""
+    """No other module has a private key of Scrapy's in a string.
+
+    One of meta, or the name of an attribute.
+    """
     own = {"_robots_rfc", "_robots_rfc_agent", "_stopped_a_crawl"}
     private = {name for name in PRIVATE if name.startswith("_")}
     for name in MODULES.keys() - {"_scrapy.py"}:

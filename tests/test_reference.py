@@ -1,7 +1,8 @@
-"""Cases and files that lie beside the project, not in it: verdicts of the reference parser, and real robots.txt files.
+"""Cases and files that lie beside the project, not in it: verdicts of the reference parser, and
+real robots.txt files.
 
-They are looked for in `../shared`, or where the environment variable ROBOTS_SHARED says; without them these tests are
-skipped.
+They are looked for in `../shared`, or where the environment variable ROBOTS_SHARED says; without
+them these tests are skipped.
 """
 
 from __future__ import annotations
@@ -22,25 +23,41 @@ SHARED = Path(os.environ.get("ROBOTS_SHARED", Path(__file__).parents[2] / "share
 REFERENCE = SHARED / "conformance" / "reference.jsonl.gz"
 CORPUS = SHARED / "corpus"
 
-_TARGETS = ["/", "/robots.txt", "/search?q=a&b=c", "/wp-admin/index.php", "/a/b/c.html", "/%E3%83%84", "/*", "/?s=%2F"]
+_TARGETS = [
+    "/",
+    "/robots.txt",
+    "/search?q=a&b=c",
+    "/wp-admin/index.php",
+    "/a/b/c.html",
+    "/%E3%83%84",
+    "/*",
+    "/?s=%2F",
+]
 
 
 @pytest.mark.skipif(not REFERENCE.exists(), reason=f"{REFERENCE.name} is not here")
 def test_verdicts_of_the_reference_parser() -> None:
-    """Where the RFC and the reference parser agree, the verdict is theirs, at the first ask and at later ones."""
+    """Where the RFC and the reference parser agree, the verdict is theirs, at the first ask and
+    at later ones.
+    """
     wrong = []
     with gzip.open(REFERENCE, "rt", encoding="utf-8") as file:
         for number, line in enumerate(file, 1):
             case = json.loads(line)
             parser = RfcRobotParser.from_crawler(None, case["body"].encode("latin-1"))
-            if [parser.allowed(case["url"], case["agent"]) for _ in range(2)] != [case["allowed"]] * 2:
+            if [parser.allowed(case["url"], case["agent"]) for _ in range(2)] != [
+                case["allowed"]
+            ] * 2:
                 wrong.append((number, case))
     assert wrong == []
 
 
 @pytest.mark.skipif(not CORPUS.is_dir(), reason=f"{CORPUS.name} is not here")
 def test_real_files() -> None:
-    """Every real file is read: each rule stands in its line, and the one that decides is of the group that applies."""
+    """Every real file is read.
+
+    Each rule stands in its line, and the one that decides is of the group that applies.
+    """
     files = sorted(CORPUS.glob("*.txt"))
     assert files
     for file in files:
@@ -53,5 +70,11 @@ def test_real_files() -> None:
             applies = robots.group(tokens)
             for target in _TARGETS * 2:
                 decision = robots.decide(f"https://e.example{target}", tokens)
-                assert (decision.reason is Reason.NO_GROUP) is (applies is None), (file.name, target)
-                assert decision.rule is None or (applies and decision.rule in applies.rules), (file.name, target)
+                assert (decision.reason is Reason.NO_GROUP) is (applies is None), (
+                    file.name,
+                    target,
+                )
+                assert decision.rule is None or (applies and decision.rule in applies.rules), (
+                    file.name,
+                    target,
+                )

@@ -1,4 +1,7 @@
-"""The reference pages say what the code says, both ways: a row for every value, and a value for every row."""
+"""The reference pages say what the code says, both ways.
+
+A row for every value, and a value for every row.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,10 @@ def rows(page: str, table: int = 0) -> list[list[str]]:
     """The cells of one table of a page, without its head."""
     text = (DOCS / page).read_text(encoding="utf-8")
     tables = re.findall(r"(?:^\|.*\n)+", text, re.MULTILINE)
-    return [[cell.strip() for cell in line.strip("|").split(" | ")] for line in tables[table].splitlines()[2:]]
+    return [
+        [cell.strip() for cell in line.strip("|").split(" | ")]
+        for line in tables[table].splitlines()[2:]
+    ]
 
 
 def shown(value: object) -> str:
@@ -26,15 +32,22 @@ def shown(value: object) -> str:
 
 
 def test_settings_page() -> None:
-    """docs/settings.md has a row a setting: key, type, default, accepted values, and the line of text."""
-    expected = [[f"`{row.key}`", row.type, shown(row.default), row.accepted, row.text] for row in TABLE]
+    """docs/settings.md has a row a setting.
+
+    Key, type, default, accepted values, and the line of text.
+    """
+    expected = [
+        [f"`{row.key}`", row.type, shown(row.default), row.accepted, row.text] for row in TABLE
+    ]
     assert rows("settings.md") == [[cell.strip() for cell in row] for row in expected]
     assert len(TABLE) <= 24
 
 
 def test_stats_page() -> None:
     """docs/stats.md has a row a key, in their order, each with what it counts."""
-    keys = [value for name, value in vars(stats).items() if name.isupper() and isinstance(value, str)]
+    keys = [
+        value for name, value in vars(stats).items() if name.isupper() and isinstance(value, str)
+    ]
     found = rows("stats.md")
     assert sorted(key for key, _ in found) == sorted(f"`{key}`" for key in keys)
     assert all(text for _, text in found)
@@ -49,19 +62,30 @@ def test_signals_page() -> None:
 
 def public(cls: type) -> set[str]:
     """The public names of a class, its fields among them."""
-    fields = {field.name for field in dataclasses.fields(cls)} if dataclasses.is_dataclass(cls) else set()
+    fields = (
+        {field.name for field in dataclasses.fields(cls)}
+        if dataclasses.is_dataclass(cls)
+        else set()
+    )
     return {name for name in {*vars(cls), *fields} if not name.startswith("_")}
 
 
 def inner(page: str) -> list[set[str]]:
     """The names that a page calls apt to change, by paragraph."""
     text = (DOCS / page).read_text(encoding="utf-8")
-    return [set(re.findall(r"`(\w+)`", names)) for names in re.findall(r"change: (.*)\.$", text, re.MULTILINE)]
+    return [
+        set(re.findall(r"`(\w+)`", names))
+        for names in re.findall(r"change: (.*)\.$", text, re.MULTILINE)
+    ]
 
 
 def test_service_page() -> None:
-    """docs/service.md has a row a public name of the service and of what it gives, or says that it is not for users."""
-    for table, (cls, names) in enumerate(zip((RobotsService, OriginPolicy), inner("service.md"), strict=True)):
+    """docs/service.md has a row a public name of the service and of what it gives, or says that
+    it is not for users.
+    """
+    for table, (cls, names) in enumerate(
+        zip((RobotsService, OriginPolicy), inner("service.md"), strict=True)
+    ):
         described = {row[0].strip("`") for row in rows("service.md", table)}
         assert described | names == public(cls)
         assert not described & names

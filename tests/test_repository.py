@@ -1,4 +1,6 @@
-"""Links into the repository are built from the one address, and what tells other services of it has its form."""
+"""Links into the repository are built from the one address, and what tells other services of it
+has its form.
+"""
 
 from __future__ import annotations
 
@@ -83,31 +85,53 @@ def test_versions_agree(tree: Path) -> None:
 
 def test_every_page_stands_in_the_navigation() -> None:
     """Each page of docs/ stands in the site's navigation, and each entry is a page."""
-    listed = re.findall(r"^      - ([\w/]+\.md)$", (repository.ROOT / "mkdocs.yml").read_text("utf-8"), re.MULTILINE)
+    listed = re.findall(
+        r"^      - ([\w/]+\.md)$", (repository.ROOT / "mkdocs.yml").read_text("utf-8"), re.MULTILINE
+    )
     source = (repository.ROOT / "tools" / "site_hooks.py").read_text("utf-8")
     made = {*re.findall(r'^    "\w+\.md": "(\w+\.md)"', source, re.MULTILINE), "api.md"}
-    pages = {path.relative_to(repository.ROOT / "docs").as_posix() for path in repository.ROOT.glob("docs/**/*.md")}
+    pages = {
+        path.relative_to(repository.ROOT / "docs").as_posix()
+        for path in repository.ROOT.glob("docs/**/*.md")
+    }
     assert sorted(listed) == sorted(pages | made)
 
 
 @pytest.mark.parametrize(
     ("heading", "tag", "where", "found"),
     [
-        ("0.1.0, not released yet", "v0.1.0", HERE, ["CHANGELOG.md says that 0.1.0 is not released yet"]),
+        (
+            "0.1.0, not released yet",
+            "v0.1.0",
+            HERE,
+            ["CHANGELOG.md says that 0.1.0 is not released yet"],
+        ),
         ("0.1.0, 24 November 2026", "v0.2.0", HERE, ["the tag is v0.2.0, and the version 0.1.0"]),
         (
             "0.1.0, 24 November 2026",
             "v0.1.0",
             "https://github.com/OWNER/x",
-            ["the repository's address is a placeholder: https://github.com/OWNER/x (pyproject.toml)"],
+            [
+                (
+                    "the repository's address is a placeholder: https://github.com/OWNER/x"
+                    " (pyproject.toml)"
+                )
+            ],
         ),
         ("0.1.0, 24 November 2026", "v0.1.0", HERE, []),
     ],
 )
 def test_what_is_to_be_done_before_a_release(
-    heading: str, tag: str, where: str, found: list[str], tree: Path, monkeypatch: pytest.MonkeyPatch
+    heading: str,
+    tag: str,
+    where: str,
+    found: list[str],
+    tree: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A placeholder, a version that is not released yet, and a tag of another version each stop a release."""
+    """A placeholder, a version that is not released yet, and a tag of another version each stop
+    a release.
+    """
     for module in (repository, release):
         monkeypatch.setattr(module, "address", lambda: where)
     monkeypatch.setattr(release, "ROOT", tree)
@@ -120,7 +144,9 @@ README = (repository.ROOT / "README.md").read_text("utf-8")
 
 
 def test_shape_of_the_readme() -> None:
-    """The README has 200 lines at most, and its parts stand in the order in which a new user needs them."""
+    """The README has 200 lines at most, and its parts stand in the order in which a new user
+    needs them.
+    """
     assert README.count("\n") <= 200
     assert re.findall(r"^## (.*)$", README, re.MULTILINE) == [
         "Install",
@@ -142,14 +168,22 @@ def test_every_dependency_has_a_reason() -> None:
         *project["dependencies"],
         *(name for extra in project["optional-dependencies"].values() for name in extra),
     ]
-    names = {found[0].lower() for text in wanted if (found := re.match(r"[\w.-]+", text))} - {"scrapy-robots-rfc"}
+    names = {found[0].lower() for text in wanted if (found := re.match(r"[\w.-]+", text))} - {
+        "scrapy-robots-rfc"
+    }
     table = README[README.index("| what | for | why |") :].split("\n\n")[0].splitlines()[2:]
-    told = {name.split()[0].lower() for row in table for name in row.strip("| ").split(" | ")[0].split(", ")}
+    told = {
+        name.split()[0].lower()
+        for row in table
+        for name in row.strip("| ").split(" | ")[0].split(", ")
+    }
     assert told == names
 
 
 def test_the_command_line_stays_small() -> None:
-    """The command line is a leaf, and takes no more of whoever reads the package than it is worth."""
+    """The command line is a leaf, and takes no more of whoever reads the package than it is
+    worth.
+    """
     ours = {path: text for path, text in sizes.sources().items() if path.startswith("commands/")}
     assert sum(text.count("\n") for text in ours.values()) <= 2000
     assert sum(sizes.statements(text) for text in ours.values()) <= 1200

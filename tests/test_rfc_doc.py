@@ -52,7 +52,9 @@ def names_in(path: str) -> frozenset[str]:
     """Names of the test functions in a file; empty where there is no such file."""
     file = ROOT / path
     nodes = ast.walk(ast.parse(file.read_text("utf-8"))) if file.is_file() else ()
-    functions = (node.name for node in nodes if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef))
+    functions = (
+        node.name for node in nodes if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+    )
     return frozenset(name for name in functions if name.startswith("test_"))
 
 
@@ -71,16 +73,22 @@ def test_every_clause_has_one_row() -> None:
 
 
 @pytest.mark.parametrize(
-    "row", [row for row in rows() if "MUST" in row.level or "SHOULD" in row.level], ids=lambda row: str(row.clause)
+    "row",
+    [row for row in rows() if "MUST" in row.level or "SHOULD" in row.level],
+    ids=lambda row: str(row.clause),
 )
 def test_what_the_rfc_demands_is_proven(row: Row) -> None:
     """A clause with MUST or SHOULD (NOT) names a case or a test."""
     assert row.proofs
 
 
-@pytest.mark.parametrize("row", [row for row in rows() if row.proofs], ids=lambda row: str(row.clause))
+@pytest.mark.parametrize(
+    "row", [row for row in rows() if row.proofs], ids=lambda row: str(row.clause)
+)
 def test_proofs_exist(row: Row) -> None:
-    """Every case and every test that the page names is there, and a case names the clause in return."""
+    """Every case and every test that the page names is there, and a case names the clause in
+    return.
+    """
     assert [proof for proof in row.proofs if not exists(proof)] == []
     cases = [proof for proof in row.proofs if "::" not in proof]
     assert [case for case in cases if row.clause not in clauses_by_id()[case]] == []

@@ -1,4 +1,7 @@
-"""The same crawls under asyncio, under another reactor and without one: see scenarios_obeying.py."""
+"""The same crawls under asyncio, under another reactor and without one.
+
+See scenarios_obeying.py.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,9 @@ if TYPE_CHECKING:
 
 
 def test_stock_middleware_leaks(results: Results) -> None:
-    """With Scrapy's own middleware most of 20 waiting pages are fetched although all are disallowed."""
+    """With Scrapy's own middleware most of 20 waiting pages are fetched although all are
+    disallowed.
+    """
     found = results["stock_leak"]
     assert found["fetches"] == 1
     assert found["leaked"] > 0
@@ -19,7 +24,10 @@ def test_stock_middleware_leaks(results: Results) -> None:
 
 @pytest.mark.parametrize("count", [1, 2, 3, 20, 50])
 def test_every_waiting_request_gets_the_verdict(results: Results, count: int) -> None:
-    """However many pages wait for one robots.txt: one fetch, and none of the disallowed is fetched."""
+    """However many pages wait for one robots.txt.
+
+    One fetch, and none of the disallowed is fetched.
+    """
     expected = {"leaked": 0, "fetches": 1, "disallowed": count}
     assert results["waiting"][str(count)] == expected
 
@@ -30,12 +38,17 @@ def test_access_results(results: Results) -> None:
 
 
 def test_size_limit(results: Results) -> None:
-    """Endless, chunked and compressed files are cut off: their beginning counts, and DOWNLOAD_MAXSIZE plays no part."""
+    """Endless, chunked and compressed files are cut off.
+
+    Their beginning counts, and DOWNLOAD_MAXSIZE plays no part.
+    """
     assert results["sizes"] == {"outcomes": [["rule", 200, 1]] * 3}
 
 
 def test_timeout(results: Results) -> None:
-    """A robots.txt that never comes ends by ROBOTS_TIMEOUT, retries included, and closes the gate."""
+    """A robots.txt that never comes ends by ROBOTS_TIMEOUT, retries included, and closes the
+    gate.
+    """
     found = results["timeout"]
     assert found["outcomes"] == ["unreachable", "unreachable"]
     assert found["pages"] == []
@@ -43,7 +56,10 @@ def test_timeout(results: Results) -> None:
 
 
 def test_closing_while_robots_txt_hangs(results: Results) -> None:
-    """A spider that is closed meanwhile takes at most two seconds longer than with Scrapy alone; no page is fetched."""
+    """A spider that is closed meanwhile takes at most two seconds longer than with Scrapy alone.
+
+    No page is fetched.
+    """
     found = dict(results["closing"])
     assert found.pop("longer") < 2
     counted = {
@@ -56,21 +72,28 @@ def test_closing_while_robots_txt_hangs(results: Results) -> None:
 
 
 def test_closing_while_robots_txt_hangs_in_the_slot(results: Results) -> None:
-    """Neither does one that hangs in the slot of other pages hold up the end: it gives its place and its turn away."""
+    """Neither does one that hangs in the slot of other pages hold up the end.
+
+    It gives its place and its turn away.
+    """
     for seconds, reason, pages in results["closing_beside"].values():
         assert (reason, pages) == ("test", [])
         assert seconds < 5
 
 
 def test_hanging_robots_txt_in_the_slot(results: Results) -> None:
-    """A robots.txt that hangs takes no place from other origins of its slot, whose pages go one by one as before."""
+    """A robots.txt that hangs takes no place from other origins of its slot, whose pages go one
+    by one as before.
+    """
     assert results["hanging_beside"] == {
         name: [[200] * 5, True, False, [1]] for name in ("delayed", "slots", "own slot")
     }
 
 
 def test_hanging_signal_handler(results: Results) -> None:
-    """A signal handler that never ends holds nobody beyond ROBOTS_TIMEOUT, and the file is obeyed."""
+    """A signal handler that never ends holds nobody beyond ROBOTS_TIMEOUT, and the file is
+    obeyed.
+    """
     found = results["hanging_handler"]
     assert found["outcomes"] == ["rule", 200]
     assert 0.5 <= found["seconds"] < 5
@@ -97,7 +120,10 @@ def test_broken_parser(results: Results) -> None:
 
 
 def test_pacing(results: Results) -> None:
-    """A Crawl-delay is kept towards its site by every request: several at once, two slots, a redirect, two retries."""
+    """A Crawl-delay is kept towards its site by every request.
+
+    Several at once, two slots, a redirect, two retries.
+    """
     assert results["pacing"] == {"pages": 4, "requests": 8, "kept": True, "sites": 1}
 
 
@@ -107,7 +133,9 @@ def test_slow_store(results: Results) -> None:
 
 
 def test_exceptions(results: Results) -> None:
-    """A local file decides, an exempt site is not asked, and a dry run lets through what is forbidden, paced."""
+    """A local file decides, an exempt site is not asked, and a dry run lets through what is
+    forbidden, paced.
+    """
     assert results["exceptions"] == {
         "real": ["rule", 200, 200, "rule"],
         "asked": [[], [], ["/robots.txt"]],
@@ -126,7 +154,10 @@ def test_exceptions(results: Results) -> None:
     ],
 )
 def test_stores(results: Results, name: str, expected: dict[str, Any]) -> None:
-    """A job that is resumed fetches nothing that is fresh; a 304 confirms a copy; of several crawls one fetches."""
+    """A job that is resumed fetches nothing that is fresh; a 304 confirms a copy.
+
+    Of several crawls one fetches.
+    """
     assert results[name] == expected
 
 
@@ -152,14 +183,20 @@ def test_declared_use_and_archive(results: Results) -> None:
 
 
 def test_report(results: Results) -> None:
-    """A report is written as the crawl goes and stored at its end; one that fails costs no verdict."""
+    """A report is written as the crawl goes and stored at its end.
+
+    One that fails costs no verdict.
+    """
     reasons = ["rule", "rule", "rule", "exempt"]
     counted = [[3, 0, 3], [3, 1, 3]]
     assert results["reported"] == {"reasons": reasons, "at_once": True, "counted": counted}
 
 
 def test_large_file_does_not_stop_the_event_loop(results: Results) -> None:
-    """A timer goes on while 200,000 hostile octets are parsed: the event loop takes a small part of that time."""
+    """A timer goes on while 200,000 hostile octets are parsed.
+
+    The event loop takes a small part of that time.
+    """
     found = dict(results["large_file"])
     assert found.pop("share") < 0.5
     assert found.pop("ticks") > 3

@@ -66,8 +66,18 @@ def test_defaults() -> None:
         ("ROBOTSTXT_OBEY", "True", "obey", True),
         ("ROBOTSTXT_OBEY", 0, "obey", False),
         ("ROBOTSTXT_OBEY", "false", "obey", False),
-        ("ROBOTSTXT_PARSER", "scrapy.robotstxt.ProtegoRobotParser", "parser", "scrapy.robotstxt.ProtegoRobotParser"),
-        ("ROBOTS_TAG_OBEY", "nofollow, link-nofollow", "page_rules", frozenset({"nofollow", "link-nofollow"})),
+        (
+            "ROBOTSTXT_PARSER",
+            "scrapy.robotstxt.ProtegoRobotParser",
+            "parser",
+            "scrapy.robotstxt.ProtegoRobotParser",
+        ),
+        (
+            "ROBOTS_TAG_OBEY",
+            "nofollow, link-nofollow",
+            "page_rules",
+            frozenset({"nofollow", "link-nofollow"}),
+        ),
         ("ROBOTS_TAG_OBEY", ["noindex", "noindex"], "page_rules", frozenset({"noindex"})),
         ("ROBOTSTXT_USER_AGENT", "FooBot", "user_agent", Agent(("FooBot",), "FooBot")),
         ("ROBOTSTXT_USER_AGENT", ["A", "B", "A"], "user_agent", Agent(("A", "B"), "A")),
@@ -87,7 +97,12 @@ def test_defaults() -> None:
         ("ROBOTS_CACHE_SIZE", 1, "cache_size", 1),
         ("ROBOTS_UNREACHABLE_TTL", 0.1, "unreachable_ttl", 0.1),
         ("ROBOTS_UNREACHABLE_STATUSES", "401, 403", "unreachable_statuses", frozenset({401, 403})),
-        ("ROBOTS_UNREACHABLE_STATUSES", "[401, 403, 429]", "unreachable_statuses", frozenset({401, 403, 429})),
+        (
+            "ROBOTS_UNREACHABLE_STATUSES",
+            "[401, 403, 429]",
+            "unreachable_statuses",
+            frozenset({401, 403, 429}),
+        ),
         ("ROBOTS_UNREACHABLE_BACKOFF", " [1, 2.5]", "unreachable_backoff", (1, 2.5)),
         ("ROBOTS_EXEMPT", '["a.example"]', "exempt", (origins.Site.of("a.example"),)),
         ("ROBOTSTXT_USER_AGENT", '["A-news", "A"]', "user_agent", Agent(("A-news", "A"), "A-news")),
@@ -112,7 +127,12 @@ def test_defaults() -> None:
             "exempt",
             (origins.Site.of("a.example"), origins.Site.of("*.b.example")),
         ),
-        ("ROBOTS_EXEMPT", ("https://a.example",), "exempt", (origins.Site.of("https://a.example"),)),
+        (
+            "ROBOTS_EXEMPT",
+            ("https://a.example",),
+            "exempt",
+            (origins.Site.of("https://a.example"),),
+        ),
         ("ROBOTS_EXEMPT", "", "exempt", ()),
         ("ROBOTS_OVERRIDES", {"https://a.example/": Path("a.txt")}, "overrides", {A: "a.txt"}),
         ("ROBOTS_OVERRIDES", '{"https://A.example:443": "a.txt"}', "overrides", {A: "a.txt"}),
@@ -195,7 +215,12 @@ TWICE = {"https://a.example": "a.txt", "https://A.example:443/": "b.txt"}
         ("ROBOTS_UNREACHABLE_STATUSES", "429,many", "{}[1] = 'many'", STATUS),
         ("ROBOTS_UNREACHABLE_BACKOFF", [5, -1], "{}[1] = -1", "a number, at least 0"),
         ("ROBOTS_EXEMPT", "*", "{}[0] = '*'", SITE),
-        ("ROBOTS_EXEMPT", ["a.example", "https://b.example/path"], "{}[1] = 'https://b.example/path'", SITE),
+        (
+            "ROBOTS_EXEMPT",
+            ["a.example", "https://b.example/path"],
+            "{}[1] = 'https://b.example/path'",
+            SITE,
+        ),
         ("ROBOTS_EXEMPT", [7], "{}[0] = 7", SITE),
         ("ROBOTS_EXEMPT", ["https://me:secret@a.example"], "{}[0] = 'https://***@a.example'", SITE),
         ("ROBOTS_SCHEMES", {"https": None}, "{}['https'] = None", SCHEME_ACCEPTED),
@@ -203,7 +228,12 @@ TWICE = {"https://a.example": "a.txt", "https://A.example:443/": "b.txt"}
         ("ROBOTS_SCHEMES", {"web": {}}, "{}['web'] = {{}}", SCHEME_ACCEPTED),
         ("ROBOTS_SCHEMES", {"web": {"port": "8"}}, "{}['web'] = {{'port': '8'}}", SCHEME_ACCEPTED),
         ("ROBOTS_SCHEMES", {"web": {"port": 0}}, "{}['web'] = {{'port': 0}}", SCHEME_ACCEPTED),
-        ("ROBOTS_SCHEMES", {"web": {"port": 8, "like": 1}}, "{}['web'] = {{'port': 8, 'like': 1}}", SCHEME_ACCEPTED),
+        (
+            "ROBOTS_SCHEMES",
+            {"web": {"port": 8, "like": 1}},
+            "{}['web'] = {{'port': 8, 'like': 1}}",
+            SCHEME_ACCEPTED,
+        ),
         (
             "ROBOTS_SCHEMES",
             {"web": {"port": 8, "rules": []}},
@@ -214,14 +244,39 @@ TWICE = {"https://a.example": "a.txt", "https://A.example:443/": "b.txt"}
         ("ROBOTS_SCHEMES", {"nope": None}, "{}['nope'] = None", SCHEME_ACCEPTED),
         ("ROBOTS_SCHEMES", {"data": {"port": 8}}, "{}['data'] = {{'port': 8}}", SCHEME_ACCEPTED),
         ("ROBOTS_SCHEMES", {"file": {"port": 8}}, "{}['file'] = {{'port': 8}}", SCHEME_ACCEPTED),
-        ("ROBOTS_SCHEMES", {"mailto": {"port": 8}}, "{}['mailto'] = {{'port': 8}}", SCHEME_ACCEPTED),
+        (
+            "ROBOTS_SCHEMES",
+            {"mailto": {"port": 8}},
+            "{}['mailto'] = {{'port': 8}}",
+            SCHEME_ACCEPTED,
+        ),
         ("ROBOTS_SCHEMES", {7: None}, "{}[7] = None", SCHEME_ACCEPTED),
         ("ROBOTS_OVERRIDES", {"a.example": "a.txt"}, "a key of {} = 'a.example'", ORIGIN),
-        ("ROBOTS_OVERRIDES", {"https://*.a.example": "a.txt"}, "a key of {} = 'https://*.a.example'", ORIGIN),
-        ("ROBOTS_OVERRIDES", {"https://me:secret@a.b": "r.txt"}, "a key of {} = 'https://***@a.b'", ORIGIN),
+        (
+            "ROBOTS_OVERRIDES",
+            {"https://*.a.example": "a.txt"},
+            "a key of {} = 'https://*.a.example'",
+            ORIGIN,
+        ),
+        (
+            "ROBOTS_OVERRIDES",
+            {"https://me:secret@a.b": "r.txt"},
+            "a key of {} = 'https://***@a.b'",
+            ORIGIN,
+        ),
         ("ROBOTS_OVERRIDES", {7: "a.txt"}, "a key of {} = 7", ORIGIN),
-        ("ROBOTS_OVERRIDES", {"https://a.example": ""}, "{}['https://a.example'] = ''", "the path of a file"),
-        ("ROBOTS_OVERRIDES", {"https://a.example": None}, "{}['https://a.example'] = None", "the path of a file"),
+        (
+            "ROBOTS_OVERRIDES",
+            {"https://a.example": ""},
+            "{}['https://a.example'] = ''",
+            "the path of a file",
+        ),
+        (
+            "ROBOTS_OVERRIDES",
+            {"https://a.example": None},
+            "{}['https://a.example'] = None",
+            "the path of a file",
+        ),
         (
             "ROBOTS_OVERRIDES",
             TWICE,
@@ -233,22 +288,31 @@ TWICE = {"https://a.example": "a.txt", "https://A.example:443/": "b.txt"}
     ],
 )
 def test_entry_that_is_refused(key: str, value: Any, entry: str, accepted: str) -> None:
-    """Of a list or a dict, the error names the entry that is wrong, without userinfo, and what is accepted of one."""
+    """Of a list or a dict, the error names the entry that is wrong, without userinfo, and what
+    is accepted of one.
+    """
     with pytest.raises(SettingError) as caught:
         read_settings(ScrapySettings({key: value}))
     assert str(caught.value) == f"{entry.format(key)} is not accepted; it must be {accepted}"
 
 
 def test_sites_of_a_scheme_of_ones_own() -> None:
-    """ROBOTS_EXEMPT and ROBOTS_OVERRIDES may name them; a scheme that was taken away may still stand there."""
+    """ROBOTS_EXEMPT and ROBOTS_OVERRIDES may name them.
+
+    A scheme that was taken away may still stand there.
+    """
     schemes = {"ftps": {"port": 990, "answers": "ftp"}, "gemini": None}
     sites = {"ROBOTS_EXEMPT": "ftps://a.example", "ROBOTS_OVERRIDES": {"ftps://b.example": "b.txt"}}
     read = read_settings(ScrapySettings({"ROBOTS_SCHEMES": schemes, **sites}))
     assert [site.covers(Origin("ftps", "a.example", 990)) for site in read.exempt] == [True]
     assert read.overrides == {Origin("ftps", "b.example", 990): "b.txt"}
-    read_settings(ScrapySettings({"ROBOTS_SCHEMES": schemes, "ROBOTS_EXEMPT": "gemini://a.example"}))
+    read_settings(
+        ScrapySettings({"ROBOTS_SCHEMES": schemes, "ROBOTS_EXEMPT": "gemini://a.example"})
+    )
     for key, value in sites.items():
-        with pytest.raises(SettingError, match=rf"^[^=]*{key}.* = 'ftps://\w\.example' is not accepted"):
+        with pytest.raises(
+            SettingError, match=rf"^[^=]*{key}.* = 'ftps://\w\.example' is not accepted"
+        ):
             read_settings(ScrapySettings({key: value}))
 
 
@@ -269,13 +333,20 @@ def test_a_number_that_python_does_not_write(key: str, value: Any, shown: str) -
 
 def test_ages_that_cross() -> None:
     """A smallest age of the user's above the largest one is an error; the default one gives way."""
-    with pytest.raises(SettingError, match=r"^ROBOTS_CACHE_MIN_AGE = 90 is not accepted; it must be .* 60$"):
+    with pytest.raises(
+        SettingError, match=r"^ROBOTS_CACHE_MIN_AGE = 90 is not accepted; it must be .* 60$"
+    ):
         read_settings(ScrapySettings({"ROBOTS_CACHE_MAX_AGE": 60, "ROBOTS_CACHE_MIN_AGE": 90}))
 
 
 def test_a_store_of_the_users_goes_before_the_job() -> None:
-    """JOBDIR says where files are kept only where the user says nothing; no address of a store is ever shown."""
-    read = read_settings(ScrapySettings({"JOBDIR": "jobs/1", "ROBOTS_CACHE": "redis://:secret@a.example"}))
+    """JOBDIR says where files are kept only where the user says nothing.
+
+    No address of a store is ever shown.
+    """
+    read = read_settings(
+        ScrapySettings({"JOBDIR": "jobs/1", "ROBOTS_CACHE": "redis://:secret@a.example"})
+    )
     assert read.cache == "redis://:secret@a.example"
     assert "secret" not in repr(read)
 
@@ -304,6 +375,8 @@ async def test_unheeded(site: Site, caplog: pytest.LogCaptureFixture) -> None:
     settings = {"ROBOTSTXT_OBEY": False, "ROBOTS_DRY_RUN": True, "ROBOTS_OVERRIDES": overrides}
     result = await crawl([site.url("/x")], settings)
     unheeded = "ROBOTS_DRY_RUN, ROBOTS_OVERRIDES"
-    assert records(caplog) == [f"{unheeded}: nothing comes of it, because ROBOTSTXT_OBEY is not True"]
+    assert records(caplog) == [
+        f"{unheeded}: nothing comes of it, because ROBOTSTXT_OBEY is not True"
+    ]
     assert site.targets == ["/x"]
     assert result.outcomes[site.url("/x")] == 200

@@ -38,7 +38,9 @@ async def turns() -> None:
 
 
 @ensureDeferred
-async def test_an_error_is_logged(events: list[dict[str, Any]], caplog: pytest.LogCaptureFixture) -> None:
+async def test_an_error_is_logged(
+    events: list[dict[str, Any]], caplog: pytest.LogCaptureFixture
+) -> None:
     """An error that nobody foresaw is no task's secret."""
 
     async def fails() -> None:
@@ -51,7 +53,9 @@ async def test_an_error_is_logged(events: list[dict[str, Any]], caplog: pytest.L
 
 
 @ensureDeferred
-async def test_the_end_of_a_task_is_not(events: list[dict[str, Any]], caplog: pytest.LogCaptureFixture) -> None:
+async def test_the_end_of_a_task_is_not(
+    events: list[dict[str, Any]], caplog: pytest.LogCaptureFixture
+) -> None:
     """A task that is cancelled ends without a word."""
 
     async def waits() -> None:

@@ -30,7 +30,9 @@ asyncio.run(main())
 
 def test_the_process_ends() -> None:
     """A call that hangs for ever keeps no process alive, with an event loop and no reactor."""
-    found = subprocess.run([sys.executable, "-c", HANGS], capture_output=True, text=True, timeout=60, check=False)
+    found = subprocess.run(
+        [sys.executable, "-c", HANGS], capture_output=True, text=True, timeout=60, check=False
+    )
     assert (found.returncode, found.stdout, found.stderr) == (0, "no answer in 0.01 s\n", "")
 
 
@@ -50,7 +52,10 @@ async def test_results_and_errors() -> None:
 
 @under_the_reactor
 async def test_calls_that_nobody_waits_for_are_not_made() -> None:
-    """A call whose time was over while it stood in line is dropped; one that hangs is known to be under way."""
+    """A call whose time was over while it stood in line is dropped.
+
+    One that hangs is known to be under way.
+    """
     threads, go_on, made = Threads(1, Runtime(), "test"), threading.Event(), []
     with pytest.raises(TimeoutError):
         await threads.call(go_on.wait, limit=0.01)

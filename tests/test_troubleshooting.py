@@ -1,4 +1,7 @@
-"""docs/troubleshooting.md is true: what brings Scrapy's behaviour back does so, and each warning stands there."""
+"""docs/troubleshooting.md is true.
+
+What brings Scrapy's behaviour back does so, and each warning stands there.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +39,10 @@ def rows(path: str, head: str) -> list[list[str]]:
     """The rows of the table of a document whose head begins so."""
     text = (ROOT / path).read_text(encoding="utf-8")
     table = text[text.index(f"| {head} |") :].split("\n\n")[0]
-    return [[cell.strip() for cell in line.strip().strip("|").split(" | ")] for line in table.splitlines()[2:]]
+    return [
+        [cell.strip() for cell in line.strip().strip("|").split(" | ")]
+        for line in table.splitlines()[2:]
+    ]
 
 
 #: What changed -> the settings that bring it back.
@@ -47,7 +53,10 @@ BACK = {
 
 
 def test_every_difference_has_a_row() -> None:
-    """The rows are those of the table of what changes, in its order; each has settings, or says what to do."""
+    """The rows are those of the table of what changes, in its order.
+
+    Each has settings, or says what to do.
+    """
     assert list(BACK) == [row[0] for row in rows("README.md", "what | before | now")]
     for what, how in rows("docs/troubleshooting.md", "what | what brings it back"):
         assert BACK[what] or how == OWN_WORDS or how.startswith("nothing: "), what
@@ -55,7 +64,10 @@ def test_every_difference_has_a_row() -> None:
 
 def test_every_warning_stands_there() -> None:
     """The last table has each text that the code can log as a warning or an error, and no other."""
-    told = {row[0].strip("`") for row in rows("docs/troubleshooting.md", "text | what it means, and what to do")}
+    told = {
+        row[0].strip("`")
+        for row in rows("docs/troubleshooting.md", "text | what it means, and what to do")
+    }
     assert told == texts()
 
 
@@ -64,7 +76,10 @@ async def test_unreachable(proxy: Site) -> None:
     """A site whose robots.txt cannot be had is open again, after a second attempt."""
     proxy.replies["http://a.example/robots.txt"] = Reply(503)
     short = {"ROBOTS_UNREACHABLE_BACKOFF": [0]}
-    for more, opened in ((short, False), (BACK["robots.txt cannot be had: timeout, refused..."], True)):
+    for more, opened in (
+        (short, False),
+        (BACK["robots.txt cannot be had: timeout, refused..."], True),
+    ):
         proxy.asked.clear()
         result = await crawl(["http://a.example/"], {**ADDON, **more})
         assert (result.outcomes["http://a.example/"] == 200) is opened
@@ -119,34 +134,53 @@ async def test_retries(site: Site) -> None:
     """Scrapy's middleware retries robots.txt."""
     site.replies["/robots.txt"] = Reply(503)
     retries = {**ADDON, "RETRY_ENABLED": True, "RETRY_TIMES": 2}
-    for more, retried in (({"ROBOTS_UNREACHABLE_BACKOFF": [0]}, None), (BACK["retries of robots.txt"], 2)):
+    for more, retried in (
+        ({"ROBOTS_UNREACHABLE_BACKOFF": [0]}, None),
+        (BACK["retries of robots.txt"], 2),
+    ):
         result = await crawl([site.url("/")], {**retries, **more})
         assert result.stats.get("retry/count") == retried
 
 
 @ensureDeferred
 async def test_own_middleware(site: Site) -> None:
-    """Scrapy's middleware and parser are at work again: an error page is read for rules, and redirects are pages."""
+    """Scrapy's middleware and parser are at work again.
+
+    An error page is read for rules, and redirects are pages.
+    """
     site.replies["/robots.txt"] = Reply(503)
     result = await crawl([site.url("/")], {**ADDON, **OWN})
     assert result.outcomes == {site.url("/"): 200}
     assert result.crawler.engine is not None
-    kinds = [type(middleware) for middleware in result.crawler.engine.downloader.middleware.middlewares]
-    assert [kind for kind in kinds if issubclass(kind, RobotsTxtMiddleware) or "scrapy_robots" in kind.__module__] == [
-        RobotsTxtMiddleware
+    kinds = [
+        type(middleware) for middleware in result.crawler.engine.downloader.middleware.middlewares
     ]
-    assert result.crawler.settings["ROBOTSTXT_PARSER"] == f"{ProtegoRobotParser.__module__}.ProtegoRobotParser"
+    assert [
+        kind
+        for kind in kinds
+        if issubclass(kind, RobotsTxtMiddleware) or "scrapy_robots" in kind.__module__
+    ] == [RobotsTxtMiddleware]
+    assert (
+        result.crawler.settings["ROBOTSTXT_PARSER"]
+        == f"{ProtegoRobotParser.__module__}.ProtegoRobotParser"
+    )
 
 
 @ensureDeferred
 async def test_what_stays(site: Site, caplog: pytest.LogCaptureFixture) -> None:
-    """Of rows where nothing is to be done: one name, the exception, the log line, a stat and a parser of the user's."""
+    """Of rows where nothing is to be done.
+
+    One name, the exception, the log line, a stat and a parser of the user's.
+    """
     site.replies["/robots.txt"] = robots("User-agent: foobot\nDisallow: /x\n")
     parser = {"ROBOTSTXT_PARSER": ProtegoRobotParser, "ROBOTSTXT_USER_AGENT": "foobot"}
     result = await crawl([site.url("/"), site.url("/x")], {**ADDON, **parser})
     assert result.outcomes[site.url("/")] == 200
     assert isinstance(result.outcomes[site.url("/x")], IgnoreRequest)
-    assert any(text.startswith(f"Forbidden by robots.txt: <GET {site.url('/x')}>") for text in caplog.messages)
+    assert any(
+        text.startswith(f"Forbidden by robots.txt: <GET {site.url('/x')}>")
+        for text in caplog.messages
+    )
     assert (result.stat("request_count"), result.stat("forbidden")) == (1, 1)
 
 
@@ -154,9 +188,13 @@ async def test_what_stays(site: Site, caplog: pytest.LogCaptureFixture) -> None:
 def test_every_reason_is_explained(reason: str) -> None:
     """The first table has each reason for which the stats count dropped pages."""
     [row] = [
-        line for line in (ROOT / "docs" / "stats.md").read_text("utf-8").splitlines() if "forbidden/{reason}" in line
+        line
+        for line in (ROOT / "docs" / "stats.md").read_text("utf-8").splitlines()
+        if "forbidden/{reason}" in line
     ]
     named = re.findall(r"`(\w+)`", row.partition("by `Reason`")[2])
-    told = [cells[0].strip("`") for cells in rows("docs/troubleshooting.md", "reason | what it means")]
+    told = [
+        cells[0].strip("`") for cells in rows("docs/troubleshooting.md", "reason | what it means")
+    ]
     assert reason in told
     assert sorted(told) == sorted(named)

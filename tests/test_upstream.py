@@ -1,4 +1,7 @@
-"""docs/upstream.md says the truth about plain Scrapy: its scripts, the lines that it quotes, the changes in it."""
+"""docs/upstream.md says the truth about plain Scrapy.
+
+Its scripts, the lines that it quotes, the changes in it.
+"""
 
 from __future__ import annotations
 
@@ -19,15 +22,21 @@ from tests.support.documents import blocks
 from tools.check_docs import ROOT
 
 PAGE = (ROOT / "docs" / "upstream.md").read_text(encoding="utf-8")
-VERSIONS = f"Scrapy {version('Scrapy')}, Protego {version('Protego')} and queuelib {version('queuelib')}"
+VERSIONS = (
+    f"Scrapy {version('Scrapy')}, Protego {version('Protego')} and queuelib {version('queuelib')}"
+)
 
 pytestmark = [
     pytest.mark.once,
-    pytest.mark.skipif(VERSIONS not in PAGE, reason=f"the page is about other versions than {VERSIONS}"),
+    pytest.mark.skipif(
+        VERSIONS not in PAGE, reason=f"the page is about other versions than {VERSIONS}"
+    ),
 ]
 
 SCRIPTS = blocks("docs/upstream.md", "python")
-OUTPUTS = [re.split(r"^\w+ +", text, flags=re.MULTILINE)[1:] for text in blocks("docs/upstream.md", "text")]
+OUTPUTS = [
+    re.split(r"^\w+ +", text, flags=re.MULTILINE)[1:] for text in blocks("docs/upstream.md", "text")
+]
 CHANGES = blocks("docs/upstream.md", "diff")
 CASES = re.findall(r"^## ([\w ]+):", PAGE, re.MULTILINE)
 #: Line, file, function and words of what each case quotes.
@@ -37,11 +46,14 @@ TABLE = re.findall(r"^\| ([\w ]+) \| ([\w, ]+) \| (\w+) \| (\w+) \|$", PAGE, re.
 FACTS = re.findall(r"^- For ([\w ]+): a (\w+)\. Number: .*?(none|\d+)\b", PAGE, re.MULTILINE)
 LIBRARY = Path(sysconfig.get_paths()["purelib"])
 
-each = pytest.mark.parametrize(("script", "outputs"), list(zip_longest(SCRIPTS, OUTPUTS)), ids=CASES)
+each = pytest.mark.parametrize(
+    ("script", "outputs"), list(zip_longest(SCRIPTS, OUTPUTS)), ids=CASES
+)
 
 
-#: Runs all scripts of its standard input in one process, since only one start of a reactor is had in each: every script
-#: up to its start, then one start for the crawls of all, then what follows it in every script.
+#: Runs all scripts of its standard input in one process, since only one start of a reactor is had
+#: in each: every script up to its start, then one start for the crawls of all, then what follows it
+#: in every script.
 TOGETHER = """
 import io, json, sys
 from contextlib import redirect_stdout
@@ -71,7 +83,9 @@ def printed(script: str, given: str = "", library: Path | None = None) -> str:
     :param given: its standard input.
     :param library: where packages are looked for first.
     """
-    environment = {key: value for key, value in os.environ.items() if not key.lower().endswith("_proxy")}
+    environment = {
+        key: value for key, value in os.environ.items() if not key.lower().endswith("_proxy")
+    }
     environment["PYTHONPATH"] = str(library or "")
     done = subprocess.run(
         [sys.executable, "-c", script],
@@ -87,7 +101,9 @@ def printed(script: str, given: str = "", library: Path | None = None) -> str:
 
 def all_printed(library: Path | None = None) -> dict[str, str]:
     """Return what each script prints."""
-    return dict(zip(SCRIPTS, json.loads(printed(TOGETHER, json.dumps(SCRIPTS), library)), strict=True))
+    return dict(
+        zip(SCRIPTS, json.loads(printed(TOGETHER, json.dumps(SCRIPTS), library)), strict=True)
+    )
 
 
 @pytest.fixture(scope="module")
@@ -107,7 +123,9 @@ def test_script_of_the_report(plain: dict[str, str], script: str, outputs: list[
 
 
 def without_number(output: str) -> str:
-    """Return an output without how many of the 20 slip through, if any do, which depends on timing."""
+    """Return an output without how many of the 20 slip through, if any do, which depends on
+    timing.
+    """
     return re.sub(r"\b[1-9]\d* of 20", "some of 20", output)
 
 

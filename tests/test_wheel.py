@@ -1,4 +1,7 @@
-"""The wheel as a user gets it: built from the tree, installed in an empty environment, used without the tree."""
+"""The wheel as a user gets it.
+
+Built from the tree, installed in an empty environment, used without the tree.
+"""
 
 from __future__ import annotations
 
@@ -55,7 +58,8 @@ class Mine(scrapy.Spider):
         pass
 
 
-process = AsyncCrawlerProcess({"ADDONS": {"scrapy_robots_rfc.Addon": 500}, "TELNETCONSOLE_ENABLED": False})
+addons = {"scrapy_robots_rfc.Addon": 500}
+process = AsyncCrawlerProcess({"ADDONS": addons, "TELNETCONSOLE_ENABLED": False})
 process.crawl(Mine)
 process.start()
 server.shutdown()
@@ -67,7 +71,9 @@ print("asked", *sorted(asked))
 
 def run(*command: str | Path, cwd: Path) -> str:
     """Run a command outside the tree and return all that it prints; a failure shows it."""
-    done = subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=TIMEOUT, check=False)
+    done = subprocess.run(
+        command, cwd=cwd, capture_output=True, text=True, timeout=TIMEOUT, check=False
+    )
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout + done.stderr
 
@@ -76,37 +82,65 @@ def run(*command: str | Path, cwd: Path) -> str:
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The wheel of the tree as it stands.
 
-    In CI pip builds it with what pyproject.toml names for that, and nothing else (`make release-check` does so, too).
-    Elsewhere, to save time, it builds with the test's own environment.
+    In CI pip builds it with what pyproject.toml names for that, and nothing else (`make
+    release-check` does so, too). Elsewhere, to save time, it builds with the test's own
+    environment.
     """
     out = tmp_path_factory.mktemp("wheel")
     borrowed = () if CI else ("--no-build-isolation",)
-    run(sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", *borrowed, "--wheel-dir", out, ROOT, cwd=out)
+    run(
+        sys.executable,
+        "-m",
+        "pip",
+        "wheel",
+        "--quiet",
+        "--no-deps",
+        *borrowed,
+        "--wheel-dir",
+        out,
+        ROOT,
+        cwd=out,
+    )
     (built,) = out.glob("*.whl")
     return built
 
 
 @pytest.mark.wheel
 def test_the_wheel_holds_the_package_and_nothing_else(wheel: Path) -> None:
-    """The wheel has every module, the parts of a page, licence and marker of types, and no test, tool or example."""
+    """The wheel has every module, the parts of a page, licence and marker of types, and no test,
+    tool or example.
+    """
     with zipfile.ZipFile(wheel) as archive:
         names = set(archive.namelist())
-        [told] = [archive.read(name).decode() for name in names if name.endswith(".dist-info/METADATA")]
+        [told] = [
+            archive.read(name).decode() for name in names if name.endswith(".dist-info/METADATA")
+        ]
     package = {
         path.relative_to(ROOT).as_posix()
-        for suffix in ("py", "html", "css", "js")  # the last three are the page of `scrapy robots report`
+        for suffix in (
+            "py",
+            "html",
+            "css",
+            "js",
+        )  # the last three are the page of `scrapy robots report`
         for path in (ROOT / "scrapy_robots_rfc").rglob(f"*.{suffix}")
     }
     metadata = {name for name in names if ".dist-info/" in name}
     assert names - metadata == package | {"scrapy_robots_rfc/py.typed"}
     assert any(name.endswith("/licenses/LICENSE") for name in metadata)
-    needed = [line for line in told.splitlines() if line.startswith("Requires-Dist: ") and "extra ==" not in line]
+    needed = [
+        line
+        for line in told.splitlines()
+        if line.startswith("Requires-Dist: ") and "extra ==" not in line
+    ]
     assert needed == ["Requires-Dist: scrapy>=2.15"]
 
 
 @pytest.mark.wheel
 def test_links_of_the_readme_are_absolute(wheel: Path) -> None:
-    """The README that the package index shows leads nowhere but to other sites, and to files of the repository."""
+    """The README that the package index shows leads nowhere but to other sites, and to files of
+    the repository.
+    """
     with zipfile.ZipFile(wheel) as archive:
         [name] = [name for name in archive.namelist() if name.endswith(".dist-info/METADATA")]
         _, _, readme = archive.read(name).decode().partition("\n\n")
@@ -118,9 +152,9 @@ def test_links_of_the_readme_are_absolute(wheel: Path) -> None:
 def environment(wheel: Path, folder: Path) -> Path:
     """Make an environment with the wheel, and return its interpreter.
 
-    In CI it has nothing but the wheel and what pip fetches for it. Elsewhere, to save time, it borrows all other
-    packages of the test's own environment; this project is not among them, since a borrowed folder's `.pth` files are
-    not read.
+    In CI it has nothing but the wheel and what pip fetches for it. Elsewhere, to save time, it
+    borrows all other packages of the test's own environment; this project is not among them, since
+    a borrowed folder's `.pth` files are not read.
     """
     env = folder / "env"
     python = env / "bin" / "python"
@@ -138,7 +172,9 @@ def environment(wheel: Path, folder: Path) -> Path:
 
 @pytest.mark.wheel
 def test_the_wheel_works_where_nothing_else_is(wheel: Path, tmp_path: Path) -> None:
-    """In an environment of its own, one line keeps a crawl off a disallowed page, and the log says why."""
+    """In an environment of its own, one line keeps a crawl off a disallowed page, and the log
+    says why.
+    """
     python = environment(wheel, tmp_path)
     (tmp_path / "mine.py").write_text(PROGRAM, encoding="utf-8")
     printed = run(python, "mine.py", cwd=tmp_path)

@@ -1,4 +1,5 @@
-"""Hold the documents to the tree: a relative link leads to a file (and heading) that is there, Python in them compiles.
+"""Hold the documents to the tree: a relative link leads to a file (and heading) that is there,
+Python in them compiles.
 
 What the tables in docs/ say of settings, stats and signals is held to the code by tests, not here.
 """
@@ -18,13 +19,18 @@ HEADING = re.compile(r"^#+ +(.+)$", re.MULTILINE)
 
 def documents() -> list[Path]:
     """Return every document of the project."""
-    return sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("example_project/*.md")])
+    return sorted(
+        [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("example_project/*.md")]
+    )
 
 
 def anchors(path: Path) -> set[str]:
     """Return the anchors of a document's headings, spelt as the usual viewers spell them."""
     text = FENCE.sub("", path.read_text(encoding="utf-8"))
-    return {re.sub(r"[^\w\- ]", "", heading.lower()).strip().replace(" ", "-") for heading in HEADING.findall(text)}
+    return {
+        re.sub(r"[^\w\- ]", "", heading.lower()).strip().replace(" ", "-")
+        for heading in HEADING.findall(text)
+    }
 
 
 def broken_links(path: Path, text: str) -> Iterator[str]:
@@ -41,7 +47,10 @@ def broken_links(path: Path, text: str) -> Iterator[str]:
 
 
 def broken_code(text: str) -> Iterator[str]:
-    """Yield the blocks marked as Python that do not compile; `await` at the top is let through, as in a notebook."""
+    """Yield the blocks marked as Python that do not compile.
+
+    `await` at the top is let through, as in a notebook.
+    """
     for block in FENCE.finditer(text):
         if block[2] not in {"python", "py"}:
             continue
@@ -57,7 +66,10 @@ def main() -> int:
     found = []
     for path in documents():
         text = path.read_text(encoding="utf-8")
-        found += [f"{path.relative_to(ROOT)}: {finding}" for finding in (*broken_links(path, text), *broken_code(text))]
+        found += [
+            f"{path.relative_to(ROOT)}: {finding}"
+            for finding in (*broken_links(path, text), *broken_code(text))
+        ]
     print("\n".join(found) or f"documents: nothing found in {len(documents())}")
     return 1 if found else 0
 

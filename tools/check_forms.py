@@ -1,7 +1,8 @@
-"""Hold the files that tell other services of the project to their forms: GitHub's, Read the Docs', a citation's.
+"""Hold the files that tell other services of the project to their forms: GitHub's, Read the Docs',
+a citation's.
 
-Their schemas come with check-jsonschema, so nothing is fetched. Beyond them: workflows run targets of the Makefile, the
-repository's address stands in one place, and versions agree.
+Their schemas come with check-jsonschema, so nothing is fetched. Beyond them: workflows run targets
+of the Makefile, the repository's address stands in one place, and versions agree.
 """
 
 import re
@@ -25,7 +26,9 @@ FORMS = {
 }
 ADDRESS = re.compile(r"https://github\.com/[\w.-]+/[\w.-]+")
 _RUN = re.compile(r"^ *(?:- )?run:(.*)$", re.MULTILINE)
-_INSTALL = re.compile(r"sudo apt-get update -qq && sudo apt-get install -qq --no-install-recommends [\w. -]+")
+_INSTALL = re.compile(
+    r"sudo apt-get update -qq && sudo apt-get install -qq --no-install-recommends [\w. -]+"
+)
 
 
 def forms() -> Iterator[str]:
@@ -40,26 +43,45 @@ def form(item: tuple[str, str]) -> str:
     files = sorted(str(path) for path in ROOT.glob(pattern))
     if not files:
         return f"{pattern}: there is no such file"
-    command = [sys.executable, "-m", "check_jsonschema", "--builtin-schema", f"vendor.{schema}", *files]
+    command = [
+        sys.executable,
+        "-m",
+        "check_jsonschema",
+        "--builtin-schema",
+        f"vendor.{schema}",
+        *files,
+    ]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     return (done.stdout + done.stderr).strip() if done.returncode else ""
 
 
 def commands() -> Iterator[str]:
-    """Yield the commands of workflows that are neither a target of the Makefile nor the installation of packages."""
-    targets = set(re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
+    """Yield the commands of workflows that are neither a target of the Makefile nor the
+    installation of packages.
+    """
+    targets = set(
+        re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)
+    )
     for path in sorted(ROOT.glob(".github/workflows/*.yml")):
         for command in _RUN.findall(path.read_text(encoding="utf-8")):
-            called = re.fullmatch(r" make ([\w-]+)(?: [A-Z]+=\S+| [A-Z]+=\S*\$\{\{ [\w.]+ \}\}| -j\d)*", command)
+            called = re.fullmatch(
+                r" make ([\w-]+)(?: [A-Z]+=\S+| [A-Z]+=\S*\$\{\{ [\w.]+ \}\}| -j\d)*", command
+            )
             if not (called and called[1] in targets) and not _INSTALL.fullmatch(command.strip()):
                 yield f"{path.relative_to(ROOT)}: runs{command}, which is no target of the Makefile"
 
 
 def addresses() -> Iterator[str]:
-    """Yield what is wrong with the repository's address: its form, or that it stands somewhere else, too."""
+    """Yield what is wrong with the repository's address.
+
+    Its form, or that it stands somewhere else, too.
+    """
     urls = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["urls"]
     if not ADDRESS.fullmatch(address()):
-        yield f"pyproject.toml: the Repository is {address()}, which is not https://github.com/ACCOUNT/NAME"
+        yield (
+            f"pyproject.toml: the Repository is {address()}, which is not"
+            " https://github.com/ACCOUNT/NAME"
+        )
     for name, url in urls.items():
         if name == "Documentation":  # the site that .readthedocs.yaml builds
             if not re.fullmatch(r"https://[\w-]+\.readthedocs\.io/", url):
@@ -68,14 +90,24 @@ def addresses() -> Iterator[str]:
             yield f"pyproject.toml: {name} is {url}, which is not below {address()}"
     for path in tracked():
         if path.name != "pyproject.toml" and address().encode() in path.read_bytes():
-            yield f"{path.relative_to(ROOT)}: has the repository's address, which stands in pyproject.toml alone"
+            yield (
+                f"{path.relative_to(ROOT)}: has the repository's address, which stands in"
+                " pyproject.toml alone"
+            )
 
 
 def versions() -> Iterator[str]:
     """Yield the places whose version is not the package's."""
-    version = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["version"]
-    for name, line in (("CITATION.cff", rf"^version: {version}$"), ("CHANGELOG.md", rf"^## {version}\b")):
-        if not re.search(line.replace(".", r"\."), (ROOT / name).read_text(encoding="utf-8"), re.MULTILINE):
+    version = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"][
+        "version"
+    ]
+    for name, line in (
+        ("CITATION.cff", rf"^version: {version}$"),
+        ("CHANGELOG.md", rf"^## {version}\b"),
+    ):
+        if not re.search(
+            line.replace(".", r"\."), (ROOT / name).read_text(encoding="utf-8"), re.MULTILINE
+        ):
             yield f"{name}: does not name version {version}"
 
 

@@ -1,4 +1,5 @@
-"""Gives the package its README with absolute links: the package index has none of the files that relative ones lead to.
+"""Gives the package its README with absolute links: the package index has none of the files that
+relative ones lead to.
 
 hatchling runs this when it builds the package; pyproject.toml says so.
 """
@@ -9,7 +10,9 @@ from typing import Any
 
 from hatchling.metadata.plugin.interface import MetadataHookInterface
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))  # hatchling loads this file by its path alone
+sys.path.insert(
+    0, str(Path(__file__).resolve().parent.parent)
+)  # hatchling loads this file by its path alone
 
 from tools.repository import absolute
 

@@ -1,7 +1,9 @@
-"""Build the package, and look at it as the package index, an installer and a user's type checkers do.
+"""Build the package, and look at it as the package index, an installer and a user's type checkers
+do.
 
-Prints a line a check, and exits with 1 when one has failed. `--publish` wants the repository's address as well, and the
-version of the tag in the environment variable RELEASE_TAG. What was built is in dist/ then.
+Prints a line a check, and exits with 1 when one has failed. `--publish` wants the repository's
+address as well, and the version of the tag in the environment variable RELEASE_TAG. What was built
+is in dist/ then.
 """
 
 import argparse
@@ -33,7 +35,8 @@ WITHOUT_ADDRESS = "Your package does not have author-email data."
 
 ROBOTS = "User-agent: *\nDisallow: /private/\n"
 
-#: What a user writes; both type checkers have to find the types of the package in it, and nothing wrong.
+#: What a user writes; both type checkers have to find the types of the package in it, and nothing
+#: wrong.
 USER = """
 import scrapy
 from scrapy.crawler import Crawler
@@ -80,10 +83,19 @@ def run(*command: str | Path, cwd: Path = ROOT, env: dict[str, str] | None = Non
     """
     environment = {**os.environ, **(env or {})}
     done = subprocess.run(
-        command, cwd=cwd, env=environment, capture_output=True, text=True, timeout=TIMEOUT, check=False
+        command,
+        cwd=cwd,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=TIMEOUT,
+        check=False,
     )
     if done.returncode:
-        raise Failed(f"{Path(command[0]).name} ended with {done.returncode}:\n{done.stdout}{done.stderr}".strip())
+        raise Failed(
+            f"{Path(command[0]).name} ended with {done.returncode}:\n"
+            f"{done.stdout}{done.stderr}".strip()
+        )
     return done.stdout + done.stderr
 
 
@@ -93,11 +105,16 @@ def tool(name: str) -> Path:
 
 
 def built(folder: Path) -> str:
-    """Build sdist and wheel twice, in new environments, and put them into dist/ if they are equal."""
+    """Build sdist and wheel twice, in new environments, and put them into dist/ if they are
+    equal.
+    """
     names = ("first", "second")
     for name in names:
         run(sys.executable, "-m", "build", "--outdir", folder / name)
-    digests = [{p.name: hashlib.sha256(p.read_bytes()).hexdigest() for p in (folder / n).iterdir()} for n in names]
+    digests = [
+        {p.name: hashlib.sha256(p.read_bytes()).hexdigest() for p in (folder / n).iterdir()}
+        for n in names
+    ]
     if digests[0] != digests[1]:
         raise Failed(f"two builds differ: {digests}")
     shutil.rmtree(DIST, ignore_errors=True)
@@ -122,7 +139,10 @@ def uploadable(_: Path) -> str:
     links = LINK.findall(FENCE.sub("", readme))
     if lost := [link for link in links if not re.fullmatch(r"https://[\w.-]+(/[^\s]*)?", link)]:
         raise Failed(f"links of the README that lead nowhere on the package index: {lost}")
-    return f"twine --strict, check-wheel-contents, validate-pyproject; the README renders, {len(links)} absolute links"
+    return (
+        "twine --strict, check-wheel-contents, validate-pyproject; the README renders,"
+        f" {len(links)} absolute links"
+    )
 
 
 def rated(_: Path) -> str:
@@ -148,25 +168,41 @@ def used(folder: Path, version: tuple[int, int], python: str) -> str:
     name = "{}.{}".format(*version)
     home = folder / f"python{name}"
     run(python, "-m", "venv", home)
-    run(home / "bin/python", "-m", "pip", "install", "--quiet", "--disable-pip-version-check", wheel())
+    run(
+        home / "bin/python",
+        "-m",
+        "pip",
+        "install",
+        "--quiet",
+        "--disable-pip-version-check",
+        wheel(),
+    )
     run(home / "bin/python", "-m", "pip", "check")
     (home / "robots.txt").write_text(ROBOTS, encoding="utf-8")
     scrapy = home / "bin/scrapy"
-    told = run(scrapy, "robots", "check", "https://example.com/press/", "--robots", "robots.txt", cwd=home)
+    told = run(
+        scrapy, "robots", "check", "https://example.com/press/", "--robots", "robots.txt", cwd=home
+    )
     if not told.startswith("allowed "):
         raise Failed(f"Python {name}: scrapy robots check says: {told}")
     return name
 
 
 def typed(folder: Path) -> str:
-    """Check a user's file with both type checkers, and see that they find the mistakes of a wrong one."""
+    """Check a user's file with both type checkers, and see that they find the mistakes of a
+    wrong one.
+    """
     home = next(iter(sorted(folder.glob("python3.*"))))
     files = {"user.py": USER, "wrong.py": WRONG}
     for name, text in files.items():
         (home / name).write_text(text, encoding="utf-8")
     checkers: dict[str, Callable[[str], str]] = {
-        "mypy": lambda name: run(tool("mypy"), "--strict", "--python-executable", home / "bin/python", name, cwd=home),
-        "pyright": lambda name: run(tool("pyright"), "--pythonpath", home / "bin/python", name, cwd=home),
+        "mypy": lambda name: run(
+            tool("mypy"), "--strict", "--python-executable", home / "bin/python", name, cwd=home
+        ),
+        "pyright": lambda name: run(
+            tool("pyright"), "--pythonpath", home / "bin/python", name, cwd=home
+        ),
     }
     for checker, check in checkers.items():
         check("user.py")
@@ -175,25 +211,48 @@ def typed(folder: Path) -> str:
         except Failed as error:
             wrong = {int(line) for line in re.findall(r"wrong\.py:(\d+):.*error", str(error))}
             if wrong != {4, 5}:
-                raise Failed(f"{checker} finds mistakes in lines {wrong}, not in 4 and 5") from error
+                raise Failed(
+                    f"{checker} finds mistakes in lines {wrong}, not in 4 and 5"
+                ) from error
         else:
-            raise Failed(f"{checker} finds no mistake where there are two: it does not see the types")
+            raise Failed(
+                f"{checker} finds no mistake where there are two: it does not see the types"
+            )
     return "a user's file passes mypy --strict and pyright; both find the mistakes in a wrong one"
 
 
 def complete(folder: Path) -> str:
-    """See how much of what the package has in public has a type that every type checker reads alike."""
+    """See how much of what the package has in public has a type that every type checker reads
+    alike.
+    """
     home = next(iter(sorted(folder.glob("python3.*"))))
     path = {"VIRTUAL_ENV": str(home), "PATH": f"{home / 'bin'}{os.pathsep}{os.environ['PATH']}"}
-    command = [str(tool("pyright")), "--verifytypes", "scrapy_robots_rfc", "--ignoreexternal", "--outputjson"]
+    command = [
+        str(tool("pyright")),
+        "--verifytypes",
+        "scrapy_robots_rfc",
+        "--ignoreexternal",
+        "--outputjson",
+    ]
     environment = {**os.environ, **path}
     done = subprocess.run(
-        command, cwd=home, env=environment, capture_output=True, text=True, timeout=TIMEOUT, check=False
+        command,
+        cwd=home,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=TIMEOUT,
+        check=False,
     )
     report = json.loads(done.stdout[done.stdout.index("{") :])["typeCompleteness"]
     share = f"{report['completenessScore']:.1%} of the types are complete"
     if report["completenessScore"] < COMPLETENESS:
-        found = [item for symbol in report["symbols"] for item in symbol["diagnostics"] if item["severity"] == "error"]
+        found = [
+            item
+            for symbol in report["symbols"]
+            for item in symbol["diagnostics"]
+            if item["severity"] == "error"
+        ]
         raise Failed("\n".join([share, *sorted({place(item) for item in found})]))
     return share
 
@@ -201,15 +260,23 @@ def complete(folder: Path) -> str:
 def place(item: dict[str, Any]) -> str:
     """Return where a diagnostic of pyright's is, and the first line of what it says."""
     line = item.get("range", {}).get("start", {}).get("line", -1) + 1
-    return f"{item['file'].rpartition('site-packages/')[2]}:{line}: {item['message'].splitlines()[0]}"
+    return (
+        f"{item['file'].rpartition('site-packages/')[2]}:{line}: {item['message'].splitlines()[0]}"
+    )
 
 
 def publishable() -> Iterator[str]:
     """Yield what stands between the tree and a release."""
-    version = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["version"]
+    version = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"][
+        "version"
+    ]
     if is_placeholder():
         yield f"the repository's address is a placeholder: {address()} (pyproject.toml)"
-    if re.search(rf"^## {re.escape(version)}, not released", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE):
+    if re.search(
+        rf"^## {re.escape(version)}, not released",
+        (ROOT / "CHANGELOG.md").read_text(),
+        re.MULTILINE,
+    ):
         yield f"CHANGELOG.md says that {version} is not released yet"
     if os.environ.get("RELEASE_TAG", f"v{version}") != f"v{version}":
         yield f"the tag is {os.environ['RELEASE_TAG']}, and the version {version}"
@@ -220,8 +287,12 @@ CHECKS = (built, uploadable, rated, installed, typed, complete)
 
 def main() -> int:
     """Run every check and return the exit code."""
-    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    options.add_argument("--publish", action="store_true", help="fail where the tree is not ready to be published")
+    options = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    options.add_argument(
+        "--publish", action="store_true", help="fail where the tree is not ready to be published"
+    )
     publish = options.parse_args().publish
     failed = False
     with tempfile.TemporaryDirectory() as folder:

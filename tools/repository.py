@@ -1,7 +1,7 @@
 """The address of the repository, which stands in pyproject.toml alone, and links into it.
 
-hatchling loads this file when it builds the package, and mkdocs when it builds the site, so it needs the standard
-library only.
+hatchling loads this file when it builds the package, and mkdocs when it builds the site, so it
+needs the standard library only.
 """
 
 import re
@@ -12,7 +12,10 @@ ROOT = Path(__file__).resolve().parent.parent
 BRANCH = "main"
 
 #: Blocks and words of code, which are passed over, or the target of a link.
-_LINK = re.compile(r"^ *```.*?^ *```$|`[^`\n]*`|(?<=\]\()(<?)(?P<target>[^)\s>]+)(>?)(?=\))", re.MULTILINE | re.DOTALL)
+_LINK = re.compile(
+    r"^ *```.*?^ *```$|`[^`\n]*`|(?<=\]\()(<?)(?P<target>[^)\s>]+)(>?)(?=\))",
+    re.MULTILINE | re.DOTALL,
+)
 _ABSOLUTE = re.compile(r"[a-z][a-z0-9+.-]*:|//")
 
 
@@ -28,7 +31,8 @@ def is_placeholder() -> bool:
 
 
 def link_to(path: str, anchor: str = "") -> str:
-    """Return the address of a file or folder of the tree, given relative to its root; `.` is the README.
+    """Return the address of a file or folder of the tree, given relative to its root; `.` is the
+    README.
 
     :param anchor: a heading in it, or an empty text.
     """

@@ -1,4 +1,5 @@
-"""What mkdocs.yml cannot say of the site: pages from outside of docs/, the reference of the code, links that leave it.
+"""What mkdocs.yml cannot say of the site: pages from outside of docs/, the reference of the code,
+links that leave it.
 
 mkdocs calls the functions whose names begin with `on_`.
 """
@@ -37,8 +38,9 @@ FROM_ROOT = {
 API = "api.md"
 API_HEAD = """# Python API
 
-The public names of `scrapy_robots_rfc`, with the docstrings of the code. Names that do not stand here may change.
-Request meta and settings stand in [settings.md](settings.md), what the service gives in [service.md](service.md).
+The public names of `scrapy_robots_rfc`, with the docstrings of the code.
+Names that do not stand here may change. Request meta and settings stand in
+[settings.md](settings.md), what the service gives in [service.md](service.md).
 """
 #: Modules with public names that the package itself does not have.
 API_MODULES = ("scrapy_robots_rfc.errors", "scrapy_robots_rfc.signals")
@@ -70,21 +72,34 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def reference() -> str:
-    """Return what mkdocstrings draws: each public name of the package, and those of some modules."""
+    """Return what mkdocstrings draws.
+
+    Each public name of the package, and those of some modules.
+    """
     source = (ROOT / "scrapy_robots_rfc" / "__init__.py").read_text(encoding="utf-8")
     [table] = re.findall(r"^_MODULES = \{\n(.*?)^\}", source, _LINES)
-    names = [f"scrapy_robots_rfc.{module}.{name}" for name, module in re.findall(r'"(\w+)": "([\w.]+)"', table)]
+    names = [
+        f"scrapy_robots_rfc.{module}.{name}"
+        for name, module in re.findall(r'"(\w+)": "([\w.]+)"', table)
+    ]
     blocks = [f"\n::: {name}\n" for name in names if not name.startswith(API_MODULES)]
     # Of the service, docs/service.md describes what is for users.
-    [described] = re.findall(r"^## `RobotsService`\n(.*?)^## ", (ROOT / "docs/service.md").read_text("utf-8"), _LINES)
+    [described] = re.findall(
+        r"^## `RobotsService`\n(.*?)^## ", (ROOT / "docs/service.md").read_text("utf-8"), _LINES
+    )
     members = ", ".join(re.findall(r"^[|] `(\w+)`", described, re.MULTILINE))
     options = f"    options:\n      members: [{members}]\n"
-    blocks = [f"{block}{options}" if block.endswith(".RobotsService\n") else block for block in blocks]
+    blocks = [
+        f"{block}{options}" if block.endswith(".RobotsService\n") else block for block in blocks
+    ]
     return "".join((*blocks, *(f"\n::: {name}\n" for name in API_MODULES)))
 
 
 def on_page_markdown(markdown: str, page: Page, files: Files, **_: Any) -> str:  # noqa: ANN401 - mkdocs's own arguments
-    """Send links to pages of the site, or to the repository where they leave it; indent code as Markdown here wants."""
+    """Send links to pages of the site, or to the repository where they leave it.
+
+    Indent code as Markdown here wants.
+    """
     source = page.file.src_uri
     origin = next((name for name, built in FROM_ROOT.items() if built == source), f"docs/{source}")
 
@@ -93,7 +108,10 @@ def on_page_markdown(markdown: str, page: Page, files: Files, **_: Any) -> str: 
 
     parts = _CODE.split(_NESTED_FENCE.sub(indented, markdown))
     # In code, GitHub wants a backslash before a | in a table; here it would be shown.
-    parts = [part.replace("\\|", "|") if number % 2 else _LINK.sub(replaced, part) for number, part in enumerate(parts)]
+    parts = [
+        part.replace("\\|", "|") if number % 2 else _LINK.sub(replaced, part)
+        for number, part in enumerate(parts)
+    ]
     return "".join(parts)
 
 
@@ -115,12 +133,19 @@ def target_of(link: str, origin: str, files: Files) -> str:
 
 
 def indented(found: re.Match[str]) -> str:
-    """Return a block of code in a list item four columns further in than the item: GitHub is content with two."""
+    """Return a block of code in a list item four columns further in than the item.
+
+    GitHub is content with two.
+    """
     return textwrap.indent(f"{textwrap.dedent('  ' + found[1])}```", "    ")
 
 
 def on_post_build(config: MkDocsConfig, **_: Any) -> None:  # noqa: ANN401 - mkdocs's own arguments
     """End the build with an error where a page would load anything from another host."""
     for path in sorted(Path(config.site_dir).rglob("*")):
-        if path.suffix in {".html", ".css"} and (found := _FOREIGN.search(path.read_text(encoding="utf-8"))):
-            raise PluginError(f"{path.relative_to(config.site_dir)} loads from another host: {found[0]}")
+        if path.suffix in {".html", ".css"} and (
+            found := _FOREIGN.search(path.read_text(encoding="utf-8"))
+        ):
+            raise PluginError(
+                f"{path.relative_to(config.site_dir)} loads from another host: {found[0]}"
+            )

@@ -1,6 +1,8 @@
-"""Lines and statements of the package by room: ``python -m tools.sizes``, or ``python -m tools.sizes REVISION``.
+"""Lines and statements of the package by room: ``python -m tools.sizes``, or ``python -m
+tools.sizes REVISION``.
 
-Statements are `ast.stmt` nodes without docstrings: no width of lines changes them. The kernel is all but `LEAVES`.
+Statements are `ast.stmt` nodes without docstrings: no width of lines changes them. The kernel is
+all but `LEAVES`.
 """
 
 from __future__ import annotations
@@ -30,14 +32,18 @@ def statements(source: str) -> int:
     return sum(
         isinstance(node, ast.stmt)
         and not (
-            isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
+            isinstance(node, ast.Expr)
+            and isinstance(node.value, ast.Constant)
+            and isinstance(node.value.value, str)
         )
         for node in ast.walk(ast.parse(source))
     )
 
 
 def sources(revision: str | None = None) -> dict[str, str]:
-    """Return the files of the package by their paths below it, in the working tree or at a revision."""
+    """Return the files of the package by their paths below it, in the working tree or at a
+    revision.
+    """
     root = Path(__file__).parent.parent
     if revision is None:
         return {
@@ -46,7 +52,9 @@ def sources(revision: str | None = None) -> dict[str, str]:
         }
     listed = _git(root, "ls-tree", "-r", "--name-only", revision, "--", PACKAGE).splitlines()
     paths = [path for path in listed if path.endswith(".py")]
-    return {path.removeprefix(f"{PACKAGE}/"): _git(root, "show", f"{revision}:{path}") for path in paths}
+    return {
+        path.removeprefix(f"{PACKAGE}/"): _git(root, "show", f"{revision}:{path}") for path in paths
+    }
 
 
 def main(arguments: list[str]) -> None:
@@ -65,7 +73,9 @@ def main(arguments: list[str]) -> None:
 
 
 def _git(root: Path, *arguments: str) -> str:
-    return subprocess.run(["git", *arguments], cwd=root, check=True, capture_output=True, text=True).stdout
+    return subprocess.run(
+        ["git", *arguments], cwd=root, check=True, capture_output=True, text=True
+    ).stdout
 
 
 if __name__ == "__main__":

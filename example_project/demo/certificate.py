@@ -1,4 +1,7 @@
-"""A certificate for 127.0.0.1, made on the spot, for the one site that speaks https. cryptography comes with Scrapy."""
+"""A certificate for 127.0.0.1, made on the spot, for the one site that speaks https.
+
+Cryptography comes with Scrapy.
+"""
 
 from __future__ import annotations
 
@@ -13,17 +16,24 @@ from cryptography.hazmat.primitives.asymmetric import ec
 
 
 def tls_context() -> ssl.SSLContext:
-    """Return what a server needs to speak TLS. The certificate is signed by nobody else; Scrapy takes it by default."""
+    """Return what a server needs to speak TLS.
+
+    The certificate is signed by nobody else; Scrapy takes it by default.
+    """
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(x509.oid.NameOID.COMMON_NAME, "127.0.0.1")])
     today, day = datetime.datetime.now(datetime.UTC), datetime.timedelta(days=1)
     serial = x509.random_serial_number()
-    builder = x509.CertificateBuilder(name, name, key.public_key(), serial, today - day, today + day)
+    builder = x509.CertificateBuilder(
+        name, name, key.public_key(), serial, today - day, today + day
+    )
     certificate = builder.sign(key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM)
     pkcs8, unprotected = serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     with tempfile.TemporaryDirectory() as folder:  # ssl reads keys from files only
         file = Path(folder) / "site.pem"
-        file.write_bytes(key.private_bytes(serialization.Encoding.PEM, pkcs8, unprotected) + certificate)
+        file.write_bytes(
+            key.private_bytes(serialization.Encoding.PEM, pkcs8, unprotected) + certificate
+        )
         context.load_cert_chain(file)
     return context

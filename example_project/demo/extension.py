@@ -1,4 +1,7 @@
-"""DemoSite: the demo's web sites run while the crawl does. Spiders find them with ``DemoSite.of(crawler)``."""
+"""DemoSite: the demo's web sites run while the crawl does.
+
+Spiders find them with ``DemoSite.of(crawler)``.
+"""
 
 from __future__ import annotations
 
@@ -15,12 +18,14 @@ if TYPE_CHECKING:
 #: What a spider of the demo site sets in its custom_settings.
 SETTINGS = {
     "DEMO_SITE_ENABLED": True,
-    "HTTPPROXY_ENABLED": False,  # a proxy that the environment names would not find sites on this machine
+    # A proxy that the environment names would not find sites on this machine.
+    "HTTPPROXY_ENABLED": False,
 }
 
 
 class DemoSite:
-    """Scrapy extension that starts the sites before the spider opens, and stops them when the engine has stopped.
+    """Scrapy extension that starts the sites before the spider opens, and stops them when the
+    engine has stopped.
 
     :raises NotConfigured: DEMO_SITE_ENABLED is not set.
     """
@@ -59,6 +64,6 @@ class DemoSite:
         files = sum(site.log.count("/robots.txt") for site in sites)
         trespasses = sum(len(exhibit.trespasses(token)) for exhibit in self.exhibits.values())
         return (
-            f"Check, by the sites' own logs: robots.txt requested: {files}, pages requested: {pages}, "
-            f"pages of disallowed paths requested: {trespasses}"
+            f"Check, by the sites' own logs: robots.txt requested: {files}, pages requested:"
+            f" {pages}, pages of disallowed paths requested: {trespasses}"
         )

@@ -1,6 +1,8 @@
-"""Gemini in Scrapy: a download handler, and a capsule, which is what a Gemini site is called, on this machine.
+"""Gemini in Scrapy: a download handler, and a capsule, which is what a Gemini site is called, on
+this machine.
 
-The handler is what a crawl of Gemini needs beside scrapy_robots_rfc; see DOWNLOAD_HANDLERS in `settings.py`.
+The handler is what a crawl of Gemini needs beside scrapy_robots_rfc; see DOWNLOAD_HANDLERS in
+`settings.py`.
 """
 
 from __future__ import annotations
@@ -33,10 +35,11 @@ _HEADER = re.compile(r"([1-6][0-9])(?: (.*))?\r\n")
 
 
 class GeminiHandler:
-    """Scrapy download handler for gemini URLs. A crawl on asyncio can use it, with a Twisted reactor or without one.
+    """Scrapy download handler for gemini URLs. A crawl on asyncio can use it, with a Twisted
+    reactor or without one.
 
-    The status of a response is that of Gemini: 20 is a page, 51 is none. What follows it stands in the header Meta, and
-    for a redirect in Location, where scrapy_robots_rfc looks for it.
+    The status of a response is that of Gemini: 20 is a page, 51 is none. What follows it stands in
+    the header Meta, and for a redirect in Location, where scrapy_robots_rfc looks for it.
     """
 
     lazy = True
@@ -44,7 +47,8 @@ class GeminiHandler:
     def __init__(self, crawler: Crawler) -> None:
         self._crawler = crawler
         self._certificates: dict[tuple[str, int], bytes] = {}
-        # Capsules sign their own certificates. So a client takes the first one that it sees of a host, and no other.
+        # Capsules sign their own certificates. So a client takes the first one that it sees of a
+        # host, and no other.
         self._context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         self._context.check_hostname, self._context.verify_mode = False, ssl.CERT_NONE
 
@@ -64,7 +68,9 @@ class GeminiHandler:
     async def _exchange(self, request: Request) -> Response:
         parts = urlparse_cached(request)
         host, port = parts.hostname or "", parts.port or PORT
-        reader, writer = await asyncio.open_connection(host, port, ssl=self._context, server_hostname=host)
+        reader, writer = await asyncio.open_connection(
+            host, port, ssl=self._context, server_hostname=host
+        )
         try:
             certificate = writer.get_extra_info("ssl_object").getpeercert(binary_form=True)
             if self._certificates.setdefault((host, port), certificate) != certificate:
@@ -74,7 +80,9 @@ class GeminiHandler:
             body, flags = bytearray(), []
             while data := await reader.read(_PIECE):
                 body += data
-                if self._stops(request, data):  # as Scrapy's own handlers do: a robots.txt ends at its limit by this
+                if self._stops(
+                    request, data
+                ):  # as Scrapy's own handlers do: a robots.txt ends at its limit by this
                     flags.append("download_stopped")
                     break
             if not flags and not _ended(writer.get_extra_info("ssl_object")):
@@ -90,11 +98,16 @@ class GeminiHandler:
         answers = self._crawler.signals.send_catch_log(
             signals.bytes_received, data=data, request=request, spider=self._crawler.spider
         )
-        return any(isinstance(getattr(answer, "value", None), StopDownload) for _, answer in answers)
+        return any(
+            isinstance(getattr(answer, "value", None), StopDownload) for _, answer in answers
+        )
 
 
 def _header(line: bytes) -> tuple[str, str]:
-    """Return status and meta of an answer; raises an error of the network where it is none of Gemini."""
+    """Return status and meta of an answer.
+
+    Raises an error of the network where it is none of Gemini.
+    """
     try:
         found = _HEADER.fullmatch(line.decode())
     except UnicodeDecodeError:
@@ -124,7 +137,9 @@ class Capsule:
         self.log: list[str] = []
         self._server = _Server(("127.0.0.1", 0), _Answering)
         self._server.capsule, self._server.context = self, tls_context()
-        self._thread = Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
+        self._thread = Thread(
+            target=self._server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True
+        )
         self._thread.start()
 
     def url(self, path: str) -> str:
@@ -148,7 +163,9 @@ class _Answering(StreamRequestHandler):
     server: _Server
 
     def setup(self) -> None:
-        self.request = self.server.context.wrap_socket(cast("ssl.SSLSocket", self.request), server_side=True)
+        self.request = self.server.context.wrap_socket(
+            cast("ssl.SSLSocket", self.request), server_side=True
+        )
         super().setup()
 
     def handle(self) -> None:

@@ -1,6 +1,7 @@
 """What the demo's web sites say: one exhibit an origin, each on a port of its own.
 
-It holds the sites' pages, and what their owner closes to whom. It holds no verdicts: these come from the crawl.
+It holds the sites' pages, and what their owner closes to whom. It holds no verdicts: these come
+from the crawl.
 """
 
 from __future__ import annotations
@@ -37,9 +38,14 @@ OPEN = b"User-agent: *\nAllow: /\n"
 CLOSED = b"User-agent: *\nDisallow: /\n"
 HALF = b"User-agent: *\nDisallow: /closed/\n"
 
-# 512,000 octets count (RFC 9309, 2.5: at least 500 KiB). One rule stands before that, one beyond it. The file is long
-# enough for its end to be far away when the transfer is cut off, so that the connection cannot be taken for a free one.
-LARGE = b"User-agent: *\nDisallow: /before/\n" + b"# A comment to fill the file.\n" * 36_000 + b"Disallow: /beyond/\n"
+# 512,000 octets count (RFC 9309, 2.5: at least 500 KiB). One rule stands before that, one beyond
+# it. The file is long enough for its end to be far away when the transfer is cut off, so that the
+# connection cannot be taken for a free one.
+LARGE = (
+    b"User-agent: *\nDisallow: /before/\n"
+    + b"# A comment to fill the file.\n" * 36_000
+    + b"Disallow: /beyond/\n"
+)
 
 PACED = b"User-agent: *\nCrawl-delay: 0.3\n"
 
@@ -76,7 +82,12 @@ def exhibits() -> dict[str, Exhibit]:
     """Return the demo's origins by name; their sites have started."""
     elsewhere = Site({"/shared-rules.txt": Reply(body=HALF)}, host="localhost")
     elsewhere.start()
-    found = {**_about_rules(), **_about_pages(), **_about_pace(), **_about_access(elsewhere.url("/shared-rules.txt"))}
+    found = {
+        **_about_rules(),
+        **_about_pages(),
+        **_about_pace(),
+        **_about_access(elsewhere.url("/shared-rules.txt")),
+    }
     for exhibit in found.values():
         exhibit.site.start()
     return {**found, "elsewhere": Exhibit("The host that is redirected to", elsewhere, ())}
@@ -91,7 +102,8 @@ def _about_rules() -> dict[str, Exhibit]:
             closed=("/private/plan.html", "/files/plan.pdf", "/list?sort=price"),
         ),
         "groups": Exhibit(
-            "Groups: the site is closed to all, but has a group for demobot, and only that one counts for it",
+            "Groups: the site is closed to all, but has a group for demobot, and only that one"
+            " counts for it",
             Site({"/robots.txt": Reply(body=GROUPS)}),
             ("/", "/news.html", "/drafts/idea.html"),
             {
@@ -113,20 +125,30 @@ def _about_pages() -> dict[str, Exhibit]:
     replies = {
         "/robots.txt": Reply(body=OPEN),
         "/open.html": Reply(body=link % (b"", b"/followed.html"), content_type=html),
-        "/header.html": Reply(body=link % (b"", b"/a.html"), content_type=html, robots_tag="nofollow"),
-        "/meta.html": Reply(body=link % (b"<meta name=demobot content=nofollow>", b"/b.html"), content_type=html),
+        "/header.html": Reply(
+            body=link % (b"", b"/a.html"), content_type=html, robots_tag="nofollow"
+        ),
+        "/meta.html": Reply(
+            body=link % (b"<meta name=demobot content=nofollow>", b"/b.html"), content_type=html
+        ),
     }
     return {
         "pages": Exhibit(
-            "Pages with rules of their own: the links of one that says nofollow are not followed (ROBOTS_TAG_OBEY)",
+            "Pages with rules of their own: the links of one that says nofollow are not followed"
+            " (ROBOTS_TAG_OBEY)",
             Site(replies),
             ("/open.html", "/header.html", "/meta.html"),
             {"demobot": frozenset({"/a.html", "/b.html"})},
             follow=True,
         ),
         "use": _exhibit(
-            "Uses: the demo says that it trains models (ROBOTS_USE), and this site refuses that for some pages",
-            {"/robots.txt": Reply(body=b"User-agent: *\nContent-Usage: /essays/ train-ai=n\nAllow: /\n")},
+            "Uses: the demo says that it trains models (ROBOTS_USE), and this site refuses that for"
+            " some pages",
+            {
+                "/robots.txt": Reply(
+                    body=b"User-agent: *\nContent-Usage: /essays/ train-ai=n\nAllow: /\n"
+                )
+            },
             allowed=("/news.html",),
             closed=("/essays/1.html",),
         ),
@@ -136,7 +158,8 @@ def _about_pages() -> dict[str, Exhibit]:
 def _about_pace() -> dict[str, Exhibit]:
     return {
         "paced": Exhibit(
-            "Paced: the site asks for 0.3 s between two requests, and gets them, from robots.txt on",
+            "Paced: the site asks for 0.3 s between two requests, and gets them, from"
+            " robots.txt on",
             Site({"/robots.txt": Reply(body=PACED)}),
             ("/a.html", "/b.html", "/c.html"),
             paced=True,
@@ -157,7 +180,8 @@ def _about_access(elsewhere: str) -> dict[str, Exhibit]:
             closed=("/", "/private/plan.html"),
         ),
         "recovering": _exhibit(
-            "Recovering robots.txt (503 at first): it is asked for again, and its pages wait until the rules are there",
+            "Recovering robots.txt (503 at first): it is asked for again, and its pages wait until"
+            " the rules are there",
             {"/robots.txt": Reply(body=HALF, failures=1)},
             allowed=("/",),
             closed=("/closed/plan.html",),
@@ -169,13 +193,15 @@ def _about_access(elsewhere: str) -> dict[str, Exhibit]:
             closed=("/closed/a.html",),
         ),
         "slow": _exhibit(
-            f"Slow robots.txt: {SLOW_PAGES} pages wait a second for it, it is asked for once, and all of them obey it",
+            f"Slow robots.txt: {SLOW_PAGES} pages wait a second for it, it is asked for once, and"
+            " all of them obey it",
             {"/robots.txt": Reply(body=CLOSED, delay=1)},
             closed=tuple(f"/slow/{number}" for number in range(1, SLOW_PAGES + 1)),
             batch=f"/slow/1 to /slow/{SLOW_PAGES}",
         ),
         "large": _exhibit(
-            f"Large robots.txt ({len(LARGE):,} octets): the first 512,000 count, what comes later does not",
+            f"Large robots.txt ({len(LARGE):,} octets): the first 512,000 count, what comes later"
+            " does not",
             {"/robots.txt": Reply(body=LARGE)},
             allowed=("/beyond/a.html",),
             closed=("/before/a.html",),

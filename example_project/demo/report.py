@@ -1,4 +1,5 @@
-"""The closing table of a crawl: URL, verdict, why; then the stats. It is made from what happened, not from what should.
+"""The closing table of a crawl: URL, verdict, why; then the stats. It is made from what happened,
+not from what should.
 
 `reporting.py` adds the rows.
 """
@@ -48,7 +49,8 @@ class Report:
     """The table of one crawl.
 
     :param agent: the User-Agent header of the crawl.
-    :param titles: what an origin shows, by origin. Origins without a title are told by their URL alone.
+    :param titles: what an origin shows, by origin. Origins without a title are told by their URL
+        alone.
     :param also: the heading of the additional verdict.
     """
 
@@ -64,7 +66,8 @@ class Report:
     def add(self, position: int, row: Row) -> None:
         """Add a row.
 
-        :param position: its place in the table, so that the order is that of asking and not that of answers.
+        :param position: its place in the table, so that the order is that of asking and not that of
+            answers.
         """
         self._rows[position] = row
 
@@ -84,7 +87,11 @@ class Report:
                 yield from self._origin(origin, found, widths)
         yield "Stats"
         # What is counted by origin stands above, at the origin.
-        shown = {k: value for k, value in sorted(stats.items()) if k.startswith("robotstxt/") and "://" not in k}
+        shown = {
+            k: value
+            for k, value in sorted(stats.items())
+            if k.startswith("robotstxt/") and "://" not in k
+        }
         for key, value in shown.items():
             yield f"  {key:<{max(map(len, shown))}}  {value}"
 

@@ -1,6 +1,8 @@
-"""ReportingSpider: a spider that keeps what becomes of every request, and prints the table when it is closed.
+"""ReportingSpider: a spider that keeps what becomes of every request, and prints the table when it
+is closed.
 
-It shows how a spider learns verdicts and reasons from scrapy_robots_rfc. `report.py` lays out the table.
+It shows how a spider learns verdicts and reasons from scrapy_robots_rfc. `report.py` lays out the
+table.
 """
 
 from __future__ import annotations
@@ -47,7 +49,10 @@ class ReportingSpider(Spider):
         await self.keep_fetched(response)
 
     async def keep_fetched(self, response: Response) -> None:
-        """Add the row of a page that was fetched: its robots.txt is in memory, so that this asks for nothing."""
+        """Add the row of a page that was fetched.
+
+        Its robots.txt is in memory, so that this asks for nothing.
+        """
         request = response.request
         assert request is not None
         if not self.settings.getbool("ROBOTSTXT_OBEY"):
@@ -61,7 +66,10 @@ class ReportingSpider(Spider):
         self._add(request, "allowed", why)
 
     def dropped(self, failure: Failure) -> None:
-        """Add the row of a page that was not fetched: the exception of a forbidden one holds the decision."""
+        """Add the row of a page that was not fetched.
+
+        The exception of a forbidden one holds the decision.
+        """
         request: Request = failure.request  # type: ignore[attr-defined]  # Scrapy puts it there
         error = failure.value
         if isinstance(error, RobotsDisallowed):
@@ -71,9 +79,13 @@ class ReportingSpider(Spider):
         else:
             self._add(request, "failed", f"{type(error).__name__}: {error}")
 
-    def robots_fetched(self, origin: object, status: int | None, error: str | None, body: bytes | None) -> None:
+    def robots_fetched(
+        self, origin: object, status: int | None, error: str | None, body: bytes | None
+    ) -> None:
         """Keep how the fetch of a robots.txt ended."""
-        self.report.access[str(origin)] = str(error) if body is None else f"{status}, {self._size(body)}"
+        self.report.access[str(origin)] = (
+            str(error) if body is None else f"{status}, {self._size(body)}"
+        )
 
     def _size(self, body: bytes) -> str:
         limit = self.settings.getint("ROBOTS_MAX_SIZE", RobotsTxt.MAX_SIZE)

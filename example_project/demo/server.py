@@ -1,7 +1,8 @@
-"""A web site on this machine, in a thread of its own: answers from a table, and remembers what it was asked.
+"""A web site on this machine, in a thread of its own: answers from a table, and remembers what it
+was asked.
 
-It shares no event loop with the crawl, so it serves under every reactor and under none. What the demo's sites say is in
-`origins.py`.
+It shares no event loop with the crawl, so it serves under every reactor and under none. What the
+demo's sites say is in `origins.py`.
 """
 
 from __future__ import annotations
@@ -19,7 +20,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from email.message import Message
 
-_TLS_HANDSHAKE = b"\x16"  # the first octet of a TLS connection; no HTTP method begins with it (RFC 8446, 5.1)
+_TLS_HANDSHAKE = (
+    b"\x16"  # the first octet of a TLS connection; no HTTP method begins with it (RFC 8446, 5.1)
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +49,8 @@ class Reply:
 class Asked:
     """One request.
 
-    :param target: what was asked for: a path with its query, or from a client that takes the site for a proxy, a URL.
+    :param target: what was asked for: a path with its query, or from a client that takes the site
+        for a proxy, a URL.
     :param time: when it arrived, in seconds on a clock that never goes back.
     :param headers: by name, whatever its case.
     """
@@ -58,7 +62,9 @@ class Asked:
 
 def page(text: str) -> Reply:
     """An HTML page."""
-    return Reply(body=f"<!doctype html><title>{text}</title><p>{text}</p>".encode(), content_type="text/html")
+    return Reply(
+        body=f"<!doctype html><title>{text}</title><p>{text}</p>".encode(), content_type="text/html"
+    )
 
 
 @dataclass(slots=True)
@@ -107,8 +113,13 @@ class Site:
 
     @property
     def shortest_gap(self) -> float | None:
-        """The shortest time between two requests, that for robots.txt among them; ``None`` before the second one."""
-        return min((after.time - before.time for before, after in pairwise(self.asked)), default=None)
+        """The shortest time between two requests, that for robots.txt among them.
+
+        ``None`` before the second one.
+        """
+        return min(
+            (after.time - before.time for before, after in pairwise(self.asked)), default=None
+        )
 
 
 class _Server(ThreadingHTTPServer):
@@ -141,7 +152,14 @@ class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     wbufsize = 64 * 1024  # head and body in one packet: nobody waits for a delayed acknowledgement
 
-    def __init__(self, request: Any, client_address: Any, server: _Server, *, secure: bool = False) -> None:  # noqa: ANN401 - as above
+    def __init__(
+        self,
+        request: Any,  # noqa: ANN401 - as above
+        client_address: Any,  # noqa: ANN401 - as above
+        server: _Server,
+        *,
+        secure: bool = False,
+    ) -> None:
         self.site, self.ending, self.secure = server.site, server.ending, secure
         super().__init__(request, client_address, server)
 

@@ -1,7 +1,8 @@
-"""`python -m fleet`: the demo of several workers that share a queue, the robots.txt files and the paces.
+"""`python -m fleet`: the demo of several workers that share a queue, the robots.txt files and the
+paces.
 
-It starts a Redis server and a web of a few hundred sites, then the workers, and kills one of them on the way. What it
-says at the end is read from the web's own log.
+It starts a Redis server and a web of a few hundred sites, then the workers, and kills one of them
+on the way. What it says at the end is read from the web's own log.
 """
 
 from __future__ import annotations
@@ -29,7 +30,9 @@ if TYPE_CHECKING:
 
     from demo.server import Asked, Site
 
-_INTENT = "One of the workers will be killed while it fetches a robots.txt. This takes half a minute.\n"
+_INTENT = (
+    "One of the workers will be killed while it fetches a robots.txt. This takes half a minute.\n"
+)
 _LOOK = 0.02  # seconds between two looks at the web's log
 
 
@@ -63,17 +66,24 @@ class Demo:
         self._push(seeds(self.sites))
         if kill:
             robots_txt = SLOW_SITE.url("/robots.txt")
-            self._wait(lambda: self._asked(robots_txt) is not None, f"anybody to ask for {robots_txt}")
+            self._wait(
+                lambda: self._asked(robots_txt) is not None, f"anybody to ask for {robots_txt}"
+            )
             self._kill(self._asked(robots_txt))
         self._push([SLOW_SITE.url(target) for target in SLOW_SITE.targets])
         self._wait(lambda: not any(worker.running for worker in self.workers), "the workers to end")
         for worker in self.workers:
-            if worker.process.returncode and (self.killed is None or worker.name != self.killed.worker):
+            if worker.process.returncode and (
+                self.killed is None or worker.name != self.killed.worker
+            ):
                 raise NotDoneError(f"worker {worker.name} failed: {worker.last_words}")
 
     def told(self) -> dict[str, int]:
         """Return the sums of what the workers have counted; one that was killed tells nothing."""
-        return {key.decode(): int(value) for key, value in self.client.hgetall(FleetSpider.stats_key).items()}
+        return {
+            key.decode(): int(value)
+            for key, value in self.client.hgetall(FleetSpider.stats_key).items()
+        }
 
     def _push(self, urls: list[str]) -> None:
         self.client.rpush(FleetSpider.redis_key, *urls)
@@ -88,7 +98,9 @@ class Demo:
             time.sleep(_LOOK)
 
     def _kill(self, asked: Asked | None) -> None:
-        """Kill the worker that has asked for something, and see what the others can know of its work."""
+        """Kill the worker that has asked for something, and see what the others can know of its
+        work.
+        """
         assert asked is not None
         [worker] = [worker for worker in self.workers if worker.name == asked.headers["X-Worker"]]
         worker.kill()
@@ -105,7 +117,9 @@ def main() -> int:
     parser.add_argument("--sites", type=int, default=300, help="how many (default: 300)")
     parser.add_argument("--workers", type=int, default=4, help="how many (default: 4)")
     parser.add_argument("--spare", action="store_true", help="kill no worker")
-    parser.add_argument("--seconds", type=float, default=55, help="how long it may take at most (default: 55)")
+    parser.add_argument(
+        "--seconds", type=float, default=55, help="how long it may take at most (default: 55)"
+    )
     options = parser.parse_args()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # such that everything is ended then, too
     try:
@@ -127,7 +141,11 @@ def show(options: argparse.Namespace) -> int:
         site = serve(sites)
         stack.callback(site.stop)
         names = [str(number) for number in range(1, options.workers + 1)]
-        print(f"{len(sites)} made-up sites, {len(names)} worker processes, one Redis server: {address}", flush=True)
+        print(
+            f"{len(sites)} made-up sites, {len(names)} worker processes, one Redis server:"
+            f" {address}",
+            flush=True,
+        )
         print("" if options.spare else _INTENT, flush=True)
         demo = Demo(sites, site, address, [], until)
         for name in names:

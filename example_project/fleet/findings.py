@@ -1,6 +1,8 @@
-"""What became of the demo, by the log of its web: who fetched what, and whether that was as it should be.
+"""What became of the demo, by the log of its web: who fetched what, and whether that was as it
+should be.
 
-It counts, and makes the closing lines. One of these is what the workers say of themselves, which proves nothing.
+It counts, and makes the closing lines. One of these is what the workers say of themselves, which
+proves nothing.
 """
 
 from __future__ import annotations
@@ -77,7 +79,14 @@ class Findings:
 
     def all(self) -> list[Finding]:
         """Return all findings, in the order in which they are told."""
-        return [self.pages(), self.missing(), self.fetches(), self.paces(), self.trespasses(), self.store()]
+        return [
+            self.pages(),
+            self.missing(),
+            self.fetches(),
+            self.paces(),
+            self.trespasses(),
+            self.store(),
+        ]
 
     @property
     def fine(self) -> bool:
@@ -102,14 +111,23 @@ class Findings:
         lines = [f"worker {name}  {counts[name]:>6,}" for name in self.workers]
         if killed is not None:
             at = self.workers.index(killed.worker)
-            lines[at] += f"  killed (kill -9) {killed.after:.1f} s after the first request; the others went on"
+            lines[at] += (
+                f"  killed (kill -9) {killed.after:.1f} s after the first request; the others"
+                " went on"
+            )
         dead = None if killed is None else killed.worker
         fine = all(counts[name] for name in self.workers if name != dead)
         return Finding("pages fetched", fine, lines[0], tuple(lines[1:]))
 
     def fetches(self) -> Finding:
-        """How often each robots.txt was asked for: once, but for what the killed worker could tell nobody."""
-        askers = {home.name: [_worker(it) for it in self._by_host[home.name] if _is_robots(it)] for home in self.homes}
+        """How often each robots.txt was asked for.
+
+        Once, but for what the killed worker could tell nobody.
+        """
+        askers = {
+            home.name: [_worker(it) for it in self._by_host[home.name] if _is_robots(it)]
+            for home in self.homes
+        }
         often = {name: workers for name, workers in askers.items() if len(workers) > 1}
         right = [name for name, workers in often.items() if self._had_to_be(name, workers)]
         wrong = [name for name in often if name not in right]
@@ -120,13 +138,26 @@ class Findings:
             text += f"; never at {never:,}, whose first pages died with the killed worker"
         more = [f"twice at {name}: {self._taken_over(name)}" for name in right]
         more += [f"WRONG: {len(often[name])} times at {name}" for name in wrong[:_FEW]]
-        more += [f"WRONG: more than once at {len(wrong) - _FEW:,} other sites"] if len(wrong) > _FEW else []
-        return Finding("robots.txt", not wrong and (not never or self.killed is not None), text, tuple(more))
+        more += (
+            [f"WRONG: more than once at {len(wrong) - _FEW:,} other sites"]
+            if len(wrong) > _FEW
+            else []
+        )
+        return Finding(
+            "robots.txt", not wrong and (not never or self.killed is not None), text, tuple(more)
+        )
 
     def _had_to_be(self, name: str, askers: list[str]) -> bool:
-        """Whether somebody had to ask again, as the first one was killed before anybody heard of the answer."""
+        """Whether somebody had to ask again, as the first one was killed before anybody heard of
+        the answer.
+        """
         killed = self.killed
-        return killed is not None and name in killed.unsaved and askers[0] == killed.worker and len(askers) == 2
+        return (
+            killed is not None
+            and name in killed.unsaved
+            and askers[0] == killed.worker
+            and len(askers) == 2
+        )
 
     def _taken_over(self, name: str) -> str:
         first, second = (asked for asked in self._by_host[name] if _is_robots(asked))
@@ -140,40 +171,76 @@ class Findings:
         gaps, texts = [], []
         for home in (home for home in self.homes if home.interval):
             asked = self._by_host[home.name]
-            gap = min((after.time - before.time for before, after in pairwise(asked)), default=home.interval)
+            gap = min(
+                (after.time - before.time for before, after in pairwise(asked)),
+                default=home.interval,
+            )
             gaps.append(gap >= home.interval)
             workers = len(set(map(_worker, asked)))
             texts.append(
                 f"{home.name} asks for {home.interval:g} s: {gap:.3f} s at least between "
                 f"{len(asked)} requests by {workers} {'worker' if workers == 1 else 'workers'}"
             )
-        return Finding("Crawl-delay", all(gaps), texts[0] if texts else "no site asks for one", tuple(texts[1:]))
+        return Finding(
+            "Crawl-delay",
+            all(gaps),
+            texts[0] if texts else "no site asks for one",
+            tuple(texts[1:]),
+        )
 
     def trespasses(self) -> Finding:
         """Pages that were fetched although their owner closes them."""
-        closed = [home.url(target) for home in self.homes for target in home.targets if home.closes(home.url(target))]
+        closed = [
+            home.url(target)
+            for home in self.homes
+            for target in home.targets
+            if home.closes(home.url(target))
+        ]
         found = [asked.target for asked in self.asked if asked.target in set(closed)]
-        return Finding("disallowed", not found, f"{len(found)} of {len(closed):,} disallowed pages were fetched")
+        return Finding(
+            "disallowed",
+            not found,
+            f"{len(found)} of {len(closed):,} disallowed pages were fetched",
+        )
 
     def missing(self) -> Finding:
-        """Pages that were never fetched: what a killed worker has taken off the queue dies with it."""
+        """Pages that were never fetched.
+
+        What a killed worker has taken off the queue dies with it.
+        """
         fetched = {asked.target for asked in self.asked}
-        free = [home.url(target) for home in self.homes for target in home.targets if not home.closes(home.url(target))]
+        free = [
+            home.url(target)
+            for home in self.homes
+            for target in home.targets
+            if not home.closes(home.url(target))
+        ]
         lost = [url for url in free if url not in fetched]
         text = f"{len(free) - len(lost):,} of {len(free):,} allowed pages were fetched"
         if self.killed is None:
             return Finding("allowed", not lost, text)
         more = (
-            (f"worker {self.killed.worker} had the other {len(lost)} in its hands, or the links to them",)
+            (
+                (
+                    f"worker {self.killed.worker} had the other {len(lost)} in its hands, or the"
+                    " links to them"
+                ),
+            )
             if lost
             else ()
         )
         return Finding("allowed", len(lost) < len(free) / 2, text, more)
 
     def store(self) -> Finding:
-        """What the workers say of the store: how often it saved them a fetch, and that it never failed."""
+        """What the workers say of the store.
+
+        How often it saved them a fetch, and that it never failed.
+        """
         hits, waits, errors = (self.told.get(f"robotstxt/cache/{key}", 0) for key in _STORE)
-        text = f"{hits:,} look-ups were answered by the store, {waits:,} waited for another worker's fetch"
+        text = (
+            f"{hits:,} look-ups were answered by the store, {waits:,} waited for another worker's"
+            " fetch"
+        )
         return Finding("store", not errors, text + (f", {errors:,} calls FAILED" if errors else ""))
 
 

@@ -1,4 +1,5 @@
-"""The processes of the demo: a Redis server of its own, and the workers. None of them outlives the demo.
+"""The processes of the demo: a Redis server of its own, and the workers. None of them outlives the
+demo.
 
 This file starts and ends them. What the workers do is in `spider.py` and `settings.py`.
 """
@@ -23,8 +24,8 @@ if TYPE_CHECKING:
 
 PROJECT = Path(__file__).resolve().parents[1]
 HOW_TO_INSTALL = (
-    "this demo needs redis-server, which is not installed: `apt install redis-server`, `dnf install redis`, "
-    "`brew install redis`, or as your system does it"
+    "this demo needs redis-server, which is not installed: `apt install redis-server`, `dnf install"
+    " redis`, `brew install redis`, or as your system does it"
 )
 _ATTEMPTS = 5  # another program may take the free port first
 _STARTING = 10.0  # seconds
@@ -36,7 +37,8 @@ class NotInstalledError(Exception):
 
 @contextmanager
 def redis_server(folder: Path) -> Iterator[str]:
-    """Start a Redis server on a free port of this machine, which keeps nothing on disk, and give its address.
+    """Start a Redis server on a free port of this machine, which keeps nothing on disk, and give
+    its address.
 
     :raises NotInstalledError: there is none to start.
     """
@@ -45,9 +47,21 @@ def redis_server(folder: Path) -> Iterator[str]:
         raise NotInstalledError(HOW_TO_INSTALL)
     for _ in range(_ATTEMPTS):
         port = _free_port()
-        command = [program, "--port", str(port), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"]
+        command = [
+            program,
+            "--port",
+            str(port),
+            "--bind",
+            "127.0.0.1",
+            "--save",
+            "",
+            "--appendonly",
+            "no",
+        ]
         with (folder / "redis.log").open("ab") as log:
-            process = subprocess.Popen(command, cwd=folder, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+            process = subprocess.Popen(
+                command, cwd=folder, stdin=subprocess.DEVNULL, stdout=log, stderr=log
+            )
         try:
             if _answers(process, port):
                 yield f"redis://127.0.0.1:{port}/0"
@@ -100,8 +114,15 @@ class Worker:
         :param web: of the server that answers for all sites.
         """
         log = folder / f"worker-{name}.log"
-        environment = {key: value for key, value in os.environ.items() if not key.lower().endswith("_proxy")}
-        environment |= {"SCRAPY_PROJECT": "fleet", "FLEET_REDIS": address, "FLEET_WORKER": name, "http_proxy": web}
+        environment = {
+            key: value for key, value in os.environ.items() if not key.lower().endswith("_proxy")
+        }
+        environment |= {
+            "SCRAPY_PROJECT": "fleet",
+            "FLEET_REDIS": address,
+            "FLEET_WORKER": name,
+            "http_proxy": web,
+        }
         with log.open("wb") as file:
             process = subprocess.Popen(
                 [sys.executable, "-m", "scrapy", "crawl", "fleet"],

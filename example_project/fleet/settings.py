@@ -1,4 +1,7 @@
-"""The settings of a worker. All workers have the same ones; two addresses come from the environment."""
+"""The settings of a worker.
+
+All workers have the same ones; two addresses come from the environment.
+"""
 
 import os
 

@@ -1,4 +1,7 @@
-"""The spider of a worker: takes URLs from Redis, follows every link. robots.txt is nobody's business in here."""
+"""The spider of a worker: takes URLs from Redis, follows every link.
+
+Robots.txt is nobody's business in here.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,8 @@ if TYPE_CHECKING:
 class FleetSpider(RedisSpider):  # type: ignore[misc]  # scrapy-redis has no types
     """Crawls what it finds in the list ``fleet:start_urls``, and what that links to.
 
-    Whichever worker is free takes the next request: the links of one page are fetched by all of them.
+    Whichever worker is free takes the next request: the links of one page are fetched by all of
+    them.
     """
 
     name = "fleet"
@@ -28,7 +32,10 @@ class FleetSpider(RedisSpider):  # type: ignore[misc]  # scrapy-redis has no typ
     redis_batch_size = 10
 
     async def start(self) -> AsyncIterator[Any]:
-        """Wait for the first URLs: Scrapy looks after an idle spider, which asks for more, every five seconds only."""
+        """Wait for the first URLs.
+
+        Scrapy looks after an idle spider, which asks for more, every five seconds only.
+        """
         requests: list[Request] = []
         while not requests:
             await asyncio.sleep(0.1)
@@ -42,7 +49,9 @@ class FleetSpider(RedisSpider):  # type: ignore[misc]  # scrapy-redis has no typ
 
     def parse(self, response: Response, **_: Any) -> Iterator[Request]:  # noqa: ANN401 - Scrapy's signature
         """Follow all links; those that robots.txt disallows are dropped on their way."""
-        self.spider_idle_start_time = int(time.time())  # scrapy-redis counts from here how long there was nothing to do
+        self.spider_idle_start_time = int(
+            time.time()
+        )  # scrapy-redis counts from here how long there was nothing to do
         if isinstance(response, TextResponse):
             yield from response.follow_all(css="a")
 

@@ -1,7 +1,9 @@
-"""The demo's web: a few hundred sites with names of their own, and one server that answers for all of them.
+"""The demo's web: a few hundred sites with names of their own, and one server that answers for all
+of them.
 
-The workers reach it as their proxy, so that the names need not exist: it is asked for whole URLs. This file has what
-the sites say, and what their owners close. The server is the demo's, `demo/server.py`.
+The workers reach it as their proxy, so that the names need not exist: it is asked for whole URLs.
+This file has what the sites say, and what their owners close. The server is the demo's,
+`demo/server.py`.
 """
 
 from __future__ import annotations
@@ -49,7 +51,11 @@ class Home:
     @property
     def targets(self) -> tuple[str, ...]:
         """All paths that there are, the front page first."""
-        return ("/", *(f"/page-{number}.html" for number in range(1, self.pages + 1)), "/private/plan.html")
+        return (
+            "/",
+            *(f"/page-{number}.html" for number in range(1, self.pages + 1)),
+            "/private/plan.html",
+        )
 
     def closes(self, url: str) -> bool:
         """Whether the owner wants a page of this site left alone."""
@@ -69,7 +75,10 @@ SLOW_SITE = Home("slow.example", Reply(body=RULES, delay=SLOW))
 
 def homes(count: int) -> list[Home]:
     """Return so many sites, the paced ones and the slow one among them."""
-    paced = [Home(f"paced-{n}.example", Reply(body=PACED), pages=PACED_PAGES, interval=INTERVAL) for n in (1, 2)]
+    paced = [
+        Home(f"paced-{n}.example", Reply(body=PACED), pages=PACED_PAGES, interval=INTERVAL)
+        for n in (1, 2)
+    ]
     return [*paced, SLOW_SITE, *(_home(number) for number in range(1, count - len(paced)))]
 
 
@@ -84,20 +93,25 @@ def _home(number: int) -> Home:
 
 def serve(sites: list[Home]) -> Site:
     """Start the server that answers for all of them; its log holds whole URLs."""
-    replies = {home.url("/robots.txt"): home.robots for home in sites} | {home.url(): home.front for home in sites}
+    replies = {home.url("/robots.txt"): home.robots for home in sites} | {
+        home.url(): home.front for home in sites
+    }
     server = Site(replies)
     server.start()
     return server
 
 
 def seeds(sites: list[Home]) -> list[str]:
-    """Return the URLs that the crawl begins with: front pages, the slow site's after a third of them.
+    """Return the URLs that the crawl begins with: front pages, the slow site's after a third of
+    them.
 
-    The pages of paced sites stand among them one by one, each before the one that links to it, so that several workers
-    have some of one site in their hands.
+    The pages of paced sites stand among them one by one, each before the one that links to it, so
+    that several workers have some of one site in their hands.
     """
     fronts = [home.url() for home in sites if not home.interval and home is not SLOW_SITE]
-    paced = [home.url(target) for home in sites if home.interval for target in reversed(home.targets)]
+    paced = [
+        home.url(target) for home in sites if home.interval for target in reversed(home.targets)
+    ]
     fronts.insert(len(fronts) // 3, SLOW_SITE.url())
     every = max(len(fronts) // max(len(paced), 1), 1)
     for number, url in enumerate(paced):

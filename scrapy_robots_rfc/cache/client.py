@@ -24,18 +24,20 @@ logger: logging.Logger = logging.getLogger(__name__)
 
 _T = TypeVar("_T")
 
-#: Seconds that a call may take before the crawl goes on without its answer. A store should give up sooner by itself,
-#: because its own error can say why.
+#: Seconds that a call may take before the crawl goes on without its answer. A store should give up
+#: sooner by itself, because its own error can say why.
 PATIENCE = 5.0
 #: Seconds for which a call that failed is not tried again.
 PAUSE = 5.0
-#: An outage ends when the kind of call that failed first works again. If no such call is made any more, it ends with a
-#: call of another kind that works, when nothing has failed for so many seconds.
+#: An outage ends when the kind of call that failed first works again. If no such call is made any
+#: more, it ends with a call of another kind that works, when nothing has failed for so many
+#: seconds.
 QUIET = 60.0
 #: Seconds that the clock of another machine may be ahead.
 AHEAD = 60.0
-#: Seconds that a store has to finish when the crawl ends, and as many to close. One that answers nothing for so long
-#: while the end of the crawl waits for it is not waited for any more: a healthy one needs a thousandth of that.
+#: Seconds that a store has to finish when the crawl ends, and as many to close. One that answers
+#: nothing for so long while the end of the crawl waits for it is not waited for any more: a healthy
+#: one needs a thousandth of that.
 FAREWELL = 0.5
 
 
@@ -47,19 +49,26 @@ class CircuitBreaker:
     :param name: the store, for people.
     """
 
-    def __init__(self, name: str, *, clock: Callable[[], float], count: Callable[[str], None]) -> None:
+    def __init__(
+        self, name: str, *, clock: Callable[[], float], count: Callable[[str], None]
+    ) -> None:
         self._name, self._clock, self._count = name, clock, count
         self._not_before: dict[str, float] = {}
         self._began: tuple[str, float] | None = None
         self._failed_last = 0.0
 
     def may_try(self, call: str) -> bool:
-        """Whether a call is to be made. After a pause one call is made as a trial, and the others wait for its end."""
+        """Whether a call is to be made.
+
+        After a pause one call is made as a trial, and the others wait for its end.
+        """
         now = self._clock()
         if now < self._not_before.get(call, now):
             return False
         if call in self._not_before:
-            self._not_before[call] = now + PATIENCE + PAUSE  # if the trial does not end, another one follows
+            self._not_before[call] = (
+                now + PATIENCE + PAUSE
+            )  # if the trial does not end, another one follows
         return True
 
     def failed(self, call: str, error: Exception) -> None:
@@ -78,7 +87,8 @@ class CircuitBreaker:
     def worked(self, call: str, since: float) -> None:
         """Note a success, and log it if it ends the outage.
 
-        :param since: when the call was made. If that was before the last failure, its success says nothing.
+        :param since: when the call was made. If that was before the last failure, its success says
+            nothing.
         """
         if since < self._failed_last or not self._not_before:
             return
@@ -88,7 +98,11 @@ class CircuitBreaker:
             now = self._clock()
             if call == first or now >= self._failed_last + QUIET:
                 self._began = None
-                logger.info("The store of robots.txt files %s works again, after %.0f s", self._name, now - began)
+                logger.info(
+                    "The store of robots.txt files %s works again, after %.0f s",
+                    self._name,
+                    now - began,
+                )
 
 
 class CacheClient:
@@ -99,10 +113,13 @@ class CacheClient:
     :param count: adds one to a stat.
     """
 
-    def __init__(self, store: Store, name: str, *, runtime: Runtime, count: Callable[[str], None]) -> None:
+    def __init__(
+        self, store: Store, name: str, *, runtime: Runtime, count: Callable[[str], None]
+    ) -> None:
         self._store: Any = store
         self._name, self._runtime, self._count = name, runtime, count
-        #: Whether workers take turns by this store; only then is anything asked of leases and turns.
+        #: Whether workers take turns by this store; only then is anything asked of leases and
+        #: turns.
         self.shared: bool = isinstance(store, SharedStore)
         self._owner = uuid.uuid4().hex
         self._threads = Threads(store.threads, runtime, "robots.txt store")
@@ -123,11 +140,16 @@ class CacheClient:
         except StoreError:
             raise
         except Exception as error:
-            text = f"The store of robots.txt files {self._name} cannot be opened: {error_text(error)}"
+            text = (
+                f"The store of robots.txt files {self._name} cannot be opened: {error_text(error)}"
+            )
             raise StoreError(text) from error
 
     async def load(self, origin: Origin) -> CacheEntry | None:
-        """Return what the store has of an origin; ``None`` if it has nothing, or nothing that can be read."""
+        """Return what the store has of an origin.
+
+        ``None`` if it has nothing, or nothing that can be read.
+        """
         key = str(origin)
         value = await self._ask("get", lambda: self._store.get(key), otherwise=None)
         try:
@@ -158,17 +180,21 @@ class CacheClient:
 
     async def lease(self, origin: Origin, seconds: float) -> bool:
         """Whether this crawl is to fetch a file. It is, too, if the store fails."""
-        return await self._ask("lease", lambda: self._store.lease(str(origin), self._owner, seconds), otherwise=True)
+        return await self._ask(
+            "lease", lambda: self._store.lease(str(origin), self._owner, seconds), otherwise=True
+        )
 
     async def release(self, origin: Origin) -> None:
         """Let others fetch a file."""
-        await self._ask("release", lambda: self._store.release(str(origin), self._owner), otherwise=None)
+        await self._ask(
+            "release", lambda: self._store.release(str(origin), self._owner), otherwise=None
+        )
 
     async def take_turn(self, origin: Origin, hold: float, longest: float) -> float | None:
         """Ask for a turn as `SharedStore.take_turn` does; ``None`` if the store fails.
 
-        :param longest: seconds. If the store says more, the call has failed: its clock is wrong, or another crawl keeps
-            longer intervals.
+        :param longest: seconds. If the store says more, the call has failed: its clock is wrong, or
+            another crawl keeps longer intervals.
         """
 
         def take() -> float:
@@ -184,7 +210,11 @@ class CacheClient:
 
     async def end_turn(self, origin: Origin, interval: float) -> None:
         """End a turn as `SharedStore.end_turn` does."""
-        await self._ask("end_turn", lambda: self._store.end_turn(str(origin), self._owner, interval), otherwise=None)
+        await self._ask(
+            "end_turn",
+            lambda: self._store.end_turn(str(origin), self._owner, interval),
+            otherwise=None,
+        )
 
     def later(self, coroutine: Coroutine[Any, Any, None]) -> None:
         """Do something in the background; the end of the crawl waits for it."""
@@ -193,14 +223,17 @@ class CacheClient:
     async def drain(self, patience: float) -> None:
         """Wait until nothing is under way, for so many seconds at most. What was spawned before begins first.
 
-        A store that has answered nothing for FAREWELL seconds is not waited for, now and in later calls.
+        A store that has answered nothing for FAREWELL seconds is not waited for, now and in later
+        calls.
         """
         begun: Waiter[None] = Waiter()
         self._runtime.call_later(0, partial(begun.resolve, None))
         await begun
         while self._under_way and patience > 0 and not self._silent:
             self._idle, answers = Waiter(), self._answers
-            timer = self._runtime.call_later(min(patience, FAREWELL), partial(self._idle.resolve, None))
+            timer = self._runtime.call_later(
+                min(patience, FAREWELL), partial(self._idle.resolve, None)
+            )
             await self._idle
             timer.cancel()
             patience -= FAREWELL
@@ -248,8 +281,9 @@ class CacheClient:
     def _on_our_clock(self, entry: CacheEntry) -> CacheEntry:
         """Return an entry on the clock of this crawl. No time of the past is later than now, whatever was written.
 
-        The clock of the machine that wrote it may be ahead. If it is far ahead, the file is asked for again; else the
-        entry would stay fresh until the clock of this machine has come that far.
+        The clock of the machine that wrote it may be ahead. If it is far ahead, the file is asked
+        for again; else the entry would stay fresh until the clock of this machine has come that
+        far.
         """
         now, date = self._runtime.clock(), self._runtime.date()
         far_ahead, entry = entry.fetched > date + AHEAD, entry.moved(now - date, latest=now)
@@ -259,7 +293,8 @@ class CacheClient:
 def _believed(entry: CacheEntry) -> CacheEntry:
     """Return an entry of a store.
 
-    :raises ValueError: it says that another crawl failed. That is nothing of the site's: no crawl of ours writes it.
+    :raises ValueError: it says that another crawl failed. That is nothing of the site's: no crawl
+        of ours writes it.
     """
     if entry.validity.outcome is Outcome.LOCAL:
         raise ValueError("its outcome is local")

@@ -1,6 +1,7 @@
 """CacheEntry: all that is kept of an origin's robots.txt, and how it is written down for stores.
 
-`policy/caching.py` says for how long an entry is used. Which entry follows from a fetch is said here.
+`policy/caching.py` says for how long an entry is used. Which entry follows from a fetch is said
+here.
 """
 
 from __future__ import annotations
@@ -17,13 +18,20 @@ from typing import Any, NamedTuple
 
 from scrapy_robots_rfc.core.text import printable
 from scrapy_robots_rfc.policy import caching
-from scrapy_robots_rfc.policy.access import PROXY_REFUSES, Access, Local, Outcome, Successful, Unreachable
+from scrapy_robots_rfc.policy.access import (
+    PROXY_REFUSES,
+    Access,
+    Local,
+    Outcome,
+    Successful,
+    Unreachable,
+)
 from scrapy_robots_rfc.policy.caching import Freshness, Validity
 from scrapy_robots_rfc.policy.origins import without_userinfo
 from scrapy_robots_rfc.settings import Settings
 
-#: Seconds for which a store remembers that a file is unreachable if ROBOTS_UNREACHABLE_MAX_AGE is None: 30 days, the
-#: example of RFC 9309, 2.3.1.4.
+#: Seconds for which a store remembers that a file is unreachable if ROBOTS_UNREACHABLE_MAX_AGE is
+#: None: 30 days, the example of RFC 9309, 2.3.1.4.
 _REMEMBERED = 30 * 86_400.0
 
 
@@ -50,10 +58,10 @@ class CacheEntry:
     :param fetched: when it ended.
     :param validators: those of the file that is obeyed.
     :param body: the file that is obeyed, without content coding; ``None`` if there is none.
-    :param lifetime: seconds for which its server called it fresh (RFC 9111, 4.2.1); ``None`` if it said nothing. A 304
-        that says nothing does not change it.
-    :param cut: the octets after which the file was cut off, because the crawl that fetched it reads no more;
-        ``None``: it is whole.
+    :param lifetime: seconds for which its server called it fresh (RFC 9111, 4.2.1); ``None`` if it
+        said nothing. A 304 that says nothing does not change it.
+    :param cut: the octets after which the file was cut off, because the crawl that fetched it reads
+        no more; ``None``: it is whole.
     """
 
     validity: Validity
@@ -67,13 +75,23 @@ class CacheEntry:
 
     @property
     def for_all(self) -> bool:
-        """Whether it governs every route: it does unless there was neither an answer nor an earlier file."""
+        """Whether it governs every route.
+
+        It does unless there was neither an answer nor an earlier file.
+        """
         return self.status is not None or self.validity.outcome is not Outcome.UNREACHABLE
 
     def known_at(self, url: str) -> Validators | None:
-        """Return the validators, if the file came from this URL: they mean nothing to another one."""
+        """Return the validators, if the file came from this URL.
+
+        They mean nothing to another one.
+        """
         known = None if self.body is None else self.validators
-        return known if known is not None and known.url == url and (known.etag or known.last_modified) else None
+        return (
+            known
+            if known is not None and known.url == url and (known.etag or known.last_modified)
+            else None
+        )
 
     def moved(self, seconds: float, latest: float = math.inf) -> CacheEntry:
         """Return the same entry on another clock.
@@ -86,7 +104,9 @@ class CacheEntry:
             return None if time is None else min(time + seconds, latest)
 
         old = self.validity
-        validity = Validity(old.outcome, old.fresh_until + seconds, past(old.confirmed), past(old.unreachable_since))
+        validity = Validity(
+            old.outcome, old.fresh_until + seconds, past(old.confirmed), past(old.unreachable_since)
+        )
         return replace(self, validity=validity, fetched=min(self.fetched + seconds, latest))
 
     def expiring(self, time: float) -> CacheEntry:
@@ -94,7 +114,10 @@ class CacheEntry:
         return self.judged(replace(self.validity, fresh_until=min(self.validity.fresh_until, time)))
 
     def reviewed(self, now: float, limits: Settings) -> CacheEntry:
-        """Return what an entry of a store is worth here: another crawl may have had other settings."""
+        """Return what an entry of a store is worth here.
+
+        Another crawl may have had other settings.
+        """
         if self.cut is not None and self.cut < limits.max_size:
             return self.expiring(now)
         if self.status is not None and 400 <= self.status <= 499:
@@ -135,16 +158,23 @@ class Fetched(NamedTuple):
 
 
 def following(
-    old: CacheEntry | None, fetched: Fetched, now: float, limits: Settings, since: float | None = None
+    old: CacheEntry | None,
+    fetched: Fetched,
+    now: float,
+    limits: Settings,
+    since: float | None = None,
 ) -> CacheEntry:
     """Return the entry that follows from an attempt.
 
     :param old: the entry before it; if the attempt was unreachable, its file is obeyed for longer.
-    :param since: when the first of several unreachable attempts was, if `old` does not have that yet.
+    :param since: when the first of several unreachable attempts was, if `old` does not have that
+        yet.
     """
     validity = None if old is None else old.validity
     if since is not None and (validity is None or validity.unreachable_since is None):
-        validity = Validity(Outcome.UNREACHABLE, now, None if validity is None else validity.confirmed, since)
+        validity = Validity(
+            Outcome.UNREACHABLE, now, None if validity is None else validity.confirmed, since
+        )
     access, said = fetched.access, fetched.freshness
     lifetime = said.lifetime
     if lifetime is None and fetched.confirmed and old is not None:
@@ -155,7 +185,11 @@ def following(
     if isinstance(access, Successful):
         whole = fetched.confirmed or len(access.body) <= limits.max_size
         return made(fetched.validators, access.body, lifetime, None if whole else limits.max_size)
-    return made(old.validators, old.body, old.lifetime, old.cut) if new.stale and old is not None else made()
+    return (
+        made(old.validators, old.body, old.lifetime, old.cut)
+        if new.stale and old is not None
+        else made()
+    )
 
 
 def following_for_route(
@@ -163,11 +197,14 @@ def following_for_route(
 ) -> CacheEntry:
     """Return what governs requests whose attempt says nothing about the site: an earlier file, or nothing is known.
 
-    It does not become the entry of the origin, since it must not count in how long the file was unreachable.
+    It does not become the entry of the origin, since it must not count in how long the file was
+    unreachable.
 
     :param old: the entry of the origin.
     """
-    limits = replace(limits, unreachable_max_age=None)  # such a failure must not open the origin, however old it is
+    limits = replace(
+        limits, unreachable_max_age=None
+    )  # such a failure must not open the origin, however old it is
     if old is not None:
         old = replace(old, validity=replace(old.validity, unreachable_since=None))
     entry = following(old, Fetched(Unreachable(access.status, access.cause)), now, limits)
@@ -178,14 +215,17 @@ def following_for_route(
     return entry
 
 
-# An entry is written as the head, which is a line of JSON, and the file. Both are compressed together.
+# An entry is written as the head, which is a line of JSON, and the file. Both are compressed
+# together.
 
 #: The version of what is written.
 VERSION = 1
-#: What is larger is not made smaller by zlib. So `decode` need never make more octets than this, or than it was given.
+#: What is larger is not made smaller by zlib. So `decode` need never make more octets than this, or
+#: than it was given.
 _LARGEST_PACKED = 16 * 1024 * 1024
 _LARGEST_HEAD = 128 * 1024
-#: Characters of what comes from a site: a longer URL or validator is left out, a longer cause is cut off.
+#: Characters of what comes from a site: a longer URL or validator is left out, a longer cause is
+#: cut off.
 _LONGEST_URL, _LONGEST_VALIDATOR, _LONGEST_CAUSE = 8192, 1024, 200
 #: A time that no clock shows: ten times the largest year that a date can have, in seconds.
 _NEVER = 1e13
@@ -201,8 +241,8 @@ def encode(entry: CacheEntry) -> bytes:
 def decode(value: object) -> CacheEntry:
     """Return the entry of `encode`.
 
-    :raises ValueError: this is none, damaged, or of an unknown version. The text holds nothing of the value but its
-        version.
+    :raises ValueError: this is none, damaged, or of an unknown version. The text holds nothing of
+        the value but its version.
     """
     unpacking, head = zlib.decompressobj(), None
     try:  # a database, or a user's own store, may give anything
@@ -220,8 +260,8 @@ def decode(value: object) -> CacheEntry:
 def head_of(entry: CacheEntry) -> dict[str, Any]:
     """Return all of an entry but its file, as values of JSON; what is not known is left out.
 
-    Validators are left out too if they are longer than real ones, if no header can hold them, or if their URL must not
-    be shown.
+    Validators are left out too if they are longer than real ones, if no header can hold them, or if
+    their URL must not be shown.
     """
     validity, validators = entry.validity, entry.validators
     head: dict[str, Any] = {
@@ -239,7 +279,10 @@ def head_of(entry: CacheEntry) -> dict[str, Any]:
     if validators is not None:
         with contextlib.suppress(ValueError):
             head["url"] = _url(validators.url)
-            for key, value in (("etag", validators.etag), ("last_modified", validators.last_modified)):
+            for key, value in (
+                ("etag", validators.etag),
+                ("last_modified", validators.last_modified),
+            ):
                 # Latin-1 has a character for each octet, and an octet for each of these characters.
                 text = None if value is None else value.decode("latin-1")
                 head[key] = text if text is not None and _HEADER.fullmatch(text) else None
@@ -271,7 +314,14 @@ def _entry_of(head: dict[str, Any], file: bytes) -> CacheEntry:
     validity = Validity(outcome, read["fresh_until"], read["confirmed"], read["unreachable_since"])
     validators = None if url is None else Validators(url, read["etag"], read["last_modified"])
     return CacheEntry(
-        validity, read["status"], read["cause"], read["fetched"], validators, body, read["lifetime"], read["cut"]
+        validity,
+        read["status"],
+        read["cause"],
+        read["fetched"],
+        validators,
+        body,
+        read["lifetime"],
+        read["cut"],
     )
 
 
@@ -282,7 +332,10 @@ def _number(value: float) -> float:
 
 
 def _line(value: object, longest: int = _LONGEST_CAUSE) -> str:
-    """Return a text that can be shown in a log: it must not look like another line of it, or act on a terminal."""
+    """Return a text that can be shown in a log.
+
+    It must not look like another line of it, or act on a terminal.
+    """
     if not isinstance(value, str) or len(value) > longest or not value.isprintable():
         raise ValueError
     return value

@@ -1,6 +1,7 @@
 """Keeps crawls that share a store from fetching the same file twice.
 
-`client.py` handles the failures of a store. `fetching/service.py` calls this in the course of a fetch.
+`client.py` handles the failures of a store. `fetching/service.py` calls this in the course of a
+fetch.
 """
 
 from __future__ import annotations
@@ -11,14 +12,16 @@ from scrapy_robots_rfc.cache.entry import CacheEntry
 from scrapy_robots_rfc.policy.origins import Origin
 from scrapy_robots_rfc.settings import Settings
 
-#: Seconds after which a lock ends that is not renewed, because its holder is dead; seconds between two renewals.
+#: Seconds after which a lock ends that is not renewed, because its holder is dead; seconds between
+#: two renewals.
 LEASE, RENEWED = 15.0, 5.0
 
 #: Seconds between two looks at a file that another crawl fetches: at first, and at most.
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 1.0
 
-#: Seconds that the end of a crawl waits for what is still to be written. With the time of `CacheClient.close`, in which
-#: locks are given back, these are two seconds at most; half a second if the store hangs.
+#: Seconds that the end of a crawl waits for what is still to be written. With the time of
+#: `CacheClient.close`, in which locks are given back, these are two seconds at most; half a second
+#: if the store hangs.
 _TO_WRITE = 1.0
 
 
@@ -39,11 +42,14 @@ class FetchLocks:
         self._timer: Cancellable | None = None
         self._closed = False
 
-    async def look(self, origin: Origin, held: CacheEntry | None) -> tuple[CacheEntry | None, bool, bool]:
+    async def look(
+        self, origin: Origin, held: CacheEntry | None
+    ) -> tuple[CacheEntry | None, bool, bool]:
         """Look for an entry before a fetch.
 
         :param held: the entry in memory, which is not fresh.
-        :returns: the newest entry; whether it is fresh; and, where it is not, whether this crawl is to fetch the file.
+        :returns: the newest entry; whether it is fresh; and, where it is not, whether this crawl is
+            to fetch the file.
         """
         newest, fresh = await self._load(origin, held)
         ours = not fresh and await self.lock(origin)
@@ -53,7 +59,9 @@ class FetchLocks:
             self.leave(origin)
         return newest, fresh, ours
 
-    async def _load(self, origin: Origin, held: CacheEntry | None) -> tuple[CacheEntry | None, bool]:
+    async def _load(
+        self, origin: Origin, held: CacheEntry | None
+    ) -> tuple[CacheEntry | None, bool]:
         loaded = await self._client.load(origin)
         if loaded is None or (held is not None and loaded.fetched < held.fetched):
             return held, False
@@ -81,20 +89,32 @@ class FetchLocks:
         """
         self._client.later(self._publish(origin, entry, stored=stored, since=since))
 
-    async def _publish(self, origin: Origin, entry: CacheEntry, *, stored: bool, since: float) -> None:
-        # A newer entry may be there if this process stood still for longer than its lock lasts, or there are no locks.
+    async def _publish(
+        self, origin: Origin, entry: CacheEntry, *, stored: bool, since: float
+    ) -> None:
+        # A newer entry may be there if this process stood still for longer than its lock lasts, or
+        # there are no locks.
         if await self.newer(origin, since) is None:
             if stored:
-                await self._client.save(origin, entry, entry.kept_for(self._runtime.clock(), self._settings))
+                await self._client.save(
+                    origin, entry, entry.kept_for(self._runtime.clock(), self._settings)
+                )
             elif entry.validity.unreachable_since is None:
-                await self._client.drop(origin)  # the earlier entry must not be used any more, not even as a stale one
+                await self._client.drop(
+                    origin
+                )  # the earlier entry must not be used any more, not even as a stale one
         await self.unlock(origin)
 
     async def lock(self, origin: Origin) -> bool:
-        """Whether this crawl is to fetch a file now. If so, others wait until it gives the lock back."""
+        """Whether this crawl is to fetch a file now.
+
+        If so, others wait until it gives the lock back.
+        """
         if not self.shared:
             return True
-        self._held.add(origin)  # before the answer comes, so that a crawl that ends meanwhile gives it back
+        self._held.add(
+            origin
+        )  # before the answer comes, so that a crawl that ends meanwhile gives it back
         await self._renew(origin)
         self._start_timer()
         return origin in self._held
@@ -119,7 +139,9 @@ class FetchLocks:
         if not await self._client.lease(origin, LEASE):
             self._held.discard(origin)  # another crawl has it
         elif origin not in self._held:
-            await self._client.release(origin)  # it was given back meanwhile, and has just been taken again
+            await self._client.release(
+                origin
+            )  # it was given back meanwhile, and has just been taken again
 
     async def close(self) -> None:
         """Wait for what is under way, give all locks back, close the store."""

@@ -1,8 +1,9 @@
 """MemoryCache: what a crawl remembers of origins, in two tables that drop what was not used for longest.
 
-One has the entry of each origin, with its file compressed. The other, a smaller one, has parsed files: they take more
-memory, and each is many objects that the garbage collector looks at. A file that is not there any more is parsed again
-when it is asked for, which takes less than a tenth of a millisecond.
+One has the entry of each origin, with its file compressed. The other, a smaller one, has parsed
+files: they take more memory, and each is many objects that the garbage collector looks at. A file
+that is not there any more is parsed again when it is asked for, which takes less than a tenth of a
+millisecond.
 """
 
 from __future__ import annotations
@@ -29,21 +30,24 @@ PARSED = 1000
 #: Octets that parsed values may take: of files that are made to take much, fewer stay parsed.
 PARSED_OCTETS = 256 * 1024 * 1024
 
-#: Octets of a file above which it is parsed on a thread (`RobotsService`): a smaller one takes 5 ms at most, however
-#: hostile it is, a file of 500 KiB up to a second. `MemoryCache.get` does not parse it again.
+#: Octets of a file above which it is parsed on a thread (`RobotsService`): a smaller one takes 5 ms
+#: at most, however hostile it is, a file of 500 KiB up to a second. `MemoryCache.get` does not
+#: parse it again.
 LARGE = 16 * 1024
 
 # Octets that an entry takes beside its file: its origin, its validators, its places in tables.
 _ENTRY = 1000
 # Octets that a value takes beside what `weigh` counts.
 _VALUE = 1600
-# Smaller files are not compressed: that would take longer than to parse them, and make them little smaller.
+# Smaller files are not compressed: that would take longer than to parse them, and make them little
+# smaller.
 _SMALL = 1000
 # How hard `zlib` works: parsing a file again takes longer than level 1 does, not than level 6.
 _LEVEL = 1
 
-# What is remembered of an origin is plain tuples of numbers, texts and octets, its key, too: the garbage collector
-# stops to look at such tuples after a while, and so a crawl of many origins stands still for a moment only.
+# What is remembered of an origin is plain tuples of numbers, texts and octets, its key, too: the
+# garbage collector stops to look at such tuples after a while, and so a crawl of many origins
+# stands still for a moment only.
 _Key: TypeAlias = tuple[str, str, int]
 _Packed: TypeAlias = tuple[tuple[Any, ...], tuple[Any, ...] | None, bytes | None, int]
 
@@ -101,7 +105,10 @@ class _Table(Generic[_T]):
             self._values.move_to_end(key)
 
     def put(self, key: _Key, value: _T, weight: int) -> list[_Key]:
-        """Set a value and its weight, a new one as the one used last; return the keys that are dropped for it."""
+        """Set a value and its weight, a new one as the one used last.
+
+        Return the keys that are dropped for it.
+        """
         before = self._values.get(key)
         self.weight += weight - (0 if before is None else before[1])
         self._values[key] = value, weight
@@ -147,7 +154,10 @@ class MemoryCache(Generic[_T]):
         return len(self._entries)
 
     def get(self, origin: Origin) -> _T | None:
-        """Return the value of an origin, fresh or not; ``None``: there is none, or its file is large and not parsed."""
+        """Return the value of an origin, fresh or not.
+
+        ``None``: there is none, or its file is large and not parsed.
+        """
         key = _key(origin)
         value = self._values.get(key)
         if value is None:

@@ -27,9 +27,13 @@ try:
     from warcio.archiveiterator import ArchiveIterator
     from warcio.statusandheaders import StatusAndHeadersParser
 except ImportError:
-    raise Failed("--archive needs the package warcio: pip install 'scrapy-robots-rfc[archive]'") from None
+    raise Failed(
+        "--archive needs the package warcio: pip install 'scrapy-robots-rfc[archive]'"
+    ) from None
 
-logging.getLogger("warcio").addHandler(logging.NullHandler())  # without any, octets of a file stand on stderr
+logging.getLogger("warcio").addHandler(
+    logging.NullHandler()
+)  # without any, octets of a file stand on stderr
 
 T = TypeVar("T")
 
@@ -37,7 +41,9 @@ T = TypeVar("T")
 _MOST_FIELDS = 65_536
 
 # What may be wrong with a file.
-_DAMAGED = "is no whole WARC file: what stands behind the damage, or a record that has no end, is left out"
+_DAMAGED = (
+    "is no whole WARC file: what stands behind the damage, or a record that has no end, is left out"
+)
 _NO_USE = (
     "has no whole warcinfo record, so the uses that its crawl declared are unknown: those of --use count, or else "
     "those of the settings"
@@ -69,7 +75,11 @@ class _Conclusion:
 
 
 def found_in(
-    paths: Sequence[str], at: str | None, origins: Iterable[Origin], settings: Settings, console: Console
+    paths: Sequence[str],
+    at: str | None,
+    origins: Iterable[Origin],
+    settings: Settings,
+    console: Console,
 ) -> dict[Origin, FoundRobots | Unknown]:
     """Return what governed origins at a time, or why that is not known.
 
@@ -89,15 +99,20 @@ def found_in(
         for headers, fields, use in _records(path, "metadata", _fields, wrong):
             time = seconds_of(headers.get_header("WARC-Date") or "")
             if time is not None and time <= latest and fields.get("origin") in said:
-                said[fields["origin"]].append(_Conclusion(time, fields, headers.get_header("WARC-Refers-To"), use))
+                said[fields["origin"]].append(
+                    _Conclusion(time, fields, headers.get_header("WARC-Refers-To"), use)
+                )
     last = {name: max(all_, key=lambda one: one.time) for name, all_ in said.items() if all_}
     digests = {one.fields["digest"] for one in last.values() if one.fields.get("digest")}
-    # A file that was found unchanged (304), or is obeyed although it is stale, came with an earlier response.
+    # A file that was found unchanged (304), or is obeyed although it is stale, came with an earlier
+    # response.
     earlier = (one for all_ in said.values() for one in all_ if one.fields.get("digest") in digests)
     limits = {one.response: one.limit for one in earlier}
     bodies: dict[str | None, bytes] = {}
     for path in paths:
-        for _, (digest, body), _ in _records(path, "response", lambda record: _body(record, limits), wrong):
+        for _, (digest, body), _ in _records(
+            path, "response", lambda record: _body(record, limits), wrong
+        ):
             bodies[digest] = body
     for text in wrong:
         console.complain(text)
@@ -136,7 +151,9 @@ def _records(
                     yield record.rec_headers, read(record), use
                     if use is None:
                         wrong[f"{path} {_NO_USE}"] = None
-            octets.read(1)  # raises where a packed file breaks off: warcio may take that for its end
+            octets.read(
+                1
+            )  # raises where a packed file breaks off: warcio may take that for its end
         # Without a limit it has no whole header.
         if records.err_count or (stream is not None and getattr(stream, "limit", 1) > 0):
             wrong[f"{path} {_DAMAGED}"] = None
@@ -156,13 +173,20 @@ def _fields(record: Any) -> dict[str, str]:  # noqa: ANN401 - warcio's
 
 
 def _body(record: Any, limits: dict[str | None, int]) -> tuple[str, bytes]:  # noqa: ANN401 - warcio's
-    """Return digest and decoded body of a response; nothing of one that is not looked for, or cannot be decoded."""
+    """Return digest and decoded body of a response.
+
+    Nothing of one that is not looked for, or cannot be decoded.
+    """
     limit = limits.get(record.rec_headers.get_header("WARC-Record-ID"))
     if limit is None:
         return "", b""
     try:
         head = StatusAndHeadersParser(["HTTP/1.1"], verify=False).parse(record.raw_stream)
-        codings = [value.encode("latin-1") for name, value in head.headers if name.lower() == "content-encoding"]
+        codings = [
+            value.encode("latin-1")
+            for name, value in head.headers
+            if name.lower() == "content-encoding"
+        ]
         body = without_codings(record.raw_stream.read(), codings, limit + 1)
     except DecodingError:
         body = b""
@@ -187,5 +211,7 @@ def _found(
         file = parsed(body, origin.scheme, replace(settings, max_size=said.limit))
     validity = Validity(outcome, math.inf, unreachable_since=said.time if stale else None)
     cause = f"{fields.get('cause')}, archived {date_text(said.time)}"
-    robots = OriginPolicy(origin, validity, whole_number(fields.get("status")), cause, file, lambda: NOBODY)
+    robots = OriginPolicy(
+        origin, validity, whole_number(fields.get("status")), cause, file, lambda: NOBODY
+    )
     return FoundRobots(robots, origin.robots_url, declared=said.use, advice=_ADVICE)

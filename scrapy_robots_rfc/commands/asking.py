@@ -1,6 +1,7 @@
 """The crawl of one command: it asks sites with the project's settings and components, as its crawls do.
 
-What differs from such a crawl is in `_WITHOUT`. The modules of the topics decide what is asked, and print it.
+What differs from such a crawl is in `_WITHOUT`. The modules of the topics decide what is asked, and
+print it.
 """
 
 from __future__ import annotations
@@ -78,7 +79,8 @@ class Unknown:
 
 def prepared(settings: ScrapySettings) -> Settings:
     """Change the settings of a project to those of a command's crawl, and return those of this package."""
-    # A command asks a site once: with the default it would ask an unreachable one again for a minute.
+    # A command asks a site once: with the default it would ask an unreachable one again for a
+    # minute.
     settings.set("ROBOTS_UNREACHABLE_BACKOFF", [], "command")
     Addon().update_settings(settings)
     cache = read_settings(settings).cache
@@ -117,7 +119,9 @@ class Inquirer(Spider):
     def _found(self, robots: OriginPolicy) -> FoundRobots:
         advice = "see whether the site is up"
         if robots.outcome is Outcome.LOCAL:
-            advice = self._service.origin_log.local_advice.get(robots.cause, "mend the crawl's settings")
+            advice = self._service.origin_log.local_advice.get(
+                robots.cause, "mend the crawl's settings"
+            )
         return FoundRobots(robots, robots.origin.robots_url, advice=f"{advice}, {_COPY}")
 
     async def page(self, url: str) -> Response:
@@ -178,10 +182,17 @@ def found_about(settings: ScrapySettings, origins: Iterable[Origin]) -> dict[Ori
 
 
 def _begin(
-    settings: ScrapySettings, work: Callable[[Inquirer], Awaitable[None]], ended: Callable[[BaseException | None], None]
+    settings: ScrapySettings,
+    work: Callable[[Inquirer], Awaitable[None]],
+    ended: Callable[[BaseException | None], None],
 ) -> CrawlerProcess | AsyncCrawlerProcess:
-    """Begin a crawl in the kind of process that Scrapy's own commands choose; `ended` gets what kept it from that."""
-    on_asyncio = settings["TWISTED_REACTOR"] == _ASYNCIO and not settings.getbool("FORCE_CRAWLER_PROCESS")
+    """Begin a crawl in the kind of process that Scrapy's own commands choose.
+
+    `ended` gets what kept it from that.
+    """
+    on_asyncio = settings["TWISTED_REACTOR"] == _ASYNCIO and not settings.getbool(
+        "FORCE_CRAWLER_PROCESS"
+    )
     if on_asyncio or not settings.getbool("TWISTED_REACTOR_ENABLED", True):
         process = AsyncCrawlerProcess(settings)
         task = process.crawl(Inquirer, work=work)
@@ -193,8 +204,13 @@ def _begin(
 
 
 def parsed(octets: bytes, scheme: str, settings: Settings) -> ParsedRobots:
-    """Return a file that is given, as it counts for pages of a scheme: Gemini has rules of its own."""
-    robots = gemini_file(octets, settings, scheme) or RobotsTxt.parse(octets, max_size=settings.max_size)
+    """Return a file that is given, as it counts for pages of a scheme.
+
+    Gemini has rules of its own.
+    """
+    robots = gemini_file(octets, settings, scheme) or RobotsTxt.parse(
+        octets, max_size=settings.max_size
+    )
     return ParsedRobots(None, robots)
 
 
@@ -209,10 +225,23 @@ def given(file: ParsedRobots, source: str, origin: Origin) -> FoundRobots:
 
 
 def _as_failed(failure: BaseException) -> BaseException:
-    """Return the exception that ends the command: one of the project's own code becomes a `Failed` with one line."""
-    while isinstance(failure, RuntimeError) and failure.__cause__ is None and failure.__context__ is not None:
-        failure = failure.__context__  # Scrapy may fail once more when it ends a crawl that could not begin
+    """Return the exception that ends the command.
+
+    One of the project's own code becomes a `Failed` with one line.
+    """
+    while (
+        isinstance(failure, RuntimeError)
+        and failure.__cause__ is None
+        and failure.__context__ is not None
+    ):
+        failure = (
+            failure.__context__
+        )  # Scrapy may fail once more when it ends a crawl that could not begin
     if isinstance(failure, (Failed, SettingError)) or not isinstance(failure, Exception):
         return failure
-    text = str(failure) if isinstance(failure, (RobotsError, RuntimeError)) else f"{type(failure).__name__}: {failure}"
+    text = (
+        str(failure)
+        if isinstance(failure, (RobotsError, RuntimeError))
+        else f"{type(failure).__name__}: {failure}"
+    )
     return Failed(f"no crawl is possible with these settings: {text}")

@@ -21,7 +21,16 @@ from scrapy_robots_rfc.cache.entry import CacheEntry, decode, head_of
 from scrapy_robots_rfc.cache.stores.base import Store
 from scrapy_robots_rfc.cache.stores.opening import errors_of, sqlite_path, store_of
 from scrapy_robots_rfc.commands import common
-from scrapy_robots_rfc.commands.common import BAD, DOUBT, GOOD, STRONG, Console, Failed, span, stripped
+from scrapy_robots_rfc.commands.common import (
+    BAD,
+    DOUBT,
+    GOOD,
+    STRONG,
+    Console,
+    Failed,
+    span,
+    stripped,
+)
 from scrapy_robots_rfc.core.text import error_text, many, printable, utc_text
 from scrapy_robots_rfc.errors import RobotsError, StoreError
 from scrapy_robots_rfc.policy.schemes import Scheme
@@ -33,7 +42,13 @@ HELP = "Look into the store of robots.txt files, and drop what stands there."
 
 #: The columns of `ls` behind the result; a cause that has no room is cut short.
 _ROW = "  {:20.20}  {:>7}  {:>9}  {:>10}  {}"
-_COLOURS = {"successful": GOOD, "stale": DOUBT, "unavailable": GOOD, "unreachable": BAD, "unreadable": BAD}
+_COLOURS = {
+    "successful": GOOD,
+    "stale": DOUBT,
+    "unavailable": GOOD,
+    "unreachable": BAD,
+    "unreadable": BAD,
+}
 #: The times in the record of a copy, and the columns that the names of its values have.
 _TIMES, _NAMES = frozenset({"fetched", "fresh_until", "confirmed", "unreachable_since"}), 17
 
@@ -52,7 +67,9 @@ def add_arguments(topic: argparse.ArgumentParser) -> Collection[argparse.Argumen
             continue
         if act is show:
             action.add_argument("url", metavar="URL", help=f"of any page, {common.URL_HELP}")
-        action.add_argument("--json", action="store_true", help="an object in one line for each origin")
+        action.add_argument(
+            "--json", action="store_true", help="an object in one line for each origin"
+        )
     return actions.choices.values()
 
 
@@ -129,7 +146,9 @@ def _open_store(settings: Settings, address: str | None) -> Iterator[_OpenStore]
         except Exception as error:
             raise StoreError(f"it cannot be opened ({error_text(error)})") from error
         if made is None:
-            raise Failed("there is no store, only memory:; name one with --store ADDRESS, or in ROBOTS_CACHE")
+            raise Failed(
+                "there is no store, only memory:; name one with --store ADDRESS, or in ROBOTS_CACHE"
+            )
         store, name = made
         with closing(store):
             yield _OpenStore(store, name, ours.schemes, time.time())
@@ -169,7 +188,10 @@ def show(store: _OpenStore, console: Console, opts: argparse.Namespace) -> int:
     key = store.key(opts.url)
     found = store.copy(key)
     if not isinstance(found, CacheEntry):
-        raise Failed(f"{key} is not in {store.name}" if found is None else f"{key} cannot be read: {found}", 1)
+        raise Failed(
+            f"{key} is not in {store.name}" if found is None else f"{key} cannot be read: {found}",
+            1,
+        )
     if opts.json:
         record = {"origin": key, **head_of(found)}
         if found.body is not None:
@@ -177,7 +199,9 @@ def show(store: _OpenStore, console: Console, opts: argparse.Namespace) -> int:
         console.say_json(record)
         return 0
     validity = found.validity
-    console.fact("result", common.meaning(validity.outcome, found.cause, stale=validity.stale), _NAMES)
+    console.fact(
+        "result", common.meaning(validity.outcome, found.cause, stale=validity.stale), _NAMES
+    )
     for name, value in _record(key, found).items():
         text = _moment(value, store.now) if name in _TIMES else str(value)
         console.fact(name.replace("_", " "), text, _NAMES)

@@ -17,7 +17,16 @@ from scrapy.settings import Settings as ScrapySettings
 from scrapy_robots_rfc._runtime import Runtime
 from scrapy_robots_rfc.commands import asking, common
 from scrapy_robots_rfc.commands.asking import FoundRobots, Unknown
-from scrapy_robots_rfc.commands.common import BAD, DOUBT, GOOD, NO_ANSWER, STANDARD, STRONG, Console, Failed
+from scrapy_robots_rfc.commands.common import (
+    BAD,
+    DOUBT,
+    GOOD,
+    NO_ANSWER,
+    STANDARD,
+    STRONG,
+    Console,
+    Failed,
+)
 from scrapy_robots_rfc.core.agents import NOBODY, Agent, agent_of
 from scrapy_robots_rfc.core.decision import Reason, Rule
 from scrapy_robots_rfc.core.gemini import deciding_tokens
@@ -44,13 +53,27 @@ _BINARY_LINES = 50  # that are looked at for NUL, which no text has
 
 def add_arguments(topic: argparse.ArgumentParser) -> None:
     """Add what a command line of this topic may have."""
-    topic.add_argument("urls", metavar="URL", nargs="*", help=f"{common.URL_HELP}; -, or none: standard input")
+    topic.add_argument(
+        "urls", metavar="URL", nargs="*", help=f"{common.URL_HELP}; -, or none: standard input"
+    )
     add_agent(topic)
-    topic.add_argument("--robots", metavar="FILE|-", help="the robots.txt to go by, in place of the sites' own")
-    topic.add_argument("--archive", metavar="FILE", action="append", help="go by the ROBOTS_ARCHIVE of a crawl")
-    topic.add_argument("--at", metavar="TIME", help="with --archive: as it was then, such as 2026-11-22T19:30:00Z")
-    topic.add_argument("--use", metavar="LABELS", help="what the pages are for, such as train-ai, as ROBOTS_USE has it")
-    topic.add_argument("--json", action="store_true", help="an object in one line for each URL and agent")
+    topic.add_argument(
+        "--robots", metavar="FILE|-", help="the robots.txt to go by, in place of the sites' own"
+    )
+    topic.add_argument(
+        "--archive", metavar="FILE", action="append", help="go by the ROBOTS_ARCHIVE of a crawl"
+    )
+    topic.add_argument(
+        "--at", metavar="TIME", help="with --archive: as it was then, such as 2026-11-22T19:30:00Z"
+    )
+    topic.add_argument(
+        "--use",
+        metavar="LABELS",
+        help="what the pages are for, such as train-ai, as ROBOTS_USE has it",
+    )
+    topic.add_argument(
+        "--json", action="store_true", help="an object in one line for each URL and agent"
+    )
 
 
 def run(settings: ScrapySettings, console: Console, opts: argparse.Namespace) -> int:
@@ -79,17 +102,23 @@ def run(settings: ScrapySettings, console: Console, opts: argparse.Namespace) ->
             if isinstance(governs, FoundRobots):
                 _show_file(url, record, governs, agent, console)
         if record["verdict"] == "undecided" and agent == agents[-1]:
-            undecided.append(f"{record['url'] or common.EMPTY} is not decided: {record['why']}; {governs.advice}")
+            undecided.append(
+                f"{record['url'] or common.EMPTY} is not decided: {record['why']}; {governs.advice}"
+            )
     console.complain_of(undecided)
     return code
 
 
-def _governing(url: str, found: Mapping[Origin, FoundRobots | Unknown], settings: Settings) -> FoundRobots | Unknown:
+def _governing(
+    url: str, found: Mapping[Origin, FoundRobots | Unknown], settings: Settings
+) -> FoundRobots | Unknown:
     """Return what governs a URL, by what was found about origins."""
     origin = Origin.of(url, settings.schemes)
     if origin is not None:
         return found[origin]
-    return Unknown(f"it is {common.NO_URL.format(' or '.join(settings.schemes))}", common.URL_ADVICE)
+    return Unknown(
+        f"it is {common.NO_URL.format(' or '.join(settings.schemes))}", common.URL_ADVICE
+    )
 
 
 def _urls(console: Console, opts: argparse.Namespace) -> list[str]:
@@ -108,10 +137,19 @@ def _urls(console: Console, opts: argparse.Namespace) -> list[str]:
 
 
 def _found_about(
-    urls: list[str], ours: Settings, settings: ScrapySettings, console: Console, opts: argparse.Namespace
+    urls: list[str],
+    ours: Settings,
+    settings: ScrapySettings,
+    console: Console,
+    opts: argparse.Namespace,
 ) -> Mapping[Origin, FoundRobots | Unknown]:
-    """Return what governs the origins of some URLs: by an archive, a file that is given, or the sites' own files."""
-    origins = dict.fromkeys(origin for url in urls if (origin := Origin.of(url, ours.schemes)) is not None)
+    """Return what governs the origins of some URLs.
+
+    By an archive, a file that is given, or the sites' own files.
+    """
+    origins = dict.fromkeys(
+        origin for url in urls if (origin := Origin.of(url, ours.schemes)) is not None
+    )
     found: Mapping[Origin, FoundRobots | Unknown]
     if opts.archive:
         from scrapy_robots_rfc.commands.archived import found_in  # noqa: PLC0415 - it needs an extra
@@ -121,15 +159,23 @@ def _found_about(
         found = asking.found_about(settings, origins)
     else:
         octets = common.read(opts.robots, console, ours.max_size)
-        files = {scheme: asking.parsed(octets, scheme, ours) for scheme in {each.scheme for each in origins}}
-        found = {origin: asking.given(files[origin.scheme], opts.robots, origin) for origin in origins}
+        files = {
+            scheme: asking.parsed(octets, scheme, ours)
+            for scheme in {each.scheme for each in origins}
+        }
+        found = {
+            origin: asking.given(files[origin.scheme], opts.robots, origin) for origin in origins
+        }
     known = [each for each in found.values() if isinstance(each, FoundRobots)]
     console.complain_of(list(dict.fromkeys(text for each in known if (text := _doubt(each)))))
     return found
 
 
 def _doubt(found: FoundRobots) -> str | None:
-    """Return a warning of a web page or a binary file: as a robots.txt it would allow everything."""
+    """Return a warning of a web page or a binary file.
+
+    As a robots.txt it would allow everything.
+    """
     file = found.robots.robots
     if file is None:
         return None
@@ -150,7 +196,9 @@ def _show(record: dict[str, Any], console: Console, *, several: bool) -> None:
     console.fact("why", record["why"])
 
 
-def _show_file(url: str, record: dict[str, Any], found: FoundRobots, agent: Agent, console: Console) -> None:
+def _show_file(
+    url: str, record: dict[str, Any], found: FoundRobots, agent: Agent, console: Console
+) -> None:
     """Print what a verdict rests on."""
     show_access(found, console)
     if found.declared:
@@ -165,7 +213,10 @@ def _show_file(url: str, record: dict[str, Any], found: FoundRobots, agent: Agen
     if rule is not None:
         _show_lines(file, explanation, rule["line"], console)
     for each in record["lost"]:
-        console.fact("lost", f"line {each['line']}: {each['kind']}: {each['pattern']} ({_because(each, rule)})")
+        console.fact(
+            "lost",
+            f"line {each['line']}: {each['kind']}: {each['pattern']} ({_because(each, rule)})",
+        )
 
 
 def _show_lines(file: RobotsTxt, explanation: Explanation, line: int, console: Console) -> None:
@@ -194,10 +245,13 @@ def add_agent(topic: argparse.ArgumentParser) -> None:
     topic.add_argument("--agent", metavar="TOKEN", action="append", help=text)
 
 
-def agents_for(names: Sequence[str] | None, settings: Settings, scrapy_settings: ScrapySettings) -> list[Agent]:
+def agents_for(
+    names: Sequence[str] | None, settings: Settings, scrapy_settings: ScrapySettings
+) -> list[Agent]:
     """Return who asks, each of them once: those whom the command line names, else the crawl.
 
-    :param names: as ROBOTSTXT_USER_AGENT takes them: ``foobot-news,foobot`` are one, in order of preference.
+    :param names: as ROBOTSTXT_USER_AGENT takes them: ``foobot-news,foobot`` are one, in order of
+        preference.
     :raises Failed: one is empty, or has commas and the like only.
     """
     found: dict[Agent, None] = {}
@@ -206,21 +260,31 @@ def agents_for(names: Sequence[str] | None, settings: Settings, scrapy_settings:
         if agent is None or not (agent.tokens or any(map(str.isalnum, name))):
             raise Failed("--agent names nobody: give it a product token, or a User-Agent header")
         found[agent] = None
-    return list(found) or [settings.user_agent or agent_of(default_header(scrapy_settings)) or NOBODY]
+    return list(found) or [
+        settings.user_agent or agent_of(default_header(scrapy_settings)) or NOBODY
+    ]
 
 
 def name_of(agent: Agent) -> str:
-    """Return who asks, for people: the product tokens, or the User-Agent header that they are from."""
+    """Return who asks, for people.
+
+    The product tokens, or the User-Agent header that they are from.
+    """
     return ",".join(agent.tokens) if agent.identification in agent.tokens else agent.identification
 
 
 def judged(
-    url: str, found: FoundRobots | Unknown, agent: Agent, settings: Settings, uses: tuple[str, ...] | None
+    url: str,
+    found: FoundRobots | Unknown,
+    agent: Agent,
+    settings: Settings,
+    uses: tuple[str, ...] | None,
 ) -> dict[str, Any]:
     """Return the verdict on a URL, as `--json` prints it; its keys are always the same.
 
     :param found: what governs it, or why that is not known.
-    :param uses: what the page is for; ``None``: what the archived crawl declared, or else the settings.
+    :param uses: what the page is for; ``None``: what the archived crawl declared, or else the
+        settings.
     """
     record: dict[str, Any] = {
         "url": common.stripped(url),
@@ -264,8 +328,13 @@ def judged(
     }
 
 
-def _explained(url: str, robots: OriginPolicy, agent: Agent) -> tuple[Explanation, Mapping[str, Preference]]:
-    """Return what matches of the file, and what it says of the use of the page: nothing where there is no file."""
+def _explained(
+    url: str, robots: OriginPolicy, agent: Agent
+) -> tuple[Explanation, Mapping[str, Preference]]:
+    """Return what matches of the file, and what it says of the use of the page.
+
+    Nothing where there is no file.
+    """
     file = robots.robots or RobotsTxt()
     other = other_reading(url)  # of two readings of a URL, the one that is disallowed decides
     deciding = url if other is None or not file.decide(url, agent.tokens).allowed else other
@@ -275,7 +344,10 @@ def _explained(url: str, robots: OriginPolicy, agent: Agent) -> tuple[Explanatio
 
 def access_record(found: FoundRobots) -> dict[str, Any]:
     """Return what came of the fetch of a robots.txt, as keys of an object of JSON."""
-    known = {name: getattr(found.robots, name) for name in ("status", "cause", "stale", "override", "exempt")}
+    known = {
+        name: getattr(found.robots, name)
+        for name in ("status", "cause", "stale", "override", "exempt")
+    }
     return {"result": found.robots.outcome.value, **known}
 
 
@@ -298,7 +370,9 @@ def show_access(found: FoundRobots, console: Console) -> None:
     console.fact("robots.txt", text)
 
 
-def show_use(use: Mapping[str, Preference], console: Console, licenses: Sequence[Record] = ()) -> None:
+def show_use(
+    use: Mapping[str, Preference], console: Console, licenses: Sequence[Record] = ()
+) -> None:
     """Print what a file says of the use of pages, and under which licenses."""
     for label, preference in use.items():
         word = {True: "yes", False: "no", None: "neither yes nor no"}[preference.allowed]
@@ -310,7 +384,12 @@ def show_use(use: Mapping[str, Preference], console: Console, licenses: Sequence
 def show_group(explanation: Explanation, console: Console) -> None:
     """Print which group applies, and where it stands."""
     groups = explanation.groups
-    ends = [str(group.line) if group.line == group.last else f"{group.line}-{group.last}" for group in groups]
+    ends = [
+        str(group.line) if group.line == group.last else f"{group.line}-{group.last}"
+        for group in groups
+    ]
     plural = "" if len(ends) == 1 and ends[0].isdigit() else "s"
-    places = f" (line{plural} {', '.join(ends)}{', together' if len(ends) > 1 else ''})" if ends else ""
+    places = (
+        f" (line{plural} {', '.join(ends)}{', together' if len(ends) > 1 else ''})" if ends else ""
+    )
     console.fact("group", f"{explanation.choice}{places}")

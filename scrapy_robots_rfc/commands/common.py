@@ -24,11 +24,13 @@ from scrapy_robots_rfc.policy.access import Outcome
 from scrapy_robots_rfc.policy.origins import Origin, without_userinfo
 from scrapy_robots_rfc.policy.schemes import SCHEMES, Scheme
 
-#: The exit code where a command has no answer: it was stopped, or something is wrong with its command line.
+#: The exit code where a command has no answer: it was stopped, or something is wrong with its
+#: command line.
 NO_ANSWER = 2
 #: The name of standard input, and of standard output; how an empty text is shown.
 STANDARD, EMPTY = "-", "''"
-#: What is told of a text that has no origin, with schemes that have; the advice for it; the schemes, for `--help`.
+#: What is told of a text that has no origin, with schemes that have; the advice for it; the
+#: schemes, for `--help`.
 NO_URL = "no absolute URL of {} with a valid authority"
 URL_ADVICE = "write it as SCHEME://HOST/PATH"
 URL_HELP = f"absolute: {', '.join(SCHEMES)}, or a scheme of ROBOTS_SCHEMES"
@@ -40,8 +42,11 @@ _MOST_TOLD = 10  # mistakes of one kind that have a line each
 #: Units of time, largest first, each with the seconds from which on it is used.
 _UNITS = ((86_400, "d"), (3600, "h"), (60, "min"))
 
-#: What may be userinfo in a text that is no URL: all before the last `@`, but for a scheme (RFC 3986, 3.1).
-_USERINFO = re.compile(r"\A(?!(?:data|mailto):[^/]|file:///)([A-Za-z][A-Za-z0-9+.-]*://)?.*@", re.DOTALL)
+#: What may be userinfo in a text that is no URL: all before the last `@`, but for a scheme (RFC
+#: 3986, 3.1).
+_USERINFO = re.compile(
+    r"\A(?!(?:data|mailto):[^/]|file:///)([A-Za-z][A-Za-z0-9+.-]*://)?.*@", re.DOTALL
+)
 #: The scheme of a URL that Scrapy's `Request` takes; for that, `localhost:8000/x` has none.
 REQUESTED = re.compile("[A-Za-z][A-Za-z0-9+.-]*(?=://)|(?:about|data)(?=:)")
 #: What a request removes from its URL, or changes in it (WHATWG URL, 4.4).
@@ -51,7 +56,8 @@ _ODD = re.compile(r"[\x00-\x20\x7f\\]|\?(?:#|$)")
 class Failed(Exception):  # noqa: N818 - the end of a command, said in one line
     """A command cannot go on.
 
-    :param code: of the process: NO_ANSWER, or 1 where a store or a disk failed, or something is not there.
+    :param code: of the process: NO_ANSWER, or 1 where a store or a disk failed, or something is not
+        there.
     """
 
     def __init__(self, text: str, code: int = NO_ANSWER) -> None:
@@ -88,12 +94,22 @@ class Console:
         self.say(f"  {self.paint(f'{name:<{width}}', FAINT)} {printable(text)}")
 
     def paint(self, text: str, *colours: str) -> str:
-        """Return a text in colours, if stdout is a terminal that wants them: see no-color.org, and TERM=dumb."""
-        wanted = self.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+        """Return a text in colours, if stdout is a terminal that wants them.
+
+        See no-color.org, and TERM=dumb.
+        """
+        wanted = (
+            self.stdout.isatty()
+            and not os.environ.get("NO_COLOR")
+            and os.environ.get("TERM") != "dumb"
+        )
         return f"\x1b[{';'.join(colours)}m{text}\x1b[0m" if wanted and text else text
 
     def complain(self, text: str) -> None:
-        """Print a line on stderr; if it cannot be written, only the exit code tells of the error."""
+        """Print a line on stderr.
+
+        If it cannot be written, only the exit code tells of the error.
+        """
         try:
             self.stderr.write(f"{self.prefix}: {printable(text)}\n")
             self.stderr.flush()
@@ -109,7 +125,10 @@ class Console:
 
 
 def abandon(stream: TextIO) -> None:
-    """Discard what is left of an output: Python would write it again when it exits, and change the exit code."""
+    """Discard what is left of an output.
+
+    Python would write it again when it exits, and change the exit code.
+    """
     os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
@@ -117,17 +136,27 @@ def span(seconds: float) -> str:
     """Return a duration for people: ``3 min``."""
     for size, unit in _UNITS:
         if seconds >= size:
-            return f"{seconds / size:.0f} {unit}" if seconds >= 10 * size else f"{seconds / size:.1f} {unit}"
+            return (
+                f"{seconds / size:.0f} {unit}"
+                if seconds >= 10 * size
+                else f"{seconds / size:.1f} {unit}"
+            )
     return f"{max(seconds, 0):.0f} s"
 
 
 def meaning(outcome: Outcome, cause: str, *, stale: bool) -> str:
-    """Return what came of a fetch, and what that means for pages: ``unavailable (404): everything is allowed``."""
+    """Return what came of a fetch, and what that means for pages: ``unavailable (404).
+
+    Everything is allowed``.
+    """
     return f"stale ({cause}): an earlier copy is obeyed" if stale else outcome.explained(cause)
 
 
 def seconds_of(text: str) -> float | None:
-    """Return a time of ISO 8601 in seconds since 1970, of UTC where it names no zone; ``None``: it is none."""
+    """Return a time of ISO 8601 in seconds since 1970, of UTC where it names no zone.
+
+    ``None``: it is none.
+    """
     try:
         time = datetime.fromisoformat(text)
     except ValueError:
@@ -136,12 +165,22 @@ def seconds_of(text: str) -> float | None:
 
 
 def date_text(seconds: float) -> str | None:
-    """Return seconds since 1970 as ISO 8601 in UTC: ``2026-11-21T22:40:01Z``; ``None`` for what is no time."""
-    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%SZ}" if math.isfinite(seconds) else None
+    """Return seconds since 1970 as ISO 8601 in UTC: ``2026-11-21T22:40:01Z``.
+
+    ``None`` for what is no time.
+    """
+    return (
+        f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%SZ}"
+        if math.isfinite(seconds)
+        else None
+    )
 
 
 def whole_number(value: object) -> int | None:
-    """Return a whole number, or what a text says of one; ``None`` for one that no crawl could count to."""
+    """Return a whole number, or what a text says of one.
+
+    ``None`` for one that no crawl could count to.
+    """
     text = str(value)
     return int(text) if text.isascii() and text.isdigit() and len(text) < 16 else None
 
@@ -149,9 +188,12 @@ def whole_number(value: object) -> int | None:
 def as_url(text: str) -> str:
     """Return a typed URL as a crawl requests it: without blanks around it, for instance.
 
-    :param text: octets that are not UTF-8 are surrogates in it (PEP 383), and become escapes (RFC 3986, 2.5).
+    :param text: octets that are not UTF-8 are surrogates in it (PEP 383), and become escapes (RFC
+        3986, 2.5).
     """
-    text = text.encode("utf-8", "surrogateescape").decode("utf-8", "percentencode")  # w3lib's way with such octets
+    text = text.encode("utf-8", "surrogateescape").decode(
+        "utf-8", "percentencode"
+    )  # w3lib's way with such octets
     if _ODD.search(text):
         with contextlib.suppress(ValueError):
             asked = safe_url_string(text)
@@ -167,14 +209,18 @@ def origin_of(url: str, schemes: Mapping[str, Scheme] = SCHEMES) -> Origin:
     :raises Failed: it has none.
     """
     if (origin := Origin.of(url, schemes)) is None:
-        raise Failed(f"{stripped(url) or EMPTY} is {NO_URL.format(' or '.join(schemes))}; {URL_ADVICE}")
+        raise Failed(
+            f"{stripped(url) or EMPTY} is {NO_URL.format(' or '.join(schemes))}; {URL_ADVICE}"
+        )
     return origin
 
 
 def stripped(url: str) -> str:
     """Return a URL without userinfo, or another text without what may be userinfo."""
     any_scheme = {url.partition("://")[0].lower(): Scheme(1)}
-    return _USERINFO.sub(r"\1", url) if Origin.of(url, any_scheme) is None else without_userinfo(url)
+    return (
+        _USERINFO.sub(r"\1", url) if Origin.of(url, any_scheme) is None else without_userinfo(url)
+    )
 
 
 def is_url(source: str) -> bool:
@@ -209,12 +255,14 @@ def opened(source: str, console: Console) -> Iterator[BufferedReader]:
 def read(source: str, console: Console, max_size: float = math.inf) -> bytes:
     """Return the octets of a file or of standard input.
 
-    :param max_size: how many octets of a robots.txt count; one more is read, which shows that it is longer. A device
-        may have no end.
+    :param max_size: how many octets of a robots.txt count; one more is read, which shows that it is
+        longer. A device may have no end.
     :raises Failed: it cannot be read.
     """
     found = bytearray()
     with opened(source, console) as file:
-        while piece := file.read(int(min(max_size + 1 - len(found), _PIECE))):  # memory is taken for what there is only
+        while piece := file.read(
+            int(min(max_size + 1 - len(found), _PIECE))
+        ):  # memory is taken for what there is only
             found += piece
     return bytes(found)

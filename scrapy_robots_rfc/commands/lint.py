@@ -11,14 +11,27 @@ from typing import Any
 from scrapy.settings import Settings
 
 from scrapy_robots_rfc.commands import asking
-from scrapy_robots_rfc.commands.common import BAD, DOUBT, STRONG, Console, Failed, as_url, is_url, origin_of, read
+from scrapy_robots_rfc.commands.common import (
+    BAD,
+    DOUBT,
+    STRONG,
+    Console,
+    Failed,
+    as_url,
+    is_url,
+    origin_of,
+    read,
+)
 from scrapy_robots_rfc.core.findings import Severity
 from scrapy_robots_rfc.core.lint import Finding, lint
 from scrapy_robots_rfc.core.robotstxt import RobotsTxt
 from scrapy_robots_rfc.core.text import many, printable
 
-HELP = "Say what is odd about a robots.txt: what a crawler makes of it, and what was probably meant."
-#: Severities with their exit codes, of which the highest counts, and their colours. 2: the file could not be read.
+HELP = (
+    "Say what is odd about a robots.txt: what a crawler makes of it, and what was probably meant."
+)
+#: Severities with their exit codes, of which the highest counts, and their colours. 2: the file
+#: could not be read.
 _SEVERITIES = {Severity.NOTICE: (0, STRONG), Severity.WARNING: (1, DOUBT), Severity.ERROR: (3, BAD)}
 
 #: What a crawl may have in place of a site's file, or in front of it.
@@ -34,8 +47,19 @@ def add_arguments(topic: argparse.ArgumentParser) -> None:
     """Add what a command line of this topic may have."""
     what = "a file; -, standard input; or the URL of any page, for the robots.txt of its site"
     topic.add_argument("source", metavar="FILE|URL|-", help=what)
-    topic.add_argument("--format", choices=("text", "json", "github"), default="text", help="default: text, for people")
-    topic.add_argument("--json", dest="format", action="store_const", const="json", help="the same as --format json")
+    topic.add_argument(
+        "--format",
+        choices=("text", "json", "github"),
+        default="text",
+        help="default: text, for people",
+    )
+    topic.add_argument(
+        "--json",
+        dest="format",
+        action="store_const",
+        const="json",
+        help="the same as --format json",
+    )
 
 
 def run(settings: Settings, console: Console, options: argparse.Namespace) -> int:
@@ -55,7 +79,10 @@ def run(settings: Settings, console: Console, options: argparse.Namespace) -> in
         else:
             _show(name, finding, console)
     if options.format == "text":
-        counts = [(sum(finding.severity is severity for finding in found), severity.value) for severity in Severity]
+        counts = [
+            (sum(finding.severity is severity for finding in found), severity.value)
+            for severity in Severity
+        ]
         summary = ", ".join(many(count, word) for count, word in counts if count)
         console.say(printable(f"{name}: {summary or 'nothing found'}"))
     return max((_SEVERITIES[finding.severity][0] for finding in found), default=0)
@@ -98,7 +125,10 @@ def _record(name: str, finding: Finding) -> dict[str, object]:
 
 
 def _annotation(name: str, finding: Finding) -> str:
-    """Return a finding as a workflow command of GitHub's; a text that a site wrote must not end the command."""
+    """Return a finding as a workflow command of GitHub's.
+
+    A text that a site wrote must not end the command.
+    """
     told = [finding.text, finding.effect, *([f"meant: {finding.meant}"] if finding.meant else [])]
     file, text = (printable(text).replace("%", "%25") for text in (name, "; ".join(told)))
     file = file.replace(":", "%3A").replace(",", "%2C")

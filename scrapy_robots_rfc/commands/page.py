@@ -1,4 +1,7 @@
-"""`scrapy robots page URL|FILE|-`: the rules of a page, from header and metas: for whom each is, and what holds."""
+"""`scrapy robots page URL|FILE|-`: the rules of a page, from header and metas.
+
+For whom each is, and what holds.
+"""
 
 from __future__ import annotations
 
@@ -24,9 +27,13 @@ _ELSEWHERE = "not in the head, so it does not count"
 
 def add_arguments(topic: argparse.ArgumentParser) -> None:
     """Add what a command line of this topic may have."""
-    topic.add_argument("page", metavar="URL|FILE|-", help="a URL; a file, or -, standard input, with a document")
+    topic.add_argument(
+        "page", metavar="URL|FILE|-", help="a URL; a file, or -, standard input, with a document"
+    )
     check.add_agent(topic)
-    topic.add_argument("--json", action="store_true", help="an object in one line for each who asks")
+    topic.add_argument(
+        "--json", action="store_true", help="an object in one line for each who asks"
+    )
 
 
 def run(settings: ScrapySettings, console: common.Console, opts: argparse.Namespace) -> int:
@@ -45,7 +52,11 @@ def run(settings: ScrapySettings, console: common.Console, opts: argparse.Namesp
         holds, rules = rules_of(response, tokens), list(_rules(response, tokens))
         if opts.json:
             about = {"url": name, "agent": who, "tokens": list(tokens)}
-            known = {"nofollow": holds.nofollow, "noindex": holds.noindex, "directives": dict(holds.directives)}
+            known = {
+                "nofollow": holds.nofollow,
+                "noindex": holds.noindex,
+                "directives": dict(holds.directives),
+            }
             console.say_json({**about, **known, "conflicts": list(holds.conflicts), "rules": rules})
         else:
             console.say(f"{chr(10) * (number > 0)}{printable(name)}")
@@ -56,16 +67,23 @@ def run(settings: ScrapySettings, console: common.Console, opts: argparse.Namesp
 def _rules(response: Response, tokens: Sequence[str]) -> Iterator[dict[str, Any]]:
     """Yield every member of the header lines and of the metas, whoever it is for, as an object of JSON."""
     own = {"robots", *(token.lower() for token in tokens)}
-    texts = [("header", "*", text, "") for text in header_texts(response.headers.getlist("X-Robots-Tag"))]
+    texts = [
+        ("header", "*", text, "") for text in header_texts(response.headers.getlist("X-Robots-Tag"))
+    ]
     metas = Counter(head_metas(response))
     for count, odd in ((metas, ""), (Counter(metas_of(response, head=False)) - metas, _ELSEWHERE)):
         texts += [("meta", name.strip(), content, odd) for name, content in count.elements()]
     for source, name, text, odd in texts:
-        members, mine = list(read_members(text)), odd == "" and (source == "header" or name.lower() in own)
+        members, mine = (
+            list(read_members(text)),
+            odd == "" and (source == "header" or name.lower() in own),
+        )
         # A meta of another name is for another crawler if all that it says is known.
         if name.lower() in own or all(member.odd != "unknown directive" for member in members):
             for member in members:
-                bots = [name, member.bot] if source == "meta" and member.bot else [member.bot or name]
+                bots = (
+                    [name, member.bot] if source == "meta" and member.bot else [member.bot or name]
+                )
                 yield {
                     "source": source,
                     "bot": ": ".join(bots),
@@ -85,8 +103,12 @@ def _show(who: str, holds: PageRules, rules: list[dict[str, Any]], console: comm
         console.fact("holds", f"{_text(name, value)}{but} ({'; '.join(holds.where(name))})")
     for rule in rules:
         mark = console.paint(">", STRONG, GOOD) if rule["applies"] else " "
-        line = printable(f"{rule['source']:<6}  {rule['bot']}: {_text(rule['name'], rule['value'])}")
-        console.say(f"  {mark} {line}" + (console.paint(f" ({rule['odd']})", DOUBT) if rule["odd"] else ""))
+        line = printable(
+            f"{rule['source']:<6}  {rule['bot']}: {_text(rule['name'], rule['value'])}"
+        )
+        console.say(
+            f"  {mark} {line}" + (console.paint(f" ({rule['odd']})", DOUBT) if rule["odd"] else "")
+        )
 
 
 def _text(name: str, value: str | None) -> str:

@@ -1,4 +1,7 @@
-"""`scrapy robots report FILE`: what the report that ROBOTS_REPORT wrote adds up to, as text, JSON, or a page."""
+"""`scrapy robots report FILE`.
+
+What the report that ROBOTS_REPORT wrote adds up to, as text, JSON, or a page.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,8 @@ from scrapy_robots_rfc.commands.report_sums import Report, Sums
 from scrapy_robots_rfc.core.text import many, printable
 
 HELP = "Sum up a report of disallowed requests, as ROBOTS_REPORT writes it: by reason, origin and rule."
-#: How many of each kind are listed: a screenful for people, and for programs and the page what a browser sorts at once.
+#: How many of each kind are listed: a screenful for people, and for programs and the page what a
+#: browser sorts at once.
 TOP, TOP_OF_PAGE = 10, 1000
 #: Bars in a plot of the page, whatever the length of its tables.
 BARS = 10
@@ -58,13 +62,16 @@ def run(_: object, console: Console, options: argparse.Namespace) -> int:
 def _write(name: str, text: str, report: Report) -> None:
     """Write a page; a link is followed.
 
-    :raises Failed: there is a device, a pipe, a folder or the report, which stays as it is; or it cannot be written.
+    :raises Failed: there is a device, a pipe, a folder or the report, which stays as it is; or it
+        cannot be written.
     """
     path = Path(os.path.realpath(name))  # under that of a pipe of this process there is nothing
     is_there = Path(name).exists()
     is_read = path.exists() and report.name != STANDARD and path.samefile(report.name)
     if name == STANDARD or is_read or (is_there and not path.is_file()):
-        raise Failed(f"{name} cannot be written over, since it is no file, or one that is read; name another file")
+        raise Failed(
+            f"{name} cannot be written over, since it is no file, or one that is read; name another file"
+        )
     try:
         path.write_text(text, encoding="utf-8")
     except OSError as error:
@@ -90,11 +97,15 @@ def show(sums: Sums, report: Report, top: int, console: Console) -> None:
         more = record["more"][kind]
         if rows:
             console.say()
-            console.say(console.paint(f"{title} ({top:,} of {top + more:,})" if more else title, STRONG))
+            console.say(
+                console.paint(f"{title} ({top:,} of {top + more:,})" if more else title, STRONG)
+            )
         for row in rows:
             part = row["requests"] / requests if "share" in row else 0
             share = f"{'<0.1%' if part < 0.0005 else f'{part:.1%}':>7}" if part else ""
-            console.say(f"  {row['requests']:>9,}{console.paint(share, FAINT)}  {printable(name_of(row))}")
+            console.say(
+                f"  {row['requests']:>9,}{console.paint(share, FAINT)}  {printable(name_of(row))}"
+            )
 
 
 def _rule_text(row: dict[str, Any]) -> str:
@@ -110,13 +121,17 @@ _FACTS = {
     "dry_run": "{:,} of them were let through all the same",
     "stale": "{:,} were decided by an earlier copy, because its refresh failed",
 }
-#: The lists of the sums that are shown as tables, each with its title, and how a row of it is called.
+#: The lists of the sums that are shown as tables, each with its title, and how a row of it is
+#: called.
 _TABLES: dict[str, tuple[str, Callable[[dict[str, Any]], str]]] = {
     "by_reason": ("by reason", lambda row: row["reason"]),
     "by_spider": ("by spider", lambda row: row["spider"] or "(no name)"),
     "by_origin": ("by origin", lambda row: row["origin"] or NO_ORIGIN),
     "by_rule": ("by rule", _rule_text),
-    "unreachable": ("robots.txt unreachable", lambda row: f"{row['why']}, of {many(row['origins'], 'origin')}"),
+    "unreachable": (
+        "robots.txt unreachable",
+        lambda row: f"{row['why']}, of {many(row['origins'], 'origin')}",
+    ),
     "exempt": ("not asked, by entry of ROBOTS_EXEMPT", lambda row: row["entry"]),
 }
 
@@ -130,14 +145,17 @@ def page(sums: Sums, report: Report, top: int) -> str:
     data |= {"top": top, "bars": BARS, "totals": sums.totals, "title": source_name(report.name)}
     folder = resources("scrapy_robots_rfc.commands")
     style, script, template = (
-        (folder / f"report_page.{suffix}").read_text(encoding="utf-8") for suffix in ("css", "js", "html")
+        (folder / f"report_page.{suffix}").read_text(encoding="utf-8")
+        for suffix in ("css", "js", "html")
     )
     return Template(template).substitute(
         style=style,
         script=script,
         style_hash=_digest(style),
         script_hash=_digest(script),
-        data=json.dumps(data).replace("<", "\\u003c"),  # so that `</script>` and `<!--` in a text have no effect
+        data=json.dumps(data).replace(
+            "<", "\\u003c"
+        ),  # so that `</script>` and `<!--` in a text have no effect
     )
 
 

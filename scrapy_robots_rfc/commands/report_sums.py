@@ -1,7 +1,8 @@
 """What a file of ROBOTS_REPORT adds up to, by reason, spider, origin, rule and time. `report.py` shows the sums.
 
-It is JSON lines, and can be cut short, damaged or made up: what is broken is counted and left out, and raises nothing.
-It is read line by line: memory grows with the origins and rules, not with the requests.
+It is JSON lines, and can be cut short, damaged or made up: what is broken is counted and left out,
+and raises nothing. It is read line by line: memory grows with the origins and rules, not with the
+requests.
 """
 
 from __future__ import annotations
@@ -31,12 +32,31 @@ EXEMPT = "exempt"
 #: The reason of a record whose feed has neither the reason nor a rule.
 NO_REASON = "not given"
 OTHER = "other"
-_REASONS = 20  # how many are counted by name: a crawl has four, but a damaged file may have any number
+_REASONS = (
+    20  # how many are counted by name: a crawl has four, but a damaged file may have any number
+)
 _KEPT = 2000  # characters of a field that are kept: a longer one is no rule and no link that a browser follows
 
 _HOUR, _DAY = 3600, 86_400
-#: Seconds of a bucket of time. Each is a multiple of the one before, so that buckets can be put together.
-WIDTHS = (1, 2, 10, 30, 60, 120, 600, 1800, _HOUR, 2 * _HOUR, 6 * _HOUR, 12 * _HOUR, _DAY, 7 * _DAY, 28 * _DAY)
+#: Seconds of a bucket of time. Each is a multiple of the one before, so that buckets can be put
+#: together.
+WIDTHS = (
+    1,
+    2,
+    10,
+    30,
+    60,
+    120,
+    600,
+    1800,
+    _HOUR,
+    2 * _HOUR,
+    6 * _HOUR,
+    12 * _HOUR,
+    _DAY,
+    7 * _DAY,
+    28 * _DAY,
+)
 #: Buckets at most: a bar for each fits the narrowest screen.
 MOST_BUCKETS = 120
 _LATEST = 32_503_680_000  # the year 3000: `datetime` must have dates for the buckets behind it, too, and ends in 9999
@@ -76,9 +96,13 @@ class Report:
                     self.breaks_off = not is_whole
         if self.broken > self.records:
             what = f"it has {many(self.records, 'record')}, and {many(self.broken, 'other line')}"
-            accepted = f"JSON lines, unpacked, each with one of the fields {', '.join(sorted(MARKS))}"
+            accepted = (
+                f"JSON lines, unpacked, each with one of the fields {', '.join(sorted(MARKS))}"
+            )
             advice = f"name a file that this setting wrote as {accepted}"
-            raise Failed(f"{source_name(self.name)} is no report of ROBOTS_REPORT: {what}; {advice}")
+            raise Failed(
+                f"{source_name(self.name)} is no report of ROBOTS_REPORT: {what}; {advice}"
+            )
 
 
 def _lines(file: BufferedReader) -> Iterator[tuple[bytes, bool]]:
@@ -99,7 +123,10 @@ def _object(line: bytes) -> object:
 
 
 class Timeline:
-    """Counts requests by time and reason, in a number of buckets that does not grow: they get wider instead."""
+    """Counts requests by time and reason, in a number of buckets that does not grow.
+
+    They get wider instead.
+    """
 
     def __init__(self) -> None:
         self.width: int = WIDTHS[0]
@@ -119,7 +146,10 @@ class Timeline:
             self.width = wider
 
     def buckets(self) -> Iterator[tuple[int, Counter[str]]]:
-        """Yield the begin of each bucket, in seconds since 1970, and its counts by reason; empty buckets, too."""
+        """Yield the begin of each bucket, in seconds since 1970, and its counts by reason.
+
+        Empty buckets, too.
+        """
         if self._buckets:
             for index in range(min(self._buckets), max(self._buckets) + 1):
                 yield index * self.width, self._buckets.get(index, Counter())
@@ -143,8 +173,11 @@ class Sums:
         #: How many were disallowed.
         self.requests: int = 0
         self._dry_run = self._stale = self._allowed = 0
-        #: Name of a list -> what it is by -> a second division -> requests; the lists without a second one have "".
-        self._lists: dict[str, dict[Any, Counter[Any]]] = {name: defaultdict(Counter) for name in _LISTS}
+        #: Name of a list -> what it is by -> a second division -> requests; the lists without a
+        #: second one have "".
+        self._lists: dict[str, dict[Any, Counter[Any]]] = {
+            name: defaultdict(Counter) for name in _LISTS
+        }
         #: Rule -> the URL of the first request that it disallowed.
         self._examples: dict[Any, str] = {}
         self._first, self._last = math.inf, -math.inf
@@ -179,7 +212,9 @@ class Sums:
             if url := without_userinfo(_text(get("url")) or ""):
                 self._examples.setdefault(key, url)
         if reason == Reason.UNREACHABLE.value:
-            lists["unreachable"][(_text(get("why")) or OTHER).removeprefix(UNREACHABLE)][origin] += count
+            lists["unreachable"][(_text(get("why")) or OTHER).removeprefix(UNREACHABLE)][
+                origin
+            ] += count
         time = common.seconds_of(_text(get("time")) or "")
         if time is not None and 0 <= time < _LATEST:
             self._first, self._last = min(self._first, time), max(self._last, time)
@@ -189,7 +224,10 @@ class Sums:
     def totals(self) -> dict[str, int]:
         """Reason -> requests; those of exempt sites, too."""
         exempt = sum(parts.total() for parts in self._lists["exempt"].values())
-        return {**{reason: parts.total() for reason, parts in self._lists["by_reason"].items()}, EXEMPT: exempt}
+        return {
+            **{reason: parts.total() for reason, parts in self._lists["by_reason"].items()},
+            EXEMPT: exempt,
+        }
 
     def record(self, report: Report, top: int) -> dict[str, Any]:
         """Return the sums as an object of JSON.
@@ -218,7 +256,9 @@ class Sums:
 
     def _rows(self, name: str, top: int) -> Iterator[dict[str, Any]]:
         """Yield the rows of a list: those that count most, the largest first, then by name."""
-        for key, parts in sorted(self._lists[name].items(), key=lambda item: (-item[1].total(), str(item[0])))[:top]:
+        for key, parts in sorted(
+            self._lists[name].items(), key=lambda item: (-item[1].total(), str(item[0]))
+        )[:top]:
             row = dict(zip(_LISTS[name], key if name == "by_rule" else (key,), strict=True))
             row["requests"] = parts.total()
             if name != "exempt":

@@ -1,4 +1,7 @@
-"""`scrapy robots TOPIC ...`: adds the topics to Scrapy's command line, and turns how they end into exit codes."""
+"""`scrapy robots TOPIC ...`.
+
+Adds the topics to Scrapy's command line, and turns how they end into exit codes.
+"""
 
 from __future__ import annotations
 
@@ -18,9 +21,16 @@ from scrapy_robots_rfc.commands.common import NO_ANSWER, Console, Failed, abando
 from scrapy_robots_rfc.core.text import printable
 from scrapy_robots_rfc.errors import SettingError, StoreError
 
-#: The topics, in the order of docs/cli.md: each a module with `HELP`, `run`, and `add_arguments`. The last one returns
-#: the parsers of its actions, if the topic has any.
-_TOPICS = {"check": check, "show": show, "lint": lint, "page": page, "report": report, "cache": cache}
+#: The topics, in the order of docs/cli.md: each a module with `HELP`, `run`, and `add_arguments`.
+#: The last one returns the parsers of its actions, if the topic has any.
+_TOPICS = {
+    "check": check,
+    "show": show,
+    "lint": lint,
+    "page": page,
+    "report": report,
+    "cache": cache,
+}
 #: Those whose exit code is an answer, which there is none of where the output cannot be written.
 _ANSWERS = frozenset({"check", "lint", "page"})
 
@@ -46,15 +56,27 @@ class Command(ScrapyCommand):
         parser.error = _Parser(prog="scrapy robots").error  # type: ignore[method-assign]  # there is no other way in
         one_line: type[ArgumentParser] = _Parser
         topics = parser.add_subparsers(
-            title="Topics", dest="topic", metavar="TOPIC", prog="scrapy robots", parser_class=one_line
+            title="Topics",
+            dest="topic",
+            metavar="TOPIC",
+            prog="scrapy robots",
+            parser_class=one_line,
         )
         for name, topic in _TOPICS.items():
             own = topics.add_parser(name, help=topic.HELP, description=topic.HELP)
             own.set_defaults(run=topic.run)
             for action in topic.add_arguments(own) or [own]:
-                # Scrapy's own -s is accepted in front of the topic only; here it may stand behind it, too.
+                # Scrapy's own -s is accepted in front of the topic only; here it may stand behind
+                # it, too.
                 what = "set/override setting"
-                action.add_argument("-s", dest="also_set", metavar="NAME=VALUE", action="append", default=[], help=what)
+                action.add_argument(
+                    "-s",
+                    dest="also_set",
+                    metavar="NAME=VALUE",
+                    action="append",
+                    default=[],
+                    help=what,
+                )
 
     def process_options(self, args: list[str], opts: argparse.Namespace) -> None:
         """Take over the settings of the command line."""
@@ -84,7 +106,9 @@ class Command(ScrapyCommand):
             abandon(console.stdout)  # its reader may have stopped reading
         except (Failed, SettingError, StoreError) as error:
             console.complain(str(error))
-            self.exitcode = 1 if isinstance(error, StoreError) else getattr(error, "code", NO_ANSWER)
+            self.exitcode = (
+                1 if isinstance(error, StoreError) else getattr(error, "code", NO_ANSWER)
+            )
         except OSError as error:
             enough = isinstance(error, BrokenPipeError)  # whoever read the output has seen enough
             if not enough:

@@ -10,7 +10,15 @@ from scrapy.settings import Settings as ScrapySettings
 
 from scrapy_robots_rfc._runtime import Runtime
 from scrapy_robots_rfc.commands import asking, check, common
-from scrapy_robots_rfc.commands.common import GOOD, NO_ANSWER, STRONG, Console, as_url, origin_of, span
+from scrapy_robots_rfc.commands.common import (
+    GOOD,
+    NO_ANSWER,
+    STRONG,
+    Console,
+    as_url,
+    origin_of,
+    span,
+)
 from scrapy_robots_rfc.core.agents import Agent
 from scrapy_robots_rfc.core.robotstxt import RobotsTxt, explain
 from scrapy_robots_rfc.core.text import printable
@@ -45,7 +53,9 @@ def run(settings: ScrapySettings, console: Console, opts: argparse.Namespace) ->
     outcome = found.robots.outcome
     if outcome not in (Outcome.UNREACHABLE, Outcome.LOCAL):
         return 0
-    console.complain(f"{origin.robots_url} is {outcome.explained(found.robots.cause)}; {found.advice}")
+    console.complain(
+        f"{origin.robots_url} is {outcome.explained(found.robots.cause)}; {found.advice}"
+    )
     return NO_ANSWER
 
 
@@ -64,7 +74,9 @@ def _pace(robots: OriginPolicy, agent: Agent, limit: Limit | None) -> tuple[str,
     return text, bound.seconds
 
 
-def _show(found: asking.FoundRobots, fresh_for: float, agent: Agent, limit: Limit | None, console: Console) -> None:
+def _show(
+    found: asking.FoundRobots, fresh_for: float, agent: Agent, limit: Limit | None, console: Console
+) -> None:
     check.show_access(found, console)
     if math.isfinite(fresh_for):
         console.fact("fresh for", span(fresh_for))
@@ -82,14 +94,23 @@ def _show(found: asking.FoundRobots, fresh_for: float, agent: Agent, limit: Limi
     for record in file.records:
         console.fact("record", f"line {record.line}: {record.key}: {record.value}")
     for group in file.groups:
-        mark, applies = (console.paint(">", STRONG, GOOD), " (applies)") if group.line in applying else (" ", "")
+        mark, applies = (
+            (console.paint(">", STRONG, GOOD), " (applies)")
+            if group.line in applying
+            else (" ", "")
+        )
         console.say(f"\n{mark} {group.line:>5}  {printable(', '.join(group.tokens))}{applies}")
         for rule in group.rules:
             console.say(f"  {rule.line:>5}    {rule}")
 
 
-def _record(found: asking.FoundRobots, fresh_for: float, agent: Agent, limit: Limit | None) -> dict[str, Any]:
-    """Return what is known as an object of JSON; without a file, what it would say is null, or empty."""
+def _record(
+    found: asking.FoundRobots, fresh_for: float, agent: Agent, limit: Limit | None
+) -> dict[str, Any]:
+    """Return what is known as an object of JSON.
+
+    Without a file, what it would say is null, or empty.
+    """
     robots, file = found.robots, found.robots.robots or RobotsTxt()
     explanation = explain(file, "/", agent.tokens)
     applying = {group.line for group in explanation.groups}
@@ -104,12 +125,16 @@ def _record(found: asking.FoundRobots, fresh_for: float, agent: Agent, limit: Li
         "octets": None if robots.robots is None else file.size,
         "truncated": file.truncated,
         "group": explanation.token,
-        "crawl_delay": str(delay) if delay is not None and math.isinf(delay) else delay,  # JSON has none
+        "crawl_delay": str(delay)
+        if delay is not None and math.isinf(delay)
+        else delay,  # JSON has none
         "interval": _pace(robots, agent, limit)[1],
         "use": {label: said.allowed for label, said in file.preferences("/", agent.tokens).items()},
         "licenses": [record.value for record in file.licenses(agent.tokens)],
         "sitemaps": list(robots.sitemaps),
-        "records": [{"line": each.line, "key": each.key, "value": each.value} for each in file.records],
+        "records": [
+            {"line": each.line, "key": each.key, "value": each.value} for each in file.records
+        ],
         "groups": [
             {
                 "line": group.line,

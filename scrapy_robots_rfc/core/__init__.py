@@ -1,1 +1,4 @@
-"""Reads robots.txt (RFC 9309, 2.1 and 2.2) and what is said beside it. No I/O, no clock, no Scrapy here."""
+"""Reads robots.txt (RFC 9309, 2.1 and 2.2) and what is said beside it.
+
+No I/O, no clock, no Scrapy here.
+"""

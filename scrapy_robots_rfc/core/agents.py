@@ -18,7 +18,8 @@ ACCEPTED = "a string, or a list of strings in order of preference"
 ANY = "*"
 
 _RUN = re.compile("[A-Za-z_-]+")  # RFC 9309, 2.2: 1*( %x2D / %x41-5A / %x5F / %x61-7A )
-# The name of a product in a User-Agent header may have more characters than a product token (RFC 9110, 5.6.2).
+# The name of a product in a User-Agent header may have more characters than a product token (RFC
+# 9110, 5.6.2).
 _WORD = r"[A-Za-z_][\w.!#$%&'*+^`|~-]*"
 _PRODUCT = re.compile(rf"(?<![^\s;,(])({_WORD})(?=/)", re.ASCII)
 _FIRST_WORD = re.compile(rf"({_WORD})(?=[\s;,]|$)", re.ASCII)
@@ -53,8 +54,8 @@ def invalid_reason(value: str) -> str | None:
 def token_of(value: str) -> str:
     """Return the form in which tokens are compared (RFC 9309, 2.2.1): the leading token characters, in lower case.
 
-    A value that begins with another character, such as ``360Spider``, is compared whole. The function serves the
-    values of user-agent lines and the tokens of crawlers.
+    A value that begins with another character, such as ``360Spider``, is compared whole. The
+    function serves the values of user-agent lines and the tokens of crawlers.
     """
     if value[:1] == ANY and value[1:2] in ("", " ", "\t", "\v", "\f"):
         return ANY
@@ -71,7 +72,9 @@ def _names_in_comment(comment: str) -> tuple[list[str], bool]:
     """Return the crawler names in a comment of a header, and whether the comment says `compatible`."""
     parts = [part.strip() for part in _URL.sub("", comment).split(";")]
     compatible = any(part.lower() == "compatible" for part in parts)
-    found = [_PRODUCT.match(part) or (_LOOSE_NAME.match(part) if compatible else None) for part in parts]
+    found = [
+        _PRODUCT.match(part) or (_LOOSE_NAME.match(part) if compatible else None) for part in parts
+    ]
     return [match[1] for match in found if match and _is_own_name(match[1])], compatible
 
 
@@ -92,13 +95,19 @@ def _names_in_header(header: str) -> list[str]:
 def product_tokens(identification: str | bytes) -> tuple[str, ...]:
     """Return the product tokens in a crawler's identification, in order of preference.
 
-    A single word is returned as it is. In a User-Agent header, names in product position and in comments count, but
-    neither what browsers send nor words of URLs. Names in a comment that says ``compatible`` come first.
+    A single word is returned as it is. In a User-Agent header, names in product position and in
+    comments count, but neither what browsers send nor words of URLs. Names in a comment that says
+    ``compatible`` come first.
 
     :param identification: a token, or the value of a User-Agent header; bytes are read as UTF-8.
-    :returns: the tokens as written; empty where the string names no crawler, so that only the ``*`` group can apply.
+    :returns: the tokens as written; empty where the string names no crawler, so that only the ``*``
+        group can apply.
     """
-    text = identification.decode("utf-8", "replace") if isinstance(identification, bytes) else identification
+    text = (
+        identification.decode("utf-8", "replace")
+        if isinstance(identification, bytes)
+        else identification
+    )
     text = text.strip()
     if text and not re.search(r"[\s/();,]", text):
         return () if text.lower() in BROWSER_WORDS else (text,)
@@ -146,4 +155,6 @@ def _agent_of(names: tuple[str | bytes, ...], by_comma: bool) -> Agent | None:
     texts = [text.strip() for text in texts if text.strip()]
     if not texts:
         return None
-    return Agent(tuple(dict.fromkeys(token for text in texts for token in product_tokens(text))), texts[0])
+    return Agent(
+        tuple(dict.fromkeys(token for text in texts for token in product_tokens(text))), texts[0]
+    )

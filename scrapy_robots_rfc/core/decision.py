@@ -1,6 +1,7 @@
 """`Decision`: whether a URL may be fetched, and why. Log, stats, signals and spiders all see this one value.
 
-`ruleset.py` finds the decision in a file; `policy/access.py` says what holds where there is no file.
+`ruleset.py` finds the decision in a file; `policy/access.py` says what holds where there is no
+file.
 """
 
 from __future__ import annotations
@@ -19,7 +20,10 @@ class RuleKind(enum.Enum):
 
 
 class Reason(enum.Enum):
-    """Why a URL is allowed or disallowed. The values are stable, because stat keys and reports contain them."""
+    """Why a URL is allowed or disallowed.
+
+    The values are stable, because stat keys and reports contain them.
+    """
 
     #: The most specific rule that matches the URL decided (RFC 9309, 2.2.2).
     RULE = "rule"
@@ -33,13 +37,16 @@ class Reason(enum.Enum):
     UNAVAILABLE = "unavailable"
     #: The file is unreachable, for example 503 or a timeout (2.3.1.4): disallowed.
     UNREACHABLE = "unreachable"
-    #: A part of the crawl itself failed on the way to the file, so that nobody knows the rules: disallowed.
+    #: A part of the crawl itself failed on the way to the file, so that nobody knows the rules:
+    #: disallowed.
     LOCAL = "local"
     #: A `RobotParser` that the user chose gave the verdict; it does not say by which rule.
     PARSER = "parser"
-    #: The site asks for a longer interval than the user's maximum, and the user excluded such sites: disallowed.
+    #: The site asks for a longer interval than the user's maximum, and the user excluded such
+    #: sites: disallowed.
     CRAWL_DELAY = "crawl_delay"
-    #: A rule of the page itself, see `docs/page_rules.md`: its links are not followed, or its items not kept.
+    #: A rule of the page itself, see `docs/page_rules.md`: its links are not followed, or its items
+    #: not kept.
     PAGE = "page"
     #: The site refuses all uses that the crawl declares (ROBOTS_USE): disallowed.
     USE = "use"
@@ -52,7 +59,8 @@ class Rule:
     r"""An allow or disallow line of a file.
 
     :param kind: allow or disallow.
-    :param pattern: the path pattern as the file writes it, read as UTF-8; octets that are not UTF-8 become ``\\xNN``.
+    :param pattern: the path pattern as the file writes it, read as UTF-8; octets that are not UTF-8
+        become ``\\xNN``.
     :param line: its line number in the file, from 1.
     """
 
@@ -72,10 +80,13 @@ class Decision:
     :param allowed: the verdict.
     :param reason: why.
     :param rule: the rule that decided; ``None`` where no rule did.
-    :param token: the product token whose group applied; ``*`` for the group of all crawlers; ``None`` without a group.
+    :param token: the product token whose group applied; ``*`` for the group of all crawlers;
+        ``None`` without a group.
     :param origin: ``scheme://authority`` of the file; ``None`` where the file was not fetched.
-    :param stale: whether the file is an earlier copy, obeyed because the site was unreachable when it was refreshed.
-    :param override: the path of the local file that decided in place of the site's own, else ``None``.
+    :param stale: whether the file is an earlier copy, obeyed because the site was unreachable when
+        it was refreshed.
+    :param override: the path of the local file that decided in place of the site's own, else
+        ``None``.
     """
 
     allowed: bool

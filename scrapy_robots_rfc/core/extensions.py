@@ -21,8 +21,12 @@ _UNITS = {
 }
 _UNIT = rf"({'|'.join(_UNITS)})s?"
 _DELAY = re.compile(rf"([+-]?)\s*{_NUMBER}\s*{_UNIT}\.?", re.IGNORECASE | re.ASCII)
-_ANY_NUMBER = re.compile(r"\d+(?:[.,]\d+)?(?:e\+?\d+)?|\binf(?:inity|inite)?\b", re.IGNORECASE | re.ASCII)
-_RATE = re.compile(rf"(\d{{1,9}})\s*/\s*{_NUMBER}\s*{_UNIT}(?![\w.,/])(?:\s+(.*))?", re.IGNORECASE | re.ASCII)
+_ANY_NUMBER = re.compile(
+    r"\d+(?:[.,]\d+)?(?:e\+?\d+)?|\binf(?:inity|inite)?\b", re.IGNORECASE | re.ASCII
+)
+_RATE = re.compile(
+    rf"(\d{{1,9}})\s*/\s*{_NUMBER}\s*{_UNIT}(?![\w.,/])(?:\s+(.*))?", re.IGNORECASE | re.ASCII
+)
 _WINDOW = re.compile(r"(\d\d):?(\d\d)\s*-\s*(\d\d):?(\d\d)(?!\d)", re.ASCII)
 
 
@@ -94,9 +98,16 @@ def parse_window(value: str) -> VisitTime | None:
 
 
 def parse_rate(value: str) -> RequestRate | None:
-    """Return a Request-rate, ``1/5``, ``30/1m`` or ``1/5 0600-0845``; ``None`` for any other value."""
+    """Return a Request-rate, ``1/5``, ``30/1m`` or ``1/5 0600-0845``.
+
+    ``None`` for any other value.
+    """
     match = _RATE.match(value)
     if match is None:
         return None
     requests, seconds = int(match[1]), _seconds(match[2], match[3])
-    return RequestRate(requests, seconds, parse_window(match[4] or "")) if requests and seconds else None
+    return (
+        RequestRate(requests, seconds, parse_window(match[4] or ""))
+        if requests and seconds
+        else None
+    )

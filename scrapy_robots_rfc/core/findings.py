@@ -41,25 +41,53 @@ class Code(enum.Enum):
     NO_COLON = "no_colon", _WARNING, "a key and a value without the colon between them"
     UNKNOWN_KEY = "unknown_key", _NOTICE, "a key that no crawler is known to read"
     OUTSIDE_GROUP = "outside_group", _ERROR, "a rule before the first user-agent line"
-    INVALID_TOKEN = "invalid_token", _WARNING, "a user-agent line whose value is neither `*` nor a product token"
+    INVALID_TOKEN = (
+        "invalid_token",
+        _WARNING,
+        "a user-agent line whose value is neither `*` nor a product token",
+    )
     NEVER_MATCHES = "never_matches", _ERROR, "a pattern that begins neither with `/` nor with `*`"
     SPACE_IN_PATTERN = "space_in_pattern", _WARNING, "a space or a tab inside a pattern"
     CONTROL_OCTET = "control_octet", _WARNING, "a control octet inside a line"
     NOT_UTF8 = "not_utf8", _WARNING, "a value that is not UTF-8"
     TOO_LONG = "too_long", _ERROR, "a line of more than 16,664 octets"
     CUT_OFF = "cut_off", _ERROR, "the line in which the size limit lies"
-    BYTE_ORDER_MARK = "byte_order_mark", _NOTICE, "the first line, where a byte order mark of UTF-8 stands before it"
+    BYTE_ORDER_MARK = (
+        "byte_order_mark",
+        _NOTICE,
+        "the first line, where a byte order mark of UTF-8 stands before it",
+    )
     OTHER_ENCODING = "other_encoding", _WARNING, "the first line of a file in UTF-16 or UTF-32"
     # What the value of a line shows, or its place in the file.
-    ALMOST_A_KEY = "almost_a_key", _ERROR, "a key that nobody reads, close to one that is read, such as `Disallowed`"
+    ALMOST_A_KEY = (
+        "almost_a_key",
+        _ERROR,
+        "a key that nobody reads, close to one that is read, such as `Disallowed`",
+    )
     NO_RECORD = "no_record", _WARNING, "a line that is neither `key: value` nor a comment"
     MARKUP = "markup", _ERROR, "a file that begins as HTML or XML does"
     FILE_TOO_LONG = "file_too_long", _ERROR, "a file that goes on after the size limit"
     DOLLAR_INSIDE = "dollar_inside", _WARNING, "a `$` that is not the last character of its pattern"
-    BAD_ESCAPE = "bad_escape", _WARNING, "a `%` in a pattern that two hexadecimal digits do not follow"
-    INVALID_VALUE = "invalid_value", _WARNING, "a Crawl-delay, Request-rate or Visit-time that has no such value"
-    RECORD_OUTSIDE_GROUP = "record_outside_group", _ERROR, "one of these, or of use, before the first user-agent line"
-    RELATIVE_URL = "relative_url", _WARNING, "a Sitemap or a License that is no absolute http or https URL"
+    BAD_ESCAPE = (
+        "bad_escape",
+        _WARNING,
+        "a `%` in a pattern that two hexadecimal digits do not follow",
+    )
+    INVALID_VALUE = (
+        "invalid_value",
+        _WARNING,
+        "a Crawl-delay, Request-rate or Visit-time that has no such value",
+    )
+    RECORD_OUTSIDE_GROUP = (
+        "record_outside_group",
+        _ERROR,
+        "one of these, or of use, before the first user-agent line",
+    )
+    RELATIVE_URL = (
+        "relative_url",
+        _WARNING,
+        "a Sitemap or a License that is no absolute http or https URL",
+    )
     # What the group of a line shows.
     AGENTS_JOINED = (
         "agents_joined",
@@ -70,9 +98,21 @@ class Code(enum.Enum):
     NO_RULES = "no_rules", _NOTICE, "a last group without a rule"
     EMPTY_RULE = "empty_rule", _NOTICE, "an empty rule in a group that has others"
     REPEATED_RULE = "repeated_rule", _NOTICE, "a rule that stands in its group already"
-    CONTRADICTION = "contradiction", _WARNING, "an allow and a disallow with one pattern in one group"
+    CONTRADICTION = (
+        "contradiction",
+        _WARNING,
+        "an allow and a disallow with one pattern in one group",
+    )
     # What records about the use of pages show, see `preferences.py`.
     USE_VOID = "use_void", _ERROR, "a Content-Usage that is no dictionary of RFC 9651"
-    USE_NO_VALUE = "use_no_value", _WARNING, "a label of use with a value that says neither yes nor no"
+    USE_NO_VALUE = (
+        "use_no_value",
+        _WARNING,
+        "a label of use with a value that says neither yes nor no",
+    )
     USE_UNKNOWN = "use_unknown", _NOTICE, "a label of use that is in no draft this package knows"
-    SIGNAL_OUTSIDE_GROUP = "signal_outside_group", _WARNING, "a Content-Signal before the first user-agent line"
+    SIGNAL_OUTSIDE_GROUP = (
+        "signal_outside_group",
+        _WARNING,
+        "a Content-Signal before the first user-agent line",
+    )

@@ -1,6 +1,7 @@
 """The groups of a file with their rules and records (RFC 9309, 2.1), read line by line.
 
-`lint`, `show` and explanations use these. A crawl does not: `scan.py` reads the same groups faster for its verdicts.
+`lint`, `show` and explanations use these. A crawl does not: `scan.py` reads the same groups faster
+for its verdicts.
 """
 
 from __future__ import annotations
@@ -94,7 +95,11 @@ def read_groups(lines: Iterable[Line]) -> tuple[tuple[Group, ...], tuple[Record,
 def _group_of(lines: list[Line], records: Mapping[int, Record]) -> Group:
     return Group(
         tuple(line.value for line in lines if line.kind is LineKind.USER_AGENT),
-        tuple(Rule(RuleKind[line.kind.name], line.value, line.number) for line in lines if line.kind in RULES),
+        tuple(
+            Rule(RuleKind[line.kind.name], line.value, line.number)
+            for line in lines
+            if line.kind in RULES
+        ),
         tuple(records[line.number] for line in lines if line.kind is LineKind.RECORD),
         lines[0].number,
         lines[-1].number,

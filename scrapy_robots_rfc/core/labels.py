@@ -1,11 +1,15 @@
-"""The labels of use that a crawl may declare. A table, since the drafts may still change these words."""
+"""The labels of use that a crawl may declare.
+
+A table, since the drafts may still change these words.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from types import MappingProxyType
 
-#: Labels that a crawl may name without a warning -> other words for them, in any source. Other labels are read as well.
+#: Labels that a crawl may name without a warning -> other words for them, in any source. Other
+#: labels are read as well.
 LABELS: Mapping[str, tuple[str, ...]] = MappingProxyType({
     "train-ai": ("ai-train",),  # draft-ietf-aipref-vocab-08
     "search": (),  # draft-ietf-aipref-vocab-08
@@ -14,8 +18,9 @@ LABELS: Mapping[str, tuple[str, ...]] = MappingProxyType({
 })  # fmt: skip
 #: The spider attribute that says what a crawl is for.
 USE_ATTRIBUTE = "robots_use"
-#: The request meta key that says what a request is for. It is not `robots_use`, which responses have in their meta:
-#: a request that is made with the meta of a response would declare what that response permits.
+#: The request meta key that says what a request is for. It is not `robots_use`, which responses
+#: have in their meta: a request that is made with the meta of a response would declare what that
+#: response permits.
 DECLARED_KEY = "robots_declared_use"
 TRAIN_AI, TDM = "train-ai", "tdm"
 #: Synonym -> label.
@@ -31,7 +36,9 @@ def uses_of(value: object) -> tuple[str, ...] | None:
     labels = value.split(",") if isinstance(value, str) else value
     if labels is None:
         return None
-    if not isinstance(labels, (list, tuple, set, frozenset)) or not all(isinstance(label, str) for label in labels):
+    if not isinstance(labels, (list, tuple, set, frozenset)) or not all(
+        isinstance(label, str) for label in labels
+    ):
         raise TypeError(value)
     named = (label.strip().lower() for label in labels if label.strip())
     return tuple(dict.fromkeys(LABEL_OF.get(label, label) for label in named))

@@ -1,6 +1,7 @@
 """How a file is divided into lines, and how one line is read (RFC 9309, 2.2).
 
-The readers of groups, of a crawl and of the linter all read a line with `read_line`, so they agree on what it says.
+The readers of groups, of a crawl and of the linter all read a line with `read_line`, so they agree
+on what it says.
 """
 
 from __future__ import annotations
@@ -14,7 +15,8 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-#: Octets of a line that count: 8 times 2,083, the longest URL that browsers took (Google's reference parser).
+#: Octets of a line that count: 8 times 2,083, the longest URL that browsers took (Google's
+#: reference parser).
 MAX_LINE = 16_664
 
 BLANKS = " \t"  # RFC 9309, 2.2: WS = %x20 / %x09
@@ -72,7 +74,10 @@ class Line:
 
 
 class ParsedLine(NamedTuple):
-    """One line by itself, without its number and group. Key and value are octets, one character each."""
+    """One line by itself, without its number and group.
+
+    Key and value are octets, one character each.
+    """
 
     kind: LineKind
     key: str
@@ -111,7 +116,10 @@ _CONTROL = re.compile("[\x00-\x08\x0a-\x1f\x7f]").search
 
 
 def _key_and_value(text: str) -> tuple[str | None, str]:
-    """Return the key, in lower case, and the value of a line without comment; ``None`` for one that is no record."""
+    """Return the key, in lower case, and the value of a line without comment.
+
+    ``None`` for one that is no record.
+    """
     key, colon, value = text.partition(":")
     if not colon:
         words = _WORDS(text)
@@ -164,12 +172,17 @@ def read_rule(line: str) -> tuple[bool, str] | None:
 
 def as_text(octets: str) -> str:
     r"""Decode octets as UTF-8; octets that are not UTF-8 become ``\\xNN``."""
-    return octets if octets.isascii() else octets.encode("latin-1").decode("utf-8", "backslashreplace")
+    return (
+        octets if octets.isascii() else octets.encode("latin-1").decode("utf-8", "backslashreplace")
+    )
 
 
 _BOMS = (  # UTF-32 comes before UTF-16, because the mark of UTF-32-LE begins with that of UTF-16-LE
     (codecs.BOM_UTF8, "utf-8"),
-    (codecs.BOM_UTF8[:2], "utf-8"),  # of a mark that lost its end, Google's reference parser skips the rest
+    (
+        codecs.BOM_UTF8[:2],
+        "utf-8",
+    ),  # of a mark that lost its end, Google's reference parser skips the rest
     (codecs.BOM_UTF8[:1], "utf-8"),
     (codecs.BOM_UTF32_LE, "utf-32-le"),
     (codecs.BOM_UTF32_BE, "utf-32-be"),
@@ -184,7 +197,9 @@ def _decoded(body: bytes) -> tuple[bytes, str]:
     for mark, encoding in _BOMS if body[:1] in _FIRST_OF_BOM else ():
         if body.startswith(mark):
             body = body[len(mark) :]
-            return body if encoding == "utf-8" else body.decode(encoding, "replace").encode("utf-8"), encoding
+            return body if encoding == "utf-8" else body.decode(encoding, "replace").encode(
+                "utf-8"
+            ), encoding
     return body, ""
 
 
@@ -212,7 +227,11 @@ def content_of(body: bytes, max_size: int) -> Content:
     :param max_size: the limit in octets of the body.
     """
     truncated = len(body) > max_size
-    whole_line = truncated and body[max_size : max_size + 1] in (b"\n", b"\r") and body[:1] not in b"\x00\xfe\xff"
+    whole_line = (
+        truncated
+        and body[max_size : max_size + 1] in (b"\n", b"\r")
+        and body[:1] not in b"\x00\xfe\xff"
+    )
     octets, encoding = _decoded(body[:max_size] if truncated else body)
     size = min(len(body), max_size)
     if b"\r" in octets:
@@ -231,7 +250,9 @@ def _all_flags(line: ParsedLine, in_group: bool) -> set[Flag]:
     octets = value.encode("latin-1")
     if octets.decode("utf-8", "ignore").encode() != octets:
         flags.add(Flag.NOT_UTF8)
-    if line.kind is LineKind.USER_AGENT and not (value == "*" or re.fullmatch("[A-Za-z_-]+", value)):
+    if line.kind is LineKind.USER_AGENT and not (
+        value == "*" or re.fullmatch("[A-Za-z_-]+", value)
+    ):
         flags.add(Flag.INVALID_TOKEN)
     if line.kind in RULES:
         if not in_group:
@@ -255,7 +276,9 @@ def read_lines(content: Content) -> Iterator[Line]:
         flags = _all_flags(parsed, in_group)
         if number == 1 and content.encoding:
             flags.add(Flag.BYTE_ORDER_MARK if content.encoding == "utf-8" else Flag.OTHER_ENCODING)
-        yield Line(number, parsed.kind, as_text(parsed.key), as_text(parsed.value), frozenset(flags))
+        yield Line(
+            number, parsed.kind, as_text(parsed.key), as_text(parsed.value), frozenset(flags)
+        )
     if content.rest:
         text = as_text(content.rest.decode("latin-1"))
         yield Line(len(lines) + 1, LineKind.JUNK, "", text, frozenset({Flag.CUT_OFF}))

@@ -1,6 +1,7 @@
 """The linter: what is odd about the lines of a robots.txt, what a crawler makes of them, what was probably meant.
 
-It reads the same lines and groups as the parser (`lines.py`, `groups.py`), so the two agree on what a file says.
+It reads the same lines and groups as the parser (`lines.py`, `groups.py`), so the two agree on what
+a file says.
 """
 
 from __future__ import annotations
@@ -35,7 +36,8 @@ from scrapy_robots_rfc.core.robotstxt import RobotsTxt
 _LONGEST = 120
 #: Characters of the longest key that is compared with the known ones.
 _LONGEST_KEY = 24
-#: Octets of a line that is not taken for UTF-16 however it looks: so few may contain a NUL by accident.
+#: Octets of a line that is not taken for UTF-16 however it looks: so few may contain a NUL by
+#: accident.
 _SHORTEST_WIDE = 3
 
 _MISPLACED_PERCENT = re.compile("%(?![0-9A-Fa-f]{2})")
@@ -52,7 +54,8 @@ _TRAINING_KEYS = {"disallowaitraining": "DisallowAITraining", "allowaitraining":
 # The label of Content-Signal that says how much may be shown, not whether.
 _DEGREE = "use"
 
-#: The functions that read the values of the records that a crawl obeys, with an example of each record.
+#: The functions that read the values of the records that a crawl obeys, with an example of each
+#: record.
 _VALUES: dict[str, tuple[Callable[[str], object], str]] = {
     "crawl-delay": (plain_delay, "Crawl-delay: 10"),
     "request-rate": (parse_rate, "Request-rate: 1/5"),
@@ -97,7 +100,9 @@ def lint(robots: RobotsTxt) -> list[Finding]:
     markup = markup_line(lines)
     found = [_finding(Code.MARKUP, markup, *_MARKUP)] if markup else []
     found += () if groups else _unmarked_utf16(robots)
-    if not found or groups:  # the lines of a web page, or of what is no text, are not worth a finding each
+    if (
+        not found or groups
+    ):  # the lines of a web page, or of what is no text, are not worth a finding each
         found += (finding for line in lines for finding in _of_line(line))
         found += _of_order(lines)
         found += _of_groups(groups)
@@ -113,13 +118,17 @@ def markup_line(lines: Iterable[Line]) -> Line | None:
 
     Such a file is a page for people and no robots.txt.
     """
-    first = next((line for line in lines if line.kind not in (LineKind.BLANK, LineKind.COMMENT)), None)
+    first = next(
+        (line for line in lines if line.kind not in (LineKind.BLANK, LineKind.COMMENT)), None
+    )
     return first if first and _text(first).startswith("<") else None
 
 
 def _unmarked_utf16(robots: RobotsTxt) -> Iterator[Finding]:
     """Yield a finding on UTF-16 or UTF-32 without a byte order mark, in which at least every second octet is NUL."""
-    filled = ((number, line) for number, line in enumerate(robots.raw_lines, 1) if line.strip("\0 \t"))
+    filled = (
+        (number, line) for number, line in enumerate(robots.raw_lines, 1) if line.strip("\0 \t")
+    )
     number, line = next(filled, (0, ""))
     if len(line) > _SHORTEST_WIDE and not all(line[side::2].strip("\0") for side in (0, 1)):
         effect = "not converted, as no byte order mark tells how: it has no group, and everything is allowed"
@@ -154,10 +163,13 @@ _MARKUP = (
     "a web page, it seems: each line is tried all the same, and without a group everything is allowed",
     "a plain text file; or status 404, where the site has none",
 )
-#: The effect of a line with a flag, and what was meant. In braces stand the usual spelling of its key, its value, the
-#: path that was meant by that, and the line without control octets.
+#: The effect of a line with a flag, and what was meant. In braces stand the usual spelling of its
+#: key, its value, the path that was meant by that, and the line without control octets.
 _OF_FLAG: dict[Code, tuple[str, str]] = {
-    Code.MISSPELT_KEY: ("read as `{key}`, by this crawler and many; others leave the line out", "{key}: {value}"),
+    Code.MISSPELT_KEY: (
+        "read as `{key}`, by this crawler and many; others leave the line out",
+        "{key}: {value}",
+    ),
     Code.NO_COLON: (
         "read as if the colon were there, by this crawler and some; others leave the line out",
         "{key}: {value}",
@@ -166,7 +178,10 @@ _OF_FLAG: dict[Code, tuple[str, str]] = {
         "it matches no URL: the path that it is compared with begins with `/` (RFC 9309, 2.2.2)",
         "{key}: {path}",
     ),
-    Code.CONTROL_OCTET: ("in a value, it is kept and percent-encoded; a key that holds one is unknown", "{plain}"),
+    Code.CONTROL_OCTET: (
+        "in a value, it is kept and percent-encoded; a key that holds one is unknown",
+        "{plain}",
+    ),
     Code.OUTSIDE_GROUP: (f"{_OUTSIDE} (RFC 9309, 2.2.2)", _AGENT_ABOVE),
     Code.NOT_UTF8: ("its octets are percent-encoded one by one", "the file saved as UTF-8"),
     Code.TOO_LONG: (f"what follows octet {MAX_LINE:,} is not read", "several shorter lines"),
@@ -190,14 +205,18 @@ def _similar_key(key: str) -> str | None:
     """Return the known key to which a key is similar, in its usual spelling."""
     if len(key) > _LONGEST_KEY:
         return None
-    close = difflib.get_close_matches(key.replace("_", "-").replace(" ", "-"), _KEYS_TO_MEAN, n=1, cutoff=0.8)
+    close = difflib.get_close_matches(
+        key.replace("_", "-").replace(" ", "-"), _KEYS_TO_MEAN, n=1, cutoff=0.8
+    )
     return close[0].capitalize() if close else None
 
 
 def _unknown(line: Line) -> Finding:
     key = _similar_key(line.key)
     if key is None:
-        return _finding(Code.UNKNOWN_KEY, line, "ignored: no crawler is known to read such a record")
+        return _finding(
+            Code.UNKNOWN_KEY, line, "ignored: no crawler is known to read such a record"
+        )
     effect = f"ignored: it is not read as `{key}`, for keys are compared whole (RFC 9309, 2.2)"
     return _finding(Code.ALMOST_A_KEY, line, effect, f"{key}: {line.value}")
 
@@ -213,10 +232,16 @@ def _token(line: Line) -> Finding:
         # Where a whole User-Agent header stands, its own name may not be what it begins with.
         names = () if token == ANY else product_tokens(_short(value))
         name = _TOKEN.match(names[0]) if names else None
-        return _finding(Code.INVALID_TOKEN, line, f"it names {what}", f"User-agent: {name[0] if name else run}")
-    effect = "compared whole: no crawler whose name is a product token (RFC 9309, 2.2.1) is meant by it"
+        return _finding(
+            Code.INVALID_TOKEN, line, f"it names {what}", f"User-agent: {name[0] if name else run}"
+        )
+    effect = (
+        "compared whole: no crawler whose name is a product token (RFC 9309, 2.2.1) is meant by it"
+    )
     runs = _TOKEN.findall(value)
-    return _finding(Code.INVALID_TOKEN, line, effect, f"User-agent: {max(runs, key=len)}" if runs else "")
+    return _finding(
+        Code.INVALID_TOKEN, line, effect, f"User-agent: {max(runs, key=len)}" if runs else ""
+    )
 
 
 def _path(value: str) -> str:
@@ -246,7 +271,12 @@ _BY_FLAG: dict[Code, Callable[[Line], Finding]] = {
 
 def _flagged(line: Line, flag: Code) -> Finding:
     plain = _CONTROL.sub("", _text(line))
-    parts = {"key": _usual_key(line), "value": line.value, "path": _path(line.value), "plain": plain}
+    parts = {
+        "key": _usual_key(line),
+        "value": line.value,
+        "path": _path(line.value),
+        "plain": plain,
+    }
     effect, meant = (text.format_map(parts) for text in _OF_FLAG[flag])
     return _finding(flag, line, effect, meant)
 
@@ -266,7 +296,11 @@ def _of_line(line: Line) -> Iterator[Finding]:
 def _no_record(line: Line) -> Finding:
     word = _FIRST_WORD.match(line.value)
     key = _similar_key(word[0].lower()) if word else None
-    meant = f"{key}: {line.value[word.end() :].lstrip()}" if word and key else f"a comment: # {line.value}"
+    meant = (
+        f"{key}: {line.value[word.end() :].lstrip()}"
+        if word and key
+        else f"a comment: # {line.value}"
+    )
     return _finding(Code.NO_RECORD, line, "ignored: it is no record", meant)
 
 
@@ -294,10 +328,14 @@ def _of_value(line: Line) -> Iterator[Finding]:
         yield from _of_use(line)
     elif line.key in _URLS and not _is_absolute(line.value):
         effect, name = _URLS[line.key]
-        yield _finding(Code.RELATIVE_URL, line, effect, f"the whole URL, such as https://www.example/{name}")
+        yield _finding(
+            Code.RELATIVE_URL, line, effect, f"the whole URL, such as https://www.example/{name}"
+        )
     elif line.key in TRAINING and line.value and line.value[0] not in "/*":
         effect = "it matches no URL, so it says nothing of training: a path pattern begins with `/` or with `*`"
-        yield _finding(Code.NEVER_MATCHES, line, effect, f"{_TRAINING_KEYS[line.key]}: {_path(line.value)}")
+        yield _finding(
+            Code.NEVER_MATCHES, line, effect, f"{_TRAINING_KEYS[line.key]}: {_path(line.value)}"
+        )
 
 
 def _is_absolute(url: str) -> bool:
@@ -318,7 +356,12 @@ def _of_order(lines: Sequence[Line]) -> Iterator[Finding]:
         if line.kind is LineKind.USER_AGENT:
             if agent is not None and apart:
                 effect = f"it ends no group: the rules below are those of line {agent.number}, too (RFC 9309, 2.1)"
-                yield _finding(Code.AGENTS_JOINED, line, effect, "a rule above it, such as an empty `Disallow:`")
+                yield _finding(
+                    Code.AGENTS_JOINED,
+                    line,
+                    effect,
+                    "a rule above it, such as an empty `Disallow:`",
+                )
             agent, in_group, apart = line, True, False
         elif line.kind in RULES:
             agent = None
@@ -326,7 +369,9 @@ def _of_order(lines: Sequence[Line]) -> Iterator[Finding]:
             apart = apart or line.kind not in (LineKind.COMMENT, LineKind.JUNK)
             if not in_group and line.key == SIGNAL:
                 effect = "it counts for every group that does not say otherwise; other crawlers may read it for none"
-                yield _finding(Code.SIGNAL_OUTSIDE_GROUP, line, effect, "the same line in each group")
+                yield _finding(
+                    Code.SIGNAL_OUTSIDE_GROUP, line, effect, "the same line in each group"
+                )
             elif not in_group and (line.key in _VALUES or line.key in RECORDS):
                 yield _finding(Code.RECORD_OUTSIDE_GROUP, line, _OUTSIDE, _AGENT_ABOVE)
 
@@ -339,10 +384,18 @@ def _of_groups(groups: Iterable[Group]) -> Iterator[Finding]:
         earlier = next((first[token] for token in tokens if token in first), None)
         if earlier is not None:
             effect = f"combined with the group of line {earlier}, by RFC 9309, 2.2.1; others read only one of them"
-            yield Finding(Code.SPLIT_GROUP, group.line, _short(agents), effect, "one group with the rules of both")
+            yield Finding(
+                Code.SPLIT_GROUP,
+                group.line,
+                _short(agents),
+                effect,
+                "one group with the rules of both",
+            )
         elif not group.rules:
             effect = "without a rule, everything is allowed (RFC 9309, 2.2.2)"
-            yield Finding(Code.NO_RULES, group.line, _short(agents), effect, "an empty `Disallow:`, to say so")
+            yield Finding(
+                Code.NO_RULES, group.line, _short(agents), effect, "an empty `Disallow:`, to say so"
+            )
         for token in tokens:
             first.setdefault(token, group.line)
         yield from _of_rules(group.rules)
@@ -356,9 +409,16 @@ def _of_rules(rules: Sequence[Rule]) -> Iterator[Finding]:
         same, opposite = first.get((rule.kind, rule.pattern)), first.get((other, rule.pattern))
         if not rule.pattern and len(rules) > 1:
             effect = "it matches nothing: the other rules of the group decide (RFC 9309, 2.2.2)"
-            yield Finding(Code.EMPTY_RULE, rule.line, text, effect, "nothing, or the only rule of its group")
+            yield Finding(
+                Code.EMPTY_RULE, rule.line, text, effect, "nothing, or the only rule of its group"
+            )
         elif same is not None:
-            yield Finding(Code.REPEATED_RULE, rule.line, text, f"it changes nothing: line {same} says the same")
+            yield Finding(
+                Code.REPEATED_RULE,
+                rule.line,
+                text,
+                f"it changes nothing: line {same} says the same",
+            )
         elif opposite is not None:
             effect = f"of it and line {opposite} the allow decides, as they are equally specific (RFC 9309, 2.2.2)"
             yield Finding(Code.CONTRADICTION, rule.line, text, effect, "one of them")
@@ -380,7 +440,11 @@ def _of_use(line: Line) -> Iterator[Finding]:
             effect = f"`{label}` is neither permitted nor refused by it"
             yield _finding(Code.USE_NO_VALUE, line, effect, f"{label}={yes} or {label}={no}")
         elif label not in LABELS and preference.allowed is not None:
-            yield _finding(Code.USE_UNKNOWN, line, f"read, as any label; no crawler is known to ask for `{label}`")
+            yield _finding(
+                Code.USE_UNKNOWN,
+                line,
+                f"read, as any label; no crawler is known to ask for `{label}`",
+            )
 
 
 def _said(record: Record) -> list[tuple[str, Preference]]:

@@ -1,4 +1,7 @@
-"""One path pattern (RFC 9309, 2.2.2 and 2.2.3): how specific it is, and which targets it matches."""
+"""One path pattern (RFC 9309, 2.2.2 and 2.2.3).
+
+How specific it is, and which targets it matches.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,10 @@ from scrapy_robots_rfc.core.percent import is_normal_pattern, normal_form
 
 
 def specificity(pattern: str) -> int:
-    """Return how many octets a pattern has (2.2.2); one outside ASCII counts three, as its escape."""
+    """Return how many octets a pattern has (2.2.2).
+
+    One outside ASCII counts three, as its escape.
+    """
     return len(pattern) + 2 * (len(pattern.encode()) - len(pattern))
 
 
@@ -92,7 +98,8 @@ def parse_pattern(pattern: str) -> Pattern:
     anchored = pattern.endswith("$")
     head, *runs = (pattern[:-1] if anchored else pattern).split("*")
     if runs:
-        # An empty run requires nothing. A last one before `$` lifts the anchor: anything may stand before the end.
+        # An empty run requires nothing. A last one before `$` lifts the anchor: anything may stand
+        # before the end.
         anchored = anchored and bool(runs[-1])
         runs = [run for run in runs if run]
     if is_normal_pattern(pattern):  # like most patterns, it is its own normal form
@@ -101,7 +108,10 @@ def parse_pattern(pattern: str) -> Pattern:
 
 
 def _normalized(head: str, runs: list[str], anchored: bool) -> Pattern:
-    """Return a pattern with its runs in normal form; behind a `?` of it, a run lies in the query."""
+    """Return a pattern with its runs in normal form.
+
+    Behind a `?` of it, a run lies in the query.
+    """
     literals, in_query = list[Literal](), "?" in head
     for run in runs:
         above = None if in_query else normal_form(run)

@@ -1,7 +1,7 @@
 """The normal form in which URLs and patterns are compared (RFC 9309, 2.2.2): percent-encoding.
 
-A str in this module holds octets, one character each (U+0000 to U+00FF). An octet is bare where it stands for itself
-and is not percent-encoded. For `*` and `$` in patterns see `pattern.py`.
+A str in this module holds octets, one character each (U+0000 to U+00FF). An octet is bare where it
+stands for itself and is not percent-encoded. For `*` and `$` in patterns see `pattern.py`.
 """
 
 from __future__ import annotations
@@ -15,10 +15,12 @@ if TYPE_CHECKING:
 
 #: Unreserved octets, which are always bare in the normal form (RFC 3986, 2.3).
 UNRESERVED = string.ascii_letters + string.digits + "-._~"
-#: Reserved octets that compare equal bare and percent-encoded; they are bare in the normal form of path and query.
-#: `*` and `$` are not among them: patterns give them a meaning, so the octets themselves are always `%2A` and `%24`.
+#: Reserved octets that compare equal bare and percent-encoded; they are bare in the normal form of
+#: path and query. `*` and `$` are not among them: patterns give them a meaning, so the octets
+#: themselves are always `%2A` and `%24`.
 _BARE_EITHER_WAY = "!'(),:@[]"
-#: Delimiters, which differ from their percent-encoded form: `/a/b` is not `/a%2Fb`, and `?a=b` is not `?a%3Db`.
+#: Delimiters, which differ from their percent-encoded form: `/a/b` is not `/a%2Fb`, and `?a=b` is
+#: not `?a%3Db`.
 _DELIMITERS_OF_PATH = "/?"
 _DELIMITERS_OF_QUERY = "&=+;"
 #: Octets that stand for themselves in the normal form.
@@ -27,11 +29,19 @@ BARE = UNRESERVED + _BARE_EITHER_WAY + _DELIMITERS_OF_PATH + _DELIMITERS_OF_QUER
 
 def _spellings(octet: int) -> set[str]:
     """Return all the ways to write an octet as an escape, such as `%2f` and `%2F`."""
-    return {f"%{octet:02X}", f"%{octet:02x}", f"%{octet >> 4:X}{octet & 15:x}", f"%{octet >> 4:x}{octet & 15:X}"}
+    return {
+        f"%{octet:02X}",
+        f"%{octet:02x}",
+        f"%{octet >> 4:X}{octet & 15:x}",
+        f"%{octet >> 4:x}{octet & 15:X}",
+    }
 
 
 def _table(distinct: str) -> dict[str, str]:
-    """Return the normal form of every spelling of every octet; escapes of the octets in `distinct` stay escapes."""
+    """Return the normal form of every spelling of every octet.
+
+    Escapes of the octets in `distinct` stay escapes.
+    """
     table: dict[str, str] = {}
     for octet in range(256):
         raw, escape = chr(octet), f"%{octet:02X}"
@@ -48,8 +58,9 @@ _TO_CHANGE = re.compile(f"%[0-9A-Fa-f]{{2}}|[^{re.escape(BARE)}]", re.DOTALL)
 # In a text with more percent signs, equal pieces are changed once.
 _MANY = 16
 
-# Escapes of octets that are never bare are normal in the path and in the query. A text of such escapes and of bare
-# octets is its own normal form. Nearly every URL is like that, so this is checked before anything is converted.
+# Escapes of octets that are never bare are normal in the path and in the query. A text of such
+# escapes and of bare octets is its own normal form. Nearly every URL is like that, so this is
+# checked before anything is converted.
 _NORMAL_ESCAPE = "%(?:[01][0-9A-F]|2[02345A]|3[CE]|5[CE]|60|7[BCDF]|[89A-F][0-9A-F])"
 #: As an expression, all the octets from a place on that are their own normal form.
 NORMAL_RUN = f"[{re.escape(BARE)}]*+(?:{_NORMAL_ESCAPE}[{re.escape(BARE)}]*+)*+"
@@ -58,12 +69,16 @@ _NORMAL_PATTERN = f"[*{re.escape(BARE)}]*(?:{_NORMAL_ESCAPE}[*{re.escape(BARE)}]
 # Matches a scheme (RFC 3986, 3.1) and an authority, where they stand before a path.
 _BEFORE_PATH = re.compile("(?:[A-Za-z][A-Za-z0-9+.-]*://|//|)[^/?]*")
 
-#: Matches a URL (or a path) without a fragment whose request target, group 1, is in normal form already.
+#: Matches a URL (or a path) without a fragment whose request target, group 1, is in normal form
+#: already.
 is_normal_url: Callable[[str], re.Match[str] | None] = re.compile(
     rf"(?:https?://[^/?#]*|(?!//))(/{NORMAL_RUN})\Z"
 ).match
-#: Matches a pattern that is its own normal form: bare octets, normal escapes, ``*``, and perhaps a last ``$``.
-is_normal_pattern: Callable[[str], re.Match[str] | None] = re.compile(rf"{_NORMAL_PATTERN}\$?\Z").match
+#: Matches a pattern that is its own normal form: bare octets, normal escapes, ``*``, and perhaps a
+#: last ``$``.
+is_normal_pattern: Callable[[str], re.Match[str] | None] = re.compile(
+    rf"{_NORMAL_PATTERN}\$?\Z"
+).match
 
 
 def _changed(text: str, table: Mapping[str, str]) -> str:
@@ -72,8 +87,12 @@ def _changed(text: str, table: Mapping[str, str]) -> str:
         return _TO_CHANGE.sub(lambda match: table[match[0]], text)
     # Many pieces between two percent signs are equal, as in a text of another script.
     first, *pieces = text.split("%")
-    changed = {piece: _TO_CHANGE.sub(lambda match: table[match[0]], f"%{piece}") for piece in set(pieces)}
-    return _TO_CHANGE.sub(lambda match: table[match[0]], first) + "".join(map(changed.__getitem__, pieces))
+    changed = {
+        piece: _TO_CHANGE.sub(lambda match: table[match[0]], f"%{piece}") for piece in set(pieces)
+    }
+    return _TO_CHANGE.sub(lambda match: table[match[0]], first) + "".join(
+        map(changed.__getitem__, pieces)
+    )
 
 
 def normal_form(text: str, *, in_query: bool = False) -> str:
@@ -90,7 +109,10 @@ def normal_form(text: str, *, in_query: bool = False) -> str:
 
 
 def to_octets(text: str | bytes) -> str:
-    """Return octets, one character each: a str is encoded as UTF-8 (RFC 3986, 2.5), bytes are taken as they are."""
+    """Return octets, one character each.
+
+    A str is encoded as UTF-8 (RFC 3986, 2.5), bytes are taken as they are.
+    """
     if isinstance(text, str):
         if text.isascii():
             return text
@@ -101,8 +123,8 @@ def to_octets(text: str | bytes) -> str:
 def request_target(url: str | bytes) -> str:
     """Return path and query of a URL in normal form, from the first octet of the path (RFC 9309, 2.2.2).
 
-    :param url: absolute, or from the path on; in any spelling. Without a scheme, everything before the first ``/`` or
-        ``?`` is read as an authority, as Google's reference parser does.
+    :param url: absolute, or from the path on; in any spelling. Without a scheme, everything before
+        the first ``/`` or ``?`` is read as an authority, as Google's reference parser does.
     """
     text = to_octets(url).partition("#")[0]
     text = _BEFORE_PATH.sub("", text, count=1)

@@ -1,6 +1,7 @@
 """What a site says of the use of its pages: preferences by label, in robots.txt and in headers of the same form.
 
-Most of it rests on drafts, which may still change: `labels.py` names them. `docs/preferences.md` has the decisions.
+Most of it rests on drafts, which may still change: `labels.py` names them. `docs/preferences.md`
+has the decisions.
 """
 
 from __future__ import annotations
@@ -21,8 +22,9 @@ from scrapy_robots_rfc.core.text import listed, printable
 USAGE, SIGNAL, LICENSE = "content-usage", "content-signal", "license"
 TRAINING = {"disallowaitraining": False, "allowaitraining": True}
 RECORDS = (USAGE, SIGNAL, *TRAINING)
-#: Lines of use in a group that are read, and octets of their values: all are tried for each page, and a file may
-#: have 30,000, or 70,000 labels. Real ones have a handful. So many take ten milliseconds, on the event loop.
+#: Lines of use in a group that are read, and octets of their values: all are tried for each page,
+#: and a file may have 30,000, or 70,000 labels. Real ones have a handful. So many take ten
+#: milliseconds, on the event loop.
 MOST_RECORDS, MOST_OCTETS = 1000, 32_768
 # Characters of a record, a header line or a meta that people are shown.
 _LONGEST = 200
@@ -45,7 +47,8 @@ class Preference(NamedTuple):
     source: str
 
 
-# RFC 9651, 3 and 4.2. Wherever a part can end in two ways, the next character tells which, so time is linear.
+# RFC 9651, 3 and 4.2. Wherever a part can end in two ways, the next character tells which, so time
+# is linear.
 _KEY = r"[a-z*][a-z0-9_.*-]*"
 _TAIL = "%[89ab][0-9a-f]"
 # The octets of one character of UTF-8 (RFC 3629, 4), each as its escape.
@@ -75,8 +78,8 @@ def parse_usage(value: bytes) -> Mapping[str, bool | None]:
     """Parse a Content-Usage value without a path, a dictionary of RFC 9651 (draft-ietf-aipref-attach).
 
     :param value: as the file or the header line has it.
-    :returns: label -> whether that use is permitted (`y`), refused (`n`), or neither; empty where the value cannot be
-        parsed.
+    :returns: label -> whether that use is permitted (`y`), refused (`n`), or neither; empty where
+        the value cannot be parsed.
     """
     text = value.decode("latin-1").strip(" ")
     found: dict[str, bool | None] = {}
@@ -93,8 +96,8 @@ def parse_usage(value: bytes) -> Mapping[str, bool | None]:
 def parse_signal(value: bytes) -> Mapping[str, bool | None]:
     """Parse a Content-Signal value, such as `search=yes, ai-train=no`. Names and values compare without case.
 
-    :returns: label -> whether that use is permitted (`yes`), refused (`no`), or neither. Of several values for one
-        label, `no` counts before `yes`.
+    :returns: label -> whether that use is permitted (`yes`), refused (`no`), or neither. Of several
+        values for one label, `no` counts before `yes`.
     """
     members = (member.partition("=") for member in value.decode("latin-1").lower().split(","))
     named = ((name.strip(), said.strip()) for name, equals, said in members if equals)
@@ -102,7 +105,10 @@ def parse_signal(value: bytes) -> Mapping[str, bool | None]:
 
 
 def _by_label(said: Iterable[tuple[str, bool | None]]) -> dict[str, bool | None]:
-    """Return what is said of each label, by whichever of its names: no if one says no, else yes if one says yes."""
+    """Return what is said of each label, by whichever of its names.
+
+    No if one says no, else yes if one says yes.
+    """
     found: dict[str, bool | None] = {}
     for name, allowed in said:
         label = LABEL_OF.get(name, name)
@@ -148,7 +154,8 @@ class PathPreference(NamedTuple):
     """What one record of robots.txt says.
 
     :param pattern: of the URLs that it is about; ``None``: all of them.
-    :param length: of that pattern in octets (RFC 9309, 2.2.2); the longest one that matches decides.
+    :param length: of that pattern in octets (RFC 9309, 2.2.2); the longest one that matches
+        decides.
     :param said: what it says of each label.
     """
 
@@ -157,13 +164,15 @@ class PathPreference(NamedTuple):
     said: Mapping[str, Preference]
 
 
-def read_records(records: Iterable[Record], above: Iterable[Record] = ()) -> dict[str, list[PathPreference]]:
+def read_records(
+    records: Iterable[Record], above: Iterable[Record] = ()
+) -> dict[str, list[PathPreference]]:
     """Return what records of robots.txt say, in three lists: of Content-Signal, of Content-Usage, and of training.
 
-    :param records: those with a key of `RECORDS` in the group that applies; their values are octets, one character
-        each.
-    :param above: the Content-Signal records above the first user-agent line. They count for the labels that no
-        Content-Signal of the group names.
+    :param records: those with a key of `RECORDS` in the group that applies; their values are
+        octets, one character each.
+    :param above: the Content-Signal records above the first user-agent line. They count for the
+        labels that no Content-Signal of the group names.
     """
     found = _read_all(records)
     own = {label for signal in found[SIGNAL] for label in signal.said}
@@ -202,7 +211,9 @@ def usage_parts(value: str) -> tuple[str, str]:
     return path, said
 
 
-def of_records(read: Mapping[str, Sequence[PathPreference]], url: str | bytes) -> Mapping[str, Preference]:
+def of_records(
+    read: Mapping[str, Sequence[PathPreference]], url: str | bytes
+) -> Mapping[str, Preference]:
     """Return what the records of the group that applies say of a URL.
 
     :param read: what `read_records` returned.
@@ -211,22 +222,29 @@ def of_records(read: Mapping[str, Sequence[PathPreference]], url: str | bytes) -
     target = request_target(url)
     said: list[Mapping[str, Preference]] = []
     for records in read.values():
-        matches = [record for record in records if record.pattern is None or record.pattern.matches(target)]
+        matches = [
+            record for record in records if record.pattern is None or record.pattern.matches(target)
+        ]
         longest = max((record.length for record in matches), default=0)
         said += [record.said for record in matches if record.length == longest]
     return combined(*said)
 
 
-def _named(values: Mapping[str, bool | None], line: int | None, source: str) -> Mapping[str, Preference]:
+def _named(
+    values: Mapping[str, bool | None], line: int | None, source: str
+) -> Mapping[str, Preference]:
     return {label: Preference(allowed, line, source) for label, allowed in values.items()}
 
 
-def of_headers(usage: Iterable[bytes], signals: Iterable[bytes]) -> tuple[Mapping[str, Preference], bool]:
+def of_headers(
+    usage: Iterable[bytes], signals: Iterable[bytes]
+) -> tuple[Mapping[str, Preference], bool]:
     """Return what the header lines of a response say, and whether there is more than is read.
 
-    :param usage: the values of its Content-Usage lines. They are one dictionary (RFC 9651, 4.2). With more than
-        `MOST_OCTETS` together they are void as a whole.
-    :param signals: those of its Content-Signal lines, of which as many are read as have `MOST_OCTETS` together.
+    :param usage: the values of its Content-Usage lines. They are one dictionary (RFC 9651, 4.2).
+        With more than `MOST_OCTETS` together they are void as a whole.
+    :param signals: those of its Content-Signal lines, of which as many are read as have
+        `MOST_OCTETS` together.
     """
     whole = b", ".join(islice(usage, MOST_OCTETS))  # more lines have more octets, empty ones too
     void = len(whole) > MOST_OCTETS
@@ -240,5 +258,10 @@ def of_headers(usage: Iterable[bytes], signals: Iterable[bytes]) -> tuple[Mappin
         read.append(line)
     signal = b", ".join(read)
     said.append((parse_signal(signal), "Content-Signal", signal))
-    found = combined(*(_named(values, None, f"header {name}: {one.decode('latin-1')}") for values, name, one in said))
+    found = combined(
+        *(
+            _named(values, None, f"header {name}: {one.decode('latin-1')}")
+            for values, name, one in said
+        )
+    )
     return found, void or left < 0

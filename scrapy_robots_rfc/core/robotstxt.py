@@ -1,6 +1,7 @@
 """`RobotsTxt`: parses a robots.txt and decides on URLs. The rest of the package asks files through this class.
 
-Parsing reads almost nothing: a question to a large file reads only the groups of the product token that asks.
+Parsing reads almost nothing: a question to a large file reads only the groups of the product token
+that asks.
 """
 
 from __future__ import annotations
@@ -14,7 +15,13 @@ from typing import TYPE_CHECKING
 
 from scrapy_robots_rfc.core.agents import ANY, product_tokens, token_of
 from scrapy_robots_rfc.core.decision import Decision, Reason, Rule, RuleKind
-from scrapy_robots_rfc.core.extensions import RequestRate, VisitTime, parse_delay, parse_rate, parse_window
+from scrapy_robots_rfc.core.extensions import (
+    RequestRate,
+    VisitTime,
+    parse_delay,
+    parse_rate,
+    parse_window,
+)
 from scrapy_robots_rfc.core.groups import Group, Record, merged, read_groups
 from scrapy_robots_rfc.core.lines import Line, as_text, content_of, read_line, read_lines
 from scrapy_robots_rfc.core.pattern import Pattern, parse_pattern, specificity
@@ -27,12 +34,13 @@ if TYPE_CHECKING:
 
     from scrapy_robots_rfc.core.preferences import PathPreference, Preference
 
-# Identifications and groups for which a file keeps its rules, so that a crawl that rotates its User-Agent does not fill
-# the memory. These tables are no `lru_cache`: one for each file would take more memory, and refer back to the file.
+# Identifications and groups for which a file keeps its rules, so that a crawl that rotates its
+# User-Agent does not fill the memory. These tables are no `lru_cache`: one for each file would take
+# more memory, and refer back to the file.
 _MOST_ASKED = 64
 
-# Octets of memory that a file takes beside its own, as measured: for its objects, for a user-agent line, and for a
-# rule or record of `groups` and `records`.
+# Octets of memory that a file takes beside its own, as measured: for its objects, for a user-agent
+# line, and for a rule or record of `groups` and `records`.
 _OBJECTS, _AGENT_LINE, _READ_LINE = 2000, 250, 400
 
 # How a page begins in whose place a robots.txt was expected.
@@ -78,8 +86,9 @@ class RobotsTxt:
         """Return whether a URL may be fetched, and why (RFC 9309, 2.2.2).
 
         :param url: absolute, or from its path on; in any spelling.
-        :param tokens: product tokens in order of preference. The first one that has a group decides; where none has
-            one, the ``*`` group does. A str may be a token or a User-Agent header.
+        :param tokens: product tokens in order of preference. The first one that has a group
+            decides; where none has one, the ``*`` group does. A str may be a token or a User-Agent
+            header.
         """
         try:
             rules = self._asked[tokens]
@@ -105,7 +114,8 @@ class RobotsTxt:
     def prepared(self, tokens: tuple[str, ...]) -> bool:
         """Return whether questions with these product tokens take no long time.
 
-        They do where none has been asked, or many others since then, and where `prepare` is not through.
+        They do where none has been asked, or many others since then, and where `prepare` is not
+        through.
         """
         rules = self._asked.get(tokens, _UNREAD)
         return rules is None or rules.index.prepared
@@ -133,7 +143,9 @@ class RobotsTxt:
             self._asked[key] = rules
         return rules
 
-    def choose(self, tokens: str | Sequence[str], named: Collection[str] = ()) -> tuple[str, str] | None:
+    def choose(
+        self, tokens: str | Sequence[str], named: Collection[str] = ()
+    ) -> tuple[str, str] | None:
         """Return the token whose group applies (2.2.1): as the crawler writes it, and in the form that compares.
 
         :param tokens: as for `decide`.
@@ -157,8 +169,13 @@ class RobotsTxt:
 
     @property
     def weight(self) -> int:
-        """About the octets of memory that the file and everything read from it take. Grows with the questions."""
-        lines = _AGENT_LINE * len(self._agents or ()) + _READ_LINE * (self._lines_read + len(self._parts or ()))
+        """About the octets of memory that the file and everything read from it take.
+
+        Grows with the questions.
+        """
+        lines = _AGENT_LINE * len(self._agents or ()) + _READ_LINE * (
+            self._lines_read + len(self._parts or ())
+        )
         indexes = sum(index.weight for index in [*self._indexes.values()])
         decisions = sum(rules.weight for rules in [*self._rulesets.values()])
         return _OBJECTS + len(self._content.octets) + lines + indexes + decisions
@@ -179,7 +196,10 @@ class RobotsTxt:
 
     @cached_property
     def raw_lines(self) -> list[str]:
-        """The lines as the file has them, from line 1 on: octets, one character each. For explanations."""
+        """The lines as the file has them, from line 1 on: octets, one character each.
+
+        For explanations.
+        """
         return self._content.octets.decode("latin-1").split("\n")
 
     def line_text(self, line: int) -> str:
@@ -192,7 +212,9 @@ class RobotsTxt:
     @cached_property
     def _groups_and_records(self) -> tuple[tuple[Group, ...], tuple[Record, ...]]:
         groups, records = read_groups(self.lines())
-        self._lines_read = len(records) + sum(len(group.tokens) + len(group.rules) for group in groups)
+        self._lines_read = len(records) + sum(
+            len(group.tokens) + len(group.rules) for group in groups
+        )
         return groups, records
 
     @property
@@ -208,7 +230,11 @@ class RobotsTxt:
     def group(self, tokens: str | Sequence[str]) -> Group | None:
         """Return the group that applies, combined from all groups of its token (RFC 9309, 2.2.1), or ``None``."""
         token = self.choose(tokens)
-        return None if token is None else merged(group for group in self.groups if group.names(token[1]))
+        return (
+            None
+            if token is None
+            else merged(group for group in self.groups if group.names(token[1]))
+        )
 
     def matching(self, url: str | bytes, tokens: str | Sequence[str]) -> tuple[Rule, ...]:
         """Return all rules of the group that applies that match a URL, the most specific first: that one decides.
@@ -221,9 +247,13 @@ class RobotsTxt:
         if token not in self._rules_read:
             group = self.group(tokens)
             read = [self._parsed(rule) for rule in group.rules if rule.pattern] if group else []
-            self._rules_read[token] = sorted(read, key=lambda one: one[0], reverse=True)  # equal ones stay in order
+            self._rules_read[token] = sorted(
+                read, key=lambda one: one[0], reverse=True
+            )  # equal ones stay in order
         target = request_target(url)
-        return tuple(rule for _, rule, pattern in self._rules_read[token] if pattern.matches(target))
+        return tuple(
+            rule for _, rule, pattern in self._rules_read[token] if pattern.matches(target)
+        )
 
     def _parsed(self, rule: Rule) -> tuple[tuple[int, bool], Rule, Pattern]:
         octets = self.octets_of(rule.pattern, rule.line)
@@ -231,12 +261,17 @@ class RobotsTxt:
 
     def octets_of(self, value: str, line: int) -> str:
         """Return the value of a line, such as the pattern of a rule, as octets, one character each."""
-        if "\\x" in value:  # an octet that is not UTF-8 became `\xNN`, or the file itself has these characters
+        if (
+            "\\x" in value
+        ):  # an octet that is not UTF-8 became `\xNN`, or the file itself has these characters
             return read_line(self.raw_lines[line - 1]).value
         return to_octets(value)
 
     def mentions(self, *keys: str) -> bool:
-        """Return whether the file contains some keys, in lower case, anywhere; much faster than to read its records."""
+        """Return whether the file contains some keys, in lower case, anywhere.
+
+        Much faster than to read its records.
+        """
         lower = self._content.octets.lower()
         return any(key.encode("ascii") in lower for key in keys)
 
@@ -247,10 +282,15 @@ class RobotsTxt:
 
     def records_by_group(self, *keys: str) -> Iterator[tuple[tuple[str, ...], list[Record]]]:
         """Yield the tokens of each group, in the form in which they compare, and its records of some keys."""
-        names, parts = [names for names, _ in self._group_lines()], [lines for _, lines in self._group_lines()]
+        names, parts = (
+            [names for names, _ in self._group_lines()],
+            [lines for _, lines in self._group_lines()],
+        )
         return zip(names, records_in(parts, keys), strict=True)
 
-    def records_for(self, tokens: str | Sequence[str], *keys: str, most: float = math.inf) -> tuple[Record, ...]:
+    def records_for(
+        self, tokens: str | Sequence[str], *keys: str, most: float = math.inf
+    ) -> tuple[Record, ...]:
         """Return the records of some keys, in lower case, in the group that applies (RFC 9309, 2.2.4).
 
         They are those of `group`, but the rest of the file is not read.
@@ -258,15 +298,19 @@ class RobotsTxt:
         :param most: how many lines that begin with a key are read at most.
         """
         token = self.choose(tokens)
-        parts = (lines for names, lines in self._group_lines() if token is not None and token[1] in names)
+        parts = (
+            lines for names, lines in self._group_lines() if token is not None and token[1] in names
+        )
         return tuple(chain.from_iterable(records_in(parts, keys, most)))
 
-    def preferences(self, url: str | bytes, tokens: str | Sequence[str]) -> Mapping[str, Preference]:
+    def preferences(
+        self, url: str | bytes, tokens: str | Sequence[str]
+    ) -> Mapping[str, Preference]:
         """Return what the group that applies says of the use of a page: label -> `preferences.Preference`.
 
-        Of labels that no Content-Signal of the group names, it is what those above the first user-agent line say.
-        Other labels that it does not name are absent. A URL that may not be fetched has no preferences. Parameters as
-        in `decide`.
+        Of labels that no Content-Signal of the group names, it is what those above the first
+        user-agent line say. Other labels that it does not name are absent. A URL that may not be
+        fetched has no preferences. Parameters as in `decide`.
         """
         from scrapy_robots_rfc.core import preferences as use  # noqa: PLC0415 - a verdict does not need it
 
@@ -283,7 +327,9 @@ class RobotsTxt:
         return use.of_records(read, url)
 
     def _as_octets(self, records: Iterable[Record]) -> list[Record]:
-        return [replace(record, value=self.octets_of(record.value, record.line)) for record in records]
+        return [
+            replace(record, value=self.octets_of(record.value, record.line)) for record in records
+        ]
 
     def _records_above(self, key: str, most: float = math.inf) -> tuple[Record, ...]:
         """Return the records of a key above the first user-agent line."""
@@ -292,7 +338,10 @@ class RobotsTxt:
         return tuple(*records_in([above], [key], most))
 
     def licenses(self, tokens: str | Sequence[str]) -> tuple[Record, ...]:
-        """Return the License records of the group that applies; without one, those above the first user-agent line."""
+        """Return the License records of the group that applies.
+
+        Without one, those above the first user-agent line.
+        """
         return self.records_for(tokens, "license") or self._records_above("license")
 
     def _values(self, *keys: str) -> Iterator[str]:
@@ -311,14 +360,21 @@ class RobotsTxt:
         return next(self._values("host"), None)
 
     def crawl_delay(self, tokens: str | Sequence[str]) -> float | None:
-        """Return the largest Crawl-delay of the group that applies, in seconds, or ``None``; it may be infinite."""
+        """Return the largest Crawl-delay of the group that applies, in seconds, or ``None``.
+
+        It may be infinite.
+        """
         delays = (parse_delay(record.value) for record in self.records_for(tokens, "crawl-delay"))
         return max((delay for delay in delays if delay is not None), default=None)
 
     def request_rate(self, tokens: str | Sequence[str]) -> RequestRate | None:
         """Return the slowest Request-rate of the group that applies, or ``None``."""
         rates = (parse_rate(record.value) for record in self.records_for(tokens, "request-rate"))
-        return max((rate for rate in rates if rate is not None), key=lambda rate: rate.interval, default=None)
+        return max(
+            (rate for rate in rates if rate is not None),
+            key=lambda rate: rate.interval,
+            default=None,
+        )
 
     def visit_time(self, tokens: str | Sequence[str]) -> VisitTime | None:
         """Return the first Visit-time of the group that applies, or ``None``."""
@@ -343,8 +399,10 @@ class Explanation:
     """Why a file decides on a URL as it does.
 
     :param asked: the product tokens of the crawler, in order of preference.
-    :param token: the one whose group applies; ``*`` for the group of all crawlers; ``None`` where no group applies.
-    :param groups: the groups of that token as they stand in the file; they count as one (RFC 9309, 2.2.1).
+    :param token: the one whose group applies; ``*`` for the group of all crawlers; ``None`` where
+        no group applies.
+    :param groups: the groups of that token as they stand in the file; they count as one (RFC 9309,
+        2.2.1).
     :param matches: the rules that match, the most specific first: that one decides (2.2.2).
     """
 
@@ -356,7 +414,11 @@ class Explanation:
     @property
     def choice(self) -> str:
         """Why this group applies, as text for people."""
-        others = f"no group names {' or '.join(self.asked)}" if self.asked else "this crawler has no product token"
+        others = (
+            f"no group names {' or '.join(self.asked)}"
+            if self.asked
+            else "this crawler has no product token"
+        )
         if self.token is None:
             return f"none applies: {others}, and there is no group for *"
         if self.token == ANY and ANY not in self.asked:
@@ -374,5 +436,7 @@ def explain(robots: RobotsTxt, url: str, tokens: Sequence[str]) -> Explanation:
     """
     token = robots.decide("/", tokens).token
     compared = None if token is None else token_of(to_octets(token))
-    groups = tuple(group for group in robots.groups if compared is not None and group.names(compared))
+    groups = tuple(
+        group for group in robots.groups if compared is not None and group.names(compared)
+    )
     return Explanation(tuple(tokens), token, groups, robots.matching(url, tokens))

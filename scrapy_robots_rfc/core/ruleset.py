@@ -127,7 +127,8 @@ class RuleIndex:
         lines.pop("", None)
         heads = ["", *sorted(filterfalse(odd.__contains__, lines))]
         parents = [0] * len(heads)
-        # All that begin with a prefix come right behind it, and longer prefixes behind shorter ones.
+        # All that begin with a prefix come right behind it, and longer prefixes behind shorter
+        # ones.
         nested = map(str.startswith, heads[2:], heads[1:])
         for at in compress(range(1, len(heads)), nested):
             end = bisect_left(heads, heads[at] + _AFTER_ALL, at)

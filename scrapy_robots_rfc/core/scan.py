@@ -13,17 +13,26 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from scrapy_robots_rfc.core.agents import token_of
 from scrapy_robots_rfc.core.groups import Record
-from scrapy_robots_rfc.core.lines import MAX_LINE, RULE_KEYS, LineKind, as_text, read_line, read_rule
+from scrapy_robots_rfc.core.lines import (
+    MAX_LINE,
+    RULE_KEYS,
+    LineKind,
+    as_text,
+    read_line,
+    read_rule,
+)
 from scrapy_robots_rfc.core.percent import NORMAL_RUN
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-# A line that may be a user-agent line; its token, if that is a run of token characters or `*` alone.
+# A line that may be a user-agent line; its token, if that is a run of token characters or `*`
+# alone.
 _AGENT_LINE = re.compile(
     rb"\n([ \t]*+(?i:user[- ]?agent)(?:[ \t]*+:[ \t]*+([A-Za-z_-]++|\*(?![^ \t\v\f#\n])))?[^\n]*+)"
 )
-# Octets in which rules begin usually, and octets that are in every key of a rule, also a misspelt one.
+# Octets in which rules begin usually, and octets that are in every key of a rule, also a misspelt
+# one.
 _USUAL_RULE = re.compile(rb"\n(?:[Dd]isa|[Aa])llow:")
 _LIKE_A_RULE = re.compile(rb"[lL][oOaA][wW]")
 # A rule in a usual spelling: something for a disallow, the prefix of its pattern, and the rest.
@@ -34,8 +43,8 @@ _UNUSUAL_RULE = re.compile(rf"\n(?!{_KEY})[ \t]*+(?i:{'|'.join(RULE_KEYS)})[ \t:
 # A line of which not all counts; its part that counts.
 _OVER_LONG = re.compile(rf"(\n[^\n]{{{MAX_LINE}}})[^\n]+")
 
-# Octets that one call of a regular expression or of a sort goes through, about: no other thread runs
-# meanwhile, and 64 KiB take some milliseconds.
+# Octets that one call of a regular expression or of a sort goes through, about: no other thread
+# runs meanwhile, and 64 KiB take some milliseconds.
 _PIECE = 65_536
 
 # A user-agent line: start and end offset, and its token in the form in which tokens compare.
@@ -45,7 +54,9 @@ AgentLine = tuple[int, int, str]
 def agent_lines(octets: bytes) -> list[AgentLine]:
     """Return the user-agent lines of a file, in order; every line of it ends in LF."""
     found = []
-    for line in _AGENT_LINE.finditer(b"\n" + octets):  # with a line end before it, all offsets are one more
+    for line in _AGENT_LINE.finditer(
+        b"\n" + octets
+    ):  # with a line end before it, all offsets are one more
         usual = line[2] is not None and len(line[1]) <= MAX_LINE
         token = line[2].decode("ascii").lower() if usual else _unusual_token(line[1][:MAX_LINE])
         if token is not None:
@@ -55,7 +66,10 @@ def agent_lines(octets: bytes) -> list[AgentLine]:
 
 @lru_cache(maxsize=64)  # a hostile file may repeat a line that takes long to read
 def _unusual_token(line: bytes) -> str | None:
-    """Return the token of a line in an unusual spelling; ``None`` where it is no user-agent line."""
+    """Return the token of a line in an unusual spelling.
+
+    ``None`` where it is no user-agent line.
+    """
     parsed = read_line(line.decode("latin-1"))
     return token_of(parsed.value) if parsed.kind is LineKind.USER_AGENT else None
 
@@ -126,8 +140,9 @@ def groups_of(
 
     :param octets: the file; every line ends in LF.
     :param agents: its user-agent lines.
-    :param token: in the form in which tokens compare: only its groups are read, and only their last user-agent line and
-        what follows it, which has all rules; ``None``: all groups are, from their first line on, with all records.
+    :param token: in the form in which tokens compare: only its groups are read, and only their last
+        user-agent line and what follows it, which has all rules; ``None``: all groups are, from
+        their first line on, with all records.
     """
     found = []
     line, counted, at = 1, 0, 0
@@ -135,18 +150,30 @@ def groups_of(
         first, at = at, at + 1
         if token is not None and agents[first][2] != token:
             continue
-        # More user-agent lines may follow before the first rule; the next one behind a rule begins another group.
-        while at < len(agents) and not Section(octets, agents[at - 1][1], agents[at][0], 0).has_rules():
+        # More user-agent lines may follow before the first rule; the next one behind a rule begins
+        # another group.
+        while (
+            at < len(agents)
+            and not Section(octets, agents[at - 1][1], agents[at][0], 0).has_rules()
+        ):
             at += 1
         end = agents[at][0] if at < len(agents) else len(octets)
-        start = agents[first if token is None else at - 1][1]  # a hostile file has 40,000 sections without rules
+        start = agents[first if token is None else at - 1][
+            1
+        ]  # a hostile file has 40,000 sections without rules
         line, counted = line + octets.count(b"\n", counted, start), start
-        names = (token,) if token is not None else tuple(dict.fromkeys(name for _, _, name in agents[first:at]))
+        names = (
+            (token,)
+            if token is not None
+            else tuple(dict.fromkeys(name for _, _, name in agents[first:at]))
+        )
         found.append((names, Section(octets, start, end, line)))
     return found
 
 
-def records_in(parts: Iterable[Section], keys: Sequence[str], most: float = math.inf) -> Iterator[list[Record]]:
+def records_in(
+    parts: Iterable[Section], keys: Sequence[str], most: float = math.inf
+) -> Iterator[list[Record]]:
     """Yield the records of some keys in each part of a file, in order.
 
     :param keys: in lower case.

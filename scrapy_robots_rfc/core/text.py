@@ -1,4 +1,7 @@
-"""Helpers for text that people read: a site's own text made safe to print, counts, addresses without credentials."""
+"""Helpers for text that people read.
+
+A site's own text made safe to print, counts, addresses without credentials.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,9 @@ def printable(text: str) -> str:
     """Escape control characters in a site's text, so that they have no effect in a log, a report or a terminal."""
     if text.isprintable():
         return text
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
+    return "".join(
+        c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text
+    )
 
 
 def short(site_text: object) -> str:
@@ -47,7 +52,8 @@ def without_credentials(text: str, instead: str = "") -> str:
 
     :param instead: what stands where they were.
     """
-    # From the first colon of a word to its last @, looked for once a word: time is linear, whatever stands there.
+    # From the first colon of a word to its last @, looked for once a word: time is linear, whatever
+    # stands there.
     text = re.sub(r"(?<!\S)([^\s:]*+:/{0,2})\S*@", rf"\1{instead}", text)
     return re.sub(r"(?i)\b(password|username)=[^&\s]*", r"\1=***", text)
 

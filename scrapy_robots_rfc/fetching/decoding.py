@@ -1,7 +1,7 @@
 """Decodes the content codings of a robots.txt (RFC 9110, 8.4), up to a limit that no decompression bomb gets past.
 
-Scrapy offers servers the same codings as for a page, so each coding that Scrapy may offer has to be known here.
-What a browser made of the text is undone, too.
+Scrapy offers servers the same codings as for a page, so each coding that Scrapy may offer has to be
+known here. What a browser made of the text is undone, too.
 """
 
 from __future__ import annotations
@@ -14,30 +14,40 @@ from typing import Any
 
 from scrapy_robots_rfc.errors import DecodingError
 
-#: The most codings that an answer may name: each one multiplies the work that a hostile server can cause.
+#: The most codings that an answer may name: each one multiplies the work that a hostile server can
+#: cause.
 MAX_CODINGS = 4
 
-#: The most parts (gzip members, zstd frames) that a body may have. Real bodies have one, or one for each 64 KiB.
-#: Thousands of empty parts would cost much time and never reach the limit.
+#: The most parts (gzip members, zstd frames) that a body may have. Real bodies have one, or one for
+#: each 64 KiB. Thousands of empty parts would cost much time and never reach the limit.
 MAX_PARTS = 64
 
-#: How many times longer than the limit a coded body may be. No coding makes a text much longer. A body that is longer
-#: all the same has empty blocks or comments, which cost time and never reach the limit.
+#: How many times longer than the limit a coded body may be. No coding makes a text much longer. A
+#: body that is longer all the same has empty blocks or comments, which cost time and never reach
+#: the limit.
 MAX_EXPANSION = 4
 
 #: The first octets of gzip data.
 GZIP_MAGIC = b"\x1f\x8b"
 
-# Octets that `zstandard` decodes at once, which cannot stop at a limit. Four can stand for a block of 128 KiB, so these
-# give 2 MiB at most.
+# Octets that `zstandard` decodes at once, which cannot stop at a limit. Four can stand for a block
+# of 128 KiB, so these give 2 MiB at most.
 _PIECE = 64
 
-# How the page begins that Chromium, Firefox and WebKit show for a text, as download handlers with a browser return it:
-# with `pre` for plain text, without it where the site calls its robots.txt HTML. There is no line end in it, so that no
-# rule that a site writes into a tag is lost. And how the page ends, and what a browser escapes.
+# How the page begins that Chromium, Firefox and WebKit show for a text, as download handlers with a
+# browser return it: with `pre` for plain text, without it where the site calls its robots.txt HTML.
+# There is no line end in it, so that no rule that a site writes into a tag is lost. And how the
+# page ends, and what a browser escapes.
 _ATTRIBUTES = rb"[^<>\r\n]*"
-_RENDERED = re.compile(rb"<html%b><head>(?:<(?:meta|link)%b>)*</head><body%b>(?:<pre%b>)?".replace(b"%b", _ATTRIBUTES))
-_ESCAPES = {b"&lt;": b"<", b"&gt;": b">", b"&nbsp;": "\xa0".encode(), b"&amp;": b"&"}  # the last one last
+_RENDERED = re.compile(
+    rb"<html%b><head>(?:<(?:meta|link)%b>)*</head><body%b>(?:<pre%b>)?".replace(b"%b", _ATTRIBUTES)
+)
+_ESCAPES = {
+    b"&lt;": b"<",
+    b"&gt;": b">",
+    b"&nbsp;": "\xa0".encode(),
+    b"&amp;": b"&",
+}  # the last one last
 _RENDERED_ENDS = b"</html>", b"</body>", b"</pre>"
 
 
@@ -47,10 +57,12 @@ def without_codings(body: bytes, codings: Sequence[bytes], limit: int) -> bytes:
     :param body: the octets as they came.
     :param codings: the values of the Content-Encoding headers, in order.
     :param limit: octets of the result at most; what lies beyond is not produced.
-    :raises DecodingError: an unknown coding, broken data, or data that break off before the limit: half a file must
-        not open what the other half closes.
+    :raises DecodingError: an unknown coding, broken data, or data that break off before the limit:
+        half a file must not open what the other half closes.
     """
-    names = [name.strip().lower() for value in codings for name in value.split(b",") if name.strip()]
+    names = [
+        name.strip().lower() for value in codings for name in value.split(b",") if name.strip()
+    ]
     if len(names) > MAX_CODINGS:
         raise DecodingError(f"{len(names)} content codings")
     # Some servers send a .gz file without the header. No robots.txt begins with these octets.
@@ -83,7 +95,8 @@ def is_rendered(body: bytes) -> bool:
 def _without_rendering(body: bytes) -> bytes:
     """Return the text that a browser was given, if a body is the page that it shows for a text; else the body itself.
 
-    In such a page the first line of the file stands behind tags, so that its first group would be lost.
+    In such a page the first line of the file stands behind tags, so that its first group would be
+    lost.
     """
     found = _RENDERED.match(body)
     if found is None:
@@ -97,14 +110,19 @@ def _without_rendering(body: bytes) -> bytes:
 
 
 def _gzip(data: bytes, room: int) -> tuple[bytes, bool]:
-    """A gzip file may have several members, one after the other (RFC 1952, 2.2); anything else after one is padding."""
+    """A gzip file may have several members, one after the other (RFC 1952, 2.2).
+
+    Anything else after one is padding.
+    """
     output = b""
     for _ in range(MAX_PARTS):
         member = zlib.decompressobj(16 + zlib.MAX_WBITS)
         output += member.decompress(data, room - len(output))
         data = member.unused_data
         if not member.eof or len(output) >= room or not data.startswith(GZIP_MAGIC):
-            return output, member.eof and data != GZIP_MAGIC[:1]  # that octet may be the first one of another member
+            return output, member.eof and data != GZIP_MAGIC[
+                :1
+            ]  # that octet may be the first one of another member
     raise DecodingError(f"more than {MAX_PARTS} parts")
 
 
@@ -132,7 +150,10 @@ def _brotli(data: bytes, room: int) -> tuple[bytes, bool]:
 
 
 def _zstd(data: bytes, room: int) -> tuple[bytes, bool]:
-    """Zstandard, by the library that Scrapy uses: that of Python 3.14 or its backport; else `zstandard`."""
+    """Zstandard, by the library that Scrapy uses: that of Python 3.14 or its backport.
+
+    Else `zstandard`.
+    """
     newer = _import("compression.zstd", "backports.zstd")
     library = newer or _import("zstandard")
     if library is None:
@@ -142,7 +163,9 @@ def _zstd(data: bytes, room: int) -> tuple[bytes, bool]:
     while at < len(data) and len(output) < room:
         if frame is None:
             parts += 1
-            frame = library.ZstdDecompressor() if newer else library.ZstdDecompressor().decompressobj()
+            frame = (
+                library.ZstdDecompressor() if newer else library.ZstdDecompressor().decompressobj()
+            )
         if parts > MAX_PARTS:
             raise DecodingError(f"more than {MAX_PARTS} parts")
         most = (room - len(output),) if newer else ()
@@ -162,7 +185,8 @@ def _import(*names: str) -> Any:  # noqa: ANN401 - a module without types, or No
     return None
 
 
-# Each decodes data, up to so many octets, and returns the result, and whether the data came to their own end.
+# Each decodes data, up to so many octets, and returns the result, and whether the data came to
+# their own end.
 _DECODERS: dict[bytes, Callable[[bytes, int], tuple[bytes, bool]]] = {
     b"identity": lambda data, _room: (data, True),
     b"gzip": _gzip,

@@ -1,7 +1,7 @@
 """One request for a robots.txt, sent through Scrapy's downloader: proxies, retries, TLS and stats are Scrapy's own.
 
-This module makes the request, cuts off its body, tells whether it was whole, and decodes it. `fetch.py` follows
-redirects.
+This module makes the request, cuts off its body, tells whether it was whole, and decodes it.
+`fetch.py` follows redirects.
 """
 
 from __future__ import annotations
@@ -29,7 +29,12 @@ from scrapy_robots_rfc._runtime import Runtime
 from scrapy_robots_rfc.cache.entry import Validators
 from scrapy_robots_rfc.core.text import printable, without_credentials
 from scrapy_robots_rfc.errors import BrokenTransferError, ForeignAnswerError
-from scrapy_robots_rfc.fetching.decoding import GZIP_MAGIC, MAX_EXPANSION, is_rendered, without_codings
+from scrapy_robots_rfc.fetching.decoding import (
+    GZIP_MAGIC,
+    MAX_EXPANSION,
+    is_rendered,
+    without_codings,
+)
 from scrapy_robots_rfc.fetching.routes import Routes
 from scrapy_robots_rfc.fetching.sources import Transfer
 from scrapy_robots_rfc.leaves import TRANSFERS
@@ -44,8 +49,8 @@ logger: logging.Logger = logging.getLogger(__name__)
 #: The meta key that marks our own requests; its value is the `_Transfer`.
 MARK = "_robots_rfc"
 
-# Seconds after which a transfer no longer counts as one of its downloader slot: while a robots.txt hangs, other origins
-# of the same slot would wait for it.
+# Seconds after which a transfer no longer counts as one of its downloader slot: while a robots.txt
+# hangs, other origins of the same slot would wait for it.
 _PATIENCE = 0.5
 
 #: Meta of every robots.txt request, and why.
@@ -60,7 +65,8 @@ META: dict[str, Any] = {
     "download_fail_on_dataloss": True,  # half a file must not open the origin, even if the user accepts half a page
 }
 
-# The meta keys of a page whose account, and mode of transfer, its server wants for the robots.txt, too.
+# The meta keys of a page whose account, and mode of transfer, its server wants for the robots.txt,
+# too.
 _FTP = ("ftp_user", "ftp_password", "ftp_passive")
 
 
@@ -74,7 +80,8 @@ class _Transfer:
     :param taken: octets of its body that came.
     :param stopped: whether we stopped the transfer, because the rest is not needed.
     :param unanswered: whether the downloader has taken the request, and has no response to it.
-    :param paused: whether the request waits for the turn of its site, so that its time does not run.
+    :param paused: whether the request waits for the turn of its site, so that its time does not
+        run.
     """
 
     mark: object
@@ -101,14 +108,18 @@ class Downloader:
     :param cache: the HTTP cache, which keeps whole answers.
     """
 
-    def __init__(self, crawler: Crawler, settings: Settings, crawl: Crawl, cache: HttpCache) -> None:
+    def __init__(
+        self, crawler: Crawler, settings: Settings, crawl: Crawl, cache: HttpCache
+    ) -> None:
         self._crawler = crawler
         self._crawl = crawl
         self._cache = cache
         #: Gives the routes of requests.
         self.routes: Routes = Routes(crawler)
         self._obeyed = settings.schemes
-        self._limit = settings.max_size + 1  # one octet more than counts, so that the parser sees that there is more
+        self._limit = (
+            settings.max_size + 1
+        )  # one octet more than counts, so that the parser sees that there is more
         self._prepared: set[str] = set()
         #: What `_signal` wraps; ``None`` before the first transfer.
         self._send: Callable[..., list[tuple[Any, Any]]] | None = None
@@ -118,7 +129,9 @@ class Downloader:
             id(scrapy_signals.bytes_received): self._bytes_received,
             id(scrapy_signals.response_downloaded): self._response_downloaded,
         }
-        self._late: dict[Request, Any] = {}  # requests that have given up the places in their slots -> those slots
+        self._late: dict[
+            Request, Any
+        ] = {}  # requests that have given up the places in their slots -> those slots
 
     def request(
         self,
@@ -136,12 +149,15 @@ class Downloader:
         :param mark: what `queued` returns for this fetch.
         :param retry: whether Scrapy's own retries apply.
         :param asker: the request that the file is fetched for; ``None``: there is none.
-        :param known: the validators of the file that is at hand: the answer may be that it still holds (304).
+        :param known: the validators of the file that is at hand: the answer may be that it still
+            holds (304).
         """
         meta = {**META, "download_timeout": timeout, MARK: _Transfer(mark)}
         if not retry:
             meta["dont_retry"] = True
-        headers: dict[bytes, bytes] = {}  # Scrapy adds Accept-Encoding and all others, as it does for a page
+        headers: dict[
+            bytes, bytes
+        ] = {}  # Scrapy adds Accept-Encoding and all others, as it does for a page
         if known is not None and known.etag is not None:
             headers[b"If-None-Match"] = known.etag
         if known is not None and known.last_modified is not None:
@@ -153,7 +169,9 @@ class Downloader:
         # Before every page, as Scrapy's own middleware asks.
         return Request(url, priority=1000, callback=NO_CALLBACK, meta=meta, headers=headers)
 
-    def inherit_route(self, asker: Request, url: str, meta: dict[str, Any], headers: dict[bytes, bytes]) -> None:
+    def inherit_route(
+        self, asker: Request, url: str, meta: dict[str, Any], headers: dict[bytes, bytes]
+    ) -> None:
         """Copy what decides the way of the page: its proxy, local address and slot; to the same host, its FTP account.
 
         Nothing else is inherited.
@@ -168,7 +186,8 @@ class Downloader:
             meta["bindaddress"] = asker.meta["bindaddress"]
         if "proxy" not in asker.meta:
             return
-        # HttpProxyMiddleware chooses a proxy from the environment again for each hop, by its scheme.
+        # HttpProxyMiddleware chooses a proxy from the environment again for each hop, by its
+        # scheme.
         chosen = self.routes.usual(asker)
         if chosen is not None and chosen == self.routes.of(asker):
             return
@@ -179,20 +198,25 @@ class Downloader:
             headers[b"Proxy-Authorization"] = credentials
 
     async def send(self, request: Request) -> tuple[Response, bytes]:
-        """Return the answer to a request, and its decoded body if it is a 2xx. Raises whatever goes wrong."""
+        """Return the answer to a request, and its decoded body if it is a 2xx.
+
+        Raises whatever goes wrong.
+        """
         engine, response, transfer = self._crawler.engine, None, request.meta[MARK]
         assert engine is not None
         if (scheme := urlparse_cached(request).scheme) not in self._prepared:
             self._prepare(scheme)
         if self._send is None:
-            # Once, and for good: another component may wrap it, too, and taking ours out would take that out.
+            # Once, and for good: another component may wrap it, too, and taking ours out would take
+            # that out.
             self._send = self._crawler.signals.send_catch_log
             self._crawler.signals.send_catch_log = self._signal  # type: ignore[method-assign]
         try:
             with _scrapy.one_more(self._crawler):
                 response = await engine.download_async(request)
         except BaseException:
-            # Most likely this was cancelled, and Scrapy goes on with the transfer for as long as the server likes.
+            # Most likely this was cancelled, and Scrapy goes on with the transfer for as long as
+            # the server likes.
             _scrapy.withdraw(self._crawler, request)
             if self._give_place(request):
                 self._crawl.sent(request)
@@ -203,7 +227,9 @@ class Downloader:
         self._cache.store(request.url, response, body)
         return response, body
 
-    def _signal_exchanged(self, transfer: _Transfer, request: Request, response: Response | None) -> None:
+    def _signal_exchanged(
+        self, transfer: _Transfer, request: Request, response: Response | None
+    ) -> None:
         self._crawler.signals.send_catch_log(
             signals.robots_exchanged,
             origin=getattr(transfer.mark, "origin", None),
@@ -220,7 +246,9 @@ class Downloader:
 
     def _look(self, transfer: _Transfer, request: Request) -> None:
         """Let a transfer that takes long hold no place any more."""
-        if transfer.unanswered and self._give_place(request) is None:  # it still stands in the queue
+        if (
+            transfer.unanswered and self._give_place(request) is None
+        ):  # it still stands in the queue
             Runtime().call_later(_PATIENCE, partial(self._look, transfer, request))
 
     def _give_place(self, request: Request) -> Any:  # noqa: ANN401 - see `give_place` in `_scrapy.py`
@@ -240,12 +268,16 @@ class Downloader:
 
     def _body(self, response: Response, transfer: _Transfer) -> bytes:
         if transfer.unanswered:  # a middleware made this answer up after the download had failed
-            raise ForeignAnswerError(f"answered {response.status} in place of a download that failed")
-        # The body of another answer is not used, so it does not matter whether it can be decoded. Gemini says 20 to 29.
+            raise ForeignAnswerError(
+                f"answered {response.status} in place of a download that failed"
+            )
+        # The body of another answer is not used, so it does not matter whether it can be decoded.
+        # Gemini says 20 to 29.
         if response.status // 100 != 2 and response.status // 10 != 2:
             return b""
         if "download_stopped" in response.flags and not transfer.stopped:
-            # No signal handler did this (see `_signal`). The part that is missing may have the rules that forbid.
+            # No signal handler did this (see `_signal`). The part that is missing may have the
+            # rules that forbid.
             raise StopDownload(fail=False)
         if "dataloss" in response.flags and not transfer.stopped:
             raise BrokenTransferError("the transfer broke off")
@@ -265,14 +297,16 @@ class Downloader:
         obeyed = self._obeyed.get(scheme)
         if obeyed is not None and obeyed.answers in TRANSFERS:
             transfer: Transfer = load_object(TRANSFERS[obeyed.answers])
-            transfer(_scrapy.handler_of(self._crawler, scheme), self._crawler.settings, MARK, self._limit)
+            transfer(
+                _scrapy.handler_of(self._crawler, scheme), self._crawler.settings, MARK, self._limit
+            )
 
     def _signal(self, signal: object = None, **named: Any) -> list[tuple[Any, Any]]:  # noqa: ANN401 - as Scrapy has it
         """Send a signal, as Scrapy does; handle it afterwards, if it is about a transfer of ours.
 
-        Signal handlers may not stop our transfers, as Scrapy lets a spider stop its pages. A handler that raises
-        StopDownload is still called, but what it raised is left out of the answers from which download handlers see
-        whether to go on.
+        Signal handlers may not stop our transfers, as Scrapy lets a spider stop its pages. A
+        handler that raises StopDownload is still called, but what it raised is left out of the
+        answers from which download handlers see whether to go on.
         """
         assert self._send is not None
         answers = self._send(signal, **named)
@@ -280,7 +314,11 @@ class Downloader:
         if handle is None or MARK not in getattr(named.get("request"), "meta", ()):
             return answers
         if signal in (scrapy_signals.headers_received, scrapy_signals.bytes_received):
-            answers = [one for one in answers if not isinstance(getattr(one[1], "value", None), StopDownload)]
+            answers = [
+                one
+                for one in answers
+                if not isinstance(getattr(one[1], "value", None), StopDownload)
+            ]
         try:
             if handle(named["request"].meta[MARK], **named):
                 answers.append((handle, Failure(StopDownload(fail=False))))  # type: ignore[no-untyped-call]  # Twisted's
@@ -288,11 +326,17 @@ class Downloader:
             logger.exception("A signal of %s was not handled", named["request"])
         return answers
 
-    def _headers_received(self, transfer: _Transfer, headers: Headers, request: Request, **_: object) -> None:
+    def _headers_received(
+        self, transfer: _Transfer, headers: Headers, request: Request, **_: object
+    ) -> None:
         transfer.begin(request, headers.getlist(b"Content-Encoding"))
 
-    def _bytes_received(self, transfer: _Transfer, data: bytes, request: Request, **_: object) -> bool:
-        if transfer.request is not request:  # a download handler of the user's does not send `headers_received`
+    def _bytes_received(
+        self, transfer: _Transfer, data: bytes, request: Request, **_: object
+    ) -> bool:
+        if (
+            transfer.request is not request
+        ):  # a download handler of the user's does not send `headers_received`
             transfer.begin(request, ())
         if not transfer.taken and data.startswith(GZIP_MAGIC):
             transfer.codings = transfer.codings or (b"gzip",)
@@ -301,10 +345,12 @@ class Downloader:
         transfer.stopped = transfer.taken > most
         return transfer.stopped
 
-    def _response_downloaded(self, transfer: _Transfer, request: Request, response: Response, **_: object) -> None:
+    def _response_downloaded(
+        self, transfer: _Transfer, request: Request, response: Response, **_: object
+    ) -> None:
         transfer.unanswered = False
-        # Without the header, HttpCompressionMiddleware leaves the body alone: it would drop a body that gets longer
-        # than DOWNLOAD_MAXSIZE, or decode it without a bound.
+        # Without the header, HttpCompressionMiddleware leaves the body alone: it would drop a body
+        # that gets longer than DOWNLOAD_MAXSIZE, or decode it without a bound.
         transfer.codings = response.headers.getlist(b"Content-Encoding")
         response.headers.pop(b"Content-Encoding", None)
         self._crawl.sent(request)
@@ -313,15 +359,23 @@ class Downloader:
 def chosen_slot(request: Request) -> str | None:
     """The downloader slot that the user chose for a request; ``None`` if the user chose none.
 
-    Scrapy itself writes the host of a request there, and a redirect keeps that of the URL before it.
+    Scrapy itself writes the host of a request there, and a redirect keeps that of the URL before
+    it.
     """
     slot: str | None = request.meta.get("download_slot")
     before = (urlsplit(url).hostname for url in request.meta.get("redirect_urls", ()))
-    return None if slot is None or slot == urlparse_cached(request).hostname or slot in before else slot
+    return (
+        None
+        if slot is None or slot == urlparse_cached(request).hostname or slot in before
+        else slot
+    )
 
 
 def pause(request: Request, *, on: bool) -> None:
-    """Note that a request of ours waits for the turn of its site, or no longer: that is no time of its fetch."""
+    """Note that a request of ours waits for the turn of its site, or no longer.
+
+    That is no time of its fetch.
+    """
     if MARK in request.meta:
         request.meta[MARK].paused = on
 

@@ -17,11 +17,16 @@ from types import FrameType
 from scrapy_robots_rfc._runtime import LATE
 from scrapy_robots_rfc._scrapy import READING
 from scrapy_robots_rfc.core.text import printable, without_credentials
-from scrapy_robots_rfc.errors import BrokenTransferError, DecodingError, ForeignAnswerError, RobotsError
+from scrapy_robots_rfc.errors import (
+    BrokenTransferError,
+    DecodingError,
+    ForeignAnswerError,
+    RobotsError,
+)
 from scrapy_robots_rfc.policy.access import Local, Unreachable
 
-#: The exceptions that the network or a server causes: package of the class -> names, subclasses included. All others
-#: are local: they say nothing about the site.
+#: The exceptions that the network or a server causes: package of the class -> names, subclasses
+#: included. All others are local: they say nothing about the site.
 _NETWORK = {
     "scrapy": "CannotResolveHostError DownloadCancelledError DownloadConnectionRefusedError DownloadFailedError "
     "DownloadTimeoutError ResponseDataLossError TunnelError "
@@ -47,7 +52,13 @@ _NETWORK = {
 }
 
 #: Errors of the operating system that the network causes, and those that this machine causes.
-_NETWORK_ERRNO = {errno.ENETUNREACH, errno.EHOSTUNREACH, errno.ENETDOWN, errno.EHOSTDOWN, errno.ETIMEDOUT}
+_NETWORK_ERRNO = {
+    errno.ENETUNREACH,
+    errno.EHOSTUNREACH,
+    errno.ENETDOWN,
+    errno.EHOSTDOWN,
+    errno.ETIMEDOUT,
+}
 _OWN_ERRNO = {errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM, errno.EADDRNOTAVAIL}
 
 #: What Scrapy, aiohttp and httpx raise when a proxy refuses CONNECT.
@@ -58,7 +69,8 @@ UNKNOWN_HOST = "unknown host"
 _NO_ANSWER = "connection closed without an answer"
 _NO_HTTP = "no valid HTTP answer"  # the text of the exception follows
 
-#: Names of exceptions -> the cause in words. The first row counts that has a name of any exception in the chain.
+#: Names of exceptions -> the cause in words. The first row counts that has a name of any exception
+#: in the chain.
 _WORDS = {
     "ResponseDataLossError _DataLoss ClientPayloadError IncompleteReadError": "the transfer broke off",
     "CannotResolveHostError DNSLookupError ClientConnectorDNSError gaierror": UNKNOWN_HOST,
@@ -70,7 +82,8 @@ _WORDS = {
     "DownloadConnectionRefusedError": "connection refused",  # Scrapy's, also for what has a better row
 }
 
-#: Methods of middlewares and of download handlers: the part that failed is the class in whose method it was raised.
+#: Methods of middlewares and of download handlers: the part that failed is the class in whose
+#: method it was raised.
 _HOOKS = frozenset({"process_request", "process_response", "process_exception"})
 _HANDLER = frozenset({"download_request", "download_request_async"})
 
@@ -85,7 +98,8 @@ _ADVICE = {
 }
 _EXHAUSTED = "let the process have more files or ports, or lower CONCURRENT_REQUESTS"
 
-# Of the errors of Zyte API, those that tell of the site. The others tell of the account or of the service.
+# Of the errors of Zyte API, those that tell of the site. The others tell of the account or of the
+# service.
 _SITE_FAILED = {520, 521}
 
 # What Playwright says where the browser failed, and no site: it cannot be started, or it has ended.
@@ -107,7 +121,9 @@ def access_after(error: Exception, timeout: float) -> Unreachable | Local:
     if isinstance(error, ForeignAnswerError):
         advice = "let its process_exception pass requests for robots.txt"
         return Local(f"another downloader middleware: {error}", advice)
-    if isinstance(error, UnicodeError) and "idna" in str(error):  # aiohttp's, for a host that no DNS can have
+    if isinstance(error, UnicodeError) and "idna" in str(
+        error
+    ):  # aiohttp's, for a host that no DNS can have
         return Unreachable(None, UNKNOWN_HOST, hopeless=True)
     chain = list(_chain(error))
     own = next((one for one in chain if isinstance(one, OSError) and one.errno in _OWN_ERRNO), None)
@@ -117,7 +133,11 @@ def access_after(error: Exception, timeout: float) -> Unreachable | Local:
     part, method = _part(frames)
     if method not in _HOOKS and (isinstance(error, RobotsError) or _is_network(error)):
         found = _network(chain)
-        return replace(found, cause=f"no answer in {timeout:g} s") if isinstance(error, LATE) else found
+        return (
+            replace(found, cause=f"no answer in {timeout:g} s")
+            if isinstance(error, LATE)
+            else found
+        )
     kind = next((name for name in _names(error) if name in _ADVICE), None)
     if kind is None and method not in _HOOKS and any(frame[1] == READING for frame in frames):
         return Unreachable(None, f"its answer cannot be read: {_named(error)}")
@@ -144,7 +164,9 @@ def _network(chain: list[BaseException]) -> Unreachable:
         text = _text(found) if words == _NO_HTTP else ""
         if "disconnected" in text:  # httpx has one class for both
             return Unreachable(None, _NO_ANSWER)
-        return Unreachable(None, f"{words}: {text}" if text else words, hopeless=words == UNKNOWN_HOST)
+        return Unreachable(
+            None, f"{words}: {text}" if text else words, hopeless=words == UNKNOWN_HOST
+        )
     text = next((text for error in chain if (text := _text(error))), "")
     name = type(chain[0]).__name__
     return Unreachable(None, f"{name}: {text}" if text else name)
@@ -153,7 +175,9 @@ def _network(chain: list[BaseException]) -> Unreachable:
 def _refused(error: BaseException) -> str:
     """Return what a proxy answered to CONNECT."""
     text = _text(error)
-    found = _STATUS.search(text.partition("[")[2] or text)  # Scrapy names the proxy's port before the bracket
+    found = _STATUS.search(
+        text.partition("[")[2] or text
+    )  # Scrapy names the proxy's port before the bracket
     status = getattr(error, "status", None) or (found and found[0])
     return f"{status} to CONNECT" if status else f"no answer to CONNECT: {text}"
 
@@ -164,7 +188,9 @@ def _tls(error: BaseException) -> str | None:
     if package == "service_identity":
         return "the certificate is for another host"
     if package == "ssl":
-        text = getattr(error, "verify_message", None) or getattr(error, "reason", None) or _text(error)
+        text = (
+            getattr(error, "verify_message", None) or getattr(error, "reason", None) or _text(error)
+        )
         return str(text).replace("_", " ").lower()
     if package == "OpenSSL":
         entries = error.args[0] if error.args and isinstance(error.args[0], list) else []
@@ -183,7 +209,10 @@ def _is_network(error: BaseException) -> bool:
     for _ in range(_LONGEST_CHAIN):
         if isinstance(found, OSError) and found.errno in _NETWORK_ERRNO:
             return True
-        if any(kind.__name__ in _NETWORK.get(_package(kind), "").split() for kind in type(found).__mro__):
+        if any(
+            kind.__name__ in _NETWORK.get(_package(kind), "").split()
+            for kind in type(found).__mro__
+        ):
             return True
         found = None if found is None else found.__cause__
     return False
@@ -207,7 +236,9 @@ def _chain(error: BaseException) -> Iterator[BaseException]:
         seen.add(id(found))
         yield found
         before = found.__cause__ or found.__context__  # httpcore raises its own again, `from None`
-        reasons = [getattr(reason, "value", reason) for reason in getattr(found, "reasons", None) or ()]
+        reasons = [
+            getattr(reason, "value", reason) for reason in getattr(found, "reasons", None) or ()
+        ]
         causes = [before, *reasons, *getattr(found, "exceptions", ())]
         waiting += [cause for cause in causes if isinstance(cause, BaseException)]
 
@@ -231,7 +262,8 @@ def _part(frames: list[tuple[str, str]]) -> tuple[str, str]:
     """Return the part of the crawl that raised an exception, as a dotted name, and its method."""
     for methods in (_HOOKS, _HANDLER):
         for owner, method in reversed(frames):
-            # Older versions of Scrapy have functions of these names in the manager of the middlewares, too.
+            # Older versions of Scrapy have functions of these names in the manager of the
+            # middlewares, too.
             if method in methods and not (methods is _HOOKS and _is_of(owner, "scrapy.core")):
                 return owner, method
     known = {"scrapy", "twisted", *sys.stdlib_module_names}

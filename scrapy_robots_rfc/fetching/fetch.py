@@ -1,7 +1,8 @@
 """How a robots.txt is got: `Fetcher.get` reads from top to bottom, and the steps follow in their order.
 
 `pending.py` has the fetches that are under way, their places and their time. `download.py` makes
-each exchange, `policy/access.py` says what an answer means, `cache/entry.py` what is known after it.
+each exchange, `policy/access.py` says what an answer means, `cache/entry.py` what is known after
+it.
 """
 
 from __future__ import annotations
@@ -14,7 +15,13 @@ from scrapy.exceptions import IgnoreRequest
 
 from scrapy_robots_rfc import _scrapy, signals, stats
 from scrapy_robots_rfc._runtime import Runtime
-from scrapy_robots_rfc.cache.entry import CacheEntry, Fetched, Validators, following, following_for_route
+from scrapy_robots_rfc.cache.entry import (
+    CacheEntry,
+    Fetched,
+    Validators,
+    following,
+    following_for_route,
+)
 from scrapy_robots_rfc.cache.locks import FetchLocks, pause
 from scrapy_robots_rfc.cache.memory import MemoryCache
 from scrapy_robots_rfc.fetching.faults import access_after
@@ -66,9 +73,14 @@ class Fetcher:
         self._count: Callable[[str], None] = crawler.stats.inc_value
         self._runtime = Runtime()
         #: The fetches that are under way.
-        self.pending: PendingFetches = PendingFetches(crawler, crawl, download, settings.timeout, self._undecided)
-        #: What workers share; what the crawl remembers; what is logged of origins that cannot be reached.
-        self.locks: FetchLocks | None = None if store is None else FetchLocks(store, settings, self._runtime)
+        self.pending: PendingFetches = PendingFetches(
+            crawler, crawl, download, settings.timeout, self._undecided
+        )
+        #: What workers share; what the crawl remembers; what is logged of origins that cannot be
+        #: reached.
+        self.locks: FetchLocks | None = (
+            None if store is None else FetchLocks(store, settings, self._runtime)
+        )
         self.memory: MemoryCache[OriginPolicy] = MemoryCache(
             settings.cache_size,
             parse=files.policy,
@@ -81,18 +93,24 @@ class Fetcher:
     def newest(self, origin: Origin, route: Route, stale_for: float) -> OriginPolicy | None:
         """Return the newest that is known of an origin by a route, if it has not been stale for so many seconds.
 
-        When another route led to the site after this one had failed, that failure does not count any more.
+        When another route led to the site after this one had failed, that failure does not count
+        any more.
         """
         known = self.memory.get(origin)
         if known is not None and route is not None and not known.for_all:
             known = None
         found = (each for each in (known, self._failed.get((origin, route))) if each is not None)
         newest = max(found, key=lambda robots: robots.fetched, default=None)
-        fresh = newest is not None and self._runtime.clock() < newest.validity.fresh_until + stale_for
+        fresh = (
+            newest is not None and self._runtime.clock() < newest.validity.fresh_until + stale_for
+        )
         return newest if fresh else None
 
     async def get(self, fetch: PendingFetch) -> OriginPolicy:
-        """Look, ask, conclude, tell; again after a pause, while the origin is closed and attempts are left."""
+        """Look, ask, conclude, tell.
+
+        Again after a pause, while the origin is closed and attempts are left.
+        """
         looks = 0
         while True:
             await self.pending.place(fetch)
@@ -126,13 +144,25 @@ class Fetcher:
 
     # Look.
 
-    async def _look(self, fetch: PendingFetch) -> tuple[OriginPolicy | None, CacheEntry | None, bool]:
-        """Return what memory or store has, if it is fresh; the newest copy; and whether no other worker fetches it."""
+    async def _look(
+        self, fetch: PendingFetch
+    ) -> tuple[OriginPolicy | None, CacheEntry | None, bool]:
+        """Return what memory or store has, if it is fresh; the newest copy.
+
+        And whether no other worker fetches it.
+        """
         copy = self.memory.entry(fetch.origin)
         fetch.before = self._governing(fetch, copy)
-        if copy is not None and self._runtime.clock() < copy.validity.fresh_until and fetch.suits(copy):
-            # A large file that is not parsed any more; or one that a fetch by another route has brought.
-            robots = self.memory.get(fetch.origin) or await self._files.policy_aside(fetch.origin, copy)
+        if (
+            copy is not None
+            and self._runtime.clock() < copy.validity.fresh_until
+            and fetch.suits(copy)
+        ):
+            # A large file that is not parsed any more; or one that a fetch by another route has
+            # brought.
+            robots = self.memory.get(fetch.origin) or await self._files.policy_aside(
+                fetch.origin, copy
+            )
             self.memory.put(fetch.origin, robots, copy)
             return robots, copy, False
         if self.locks is None:
@@ -140,7 +170,9 @@ class Fetcher:
         copy, fresh, ours = await self.locks.look(fetch.origin, copy)
         if copy is not None and fresh and fetch.suits(copy):
             return await self._adopt(fetch, copy), copy, False
-        if copy is not None and ours and self.locks.shared:  # its pace counts for the request that is sent now
+        if (
+            copy is not None and ours and self.locks.shared
+        ):  # its pace counts for the request that is sent now
             self._crawl.found(await self._files.policy_aside(fetch.origin, copy))
         return None, copy, ours or fresh
 
@@ -210,7 +242,9 @@ class Fetcher:
             return Fetched(through(access, fetch.request) if access.route else access)
         return self._answered(response, access, state.url, known)
 
-    async def _send(self, fetch: PendingFetch, url: str, known: Validators | None) -> tuple[Response, bytes]:
+    async def _send(
+        self, fetch: PendingFetch, url: str, known: Validators | None
+    ) -> tuple[Response, bytes]:
         fetch.request = self._download.request(
             url,
             timeout=max(self._settings.timeout - fetch.spent, 0.1),
@@ -221,7 +255,9 @@ class Fetcher:
         )
         return await self._download.send(fetch.request)
 
-    def _answered(self, response: Response, access: Access, url: str, known: Validators | None) -> Fetched:
+    def _answered(
+        self, response: Response, access: Access, url: str, known: Validators | None
+    ) -> Fetched:
         """Return what came of an attempt whose last answer says whether there is a file."""
         lines = response.headers.getlist
         freshness = caching.freshness(lines, self._runtime.date())
@@ -237,12 +273,22 @@ class Fetcher:
         if confirmed and known is not None:  # what a 304 leaves out stays (RFC 9111, 3.2)
             tag = tag or known.etag
             modified = modified or known.last_modified
-        return Fetched(access, freshness, Validators(url, tag, modified) if tag or modified else None, confirmed)
+        return Fetched(
+            access,
+            freshness,
+            Validators(url, tag, modified) if tag or modified else None,
+            confirmed,
+        )
 
     # Conclude.
 
-    async def _parsed(self, fetch: PendingFetch, fetched: Fetched) -> tuple[ParsedRobots | None, Fetched]:
-        """Return the file of an answer, if there is one; a file that cannot be parsed counts as unreachable."""
+    async def _parsed(
+        self, fetch: PendingFetch, fetched: Fetched
+    ) -> tuple[ParsedRobots | None, Fetched]:
+        """Return the file of an answer, if there is one.
+
+        A file that cannot be parsed counts as unreachable.
+        """
         access = fetched.access
         if not isinstance(access, Successful):
             return None, fetched
@@ -250,12 +296,21 @@ class Fetcher:
         if not isinstance(file, str):
             return file, fetched
         failed = Unreachable(access.status, file, hopeless=True)
-        return None, Fetched(failed, Freshness(stored=False))  # other crawls may have a parser that works
+        return None, Fetched(
+            failed, Freshness(stored=False)
+        )  # other crawls may have a parser that works
 
     async def _conclude(
-        self, fetch: PendingFetch, copy: CacheEntry | None, fetched: Fetched, file: ParsedRobots | None
+        self,
+        fetch: PendingFetch,
+        copy: CacheEntry | None,
+        fetched: Fetched,
+        file: ParsedRobots | None,
     ) -> tuple[OriginPolicy, tuple[float, ...]]:
-        """Return what is known from now on, and the pauses before further attempts; without those, remember it."""
+        """Return what is known from now on, and the pauses before further attempts.
+
+        Without those, remember it.
+        """
         access = fetched.access
         now = self._runtime.clock()
         limits = self._settings
@@ -268,7 +323,8 @@ class Fetcher:
             if isinstance(access, Local):
                 self.origin_log.local(robots, access)
             else:
-                # A proxy that a later middleware chose may be another one next time. One that requests name stays.
+                # A proxy that a later middleware chose may be another one next time. One that
+                # requests name stays.
                 pauses = self._pauses(fetch, robots, access) if fetch.route is None else ()
                 self.origin_log.failed(robots, fetch, pauses, of_route=True)
             if not pauses:
@@ -288,20 +344,32 @@ class Fetcher:
             self.origin_log.concluded(robots, fetch)
             self.memory.put(fetch.origin, robots, entry)
             if self.locks is not None:
-                self.locks.publish(fetch.origin, entry, stored=fetched.freshness.stored, since=fetch.asked)
+                self.locks.publish(
+                    fetch.origin, entry, stored=fetched.freshness.stored, since=fetch.asked
+                )
         return robots, pauses
 
-    def _pauses(self, fetch: PendingFetch, robots: OriginPolicy, access: Unreachable) -> tuple[float, ...]:
-        """Return the seconds before each further attempt. None follows where requests can be judged already."""
+    def _pauses(
+        self, fetch: PendingFetch, robots: OriginPolicy, access: Unreachable
+    ) -> tuple[float, ...]:
+        """Return the seconds before each further attempt.
+
+        None follows where requests can be judged already.
+        """
         if robots.outcome is not Outcome.UNREACHABLE or access.hopeless:
             return ()
         return backoff.to_come(fetch.attempts, access.retry_after, self._settings)
 
     def _undecided(self, fetch: PendingFetch, cause: str) -> OriginPolicy:
-        """Return what is known where a fetch raised an exception: nothing, and the next request tries again."""
+        """Return what is known where a fetch raised an exception.
+
+        Nothing, and the next request tries again.
+        """
         now = self._runtime.clock()
         validity = Validity(Outcome.LOCAL, now)
-        robots = OriginPolicy(fetch.origin, validity, None, f"{__name__}: {cause}", None, self._crawl.agent, now)
+        robots = OriginPolicy(
+            fetch.origin, validity, None, f"{__name__}: {cause}", None, self._crawl.agent, now
+        )
         self._remember_failure(fetch, robots)
         return robots
 
@@ -325,10 +393,16 @@ class Fetcher:
         if robots.for_all and self.memory.get(fetch.origin) is robots:
             self.pending.cancel_others(fetch, robots)
 
-    async def _send_signals(self, fetch: PendingFetch, robots: OriginPolicy, access: Access | None) -> None:
+    async def _send_signals(
+        self, fetch: PendingFetch, robots: OriginPolicy, access: Access | None
+    ) -> None:
         send = self._signals.send_catch_log_async
         file = robots.file
-        if file is not None and _scrapy.ROBOTS_PARSED is not None and isinstance(access, Successful | None):
+        if (
+            file is not None
+            and _scrapy.ROBOTS_PARSED is not None
+            and isinstance(access, Successful | None)
+        ):
             await send(_scrapy.ROBOTS_PARSED, robotparser=file.parser, request=fetch.source)
         if access is None:
             return

@@ -1,4 +1,7 @@
-"""How a robots.txt is got by FTP: as Scrapy's handler gets a page, but not beyond a length, and with a timeout."""
+"""How a robots.txt is got by FTP.
+
+As Scrapy's handler gets a page, but not beyond a length, and with a timeout.
+"""
 
 from __future__ import annotations
 
@@ -27,8 +30,13 @@ _MARK = re.compile(r"1\d\d[ -]")  # says that the transfer begins (RFC 959, 5.4)
 
 
 def bound(handler: Any, settings: BaseSettings, mark: str, limit: int) -> None:  # noqa: ANN401 - a download handler
-    """Have Scrapy's handler get files as `retrieve` does; leave any other one as it is. A `Transfer`."""
-    stock: Any = next((kind for kind in type(handler).__mro__ if kind.__name__ == "FTPDownloadHandler"), None)
+    """Have Scrapy's handler get files as `retrieve` does; leave any other one as it is.
+
+    A `Transfer`.
+    """
+    stock: Any = next(
+        (kind for kind in type(handler).__mro__ if kind.__name__ == "FTPDownloadHandler"), None
+    )
     if stock is None or type(handler).download_request is not stock.download_request:
         return
     pages = handler.download_request
@@ -44,16 +52,20 @@ def bound(handler: Any, settings: BaseSettings, mark: str, limit: int) -> None: 
 async def retrieve(request: Request, settings: BaseSettings, limit: int) -> Response:
     """Return the answer to a request for a robots.txt, with a body of at most so many octets.
 
-    Its status is 200, or 404 where the server says that there is no such file, before the transfer has begun.
+    Its status is 200, or 404 where the server says that there is no such file, before the transfer
+    has begun.
 
-    :raises BrokenTransferError: the server refuses, for another reason. Whatever Twisted raises is raised, too.
+    :raises BrokenTransferError: the server refuses, for another reason. Whatever Twisted raises is
+        raised, too.
     """
     from twisted.internet import reactor  # noqa: PLC0415 - it installs one, so a crawl has to be there
     from twisted.protocols.ftp import BadResponse, CommandFailed, FTPError  # noqa: PLC0415 - imports the reactor
 
     parts, seconds = urlparse_cached(request), request.meta["download_timeout"]
     creator: Any = ClientCreator(reactor, _client, request.meta, settings)  # type: ignore[no-untyped-call]  # Twisted's
-    client = await maybe_deferred_to_future(creator.connectTCP(parts.hostname, parts.port or 21, timeout=seconds))
+    client = await maybe_deferred_to_future(
+        creator.connectTCP(parts.hostname, parts.port or 21, timeout=seconds)
+    )
     done: Deferred[Any] = Deferred()
     file = _File(limit, lambda result=None: None if done.called else done.callback(result))
     try:
@@ -61,7 +73,9 @@ async def retrieve(request: Request, settings: BaseSettings, limit: int) -> Resp
         late = Failure(TimeoutError())  # type: ignore[no-untyped-call]  # Twisted's
         await maybe_deferred_to_future(done.addTimeout(seconds, reactor, lambda *_: late))
     except FTPError as error:
-        reason = getattr(error.args[-1] if error.args else None, "value", error)  # of a refused login, for instance
+        reason = getattr(
+            error.args[-1] if error.args else None, "value", error
+        )  # of a refused login, for instance
         if not isinstance(reason, CommandFailed | BadResponse):
             raise reason from error
         *before, line = map(str, reason.args[0])
@@ -78,7 +92,10 @@ def _client(meta: Mapping[str, Any], settings: BaseSettings) -> Any:  # noqa: AN
     from twisted.protocols.ftp import FTPClient  # noqa: PLC0415 - as above
 
     user, password = meta.get("ftp_user"), meta.get("ftp_password", settings["FTP_PASSWORD"])
-    user, password = settings["FTP_USER"] if user is None else str(user), None if password is None else str(password)
+    user, password = (
+        settings["FTP_USER"] if user is None else str(user),
+        None if password is None else str(password),
+    )
     passive = int(bool(meta.get("ftp_passive", settings["FTP_PASSIVE_MODE"])))
     client: Any = FTPClient(user, password, passive=passive)  # type: ignore[no-untyped-call]  # Twisted's
     said, receive = 0, client.dataReceived
@@ -98,8 +115,8 @@ def _client(meta: Mapping[str, Any], settings: BaseSettings) -> Any:  # noqa: AN
 class _File(Protocol):
     """The octets of a file.
 
-    :param ended: called when there are enough of them; with a failure when their connection ends out of order; by the
-        client when there are no more.
+    :param ended: called when there are enough of them; with a failure when their connection ends
+        out of order; by the client when there are no more.
     """
 
     def __init__(self, limit: int, ended: Callable[..., object]) -> None:

@@ -29,14 +29,16 @@ STALE = "stale"
 #: How many names of origins are kept for the summary.
 NAMED = 10
 
-#: How many causes are counted by name. A site can cause any number of them, because they may contain what it sends.
+#: How many causes are counted by name. A site can cause any number of them, because they may
+#: contain what it sends.
 KEPT_CAUSES = 100
 
 # Origins of which it is remembered that their INFO line was logged. After so many others, it may be
 # logged again.
 _KEPT_TOLD = 10_000
 
-# Origins that may still be reached by another attempt or another route; beyond these they count at once.
+# Origins that may still be reached by another attempt or another route; beyond these they count at
+# once.
 _KEPT_WAITING = 100_000
 
 #: What governs an origin whose file could not be fetched -> what follows, as log lines say it.
@@ -85,10 +87,12 @@ class OriginLog:
         self.causes: Counter[str] = Counter()
         #: Cause -> how many origins have no robots.txt because of it.
         self.unavailable: Counter[str] = Counter()
-        #: Origins whose pages were forbidden because their file was unreachable; origins with an earlier copy obeyed.
+        #: Origins whose pages were forbidden because their file was unreachable; origins with an
+        #: earlier copy obeyed.
         self.unreachable: Names = Names()
         self.stale: Names = Names()
-        # Those that are asked again, or that a route failed to reach, and that do not count as unreachable yet.
+        # Those that are asked again, or that a route failed to reach, and that do not count as
+        # unreachable yet.
         self._waiting: dict[Origin, str] = {}
         # Hashes of the origins, with what was said of each at INFO.
         self._told: LocalCache[int, None] = LocalCache(_KEPT_TOLD)
@@ -96,17 +100,30 @@ class OriginLog:
         self.local_advice: dict[str, str] = {}
 
     def failed(
-        self, robots: OriginPolicy, fetch: PendingFetch, pauses: Sequence[float] = (), *, of_route: bool = False
+        self,
+        robots: OriginPolicy,
+        fetch: PendingFetch,
+        pauses: Sequence[float] = (),
+        *,
+        of_route: bool = False,
     ) -> None:
         """Say that a file cannot be reached and what follows: a warning at the first failure of a run, and at a change.
 
         :param pauses: seconds before each further attempt.
         :param of_route: whether it is about the requests of one route only.
         """
-        if (pauses or of_route) and robots.outcome is Outcome.UNREACHABLE and fetch.changes(robots.outcome):
+        if (
+            (pauses or of_route)
+            and robots.outcome is Outcome.UNREACHABLE
+            and fetch.changes(robots.outcome)
+        ):
             self._wait(robots.origin, robots.cause)
         known = fetch.last or fetch.before
-        warned = known is not None and known.unreachable_since is not None and known.outcome is robots.outcome
+        warned = (
+            known is not None
+            and known.unreachable_since is not None
+            and known.outcome is robots.outcome
+        )
         then = self._follows[robots.outcome]
         if of_route and robots.outcome is Outcome.UNREACHABLE:
             then += " that way"
@@ -117,7 +134,9 @@ class OriginLog:
             message = "%s is unreachable (%s): %s; it is asked for again in %s s"
             logger.warning(message, robots.origin.robots_url, robots.cause, then, again)
 
-    def _waits(self, robots: OriginPolicy, made: int, pauses: Sequence[float], then: str | None) -> None:
+    def _waits(
+        self, robots: OriginPolicy, made: int, pauses: Sequence[float], then: str | None
+    ) -> None:
         """Say that requests wait while a file is asked for again, and until when.
 
         :param made: how many attempts were made.
@@ -134,7 +153,9 @@ class OriginLog:
                 "given up in about %s s if it answers at once, in %s s at the latest (%s)"
             )
             first, left = _seconds(pauses[0]), _seconds(latest)
-            logger.info(message, url, cause, made, made + len(pauses), first, _seconds(soonest), left, until)
+            logger.info(
+                message, url, cause, made, made + len(pauses), first, _seconds(soonest), left, until
+            )
             return
         message = (
             "%s is unreachable (%s): its requests wait while it is asked again after %s s; "
@@ -144,13 +165,23 @@ class OriginLog:
         logger.warning(message, url, cause, shown, _seconds(soonest), _seconds(latest), until, then)
 
     def local(self, robots: OriginPolicy, access: Local) -> None:
-        """Log that the crawl itself failed, once for each cause: the same failure may concern every origin."""
+        """Log that the crawl itself failed, once for each cause.
+
+        The same failure may concern every origin.
+        """
         if access.cause in self.local_advice or len(self.local_advice) >= KEPT_CAUSES:
             return
         self.local_advice[access.cause] = access.advice
         message = "%s could not be asked for, because the crawl itself failed (%s): %s until that is mended; %s"
         follows = self._follows[robots.outcome]
-        logger.error(message, robots.origin.robots_url, access.cause, follows, access.advice, exc_info=access.error)
+        logger.error(
+            message,
+            robots.origin.robots_url,
+            access.cause,
+            follows,
+            access.advice,
+            exc_info=access.error,
+        )
 
     def closed(self) -> None:
         """Count as unreachable the origins that still waited for another attempt, or route, when the crawl ended."""
@@ -184,7 +215,8 @@ class OriginLog:
     def _tell_what_opens(self, robots: OriginPolicy) -> None:
         """Say once that an origin is open, or in part, for other reasons than its rules or a 404."""
         url, cause, file = robots.origin.robots_url, robots.cause, robots.file
-        # A status alone says that there is no file. Any other cause is a redirect that leads nowhere.
+        # A status alone says that there is no file. Any other cause is a redirect that leads
+        # nowhere.
         lost = robots.outcome is Outcome.UNAVAILABLE and cause != str(robots.status)
         if lost and robots.validity.unreachable_since is None and robots.status is not None:
             text = f"is {robots.outcome.explained(cause)}"
@@ -201,7 +233,10 @@ class OriginLog:
             logger.info("%s %s", url, text)
 
     def _wait(self, origin: Origin, cause: str) -> None:
-        """Count an origin later, unless its file comes by another attempt or another route; not too many of them."""
+        """Count an origin later, unless its file comes by another attempt or another route.
+
+        Not too many of them.
+        """
         self._waiting[origin] = cause
         if len(self._waiting) > _KEPT_WAITING:
             first = next(iter(self._waiting))
@@ -221,5 +256,8 @@ def _count_cause(causes: Counter[str], cause: str) -> None:
 
 
 def _seconds(number: float) -> str:
-    """Return a number of seconds as log lines have it: whole from ten on, as it may be a little less than was set."""
+    """Return a number of seconds as log lines have it.
+
+    Whole from ten on, as it may be a little less than was set.
+    """
     return f"{number:.0f}" if number >= 10 else f"{round(number, 2):g}"

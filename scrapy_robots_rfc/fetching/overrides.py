@@ -1,7 +1,7 @@
 """The user's exceptions from what sites say: ROBOTS_EXEMPT and ROBOTS_OVERRIDES.
 
-An exempt origin is not asked for its robots.txt; a local file decides in place of the robots.txt of its origin. See
-`policy/origins.py` for how the names of sites are read.
+An exempt origin is not asked for its robots.txt; a local file decides in place of the robots.txt of
+its origin. See `policy/origins.py` for how the names of sites are read.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ from scrapy_robots_rfc.settings import Settings
 
 logger: logging.Logger = logging.getLogger(__name__)
 
-# Exempt origins whose value is kept, so that a request costs a look-up; a crawl of many hosts must not fill the memory.
+# Exempt origins whose value is kept, so that a request costs a look-up; a crawl of many hosts must
+# not fill the memory.
 _KEPT = 10_000
 
 # How many of a kind are named at the start of a crawl.
@@ -58,17 +59,26 @@ class Overrides:
             try:
                 file = parse(_read(Path(path), settings.max_size), origin)
             except Exception as error:  # a parser of the user's may raise anything
-                problem = (isinstance(error, OSError) and error.strerror) or str(error) or type(error).__name__
-                accepted = f"the path of a file that can be read ({Path(path).absolute()}: {problem})"
+                problem = (
+                    (isinstance(error, OSError) and error.strerror)
+                    or str(error)
+                    or type(error).__name__
+                )
+                accepted = (
+                    f"the path of a file that can be read ({Path(path).absolute()}: {problem})"
+                )
                 raise SettingError(f"ROBOTS_OVERRIDES[{str(origin)!r}]", path, accepted) from error
-            self._overrides[origin] = OriginPolicy(origin, _OVERRIDDEN, None, path, file, agent, override=path)
+            self._overrides[origin] = OriginPolicy(
+                origin, _OVERRIDDEN, None, path, file, agent, override=path
+            )
         self._sites = settings.exempt
         self._exempt = lru_cache(_KEPT)(self._exempted)
 
     def robots(self, origin: Origin) -> OriginPolicy | None:
         """Return what is known of an origin if the user made an exception of it; else ``None``.
 
-        A local file wins over an exemption: it is for this origin, and the pattern of an exemption may be for many.
+        A local file wins over an exemption: it is for this origin, and the pattern of an exemption
+        may be for many.
         """
         return self._overrides.get(origin) or self._exempt(origin)
 
@@ -79,7 +89,9 @@ class Overrides:
             named = _listed(site.text for site in self._sites)
             logger.info("ROBOTS_EXEMPT: not asked for their robots.txt are %s", named, extra=extra)
         if self._overrides:
-            named = _listed(f"{robots.override} for {origin}" for origin, robots in self._overrides.items())
+            named = _listed(
+                f"{robots.override} for {origin}" for origin, robots in self._overrides.items()
+            )
             logger.info("ROBOTS_OVERRIDES: local files decide: %s", named, extra=extra)
 
     def _exempted(self, origin: Origin) -> OriginPolicy | None:
@@ -100,6 +112,8 @@ def _read(path: Path, most: int) -> bytes:
         raise ValueError("not a regular file")
     with path.open("rb") as file:
         body = file.read(most + 1)
-    if len(body) > most:  # a site's file would be cut off; the user has to know of rules that would not count
+    if (
+        len(body) > most
+    ):  # a site's file would be cut off; the user has to know of rules that would not count
         raise ValueError(f"longer than ROBOTS_MAX_SIZE, {most} octets")
     return body

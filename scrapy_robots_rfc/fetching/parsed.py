@@ -34,12 +34,12 @@ from scrapy_robots_rfc.settings import PARSER_ACCEPTED, Settings
 
 logger: logging.Logger = logging.getLogger(__name__)
 
-# Agents whose pace is kept where another parser gives it; a crawl that makes up a User-Agent for every request must not
-# make it grow.
+# Agents whose pace is kept where another parser gives it; a crawl that makes up a User-Agent for
+# every request must not make it grow.
 _KEPT_PACES = 16
 
-# Octets of memory that a token with its pace takes, and, about, an octet of a file that another parser holds: Protego
-# takes seven to nine for a usual file.
+# Octets of memory that a token with its pace takes, and, about, an octet of a file that another
+# parser holds: Protego takes seven to nine for a usual file.
 _PACE, _FOREIGN_OCTET = 600, 10
 
 
@@ -48,11 +48,13 @@ class ParsedRobots:
     """A file that a parser has read. If a parser of the user's raises an exception, the page counts as disallowed.
 
     :param parser: has `allowed(url, user_agent)`, and perhaps `crawl_delay(user_agent)`.
-    :param robots: the file as the core reads it; ``None``: the parser is not ours, and only says yes or no.
+    :param robots: the file as the core reads it; ``None``: the parser is not ours, and only says
+        yes or no.
     :param own_delay: whether the parser's `crawl_delay()` counts, and not the core's.
     :param size: octets of the file.
     :param digest: ``sha256:`` and the digest of the octets that count; ``None``: nobody reports it.
-    :param at_once: whether it is read where it is needed, as the thread that reads large files was not ready in time.
+    :param at_once: whether it is read where it is needed, as the thread that reads large files was
+        not ready in time.
     """
 
     parser: Any
@@ -62,7 +64,9 @@ class ParsedRobots:
     digest: str | None = None
     at_once: bool = False
     _told: bool = False
-    _paces: dict[str, Pace | None] | None = None  # by token, where the core reads them; `None` until one is asked for
+    _paces: dict[str, Pace | None] | None = (
+        None  # by token, where the core reads them; `None` until one is asked for
+    )
     _own_paces: dict[Agent, Pace | None] = field(default_factory=dict)
 
     @property
@@ -80,17 +84,26 @@ class ParsedRobots:
             return self.robots.decide(url, agent.tokens)
         try:
             allowed = self.parser.allowed(url, _name(agent))
-            if allowed not in (True, False):  # Python takes a coroutine or a text for true, though it is no verdict
+            if allowed not in (
+                True,
+                False,
+            ):  # Python takes a coroutine or a text for true, though it is no verdict
                 raise TypeError(f"allowed() gave {allowed!r}, not True or False")
             return Decision(bool(allowed), Reason.PARSER)
         except Exception:
             if not self._told:
-                logger.exception("%s.allowed() failed: the page is treated as disallowed", type(self.parser).__name__)
+                logger.exception(
+                    "%s.allowed() failed: the page is treated as disallowed",
+                    type(self.parser).__name__,
+                )
                 self._told = True
             return Decision(False, Reason.PARSER)
 
     def prepare(self, agent: Agent) -> None:
-        """Do what takes long for the questions of an agent, if the core reads the file. May be called on any thread."""
+        """Do what takes long for the questions of an agent, if the core reads the file.
+
+        May be called on any thread.
+        """
         if self.robots is not None:
             if not self.own_delay:
                 self.pace(agent)
@@ -103,7 +116,10 @@ class ParsedRobots:
         return not self.robots.prepared(agent.tokens)
 
     def crawl_delay(self, agent: Agent) -> float | None:
-        """Return the Crawl-delay in seconds: the core's, or that of the user's parser, if it has such a method."""
+        """Return the Crawl-delay in seconds.
+
+        The core's, or that of the user's parser, if it has such a method.
+        """
         if self.robots is not None and not self.own_delay:
             return self.robots.crawl_delay(agent.tokens)
         ask = getattr(self.parser, "crawl_delay", None)  # parsers of Scrapy 2.18 and newer have it
@@ -115,8 +131,11 @@ class ParsedRobots:
         if self._paces is None:
             if self.robots is None or self.own_delay:
                 return self._own_pace(agent)
-            # For all agents at once: a hostile file would take a third of a second for each, on the event loop.
-            self._paces = paces_of(self.robots.records_by_group(*KEYS)) if self.robots.mentions(*KEYS) else {}
+            # For all agents at once: a hostile file would take a third of a second for each, on the
+            # event loop.
+            self._paces = (
+                paces_of(self.robots.records_by_group(*KEYS)) if self.robots.mentions(*KEYS) else {}
+            )
         if not self._paces or self.robots is None:
             return None
         token = self.robots.choose(agent.tokens, self._paces)
@@ -129,7 +148,9 @@ class ParsedRobots:
             try:
                 self._own_paces[agent] = pace_of_number(self.crawl_delay(agent))
             except Exception:
-                logger.exception("%s.crawl_delay() failed: no delay is kept", type(self.parser).__name__)
+                logger.exception(
+                    "%s.crawl_delay() failed: no delay is kept", type(self.parser).__name__
+                )
                 self._own_paces[agent] = None
         return self._own_paces[agent]
 
@@ -151,7 +172,9 @@ class FileParser:
     def __call__(self, body: bytes, origin: Origin) -> ParsedRobots:
         """Return the parsed file of a site; raises whatever a parser of the user's raises."""
         gemini = gemini_file(body, self._settings, origin.scheme)
-        parser = build_from_crawler(self._parser_class, self._crawler, body if gemini is None else gemini.octets)
+        parser = build_from_crawler(
+            self._parser_class, self._crawler, body if gemini is None else gemini.octets
+        )
         told = self._settings.report or self._settings.archive
         digest = f"sha256:{sha256(body[: self._settings.max_size]).hexdigest()}" if told else None
         # A subclass with an allowed() of its own decides by that method, as a foreign parser does.
@@ -172,7 +195,10 @@ class FileParser:
 
 
 def gemini_file(body: bytes, settings: Settings, scheme: str) -> GeminiFile | None:
-    """Return a parsed file of a scheme whose files have the rules of Gemini; ``None`` for all others."""
+    """Return a parsed file of a scheme whose files have the rules of Gemini.
+
+    ``None`` for all others.
+    """
     known = settings.schemes.get(scheme)
     gemini = known is not None and known.dialect is Dialect.GEMINI
     return GeminiFile(body, max_size=settings.max_size) if gemini else None
@@ -185,7 +211,9 @@ def load_parser(settings: Settings, crawler: Crawler) -> type[Any]:
     """
     try:
         parser: type[Any] = load_object(settings.parser)
-        instance = build_from_crawler(parser, crawler, b"")  # fails at start if a dependency is missing
+        instance = build_from_crawler(
+            parser, crawler, b""
+        )  # fails at start if a dependency is missing
         instance.allowed  # noqa: B018 - fails if the class is no parser
     except Exception as error:
         accepted = f"{PARSER_ACCEPTED} ({type(error).__name__}: {error})"
@@ -199,11 +227,15 @@ class OriginPolicy:
 
     :param origin: of the file.
     :param validity: what governs the origin, and until when.
-    :param status: the status of the last answer, as the download handler gives it; ``None`` without an answer.
-    :param cause: how the last fetch ended, in a word or two: ``200``, ``404``, ``no answer in 30 s``.
+    :param status: the status of the last answer, as the download handler gives it; ``None`` without
+        an answer.
+    :param cause: how the last fetch ended, in a word or two: ``200``, ``404``, ``no answer in 30
+        s``.
     :param file: the parsed file that is obeyed; ``None`` if there is none.
-    :param fetched: when the last fetch ended, on the service's clock; minus infinity if there was none.
-    :param override: the path of the local file (ROBOTS_OVERRIDES) that decides in place of the site's.
+    :param fetched: when the last fetch ended, on the service's clock; minus infinity if there was
+        none.
+    :param override: the path of the local file (ROBOTS_OVERRIDES) that decides in place of the
+        site's.
     :param exempt: the entry of ROBOTS_EXEMPT because of which the site is not asked.
     """
 
@@ -219,7 +251,10 @@ class OriginPolicy:
 
     @property
     def outcome(self) -> Outcome:
-        """What governs the decisions: a file, that there is none, or that it cannot be reached (RFC 9309, 2.3.1)."""
+        """What governs the decisions.
+
+        A file, that there is none, or that it cannot be reached (RFC 9309, 2.3.1).
+        """
         return self.validity.outcome
 
     @property
@@ -229,12 +264,18 @@ class OriginPolicy:
 
     @property
     def for_all(self) -> bool:
-        """Whether it governs every route: it does unless there was neither an answer nor an earlier file."""
+        """Whether it governs every route.
+
+        It does unless there was neither an answer nor an earlier file.
+        """
         return self.status is not None or self.validity.outcome is not Outcome.UNREACHABLE
 
     @property
     def robots(self) -> RobotsTxt | None:
-        """The file itself: groups, rules, records. ``None`` if there is none, or if another parser read it."""
+        """The file itself: groups, rules, records.
+
+        ``None`` if there is none, or if another parser read it.
+        """
         return None if self.file is None else self.file.robots
 
     @property
@@ -244,20 +285,29 @@ class OriginPolicy:
 
     @property
     def source(self) -> str:
-        """What the file is called in log lines and errors: ``robots.txt``, or the path of the local one."""
+        """What the file is called in log lines and errors.
+
+        ``robots.txt``, or the path of the local one.
+        """
         return "robots.txt" if self.override is None else f"local file {self.override}"
 
     def cited(self, text: str) -> str:
-        """Return a text that names robots.txt; if a local file decides, it names that file instead."""
+        """Return a text that names robots.txt.
+
+        If a local file decides, it names that file instead.
+        """
         return text if self.override is None else text.replace("robots.txt", self.source, 1)
 
     def refused(self, url: str, bound: Bound, limit: Limit) -> str | None:
         """Why a page is forbidden because of the interval that its site asks for; ``None``: it is not.
 
         :param bound: the interval that the site asks for.
-        :param limit: the longest interval that the user accepts, and what happens to pages beyond it.
+        :param limit: the longest interval that the user accepts, and what happens to pages beyond
+            it.
         """
-        if not limit.forbids(bound) or request_target(url) == ROBOTS_TXT:  # that is always allowed (RFC 9309, 2.2.2)
+        if (
+            not limit.forbids(bound) or request_target(url) == ROBOTS_TXT
+        ):  # that is always allowed (RFC 9309, 2.2.2)
             return None
         return f"{self.cited(bound.text)} is more than ROBOTS_CRAWL_DELAY_MAX, {limit.longest:g} s"
 
@@ -286,13 +336,20 @@ class OriginPolicy:
         """Do what `decide` does, for an `Agent`; the decision has no origin yet."""
         if self.file is not None:
             decision = self.file.decide(url, agent)
-            # Nearly all pages are of http, and have no such text in them: they are not looked at any closer.
-            doubtful = decision.allowed and ("/." in url or "%2" in url or url < "g")  # as "ftp:" is
+            # Nearly all pages are of http, and have no such text in them: they are not looked at
+            # any closer.
+            doubtful = decision.allowed and (
+                "/." in url or "%2" in url or url < "g"
+            )  # as "ftp:" is
             if doubtful and (other := other_reading(url)) is not None:
                 decision = self.file.decide(other, agent)
             if self.override is not None:
                 return replace(decision, override=self.override)
-            return replace(decision, stale=True) if self.validity.unreachable_since is not None else decision
+            return (
+                replace(decision, stale=True)
+                if self.validity.unreachable_since is not None
+                else decision
+            )
         if self.exempt is not None:
             return _EXEMPT
         if self.validity.outcome is Outcome.UNAVAILABLE:
@@ -323,7 +380,10 @@ class OriginPolicy:
         return decision, why
 
     def bound(self, agent: Agent, utc: time) -> Bound | None:
-        """The longest interval that the file asks for at a time of day; ``None`` if it asks for none."""
+        """The longest interval that the file asks for at a time of day.
+
+        ``None`` if it asks for none.
+        """
         pace = self.pace(agent)
         return None if pace is None else pace.bound(utc)
 

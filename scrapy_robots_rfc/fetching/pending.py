@@ -46,7 +46,8 @@ TICK = 0.25
 #: Seconds after which a fetch makes room if others stand in line; each time after it has longer.
 PATIENCE = 5.0
 _LONGER = 4
-#: Seconds between two ticks that count at most: if the process stood still, the sites had no time to answer.
+#: Seconds between two ticks that count at most: if the process stood still, the sites had no time
+#: to answer.
 _LATE_TICK = 1.0
 
 #: What `tick` answers in place of a site, where others stand in line.
@@ -97,7 +98,9 @@ class PendingFetch:
             return self.value
         waiter: Waiter[OriginPolicy | None] = Waiter()
         self._waiters[waiter] = None
-        timer = None if limit is None else Runtime().call_later(limit, partial(waiter.resolve, None))
+        timer = (
+            None if limit is None else Runtime().call_later(limit, partial(waiter.resolve, None))
+        )
         try:
             return await waiter
         finally:
@@ -123,7 +126,10 @@ class Crawl(Protocol):
     """What the middleware gives this room to call, since it must not import the rooms above."""
 
     def agent(self) -> Agent:
-        """Return the agent of a request that brings none; may raise what a property of the spider raises."""
+        """Return the agent of a request that brings none.
+
+        May raise what a property of the spider raises.
+        """
 
     def sent(self, request: Request) -> None:
         """Note that one of our requests was sent, with the headers that it has now.
@@ -139,7 +145,10 @@ class Crawl(Protocol):
         """
 
     def over(self, fetch: PendingFetch) -> None:
-        """Note that a fetch has ended; called once, after `found`, just before those who wait go on."""
+        """Note that a fetch has ended.
+
+        Called once, after `found`, just before those who wait go on.
+        """
 
 
 class PendingFetches:
@@ -178,7 +187,9 @@ class PendingFetches:
         """Return the one of an origin and a route; ``None``: there is none."""
         return self._pending.get(origin, {}).get(route)
 
-    def begin(self, origin: Origin, route: Hashable, way: Way, source: Request | None = None) -> PendingFetch:
+    def begin(
+        self, origin: Origin, route: Hashable, way: Way, source: Request | None = None
+    ) -> PendingFetch:
         """Begin one. Without asyncio it may be over already, if it had to wait for nothing."""
         fetch = PendingFetch(origin, route, source, self._runtime.clock())
         self._pending.setdefault(origin, {})[route] = fetch
@@ -237,7 +248,9 @@ class PendingFetches:
     async def place(self, fetch: PendingFetch) -> None:
         """Stand in line for a place."""
         served: Waiter[None] = Waiter()
-        heapq.heappush(self._line, (fetch.attempts, fetch.preempted, next(self._number), fetch, served))
+        heapq.heappush(
+            self._line, (fetch.attempts, fetch.preempted, next(self._number), fetch, served)
+        )
         self._serve()
         await served
 
@@ -248,7 +261,9 @@ class PendingFetches:
             self._serve()
 
     def _serve(self) -> None:
-        if self._serving:  # without asyncio a fetch may end while it is served: the loop below goes on
+        if (
+            self._serving
+        ):  # without asyncio a fetch may end while it is served: the loop below goes on
             return
         self._serving = True
         while self._line and len(self._places) < MOST_AT_ONCE:
@@ -260,8 +275,13 @@ class PendingFetches:
 
     # Time.
 
-    async def in_time(self, fetch: PendingFetch, work: Callable[[], Coroutine[Any, Any, T]]) -> T | Exception:
-        """Return what some work gives or raises, or what `tick` answers in its place; its end is not waited for."""
+    async def in_time(
+        self, fetch: PendingFetch, work: Callable[[], Coroutine[Any, Any, T]]
+    ) -> T | Exception:
+        """Return what some work gives or raises, or what `tick` answers in its place.
+
+        Its end is not waited for.
+        """
         answer: Waiter[T | Exception] = Waiter()
         fetch.looked = self._runtime.clock()
         self._bounded[fetch] = answer
@@ -275,8 +295,8 @@ class PendingFetches:
     def tick(self) -> None:
         """End what takes too long, and all when the crawl ends. To be called every `TICK` seconds.
 
-        Time in a queue of the downloader, or until the turn of the site, does not count. Usually a download handler
-        ends a transfer before.
+        Time in a queue of the downloader, or until the turn of the site, does not count. Usually a
+        download handler ends a transfer before.
         """
         if _scrapy.is_closing(self._crawler):
             self.cancel_all()
@@ -290,7 +310,11 @@ class PendingFetches:
             fetch.looked = now
             if fetch.spent >= self._timeout + TICK:
                 answer.resolve(TimeoutError())
-            elif in_line and fetch in self._places and fetch.spent >= PATIENCE * _LONGER**fetch.preempted:
+            elif (
+                in_line
+                and fetch in self._places
+                and fetch.spent >= PATIENCE * _LONGER**fetch.preempted
+            ):
                 in_line -= 1
                 answer.resolve(PREEMPTED)
 

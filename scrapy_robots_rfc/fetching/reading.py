@@ -1,4 +1,7 @@
-"""FileReader: from a cache entry to what is known of an origin. Large files are read on a thread."""
+"""FileReader: from a cache entry to what is known of an origin.
+
+Large files are read on a thread.
+"""
 
 from __future__ import annotations
 
@@ -32,13 +35,17 @@ class FileReader:
     :param closing: whether the crawl is ending, so that nothing is read any more.
     """
 
-    def __init__(self, parse: FileParser, crawl: Crawl, runtime: Runtime, closing: Callable[[], bool]) -> None:
+    def __init__(
+        self, parse: FileParser, crawl: Crawl, runtime: Runtime, closing: Callable[[], bool]
+    ) -> None:
         self._parse = parse
         self._crawl = crawl
         self._closing = closing
         self._threads = Threads(1, runtime, "robots.txt parser")
 
-    def policy(self, origin: Origin, entry: CacheEntry, file: ParsedRobots | str | None = None) -> OriginPolicy:
+    def policy(
+        self, origin: Origin, entry: CacheEntry, file: ParsedRobots | str | None = None
+    ) -> OriginPolicy:
         """Return what is known of an origin by a cache entry.
 
         :param file: what `parsed` gave for the body of the entry; ``None``: it is parsed now.

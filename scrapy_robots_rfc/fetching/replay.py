@@ -1,7 +1,7 @@
 """Scrapy's HTTP cache: answers for robots.txt are kept there, and decide in an offline replay.
 
-With HTTPCACHE_IGNORE_MISSING nothing is fetched, and the robots.txt files in the cache decide. Policies and storages
-are called by their documented methods.
+With HTTPCACHE_IGNORE_MISSING nothing is fetched, and the robots.txt files in the cache decide.
+Policies and storages are called by their documented methods.
 """
 
 from __future__ import annotations
@@ -23,7 +23,14 @@ from scrapy_robots_rfc.errors import DecodingError
 from scrapy_robots_rfc.fetching.decoding import without_codings
 from scrapy_robots_rfc.fetching.parsed import FileParser, OriginPolicy
 from scrapy_robots_rfc.fetching.sources import Source, first_of
-from scrapy_robots_rfc.policy.access import PROXY_REFUSES, Access, Asking, Successful, Unavailable, Unreachable
+from scrapy_robots_rfc.policy.access import (
+    PROXY_REFUSES,
+    Access,
+    Asking,
+    Successful,
+    Unavailable,
+    Unreachable,
+)
 from scrapy_robots_rfc.policy.caching import Validity
 from scrapy_robots_rfc.policy.origins import Origin
 from scrapy_robots_rfc.settings import Settings
@@ -65,11 +72,15 @@ class HttpCache:
         if self._parts is None or says_nothing or not 200 <= status < 500:
             return
         policy, storage = self._parts
-        request = Request(url)  # the request that was sent may have credentials for a proxy, which must not be stored
+        request = Request(
+            url
+        )  # the request that was sent may have credentials for a proxy, which must not be stored
         kept = response.replace(body=body, flags=[])
         for name in _OF_THE_TRANSFER:
             kept.headers.pop(name, None)
-        kept.headers.setdefault(b"Date", formatdate(usegmt=True))  # as the middleware does: policies count on it
+        kept.headers.setdefault(
+            b"Date", formatdate(usegmt=True)
+        )  # as the middleware does: policies count on it
         try:
             if policy.should_cache_request(request) and policy.should_cache_response(kept, request):
                 storage.store_response(self._crawler.spider, request, kept)
@@ -82,14 +93,23 @@ class HttpCache:
         """Return what the cache has for a URL, however old; ``None``: nothing."""
         try:
             if self._parts is not None:
-                response: Response | None = self._parts[1].retrieve_response(self._crawler.spider, Request(url))
+                response: Response | None = self._parts[1].retrieve_response(
+                    self._crawler.spider, Request(url)
+                )
                 return response
         except Exception:
-            logger.warning("%s cannot be read in the HTTP cache, and counts as missing there", url, exc_info=True)
+            logger.warning(
+                "%s cannot be read in the HTTP cache, and counts as missing there",
+                url,
+                exc_info=True,
+            )
         return None
 
     def why_passed_on(self, request: Request) -> str | None:
-        """Why a request would be sent although HTTPCACHE_IGNORE_MISSING is on; ``None``: it would not be sent."""
+        """Why a request would be sent although HTTPCACHE_IGNORE_MISSING is on.
+
+        ``None``: it would not be sent.
+        """
         if self._parts is None:
             return "no HTTP cache is at work (HTTPCACHE_ENABLED)"
         if request.meta.get("dont_cache"):
@@ -139,14 +159,27 @@ class Replay:
         if first_of(self._sources, origin) is not None:
             return None
         why = self._cache.why_passed_on(request)
-        return None if why is None else f"{IGNORE_MISSING} is on, so this must not be sent, and would be: {why}"
+        return (
+            None
+            if why is None
+            else f"{IGNORE_MISSING} is on, so this must not be sent, and would be: {why}"
+        )
 
     def _in_cache(self, origin: Origin) -> OriginPolicy:
-        access = self._access(Asking(origin.robots_url, scheme=self._settings.schemes[origin.scheme]))
+        access = self._access(
+            Asking(origin.robots_url, scheme=self._settings.schemes[origin.scheme])
+        )
         file = self._parse.tried(origin, access.body) if isinstance(access, Successful) else None
         if isinstance(file, str):  # why it cannot be parsed
             access, file = Unreachable(access.status, file), None
-        return OriginPolicy(origin, Validity(access.outcome, math.inf), access.status, access.cause, file, self._agent)
+        return OriginPolicy(
+            origin,
+            Validity(access.outcome, math.inf),
+            access.status,
+            access.cause,
+            file,
+            self._agent,
+        )
 
     def _access(self, state: Asking | Access) -> Access:
         """Follow the answers in the cache, as a fetch follows those of servers."""
@@ -159,9 +192,15 @@ class Replay:
             try:
                 successful = state.scheme.http_status(response.status) // 100 == 2
                 codings = headers.getlist(b"Content-Encoding")
-                body = without_codings(response.body, codings, self._settings.max_size + 1) if successful else b""
+                body = (
+                    without_codings(response.body, codings, self._settings.max_size + 1)
+                    if successful
+                    else b""
+                )
                 statuses = self._settings.unreachable_statuses
-                state = state.answered(response.status, headers.get(b"Location"), body, unreachable_statuses=statuses)
+                state = state.answered(
+                    response.status, headers.get(b"Location"), body, unreachable_statuses=statuses
+                )
             except DecodingError as error:
                 return Unreachable(response.status, str(error))
         return state

@@ -1,7 +1,7 @@
 """The proxies that requests go through, and the accounts that those for FTP log in to.
 
-A robots.txt is the same through every proxy. A failure without an answer may be the fault of the proxy, or of the
-account: it closes the site for the requests of that route only.
+A robots.txt is the same through every proxy. A failure without an answer may be the fault of the
+proxy, or of the account: it closes the site for the requests of that route only.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from scrapy.utils.httpobj import urlparse_cached
 
 from scrapy_robots_rfc.policy.access import Local, Unreachable
 
-#: The proxy of a request with its credentials, since a gateway may send each user another way, or its FTP account;
-#: ``None``: the request has neither, or a later middleware chooses the proxy.
+#: The proxy of a request with its credentials, since a gateway may send each user another way, or
+#: its FTP account; ``None``: the request has neither, or a later middleware chooses the proxy.
 Route: TypeAlias = str | None
 
 _USERINFO = re.compile(r"^([^/@]*//)?[^/]*@")
@@ -62,7 +62,10 @@ def has_account(request: Request) -> bool:
 
 
 def proxy_of(request: Request | None) -> str | None:
-    """Return the proxy that a request was sent through, as log lines have it: without credentials."""
+    """Return the proxy that a request was sent through, as log lines have it.
+
+    Without credentials.
+    """
     proxy = None if request is None else request.meta.get("proxy")
     return _USERINFO.sub(lambda match: match[1] or "", str(proxy)) if proxy else None
 

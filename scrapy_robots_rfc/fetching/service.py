@@ -46,7 +46,8 @@ class RobotsService:
     :param crawl: what the middleware gives to call.
     :param parse: parses files.
     :param cache: Scrapy's HTTP cache, which keeps answers.
-    :param store: the client of a store, already started; ``None``: nothing is kept beyond the process.
+    :param store: the client of a store, already started; ``None``: nothing is kept beyond the
+        process.
     :param sources: say what is known of origins whose sites are not asked.
     """
 
@@ -79,9 +80,11 @@ class RobotsService:
     async def robots(self, url: str) -> OriginPolicy:
         """Return what is known of the robots.txt that a URL falls under; fetch it if it is not cached.
 
-        Shares memory and fetches with the crawl. Await it in a spider's callback, under any reactor or none.
+        Shares memory and fetches with the crawl. Await it in a spider's callback, under any reactor
+        or none.
 
-        :param url: absolute, of a scheme that is obeyed: http, https, ftp, gemini, those of ROBOTS_SCHEMES.
+        :param url: absolute, of a scheme that is obeyed: http, https, ftp, gemini, those of
+            ROBOTS_SCHEMES.
         :raises ValueError: another scheme, or no valid authority.
         :raises RobotsUndecided: the spider was closed first.
         """
@@ -104,8 +107,8 @@ class RobotsService:
     async def sitemaps(self, url: str) -> list[str]:
         """Return the sitemaps that the robots.txt of a URL names, in its order and each once.
 
-        They are absolute URLs of http, https or the file's own scheme; relative ones are read against the URL of the
-        robots.txt. Of more than 1,000 Sitemap records the first 1,000 count.
+        They are absolute URLs of http, https or the file's own scheme; relative ones are read
+        against the URL of the robots.txt. Of more than 1,000 Sitemap records the first 1,000 count.
 
         :param url: as for `robots`, which has the same errors.
         """
@@ -113,18 +116,29 @@ class RobotsService:
         return sitemap_urls(robots.sitemaps[:_SITEMAPS], robots.origin.robots_url)
 
     def cached(
-        self, origin: Origin, request: Request | None = None, *, stale_for: float = 0.0, counted: bool = True
+        self,
+        origin: Origin,
+        request: Request | None = None,
+        *,
+        stale_for: float = 0.0,
+        counted: bool = True,
     ) -> OriginPolicy | None:
         """Return what is known of an origin if it is fresh, without waiting; ``None``: it has to be fetched.
 
-        :param request: the request that is to be judged: the origin may be closed for its route only.
-        :param stale_for: seconds for which what is stale still counts, as for a request that waited for it.
+        :param request: the request that is to be judged: the origin may be closed for its route
+            only.
+        :param stale_for: seconds for which what is stale still counts, as for a request that waited
+            for it.
         :param counted: whether this look-up is counted in the stats.
         """
         if self._sources and (found := first_of(self._sources, origin)) is not None:
             return found
         robots = self.memory.get(origin)
-        if robots is None or self._runtime.clock() >= robots.validity.fresh_until or not robots.for_all:
+        if (
+            robots is None
+            or self._runtime.clock() >= robots.validity.fresh_until
+            or not robots.for_all
+        ):
             robots = self._fetcher.newest(origin, self.routes.of(request), stale_for)
         if robots is not None and counted:
             self._count(stats.CACHE_HITS)
@@ -161,7 +175,10 @@ class RobotsService:
         return pending.of(robots.origin, key) or pending.begin(robots.origin, key, read)
 
     def tick(self) -> None:
-        """End what takes too long, and all fetches when the crawl ends; to be called every 0.25 s."""
+        """End what takes too long, and all fetches when the crawl ends.
+
+        To be called every 0.25 s.
+        """
         self._fetcher.pending.tick()
 
     async def close(self) -> None:

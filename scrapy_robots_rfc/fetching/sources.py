@@ -1,4 +1,7 @@
-"""Where a robots.txt comes from, if not from its site as a page does. `leaves.py` says what loads which source."""
+"""Where a robots.txt comes from, if not from its site as a page does.
+
+`leaves.py` says what loads which source.
+"""
 
 from __future__ import annotations
 

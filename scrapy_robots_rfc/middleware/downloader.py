@@ -1,7 +1,7 @@
 """RfcRobotsTxtMiddleware: the way of a request. It goes on, waits, or is refused (`RobotsDisallowed`).
 
-`process_request` has the steps in their order. See `fetching/` for how a robots.txt is got, `enforcement.py` for what
-follows from a decision, and `scheduling/` for where requests wait.
+`process_request` has the steps in their order. See `fetching/` for how a robots.txt is got,
+`enforcement.py` for what follows from a decision, and `scheduling/` for where requests wait.
 """
 
 from __future__ import annotations
@@ -53,11 +53,12 @@ if TYPE_CHECKING:
 
 logger: logging.Logger = logging.getLogger(__name__)
 
-# Authorities whose origin is remembered, so that it is not parsed for each request; a crawl of many hosts has more.
+# Authorities whose origin is remembered, so that it is not parsed for each request; a crawl of many
+# hosts has more.
 _MOST_ORIGINS = 10_000
 
-#: Seconds that a request waits in the downloader for its robots.txt before it goes back to the scheduler. Most files
-#: come sooner, and their requests keep their places.
+#: Seconds that a request waits in the downloader for its robots.txt before it goes back to the
+#: scheduler. Most files come sooner, and their requests keep their places.
 MOMENT = 1.0
 
 #: Seconds for which a stale file still counts for a request that waited for it.
@@ -94,20 +95,27 @@ class RfcRobotsTxtMiddleware:
         parse = FileParser(crawler, self._settings)
         cache = HttpCache(crawler, self._settings)
         # Local files are read before a store is opened.
-        sources = [source(crawler, self._settings, parse, self.agent) for source in asked_for(SOURCES, self._settings)]
+        sources = [
+            source(crawler, self._settings, parse, self.agent)
+            for source in asked_for(SOURCES, self._settings)
+        ]
         self._replay: Replay | None = None
         if crawler.settings.getbool(IGNORE_MISSING):
             self._replay = Replay(sources, self._settings, parse, self.agent, cache)
             sources = [self._replay]
         store = self._open_store()
-        self._throttle = Throttle(crawler, self._settings, self.origin_of, self._runtime, self._turns_of(store))
+        self._throttle = Throttle(
+            crawler, self._settings, self.origin_of, self._runtime, self._turns_of(store)
+        )
         #: What spiders may ask, see docs/service.md.
         self.service: RobotsService = RobotsService(
             crawler, self._settings, self, parse=parse, cache=cache, store=store, sources=sources
         )
         self._gate = Gate(crawler, self.origin_of, self._known, self._throttle)
         open_gate(crawler, self._gate)
-        self.enforcement: Enforcement = Enforcement(crawler, self._settings, self._throttle, self._runtime.utc)
+        self.enforcement: Enforcement = Enforcement(
+            crawler, self._settings, self._throttle, self._runtime.utc
+        )
         self._progress = Progress(crawler, self._gate, self._throttle, self._runtime)
 
     @classmethod
@@ -120,10 +128,12 @@ class RfcRobotsTxtMiddleware:
     def process_request(self, request: Request) -> _Passed:
         """Let a request through, let it wait, or raise.
 
-        This is no coroutine function, so that a request whose file is cached does not pay for a coroutine.
+        This is no coroutine function, so that a request whose file is cached does not pay for a
+        coroutine.
 
         :raises RobotsDisallowed: it may not be fetched.
-        :raises AgentError: its meta `robotstxt_user_agent` is neither a string nor a list of strings.
+        :raises AgentError: its meta `robotstxt_user_agent` is neither a string nor a list of
+            strings.
         """
         if self._misspelt is not None and not self._misspelt.seen.issuperset(request.meta):
             self._misspelt.look_at(request.meta)
@@ -139,7 +149,8 @@ class RfcRobotsTxtMiddleware:
     def _passed(self, request: Request, out: HandedOut | None) -> _Passed:
         """Judge a request now if its file is cached; else wait.
 
-        :param out: how it was handed out by a queue of ours; ``None``: its origin was ready, or it came another way.
+        :param out: how it was handed out by a queue of ours; ``None``: its origin was ready, or it
+            came another way.
         """
         inline = MARK in request.meta and self._gate.taken_back(request) is not None
         parts = urlparse_cached(request)
@@ -152,11 +163,15 @@ class RfcRobotsTxtMiddleware:
         else:
             why = None if self._replay is None else self._replay.why_closed(request, origin)
         if why is not None:
-            closed = Decision(False, Reason.UNREACHABLE, origin=None if origin is None else str(origin))
+            closed = Decision(
+                False, Reason.UNREACHABLE, origin=None if origin is None else str(origin)
+            )
             self.enforcement.refuse(request, closed, f"{UNREACHABLE}{why}")
             return None
         if origin is None or own:
-            self._let_through(None if origin is None else self.service.cached(origin, counted=False))
+            self._let_through(
+                None if origin is None else self.service.cached(origin, counted=False)
+            )
             return None
         agent = self.user_agents.of(request)
         stale_for = 0.0
@@ -164,7 +179,9 @@ class RfcRobotsTxtMiddleware:
             stale_for = STALE_FOR + self._throttle.interval(str(origin))
         robots = self.service.cached(origin, request, stale_for=stale_for)
         fetch = self.service.fetch(origin, request) if robots is None else None
-        if fetch is not None and fetch.over and fetch.value is not None:  # without asyncio it may be over already
+        if (
+            fetch is not None and fetch.over and fetch.value is not None
+        ):  # without asyncio it may be over already
             robots, fetch = fetch.value, None
         if fetch is not None:
             return self._wait(request, fetch, out, inline=inline)
@@ -172,7 +189,10 @@ class RfcRobotsTxtMiddleware:
         return self._judge(request, robots, agent, out, inline=inline)
 
     def _pass_exempt(self, request: Request) -> _Passed:
-        """Count a request that is not judged. One for a robots.txt is ours, and keeps the interval of its site."""
+        """Count a request that is not judged.
+
+        One for a robots.txt is ours, and keeps the interval of its site.
+        """
         if OUR_MARK not in request.meta:
             self._count(stats.EXEMPTED)
             return None
@@ -183,7 +203,10 @@ class RfcRobotsTxtMiddleware:
         return None
 
     async def _wait_for_our_turn(self, request: Request, name: str) -> None:
-        """Have a request for a robots.txt wait for the turn of its site; that time is not its site's."""
+        """Have a request for a robots.txt wait for the turn of its site.
+
+        That time is not its site's.
+        """
         pause(request, on=True)
         try:
             await self._throttle.wait_in_place(request, name)
@@ -191,7 +214,13 @@ class RfcRobotsTxtMiddleware:
             pause(request, on=False)
 
     def _judge(
-        self, request: Request, robots: OriginPolicy, agent: Agent, out: HandedOut | None, *, inline: bool
+        self,
+        request: Request,
+        robots: OriginPolicy,
+        agent: Agent,
+        out: HandedOut | None,
+        *,
+        inline: bool,
     ) -> _Passed:
         """Judge a request; if it may be fetched, let it leave in the turn of its site."""
         if robots.file is not None and robots.file.unread(agent):
@@ -216,10 +245,13 @@ class RfcRobotsTxtMiddleware:
         found = self._judge(request, robots, agent, out, inline=True)
         return await found if isawaitable(found) else found
 
-    def _wait(self, request: Request, fetch: PendingFetch, out: HandedOut | None, *, inline: bool) -> _Passed:
+    def _wait(
+        self, request: Request, fetch: PendingFetch, out: HandedOut | None, *, inline: bool
+    ) -> _Passed:
         """Let a request wait for its file: here, or in the scheduler.
 
-        :param inline: whether it came back without passing a scheduler, as those of media pipelines do.
+        :param inline: whether it came back without passing a scheduler, as those of media pipelines
+            do.
         """
         self._throttle.release(request)  # the request for the robots.txt needs that turn
         if inline:
@@ -251,7 +283,9 @@ class RfcRobotsTxtMiddleware:
             if out is not None:
                 self._gate.judged(out)
         self._count(stats.UNDECIDED)
-        logger.debug("Not decided before the spider closed: %s", request_text(request), extra=self._extra)
+        logger.debug(
+            "Not decided before the spider closed: %s", request_text(request), extra=self._extra
+        )
         raise undecided(fetch.origin)
 
     def _let_through(self, robots: OriginPolicy | None) -> None:
@@ -262,7 +296,9 @@ class RfcRobotsTxtMiddleware:
     def origin_of(self, request: Request) -> Origin | None:
         """Return the origin of a request; ``None``: it has none."""
         parts = urlparse_cached(request)
-        return self._origins(f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}/")  # without user name and password
+        return self._origins(
+            f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}/"
+        )  # without user name and password
 
     def _known(self, origin: Origin) -> bool:
         """Whether a request of an origin can be judged without a fetch."""
@@ -275,7 +311,10 @@ class RfcRobotsTxtMiddleware:
         return self.user_agents.default()
 
     def sent(self, request: Request) -> None:
-        """Look at the headers with which a request of ours was sent; the interval of its site counts from now on."""
+        """Look at the headers with which a request of ours was sent.
+
+        The interval of its site counts from now on.
+        """
         self.user_agents.sent(request)
         self._throttle.answered(request)
 
@@ -292,7 +331,9 @@ class RfcRobotsTxtMiddleware:
 
     def _spider_opened(self, spider: Spider) -> None:
         """Log what is odd about the settings, and what is wrong with the product tokens."""
-        for level, line in startup_lines(self._crawler.settings, self._settings, RfcRobotsTxtMiddleware):
+        for level, line in startup_lines(
+            self._crawler.settings, self._settings, RfcRobotsTxtMiddleware
+        ):
             logger.log(level, line, extra={"spider": spider})
         self.user_agents.opened(spider)
         self._misspelt = Misspelt(spider, self._settings)
@@ -332,7 +373,10 @@ class RfcRobotsTxtMiddleware:
     def _turns_of(
         self, store: CacheClient | None
     ) -> Callable[[Origin, float, Callable[[], object]], SharedTurns] | None:
-        """Return what makes the turns that workers take at a site; ``None``: they share no store."""
+        """Return what makes the turns that workers take at a site.
+
+        ``None``: they share no store.
+        """
         if store is None or not store.shared:
             return None
         turns = load_object(SHARED_TURNS)
@@ -363,9 +407,12 @@ def robots_service(crawler: Crawler) -> RobotsService:
 def at_work(crawler: Crawler) -> RfcRobotsTxtMiddleware:
     """Return the middleware of a running crawl, for other middlewares.
 
-    :raises RuntimeError: the crawl does not use `RfcRobotsTxtMiddleware`, does not obey robots.txt, or has not started.
+    :raises RuntimeError: the crawl does not use `RfcRobotsTxtMiddleware`, does not obey robots.txt,
+        or has not started.
     """
     middleware = crawler.get_downloader_middleware(RfcRobotsTxtMiddleware)
     if middleware is None:
-        raise RuntimeError("RfcRobotsTxtMiddleware is not at work: enable it, and set ROBOTSTXT_OBEY to True")
+        raise RuntimeError(
+            "RfcRobotsTxtMiddleware is not at work: enable it, and set ROBOTSTXT_OBEY to True"
+        )
     return middleware

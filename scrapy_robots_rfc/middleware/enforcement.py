@@ -33,7 +33,8 @@ if TYPE_CHECKING:
 
 logger: logging.Logger = logging.getLogger(__name__)
 
-# Origins of which it is remembered that their INFO line was logged; after so many others, it may be logged again.
+# Origins of which it is remembered that their INFO line was logged; after so many others, it may be
+# logged again.
 _KEPT_TOLD = 10_000
 
 
@@ -65,8 +66,13 @@ class Enforcement:
         #: Requests that are refused, and that a dry run lets through.
         self.let_through: WeakSet[Request] = WeakSet()
 
-    def verdict(self, request: Request, robots: OriginPolicy, agent: Agent) -> tuple[Decision, str | None]:
-        """Return whether a request may be fetched, and why not; ``None``: it may be. Nothing is counted."""
+    def verdict(
+        self, request: Request, robots: OriginPolicy, agent: Agent
+    ) -> tuple[Decision, str | None]:
+        """Return whether a request may be fetched, and why not; ``None``: it may be.
+
+        Nothing is counted.
+        """
         return robots.verdict(request.url, agent, self._limit, self._utc)
 
     def exempts(self, robots: OriginPolicy) -> bool:
@@ -117,14 +123,21 @@ class Enforcement:
         :param by: what forbids it, for the log.
         :param line: of robots.txt that decided, where that is no rule.
         :raises RobotsDisallowed: always, except in a dry run.
-        :raises UnreachableError: in its place, in a command for one page, where robots.txt is not known.
+        :raises UnreachableError: in its place, in a command for one page, where robots.txt is not
+            known.
         """
         dry = self._dry_run
         if not dry:
             self._throttle.release(request)
-        message = "Forbidden by %s, let through (dry run): %s (%s)" if dry else "Forbidden by %s: %s (%s)"
-        logger.debug(message, by, request_text(request), why, extra={"spider": self._crawler.spider})
-        if robots is not None and decision.reason is not Reason.UNREACHABLE:  # there was a warning for those
+        message = (
+            "Forbidden by %s, let through (dry run): %s (%s)" if dry else "Forbidden by %s: %s (%s)"
+        )
+        logger.debug(
+            message, by, request_text(request), why, extra={"spider": self._crawler.spider}
+        )
+        if (
+            robots is not None and decision.reason is not Reason.UNREACHABLE
+        ):  # there was a warning for those
             self._tell_once(robots.origin, why)
         self._count(stats.FORBIDDEN)
         self._count(stats.FORBIDDEN_BY.format(reason=decision.reason.value))

@@ -1,6 +1,7 @@
 """What a crawl says while it runs: an INFO line from time to time while requests wait, and what waited to the end.
 
-The line is logged at most once every LOGSTATS_INTERVAL, as Scrapy's own line of crawled pages is, and never if that is
+The line is logged at most once every LOGSTATS_INTERVAL, as Scrapy's own line of crawled pages is,
+and never if that is
 0. Waits of less than five seconds are not mentioned.
 """
 
@@ -26,7 +27,8 @@ logger: logging.Logger = logging.getLogger(__name__)
 #: Seconds between two looks, and seconds from which on a wait is mentioned.
 LONG = 5.0
 
-# Paced sites that are looked at for the longest wait, so that the event loop is not stopped by very many.
+# Paced sites that are looked at for the longest wait, so that the event loop is not stopped by very
+# many.
 _MOST_SITES = 10_000
 
 
@@ -118,13 +120,18 @@ class Progress:
         return f"{many(requests, 'request')} {wait} for the robots.txt of {sites} ({long})"
 
     def _paced_line(self) -> str:
-        """Say how many requests wait for a turn, and until when; empty where none waits for long."""
+        """Say how many requests wait for a turn, and until when.
+
+        Empty where none waits for long.
+        """
         requests = 0
         seconds = 0.0
         slowest = ""
         for queued in islice(self._gate.paced(), _MOST_SITES):
             requests += queued.size
-            last = self._throttle.next_turn(queued.name) + (queued.size - 1) * self._throttle.interval(queued.name)
+            last = self._throttle.next_turn(queued.name) + (
+                queued.size - 1
+            ) * self._throttle.interval(queued.name)
             if last > seconds:
                 seconds, slowest = last, queued.name
         for name in self._throttle.in_place.values():
@@ -133,6 +140,16 @@ class Progress:
         if seconds < LONG:
             return ""
         at = self._runtime.at(seconds)
-        due = f"it is due at {at}" if requests == 1 else f"the last of them is due at {at} at the latest"
-        longest = f" (longest: {slowest}, every {self._throttle.interval(slowest):g} s)" if slowest else ""
-        return f"{many(requests, 'request')} held back by Crawl-delay or Request-rate, {due}{longest}"
+        due = (
+            f"it is due at {at}"
+            if requests == 1
+            else f"the last of them is due at {at} at the latest"
+        )
+        longest = (
+            f" (longest: {slowest}, every {self._throttle.interval(slowest):g} s)"
+            if slowest
+            else ""
+        )
+        return (
+            f"{many(requests, 'request')} held back by Crawl-delay or Request-rate, {due}{longest}"
+        )

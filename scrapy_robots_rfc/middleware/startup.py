@@ -29,10 +29,11 @@ from scrapy_robots_rfc.settings import BACKOFF, BY_FIELD, TABLE, Settings, read_
 logger: logging.Logger = logging.getLogger(__name__)
 
 _PREFIXES = ("ROBOTSTXT_", "ROBOTS_")
-# The fields of settings that have no effect where ROBOTSTXT_OBEY is off, and of which the user should hear then.
+# The fields of settings that have no effect where ROBOTSTXT_OBEY is off, and of which the user
+# should hear then.
 _NEED_OBEY = ("dry_run", "overrides", "report")
-# Names that users give; what those contain that are looked at; how like one of ours a name is that was
-# meant for it.
+# Names that users give; what those contain that are looked at; how like one of ours a name is that
+# was meant for it.
 _ATTRIBUTES = (USER_AGENT_KEY, USE_ATTRIBUTE)
 _META_KEYS = (USER_AGENT_KEY, DECLARED_KEY, "dont_obey_robotstxt", "dont_obey_robots_tag")
 _WRITTEN_KEYS = frozenset({"robots_tag", "robots_use", "robots_waited"})  # by this package
@@ -55,7 +56,9 @@ def settings_of(crawler: Crawler, ours: type) -> Settings:
             logging.getLogger(ours.__module__).log(level, line, extra={"spider": crawler.spider})
         raise NotConfigured
     if asks_once(crawler) and not crawler.settings.getpriority(BACKOFF):
-        return replace(settings, unreachable_backoff=())  # a command for one page: who waits for it can run it again
+        return replace(
+            settings, unreachable_backoff=()
+        )  # a command for one page: who waits for it can run it again
     return settings
 
 
@@ -76,16 +79,24 @@ def startup_lines(settings: BaseSettings, read: Settings, ours: type) -> Iterato
         yield from _beside(middlewares, ours)
         yield from _parser(settings)
         if read.dry_run:
-            yield logging.WARNING, "ROBOTS_DRY_RUN: no request is dropped, also none that robots.txt forbids"
+            yield (
+                logging.WARNING,
+                "ROBOTS_DRY_RUN: no request is dropped, also none that robots.txt forbids",
+            )
     else:
-        chosen = settings.getpriority("ROBOTSTXT_OBEY")  # it is not Scrapy's default, so somebody has set it
+        chosen = settings.getpriority(
+            "ROBOTSTXT_OBEY"
+        )  # it is not Scrapy's default, so somebody has set it
         listed = "RfcRobotsTxtMiddleware is in DOWNLOADER_MIDDLEWARES"
         off = f"{listed}, but ROBOTSTXT_OBEY is not True: robots.txt is not obeyed"
         advice = f"{off}; set ROBOTSTXT_OBEY = True, or take the middleware out"
         yield (logging.INFO, off) if chosen else (logging.WARNING, advice)
         asked = (BY_FIELD[name].key for name in _NEED_OBEY if getattr(read, name))
         if unheeded := ", ".join(asked):
-            yield logging.WARNING, f"{unheeded}: nothing comes of it, because ROBOTSTXT_OBEY is not True"
+            yield (
+                logging.WARNING,
+                f"{unheeded}: nothing comes of it, because ROBOTSTXT_OBEY is not True",
+            )
 
 
 class Misspelt:
@@ -97,9 +108,14 @@ class Misspelt:
     def __init__(self, spider: Spider, settings: Settings) -> None:
         self._spider = spider
         self._needs = (USE_ATTRIBUTE, DECLARED_KEY) if settings.use is None else ()
-        #: Keys of metas that were looked at; a meta with others is given to `look_at`. Few requests have others.
+        #: Keys of metas that were looked at; a meta with others is given to `look_at`. Few requests
+        #: have others.
         self.seen: set[object] = set(_WRITTEN_KEYS)
-        names = {name for kind in (spider, *type(spider).__mro__) for name in getattr(kind, "__dict__", ())}
+        names = {
+            name
+            for kind in (spider, *type(spider).__mro__)
+            for name in getattr(kind, "__dict__", ())
+        }
         for name in sorted(names):
             if name in self._needs and getattr(spider, name) is None:
                 continue
@@ -138,17 +154,25 @@ def check_leaves(settings: Settings, scrapy_settings: BaseSettings, ours: type) 
         if behind and not settings.obey:  # then ours is not at work, either
             continue
         there = placed(scrapy_settings, leaf.setting)
-        first = next((position for position, key in there if behind and stands_for(key, ours)), -math.inf)
-        if not any(position > first and stands_for(key, load_object(leaf.path)) for position, key in there):
+        first = next(
+            (position for position, key in there if behind and stands_for(key, ours)), -math.inf
+        )
+        if not any(
+            position > first and stands_for(key, load_object(leaf.path)) for position, key in there
+        ):
             needed = f"{leaf.setting} must have {leaf.path!r}: {leaf.position + max(first, 0):g}"
-            raise SettingError(row.key, written(row, scrapy_settings), f"{row.default}, or {needed}")
+            raise SettingError(
+                row.key, written(row, scrapy_settings), f"{row.default}, or {needed}"
+            )
 
 
 def unknown(settings: BaseSettings) -> list[str]:
     """Return the user's settings that begin like ours, and that neither Scrapy nor this package has."""
     known = {row.key for row in TABLE}
     return sorted(
-        key for key in settings if str(key).startswith(_PREFIXES) and key not in known and settings.getpriority(key)
+        key
+        for key in settings
+        if str(key).startswith(_PREFIXES) and key not in known and settings.getpriority(key)
     )
 
 
@@ -162,11 +186,13 @@ def nearest(key: str) -> str:
 
 
 def _beside(middlewares: list[str | type], ours: type) -> Iterator[tuple[int, str]]:
-    stock = [key for key in middlewares if stands_for(key, RobotsTxtMiddleware) and not stands_for(key, ours)]
+    stock = [
+        key
+        for key in middlewares
+        if stands_for(key, RobotsTxtMiddleware) and not stands_for(key, ours)
+    ]
     if stock:
-        text = (
-            f"{', '.join(map(path_of, stock))} works beside RfcRobotsTxtMiddleware: each robots.txt is asked for twice"
-        )
+        text = f"{', '.join(map(path_of, stock))} works beside RfcRobotsTxtMiddleware: each robots.txt is asked for twice"
         yield (
             logging.WARNING,
             f"{text}, and a request needs the leave of both; set it to None in DOWNLOADER_MIDDLEWARES",
@@ -176,7 +202,11 @@ def _beside(middlewares: list[str | type], ours: type) -> Iterator[tuple[int, st
 def _parser(settings: BaseSettings) -> Iterator[tuple[int, str]]:
     key = written(BY_FIELD["parser"], settings)
     found = loaded(key)
-    ours = isinstance(found, type) and issubclass(found, RfcRobotParser) and found.allowed is RfcRobotParser.allowed
+    ours = (
+        isinstance(found, type)
+        and issubclass(found, RfcRobotParser)
+        and found.allowed is RfcRobotParser.allowed
+    )
     if not ours:
         text = f"ROBOTSTXT_PARSER is {path_of(key)}, which decides alone: verdicts name no rule and no line"
         yield logging.INFO, text
@@ -188,7 +218,10 @@ def path_of(key: object) -> str:
 
 
 def loaded(key: str | type) -> object:
-    """Return the class that a key stands for, or else the key itself: Scrapy reports keys that are no class."""
+    """Return the class that a key stands for, or else the key itself.
+
+    Scrapy reports keys that are no class.
+    """
     try:
         return load_object(key)
     except (AttributeError, ImportError, NameError, TypeError, ValueError):
@@ -206,6 +239,8 @@ def placed(settings: BaseSettings, name: str) -> list[tuple[float, Any]]:
 
     :param name: of the setting, without ``_BASE``; the components of that one count as well.
     """
-    with_base = getattr(settings, "get_component_priority_dict_with_base", settings.getwithbase)  # Scrapy 2.15 has one
+    with_base = getattr(
+        settings, "get_component_priority_dict_with_base", settings.getwithbase
+    )  # Scrapy 2.15 has one
     found = [(position, key) for key, position in with_base(name).items() if position is not None]
     return sorted(found, key=lambda pair: pair[0])

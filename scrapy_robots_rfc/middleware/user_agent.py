@@ -11,13 +11,21 @@ from scrapy import Request, Spider
 from scrapy.crawler import Crawler
 from scrapy.settings import BaseSettings
 
-from scrapy_robots_rfc.core.agents import ACCEPTED, NOBODY, USER_AGENT_KEY, Agent, agent_of, invalid_reason
+from scrapy_robots_rfc.core.agents import (
+    ACCEPTED,
+    NOBODY,
+    USER_AGENT_KEY,
+    Agent,
+    agent_of,
+    invalid_reason,
+)
 from scrapy_robots_rfc.core.gemini import VIRTUAL_AGENTS
 from scrapy_robots_rfc.errors import AgentError, SettingError
 
 logger: logging.Logger = logging.getLogger(__name__)
 
-# The meta key of our requests for a robots.txt. Its value is the agent by their header before later middlewares see it.
+# The meta key of our requests for a robots.txt. Its value is the agent by their header before later
+# middlewares see it.
 _ASSUMED = "_robots_rfc_agent"
 
 
@@ -36,14 +44,17 @@ class UserAgents:
         try:
             agent_of(spider)
         except TypeError:
-            raise SettingError(f"the spider's {USER_AGENT_KEY}", spider, f"{ACCEPTED}, or None") from None
+            raise SettingError(
+                f"the spider's {USER_AGENT_KEY}", spider, f"{ACCEPTED}, or None"
+            ) from None
         # The User-Agent header of requests without one; it may change until the spider opens.
         self._set_default(default_header(crawler.settings, crawler.spider))
 
     def of(self, request: Request) -> Agent:
         """Return the agent of a request.
 
-        :raises AgentError: its meta `robotstxt_user_agent` is neither a string nor a list of strings.
+        :raises AgentError: its meta `robotstxt_user_agent` is neither a string nor a list of
+            strings.
         """
         meta, spider = request.meta.get(USER_AGENT_KEY), self._of_spider
         try:
@@ -58,26 +69,37 @@ class UserAgents:
         return agent_of(self._of_spider) or self._setting or self._of_header(None)
 
     def expected(self) -> Agent:
-        """Do what `default` does, before a page is judged: then an error of the spider's property reaches the user."""
+        """Do what `default` does, before a page is judged.
+
+        Then an error of the spider's property reaches the user.
+        """
         try:
             return self.default()
         except Exception:  # noqa: BLE001 - the property is the user's
             return NOBODY
 
     def opened(self, spider: Spider) -> None:
-        """Read the default header again when the spider opens; warn of tokens that site owners cannot know."""
+        """Read the default header again when the spider opens.
+
+        Warn of tokens that site owners cannot know.
+        """
         self._set_default(default_header(self._crawler.settings, spider))
         warning = self.advice()
         if warning is not None:
             logger.warning(warning, extra={"spider": spider})
 
     def advice(self) -> str | None:
-        """Return what is wrong with the tokens of the crawl, and what to set instead; ``None`` if nothing is wrong."""
+        """Return what is wrong with the tokens of the crawl, and what to set instead.
+
+        ``None`` if nothing is wrong.
+        """
         agent, header = self.default(), self._default_header or ""
         if isinstance(header, bytes):
             header = header.decode("utf-8", "replace")
         if not agent.tokens:
-            source = "ROBOTSTXT_USER_AGENT" if self._configured else f"the User-Agent header {header!r}"
+            source = (
+                "ROBOTSTXT_USER_AGENT" if self._configured else f"the User-Agent header {header!r}"
+            )
             return (
                 f"No product token can be derived from {source}: only the '*' group of a robots.txt applies. "
                 "Set ROBOTSTXT_USER_AGENT to your crawler's name, and USER_AGENT to a string that contains it."
@@ -88,7 +110,9 @@ class UserAgents:
             if reason is not None:
                 found.append(f"{token!r} is no product token: {reason}")
             elif token.lower() not in VIRTUAL_AGENTS and token.lower() not in header.lower():
-                found.append(f"{token!r} is not in the User-Agent header {header!r} (RFC 9309, 2.2.1)")
+                found.append(
+                    f"{token!r} is not in the User-Agent header {header!r} (RFC 9309, 2.2.1)"
+                )
         if not found:
             return None
         return (
@@ -108,7 +132,9 @@ class UserAgents:
             return
         header = request.headers.get(b"User-Agent")
         actual = agent_of(header) or NOBODY
-        if [token.lower() for token in actual.tokens] == [token.lower() for token in assumed.tokens]:
+        if [token.lower() for token in actual.tokens] == [
+            token.lower() for token in assumed.tokens
+        ]:
             return
         self._warned = True
         logger.warning(

@@ -1,7 +1,8 @@
 """What the answer to a request for robots.txt means (RFC 9309, 2.3.1).
 
-An `Asking` names the URL to request next; its `answered` returns the next `Asking`, or the `Access` that ends a fetch.
-`fetching/` makes the requests; `caching.py` says for how long a result may be used.
+An `Asking` names the URL to request next; its `answered` returns the next `Asking`, or the `Access`
+that ends a fetch. `fetching/` makes the requests; `caching.py` says for how long a result may be
+used.
 """
 
 from __future__ import annotations
@@ -20,7 +21,10 @@ MAX_REDIRECTS = 5
 
 
 class Outcome(enum.Enum):
-    """The three access results of RFC 9309, 2.3.1, and a fourth one: no result. The values are parts of stat keys."""
+    """The three access results of RFC 9309, 2.3.1, and a fourth one: no result.
+
+    The values are parts of stat keys.
+    """
 
     #: 2.3.1.1: the rules are obeyed.
     SUCCESSFUL = "successful"
@@ -28,7 +32,8 @@ class Outcome(enum.Enum):
     UNAVAILABLE = "unavailable"
     #: 2.3.1.4: complete disallow.
     UNREACHABLE = "unreachable"
-    #: The crawl itself failed, so that nothing is known about the site: complete disallow, but never cached.
+    #: The crawl itself failed, so that nothing is known about the site: complete disallow, but
+    #: never cached.
     LOCAL = "local"
 
     def explained(self, cause: str) -> str:
@@ -80,7 +85,8 @@ class Unreachable:
 
     :param status: of the answer; ``None`` where there was none.
     :param cause: what happened, in a few words.
-    :param retry_after: after how many seconds the server wants to be asked again; ``None``: it did not say.
+    :param retry_after: after how many seconds the server wants to be asked again; ``None``: it did
+        not say.
     :param hopeless: whether it is of no use to ask again soon, as for a host that does not exist.
     :param route: whether the proxy, or the account, failed, which says nothing about the site.
     """
@@ -114,7 +120,8 @@ Access = Successful | Unavailable | Unreachable | Local
 #: The status of a proxy that wants credentials. No site sends it (RFC 9110, 15.5.8).
 PROXY_REFUSES = 407
 
-#: Statuses whose Location is followed (2.3.1.2); that of a 300 is the server's preferred choice (RFC 9110, 15.4.1).
+#: Statuses whose Location is followed (2.3.1.2); that of a 300 is the server's preferred choice
+#: (RFC 9110, 15.4.1).
 _REDIRECTS = frozenset({300, 301, 302, 303, 307, 308})
 
 _HTTP = SCHEMES["http"]
@@ -147,17 +154,20 @@ class Asking(NamedTuple):
         :param status: the status code, as the download handler gives it.
         :param location: the Location header as it came, if there was one.
         :param body: the octets of the body, decoded from any content coding.
-        :param unreachable_statuses: statuses of the 4xx class that count as unreachable and not as unavailable: those
-            of ROBOTS_UNREACHABLE_STATUSES.
-        :param held: the body of the cached file that the request was conditional on, if it was (RFC 9110, 13.1).
+        :param unreachable_statuses: statuses of the 4xx class that count as unreachable and not as
+            unavailable: those of ROBOTS_UNREACHABLE_STATUSES.
+        :param held: the body of the cached file that the request was conditional on, if it was (RFC
+            9110, 13.1).
         """
         meaning = self.scheme.http_status(status)
         if meaning == 304:
-            # Without a condition, a 304 says that there is a file, but not what is in it. With one, the cached file is
-            # confirmed (RFC 9111, 4.3.3).
+            # Without a condition, a 304 says that there is a file, but not what is in it. With one,
+            # the cached file is confirmed (RFC 9111, 4.3.3).
             return Unreachable(status, str(status)) if held is None else Successful(status, held)
         if meaning == PROXY_REFUSES:
-            return Unreachable(status, "407 Proxy Authentication Required", hopeless=True, route=True)
+            return Unreachable(
+                status, "407 Proxy Authentication Required", hopeless=True, route=True
+            )
         if meaning in unreachable_statuses:
             return Unreachable(status, str(status))
         if meaning in _REDIRECTS:
@@ -166,7 +176,9 @@ class Asking(NamedTuple):
             return Successful(status, body)
         if 300 <= meaning <= 499:
             return Unavailable(status, str(status))
-        return Unreachable(status, str(status))  # 5xx, and any status that does not exist: nothing opens by accident
+        return Unreachable(
+            status, str(status)
+        )  # 5xx, and any status that does not exist: nothing opens by accident
 
     def _redirected(self, status: int, location: bytes | None) -> Asking | Unavailable:
         target = target_of(self.url, location, self.scheme)

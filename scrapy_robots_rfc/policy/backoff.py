@@ -1,6 +1,7 @@
 """After how many seconds an unreachable robots.txt is asked for again while requests wait for it (RFC 9309, 2.3.1.4).
 
-`fetching/fetch.py` keeps these pauses; `caching.py` says what holds for the origin when the last attempt has failed.
+`fetching/fetch.py` keeps these pauses; `caching.py` says what holds for the origin when the last
+attempt has failed.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """For how long a robots.txt may be used: RFC 9309, 2.4 and 2.3.1.4, and the cache headers of its answer (RFC 9111).
 
-`renew` and `review` give the `Validity` of one result within the limits of the user's settings; `freshness` reads what
-the site itself says. Times are seconds on a clock that never goes back, unless a parameter says otherwise.
+`renew` and `review` give the `Validity` of one result within the limits of the user's settings;
+`freshness` reads what the site itself says. Times are seconds on a clock that never goes back,
+unless a parameter says otherwise.
 """
 
 from __future__ import annotations
@@ -25,8 +26,8 @@ _T = TypeVar("_T")
 #: Returns the lines of a header by its name, in the order in which they came.
 Lines: TypeAlias = "Callable[[bytes], Sequence[bytes]]"
 
-#: The 24-hour limit, in seconds: "crawlers SHOULD NOT use the cached version for more than 24 hours" (RFC 9309, 2.4).
-#: ROBOTS_CACHE_MAX_AGE is never longer.
+#: The 24-hour limit, in seconds: "crawlers SHOULD NOT use the cached version for more than 24
+#: hours" (RFC 9309, 2.4). ROBOTS_CACHE_MAX_AGE is never longer.
 MAX_AGE_24_HOURS = 24 * 60 * 60
 
 #: Seconds for which the Retry-After header of an unreachable file counts at most.
@@ -39,9 +40,10 @@ class Validity:
 
     :param outcome: what governs the decisions.
     :param fresh_until: from then on the file is asked for again.
-    :param confirmed: when the file that is obeyed was last fetched, or found unchanged; ``None`` where there is none.
-    :param unreachable_since: when the first of the consecutive unreachable fetches ended; ``None`` if the last fetch
-        was not unreachable.
+    :param confirmed: when the file that is obeyed was last fetched, or found unchanged; ``None``
+        where there is none.
+    :param unreachable_since: when the first of the consecutive unreachable fetches ended; ``None``
+        if the last fetch was not unreachable.
     """
 
     outcome: Outcome
@@ -56,17 +58,27 @@ class Validity:
 
 
 def renew(
-    old: Validity | None, fetched: Outcome, now: float, limits: Settings, fresh_for: float | None = None
+    old: Validity | None,
+    fetched: Outcome,
+    now: float,
+    limits: Settings,
+    fresh_for: float | None = None,
 ) -> Validity:
     """Return the validity of what a fetch gave.
 
-    :param old: the validity before the fetch, expired or not; ``None`` for an origin that was never asked.
+    :param old: the validity before the fetch, expired or not; ``None`` for an origin that was never
+        asked.
     :param fetched: the outcome of the fetch.
-    :param fresh_for: for how many seconds the site's headers call the answer fresh; ``None``: they say nothing.
+    :param fresh_for: for how many seconds the site's headers call the answer fresh; ``None``: they
+        say nothing.
     """
     if fetched is Outcome.UNREACHABLE:
         return _unreachable(old, now, limits)
-    age = limits.cache_max_age if fresh_for is None else min(max(fresh_for, limits.cache_min_age), limits.cache_max_age)
+    age = (
+        limits.cache_max_age
+        if fresh_for is None
+        else min(max(fresh_for, limits.cache_min_age), limits.cache_max_age)
+    )
     return Validity(fetched, now + age, confirmed=now if fetched is Outcome.SUCCESSFUL else None)
 
 
@@ -89,7 +101,9 @@ def _unreachable(old: Validity | None, now: float, limits: Settings) -> Validity
     again = now + limits.unreachable_ttl
     confirmed = None if old is None else old.confirmed
     if confirmed is not None and now < confirmed + limits.stale_max_age:
-        return Validity(Outcome.SUCCESSFUL, min(again, confirmed + limits.stale_max_age), confirmed, since)
+        return Validity(
+            Outcome.SUCCESSFUL, min(again, confirmed + limits.stale_max_age), confirmed, since
+        )
     if limits.unreachable_max_age is not None and now >= since + limits.unreachable_max_age:
         return Validity(Outcome.UNAVAILABLE, again, unreachable_since=since)
     return Validity(Outcome.UNREACHABLE, again, unreachable_since=since)
@@ -97,19 +111,22 @@ def _unreachable(old: Validity | None, now: float, limits: Settings) -> Validity
 
 # Longer times count as this many seconds (RFC 9111, 1.2.2).
 _LONGEST_SECONDS = 2.0**31
-# Octets of a Cache-Control header that are read. Real headers are far shorter; this bounds the work for a hostile one.
+# Octets of a Cache-Control header that are read. Real headers are far shorter; this bounds the work
+# for a hostile one.
 _CACHE_CONTROL_READ = 8192
 
 _ELEMENT = re.compile(rb'(?:[^,"]|"(?:[^"\\]|\\.)*"?)+', re.DOTALL)
 _SECONDS = re.compile(rb"[0-9]+")
-# An ETag or a Last-Modified that is sent back: it has no control octets, and real ones are far shorter than this.
+# An ETag or a Last-Modified that is sent back: it has no control octets, and real ones are far
+# shorter than this.
 _VALIDATOR = re.compile(rb"[\t\x20-\x7e\x80-\xff]{1,1024}")
 
 
 class Freshness(NamedTuple):
     """What an answer says of its own freshness.
 
-    :param lifetime: for how many seconds after it was made it is fresh (RFC 9111, 4.2.1); ``None``: it says nothing.
+    :param lifetime: for how many seconds after it was made it is fresh (RFC 9111, 4.2.1); ``None``:
+        it says nothing.
     :param age: for how many seconds it was in other caches (5.1).
     :param stored: whether it may be put into a store (5.2.2.5).
     """
@@ -119,8 +136,8 @@ class Freshness(NamedTuple):
     stored: bool = True
 
 
-# A line or a directive that is malformed counts as absent. Of several lines of one header, the first one that can
-# be read counts; those of Cache-Control are one list.
+# A line or a directive that is malformed counts as absent. Of several lines of one header, the
+# first one that can be read counts; those of Cache-Control are one list.
 
 
 def freshness(lines: Lines, now: float) -> Freshness:
@@ -131,11 +148,15 @@ def freshness(lines: Lines, now: float) -> Freshness:
     directives = _directives(b",".join(lines(b"Cache-Control")))
     stored = b"no-store" not in directives
     # An Age line may be a list; its first element counts (RFC 9111, 5.1).
-    age = _first(seconds_of, (element for line in lines(b"Age") for element in line.split(b","))) or 0.0
+    age = (
+        _first(seconds_of, (element for line in lines(b"Age") for element in line.split(b",")))
+        or 0.0
+    )
     # A no-cache with field names as its value is about those fields only (RFC 9111, 5.2.2.4).
     if not stored or directives.get(b"no-cache") == b"":
         return Freshness(0.0, age, stored=stored)
-    # s-maxage counts because this cache may serve every spider of a fleet: it is a shared cache (5.2.2.10).
+    # s-maxage counts because this cache may serve every spider of a fleet: it is a shared cache
+    # (5.2.2.10).
     for name in (b"s-maxage", b"max-age"):
         seconds = seconds_of(directives.get(name))
         if seconds is not None:
@@ -148,8 +169,18 @@ def freshness(lines: Lines, now: float) -> Freshness:
 
 
 def etag(lines: Lines) -> bytes | None:
-    """Return the ETag for If-None-Match (RFC 9110, 13.1.2); never ``*``, which would match any file."""
-    return next((value for value in lines(b"ETag") if value.strip() != b"*" and _VALIDATOR.fullmatch(value)), None)
+    """Return the ETag for If-None-Match (RFC 9110, 13.1.2).
+
+    Never ``*``, which would match any file.
+    """
+    return next(
+        (
+            value
+            for value in lines(b"ETag")
+            if value.strip() != b"*" and _VALIDATOR.fullmatch(value)
+        ),
+        None,
+    )
 
 
 def last_modified(lines: Lines) -> bytes | None:
@@ -159,14 +190,19 @@ def last_modified(lines: Lines) -> bytes | None:
 
 
 def _directives(cache_control: bytes) -> dict[bytes, bytes]:
-    """Return the directives of Cache-Control by name. A value may be empty; of two of one name the first one counts."""
+    """Return the directives of Cache-Control by name.
+
+    A value may be empty; of two of one name the first one counts.
+    """
     found: dict[bytes, bytes] = {}
     for element in _ELEMENT.findall(cache_control[:_CACHE_CONTROL_READ]):
         name, _, value = element.partition(b"=")
         name, value = name.strip().lower(), value.strip()
         if len(value) > 1 and value.startswith(b'"') and value.endswith(b'"'):
             value = value[1:-1]
-        if name not in found and not (name in (b"max-age", b"s-maxage") and seconds_of(value) is None):
+        if name not in found and not (
+            name in (b"max-age", b"s-maxage") and seconds_of(value) is None
+        ):
             found[name] = value
     return found
 
@@ -187,7 +223,10 @@ def seconds_of(value: bytes | None) -> float | None:
 
 
 def http_date(value: bytes) -> float | None:
-    """Return a date in any of HTTP's three forms (RFC 9110, 5.6.7) as seconds since 1970; ``None``: it is in none."""
+    """Return a date in any of HTTP's three forms (RFC 9110, 5.6.7) as seconds since 1970.
+
+    ``None``: it is in none.
+    """
     try:
         parsed = parsedate_tz(value.decode("latin-1"))
         if parsed is None:

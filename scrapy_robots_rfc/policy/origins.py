@@ -1,7 +1,7 @@
 """The origin that a robots.txt belongs to: scheme, host and effective port (RFC 9309, 2.3).
 
-`Origin.of` reads it from a URL; a `Site` is what a user names in a setting, hosts or an origin. An origin never holds
-the userinfo of its URL.
+`Origin.of` reads it from a URL; a `Site` is what a user names in a setting, hosts or an origin. An
+origin never holds the userinfo of its URL.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ from urllib.parse import quote, unquote, urlsplit
 
 from scrapy_robots_rfc.policy.schemes import SCHEMES, Scheme, joined
 
-# A host with one of these characters is refused, because two programs could read it as two different hosts.
+# A host with one of these characters is refused, because two programs could read it as two
+# different hosts.
 _NO_HOST = re.compile(r"[\x00-\x20\x7f\"#%/<>?@\[\\\]^`{|}]")
 
 
@@ -23,7 +24,8 @@ class Origin:
     """One origin: http and https are different origins, and so are two ports.
 
     :param scheme: in lower case, such as ``https``; see `policy/schemes.py`.
-    :param host: lower-case, IDNA-encoded, without a trailing dot; an IPv6 address in its shortest form, no brackets.
+    :param host: lower-case, IDNA-encoded, without a trailing dot; an IPv6 address in its shortest
+        form, no brackets.
     :param port: the port of the connection: the scheme's default where the URL has none.
     """
 
@@ -58,7 +60,8 @@ class Origin:
 
     def __str__(self) -> str:
         host = f"[{self.host}]" if ":" in self.host else self.host
-        # The port of a scheme that the user adds is always written: another program does not know its default.
+        # The port of a scheme that the user adds is always written: another program does not know
+        # its default.
         default = self.scheme in SCHEMES and self.port == SCHEMES[self.scheme].port
         port = "" if default else f":{self.port}"
         return f"{self.scheme}://{host}{port}"
@@ -69,13 +72,16 @@ def _normal_ipv6(host: str) -> str | None:
         address = IPv6Address(host)
     except AddressValueError:
         return None
-    return None if address.scope_id else address.compressed  # a zone has a meaning on one machine only
+    return (
+        None if address.scope_id else address.compressed
+    )  # a zone has a meaning on one machine only
 
 
 def _normal_host(host: str) -> str | None:
     if not host.isascii():
         try:
-            # IDNA 2003, as in w3lib: the URL of a request and its origin have to name the same host.
+            # IDNA 2003, as in w3lib: the URL of a request and its origin have to name the same
+            # host.
             host = host.encode("idna").decode("ascii")
         except UnicodeError:
             return None
@@ -84,7 +90,10 @@ def _normal_host(host: str) -> str | None:
 
 
 def without_userinfo(url: str) -> str:
-    """Return the URL without ``user:password@``, for log lines; text that is no URL is returned unchanged."""
+    """Return the URL without ``user:password@``, for log lines.
+
+    Text that is no URL is returned unchanged.
+    """
     scheme, separator, rest = url.partition("://")
     if not separator:
         return url
@@ -101,9 +110,10 @@ _PARAMS = re.compile(";[^/]*$")
 def other_reading(url: str) -> str | None:
     """Return a URL as another program may read it; ``None`` where all read it alike.
 
-    Some download handlers remove ``.`` and ``..`` from a path (RFC 3986, 5.2.4) before they send a request, and some
-    servers after they received it. Scrapy's handler for FTP leaves out params and query, and decodes the path; to a
-    server, several slashes are one. Callers judge both forms, and the page is fetched only if neither is disallowed.
+    Some download handlers remove ``.`` and ``..`` from a path (RFC 3986, 5.2.4) before they send a
+    request, and some servers after they received it. Scrapy's handler for FTP leaves out params and
+    query, and decodes the path; to a server, several slashes are one. Callers judge both forms, and
+    the page is fetched only if neither is disallowed.
     """
     parts = _PARTS.match(url)
     if parts is None:
@@ -111,7 +121,10 @@ def other_reading(url: str) -> str | None:
     path, after = parts["path"], parts["after"]
     if _FTP.match(url):
         name = re.sub("/+", "/", unquote(_PARAMS.sub("", path)))
-        path, after = quote(name, encoding="latin-1", errors="replace"), ""  # Twisted sends it in this encoding
+        path, after = (
+            quote(name, encoding="latin-1", errors="replace"),
+            "",
+        )  # Twisted sends it in this encoding
     if _DOT_SEGMENT.search(path):
         path = _without_dot_segments(path)
     reading = f"{parts['before']}{path}{after}"

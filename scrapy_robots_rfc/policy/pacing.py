@@ -1,7 +1,8 @@
 """The interval that Crawl-delay, Request-rate and Visit-time ask for, records that RFC 9309, 2.2.4 leaves to crawlers.
 
-`pace_of` reads the records of a file; `IntervalClock` says when the next request may start. `scheduling/` has requests
-wait for it. Times of day are UTC; other times are seconds on a clock that never goes back.
+`pace_of` reads the records of a file; `IntervalClock` says when the next request may start.
+`scheduling/` has requests wait for it. Times of day are UTC; other times are seconds on a clock
+that never goes back.
 """
 
 from __future__ import annotations
@@ -21,7 +22,8 @@ CRAWL_DELAY, REQUEST_RATE, VISIT_TIME = "crawl-delay", "request-rate", "visit-ti
 #: The keys of the records that `pace_of` reads.
 KEYS = (CRAWL_DELAY, REQUEST_RATE, VISIT_TIME)
 
-# How many windows of a file are told apart. Real files have one or two; each costs memory, and time at each request.
+# How many windows of a file are told apart. Real files have one or two; each costs memory, and time
+# at each request.
 _MOST_WINDOWS = 16
 
 
@@ -84,18 +86,26 @@ class Pace(NamedTuple):
 
     def bound(self, utc: time) -> Bound | None:
         """The largest bound that holds at a time of day; ``None`` where none does."""
-        found = (bound for bound in self.bounds if bound.window is None or inside(bound.window, utc))
+        found = (
+            bound for bound in self.bounds if bound.window is None or inside(bound.window, utc)
+        )
         return max(found, key=lambda bound: bound.seconds, default=None)
 
     def unwelcome(self, utc: time) -> Visit | None:
-        """A Visit-time that a time of day is outside of; ``None`` where the crawler is welcome then."""
+        """A Visit-time that a time of day is outside of.
+
+        ``None`` where the crawler is welcome then.
+        """
         if any(inside(visit.window, utc) for visit in self.visits):
             return None
         return self.visits[0] if self.visits else None
 
 
 def inside(window: VisitTime, utc: time) -> bool:
-    """Whether a time of day is in a window, its start included, its end not. One that ends as it starts is all day."""
+    """Whether a time of day is in a window, its start included, its end not.
+
+    One that ends as it starts is all day.
+    """
     start, end = window.start, window.end
     return start <= utc < end if start < end else utc >= start or utc < end
 
@@ -116,7 +126,9 @@ def pace_of(records: Iterable[Record]) -> Pace | None:
         elif record.key == REQUEST_RATE:
             rate = parse_rate(record.value)
             if rate is not None and rate.interval:
-                text = f"Request-rate {rate.requests}/{rate.seconds:g} s{_when(rate.window)} {place}"
+                text = (
+                    f"Request-rate {rate.requests}/{rate.seconds:g} s{_when(rate.window)} {place}"
+                )
                 _keep(bounds, Bound(rate.interval, text, rate.window))
         elif record.key == VISIT_TIME:
             window = parse_window(record.value)
@@ -147,7 +159,10 @@ def _together(first: Pace | None, second: Pace | None) -> Pace | None:
 
 
 def _keep(bounds: dict[VisitTime | None, Bound], bound: Bound) -> None:
-    """Keep a bound if it is the largest of its window. If there are too many windows, let it hold all day."""
+    """Keep a bound if it is the largest of its window.
+
+    If there are too many windows, let it hold all day.
+    """
     if bound.window not in bounds and len(bounds) >= _MOST_WINDOWS:
         bound = bound._replace(window=None)
     known = bounds.get(bound.window)
@@ -156,7 +171,10 @@ def _keep(bounds: dict[VisitTime | None, Bound], bound: Bound) -> None:
 
 
 def pace_of_number(delay: object) -> Pace | None:
-    """Return the pace for the Crawl-delay of a user's own parser; ``None`` for what is no number above 0."""
+    """Return the pace for the Crawl-delay of a user's own parser.
+
+    ``None`` for what is no number above 0.
+    """
     if not isinstance(delay, (int, float)) or not delay > 0:  # `delay <= 0` would let NaN through
         return None
     try:
@@ -192,8 +210,9 @@ class Held(NamedTuple):
 class IntervalClock:
     """Says when the next request to a server may start, so that the server sees no shorter interval than it asked for.
 
-    A request reaches the server at an unknown time after it started, as a connection has to be made first, but always
-    before its answer begins to arrive. So the interval is counted from the beginning of the answer.
+    A request reaches the server at an unknown time after it started, as a connection has to be made
+    first, but always before its answer begins to arrive. So the interval is counted from the
+    beginning of the answer.
 
     :param last: when the last answer began to arrive, or a request ended without one.
     """
@@ -220,12 +239,14 @@ class IntervalClock:
         """The requests that have started and are not answered."""
         return list(self._unanswered)
 
-    def wait(self, request: object, interval: float, now: float, *, patient: bool = True) -> float | None:
+    def wait(
+        self, request: object, interval: float, now: float, *, patient: bool = True
+    ) -> float | None:
         """Return the seconds until a request may start; ``None`` while an answer has to be waited for.
 
         :param interval: seconds; 0: there is nothing to wait for.
-        :param patient: whether to wait for outstanding answers as long as they take; otherwise the interval to a
-            request without an answer is counted from its start.
+        :param patient: whether to wait for outstanding answers as long as they take; otherwise the
+            interval to a request without an answer is counted from its start.
         """
         if not interval:
             return 0.0

@@ -1,7 +1,7 @@
 """The schemes whose robots.txt files are obeyed: default port, what an answer means, and how a file is read.
 
-RFC 9309, 2.3 names HTTP and FTP; Gemini has a companion specification, "robots.txt for Gemini". ROBOTS_SCHEMES adds
-schemes and takes them away.
+RFC 9309, 2.3 names HTTP and FTP; Gemini has a companion specification, "robots.txt for Gemini".
+ROBOTS_SCHEMES adds schemes and takes them away.
 """
 
 from __future__ import annotations
@@ -53,10 +53,12 @@ class Scheme:
         return status
 
 
-# The first digit of a Gemini status -> what it means; all others, such as 4x and 60, mean that nobody knows the file.
+# The first digit of a Gemini status -> what it means; all others, such as 4x and 60, mean that
+# nobody knows the file.
 _GEMINI = {2: 200, 3: 302, 5: 404}
 
-#: The schemes that are obeyed unless a setting says otherwise (RFC 9110, 4.2; RFC 959, 8; Gemini, 1).
+#: The schemes that are obeyed unless a setting says otherwise (RFC 9110, 4.2; RFC 959, 8; Gemini,
+#: 1).
 SCHEMES: Mapping[str, Scheme] = MappingProxyType(
     {
         "http": Scheme(80),
@@ -71,13 +73,22 @@ SCHEME_ACCEPTED = (
     "65535} and, where they differ from those of http, 'answers': 'ftp' or 'gemini', and 'rules': 'gemini'"
 )
 _NAME = re.compile("[a-z][a-z0-9+.-]*")  # RFC 3986, 3.1
-_FIXED = {"http", "https", "data", "file", "mailto"}  # always obeyed; without a host that could have a robots.txt
+_FIXED = {
+    "http",
+    "https",
+    "data",
+    "file",
+    "mailto",
+}  # always obeyed; without a host that could have a robots.txt
 
 
-def with_scheme(schemes: Mapping[str, Scheme], name: object, description: object) -> Mapping[str, Scheme]:
+def with_scheme(
+    schemes: Mapping[str, Scheme], name: object, description: object
+) -> Mapping[str, Scheme]:
     """Return schemes with one more, or one less.
 
-    :param description: what ROBOTS_SCHEMES says of it; ``None``: it is taken away, and its pages pass.
+    :param description: what ROBOTS_SCHEMES says of it; ``None``: it is taken away, and its pages
+        pass.
     :raises ValueError: name or description are not accepted.
     """
     others = {other: scheme for other, scheme in schemes.items() if other != name}
@@ -88,12 +99,19 @@ def with_scheme(schemes: Mapping[str, Scheme], name: object, description: object
             raise ValueError(name)
         return others
     keys = {"port", "answers", "rules"}
-    if not isinstance(description, Mapping) or name in SCHEMES or not {"port"} <= {*description} <= keys:
+    if (
+        not isinstance(description, Mapping)
+        or name in SCHEMES
+        or not {"port"} <= {*description} <= keys
+    ):
         raise ValueError(description)
     port = description["port"]
     if type(port) is not int or not 0 < port < 65_536:
         raise ValueError(port)
-    answers, rules = description.get("answers", Answers.HTTP), description.get("rules", Dialect.RFC9309)
+    answers, rules = (
+        description.get("answers", Answers.HTTP),
+        description.get("rules", Dialect.RFC9309),
+    )
     return {**others, name: Scheme(port, Answers(answers), Dialect(rules))}
 
 

@@ -51,4 +51,8 @@ def counted_by_name(counted: Mapping[str, Any], key: str) -> dict[str, Any]:
     :param key: as in `stats.py`, such as ``robotstxt/exempted/{site}``.
     """
     begin = key.partition("{")[0]
-    return {name.removeprefix(begin): count for name, count in counted.items() if str(name).startswith(begin)}
+    return {
+        name.removeprefix(begin): count
+        for name, count in counted.items()
+        if str(name).startswith(begin)
+    }

@@ -1,8 +1,8 @@
 """ROBOTS_ARCHIVE: every exchange for a robots.txt, as records of a WARC 1.1 file (ISO 28500).
 
-An exchange is a request record and a response record. A metadata record says what followed from a fetch: what governs
-the origin, until when, and by which file. Each record is a gzip member that is written at once, so that the file of a
-crawl that was killed is whole up to its last record.
+An exchange is a request record and a response record. A metadata record says what followed from a
+fetch: what governs the origin, until when, and by which file. Each record is a gzip member that is
+written at once, so that the file of a crawl that was killed is whole up to its last record.
 """
 
 from __future__ import annotations
@@ -54,7 +54,8 @@ class Archive:
     :raises SettingError: the file cannot be made, or another output has its place.
     """
 
-    #: Octets after which another file is begun; such a file is copied and read by other tools with ease.
+    #: Octets after which another file is begun; such a file is copied and read by other tools with
+    #: ease.
     MAX_SIZE: ClassVar[int] = 1_000_000_000
 
     def __init__(self, crawler: Crawler, settings: Settings) -> None:
@@ -112,7 +113,9 @@ class Archive:
         target = url.partition("://")[2].partition("/")[2]
         line = f"{request.method} /{target.partition('#')[0]} HTTP/1.1"
         lines = _lines(request.headers, _SECRETS)
-        self._write("request", url, request.body, sent, StatusAndHeaders(line, lines, is_http_request=True))
+        self._write(
+            "request", url, request.body, sent, StatusAndHeaders(line, lines, is_http_request=True)
+        )
 
     def _fetched(self, robots: OriginPolicy) -> None:
         """Write what governs an origin after a fetch."""
@@ -129,7 +132,10 @@ class Archive:
             "digest": "" if robots.file is None else robots.file.digest or "",
         }
         self._write(
-            "metadata", robots.origin.robots_url, _fields(fields), {} if last is None else {"WARC-Refers-To": last}
+            "metadata",
+            robots.origin.robots_url,
+            _fields(fields),
+            {} if last is None else {"WARC-Refers-To": last},
         )
 
     def _close(self) -> None:
@@ -154,11 +160,21 @@ class Archive:
                 self._file = (self._path.parent / name).open("xb")
                 break
         software = f"scrapy-robots-rfc/{version('scrapy-robots-rfc')}"
-        info = {"software": software, "format": "WARC File Format 1.1", "robots": self._robots, "use": self._use}
+        info = {
+            "software": software,
+            "format": "WARC File Format 1.1",
+            "robots": self._robots,
+            "use": self._use,
+        }
         self._put("warcinfo", None, _fields(info), {"WARC-Filename": name})
 
     def _write(
-        self, kind: str, url: str, payload: bytes, headers: Mapping[str, str], http: StatusAndHeaders | None = None
+        self,
+        kind: str,
+        url: str,
+        payload: bytes,
+        headers: Mapping[str, str],
+        http: StatusAndHeaders | None = None,
     ) -> None:
         try:
             if self._file is None or self._file.tell() >= self.MAX_SIZE:
@@ -182,7 +198,13 @@ class Archive:
         dated = {"WARC-Date": utc_text(self._runtime.date()), **headers}
         content = "application/warc-fields" if kind in ("warcinfo", "metadata") else ""
         record = self._writer.create_warc_record(
-            url, kind, BytesIO(payload), len(payload), content, warc_headers_dict=dated, http_headers=http
+            url,
+            kind,
+            BytesIO(payload),
+            len(payload),
+            content,
+            warc_headers_dict=dated,
+            http_headers=http,
         )
         self._buffer.seek(0)
         self._buffer.truncate()
@@ -192,7 +214,9 @@ class Archive:
             self._file.write(self._buffer.getvalue())
             self._file.flush()
         except OSError:
-            with contextlib.suppress(OSError):  # a part of a record would make the whole file unreadable behind it
+            with contextlib.suppress(
+                OSError
+            ):  # a part of a record would make the whole file unreadable behind it
                 self._file.seek(before)
                 self._file.truncate()
             raise
@@ -204,7 +228,9 @@ def _id() -> str:
 
 def _fields(fields: Mapping[str, str]) -> bytes:
     """Return lines of `application/warc-fields`; what is empty is left out."""
-    return "".join(f"{name}: {' '.join(text.split())}\r\n" for name, text in fields.items() if text).encode()
+    return "".join(
+        f"{name}: {' '.join(text.split())}\r\n" for name, text in fields.items() if text
+    ).encode()
 
 
 def _lines(headers: Headers, left_out: frozenset[bytes]) -> list[tuple[str, str]]:

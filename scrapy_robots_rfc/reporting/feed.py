@@ -35,7 +35,9 @@ class Feed:
         for a format, a storage or an option that there is not.
     """
 
-    def __init__(self, crawler: Crawler, uri: str, options: Mapping[str, Any], example: dict[str, Any]) -> None:
+    def __init__(
+        self, crawler: Crawler, uri: str, options: Mapping[str, Any], example: dict[str, Any]
+    ) -> None:
         suffix = Path(uri).suffix.removeprefix(".")
         self._crawler = crawler
         self._options = {**_OPTIONS, "format": suffix, **options}
@@ -46,7 +48,9 @@ class Feed:
         self.uri: str = filled_in(uri, self._options, crawler)
         exporters = _named(crawler, "FEED_EXPORTERS", self._options["format"], "format")
         self._exporter_class: Any = load_object(exporters)
-        self._filter: ItemFilter = load_object(self._options.get("item_filter", ItemFilter))(self._options)
+        self._filter: ItemFilter = load_object(self._options.get("item_filter", ItemFilter))(
+            self._options
+        )
         self._storage = self._make_storage()
         self._try_out(example)
         self._file: Any = None

@@ -63,7 +63,9 @@ class Report:
         self._runtime, self._dry_run = Runtime(), settings.dry_run
         self._version = version("scrapy-robots-rfc")
         # The URIs of local files are made now, because the working folder may be deleted later.
-        self._overrides = {path: Path(path).absolute().as_uri() for path in settings.overrides.values()}
+        self._overrides = {
+            path: Path(path).absolute().as_uri() for path in settings.overrides.values()
+        }
         look_for = "a full disk, missing rights, or a server that is down"
         self._losses = LossLog(REPORT, _ERRORS, look_for, self._runtime.clock)
         self._decisions = self._lost = 0
@@ -78,7 +80,8 @@ class Report:
         self._place = without_credentials(self._feed.uri)
         for signal in (signals.request_disallowed, signals.request_allowed):
             crawler.signals.connect(self._decided, signal)
-        # Records that are not written yet: the use of what robots.txt allows may be refused before it is sent.
+        # Records that are not written yet: the use of what robots.txt allows may be refused before
+        # it is sent.
         self._pending: WeakKeyDictionary[Request, dict[str, Any]] = WeakKeyDictionary()
         self._waits = settings.use is not None
         for signal in (scrapy_signals.request_reached_downloader, scrapy_signals.response_received):

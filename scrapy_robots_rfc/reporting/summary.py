@@ -47,11 +47,16 @@ class Cost:
         self.origins.add(decision.origin)
         if decision.rule is not None:
             source = "" if decision.override is None else f" local file {decision.override}"
-            self.rules.add((f"{decision.origin}{source}", decision.rule.line, short(str(decision.rule))))
+            self.rules.add(
+                (f"{decision.origin}{source}", decision.rule.line, short(str(decision.rule)))
+            )
 
 
 class Summary:
-    """Sums a crawl up when its spider is closed: a text for the log, and stats of the lists in it."""
+    """Sums a crawl up when its spider is closed.
+
+    A text for the log, and stats of the lists in it.
+    """
 
     def __init__(self, crawler: Crawler, _: Settings) -> None:
         self._crawler, self._cost = crawler, Cost()
@@ -96,7 +101,10 @@ class CrawlSummary:
             ("rules of pages: {}", self._pages()),
             ("local files: {} decided by ROBOTS_OVERRIDES", decided),
             ("origins that cost most requests{}", _ranked(self.cost.origins, str)),
-            ("rules that cost most requests{}", _ranked(self.cost.rules, lambda rule: "{} line {}: {}".format(*rule))),
+            (
+                "rules that cost most requests{}",
+                _ranked(self.cost.rules, lambda rule: "{} line {}: {}".format(*rule)),
+            ),
             ("delays: {}", self._delays()),
             ("origins that were slowed down most{}", _ranked(self._slowed(), str, " s")),
             ("unreachable: {}", _all_of(self.origins.unreachable)),
@@ -109,7 +117,8 @@ class CrawlSummary:
         """Yield the stats that are set at the end of the crawl, with their values."""
         for origin, count in self.cost.origins.most(stats.LISTED):
             yield stats.COSTLIEST.format(origin_or_rule=origin), count
-        # A file may have changed, so that two rules stood in one line: the one that cost more is set last.
+        # A file may have changed, so that two rules stood in one line: the one that cost more is
+        # set last.
         for (origin, line, _), count in reversed(self.cost.rules.most(stats.LISTED)):
             yield stats.COSTLIEST.format(origin_or_rule=f"{origin} line {line}"), count
         for outcome, names in (
@@ -120,17 +129,25 @@ class CrawlSummary:
                 yield stats.ORIGINS_BY.format(outcome=outcome, origin=origin), count
 
     def _origins(self) -> str:
-        causes = {Outcome.UNAVAILABLE: self.origins.unavailable, Outcome.UNREACHABLE: self.origins.causes}
+        causes = {
+            Outcome.UNAVAILABLE: self.origins.unavailable,
+            Outcome.UNREACHABLE: self.origins.causes,
+        }
         stale = _listed({"stale": self._count(stats.ORIGINS.format(outcome=STALE))})
-        names = {outcome: outcome.explained(_by_cause(counts)) for outcome, counts in causes.items()}
+        names = {
+            outcome: outcome.explained(_by_cause(counts)) for outcome, counts in causes.items()
+        }
         names[Outcome.SUCCESSFUL] = f"successful ({stale})" if stale else "successful"
         counted = {
-            names.get(item, item.value): self._count(stats.ORIGINS.format(outcome=item.value)) for item in Outcome
+            names.get(item, item.value): self._count(stats.ORIGINS.format(outcome=item.value))
+            for item in Outcome
         }
         return _listed(counted)
 
     def _requests(self) -> str:
-        forbidden = {item.value: self._count(stats.FORBIDDEN_BY.format(reason=item.value)) for item in Reason}
+        forbidden = {
+            item.value: self._count(stats.FORBIDDEN_BY.format(reason=item.value)) for item in Reason
+        }
         exempt = counted_by_name(self.counted, stats.EXEMPTED_BY)
         requests = {
             "allowed": self._count(stats.ALLOWED),
@@ -139,12 +156,19 @@ class CrawlSummary:
             "exempt": sum(exempt.values()),
         }
         return _listed(
-            requests, {"forbidden": _listed(forbidden), "exempt": _most(exempt, "of other sites", stats.LISTED)}
+            requests,
+            {
+                "forbidden": _listed(forbidden),
+                "exempt": _most(exempt, "of other sites", stats.LISTED),
+            },
         )
 
     def _pages(self) -> str:
         counts = {
-            directive: {name: self._count(stats.PAGE.format(directive=directive, source=name)) for name in sources}
+            directive: {
+                name: self._count(stats.PAGE.format(directive=directive, source=name))
+                for name in sources
+            }
             for directive, sources in PAGE_RULES.items()
         }
         sums = {directive: sum(found.values()) for directive, found in counts.items()}
@@ -165,7 +189,10 @@ class CrawlSummary:
 
 
 def _ranked(top: TopK[K], name: Callable[[K], str], unit: str = "") -> str:
-    """Return what follows a title: how much may be missing, and a line for each key that counts most."""
+    """Return what follows a title.
+
+    How much may be missing, and a line for each key that counts most.
+    """
     found = [(f"{_number(count)}{unit}", name(key)) for key, count in top.most(stats.LISTED)]
     if not found:
         return ""

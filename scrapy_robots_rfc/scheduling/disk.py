@@ -1,4 +1,7 @@
-"""What a queue on disk needs beside Scrapy's queues: its state, in one piece at any time, and a bound of open files."""
+"""What a queue on disk needs beside Scrapy's queues.
+
+Its state, in one piece at any time, and a bound of open files.
+"""
 
 from __future__ import annotations
 
@@ -8,12 +11,16 @@ from pathlib import Path
 
 logger: logging.Logger = logging.getLogger(__name__)
 
-#: File descriptors that queues on disk use at most; or a quarter of what the process may have, if that is less.
+#: File descriptors that queues on disk use at most; or a quarter of what the process may have, if
+#: that is less.
 MOST_DESCRIPTORS = 128
 
 
 def replace_state(folder: str, state: dict[str, list[int]]) -> None:
-    """Write the state where Scrapy's scheduler looks for it, atomically; piece by piece, on a thread."""
+    """Write the state where Scrapy's scheduler looks for it, atomically.
+
+    Piece by piece, on a thread.
+    """
     path = Path(folder, "active.json")
     fresh = path.with_suffix(".json.new")
     try:
@@ -35,4 +42,8 @@ def most_descriptors() -> int:
     except ImportError:
         return MOST_DESCRIPTORS
     allowed, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    return MOST_DESCRIPTORS if allowed == resource.RLIM_INFINITY else min(MOST_DESCRIPTORS, allowed // 4)
+    return (
+        MOST_DESCRIPTORS
+        if allowed == resource.RLIM_INFINITY
+        else min(MOST_DESCRIPTORS, allowed // 4)
+    )

@@ -1,6 +1,7 @@
 """Gate: which origins may have a request handed out by the scheduler now.
 
-`queue.py` asks it before it hands out a request. The middleware says what became of that request. An origin is one of:
+`queue.py` asks it before it hands out a request. The middleware says what became of that request.
+An origin is one of:
 
 - ready: its next request may go;
 - on trial: its robots.txt is unknown or stale, and one request was handed out to find out;
@@ -31,21 +32,24 @@ if TYPE_CHECKING:
     from scrapy_robots_rfc.scheduling.part import QueuePart
     from scrapy_robots_rfc.scheduling.throttle import Throttle
 
-#: Meta key of a request that goes back to the scheduler. Its value is what `dont_filter` was, and the number by which
-#: requests that come back stay in the order in which they were handed out.
+#: Meta key of a request that goes back to the scheduler. Its value is what `dont_filter` was, and
+#: the number by which requests that come back stay in the order in which they were handed out.
 MARK = "robots_waits"
 
-#: A request on trial that has not reached the middleware after so many seconds is with another middleware, which may
-#: keep it for long: the next one of its origin is handed out.
+#: A request on trial that has not reached the middleware after so many seconds is with another
+#: middleware, which may keep it for long: the next one of its origin is handed out.
 PATIENCE = 0.25
 
-#: A call of the queue looks at so many origins at most; what it has not looked at comes with the next call.
+#: A call of the queue looks at so many origins at most; what it has not looked at comes with the
+#: next call.
 LOOKS = 200
 
-#: Seconds between two times that a queue on disk is saved: what was pushed before is safe from SIGKILL.
+#: Seconds between two times that a queue on disk is saved: what was pushed before is safe from
+#: SIGKILL.
 SAVE_EVERY = 4.0
 
-#: Seconds after which an origin that is due later is looked at again: its site may ask for less by then.
+#: Seconds after which an origin that is due later is looked at again: its site may ask for less by
+#: then.
 _LONGEST_SLEEP = 5.0
 
 
@@ -54,12 +58,14 @@ class QueuedOrigin:
     """An origin with requests in the scheduler.
 
     :param size: how many requests are in the scheduler.
-    :param returned: those that came back, each with its number and what counts it; they go before all others.
+    :param returned: those that came back, each with its number and what counts it; they go before
+        all others.
     :param trial: the request that was handed out to find out about robots.txt.
     :param fetch: what is awaited.
     :param parts: how many parts of queues there are.
     :param asleep: the parts that are looked at again when the state changes.
-    :param waited: how many of the next ones were in the scheduler when the last fetch ended: they waited for it.
+    :param waited: how many of the next ones were in the scheduler when the last fetch ended: they
+        waited for it.
     """
 
     origin: Origin
@@ -116,15 +122,18 @@ class Gate:
         self._awaited: dict[str, QueuedOrigin] = {}
         self._fetches: dict[str, PendingFetch] = {}
         self._numbers = itertools.count()
-        # How many requests came back, or were lined up, and how many may be: as many as are handed out at once.
+        # How many requests came back, or were lined up, and how many may be: as many as are handed
+        # out at once.
         self._returned = 0
         self._most = crawler.settings.getint("CONCURRENT_REQUESTS") or LOOKS
-        # Origins that are due at a time: the time, a number so that no two entries are compared further, the part.
+        # Origins that are due at a time: the time, a number so that no two entries are compared
+        # further, the part.
         self._timed: list[tuple[float, int, QueuePart]] = []
-        #: Requests that were handed out, and have not reached the middleware yet, which takes them out. Those of ready
-        #: origins are not here.
+        #: Requests that were handed out, and have not reached the middleware yet, which takes them
+        #: out. Those of ready origins are not here.
         self.handed_out: dict[Request, HandedOut] = {}
-        #: Called from time to time: a queue on disk writes what a process that is killed would lose.
+        #: Called from time to time: a queue on disk writes what a process that is killed would
+        #: lose.
         self.save: Callable[[], object] | None = None
         self._save_at = 0.0
         throttle.on_turn = self.wake
@@ -132,11 +141,17 @@ class Gate:
     # Asked by the queues.
 
     def parse(self, name: str) -> Origin | None:
-        """Return the origin that a text names, as `str(origin)` gives it; ``None``: it names none."""
+        """Return the origin that a text names, as `str(origin)` gives it.
+
+        ``None``: it names none.
+        """
         return self._origin_of(Request(f"{name}/")) if "://" in name else None
 
     def of(self, request: Request) -> QueuedOrigin | None:
-        """Return the origin of a request that is queued; ``None``: no robots.txt decides about it."""
+        """Return the origin of a request that is queued.
+
+        ``None``: no robots.txt decides about it.
+        """
         if request.meta.get("dont_obey_robotstxt"):
             return None
         origin = self._origin_of(request)
@@ -151,7 +166,10 @@ class Gate:
         return queued
 
     def seconds(self, queued: QueuedOrigin | None) -> float | None:
-        """Return the seconds until the next request of an origin may go; ``None``: its parts are woken."""
+        """Return the seconds until the next request of an origin may go.
+
+        ``None``: its parts are woken.
+        """
         if queued is None:
             return 0.0
         if self.waits(queued):
@@ -198,7 +216,9 @@ class Gate:
         due: list[QueuePart] = []
         while self._timed and self._timed[0][0] <= now and len(due) < LOOKS:
             due.append(heapq.heappop(self._timed)[-1])
-        for part in reversed(due):  # each goes to the front: the one that has slept longest is to be the first
+        for part in reversed(
+            due
+        ):  # each goes to the front: the one that has slept longest is to be the first
             part.wake()
         if self._timed:
             self._throttle.wake_in(max(0.0, self._timed[0][0] - now))
@@ -236,7 +256,9 @@ class Gate:
             out.queued.trial = None
             self._ready(out.queued)
 
-    def send_back(self, request: Request, out: HandedOut | None, fetch: PendingFetch | None) -> Request:
+    def send_back(
+        self, request: Request, out: HandedOut | None, fetch: PendingFetch | None
+    ) -> Request:
         """Return a request with the mark by which a queue puts it before all others of its origin.
 
         :param fetch: what it waits for; ``None``: for its turn.
@@ -267,7 +289,9 @@ class Gate:
         request.dont_filter, number = mark
         return number
 
-    def came_back(self, queued: QueuedOrigin, entry: tuple[int, Request, Callable[[], None]]) -> None:
+    def came_back(
+        self, queued: QueuedOrigin, entry: tuple[int, Request, Callable[[], None]]
+    ) -> None:
         """Put a request that came back before all others of its origin, and await what it waits for."""
         place = len(queued.returned)
         while place and queued.returned[place - 1][0] > entry[0]:
@@ -306,7 +330,10 @@ class Gate:
             self.save()
 
     def end_lost_trials(self) -> None:
-        """End the trials of requests that have left the engine: another middleware has dropped or answered them."""
+        """End the trials of requests that have left the engine.
+
+        Another middleware has dropped or answered them.
+        """
         for request, out in list(self.handed_out.items()):
             if not is_under_way(self._crawler, request):
                 del self.handed_out[request]
@@ -327,7 +354,10 @@ class Gate:
         self.forget(queued)
 
     def look_again(self) -> None:
-        """Have the engine ask again soon: a call of the queue has not looked at all that is ready."""
+        """Have the engine ask again soon.
+
+        A call of the queue has not looked at all that is ready.
+        """
         self._throttle.wake_in(0.0)
 
     # The end of the crawl.
@@ -347,7 +377,10 @@ class Gate:
         return found
 
     def note_closing(self) -> None:
-        """Count what waits in the scheduler, as the crawl begins to close. What comes back later is added."""
+        """Count what waits in the scheduler, as the crawl begins to close.
+
+        What comes back later is added.
+        """
         if self._left is None:
             awaited = sum(queued.size for queued in self._origins.values() if self.waits(queued))
             self._left = [awaited, sum(queued.size for queued in self.paced())]
@@ -360,7 +393,10 @@ class Gate:
     # What waits, for the log.
 
     def awaited(self) -> Iterator[tuple[QueuedOrigin, float]]:
-        """Yield the origins whose robots.txt requests wait for, and since when; the first one has waited longest."""
+        """Yield the origins whose robots.txt requests wait for, and since when.
+
+        The first one has waited longest.
+        """
         for queued in self._awaited.values():
             if queued.fetch is not None:
                 yield queued, queued.fetch.since
@@ -369,7 +405,12 @@ class Gate:
         """Yield the origins with requests in the scheduler that wait for a turn."""
         for name in self._throttle.sites:
             queued = self._origins.get(name)
-            if queued is not None and queued.size and not self.waits(queued) and self._throttle.interval(name):
+            if (
+                queued is not None
+                and queued.size
+                and not self.waits(queued)
+                and self._throttle.interval(name)
+            ):
                 yield queued
 
 
@@ -388,6 +429,9 @@ def gate_of(crawler: Crawler) -> Gate | None:
 
 
 def slot_of(request: Request) -> str:
-    """Return the downloader slot of a request, as Scrapy names it: by its meta, or else by its host."""
+    """Return the downloader slot of a request, as Scrapy names it.
+
+    By its meta, or else by its host.
+    """
     slot = request.meta.get("download_slot")
     return str(slot if slot is not None else urlparse_cached(request).hostname or "")

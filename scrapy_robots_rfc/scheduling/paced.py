@@ -63,10 +63,15 @@ class PacedSite:
     def interval(self, utc: time) -> float:
         """Return the largest interval of all paces, in seconds."""
         bounds = (pace.bound(utc) for pace in self.paces.values())
-        return max((min(bound.seconds, self.longest) for bound in bounds if bound is not None), default=0.0)
+        return max(
+            (min(bound.seconds, self.longest) for bound in bounds if bound is not None), default=0.0
+        )
 
     def wait(self, utc: time, now: float) -> float | None:
-        """Return the seconds until a request may start; ``None``: an answer, or another worker, is waited for."""
+        """Return the seconds until a request may start.
+
+        ``None``: an answer, or another worker, is waited for.
+        """
         interval = self.interval(utc)
         seconds = self.clock.wait(None, interval, now)
         if seconds == 0 and self.shared is not None:

@@ -15,14 +15,32 @@ class QueuePart:
     """The requests of one origin in one downloader slot.
 
     :param key: names it in the scheduler's state, and its folder.
-    :param origin: ``None``: no robots.txt decides about its requests, or they are of several origins.
+    :param origin: ``None``: no robots.txt decides about its requests, or they are of several
+        origins.
     :param mixed: whether they are of several origins: Scrapy's own queue has begun it.
     """
 
-    __slots__ = ("_owner", "asleep", "dirty", "key", "mixed", "origin", "priorities", "queue", "size", "slot")
+    __slots__ = (
+        "_owner",
+        "asleep",
+        "dirty",
+        "key",
+        "mixed",
+        "origin",
+        "priorities",
+        "queue",
+        "size",
+        "slot",
+    )
 
     def __init__(
-        self, owner: OriginPriorityQueue, slot: str, key: str, origin: QueuedOrigin | None, *, mixed: bool = False
+        self,
+        owner: OriginPriorityQueue,
+        slot: str,
+        key: str,
+        origin: QueuedOrigin | None,
+        *,
+        mixed: bool = False,
     ) -> None:
         self._owner: OriginPriorityQueue = owner
         self.slot: str = slot

@@ -1,7 +1,7 @@
 """OriginPriorityQueue: a queue for Scrapy's scheduler that hands out a request only if its origin may have one now.
 
-`gate.py` says which origins may. This queue has one of Scrapy's queues for each downloader slot and origin, and one for
-each slot for requests that no robots.txt decides about.
+`gate.py` says which origins may. This queue has one of Scrapy's queues for each downloader slot and
+origin, and one for each slot for requests that no robots.txt decides about.
 """
 
 from __future__ import annotations
@@ -32,7 +32,8 @@ if TYPE_CHECKING:
 
 logger: logging.Logger = logging.getLogger(__name__)
 
-# What a priority of one of Scrapy's queues may use: two files for its requests, and two for its start requests.
+# What a priority of one of Scrapy's queues may use: two files for its requests, and two for its
+# start requests.
 _DESCRIPTORS = 4
 
 # What stands in a key in the place of an origin: no robots.txt decides about these requests.
@@ -62,24 +63,29 @@ class OriginPriorityQueue:
         self._queue_cls = downstream_queue_cls
         self._start_queue_cls = start_queue_cls
         self._folder = key
-        #: Says which origins may have a request handed out; ``None``: the crawl obeys no robots.txt.
+        #: Says which origins may have a request handed out; ``None``: the crawl obeys no
+        #: robots.txt.
         self.gate: Gate | None = gate_of(crawler)
         self._under_way = under_way_of(crawler)
         self._size = 0
         self._parts: dict[str, QueuePart] = {}
-        # The parts that are looked at, by slot. Slots with as many pages under way take turns, and so do their parts.
+        # The parts that are looked at, by slot. Slots with as many pages under way take turns, and
+        # so do their parts.
         self._ready: dict[str, list[QueuePart]] = {}
-        # The order of the slots. One that has no such part any more is left out when it is the first.
+        # The order of the slots. One that has no such part any more is left out when it is the
+        # first.
         self._line: deque[str] = deque()
         # Parts of origins whose robots.txt is waited for.
         self._waiting: OrderedDict[str, QueuePart] = OrderedDict()
-        # On disk: the parts that are open, the one that was used last at the end; and what `close` is to return.
+        # On disk: the parts that are open, the one that was used last at the end; and what `close`
+        # is to return.
         self._open_parts: OrderedDict[str, QueuePart] = OrderedDict()
         self._state: dict[str, list[int]] = {}
         self._state_changed = False
         self._writer: threading.Thread | None = None
         self._most_open = most_descriptors() // _DESCRIPTORS
-        # Folders of a crawl that was killed before they were in its state: what is in them cannot be read.
+        # Folders of a crawl that was killed before they were in its state: what is in them cannot
+        # be read.
         self._leftovers: set[str] = set()
         if key:
             self._resume(startprios or {})
@@ -156,7 +162,10 @@ class OriginPriorityQueue:
     # Out.
 
     def pop(self) -> Request | None:
-        """Return a request that may go now, which takes its origin's turn; ``None``: there is none now."""
+        """Return a request that may go now, which takes its origin's turn.
+
+        ``None``: there is none now.
+        """
         if not self._size:
             return None
         if self.gate is not None:
@@ -224,7 +233,10 @@ class OriginPriorityQueue:
                 yield self._ready[best][0]
 
     def _may_go(self, part: QueuePart) -> bool:
-        """Whether a part may hand out a request now. One that may not goes out of the line, until it is woken."""
+        """Whether a part may hand out a request now.
+
+        One that may not goes out of the line, until it is woken.
+        """
         seconds = 0.0 if self.gate is None else self.gate.seconds(part.origin)
         if seconds == 0:
             return True
@@ -261,7 +273,10 @@ class OriginPriorityQueue:
             self._into_line(part, first=True)
 
     def _hand_out(self, part: QueuePart) -> Request | None:
-        """Take a request of a part that is the first one in the line; ``None``: look for another one."""
+        """Take a request of a part that is the first one in the line.
+
+        ``None``: look for another one.
+        """
         queued = part.origin
         waited = queued is not None and bool(queued.returned)
         if self.gate is not None and queued is not None and waited:
@@ -286,7 +301,10 @@ class OriginPriorityQueue:
         return request if leaves else None
 
     def _read(self, part: QueuePart) -> Request | None:
-        """Take a request from Scrapy's queue. What a killed process has left may not be readable: it is given up."""
+        """Take a request from Scrapy's queue.
+
+        What a killed process has left may not be readable: it is given up.
+        """
         if not part.size:
             return None
         try:
@@ -322,7 +340,11 @@ class OriginPriorityQueue:
             self._line.rotate(-1)
 
     def _remove_if_empty(self, part: QueuePart) -> None:
-        if part.size or (part.origin is not None and part.origin.returned) or self._parts.get(part.key) is not part:
+        if (
+            part.size
+            or (part.origin is not None and part.origin.returned)
+            or self._parts.get(part.key) is not part
+        ):
             return
         del self._parts[part.key]
         if not part.asleep:
@@ -350,14 +372,19 @@ class OriginPriorityQueue:
             try:
                 part.size = len(self._opened(part))
             except Exception:  # noqa: BLE001 - whatever a killed process has left
-                logger.warning("Requests of %s in JOBDIR cannot be read and are lost: the crawl before was killed", key)
+                logger.warning(
+                    "Requests of %s in JOBDIR cannot be read and are lost: the crawl before was killed",
+                    key,
+                )
             self._size += part.size
             if part.origin is not None:
                 part.origin.size += part.size
             self._remove_if_empty(part)
         known = {path_safe(self._crawler, key) for key in state}
         with suppress(OSError):
-            self._leftovers = {entry.name for entry in os.scandir(self._folder) if entry.is_dir()} - known
+            self._leftovers = {
+                entry.name for entry in os.scandir(self._folder) if entry.is_dir()
+            } - known
 
     def _part_named(self, key: str) -> QueuePart:
         slot, space, name = key.rpartition(" ")
@@ -375,7 +402,11 @@ class OriginPriorityQueue:
         if part.queue is None:
             folder = f"{self._folder}/{path_safe(self._crawler, part.key)}"
             part.queue = ScrapyPriorityQueue(
-                self._crawler, self._queue_cls, folder, part.priorities, start_queue_cls=self._start_queue_cls
+                self._crawler,
+                self._queue_cls,
+                folder,
+                part.priorities,
+                start_queue_cls=self._start_queue_cls,
             )
         if self._folder:
             self._open_parts[part.key] = part
@@ -411,7 +442,9 @@ class OriginPriorityQueue:
         writing = self._writer is not None and self._writer.is_alive()
         if self._state_changed and not writing:
             self._state_changed = False
-            self._writer = threading.Thread(target=replace_state, args=(self._folder, dict(self._state)), daemon=True)
+            self._writer = threading.Thread(
+                target=replace_state, args=(self._folder, dict(self._state)), daemon=True
+            )
             self._writer.start()
 
     def join(self) -> None:
@@ -420,7 +453,10 @@ class OriginPriorityQueue:
             self._writer.join()
 
     def take_all(self) -> list[Request]:
-        """Take out all requests, of a queue in memory that is closed; what came back comes first."""
+        """Take out all requests, of a queue in memory that is closed.
+
+        What came back comes first.
+        """
         found: list[Request] = []
         if self.gate is not None:
             self.gate.note_closing()
@@ -446,4 +482,8 @@ class OriginPriorityQueue:
             try:
                 self._write(self._part_of(request, queued), request)
             except ValueError:
-                logger.debug("Cannot be written to JOBDIR: %s", request, extra={"spider": self._crawler.spider})
+                logger.debug(
+                    "Cannot be written to JOBDIR: %s",
+                    request,
+                    extra={"spider": self._crawler.spider},
+                )

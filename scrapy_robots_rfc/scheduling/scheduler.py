@@ -1,7 +1,8 @@
 """Where requests wait with a scheduler that does not use the queue of this package, such as the one of scrapy-redis.
 
-`scheduler_around` makes a subclass of the user's scheduler, by Scrapy's public interface. What may not leave yet waits
-in memory, in a queue by origin, and goes back to the user's scheduler when the crawl closes.
+`scheduler_around` makes a subclass of the user's scheduler, by Scrapy's public interface. What may
+not leave yet waits in memory, in a queue by origin, and goes back to the user's scheduler when the
+crawl closes.
 """
 
 from __future__ import annotations
@@ -24,7 +25,8 @@ logger: logging.Logger = logging.getLogger(__name__)
 #: Requests that wait in memory at most. Beyond that they go back to the user's scheduler.
 MOST_WAITING = 100_000
 
-# The queue of one priority, by its path: its module loads SQLite, which a crawl with Scrapy's scheduler need not.
+# The queue of one priority, by its path: its module loads SQLite, which a crawl with Scrapy's
+# scheduler need not.
 _IN_MEMORY = "scrapy.squeues.FifoMemoryQueue"
 
 
@@ -37,7 +39,9 @@ def scheduler_around(scheduler: str | type[BaseScheduler]) -> type[Any]:
     base: type[Any] = load_object(scheduler)
     if issubclass(base, _Waiting):
         return base
-    return type(base.__name__, (_Waiting, base), {"__module__": base.__module__, "__doc__": base.__doc__})
+    return type(
+        base.__name__, (_Waiting, base), {"__module__": base.__module__, "__doc__": base.__doc__}
+    )
 
 
 class _Waiting:

@@ -10,32 +10,39 @@ from scrapy_robots_rfc._runtime import Cancellable, Runtime
 from scrapy_robots_rfc.cache.client import CacheClient
 from scrapy_robots_rfc.policy.origins import Origin
 
-#: Seconds after which the turn of a worker ends if the worker has died. The interval is added, so that it is kept even
-#: if the worker sent a request right before it died.
+#: Seconds after which the turn of a worker ends if the worker has died. The interval is added, so
+#: that it is kept even if the worker sent a request right before it died.
 HOLD = 15.0
 
-#: Seconds after which a turn is prolonged while its request is unanswered, and ended if no request has used it.
+#: Seconds after which a turn is prolonged while its request is unanswered, and ended if no request
+#: has used it.
 BEAT = 5.0
 
 # Seconds between two questions to the store at least.
 _SHORTEST = 0.001
 
-# A store may let a worker wait for some seconds longer than any interval: while another one has the turn, it is to ask
-# again after this long at most; and times are rounded.
+# A store may let a worker wait for some seconds longer than any interval: while another one has the
+# turn, it is to ask again after this long at most; and times are rounded.
 _ASKED_AGAIN, _ROUNDING = 5.0, 1.0
 
 
 class SharedThrottle:
     """The turns that a worker takes at one site, so that the interval holds over the whole fleet.
 
-    While the store fails, this crawl has every turn, and keeps the interval between its own requests only.
+    While the store fails, this crawl has every turn, and keeps the interval between its own
+    requests only.
 
     :param longest: seconds; no worker keeps a longer interval.
     :param told: called when `wait` has returned ``None`` and is to be called again.
     """
 
     def __init__(
-        self, origin: Origin, store: CacheClient, runtime: Runtime, longest: float, told: Callable[[], object]
+        self,
+        origin: Origin,
+        store: CacheClient,
+        runtime: Runtime,
+        longest: float,
+        told: Callable[[], object],
     ) -> None:
         self._origin, self._store, self._runtime, self._told = origin, store, runtime, told
         self._longest = max(longest, _ASKED_AGAIN) + _ROUNDING
@@ -115,7 +122,8 @@ class SharedThrottle:
         self._running = False
 
     async def _take(self) -> None:
-        # The clock is read before the store reads its own, so that the turn never lasts longer here than there.
+        # The clock is read before the store reads its own, so that the turn never lasts longer here
+        # than there.
         now = self._runtime.clock()
         seconds = await self._store.take_turn(self._origin, self._hold, self._longest)
         self._asking = False
@@ -137,7 +145,8 @@ class SharedThrottle:
             self._end_unused()
         else:
             self._beat = self._runtime.call_later(BEAT, self._prolong)
-            # If another worker has the turn by now, that changes nothing: the request is sent already.
+            # If another worker has the turn by now, that changes nothing: the request is sent
+            # already.
             self._then(partial(self._store.take_turn, self._origin, self._hold, self._longest))
 
     def _end_unused(self) -> None:

@@ -1,7 +1,8 @@
 """Throttle: when the next request to a site may leave, so that the interval that its robots.txt asks for is kept.
 
-`policy/pacing.py` reads what a file asks for and counts intervals. A turn is taken in two places: by the queue, when it
-hands out a request (`take`), and by the middleware for what came another way (`admit`).
+`policy/pacing.py` reads what a file asks for and counts intervals. A turn is taken in two places:
+by the queue, when it hands out a request (`take`), and by the middleware for what came another way
+(`admit`).
 """
 
 from __future__ import annotations
@@ -34,8 +35,8 @@ if TYPE_CHECKING:
 
 logger: logging.Logger = logging.getLogger(__name__)
 
-# Seconds for which a site without requests is remembered, beyond its interval: for so long a request that was let
-# through may stay with other middlewares before it reaches the downloader.
+# Seconds for which a site without requests is remembered, beyond its interval: for so long a
+# request that was let through may stay with other middlewares before it reaches the downloader.
 _REMEMBERED = 300.0
 
 # The number of sites from which on those that may be forgotten are looked for.
@@ -106,7 +107,11 @@ class Throttle:
             site.paces[agent] = pace
         unwelcome = pace.unwelcome(utc)
         if unwelcome is not None and self._is_first("visit_time", robots.origin):
-            self._log("%s for %s: pages are asked for outside of it", robots.cited(unwelcome.text), robots.origin)
+            self._log(
+                "%s for %s: pages are asked for outside of it",
+                robots.cited(unwelcome.text),
+                robots.origin,
+            )
         if bound is not None and not forbidden:
             self._log_interval(robots, bound)
             if site.shared is not None:
@@ -173,7 +178,10 @@ class Throttle:
         return site.clock.last + site.interval(self._utc()) <= self.clock()
 
     def admit(self, request: Request, robots: OriginPolicy, agent: Agent) -> bool:
-        """Let a request that was judged leave now, in the turn of its site; false: it has to wait."""
+        """Let a request that was judged leave now, in the turn of its site.
+
+        False: it has to wait.
+        """
         name = str(robots.origin)
         pace = self._pace_of(robots, agent)
         if pace is not None:
@@ -245,7 +253,9 @@ class Throttle:
         """Let other workers go on: nothing is sent any more. Name the sites that cost most."""
         self._closed = True
         for origin, seconds in self._slowed.most(stats.LISTED):
-            self._stats.set_value(stats.CRAWL_DELAY_ADDED_BY.format(origin=origin), round(seconds, 3))
+            self._stats.set_value(
+                stats.CRAWL_DELAY_ADDED_BY.format(origin=origin), round(seconds, 3)
+            )
         if self._timer is not None:
             self._timer.cancel()
         for request in list(self._turns):
@@ -257,7 +267,9 @@ class Throttle:
     # What is known of sites.
 
     def _pace_of(self, robots: OriginPolicy, agent: Agent) -> Pace | None:
-        return robots.file.pace(agent) if self._limit is not None and robots.file is not None else None
+        return (
+            robots.file.pace(agent) if self._limit is not None and robots.file is not None else None
+        )
 
     def _refreshed(self, robots: OriginPolicy) -> PacedSite:
         """Return a site with the paces of its present robots.txt."""
@@ -266,8 +278,12 @@ class Throttle:
             site.fetched = robots.fetched
             # The interval begins with the request for robots.txt.
             site.clock.last = max(site.clock.last, robots.fetched)
-            if robots.outcome is not Outcome.UNREACHABLE:  # pages that were let through may still be on their way
-                found = {agent: robots.file.pace(agent) for agent in site.paces} if robots.file else {}
+            if (
+                robots.outcome is not Outcome.UNREACHABLE
+            ):  # pages that were let through may still be on their way
+                found = (
+                    {agent: robots.file.pace(agent) for agent in site.paces} if robots.file else {}
+                )
                 site.paces = {agent: pace for agent, pace in found.items() if pace is not None}
         return site
 
@@ -330,7 +346,10 @@ class Throttle:
     # Requests on their way through the downloader.
 
     def _listen(self) -> None:
-        """Connect to the downloader when the first site asks for an interval; crawls without one need no signals."""
+        """Connect to the downloader when the first site asks for an interval.
+
+        Crawls without one need no signals.
+        """
         if not self._listening:
             self._listening = True
             connect = self._crawler.signals.connect
@@ -339,7 +358,10 @@ class Throttle:
             connect(self._left, signals.request_left_downloader)
 
     def _reached(self, request: Request) -> None:
-        """Let others wait for the answer of a request that has no turn: its site's interval was not known."""
+        """Let others wait for the answer of a request that has no turn.
+
+        Its site's interval was not known.
+        """
         if request not in self._turns:
             site = self.sites.get(str(self._origin_of(request)))
             if site is not None:
@@ -357,14 +379,21 @@ class Throttle:
         if since is None:
             return
         # The interval runs beside the delay that the user asks for, which would have passed anyway.
-        waited = self.clock() - max(since, site.clock.last) - _scrapy.slot_delay(self._crawler, slot_of(request))
+        waited = (
+            self.clock()
+            - max(since, site.clock.last)
+            - _scrapy.slot_delay(self._crawler, slot_of(request))
+        )
         if waited > 0:
             self._added += waited
             self._slowed.add(str(site.origin), waited)
         self._stats.set_value(stats.CRAWL_DELAY_ADDED, round(self._added, 3))
 
     def answered(self, request: Request) -> None:
-        """Count the interval from now on: the answer begins to arrive, or the request has ended without one."""
+        """Count the interval from now on.
+
+        The answer begins to arrive, or the request has ended without one.
+        """
         site = self._turns.get(request)
         if site is None or request not in site.clock.outstanding:
             return
@@ -385,7 +414,11 @@ class Throttle:
 
         :param site: look at those of one site only.
         """
-        held = list(self._turns) if site is None else [each for each in site.clock.outstanding if each in self._turns]
+        held = (
+            list(self._turns)
+            if site is None
+            else [each for each in site.clock.outstanding if each in self._turns]
+        )
         ended = [request for request in held if not _scrapy.is_under_way(self._crawler, request)]
         for request in ended:
             self.release(request)

@@ -1,6 +1,7 @@
 """The rules and links of a response: header lines, the metas of its head, and the links that it does not vouch for.
 
-No more of a page is read than takes a few milliseconds, whatever its site sent. See `rules.py` for what rules say.
+No more of a page is read than takes a few milliseconds, whatever its site sent. See `rules.py` for
+what rules say.
 """
 
 from __future__ import annotations
@@ -25,26 +26,28 @@ logger: logging.Logger = logging.getLogger(__name__)
 
 #: Characters of a document that are looked at.
 MAX_DOCUMENT = 1_048_576
-#: Characters of its head that are parsed, without scripts, styles and comments; tags and comments of it; names and
-#: contents of its metas. Real heads have a tenth of that.
+#: Characters of its head that are parsed, without scripts, styles and comments; tags and comments
+#: of it; names and contents of its metas. Real heads have a tenth of that.
 MAX_HEAD, MAX_TAGS, MAX_METAS = 65_536, 3000, 500
-#: Links of a document that are looked at, characters of their tags, and how many that say nofollow count.
+#: Links of a document that are looked at, characters of their tags, and how many that say nofollow
+#: count.
 MAX_LINKS, MAX_LINK_TAGS, MAX_UNENDORSED = 3000, 196_608, 1000
 # Tags, comments, scripts and what stands between them, of one document: for its links, and for its
-# metas where those of the head cannot be told from others. What stands between two links is a piece,
-# too. For metas there are fewer, since the head was looked through before.
+# metas where those of the head cannot be told from others. What stands between two links is a
+# piece, too. For metas there are fewer, since the head was looked through before.
 _MOST_PIECES, _MOST_META_PIECES = 8000, 4000
 # URLs that canonicalize_url has to look at, for one page, and their characters: a URL takes a tenth
 # of a millisecond, and a thousand characters of a host outside ASCII take two.
 _MOST_CANONICAL, _MOST_CANONICAL_CHARACTERS = 100, 4096
-# What `rel` says of a link that its page does not vouch for (HTML, 4.6.7). Scrapy's `Link.nofollow` knows one of them.
+# What `rel` says of a link that its page does not vouch for (HTML, 4.6.7). Scrapy's `Link.nofollow`
+# knows one of them.
 _UNENDORSED = frozenset({"nofollow", "ugc", "sponsored"})
 
-# Comments and elements in which no tag counts; the begin of the body; every other tag, in whose attributes neither
-# counts; `<` that begin nothing, all that stand in a row. No part gives back what it has matched, and each `<` that
-# begins one is matched, also where its end is missing: else all of them would look for it to the end of the document.
-# So time is linear in its length.
-# Both begin with the one octet that they are looked for by.
+# Comments and elements in which no tag counts; the begin of the body; every other tag, in whose
+# attributes neither counts; `<` that begin nothing, all that stand in a row. No part gives back
+# what it has matched, and each `<` that begins one is matched, also where its end is missing: else
+# all of them would look for it to the end of the document. So time is linear in its length. Both
+# begin with the one octet that they are looked for by.
 _ATTRIBUTES = r"""(?:[^>=]++|=\s*+(?:"[^"]*+"|'[^']*+')?+){0,1000}+[^>]*+"""
 _SKIPPED_NAMES = "script|style|noscript|template|title|textarea"
 _SKIPPED = rf"""(?P<skipped>!--(?:-?>|.*?--!?>|.*)
@@ -63,11 +66,13 @@ def _tokens(tag: str, read: str) -> re.Pattern[str]:
 
 
 _TOKEN = _tokens(rf"(?P<body>body\b)|/?[a-z]{_ATTRIBUTES}", "/?[a-z]|!--")
-_LINK = _tokens(rf"(?P<tag>a(?:rea)?[\s/]{_ATTRIBUTES})", rf"a(?:rea)?[\s/]|(?:{_SKIPPED_NAMES})\b|!--")
+_LINK = _tokens(
+    rf"(?P<tag>a(?:rea)?[\s/]{_ATTRIBUTES})", rf"a(?:rea)?[\s/]|(?:{_SKIPPED_NAMES})\b|!--"
+)
 _META = _tokens(rf"(?P<tag>meta[\s/]{_ATTRIBUTES})", rf"meta[\s/]|(?:{_SKIPPED_NAMES})\b|!--")
 
-# A tag of more characters, with more attributes (or words in one), is left out: the time of lxml for a tag grows
-# with the square of its attributes. Real tags have a few dozen.
+# A tag of more characters, with more attributes (or words in one), is left out: the time of lxml
+# for a tag grows with the square of its attributes. Real tags have a few dozen.
 _LONG_TAG, _ATTRIBUTES_READ = 1000, 100
 
 # Elements that may stand within each other: lxml finds nothing below some 2,040 of them.
@@ -105,7 +110,10 @@ def note_cut(response: Response) -> None:
 
 
 def is_cut(response: Response) -> bool:
-    """Whether a response has more than is read. True once a response, so that it is counted once."""
+    """Whether a response has more than is read.
+
+    True once a response, so that it is counted once.
+    """
     found = _CUT.get(response) is False
     if found:
         _CUT[response] = True
@@ -123,8 +131,8 @@ def head_metas(response: Response) -> list[tuple[str, str]]:
 def metas_of(response: Response, *, head: bool = True) -> list[tuple[str, str]]:
     """Return name and content of the metas in a document; none where it is no HTML, or cannot be parsed.
 
-    :param head: whether those alone that count: in the head of the parser's tree, or before a `<body>` that is written,
-        as far as `MAX_HEAD`, `MAX_TAGS` and `MAX_METAS` go.
+    :param head: whether those alone that count: in the head of the parser's tree, or before a
+        `<body>` that is written, as far as `MAX_HEAD`, `MAX_TAGS` and `MAX_METAS` go.
     """
     if not isinstance(response, HtmlResponse):
         return []
@@ -137,7 +145,9 @@ def metas_of(response: Response, *, head: bool = True) -> list[tuple[str, str]]:
             note_cut(response)
         return metas[:MAX_METAS]
     except Exception:  # whatever a decoder or a parser raises about what a site sent
-        logger.debug("Robots metas of %s cannot be read", without_userinfo(response.url), exc_info=True)
+        logger.debug(
+            "Robots metas of %s cannot be read", without_userinfo(response.url), exc_info=True
+        )
         return []
 
 
@@ -168,7 +178,10 @@ def _head(text: str) -> tuple[str, str, bool]:
 
 
 def _is_deep(tags: list[str]) -> bool:
-    """Whether a document nests too deep for the parser. Nobody knows then which metas are in the head: all count."""
+    """Whether a document nests too deep for the parser.
+
+    Nobody knows then which metas are in the head: all count.
+    """
     depth = deepest = 0
     for tag in tags if len(tags) > _DEEPEST else ():
         depth += -1 if tag.startswith("</") else 1
@@ -225,7 +238,10 @@ def unendorsed(response: Response) -> set[str]:
 
 
 def _hrefs(response: HtmlResponse) -> tuple[list[str], list[str]]:
-    """Return where the links of a document lead: those with such a `rel`, and the others; each once."""
+    """Return where the links of a document lead: those with such a `rel`, and the others.
+
+    Each once.
+    """
     tags, cut = _tags(_LINK, response.text, _MOST_PIECES)
     text = "".join(f"{tag}></a>" for tag in tags[:MAX_LINKS])
     if cut or len(tags) > MAX_LINKS or len(text) > MAX_LINK_TAGS:
@@ -258,7 +274,9 @@ class _CanonicalUrls:
         for href in hrefs:
             usual = _USUAL_HREF.fullmatch(href)
             if usual is not None:
-                pairs = sorted(pair.partition("=") for pair in (usual["query"] or "").split("&") if pair)
+                pairs = sorted(
+                    pair.partition("=") for pair in (usual["query"] or "").split("&") if pair
+                )
                 query = "&".join(map("".join, pairs))
                 yield f"{usual['site'] or self._root}{usual['path']}{'?' if query else ''}{query}"
                 continue

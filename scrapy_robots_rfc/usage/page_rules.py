@@ -43,12 +43,14 @@ _PARSED: WeakKeyDictionary[Response, PageRules] = WeakKeyDictionary()
 def page_rules(response: Response, crawler: Crawler) -> PageRules:
     """Return what the `X-Robots-Tag` lines and the robots metas of a response ask of this crawl.
 
-    A response is parsed when it is first asked about. Metas count in HTML and XHTML, within the first 1,048,576
-    characters; what cannot be parsed has none.
+    A response is parsed when it is first asked about. Metas count in HTML and XHTML, within the
+    first 1,048,576 characters; what cannot be parsed has none.
 
     :param response: of any status and type.
-    :param crawler: of the spider, for the product tokens of the request: ``page_rules(response, self.crawler)``.
-    :raises AgentError: meta `robotstxt_user_agent` of the request is neither a string nor a list of strings.
+    :param crawler: of the spider, for the product tokens of the request: ``page_rules(response,
+        self.crawler)``.
+    :raises AgentError: meta `robotstxt_user_agent` of the request is neither a string nor a list of
+        strings.
     """
     rules = _PARSED.get(response)
     if rules is None:
@@ -74,8 +76,13 @@ class RfcPageRulesMiddleware:
         settings = read_settings(crawler.settings)
         if not settings.page_rules:
             raise NotConfigured
-        self._obeyed, self._dry_run, self._exempt = settings.page_rules, settings.dry_run, settings.exempt
-        # Responses that callbacks got. Others went to an errback, whose requests and items are not dropped.
+        self._obeyed, self._dry_run, self._exempt = (
+            settings.page_rules,
+            settings.dry_run,
+            settings.exempt,
+        )
+        # Responses that callbacks got. Others went to an errback, whose requests and items are not
+        # dropped.
         self._given: WeakSet[Response] = WeakSet()
 
     @classmethod
@@ -84,7 +91,10 @@ class RfcPageRulesMiddleware:
         return cls(crawler)
 
     def process_spider_input(self, response: Response) -> None:
-        """Put the rules into meta; those of another page may be there, because a callback copied its meta."""
+        """Put the rules into meta.
+
+        Those of another page may be there, because a callback copied its meta.
+        """
         self._given.add(response)
         response.meta[RULES_KEY] = page_rules(response, self._crawler)
 
@@ -95,7 +105,9 @@ class RfcPageRulesMiddleware:
             if not drops(item):
                 yield item
 
-    async def process_spider_output_async(self, response: Response, result: AsyncIterator[Any]) -> AsyncIterator[Any]:
+    async def process_spider_output_async(
+        self, response: Response, result: AsyncIterator[Any]
+    ) -> AsyncIterator[Any]:
         """Do the same for a callback that is an asynchronous generator."""
         drops = self._judge(response)
         async for item in result:
@@ -112,7 +124,9 @@ class RfcPageRulesMiddleware:
 
         def judged(item: object) -> bool:
             if isinstance(item, Request) and item.meta.get(RULES_KEY) is rules:
-                del item.meta[RULES_KEY]  # the callback copied the meta of its response; they are not of this request
+                del item.meta[
+                    RULES_KEY
+                ]  # the callback copied the meta of its response; they are not of this request
             return drops(item)
 
         return judged
@@ -128,7 +142,10 @@ class RfcPageRulesMiddleware:
         if exempt or not (stands or by_link):
             return lambda _: False
         # To ask for the page itself again is to follow no link.
-        own = {canonicalize_url(url) for url in (response.url, *([response.request.url] if response.request else []))}
+        own = {
+            canonicalize_url(url)
+            for url in (response.url, *([response.request.url] if response.request else []))
+        }
         links = cache(lambda: unendorsed(response))
 
         def drops(item: object) -> bool:
@@ -145,19 +162,29 @@ class RfcPageRulesMiddleware:
 
         return drops
 
-    def _drop(self, response: Response, request: Request | None, directive: str, where: str) -> bool:
+    def _drop(
+        self, response: Response, request: Request | None, directive: str, where: str
+    ) -> bool:
         """Count, log and signal what a rule forbids; return whether it is dropped, which it is not in a dry run.
 
         :param request: ``None``: it is an item.
         """
-        source = "header" if where.startswith("X-Robots-Tag") else "meta" if where.startswith("meta") else "link"
+        source = (
+            "header"
+            if where.startswith("X-Robots-Tag")
+            else "meta"
+            if where.startswith("meta")
+            else "link"
+        )
         self._count(stats.PAGE.format(directive=directive, source=source))
         page = response.request or Request(response.url)
         why = f"{directive} of {without_userinfo(response.url)}, {where[:_LONGEST]}"
         let_through = ", let through (dry run)" if self._dry_run else ""
         what = "an item" if request is None else request_text(request)
         message = "Forbidden by its page%s: %s (%s)"
-        logger.debug(message, let_through, what, printable(why), extra={"spider": self._crawler.spider})
+        logger.debug(
+            message, let_through, what, printable(why), extra={"spider": self._crawler.spider}
+        )
         origin = Origin.of((request or page).url)
         decision = Decision(False, Reason.PAGE, origin=None if origin is None else str(origin))
         # A request that is dropped here does not get to the middleware that sets this header.

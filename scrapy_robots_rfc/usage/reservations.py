@@ -1,4 +1,7 @@
-"""What is said of use beside robots.txt, in words of its own: TDMRep, and rules of pages against AI training. Pure."""
+"""What is said of use beside robots.txt, in words of its own.
+
+TDMRep, and rules of pages against AI training. Pure.
+"""
 
 from __future__ import annotations
 
@@ -12,23 +15,25 @@ from scrapy_robots_rfc.core.percent import request_target, to_octets
 from scrapy_robots_rfc.core.preferences import Preference
 from scrapy_robots_rfc.usage.rules import PageRules
 
-#: Octets of a `/.well-known/tdmrep.json`, its entries, and octets of all their locations, at most. So many take ten
-#: milliseconds, if each octet is escaped. A larger file counts as one that cannot be read: its first entry that matches
-#: decides, so a part of it says nothing.
+#: Octets of a `/.well-known/tdmrep.json`, its entries, and octets of all their locations, at most.
+#: So many take ten milliseconds, if each octet is escaped. A larger file counts as one that cannot
+#: be read: its first entry that matches decides, so a part of it says nothing.
 MOST_TDMREP_OCTETS, MOST_TDMREP_ENTRIES, MOST_LOCATION_OCTETS = 131_072, 500, 16_384
 
 
 def of_page(rules: PageRules) -> Mapping[str, Preference]:
     """Return what the rules of a page say: `noai`, `noimageai` and `noml` refuse training."""
-    where = [where for directive in ("noai", "noimageai", "noml") for where in rules.where(directive)]
+    where = [
+        where for directive in ("noai", "noimageai", "noml") for where in rules.where(directive)
+    ]
     return {TRAIN_AI: Preference(False, None, where[0])} if where else {}
 
 
 def of_tdm(*sources: tuple[str, object]) -> Mapping[str, Preference]:
     """Return what TDMRep says: 1 reserves text and data mining and training, 0 permits them.
 
-    :param sources: where a value stands, and the value, for file, header and document in this order: each one
-        overrides those before it, unless its value is something else than 0 and 1.
+    :param sources: where a value stands, and the value, for file, header and document in this
+        order: each one overrides those before it, unless its value is something else than 0 and 1.
     """
     found: Mapping[str, Preference] = {}
     for where, value in sources:
@@ -62,7 +67,9 @@ def parse_tdmrep(body: bytes) -> tuple[Reservation, ...]:
     except (ValueError, RecursionError):
         raise ValueError("no JSON") from None
     if not isinstance(entries, list) or len(entries) > MOST_TDMREP_ENTRIES:
-        raise ValueError(f"no array of at most {MOST_TDMREP_ENTRIES} entries and {MOST_TDMREP_OCTETS} octets")
+        raise ValueError(
+            f"no array of at most {MOST_TDMREP_ENTRIES} entries and {MOST_TDMREP_OCTETS} octets"
+        )
     located = [
         (to_octets(entry["location"]), entry)
         for entry in entries
@@ -77,6 +84,9 @@ def parse_tdmrep(body: bytes) -> tuple[Reservation, ...]:
 
 
 def reservation_of(entries: Iterable[Reservation], url: str | bytes) -> Reservation | None:
-    """Return the first entry, in the order of the file, whose location matches a URL: not the longest one."""
+    """Return the first entry, in the order of the file, whose location matches a URL.
+
+    Not the longest one.
+    """
     target = request_target(url)
     return next((entry for entry in entries if entry.pattern.matches(target)), None)

@@ -1,6 +1,7 @@
 """Rules of a page: `X-Robots-Tag` header lines and robots metas. No standard defines them; `docs/page_rules.md` does.
 
-Members are separated by commas. `NAME:` in front of a member limits it, and the members behind it, to that crawler.
+Members are separated by commas. `NAME:` in front of a member limits it, and the members behind it,
+to that crawler.
 """
 
 from __future__ import annotations
@@ -114,11 +115,16 @@ class PageRules:
 
     @cached_property
     def directives(self) -> Mapping[str, str | None]:
-        """All directives, also unknown ones: name in lower case -> value. Of several values, the most restrictive."""
+        """All directives, also unknown ones: name in lower case -> value.
+
+        Of several values, the most restrictive.
+        """
         values: dict[str, str | None] = {}
         for name, value, _ in self.found:
             known = values.get(name, value)
-            values[name] = min(known, value, key=lambda one: (_rank(name, one or "") or 0.0, one or ""))
+            values[name] = min(
+                known, value, key=lambda one: (_rank(name, one or "") or 0.0, one or "")
+            )
         return MappingProxyType(values)
 
     @property
@@ -133,7 +139,10 @@ class PageRules:
 
 
 def _rank(name: str, value: str) -> float | None:
-    """Return what orders the values of a directive, the most restrictive first; ``None`` where a value is not valid."""
+    """Return what orders the values of a directive, the most restrictive first.
+
+    ``None`` where a value is not valid.
+    """
     if name == _UNTIL:
         return _seconds(value)
     if name == "max-image-preview":
@@ -155,9 +164,14 @@ def read_members(text: str) -> Iterator[Member]:
         first = 0
         while first < len(pieces) - 1 and _is_prefix(pieces[first], pieces[first + 1]):
             bot, first = pieces[first] or bot, first + 1
-        name, value = pieces[first].lower(), ":".join(pieces[first + 1 :]) if first < len(pieces) - 1 else None
+        name, value = (
+            pieces[first].lower(),
+            ":".join(pieces[first + 1 :]) if first < len(pieces) - 1 else None,
+        )
         if name == _UNTIL and value is not None:
-            longer = ",".join((value, *members[at + 1 : at + 2])).strip()  # a comma stands behind the day of the week
+            longer = ",".join(
+                (value, *members[at + 1 : at + 2])
+            ).strip()  # a comma stands behind the day of the week
             value, size = (longer, 2) if _seconds(longer) is not None else (value, 1)
         if name or value:
             yield _member(name, value, bot)
@@ -165,7 +179,10 @@ def read_members(text: str) -> Iterator[Member]:
 
 
 def _is_prefix(name: str, following: str) -> bool:
-    """Return whether what stands before a colon is the name of a crawler: no directive, and no hours of a time."""
+    """Return whether what stands before a colon is the name of a crawler.
+
+    No directive, and no hours of a time.
+    """
     is_time = following[:2].isdigit() and _HOURS.search(name) is not None
     return not is_time and name.lower() not in _KNOWN
 
@@ -173,22 +190,42 @@ def _is_prefix(name: str, following: str) -> bool:
 def _member(name: str, value: str | None, bot: str) -> Member:
     if name in VALUED:
         value = value if value is None or name == _UNTIL else value.lower()
-        return Member(name, value, bot, "no valid value" if value is None or _rank(name, value) is None else "")
+        return Member(
+            name,
+            value,
+            bot,
+            "no valid value" if value is None or _rank(name, value) is None else "",
+        )
     if name in _KNOWN:
         return Member(name, value, bot, "" if value is None else "takes no value")
     words = name.split() if value is None else []
-    odd = "spaces in place of commas" if len(words) > 1 and _KNOWN.issuperset(words) else "unknown directive"
+    odd = (
+        "spaces in place of commas"
+        if len(words) > 1 and _KNOWN.issuperset(words)
+        else "unknown directive"
+    )
     return Member(name, value, bot, odd)
 
 
 def _seconds(text: str) -> float | None:
-    """Return a date of RFC 822, RFC 850 or ISO 8601 in seconds since 1970; ``None`` where it is none."""
+    """Return a date of RFC 822, RFC 850 or ISO 8601 in seconds since 1970.
+
+    ``None`` where it is none.
+    """
     if len(text) > _DATE_SIZE:
         return None
     try:
-        date = parsedate_to_datetime(text) if _DATE.fullmatch(text) else datetime.fromisoformat(text.upper())
+        date = (
+            parsedate_to_datetime(text)
+            if _DATE.fullmatch(text)
+            else datetime.fromisoformat(text.upper())
+        )
         return (date if date.tzinfo else date.replace(tzinfo=UTC)).timestamp()
-    except (ValueError, TypeError, OverflowError):  # TypeError: what `email.utils` raises for some of them
+    except (
+        ValueError,
+        TypeError,
+        OverflowError,
+    ):  # TypeError: what `email.utils` raises for some of them
         return None
 
 
@@ -206,20 +243,25 @@ def _rules(sources: Iterable[tuple[str, str]], tokens: Sequence[str], now: float
             names = ("noindex", "nofollow") if member.name == "none" else (member.name,)
             if member.name == _UNTIL and (_seconds(member.value or "") or 0.0) <= now:
                 names = (_UNTIL, "noindex")
-            found += [Found(name, None if name == "noindex" else member.value, where) for name in names]
+            found += [
+                Found(name, None if name == "noindex" else member.value, where) for name in names
+            ]
         if left < 0:
             return _union(found, cut=True)
     return _union(found)
 
 
 def _union(found: Iterable[Found], *, cut: bool = False) -> PageRules:
-    return PageRules(tuple(sorted(set(found), key=lambda one: (one.name, one.value or "", one.where))), cut)
+    return PageRules(
+        tuple(sorted(set(found), key=lambda one: (one.name, one.value or "", one.where))), cut
+    )
 
 
 def parse_headers(values: Iterable[bytes], tokens: Sequence[str], *, now: float) -> PageRules:
     """Parse the `X-Robots-Tag` lines of a response; nothing is raised.
 
-    :param values: the value of each line, in order; together, `MAX_HEADERS` octets and `MAX_MEMBERS` members are read.
+    :param values: the value of each line, in order; together, `MAX_HEADERS` octets and
+        `MAX_MEMBERS` members are read.
     :param tokens: the product tokens of the crawler.
     :param now: seconds since 1970, to which `unavailable_after` is compared.
     """
@@ -229,7 +271,10 @@ def parse_headers(values: Iterable[bytes], tokens: Sequence[str], *, now: float)
 
 
 def header_texts(values: Iterable[bytes]) -> Iterator[str]:
-    """Yield the text of each header line, as far as it is read: whole members within `MAX_HEADERS` octets."""
+    """Yield the text of each header line, as far as it is read.
+
+    Whole members within `MAX_HEADERS` octets.
+    """
     left = MAX_HEADERS
     for octets in values:
         read = octets if len(octets) <= left else octets[: octets.rfind(b",", 0, left) + 1]
@@ -239,19 +284,27 @@ def header_texts(values: Iterable[bytes]) -> Iterator[str]:
             return
 
 
-def parse_metas(pairs: Iterable[tuple[str, str]], tokens: Sequence[str], *, now: float) -> PageRules:
+def parse_metas(
+    pairs: Iterable[tuple[str, str]], tokens: Sequence[str], *, now: float
+) -> PageRules:
     """Parse the robots metas of a document; nothing is raised.
 
-    :param pairs: name and content of each meta, in order. Those of other names are passed over. Of all contents
-        together, `MAX_MEMBERS` members are read.
+    :param pairs: name and content of each meta, in order. Those of other names are passed over. Of
+        all contents together, `MAX_MEMBERS` members are read.
     :param tokens: as for `parse_headers`.
     :param now: as for `parse_headers`.
     """
     own = {"robots", *(token.lower() for token in tokens)}
     named = ((name.strip(), content) for name, content in pairs)
-    return _rules(((f"meta {name}: {content}", content) for name, content in named if name.lower() in own), tokens, now)
+    return _rules(
+        ((f"meta {name}: {content}", content) for name, content in named if name.lower() in own),
+        tokens,
+        now,
+    )
 
 
 def combine(*rules: PageRules) -> PageRules:
     """Return the union of the restrictions of several sources."""
-    return _union((one for part in rules for one in part.found), cut=any(part.cut for part in rules))
+    return _union(
+        (one for part in rules for one in part.found), cut=any(part.cut for part in rules)
+    )

@@ -1,7 +1,7 @@
 """The label `tdm`: the `/.well-known/tdmrep.json` of each site, asked for once while its robots.txt is fresh.
 
-It is asked for like a page: each hop of its redirects is judged by the robots.txt of its host, keeps the interval of
-its site, and is counted.
+It is asked for like a page: each hop of its redirects is judged by the robots.txt of its host,
+keeps the interval of its site, and is counted.
 """
 
 from __future__ import annotations
@@ -32,7 +32,8 @@ logger: logging.Logger = logging.getLogger(__name__)
 PATH = "/.well-known/tdmrep.json"
 # Sites whose file is stored; the one that was asked for first is dropped first.
 _MOST_SITES = 10_000
-# A hop declares no use, so that robots.txt alone decides, and two sites never wait for each other's file.
+# A hop declares no use, so that robots.txt alone decides, and two sites never wait for each other's
+# file.
 _META: dict[str, Any] = {
     DECLARED_KEY: [],
     "allow_offsite": True,
@@ -79,7 +80,8 @@ class TdmFiles:
         """Return the entries of a site's file, none where there is no file; ``None``: it is not known what they are.
 
         :param request: the page; the file is asked for by its route.
-        :param robots: what is known of the site's robots.txt, for as long as which the file is used.
+        :param robots: what is known of the site's robots.txt, for as long as which the file is
+            used.
         """
         file = self._files.get(robots.origin)
         if file is None or (file.waiters is None and self._runtime.clock() >= file.until):

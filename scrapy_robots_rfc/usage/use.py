@@ -1,7 +1,8 @@
 """What a crawl is for (ROBOTS_USE), and what follows where a site refuses that use. See `core/preferences.py`.
 
-A request is not sent if robots.txt refuses all that it is for. A response is dropped if its headers or metas refuse all
-of it. Otherwise the response carries what is permitted, in its meta as `robots_use`.
+A request is not sent if robots.txt refuses all that it is for. A response is dropped if its headers
+or metas refuse all of it. Otherwise the response carries what is permitted, in its meta as
+`robots_use`.
 """
 
 from __future__ import annotations
@@ -22,7 +23,14 @@ from scrapy.http import Response
 from scrapy_robots_rfc import stats
 from scrapy_robots_rfc.core.agents import Agent
 from scrapy_robots_rfc.core.decision import Decision, Reason
-from scrapy_robots_rfc.core.labels import DECLARED_KEY, LABELS, TDM, USE_ATTRIBUTE, unknown_labels, uses_of
+from scrapy_robots_rfc.core.labels import (
+    DECLARED_KEY,
+    LABELS,
+    TDM,
+    USE_ATTRIBUTE,
+    unknown_labels,
+    uses_of,
+)
 from scrapy_robots_rfc.core.percent import request_target
 from scrapy_robots_rfc.core.preferences import Preference, Refusal, combined, of_headers, refused_by
 from scrapy_robots_rfc.core.ruleset import ROBOTS_TXT
@@ -39,8 +47,8 @@ logger: logging.Logger = logging.getLogger(__name__)
 
 #: The meta key of what is permitted: label -> bool, or ``None`` where nobody says.
 PERMITTED_KEY = "robots_use"
-# Labels that no draft has and the crawl does not declare: so many of a page are in its meta, each of
-# so many octets at most. Thirty requests with that meta then take less than 100 KB of JOBDIR.
+# Labels that no draft has and the crawl does not declare: so many of a page are in its meta, each
+# of so many octets at most. Thirty requests with that meta then take less than 100 KB of JOBDIR.
 _MOST_OTHERS, _LONGEST_LABEL = 32, 64
 # Octets of a tdm-reservation, which is one digit, that are read, and its header lines.
 _RESERVATION, _MOST_RESERVATIONS = 20, 100
@@ -50,7 +58,8 @@ _ACCEPTED = "a list of labels, or a string with commas"
 class RfcUseMiddleware:
     """Downloader middleware that obeys what sites say of the uses that a crawl declares.
 
-    It stands directly behind `RfcRobotsTxtMiddleware`, and looks at requests that robots.txt allows.
+    It stands directly behind `RfcRobotsTxtMiddleware`, and looks at requests that robots.txt
+    allows.
 
     :param crawler: the crawl.
     :raises NotConfigured: ROBOTS_USE is not set, or ROBOTSTXT_OBEY is off.
@@ -96,11 +105,15 @@ class RfcUseMiddleware:
         :raises AgentError: meta `robots_declared_use` is not accepted.
         """
         origin = self._judged(request)
-        if origin is None or request_target(request.url) == ROBOTS_TXT:  # that may always be fetched (RFC 9309, 2.2.2)
+        if (
+            origin is None or request_target(request.url) == ROBOTS_TXT
+        ):  # that may always be fetched (RFC 9309, 2.2.2)
             return
         service = self._robots.service
         # It may have been judged by a file that is not fresh any more.
-        robots = service.cached(origin, request, stale_for=STALE_FOR, counted=False) or await service.get(origin)
+        robots = service.cached(
+            origin, request, stale_for=STALE_FOR, counted=False
+        ) or await service.get(origin)
         if robots.exempt is not None:
             return
         agent = self._robots.user_agents.of(request)
@@ -110,7 +123,12 @@ class RfcUseMiddleware:
         request.meta[PERMITTED_KEY] = _permitted(uses, said)
         refusal = refused_by(uses, said)
         if refusal is not None:
-            self._refuse(request, "robots.txt", refusal._replace(why=f"{robots.source} {refusal.why}"), robots)
+            self._refuse(
+                request,
+                "robots.txt",
+                refusal._replace(why=f"{robots.source} {refusal.why}"),
+                robots,
+            )
 
     async def process_response(self, request: Request, response: Response) -> Response:
         """Let a response through, unless with its header lines and metas, and tdmrep.json, all is refused.
@@ -119,7 +137,9 @@ class RfcUseMiddleware:
         """
         origin = self._judged(request)
         robots = (
-            None if origin is None else self._robots.service.cached(origin, request, stale_for=STALE_FOR, counted=False)
+            None
+            if origin is None
+            else self._robots.service.cached(origin, request, stale_for=STALE_FOR, counted=False)
         )
         if origin is None or (robots is not None and robots.exempt is not None):
             return response
@@ -136,16 +156,27 @@ class RfcUseMiddleware:
         refusal = refused_by(uses, said) if own else None
         if refusal is not None:
             first = next((own[use].source for use in uses if use in own), "")
-            source = "meta" if first.startswith("meta") else "tdmrep" if first.startswith(PATH) else "header"
+            source = (
+                "meta"
+                if first.startswith("meta")
+                else "tdmrep"
+                if first.startswith(PATH)
+                else "header"
+            )
             by = "its site" if source == "tdmrep" else "its page"
             self._refuse(request, source, refusal._replace(by=by), robots)
         return response
 
     def _judged(self, request: Request) -> Origin | None:
-        """Return the origin of a request; ``None``: it is exempt, or no robots.txt belongs to it."""
+        """Return the origin of a request.
+
+        ``None``: it is exempt, or no robots.txt belongs to it.
+        """
         return None if request.meta.get("dont_obey_robotstxt") else self._robots.origin_of(request)
 
-    def _refuse(self, request: Request, source: str, refusal: Refusal, robots: OriginPolicy | None) -> None:
+    def _refuse(
+        self, request: Request, source: str, refusal: Refusal, robots: OriginPolicy | None
+    ) -> None:
         """Refuse a request or its response, unless that was done before, in a dry run.
 
         :param source: of the refusal, for the stats.
@@ -170,7 +201,9 @@ class RfcUseMiddleware:
             try:
                 return uses_of(request.meta[DECLARED_KEY]) or ()
             except TypeError:
-                raise AgentError(f"{DECLARED_KEY} is {request.meta[DECLARED_KEY]!r}; it must be {_ACCEPTED}") from None
+                raise AgentError(
+                    f"{DECLARED_KEY} is {request.meta[DECLARED_KEY]!r}; it must be {_ACCEPTED}"
+                ) from None
         uses = self._of_spider()
         return self._setting if uses is None else uses
 
@@ -179,14 +212,22 @@ class RfcUseMiddleware:
         try:
             return uses_of(value)
         except TypeError:
-            raise SettingError(f"the spider's {USE_ATTRIBUTE}", value, f"{_ACCEPTED}, or None") from None
+            raise SettingError(
+                f"the spider's {USE_ATTRIBUTE}", value, f"{_ACCEPTED}, or None"
+            ) from None
 
 
-def _of_response(response: Response, agent: Agent, tdm: list[tuple[str, object]]) -> Mapping[str, Preference]:
+def _of_response(
+    response: Response, agent: Agent, tdm: list[tuple[str, object]]
+) -> Mapping[str, Preference]:
     headers, metas = response.headers, head_metas(response)
     reservations = headers.getlist("tdm-reservation")
     lines = (value[:_RESERVATION].decode("latin-1") for value in reservations[:_MOST_RESERVATIONS])
-    named = [(name, content[:_RESERVATION]) for name, content in metas if name.strip().lower() == "tdm-reservation"]
+    named = [
+        (name, content[:_RESERVATION])
+        for name, content in metas
+        if name.strip().lower() == "tdm-reservation"
+    ]
     tdm = [*tdm, *(("header tdm-reservation", value) for value in lines)]
     tdm += [(f"meta {name}", content) for name, content in named]
     stated, cut = of_headers(headers.getlist("Content-Usage"), headers.getlist("Content-Signal"))
@@ -196,7 +237,10 @@ def _of_response(response: Response, agent: Agent, tdm: list[tuple[str, object]]
 
 
 def _permitted(uses: tuple[str, ...], said: Mapping[str, Preference]) -> dict[str, bool | None]:
-    """Return what is permitted, for meta: a request that carries it may be stored in JOBDIR, so it is bounded."""
+    """Return what is permitted, for meta.
+
+    A request that carries it may be stored in JOBDIR, so it is bounded.
+    """
     known = {*uses, *LABELS}
     others = (label for label in said if label not in known)
     short = (label for label in others if len(label.encode()) <= _LONGEST_LABEL)

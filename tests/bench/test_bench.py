@@ -58,7 +58,9 @@ def test_sizes_are_as_measured(files: list[Sample]) -> None:
 
 
 def test_rule_counts_are_as_measured(files: list[Sample]) -> None:
-    """Rules a file lie near the quantiles of the real files, and one file has as many as the largest."""
+    """Rules a file lie near the quantiles of the real files, and one file has as many as the
+    largest.
+    """
     rules = sorted(file.rules for file in files)
     assert 9 <= rules[500] <= 15
     assert 65 <= rules[900] <= 97
@@ -67,13 +69,18 @@ def test_rule_counts_are_as_measured(files: list[Sample]) -> None:
 
 
 def test_wildcards_are_as_frequent_as_measured(files: list[Sample]) -> None:
-    """About 14 % of the rules have `*` inside and 1.8 % end in `$`; the largest file has none, as the real one."""
+    """About 14 % of the rules have `*` inside and 1.8 % end in `$`.
+
+    The largest file has none, as the real one.
+    """
     patterns = []
     for file in files:
         if file.rules < LARGEST / 2:
             lines = file.body.decode().splitlines()
             patterns += [
-                line.partition(":")[2].strip() for line in lines if line.lower().startswith(("allow", "disallow"))
+                line.partition(":")[2].strip()
+                for line in lines
+                if line.lower().startswith(("allow", "disallow"))
             ]
     inside = sum("*" in pattern.rstrip("*") for pattern in patterns) / len(patterns)
     at_end = sum(pattern.endswith("$") for pattern in patterns) / len(patterns)
@@ -88,7 +95,9 @@ def test_a_seed_gives_the_same_files() -> None:
 
 
 def test_a_corpus_is_a_file_a_host(tmp_path: Path) -> None:
-    """A folder's `.txt` files are read in the order of their names, with URLs of the host that each is named after."""
+    """A folder's `.txt` files are read in the order of their names, with URLs of the host that
+    each is named after.
+    """
     (tmp_path / "b.example.txt").write_bytes(b"User-agent: *\nDisallow: /x\n")
     (tmp_path / "a.example.txt").write_bytes(b"")
     (tmp_path / "notes.md").write_bytes(b"")

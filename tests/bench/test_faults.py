@@ -17,7 +17,8 @@ from bench.faults import crawl, report
 pytestmark = pytest.mark.once
 
 SEED = 9309
-# What lasts long; what the parts of a user's own do to a robots.txt is tried by `python -m bench.faults`.
+# What lasts long; what the parts of a user's own do to a robots.txt is tried by `python -m
+# bench.faults`.
 CALM = (
     "hang",
     "drip",
@@ -44,7 +45,9 @@ def crawls() -> dict[str, Judged]:
 
 @pytest.mark.parametrize("runtime", RUNTIMES)
 def test_nothing_is_wrong(crawls: dict[str, Judged], runtime: str) -> None:
-    """Whatever the servers answer, no page is fetched that may not be, none that may be is refused, none is lost."""
+    """Whatever the servers answer, no page is fetched that may not be, none that may be is
+    refused, none is lost.
+    """
     found = crawls[runtime]
     assert found.findings == []
     assert found.pages.total() > 0
@@ -52,7 +55,10 @@ def test_nothing_is_wrong(crawls: dict[str, Judged], runtime: str) -> None:
 
 
 def test_a_crawl_that_does_not_obey_is_found_out(crawls: dict[str, Judged]) -> None:
-    """Scrapy's own middleware fetches pages of which nothing is known: the run fails and says so."""
+    """Scrapy's own middleware fetches pages of which nothing is known.
+
+    The run fails and says so.
+    """
     found = crawls["stock"]
     assert {finding.kind for finding in found.findings} & {"undecided", "violation"}
     assert report([found]) == 1
@@ -62,35 +68,74 @@ def test_the_same_seed_is_the_same_crawl() -> None:
     """A plan depends on nothing but the seed and what is left out."""
     assert draw(SEED) == draw(SEED)
     assert draw(SEED) != draw(SEED + 1)
-    assert all(site.script[0] == "rules" for site in draw(SEED, without=sorted(set(ANSWERS) - {"rules"})).sites)
+    assert all(
+        site.script[0] == "rules"
+        for site in draw(SEED, without=sorted(set(ANSWERS) - {"rules"})).sites
+    )
 
 
 def test_the_rules_of_the_judge() -> None:
-    """The longest pattern decides, Allow where two are as long; `*` and `$` are as RFC 9309 has them."""
-    site = replace(draw(SEED).sites[0], rules=("Disallow: /a", "Allow: /a/*.html", "Disallow: /*?s=1$", "Disallow:"))
-    allowed = [path for path in ("/a", "/a/b", "/a/b.html", "/b?s=1", "/b?s=12", "/b") if matches(site, path)]
+    """The longest pattern decides, Allow where two are as long.
+
+    `*` and `$` are as RFC 9309 has them.
+    """
+    site = replace(
+        draw(SEED).sites[0],
+        rules=("Disallow: /a", "Allow: /a/*.html", "Disallow: /*?s=1$", "Disallow:"),
+    )
+    allowed = [
+        path
+        for path in ("/a", "/a/b", "/a/b.html", "/b?s=1", "/b?s=12", "/b")
+        if matches(site, path)
+    ]
     assert allowed == ["/a/b.html", "/b?s=12", "/b"]
 
 
 PLAN = replace(
     draw(SEED),
-    sites=tuple(replace(site, rules=("Disallow: /",), pace=0, down=0, script=("rules",)) for site in draw(SEED).sites),
+    sites=tuple(
+        replace(site, rules=("Disallow: /",), pace=0, down=0, script=("rules",))
+        for site in draw(SEED).sites
+    ),
 )
-OPEN = replace(PLAN, sites=tuple(replace(site, rules=("Disallow:",), pace=1) for site in PLAN.sites))
+OPEN = replace(
+    PLAN, sites=tuple(replace(site, rules=("Disallow:",), pace=1) for site in PLAN.sites)
+)
 
 
 def _seen(time: float, page: int | None) -> Seen:
-    return Seen(time, 0, page, exempt=False, number=0, answer="rules" if page is None else "page", proxy=False)
+    return Seen(
+        time,
+        0,
+        page,
+        exempt=False,
+        number=0,
+        answer="rules" if page is None else "page",
+        proxy=False,
+    )
 
 
 def _told(time: float, event: str, **more: object) -> dict[str, Any]:
     path = PLAN.sites[0].pages[0].path
-    return {"time": time, "event": event, "number": 0, "site": 0, "path": path, "proxy": "", "errback": True, **more}
+    return {
+        "time": time,
+        "event": event,
+        "number": 0,
+        "site": 0,
+        "path": path,
+        "proxy": "",
+        "errback": True,
+        **more,
+    }
 
 
 ASKED, ANSWERED, PAGE = _seen(1, None), Known(2, 0, "rules"), _seen(4, 0)
 TRACEBACK = "2026-01-01 [scrapy_robots_rfc.service] ERROR: no\nTraceback (most recent call last):"
-YIELDED, FETCHED, CLOSED = _told(0, "yielded"), _told(5, "fetched"), _told(9, "closed", reason="finished")
+YIELDED, FETCHED, CLOSED = (
+    _told(0, "yielded"),
+    _told(5, "fetched"),
+    _told(9, "closed", reason="finished"),
+)
 
 
 @pytest.mark.parametrize(
@@ -99,13 +144,39 @@ YIELDED, FETCHED, CLOSED = _told(0, "yielded"), _told(5, "fetched"), _told(9, "c
         (OPEN, Logs([ASKED, PAGE], [ANSWERED], [YIELDED, FETCHED, CLOSED]), []),
         (PLAN, Logs([ASKED, PAGE], [ANSWERED], [YIELDED, FETCHED, CLOSED]), ["violation"]),
         (OPEN, Logs([PAGE], [], [YIELDED, FETCHED, CLOSED]), ["undecided"]),
-        (OPEN, Logs([ASKED, PAGE], [replace(ANSWERED, time=6)], [YIELDED, FETCHED, CLOSED]), ["undecided"]),
-        (OPEN, Logs([ASKED, PAGE, _seen(4.9, 0)], [ANSWERED], [YIELDED, FETCHED, CLOSED]), ["pace"]),
-        (OPEN, Logs([ASKED], [ANSWERED], [YIELDED, _told(5, "disallowed", reason="rule"), CLOSED]), ["over-blocked"]),
-        (PLAN, Logs([ASKED], [ANSWERED], [YIELDED, _told(5, "disallowed", reason="rule"), CLOSED]), []),
-        (OPEN, Logs([], [], [YIELDED, _told(5, "disallowed", reason="unreachable"), CLOSED]), ["over-blocked"]),
+        (
+            OPEN,
+            Logs([ASKED, PAGE], [replace(ANSWERED, time=6)], [YIELDED, FETCHED, CLOSED]),
+            ["undecided"],
+        ),
+        (
+            OPEN,
+            Logs([ASKED, PAGE, _seen(4.9, 0)], [ANSWERED], [YIELDED, FETCHED, CLOSED]),
+            ["pace"],
+        ),
+        (
+            OPEN,
+            Logs([ASKED], [ANSWERED], [YIELDED, _told(5, "disallowed", reason="rule"), CLOSED]),
+            ["over-blocked"],
+        ),
+        (
+            PLAN,
+            Logs([ASKED], [ANSWERED], [YIELDED, _told(5, "disallowed", reason="rule"), CLOSED]),
+            [],
+        ),
+        (
+            OPEN,
+            Logs([], [], [YIELDED, _told(5, "disallowed", reason="unreachable"), CLOSED]),
+            ["over-blocked"],
+        ),
         (OPEN, Logs([ASKED], [ANSWERED], [YIELDED, CLOSED]), ["lost"]),
-        (OPEN, Logs([ASKED], [ANSWERED], [YIELDED, _told(9, "closed", reason="closespider_pagecount")]), []),
+        (
+            OPEN,
+            Logs(
+                [ASKED], [ANSWERED], [YIELDED, _told(9, "closed", reason="closespider_pagecount")]
+            ),
+            [],
+        ),
         (OPEN, Logs([ASKED], [ANSWERED], [YIELDED], code=None), ["hung", "hung"]),
         (OPEN, Logs([], [], [CLOSED], errors=TRACEBACK), ["error"]),
     ],

@@ -1,4 +1,7 @@
-"""What `python -m bench.hosts` measures, with few hosts: that its crawls are what it says, not what they take."""
+"""What `python -m bench.hosts` measures, with few hosts.
+
+That its crawls are what it says, not what they take.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,9 @@ def test_crawls_are_alike(mode: str) -> None:
 
 
 def test_memory_of_a_host() -> None:
-    """A host's share is what a crawl has more at its end than at its start, less that of the crawl without."""
+    """A host's share is what a crawl has more at its end than at its start, less that of the
+    crawl without.
+    """
     off = {"0": 1000, "10": 2000 * 1024}
     assert kib({"0": 5000, "10": 4000 + 2030 * 1024}, off, 10) == 3.0
 

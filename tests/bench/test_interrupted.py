@@ -1,4 +1,7 @@
-"""Crawls in processes of their own that are interrupted once, and resumed; `python -m bench.interrupted` runs more."""
+"""Crawls in processes of their own that are interrupted once, and resumed.
+
+`python -m bench.interrupted` runs more.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +38,9 @@ def crawls() -> list[Crawled]:
 
 
 def test_the_crawl_itself(crawls: list[Crawled]) -> None:
-    """Without interruption every open page is fetched, and every closed one dropped, once, with its meta."""
+    """Without interruption every open page is fetched, and every closed one dropped, once, with
+    its meta.
+    """
     plain = crawls[0]
     assert [pages.total() for pages in plain.pages] == [21, 20, 20]
     outcomes = Counter((outcome, own) for (_, _, outcome, own) in plain.told.elements())
@@ -44,7 +49,10 @@ def test_the_crawl_itself(crawls: list[Crawled]) -> None:
 
 
 def test_killed_while_requests_wait_for_a_robots_txt() -> None:
-    """Requests stay on disk while their robots.txt is fetched: a SIGKILL takes no more than what was handed out."""
+    """Requests stay on disk while their robots.txt is fetched.
+
+    A SIGKILL takes no more than what was handed out.
+    """
     found = crawl(Stop(None), Stop(None, signal.SIGKILL))
     assert (found.processes, found.hangs) == (3, False)
     assert found.missing <= SETTINGS["CONCURRENT_REQUESTS"]
@@ -52,7 +60,10 @@ def test_killed_while_requests_wait_for_a_robots_txt() -> None:
 
 @pytest.mark.parametrize("run", range(len(RUNS)))
 def test_interrupted_and_resumed(crawls: list[Crawled], run: int) -> None:
-    """After SIGINT, under any runtime, each page is fetched once and every callback is called; SIGKILL opens none."""
+    """After SIGINT, under any runtime, each page is fetched once and every callback is called.
+
+    SIGKILL opens none.
+    """
     after, sign, _ = RUNS[run]
     found = crawls[run + 1]
     assert found.processes == 2 or after > 1  # it may be over by then

@@ -1,4 +1,7 @@
-"""Small runs of `bench/paced.py`: what a crawl, and a fleet, do with paced sites beside free ones."""
+"""Small runs of `bench/paced.py`.
+
+What a crawl, and a fleet, do with paced sites beside free ones.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,9 @@ pytestmark = pytest.mark.once
 
 
 def test_paced_sites_beside_free_ones() -> None:
-    """The interval is kept, the downloader has one page of a paced site at most, and closing waits for no other."""
+    """The interval is kept, the downloader has one page of a paced site at most, and closing
+    waits for no other.
+    """
     found, told = beside(delay=1.0, paced=4, queued=200, free=4, pages=150)
     assert found.least >= 1.0
     assert told["most"] <= 4
@@ -21,7 +26,10 @@ def test_paced_sites_beside_free_ones() -> None:
 
 @pytest.mark.skipif(COMMAND is None, reason="redis-server is not installed")
 def test_fleet_with_one_queue_in_redis() -> None:
-    """Two workers keep the interval together; what one has set aside that gets SIGTERM, the other fetches."""
+    """Two workers keep the interval together.
+
+    What one has set aside that gets SIGTERM, the other fetches.
+    """
     with RedisServer() as server:
         found = fleet(server.url, delay=1.0, paced=(3, 6), free=(3, 40), workers=2)
     assert found.least >= 1.0

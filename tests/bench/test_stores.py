@@ -33,7 +33,10 @@ def test_redis() -> None:
 
 def shape(text: str) -> list[str]:
     """The lines of a table without its numbers, and without what depends on how wide they are."""
-    return [" ".join(re.sub(r"\d[\d,]*", "N", re.sub("-+", "-", line)).split()) for line in text.splitlines()]
+    return [
+        " ".join(re.sub(r"\d[\d,]*", "N", re.sub("-+", "-", line)).split())
+        for line in text.splitlines()
+    ]
 
 
 @pytest.mark.usefixtures("redis_installed")
@@ -41,4 +44,6 @@ def test_table(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[st
     """The table in docs/scaling.md is one that the command prints, but for its numbers."""
     monkeypatch.setattr("sys.argv", ["stores", "--origins", "50"])
     assert main() == 0
-    assert shape(capsys.readouterr().out.strip()) == shape(block("docs/scaling.md", "text", "octets a file"))
+    assert shape(capsys.readouterr().out.strip()) == shape(
+        block("docs/scaling.md", "text", "octets a file")
+    )

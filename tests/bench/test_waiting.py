@@ -11,7 +11,9 @@ pytestmark = pytest.mark.once
 
 @pytest.mark.parametrize("how", ["add-on", "around"])
 def test_all_wait(how: str) -> None:
-    """Of 300 requests all wait in the scheduler, but for those of a moment, and the crawl closes in time."""
+    """Of 300 requests all wait in the scheduler, but for those of a moment, and the crawl closes
+    in time.
+    """
     found = measure(300, 30, how)
     assert found["waiting"] >= 300 - 16
     assert found["closing"] < 15  # a busy machine takes its time

@@ -45,7 +45,9 @@ class Asking(Pages):
 
 @ensureDeferred
 async def test_evicted_origins_come_back_from_the_store(sites: list[Site], tmp_path: Path) -> None:
-    """With room for one origin and a store every robots.txt is fetched once, however often it is needed."""
+    """With room for one origin and a store every robots.txt is fetched once, however often it is
+    needed.
+    """
     pages = [site.url(f"/{letter}{turn}") for turn in range(4) for site in sites for letter in "xy"]
     address = f"sqlite:///{tmp_path / 'robots.sqlite'}"
     result = await crawl(pages, {"ROBOTS_CACHE_SIZE": 1, "ROBOTS_CACHE": address}, spider=Asking)

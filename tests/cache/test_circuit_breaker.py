@@ -23,7 +23,11 @@ class Log:
     @property
     def said(self) -> list[str]:
         """Beginnings and ends."""
-        lines = [r.getMessage() for r in self._caplog.records if r.name == "scrapy_robots_rfc.cache.client"]
+        lines = [
+            r.getMessage()
+            for r in self._caplog.records
+            if r.name == "scrapy_robots_rfc.cache.client"
+        ]
         return [BEGINS if BEGINS in line else ENDS for line in lines]
 
 
@@ -44,7 +48,9 @@ def test_all_calls_are_made_again_after_a_success(log: Log) -> None:
 
 
 def test_a_success_from_before(log: Log) -> None:
-    """A call that was made before another one failed, and worked, says nothing about what is now."""
+    """A call that was made before another one failed, and worked, says nothing about what is
+    now.
+    """
     began = log.now
     log.now += 1
     log.outages.failed("get", OSError())
@@ -55,7 +61,9 @@ def test_a_success_from_before(log: Log) -> None:
 
 
 def test_one_that_went_ahead_for_nothing(log: Log) -> None:
-    """Where another kind of call fails while one goes ahead, its success says nothing, and one goes ahead later."""
+    """Where another kind of call fails while one goes ahead, its success says nothing, and one
+    goes ahead later.
+    """
     log.outages.failed("get", OSError())
     log.now += 6
     assert log.outages.may_try("get")
@@ -73,7 +81,10 @@ def test_one_that_went_ahead_for_nothing(log: Log) -> None:
 
 
 def test_the_call_that_began_it_ends_it(log: Log) -> None:
-    """An outage is over when what failed first works; that something else works is no reason to say so."""
+    """An outage is over when what failed first works.
+
+    That something else works is no reason to say so.
+    """
     log.outages.failed("put", OSError())
     log.now += 6
     log.outages.worked("get", log.now)
@@ -84,7 +95,9 @@ def test_the_call_that_began_it_ends_it(log: Log) -> None:
 
 
 def test_a_call_that_is_made_no_more(log: Log) -> None:
-    """An outage whose first call is not made again is over when everything else has worked for a minute."""
+    """An outage whose first call is not made again is over when everything else has worked for a
+    minute.
+    """
     log.outages.failed("take_turn", OSError())
     log.now += 50
     log.outages.worked("get", log.now)

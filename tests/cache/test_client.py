@@ -118,12 +118,18 @@ class Crawl:
 
 def said(caplog: pytest.LogCaptureFixture) -> list[str]:
     """What the log says of the store."""
-    return [record.getMessage() for record in caplog.records if record.name.startswith("scrapy_robots_rfc")]
+    return [
+        record.getMessage()
+        for record in caplog.records
+        if record.name.startswith("scrapy_robots_rfc")
+    ]
 
 
 @under_the_reactor
 async def test_entries_are_moved_to_the_clock_of_the_crawl(store: Breakable) -> None:
-    """What one crawl saves, another one loads on its own clock, however long its machine has been up."""
+    """What one crawl saves, another one loads on its own clock, however long its machine has
+    been up.
+    """
     one, two = Crawl(store, Clocks(1000, 1_700_000_000)), Crawl(store, Clocks(5, 1_700_000_060))
     copy = changed(FILE, fetched=990, fresh_until=1090, confirmed=980, unreachable_since=970)
     await one.client.save(A, copy, 60)
@@ -138,13 +144,27 @@ async def test_entries_are_moved_to_the_clock_of_the_crawl(store: Breakable) -> 
 
 @pytest.mark.parametrize(("seconds", "fresh_until"), [(60, 760), (61, 100), (3600, 100)])
 @under_the_reactor
-async def test_nothing_was_in_the_future(store: Breakable, seconds: float, fresh_until: float) -> None:
-    """A copy from a clock that is ahead was fetched just now, at the latest; from one that is far ahead, it is over."""
-    ahead, crawl = Crawl(store, Clocks(0, 1_700_000_000 + seconds)), Crawl(store, Clocks(100, 1_700_000_000))
-    await ahead.client.save(A, changed(FILE, fetched=0, fresh_until=600, confirmed=0, unreachable_since=0), 60)
+async def test_nothing_was_in_the_future(
+    store: Breakable, seconds: float, fresh_until: float
+) -> None:
+    """A copy from a clock that is ahead was fetched just now, at the latest.
+
+    From one that is far ahead, it is over.
+    """
+    ahead, crawl = (
+        Crawl(store, Clocks(0, 1_700_000_000 + seconds)),
+        Crawl(store, Clocks(100, 1_700_000_000)),
+    )
+    await ahead.client.save(
+        A, changed(FILE, fetched=0, fresh_until=600, confirmed=0, unreachable_since=0), 60
+    )
     loaded = await crawl.client.load(A)
     assert loaded is not None
-    assert (loaded.fetched, loaded.validity.confirmed, loaded.validity.unreachable_since) == (100, 100, 100)
+    assert (loaded.fetched, loaded.validity.confirmed, loaded.validity.unreachable_since) == (
+        100,
+        100,
+        100,
+    )
     assert loaded.validity.fresh_until == fresh_until
     await ahead.client.close()
     await crawl.client.close()
@@ -152,7 +172,10 @@ async def test_nothing_was_in_the_future(store: Breakable, seconds: float, fresh
 
 @under_the_reactor
 async def test_the_loop_goes_on(store: Breakable) -> None:
-    """While a store takes its time, the event loop does other things; no call is made on the loop's thread."""
+    """While a store takes its time, the event loop does other things.
+
+    No call is made on the loop's thread.
+    """
     store.hangs.add("get")
     crawl = Crawl(store)
     store.by.clear()  # `open` is called before there is a loop to block
@@ -183,7 +206,9 @@ async def turns(runtime: Runtime, count: int) -> None:
 async def test_a_store_that_hangs(
     store: Breakable, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A store that does not answer is given up after a while, and the end of the crawl waits for it no longer."""
+    """A store that does not answer is given up after a while, and the end of the crawl waits for
+    it no longer.
+    """
     monkeypatch.setattr(client_module, "PATIENCE", 0.05)
     monkeypatch.setattr(client_module, "FAREWELL", 0.05)
     store.hangs.add("get")
@@ -197,8 +222,12 @@ async def test_a_store_that_hangs(
 
 
 @under_the_reactor
-async def test_the_end_waits_while_the_store_answers(store: Breakable, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The end of the crawl goes on waiting for a store that has answered something, and no longer for a silent one."""
+async def test_the_end_waits_while_the_store_answers(
+    store: Breakable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The end of the crawl goes on waiting for a store that has answered something, and no
+    longer for a silent one.
+    """
     store.hangs.add("put")
     crawl = Crawl(store)
     periods: list[Any] = []  # what ends them; none ends by itself
@@ -236,7 +265,10 @@ async def test_the_end_waits_while_the_store_answers(store: Breakable, monkeypat
 async def test_store_that_fails_is_told_once_and_asked_later(
     store: Breakable, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """A store that fails is nothing to the crawl: counted, said once, asked again after a pause; its return is said."""
+    """A store that fails is nothing to the crawl: counted, said once, asked again after a pause.
+
+    Its return is said.
+    """
     caplog.set_level(logging.INFO)
     clocks = Clocks()
     crawl = Crawl(store, clocks)
@@ -251,7 +283,10 @@ async def test_store_that_fails_is_told_once_and_asked_later(
     clocks.pass_by(6)
     assert await crawl.client.load(A) is None
     assert crawl.counted == ["robotstxt/cache/store_errors"] * 5
-    begins = "The store of robots.txt files a store fails (get: OSError: gone); the crawl goes on with its memory, and "
+    begins = (
+        "The store of robots.txt files a store fails (get: OSError: gone); the crawl goes on with"
+        " its memory, and "
+    )
     assert said(caplog) == [begins + "tries the store again every 5 s"]
     store.broken.clear()
     clocks.pass_by(6)
@@ -262,7 +297,10 @@ async def test_store_that_fails_is_told_once_and_asked_later(
 
 @under_the_reactor
 async def test_what_works_is_used(store: Breakable, caplog: pytest.LogCaptureFixture) -> None:
-    """A store that can only be read is read; that it cannot be written is said once, and not that it works again."""
+    """A store that can only be read is read.
+
+    That it cannot be written is said once, and not that it works again.
+    """
     clocks = Clocks()
     crawl = Crawl(store, clocks)
     await crawl.client.save(A, FILE, 600)
@@ -308,8 +346,13 @@ LOCAL = encode(made(Outcome.LOCAL, None, "cannot be had", 1.0, 1e12))
 
 @under_the_reactor
 @pytest.mark.parametrize("value", [b"damaged", OTHER_VERSION, LOCAL, b"", None, "text"])
-async def test_unreadable_values_count_as_none(store: Breakable, caplog: pytest.LogCaptureFixture, value: Any) -> None:
-    """What cannot be read is as good as nothing: counted, warned of once, and overwritten by the next file."""
+async def test_unreadable_values_count_as_none(
+    store: Breakable, caplog: pytest.LogCaptureFixture, value: Any
+) -> None:
+    """What cannot be read is as good as nothing.
+
+    Counted, warned of once, and overwritten by the next file.
+    """
     for key in (str(A), str(B)):
         store.put(key, value, 60)
     crawl = Crawl(store)
@@ -326,7 +369,10 @@ async def test_unreadable_values_count_as_none(store: Breakable, caplog: pytest.
 
 @under_the_reactor
 async def test_an_unreadable_value_counts_once(store: Breakable) -> None:
-    """A value that cannot be read goes when it is looked at, so it counts once; one that comes after it counts anew."""
+    """A value that cannot be read goes when it is looked at, so it counts once.
+
+    One that comes after it counts anew.
+    """
     crawl = Crawl(store)
     for times in (1, 2):
         store.put(str(A), b"damaged", 60)
@@ -358,7 +404,9 @@ class Odd(MemoryStore):
 @pytest.mark.parametrize("said_of_it", [60.1, 3600.0, math.inf, math.nan, -1.0, None, "soon"])
 @under_the_reactor
 async def test_turn_that_cannot_be(said_of_it: object, caplog: pytest.LogCaptureFixture) -> None:
-    """What no store can mean by the next turn, as a longer wait than any interval, is a failure of the store."""
+    """What no store can mean by the next turn, as a longer wait than any interval, is a failure
+    of the store.
+    """
     store = Odd()
     crawl = Crawl(store)
     store.said = 60.0
@@ -372,7 +420,10 @@ async def test_turn_that_cannot_be(said_of_it: object, caplog: pytest.LogCapture
 
 @under_the_reactor
 async def test_leases_and_turns(store: Breakable) -> None:
-    """One crawl at a time fetches a file, and one at a time has the turn; what is given back is the next one's."""
+    """One crawl at a time fetches a file, and one at a time has the turn.
+
+    What is given back is the next one's.
+    """
     one, two = Crawl(store).client, Crawl(store).client
     assert one.shared
     assert await one.lease(A, 60)
@@ -392,7 +443,9 @@ async def test_leases_and_turns(store: Breakable) -> None:
 
 @under_the_reactor
 async def test_the_last_writes(store: Breakable) -> None:
-    """What was given to be saved right before the end is there after it, and then the store is closed."""
+    """What was given to be saved right before the end is there after it, and then the store is
+    closed.
+    """
     store.hangs.add("put")
     crawl = Crawl(store)
     for origin in (A, B):
@@ -408,7 +461,10 @@ async def test_the_last_writes(store: Breakable) -> None:
 @pytest.mark.parametrize(
     ("error", "text"),
     [
-        (OSError("no such host"), "The store of robots.txt files a store cannot be opened: OSError: no such host"),
+        (
+            OSError("no such host"),
+            "The store of robots.txt files a store cannot be opened: OSError: no such host",
+        ),
         (StoreError("install it"), "install it"),
     ],
 )
@@ -421,8 +477,12 @@ def test_a_store_that_cannot_be_opened(store: Breakable, error: Exception, text:
 
 
 @under_the_reactor
-async def test_no_credentials_in_the_log(store: Breakable, caplog: pytest.LogCaptureFixture) -> None:
-    """What a driver says of the address that it was given is told without user and password, on one line."""
+async def test_no_credentials_in_the_log(
+    store: Breakable, caplog: pytest.LogCaptureFixture
+) -> None:
+    """What a driver says of the address that it was given is told without user and password, on
+    one line.
+    """
     crawl = Crawl(store)
     store.broken = {"get": OSError("redis://me:p@ss/w@host/0?password=secret&db=1\nrefused\x1b")}
     await crawl.client.load(A)

@@ -1,4 +1,7 @@
-"""Crawls that use one store: a file is fetched once, whoever needs it, and whatever becomes of the store."""
+"""Crawls that use one store.
+
+A file is fetched once, whoever needs it, and whatever becomes of the store.
+"""
 
 from __future__ import annotations
 
@@ -51,7 +54,10 @@ async def crawls(*requests: list[str], settings: dict[str, Any]) -> list[Crawl]:
 
 @ensureDeferred
 async def test_next_crawl_fetches_nothing_that_is_fresh(site: Site, other: Site) -> None:
-    """A crawl goes by what the one before it kept: the file, that there is none, and that nobody knows."""
+    """A crawl goes by what the one before it kept.
+
+    The file, that there is none, and that nobody knows.
+    """
     with Site() as third:
         site.replies["/robots.txt"] = FORBID
         third.replies["/robots.txt"] = Reply(503)
@@ -67,7 +73,9 @@ async def test_next_crawl_fetches_nothing_that_is_fresh(site: Site, other: Site)
 
 @ensureDeferred
 async def test_file_that_another_crawl_cut(site: Site) -> None:
-    """A file that a crawl cut at its limit is asked for by one with a larger limit, and obeyed whole."""
+    """A file that a crawl cut at its limit is asked for by one with a larger limit, and obeyed
+    whole.
+    """
     rules = "User-agent: *\n" + "Disallow: /nothing\n" * 30_000 + "Disallow: /late\n"
     site.replies["/robots.txt"] = robots(rules)
     sizes = (512_000, 2_000_000, 512_000, 2_000_000)
@@ -105,7 +113,9 @@ async def test_lease_of_a_dead_crawl_ends(site: Site) -> None:
 
 @ensureDeferred
 async def test_waiting_is_no_attempt(site: Site) -> None:
-    """A crawl that has waited for another one's fetch asks as often for the file, itself, as one that has not."""
+    """A crawl that has waited for another one's fetch asks as often for the file, itself, as one
+    that has not.
+    """
     answers = iter([Reply(503), FORBID])
     site.replies["/robots.txt"] = lambda _: next(answers)
     Kept.store = Taken(0.5)
@@ -116,14 +126,18 @@ async def test_waiting_is_no_attempt(site: Site) -> None:
 
 @ensureDeferred
 async def test_lease_is_given_back(site: Site, store: Kept) -> None:
-    """When a crawl has ended, any other one can have the lease at once, also of a file that never came."""
+    """When a crawl has ended, any other one can have the lease at once, also of a file that
+    never came.
+    """
     await crawl([site.url("/y")], KEPT)
     assert store.lease(site.url(""), "next", 1)
 
 
 @ensureDeferred
 async def test_file_that_may_not_be_stored(site: Site) -> None:
-    """RFC 9111, 5.2.2.5: with no-store a file serves the crawl that fetched it, and no other one."""
+    """RFC 9111, 5.2.2.5: with no-store a file serves the crawl that fetched it, and no other
+    one.
+    """
     site.replies["/robots.txt"] = Reply(body=b"", headers=(("Cache-Control", "no-store"),))
     await crawl([site.url("/x"), site.url("/y")], KEPT)
     assert site.fetches == 1
@@ -133,7 +147,9 @@ async def test_file_that_may_not_be_stored(site: Site) -> None:
 
 @ensureDeferred
 async def test_file_that_came_while_this_one_failed(site: Site, store: Kept) -> None:
-    """Whose own fetch fails goes by what another crawl has fetched meanwhile, and leaves it in the store."""
+    """Whose own fetch fails goes by what another crawl has fetched meanwhile, and leaves it in
+    the store.
+    """
 
     def overtaken(_: Asked) -> Reply:
         now = time.time()
@@ -154,7 +170,9 @@ async def test_file_that_came_while_this_one_failed(site: Site, store: Kept) -> 
 
 @ensureDeferred
 async def test_file_from_before_one_that_may_not_be_stored(site: Site) -> None:
-    """A file whose successor may not be stored is not obeyed any more, not even while the site fails."""
+    """A file whose successor may not be stored is not obeyed any more, not even while the site
+    fails.
+    """
     site.replies["/robots.txt"] = robots("User-agent: *\nAllow: /\n")
     once = {**KEPT, "ROBOTS_CACHE_MIN_AGE": 0, "ROBOTS_CACHE_MAX_AGE": 1e-3}
     await crawl([site.url("/x")], once)
@@ -180,9 +198,14 @@ async def test_evicted_origin_comes_back_from_the_store(site: Site, other: Site)
 
 @ensureDeferred
 async def test_store_that_fails(site: Site, caplog: pytest.LogCaptureFixture) -> None:
-    """A store that fails is counted, told once, and does without: the crawl fetches for itself, and obeys."""
+    """A store that fails is counted, told once, and does without.
+
+    The crawl fetches for itself, and obeys.
+    """
     site.replies["/robots.txt"] = FORBID
-    result = await crawl([site.url("/x"), site.url("/y")], {"ROBOTS_CACHE": "tests.support.shared_stores.Failing"})
+    result = await crawl(
+        [site.url("/x"), site.url("/y")], {"ROBOTS_CACHE": "tests.support.shared_stores.Failing"}
+    )
     assert isinstance(result.outcomes[site.url("/x")], RobotsDisallowed)
     assert result.outcomes[site.url("/y")] == 200
     assert site.fetches == 1
@@ -192,7 +215,9 @@ async def test_store_that_fails(site: Site, caplog: pytest.LogCaptureFixture) ->
 
 @ensureDeferred
 async def test_a_server_says_for_how_long(site: Site) -> None:
-    """A crawl that begins after a copy's time asks for the file again, with what the server gave to ask with."""
+    """A crawl that begins after a copy's time asks for the file again, with what the server gave
+    to ask with.
+    """
 
     def answer(asked: Asked) -> Reply:
         if asked.headers.get("If-None-Match") == '"1"':
@@ -210,7 +235,9 @@ async def test_a_server_says_for_how_long(site: Site) -> None:
 
 @ensureDeferred
 async def test_job_that_is_resumed(site: Site, tmp_path: Path) -> None:
-    """With JOBDIR and nothing else said, a crawl that is resumed goes by the files in the job's folder."""
+    """With JOBDIR and nothing else said, a crawl that is resumed goes by the files in the job's
+    folder.
+    """
     site.replies["/robots.txt"] = FORBID
     job = tmp_path / "a job: 100%?#"
     settings = {"JOBDIR": str(job)}
@@ -234,7 +261,11 @@ async def test_job_that_keeps_nothing(site: Site, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("value", "error"),
-    [("memcached://user:secret@host/", SettingError), ("no.such.Store", SettingError), ("sqlite:///", SettingError)],
+    [
+        ("memcached://user:secret@host/", SettingError),
+        ("no.such.Store", SettingError),
+        ("sqlite:///", SettingError),
+    ],
 )
 @ensureDeferred
 async def test_address_that_is_not_accepted(value: str, error: type[Exception]) -> None:
@@ -250,18 +281,33 @@ async def test_address_that_is_not_accepted(value: str, error: type[Exception]) 
     [
         ("sqlite:///FOLDER", "sqlite:///FOLDER", "Is a directory"),
         ("redis://me:secret@127.0.0.1:1/0", "redis://***@127.0.0.1:1/0", "Connection refused"),
-        ("redis://me:secret@127.0.0.1:port/0", "redis://***@127.0.0.1:port/0", "must be like redis://"),
-        ("redis://me:secret@127.0.0.1:99999/0", "redis://***@127.0.0.1:99999/0", "must be like redis://"),
+        (
+            "redis://me:secret@127.0.0.1:port/0",
+            "redis://***@127.0.0.1:port/0",
+            "must be like redis://",
+        ),
+        (
+            "redis://me:secret@127.0.0.1:99999/0",
+            "redis://***@127.0.0.1:99999/0",
+            "must be like redis://",
+        ),
         ("redis://::1:6379", "redis://::1:6379", "must be like redis://"),
     ],
 )
 @ensureDeferred
-async def test_store_that_cannot_be_opened(address: str, shown: str, why: str, tmp_path: Path) -> None:
-    """A store that cannot work stops the crawl at start: the error has the setting, its value and what is accepted."""
+async def test_store_that_cannot_be_opened(
+    address: str, shown: str, why: str, tmp_path: Path
+) -> None:
+    """A store that cannot work stops the crawl at start.
+
+    The error has the setting, its value and what is accepted.
+    """
     with pytest.raises(StoreError, match=why) as caught:
         await crawl((), {"ROBOTS_CACHE": address.replace("FOLDER", str(tmp_path))})
     text = str(caught.value)
-    assert text.startswith(f"ROBOTS_CACHE = {shown.replace('FOLDER', str(tmp_path))!r} cannot be used: ")
+    assert text.startswith(
+        f"ROBOTS_CACHE = {shown.replace('FOLDER', str(tmp_path))!r} cannot be used: "
+    )
     assert text.endswith(f"; it must be {CACHE_ACCEPTED}")
     assert "secret" not in text
 
@@ -301,7 +347,9 @@ async def test_slow_store_takes_no_time_of_the_fetch(site: Site) -> None:
 
 @ensureDeferred
 async def test_backoff_is_everybodys(site: Site) -> None:
-    """While a crawl asks again for a file that failed, the other crawls wait for it, and get what it gets."""
+    """While a crawl asks again for a file that failed, the other crawls wait for it, and get
+    what it gets.
+    """
     answers = iter([Reply(503), Reply(503), FORBID])
     site.replies["/robots.txt"] = lambda _: next(answers)
     settings = {**KEPT, "ROBOTS_UNREACHABLE_BACKOFF": [0.3, 0.3]}
@@ -326,7 +374,9 @@ async def test_crawl_that_ends_gives_its_lease_back(site: Site, store: Kept, rep
 
 @ensureDeferred
 async def test_crawl_that_ends_waits_for_nobody(site: Site, store: Kept) -> None:
-    """A crawl that is closed while another one has the lease ends, and leaves the lease where it is."""
+    """A crawl that is closed while another one has the lease ends, and leaves the lease where it
+    is.
+    """
     store.lease(site.url(""), "other", 600)
     result = await crawl([site.url("/y")], {**KEPT, "CLOSESPIDER_TIMEOUT": 1})
     assert (site.fetches, result.stat("undecided")) == (0, 1)
@@ -345,7 +395,9 @@ class Hanging(Kept):
 
 
 @ensureDeferred
-async def test_crawl_that_ends_waits_for_no_store(site: Site, caplog: pytest.LogCaptureFixture) -> None:
+async def test_crawl_that_ends_waits_for_no_store(
+    site: Site, caplog: pytest.LogCaptureFixture
+) -> None:
     """A crawl that is closed while its store does not answer ends, and fetches nothing any more."""
     Kept.store, Hanging.over = Hanging(), threading.Event()
     try:
@@ -360,17 +412,23 @@ async def test_crawl_that_ends_waits_for_no_store(site: Site, caplog: pytest.Log
 async def test_fault_of_a_parser_is_not_shared(site: Site) -> None:
     """That the user's parser fails on a file is no reason for other crawls to stay out."""
     site.replies["/robots.txt"] = FORBID
-    await crawl([site.url("/y")], {**KEPT, "ROBOTSTXT_PARSER": "tests.support.parsers.FailsToParse"})
+    await crawl(
+        [site.url("/y")], {**KEPT, "ROBOTSTXT_PARSER": "tests.support.parsers.FailsToParse"}
+    )
     result = await crawl([site.url("/y")], KEPT)
     assert result.outcomes == {site.url("/y"): 200}
 
 
 @ensureDeferred
 async def test_parser_that_fails_on_what_is_kept(site: Site) -> None:
-    """A parser that fails on a file out of the store keeps the site closed, as on one that was fetched."""
+    """A parser that fails on a file out of the store keeps the site closed, as on one that was
+    fetched.
+    """
     site.replies["/robots.txt"] = FORBID
     await crawl([site.url("/y")], KEPT)
-    result = await crawl([site.url("/y")], {**KEPT, "ROBOTSTXT_PARSER": "tests.support.parsers.FailsToParse"})
+    result = await crawl(
+        [site.url("/y")], {**KEPT, "ROBOTSTXT_PARSER": "tests.support.parsers.FailsToParse"}
+    )
     [outcome] = result.outcomes.values()
     assert isinstance(outcome, RobotsDisallowed)
 
@@ -378,7 +436,10 @@ async def test_parser_that_fails_on_what_is_kept(site: Site) -> None:
 @pytest.mark.skipif(ROBOTS_PARSED is None, reason="this Scrapy does not have the signal yet")
 @ensureDeferred
 async def test_what_is_heard_of_a_file_out_of_the_store(site: Site) -> None:
-    """Nothing was fetched, so that `robots_fetched` is not sent; the file was parsed, so that Scrapy's signal is."""
+    """Nothing was fetched, so that `robots_fetched` is not sent.
+
+    The file was parsed, so that Scrapy's signal is.
+    """
     site.replies["/robots.txt"] = robots("Crawl-delay: 0\n")
     heard: list[str] = []
 
@@ -404,9 +465,14 @@ async def test_failure_that_is_kept_is_told(site: Site, caplog: pytest.LogCaptur
 
 @ensureDeferred
 async def test_stricter_crawl_goes_by_its_own_statuses(site: Site) -> None:
-    """What another crawl took for "no file" is asked for again by one to which it means "unreachable", and back."""
+    """What another crawl took for "no file" is asked for again by one to which it means
+    "unreachable", and back.
+    """
     site.replies["/robots.txt"] = Reply(403)
     strict = {**KEPT, "ROBOTS_UNREACHABLE_STATUSES": [403]}
-    outcomes = [(await crawl([site.url("/y")], settings)).outcomes[site.url("/y")] for settings in (KEPT, strict, KEPT)]
+    outcomes = [
+        (await crawl([site.url("/y")], settings)).outcomes[site.url("/y")]
+        for settings in (KEPT, strict, KEPT)
+    ]
     assert [isinstance(outcome, RobotsDisallowed) for outcome in outcomes] == [False, True, False]
     assert site.fetches == 3

@@ -15,7 +15,17 @@ from tests.support.entries import changed, limits, made
 LIMITS = limits(100, 10, 1000, 500, cache_min_age=20)
 POLICY = replace(LIMITS, unreachable_statuses=frozenset({429}))
 VALIDATORS = Validators("http://a.example/robots.txt", b'"1"')
-FILE = made(Outcome.SUCCESSFUL, 200, "200", 0, 100, confirmed=0, validators=VALIDATORS, body=b"file", lifetime=60)
+FILE = made(
+    Outcome.SUCCESSFUL,
+    200,
+    "200",
+    0,
+    100,
+    confirmed=0,
+    validators=VALIDATORS,
+    body=b"file",
+    lifetime=60,
+)
 STALE = changed(FILE, status=503, cause="503", fetched=100, fresh_until=110, unreachable_since=100)
 MISSING = made(Outcome.UNAVAILABLE, 404, "404", 0, 100)
 CLOSED = made(Outcome.UNREACHABLE, 503, "503", 0, 10, unreachable_since=0)
@@ -31,12 +41,19 @@ def follow(old: CacheEntry | None, access: Any, now: float = 200, **said: Any) -
 def test_file_is_kept_with_what_its_server_said() -> None:
     """2.3.1.1: a file is kept with what its server said of it; its age in other caches counts."""
     copy = follow(None, Successful(200, b"new"), lifetime=60.0, age=15.0)
-    assert copy == CacheEntry(Validity(Outcome.SUCCESSFUL, 245, 200), 200, "200", 200, VALIDATORS, b"new", 60.0)
+    assert copy == CacheEntry(
+        Validity(Outcome.SUCCESSFUL, 245, 200), 200, "200", 200, VALIDATORS, b"new", 60.0
+    )
 
 
-@pytest.mark.parametrize(("said", "until"), [({}, 260), ({"age": 15.0}, 245), ({"lifetime": 30.0}, 230)])
+@pytest.mark.parametrize(
+    ("said", "until"), [({}, 260), ({"age": 15.0}, 245), ({"lifetime": 30.0}, 230)]
+)
 def test_a_file_that_is_confirmed(said: dict[str, float], until: float) -> None:
-    """RFC 9111, 3.2: what a 304 says of freshness takes the place of what was said before; what it leaves out stays."""
+    """RFC 9111, 3.2: what a 304 says of freshness takes the place of what was said before.
+
+    What it leaves out stays.
+    """
     assert follow(FILE, Successful(304, b"file"), **said).validity.fresh_until == until
 
 
@@ -57,7 +74,11 @@ def test_a_file_that_cannot_be_reached(old: CacheEntry) -> None:
     """2.3.1.4: the earlier file is obeyed on, and what its server gave is kept to ask with."""
     copy = following(old, Fetched(Unreachable(500, "500")), 200, LIMITS)
     validity = copy.validity
-    assert (validity.outcome, validity.fresh_until, validity.confirmed) == (Outcome.SUCCESSFUL, 210, 0)
+    assert (validity.outcome, validity.fresh_until, validity.confirmed) == (
+        Outcome.SUCCESSFUL,
+        210,
+        0,
+    )
     assert (copy.body, copy.validators, copy.lifetime) == (b"file", VALIDATORS, 60)
     assert (copy.status, copy.cause, copy.fetched) == (500, "500", 200)
 
@@ -68,7 +89,11 @@ def test_a_run_of_failures_that_no_copy_knows_of() -> None:
     assert following(None, failed, 200, LIMITS, 150).validity.unreachable_since == 150
     assert following(CLOSED, failed, 200, LIMITS, 150).validity.unreachable_since == 0
     stale = following(FILE, failed, 200, LIMITS, 150)
-    assert (stale.validity.unreachable_since, stale.body, stale.validity.confirmed) == (150, b"file", 0)
+    assert (stale.validity.unreachable_since, stale.body, stale.validity.confirmed) == (
+        150,
+        b"file",
+        0,
+    )
 
 
 def test_a_file_that_is_too_old() -> None:
@@ -79,7 +104,9 @@ def test_a_file_that_is_too_old() -> None:
 
 
 @pytest.mark.parametrize("copy", [FILE, STALE, MISSING, CLOSED])
-@pytest.mark.parametrize("access", [Successful(200, b""), Unavailable(404, "404"), Unreachable(None, "Timeout")])
+@pytest.mark.parametrize(
+    "access", [Successful(200, b""), Unavailable(404, "404"), Unreachable(None, "Timeout")]
+)
 @pytest.mark.parametrize("now", [200, 600, 2000])
 def test_whatever_follows_can_be_written(copy: CacheEntry, access: Any, now: float) -> None:
     """A file is part of a copy if and only if it is obeyed: stores refuse all else."""
@@ -101,13 +128,22 @@ def test_whatever_follows_can_be_written(copy: CacheEntry, access: Any, now: flo
     ],
 )
 def test_what_another_crawl_kept(copy: CacheEntry, fresh_until: float) -> None:
-    """A copy holds as long as this crawl would have let it; what a status means is for this crawl to say."""
+    """A copy holds as long as this crawl would have let it.
+
+    What a status means is for this crawl to say.
+    """
     assert copy.reviewed(5, POLICY).validity.fresh_until == fresh_until
 
 
 @pytest.mark.parametrize(
     ("copy", "seconds"),
-    [(FILE, 950), (STALE, 950), (MISSING, 50), (CLOSED, 500), (changed(CLOSED, fresh_until=700), 650)],
+    [
+        (FILE, 950),
+        (STALE, 950),
+        (MISSING, 50),
+        (CLOSED, 500),
+        (changed(CLOSED, fresh_until=700), 650),
+    ],
 )
 def test_how_long_a_store_keeps_it(copy: CacheEntry, seconds: float) -> None:
     """A file is kept while it may be obeyed, a failure until it no longer matters when it began."""
@@ -115,6 +151,8 @@ def test_how_long_a_store_keeps_it(copy: CacheEntry, seconds: float) -> None:
 
 
 def test_a_failure_that_never_ends_is_kept_for_a_month() -> None:
-    """2.3.1.4: where an origin is never opened, its store forgets a failure after the RFC's 30 days."""
+    """2.3.1.4: where an origin is never opened, its store forgets a failure after the RFC's 30
+    days.
+    """
     never = replace(POLICY, unreachable_max_age=None)
     assert CLOSED.kept_for(0, never) == 30 * 86_400

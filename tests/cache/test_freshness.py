@@ -1,4 +1,7 @@
-"""For how long a file is used, and how it is asked for again, in real crawls: RFC 9309, 2.4; RFC 9111; RFC 9110, 13."""
+"""For how long a file is used, and how it is asked for again, in real crawls: RFC 9309, 2.4.
+
+RFC 9111; RFC 9110, 13.
+"""
 
 from __future__ import annotations
 
@@ -33,14 +36,19 @@ DAY = 86_400.0
 MODIFIED = "Tue, 14 Nov 2023 22:13:20 GMT"
 
 
-def file(body: bytes = FORBID, status: int = 200, gate: threading.Event | None = None, **headers: str) -> Reply:
+def file(
+    body: bytes = FORBID, status: int = 200, gate: threading.Event | None = None, **headers: str
+) -> Reply:
     """A robots.txt with headers; an underscore stands for a hyphen."""
     named = tuple((name.replace("_", "-"), value) for name, value in headers.items())
     return Reply(status, body, named, gate=gate)
 
 
 def twice(reply: Reply) -> Reply:
-    """An answer whose every header comes two times more: first what nobody can read, then the same, then zeros."""
+    """An answer whose every header comes two times more.
+
+    First what nobody can read, then the same, then zeros.
+    """
     unreadable = tuple((name, "?") for name, _ in reply.headers)
     others = tuple((name, re.sub("[0-9]", "0", value)) for name, value in reply.headers)
     return replace(reply, headers=(*unreadable, *reply.headers, *others))
@@ -85,14 +93,22 @@ async def fetched_again_at(
         (file(Expires="0"), 600),
         (file(Expires="soon"), DAY),
         (twice(file(Age="600", Cache_Control="max-age=4200")), 3600),
-        (twice(file(Expires="Tue, 14 Nov 2023 23:13:20 GMT", Date="Tue, 14 Nov 2023 22:13:20 GMT")), 3600),
+        (
+            twice(
+                file(Expires="Tue, 14 Nov 2023 23:13:20 GMT", Date="Tue, 14 Nov 2023 22:13:20 GMT")
+            ),
+            3600,
+        ),
         (file(b"gone", 410, Cache_Control="max-age=3600"), 3600),
         (file(b"gone", 404), DAY),
     ],
 )
 @ensureDeferred
 async def test_a_file_is_fresh_for(site: Site, clock: Clock, reply: Reply, moment: float) -> None:
-    """2.4, RFC 9111, 4.2: its headers say for how long, from 600 s to 24 hours; that there is no file, likewise."""
+    """2.4, RFC 9111, 4.2: its headers say for how long, from 600 s to 24 hours.
+
+    That there is no file, likewise.
+    """
     site.replies["/robots.txt"] = reply
     assert await fetched_again_at(site, clock, [moment - 1, moment]) == [1, 1, 2]
 
@@ -116,12 +132,16 @@ async def test_limits_of_the_user(site: Site, clock: Clock) -> None:
 @ensureDeferred
 async def test_what_gave_the_file_says_for_how_long(site: Site, other: Site, clock: Clock) -> None:
     """2.3.1.2: where a redirect leads to it, the headers of the file itself count."""
-    site.replies["/robots.txt"] = Reply(302, headers=(("Location", other.url("/r")), ("Cache-Control", "max-age=700")))
+    site.replies["/robots.txt"] = Reply(
+        302, headers=(("Location", other.url("/r")), ("Cache-Control", "max-age=700"))
+    )
     other.replies["/r"] = file(Cache_Control="max-age=3600")
     assert await fetched_again_at(site, clock, [3599, 3600]) == [1, 1, 2]
 
 
-def unchanged(*, etag: str | None = None, modified: str | None = None, **headers: str) -> Callable[[Asked], Reply]:
+def unchanged(
+    *, etag: str | None = None, modified: str | None = None, **headers: str
+) -> Callable[[Asked], Reply]:
     """A file that never changes, at a server that knows conditions."""
     given = {"ETag": etag, "Last-Modified": modified}
     own = tuple((name, value) for name, value in given.items() if value is not None)
@@ -136,15 +156,23 @@ def unchanged(*, etag: str | None = None, modified: str | None = None, **headers
 
 
 @pytest.mark.parametrize(
-    ("etag", "modified"), [('"1"', None), ('W/"1"', MODIFIED), (None, MODIFIED)], ids=["tag", "both", "date"]
+    ("etag", "modified"),
+    [('"1"', None), ('W/"1"', MODIFIED), (None, MODIFIED)],
+    ids=["tag", "both", "date"],
 )
 @ensureDeferred
-async def test_file_that_has_not_changed(site: Site, clock: Clock, etag: str | None, modified: str | None) -> None:
-    """RFC 9111, 4.3: a copy is confirmed with what its server gave for it, and is then as fresh as at first."""
+async def test_file_that_has_not_changed(
+    site: Site, clock: Clock, etag: str | None, modified: str | None
+) -> None:
+    """RFC 9111, 4.3: a copy is confirmed with what its server gave for it, and is then as fresh
+    as at first.
+    """
     site.replies["/robots.txt"] = unchanged(etag=etag, modified=modified)
     said: list[tuple[Any, ...]] = []
 
-    def listen(origin: Any, result: Outcome, status: int, body: bytes | None, error: str | None) -> None:
+    def listen(
+        origin: Any, result: Outcome, status: int, body: bytes | None, error: str | None
+    ) -> None:
         said.append((result, status, body, error))
 
     async def script(service: RobotsService) -> None:
@@ -167,7 +195,10 @@ async def test_file_that_has_not_changed(site: Site, clock: Clock, etag: str | N
 
 @ensureDeferred
 async def test_headers_of_the_304_count(site: Site, clock: Clock) -> None:
-    """RFC 9111, 4.3.4: with a 304 the copy holds as long as the 304 says; where it says nothing, as long as before."""
+    """RFC 9111, 4.3.4: with a 304 the copy holds as long as the 304 says.
+
+    Where it says nothing, as long as before.
+    """
     site.replies["/robots.txt"] = unchanged(etag='"1"', Cache_Control="max-age=1200")
     assert await fetched_again_at(site, clock, [DAY, DAY + 1199, DAY + 1200]) == [1, 2, 2, 3]
     with Site() as silent:
@@ -178,8 +209,17 @@ async def test_headers_of_the_304_count(site: Site, clock: Clock) -> None:
 
 @ensureDeferred
 async def test_new_tag_of_a_304(site: Site, clock: Clock) -> None:
-    """RFC 9111, 3.2: a validator that a 304 brings takes the place of the old one; the others stay."""
-    answers = iter([file(ETag='"1"', Last_Modified=MODIFIED), Reply(304, headers=(("ETag", '"2"'),)), Reply(304)])
+    """RFC 9111, 3.2: a validator that a 304 brings takes the place of the old one.
+
+    The others stay.
+    """
+    answers = iter(
+        [
+            file(ETag='"1"', Last_Modified=MODIFIED),
+            Reply(304, headers=(("ETag", '"2"'),)),
+            Reply(304),
+        ]
+    )
     site.replies["/robots.txt"] = lambda _: next(answers)
     await fetched_again_at(site, clock, [DAY, 2 * DAY])
     assert conditions(site) == [(None, None), ('"1"', MODIFIED), ('"2"', MODIFIED)]
@@ -188,7 +228,9 @@ async def test_new_tag_of_a_304(site: Site, clock: Clock) -> None:
 @ensureDeferred
 async def test_file_that_has_changed(site: Site, clock: Clock) -> None:
     """RFC 9111, 4.3.3: a new file takes the place of the copy."""
-    answers = iter([file(ETag='"1"'), file(b"User-agent: *\nDisallow: /y\n", ETag='"2"'), Reply(304)])
+    answers = iter(
+        [file(ETag='"1"'), file(b"User-agent: *\nDisallow: /y\n", ETag='"2"'), Reply(304)]
+    )
     site.replies["/robots.txt"] = lambda _: next(answers)
 
     async def script(service: RobotsService) -> None:
@@ -202,8 +244,13 @@ async def test_file_that_has_changed(site: Site, clock: Clock) -> None:
 
 
 @ensureDeferred
-async def test_only_who_gave_the_file_is_asked_with_its_tag(site: Site, other: Site, clock: Clock) -> None:
-    """RFC 9110, 13.1: a tag means something at its own URL: not where that redirects from, not where it leads now."""
+async def test_only_who_gave_the_file_is_asked_with_its_tag(
+    site: Site, other: Site, clock: Clock
+) -> None:
+    """RFC 9110, 13.1: a tag means something at its own URL.
+
+    Not where that redirects from, not where it leads now.
+    """
     site.replies["/robots.txt"] = redirect(other.url("/robots.txt"))
     other.replies["/robots.txt"] = unchanged(etag='"1"')
     await fetched_again_at(site, clock, [DAY])
@@ -225,7 +272,9 @@ async def test_only_who_gave_the_file_is_asked_with_its_tag(site: Site, other: S
         assert conditions(moved) == [(None, None)]
 
 
-@pytest.mark.parametrize("reply", [file(), file(ETag="*"), file(b"", 404, ETag='"1"')], ids=["nothing", "star", "none"])
+@pytest.mark.parametrize(
+    "reply", [file(), file(ETag="*"), file(b"", 404, ETag='"1"')], ids=["nothing", "star", "none"]
+)
 @ensureDeferred
 async def test_nothing_to_ask_with(site: Site, clock: Clock, reply: Reply) -> None:
     """RFC 9110, 13.1: without a file, or with nothing that names it, there is no condition."""
@@ -236,7 +285,10 @@ async def test_nothing_to_ask_with(site: Site, clock: Clock, reply: Reply) -> No
 
 @ensureDeferred
 async def test_304_that_nobody_asked_for(site: Site) -> None:
-    """2.3.1.4: a 304 without a condition says that there is a file, and not what is in it: all is disallowed."""
+    """2.3.1.4: a 304 without a condition says that there is a file, and not what is in it.
+
+    All is disallowed.
+    """
     site.replies["/robots.txt"] = Reply(304)
     result = await crawl([site.url("/")])
     [outcome] = result.outcomes.values()
@@ -246,7 +298,9 @@ async def test_304_that_nobody_asked_for(site: Site) -> None:
 
 @ensureDeferred
 async def test_a_part_of_a_file_is_not_confirmed(site: Site, clock: Clock) -> None:
-    """2.5: a file that was cut off is asked for whole, so that a crawl with a larger limit does not keep the part."""
+    """2.5: a file that was cut off is asked for whole, so that a crawl with a larger limit does
+    not keep the part.
+    """
     site.replies["/robots.txt"] = file(FORBID + b"# more\n" * 100_000, ETag='"1"')
     await fetched_again_at(site, clock, [DAY])
     assert conditions(site) == [(None, None)] * 2
@@ -254,7 +308,10 @@ async def test_a_part_of_a_file_is_not_confirmed(site: Site, clock: Clock) -> No
 
 @ensureDeferred
 async def test_requests_wait_for_the_verdict(site: Site, clock: Clock) -> None:
-    """2.4: a copy that is no longer fresh decides nothing until it is confirmed; one request asks for all that wait."""
+    """2.4: a copy that is no longer fresh decides nothing until it is confirmed.
+
+    One request asks for all that wait.
+    """
     gate = threading.Event()
     site.replies["/robots.txt"] = file(ETag='"1"')
     told: list[bool] = []
@@ -281,8 +338,13 @@ async def test_requests_wait_for_the_verdict(site: Site, clock: Clock) -> None:
 
 
 @ensureDeferred
-async def test_decisions_say_that_a_copy_is_stale(site: Site, clock: Clock, caplog: pytest.LogCaptureFixture) -> None:
-    """2.3.1.4: what rests on an earlier file says so: the decision, its words, the stats, the line at the end."""
+async def test_decisions_say_that_a_copy_is_stale(
+    site: Site, clock: Clock, caplog: pytest.LogCaptureFixture
+) -> None:
+    """2.3.1.4: what rests on an earlier file says so.
+
+    The decision, its words, the stats, the line at the end.
+    """
     site.replies["/robots.txt"] = file(ETag='"1"')
     decisions: list[tuple[Decision, str]] = []
 
@@ -296,12 +358,18 @@ async def test_decisions_say_that_a_copy_is_stale(site: Site, clock: Clock, capl
             known = await service.robots(site.url("/x"))
         assert known.stale
         decisions.extend(
-            (decision, known.why(decision)) for decision in map(known.decide, (site.url("/x"), site.url("/y")))
+            (decision, known.why(decision))
+            for decision in map(known.decide, (site.url("/x"), site.url("/y")))
         )
 
     result = await run(script, requests=[site.url("/x"), site.url("/y")])
     (forbidden, why), (allowed, _) = decisions
-    assert (forbidden.allowed, forbidden.stale, allowed.allowed, allowed.stale) == (False, True, True, True)
+    assert (forbidden.allowed, forbidden.stale, allowed.allowed, allowed.stale) == (
+        False,
+        True,
+        True,
+        True,
+    )
     assert why == "robots.txt line 2: Disallow: /x; stale copy, its refresh failed: 503"
     outcome = result.outcomes[site.url("/x")]
     assert isinstance(outcome, RobotsDisallowed)
@@ -312,7 +380,9 @@ async def test_decisions_say_that_a_copy_is_stale(site: Site, clock: Clock, capl
 
 @ensureDeferred
 async def test_stale_copy_is_confirmed(site: Site, clock: Clock) -> None:
-    """RFC 9111, 4.3: a stale copy is still asked for with its tag, and a 304 ends the run of failures."""
+    """RFC 9111, 4.3: a stale copy is still asked for with its tag, and a 304 ends the run of
+    failures.
+    """
     site.replies["/robots.txt"] = file(ETag='"1"')
     seen: list[tuple[bool, bool]] = []
 
@@ -330,11 +400,16 @@ async def test_stale_copy_is_confirmed(site: Site, clock: Clock) -> None:
 
 
 @pytest.mark.parametrize(
-    ("longest", "reason"), [(60 * DAY, Reason.UNREACHABLE), (20 * DAY, Reason.UNAVAILABLE), (None, Reason.UNREACHABLE)]
+    ("longest", "reason"),
+    [(60 * DAY, Reason.UNREACHABLE), (20 * DAY, Reason.UNAVAILABLE), (None, Reason.UNREACHABLE)],
 )
 @ensureDeferred
-async def test_after_the_stale_copy(site: Site, clock: Clock, longest: float | None, reason: Reason) -> None:
-    """2.3.1.4: 30 days after a copy was confirmed the site is disallowed, or all of it is allowed, as the user says."""
+async def test_after_the_stale_copy(
+    site: Site, clock: Clock, longest: float | None, reason: Reason
+) -> None:
+    """2.3.1.4: 30 days after a copy was confirmed the site is disallowed, or all of it is
+    allowed, as the user says.
+    """
     site.replies["/robots.txt"] = file()
     decisions: list[Decision] = []
 
@@ -352,7 +427,9 @@ async def test_after_the_stale_copy(site: Site, clock: Clock, longest: float | N
 
 @ensureDeferred
 async def test_being_unreachable_begins_with_the_first_attempt(site: Site) -> None:
-    """2.3.1.4: the 30 days of an unreachable file begin when it first failed, not with the last attempt."""
+    """2.3.1.4: the 30 days of an unreachable file begin when it first failed, not with the last
+    attempt.
+    """
     site.replies["/robots.txt"] = Reply(503)
 
     async def script(service: RobotsService) -> None:

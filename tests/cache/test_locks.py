@@ -1,4 +1,7 @@
-"""Leases are kept as long as they are needed: on timers and a clock of the test's, and a real store."""
+"""Leases are kept as long as they are needed.
+
+On timers and a clock of the test's, and a real store.
+"""
 
 from __future__ import annotations
 
@@ -80,7 +83,10 @@ class Worker:
 
 @under_the_reactor
 async def test_lease_is_renewed() -> None:
-    """However long a fetch takes, nobody else is let to it; when it is over, the next one is at once."""
+    """However long a fetch takes, nobody else is let to it.
+
+    When it is over, the next one is at once.
+    """
     runtime = Slow()
     store = MemoryStore(now=lambda: runtime.now)
     one, two = Worker(store, runtime), Worker(store, runtime)

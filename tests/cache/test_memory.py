@@ -1,4 +1,7 @@
-"""The memory of a crawl: what it keeps, what goes first, and that nothing makes it larger than it says."""
+"""The memory of a crawl.
+
+What it keeps, what goes first, and that nothing makes it larger than it says.
+"""
 
 from __future__ import annotations
 
@@ -38,8 +41,12 @@ RULES = b"User-agent: *\nDisallow: /closed\n"
 def copy_of(body: bytes | None = RULES, fetched: float = 1.0) -> CacheEntry:
     """A copy as a fetch gives it, of a file or of none."""
     outcome = Outcome.UNAVAILABLE if body is None else Outcome.SUCCESSFUL
-    validators = Validators("https://a.example/robots.txt", b'"an etag"', b"Sat, 21 Nov 2026 19:00:00 GMT")
-    return made(outcome, 200, "200", fetched, fetched + 86400.0, fetched, validators=validators, body=body)
+    validators = Validators(
+        "https://a.example/robots.txt", b'"an etag"', b"Sat, 21 Nov 2026 19:00:00 GMT"
+    )
+    return made(
+        outcome, 200, "200", fetched, fetched + 86400.0, fetched, validators=validators, body=body
+    )
 
 
 def origin(number: int) -> Origin:
@@ -74,7 +81,9 @@ class Value:
 class Crawl:
     """A memory, and what was made and dropped."""
 
-    def __init__(self, origins: int, parsed: int = module.PARSED, octets: int = module.PARSED_OCTETS) -> None:
+    def __init__(
+        self, origins: int, parsed: int = module.PARSED, octets: int = module.PARSED_OCTETS
+    ) -> None:
         self.counts: Counter[str] = Counter()
         self.memory: MemoryCache[Value] = MemoryCache(
             origins,
@@ -116,7 +125,9 @@ def test_what_is_put_is_parsed() -> None:
 
 
 @pytest.mark.parametrize(
-    "body", [RULES, RULES * 100, noise(5000, 1), b"", None], ids=["small", "usual", "noise", "empty", "none"]
+    "body",
+    [RULES, RULES * 100, noise(5000, 1), b"", None],
+    ids=["small", "usual", "noise", "empty", "none"],
 )
 def test_entry_comes_back_whole(body: bytes | None) -> None:
     """What is remembered of an origin is an equal entry, however its file is kept."""
@@ -141,9 +152,14 @@ def test_later_value_replaces_an_earlier_one() -> None:
 
 
 def test_file_that_was_not_used_for_longest_is_parsed_again() -> None:
-    """Of many files few stay parsed; the others are parsed again from an equal copy, and say the same."""
+    """Of many files few stay parsed.
+
+    The others are parsed again from an equal copy, and say the same.
+    """
     crawl = Crawl(100, parsed=3)
-    values = [crawl.fetch(number, RULES + b"Disallow: /%d" % number, number) for number in range(50)]
+    values = [
+        crawl.fetch(number, RULES + b"Disallow: /%d" % number, number) for number in range(50)
+    ]
     assert len(crawl.memory) == 50
     assert [crawl.memory.get(origin(number)) for number in (47, 48, 49)] == values[47:]
     assert crawl.counts == {}
@@ -160,7 +176,10 @@ def test_file_that_was_not_used_for_longest_is_parsed_again() -> None:
 
 @pytest.mark.parametrize("parsed", [1, 100])
 def test_least_recently_used_goes_first(parsed: int) -> None:
-    """The bound in origins holds, and counts what is dropped; use is use, whether a value is parsed or not."""
+    """The bound in origins holds, and counts what is dropped.
+
+    Use is use, whether a value is parsed or not.
+    """
     crawl = Crawl(30, parsed=parsed)
     for number in range(30):
         crawl.fetch(number)
@@ -175,7 +194,10 @@ def test_least_recently_used_goes_first(parsed: int) -> None:
 
 @pytest.mark.usefixtures("small")
 def test_bound_in_octets() -> None:
-    """Files that cannot be made small are bounded in octets; the last one stays, whatever its size."""
+    """Files that cannot be made small are bounded in octets.
+
+    The last one stays, whatever its size.
+    """
     crawl = Crawl(30)
     for number in range(30):
         crawl.fetch(number, noise(9000, number))
@@ -196,7 +218,10 @@ def test_files_grow_in_use() -> None:
     values[2].ask()
     assert values[2].file.weight > 100_000
     crawl.memory.get(origin(3))  # the one before is weighed, and goes
-    assert [crawl.memory.get(origin(number)) is values[number] for number in (3, 2)] == [True, False]
+    assert [crawl.memory.get(origin(number)) is values[number] for number in (3, 2)] == [
+        True,
+        False,
+    ]
     assert crawl.counts == {"parsed": 1}
 
 
@@ -218,7 +243,10 @@ def looked_at() -> int:
 
 
 def test_no_collection_looks_at_what_is_not_parsed() -> None:
-    """An origin is plain tuples, numbers and texts: the garbage collector looks at none of them a second time."""
+    """An origin is plain tuples, numbers and texts.
+
+    The garbage collector looks at none of them a second time.
+    """
     crawl = Crawl(1000, parsed=10)
     for number in range(30):
         crawl.fetch(number)
@@ -271,7 +299,10 @@ def test_weight_of_a_full_reading() -> None:
 
 @pytest.mark.usefixtures("traced")
 def test_hostile_files_fill_no_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    """However many files are made to fill the memory, the bound holds: by Python's count of it, not by our own."""
+    """However many files are made to fill the memory, the bound holds.
+
+    By Python's count of it, not by our own.
+    """
     monkeypatch.setattr(module, "AT_LEAST", 400_000)
     crawl = Crawl(300, octets=800_000)
     before = taken()
@@ -284,7 +315,9 @@ def test_hostile_files_fill_no_memory(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("traced")
 def test_octets_of_an_origin() -> None:
-    """Origins whose files are not parsed take what is counted, or less, the tables that they stand in included."""
+    """Origins whose files are not parsed take what is counted, or less, the tables that they
+    stand in included.
+    """
     crawl = Crawl(10_000, parsed=1)
     before = taken()
     for number in range(1000):
@@ -294,7 +327,9 @@ def test_octets_of_an_origin() -> None:
 
 @pytest.mark.usefixtures("traced")
 def test_real_files_take_little_memory() -> None:
-    """Files as real ones are, the largest one among them, take less than 3 KiB each where they are not parsed."""
+    """Files as real ones are, the largest one among them, take less than 3 KiB each where they
+    are not parsed.
+    """
     files = generate.files(200)
     crawl = Crawl(200, parsed=3)
     before = taken()
@@ -318,7 +353,9 @@ def test_large_file_is_not_parsed_while_a_page_waits() -> None:
 
 
 def test_hostile_files_in_turn_are_parsed_once() -> None:
-    """Four files of 512,000 octets, made to take much memory, stay parsed while their origins are asked in turn."""
+    """Four files of 512,000 octets, made to take much memory, stay parsed while their origins
+    are asked in turn.
+    """
     crawl = Crawl(100)
     body = hostile("wildcards", 511_000)
     for number in range(4):

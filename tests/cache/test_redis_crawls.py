@@ -1,4 +1,7 @@
-"""Crawls whose Redis server cannot be used, from the start or on the way: real ones, in the test's own process."""
+"""Crawls whose Redis server cannot be used, from the start or on the way.
+
+Real ones, in the test's own process.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +37,10 @@ PACED = robots(f"User-agent: *\nDisallow: /private\nCrawl-delay: {DELAY}\n")
 
 
 class Stepwise(Pages):
-    """Does something when a page is there, asks for further pages, and so on; then for pages one by one."""
+    """Does something when a page is there, asks for further pages, and so on.
+
+    Then for pages one by one.
+    """
 
     steps: list[tuple[Callable[[], object], list[str]]]
     further: Iterator[Request]
@@ -100,7 +106,10 @@ TROUBLES: dict[str, tuple[Callable[[Server], object], Callable[[Server], object]
         lambda it: it.admin.config_set("maxmemory", "1"),
         lambda it: it.admin.config_set("maxmemory", "0"),
     ),
-    "read-only replica": (lambda it: it.admin.replicaof("127.0.0.1", "1"), lambda it: it.admin.replicaof("no", "one")),
+    "read-only replica": (
+        lambda it: it.admin.replicaof("127.0.0.1", "1"),
+        lambda it: it.admin.replicaof("no", "one"),
+    ),
     "wrong password": (lambda it: it.password("another"), lambda it: it.password(PASSWORD)),
 }
 
@@ -114,25 +123,38 @@ async def test_on_the_way(
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """A crawl obeys, fetches for itself, and keeps its pace while its server fails; then it uses it again.
+    """A crawl obeys, fetches for itself, and keeps its pace while its server fails; then it uses it
+    again.
 
     Each failure is counted; the log says once that it fails, and once that it works again.
     """
     monkeypatch.setattr("scrapy_robots_rfc.cache.client.PAUSE", 0.0)
     begin, end = TROUBLES[trouble]
-    with Site({"/robots.txt": FORBID}) as first, Clocked({"/robots.txt": PACED}) as second, Site() as proxy:
+    with (
+        Site({"/robots.txt": FORBID}) as first,
+        Clocked({"/robots.txt": PACED}) as second,
+        Site() as proxy,
+    ):
         first.replies["/1"] = lambda _: server.settled()
         steps = [
-            (lambda: begin(server), [first.url("/private"), *map(second.url, ("/private", "/1", "/2"))]),
+            (
+                lambda: begin(server),
+                [first.url("/private"), *map(second.url, ("/private", "/1", "/2"))],
+            ),
             (lambda: end(server), ["data:,"]),
         ]
         settings = {"ROBOTS_CACHE": server.address}
         further = until_it_is_used_again(server, proxy, caplog)
-        result = await crawl([first.url("/1")], settings, spider=Stepwise, steps=steps, further=further)
+        result = await crawl(
+            [first.url("/1")], settings, spider=Stepwise, steps=steps, further=further
+        )
         outcomes = {url: outcome for url, outcome in result.outcomes.items() if outcome != 200}
         assert set(outcomes) == {site.url("/private") for site in (first, second)}
         assert all(isinstance(outcome, RobotsDisallowed) for outcome in outcomes.values())
-        assert [(site.fetches, site.pages) for site in (first, second)] == [(1, ["/1"]), (1, ["/1", "/2"])]
+        assert [(site.fetches, site.pages) for site in (first, second)] == [
+            (1, ["/1"]),
+            (1, ["/1", "/2"]),
+        ]
         assert min(gaps(second)) >= DELAY
         assert server.keeps_one()
     assert result.stat("cache/store_errors") >= 1
@@ -144,11 +166,18 @@ async def test_on_the_way(
 
 def told(caplog: pytest.LogCaptureFixture) -> list[str]:
     """What the log says of the store."""
-    return [record.getMessage() for record in caplog.records if record.name == "scrapy_robots_rfc.cache.client"]
+    return [
+        record.getMessage()
+        for record in caplog.records
+        if record.name == "scrapy_robots_rfc.cache.client"
+    ]
 
 
-def until_it_is_used_again(server: Server, proxy: Site, caplog: pytest.LogCaptureFixture) -> Iterator[Request]:
-    """Pages of one site after the other: a call from before the end may fail late, and others then prove nothing.
+def until_it_is_used_again(
+    server: Server, proxy: Site, caplog: pytest.LogCaptureFixture
+) -> Iterator[Request]:
+    """Pages of one site after the other: a call from before the end may fail late, and others then
+    prove nothing.
 
     How many that takes depends on the machine, so their number has no bound.
     """
@@ -160,12 +189,19 @@ def until_it_is_used_again(server: Server, proxy: Site, caplog: pytest.LogCaptur
 
 @pytest.mark.parametrize("trouble", TROUBLES)
 @ensureDeferred
-async def test_from_the_start(trouble: str, server: Server, caplog: pytest.LogCaptureFixture) -> None:
-    """A crawl whose server cannot be used does not begin; the error names the server, and says why."""
+async def test_from_the_start(
+    trouble: str, server: Server, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A crawl whose server cannot be used does not begin.
+
+    The error names the server, and says why.
+    """
     begin, end = TROUBLES[trouble]
     begin(server)
     with Site() as site:
-        with pytest.raises(StoreError, match=rf"redis://127.0.0.1:{server.server.port}\S* cannot be used"):
+        with pytest.raises(
+            StoreError, match=rf"redis://127.0.0.1:{server.server.port}\S* cannot be used"
+        ):
             await crawl([site.url("/1")], {"ROBOTS_CACHE": server.address})
         assert site.asked == []
     assert PASSWORD not in caplog.text
@@ -173,9 +209,15 @@ async def test_from_the_start(trouble: str, server: Server, caplog: pytest.LogCa
 
 
 @ensureDeferred
-async def test_closing_while_the_server_hangs(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A crawl that takes turns by a server that stops to answer waits for a second at most when its spider closes."""
-    waited: list[float] = []  # by timers of the store that nobody has cancelled, since the spider closed
+async def test_closing_while_the_server_hangs(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A crawl that takes turns by a server that stops to answer waits for a second at most when
+    its spider closes.
+    """
+    waited: list[
+        float
+    ] = []  # by timers of the store that nobody has cancelled, since the spider closed
 
     def prepare(crawler: Crawler) -> None:
         def closed() -> None:
@@ -212,12 +254,17 @@ async def test_closing_while_the_server_hangs(server: Server, monkeypatch: pytes
 
 @ensureDeferred
 async def test_turn_in_an_hour(server: Server, caplog: pytest.LogCaptureFixture) -> None:
-    """A server that has workers wait for longer than any interval fails: it is said once, and the own pace is kept."""
+    """A server that has workers wait for longer than any interval fails.
+
+    It is said once, and the own pace is kept.
+    """
     with Clocked({"/robots.txt": PACED}) as site:
         key = "robots:turn:" + site.url("").rstrip("/")
         seconds, _ = server.admin.time()
         server.admin.hset(key, "next", (seconds + 3600) * 1_000_000)
-        result = await crawl([site.url(f"/{n}") for n in range(4)], {"ROBOTS_CACHE": server.address})
+        result = await crawl(
+            [site.url(f"/{n}") for n in range(4)], {"ROBOTS_CACHE": server.address}
+        )
         assert list(result.outcomes.values()) == [200] * 4
         assert min(gaps(site)) >= DELAY
     assert result.stat("cache/store_errors") >= 1

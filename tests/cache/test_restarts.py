@@ -21,24 +21,37 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.reactor
 
 DAY = 86_400.0
-FILE = Reply(200, b"User-agent: *\nDisallow: /x\n", (("ETag", '"1"'), ("Cache-Control", "max-age=3600")))
+FILE = Reply(
+    200, b"User-agent: *\nDisallow: /x\n", (("ETag", '"1"'), ("Cache-Control", "max-age=3600"))
+)
 
 
 async def outcome(site: Site, settings: dict[str, Any]) -> tuple[str, bool]:
-    """What becomes of a page that the file disallows, in a crawl of its own: why, and whether a stale copy says so."""
+    """What becomes of a page that the file disallows, in a crawl of its own.
+
+    Why, and whether a stale copy says so.
+    """
     result = await crawl([site.url("/x")], settings)
     found = result.outcomes[site.url("/x")]
-    return (found.decision.reason.value, found.decision.stale) if isinstance(found, RobotsDisallowed) else ("", False)
+    return (
+        (found.decision.reason.value, found.decision.stale)
+        if isinstance(found, RobotsDisallowed)
+        else ("", False)
+    )
 
 
 def conditions(site: Site) -> list[str | None]:
     """With which tags robots.txt was asked for."""
-    return [asked.headers.get("If-None-Match") for asked in site.asked if asked.target == "/robots.txt"]
+    return [
+        asked.headers.get("If-None-Match") for asked in site.asked if asked.target == "/robots.txt"
+    ]
 
 
 @ensureDeferred
 async def test_term_and_tag_outlive_a_crawl(site: Site, clock: Clock, tmp_path: Path) -> None:
-    """2.4, RFC 9111: a crawl that is resumed waits for the end of the copy's time, and has it confirmed then."""
+    """2.4, RFC 9111: a crawl that is resumed waits for the end of the copy's time, and has it
+    confirmed then.
+    """
     site.replies["/robots.txt"] = FILE
     settings = {"JOBDIR": str(tmp_path)}
     assert await outcome(site, settings) == ("rule", False)
@@ -54,7 +67,9 @@ async def test_term_and_tag_outlive_a_crawl(site: Site, clock: Clock, tmp_path: 
 
 @ensureDeferred
 async def test_stale_copy_outlives_a_crawl(site: Site, clock: Clock) -> None:
-    """2.3.1.4: a copy whose refresh fails is obeyed for 30 days, however many crawls there are in them."""
+    """2.3.1.4: a copy whose refresh fails is obeyed for 30 days, however many crawls there are
+    in them.
+    """
     Kept.store = Kept()
     site.replies["/robots.txt"] = FILE
     await outcome(site, KEPT)
@@ -69,7 +84,9 @@ async def test_stale_copy_outlives_a_crawl(site: Site, clock: Clock) -> None:
 
 @ensureDeferred
 async def test_being_unreachable_outlives_a_crawl(site: Site, clock: Clock) -> None:
-    """2.3.1.4: a restart does not put off the end of the 30 days of a file that cannot be reached."""
+    """2.3.1.4: a restart does not put off the end of the 30 days of a file that cannot be
+    reached.
+    """
     Kept.store = Kept()
     site.replies["/robots.txt"] = Reply(503)
     seen = []
@@ -81,10 +98,17 @@ async def test_being_unreachable_outlives_a_crawl(site: Site, clock: Clock) -> N
     assert site.fetches == 4
 
 
-@pytest.mark.parametrize("seconds", [-2 * DAY, -60.0, 60.0, 2 * DAY], ids=["days back", "back", "on", "days on"])
+@pytest.mark.parametrize(
+    "seconds", [-2 * DAY, -60.0, 60.0, 2 * DAY], ids=["days back", "back", "on", "days on"]
+)
 @ensureDeferred
-async def test_clock_that_was_set(site: Site, clock: Clock, monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
-    """2.4: a copy from the future, or from long ago, is asked for again; a minute more or less is no reason to."""
+async def test_clock_that_was_set(
+    site: Site, clock: Clock, monkeypatch: pytest.MonkeyPatch, seconds: float
+) -> None:
+    """2.4: a copy from the future, or from long ago, is asked for again.
+
+    A minute more or less is no reason to.
+    """
     Kept.store = Kept()
     site.replies["/robots.txt"] = FILE
     await outcome(site, KEPT)

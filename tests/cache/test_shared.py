@@ -1,4 +1,7 @@
-"""What is looked up before a fetch, and what others find after it: with a real store, and no network."""
+"""What is looked up before a fetch, and what others find after it.
+
+With a real store, and no network.
+"""
 
 from __future__ import annotations
 
@@ -56,7 +59,9 @@ class Worker:
         self.sharing = FetchLocks(self.keeper, LIMITS, self.runtime)
 
 
-def with_workers(test: Callable[[MemoryStore, Worker, Worker], Awaitable[None]]) -> Callable[[], object]:
+def with_workers(
+    test: Callable[[MemoryStore, Worker, Worker], Awaitable[None]],
+) -> Callable[[], object]:
     """Run a test with two crawls on one store."""
 
     async def run() -> None:
@@ -86,7 +91,9 @@ async def until(true: Callable[[], bool]) -> None:
 
 @with_workers
 async def test_the_newest_copy_counts(store: MemoryStore, one: Worker, two: Worker) -> None:
-    """A store that has less than the memory, because it failed or may not have more, decides nothing."""
+    """A store that has less than the memory, because it failed or may not have more, decides
+    nothing.
+    """
     await two.keeper.save(ORIGIN, file(b"old", -50, 50), 1000)
     held = file(b"new", -20, -10)
     assert await one.sharing.look(ORIGIN, held) == (held, False, True)
@@ -110,7 +117,10 @@ class Finishing(MemoryStore):
 
 @under_the_reactor
 async def test_who_gets_the_lease_looks_again() -> None:
-    """Between a look and a lease the file may have come: it is not fetched again, and the lease goes on to the next."""
+    """Between a look and a lease the file may have come.
+
+    It is not fetched again, and the lease goes on to the next.
+    """
     plain, store = MemoryStore(), Finishing()
     writer, one = Worker(plain), Worker(store)
     await writer.keeper.save(ORIGIN, file(b"file", -1, 50), 1000)
@@ -126,8 +136,12 @@ async def test_who_gets_the_lease_looks_again() -> None:
 
 
 @with_workers
-async def test_others_go_on_when_a_file_is_there(store: MemoryStore, one: Worker, two: Worker) -> None:
-    """Who has fetched a file puts it into the store, and then lets go of its lease, long before its crawl ends."""
+async def test_others_go_on_when_a_file_is_there(
+    store: MemoryStore, one: Worker, two: Worker
+) -> None:
+    """Who has fetched a file puts it into the store, and then lets go of its lease, long before
+    its crawl ends.
+    """
     assert (await one.sharing.look(ORIGIN, None))[1:] == (False, True)
     assert (await two.sharing.look(ORIGIN, None))[1:] == (False, False)
     one.sharing.publish(ORIGIN, file(b"file", 0, 100), stored=True, since=NOW)
@@ -147,7 +161,9 @@ async def test_what_may_not_be_stored(store: MemoryStore, one: Worker, two: Work
 
 
 @with_workers
-async def test_the_end_waits_for_what_is_written(store: MemoryStore, one: Worker, two: Worker) -> None:
+async def test_the_end_waits_for_what_is_written(
+    store: MemoryStore, one: Worker, two: Worker
+) -> None:
     """What was published right before the end is in the store after it, and no lease is left."""
     assert (await one.sharing.look(ORIGIN, None))[1:] == (False, True)
     one.sharing.publish(ORIGIN, file(b"file", 0, 100), stored=True, since=NOW)
@@ -169,7 +185,9 @@ async def test_what_is_newer_stays(store: MemoryStore, one: Worker, two: Worker)
 
 
 @with_workers
-async def test_what_may_not_be_stored_ends_what_was(store: MemoryStore, one: Worker, two: Worker) -> None:
+async def test_what_may_not_be_stored_ends_what_was(
+    store: MemoryStore, one: Worker, two: Worker
+) -> None:
     """A file that may not be stored drops the one from before, and a failure does not."""
     await two.keeper.save(ORIGIN, file(b"old", -50, -1), 1000)
     failed = made(Outcome.UNREACHABLE, 503, "503", NOW, NOW + 10, unreachable_since=NOW)

@@ -1,4 +1,7 @@
-"""Crawls whose SQLite file is damaged, deleted, full or read-only: they obey robots.txt all the same."""
+"""Crawls whose SQLite file is damaged, deleted, full or read-only.
+
+They obey robots.txt all the same.
+"""
 
 from __future__ import annotations
 
@@ -63,8 +66,13 @@ def told(caplog: pytest.LogCaptureFixture) -> str:
 
 
 @ensureDeferred
-async def test_file_deleted_meanwhile(site: Site, path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """A file that is deleted in the middle of a crawl is no failure: there is a new one, for the next crawl too."""
+async def test_file_deleted_meanwhile(
+    site: Site, path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A file that is deleted in the middle of a crawl is no failure.
+
+    There is a new one, for the next crawl too.
+    """
 
     def delete(_: Asked) -> Reply:
         path.unlink()
@@ -80,14 +88,20 @@ async def test_file_deleted_meanwhile(site: Site, path: Path, caplog: pytest.Log
 
 
 @ensureDeferred
-async def test_file_that_cannot_grow(site: Site, other: Site, path: Path, caplog: pytest.LogCaptureFixture) -> None:
+async def test_file_that_cannot_grow(
+    site: Site, other: Site, path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     """A disk without room for a file: counted, told once; the crawl goes by its memory."""
     noise = random.Random(1).randbytes(300_000).hex().encode()
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
 
     def fill(_: Asked) -> Reply:
         resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, before[1]))
-        return Reply(body=RULES.encode() + b"# " + b"\n# ".join(noise[i : i + 100] for i in range(0, 450_000, 100)))
+        return Reply(
+            body=RULES.encode()
+            + b"# "
+            + b"\n# ".join(noise[i : i + 100] for i in range(0, 450_000, 100))
+        )
 
     site.replies["/robots.txt"] = fill
     try:
@@ -104,7 +118,10 @@ async def test_file_that_cannot_grow(site: Site, other: Site, path: Path, caplog
 
 @pytest.fixture
 def read_only(path: Path) -> Iterator[Path]:
-    """The folder of a file that was written, and that cannot be written any more. Root needs a disk for that."""
+    """The folder of a file that was written, and that cannot be written any more.
+
+    Root needs a disk for that.
+    """
     folder = path.parent
     root = os.geteuid() == 0
     mount = ["mount", "-t", "tmpfs", "none", str(folder)]
@@ -112,10 +129,14 @@ def read_only(path: Path) -> Iterator[Path]:
         pytest.skip("root may write everywhere, and may not mount anything here")
     with opened(path) as store:
         store.put("https://a.example", encode(FILE), 60)
-    command = ["mount", "-o", "remount,ro", str(folder)] if root else ["chmod", "-R", "a-w", str(folder)]
+    command = (
+        ["mount", "-o", "remount,ro", str(folder)] if root else ["chmod", "-R", "a-w", str(folder)]
+    )
     subprocess.run(command, check=True)
     yield path
-    subprocess.run(["umount", "-l", str(folder)] if root else ["chmod", "-R", "u+w", str(folder)], check=True)
+    subprocess.run(
+        ["umount", "-l", str(folder)] if root else ["chmod", "-R", "u+w", str(folder)], check=True
+    )
 
 
 @ensureDeferred
@@ -131,7 +152,9 @@ async def test_file_that_cannot_be_written_is_told_once(
 
 
 @ensureDeferred
-async def test_damaged_file_is_renamed_by_a_crawl(site: Site, path: Path, caplog: pytest.LogCaptureFixture) -> None:
+async def test_damaged_file_is_renamed_by_a_crawl(
+    site: Site, path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     """A damaged file of ours is renamed with a warning, and the robots.txt is fetched and kept."""
     site.replies["/robots.txt"] = FORBID
     damaged(path)
@@ -168,10 +191,14 @@ async def test_unreadable_value_is_fetched_anew(
 async def test_credentials_are_neither_kept_nor_logged(
     site: Site, path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """User and password in the URLs of a crawl come neither into the store nor into a line of ours."""
+    """User and password in the URLs of a crawl come neither into the store nor into a line of
+    ours.
+    """
     site.replies["/robots.txt"] = Reply(body=RULES.encode(), headers=(("ETag", '"1"'),))
     with_password = site.url("/y").replace("http://", "http://somebody:secret@")
-    await crawl([with_password, with_password.replace("/y", "/x")], {"ROBOTS_CACHE": f"sqlite:///{path}"})
+    await crawl(
+        [with_password, with_password.replace("/y", "/x")], {"ROBOTS_CACHE": f"sqlite:///{path}"}
+    )
     assert site.fetches == 1
     with opened(path) as store:
         assert [key for key in store.keys()] == [site.url("")]  # noqa: C416, SIM118 - no mapping
@@ -181,7 +208,9 @@ async def test_credentials_are_neither_kept_nor_logged(
 
 @ensureDeferred
 async def test_folder_of_the_job_is_locked_by_the_user(site: Site, tmp_path: Path) -> None:
-    """A lock on the folder of the crawl, as `flock` takes it in a crontab, is nothing that the store waits for."""
+    """A lock on the folder of the crawl, as `flock` takes it in a crontab, is nothing that the
+    store waits for.
+    """
     site.replies["/robots.txt"] = FORBID
     descriptor = os.open(tmp_path, os.O_RDONLY)
     fcntl.flock(descriptor, fcntl.LOCK_EX)
@@ -194,7 +223,9 @@ async def test_folder_of_the_job_is_locked_by_the_user(site: Site, tmp_path: Pat
 async def test_file_that_another_process_is_opening_for_ever(
     site: Site, path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """While another process holds the lock of ours, the crawl goes on without the store after a bound, and says so."""
+    """While another process holds the lock of ours, the crawl goes on without the store after a
+    bound, and says so.
+    """
     site.replies["/robots.txt"] = FORBID
     monkeypatch.setattr(sqlite, "PATIENCE", 0.05)
     descriptor = os.open(f"{path}.lock", os.O_RDONLY | os.O_CREAT)
@@ -202,5 +233,8 @@ async def test_file_that_another_process_is_opening_for_ever(
     await obeying(site, path)
     os.close(descriptor)
     first, second = (line for line in records(caplog) if "store of robots.txt files" in line)
-    assert f"does not open ({path}.lock is locked by another process): the crawl begins without it" in first
+    assert (
+        f"does not open ({path}.lock is locked by another process): the crawl begins without it"
+        in first
+    )
     assert "fails (" in second

@@ -1,4 +1,7 @@
-"""Workers that crawl with one Redis server: real crawls, real sites, processes under every runtime."""
+"""Workers that crawl with one Redis server.
+
+Real crawls, real sites, processes under every runtime.
+"""
 
 from __future__ import annotations
 
@@ -46,18 +49,23 @@ def together(workers: list[Worker]) -> list[dict[str, Any]]:
 
 
 def test_one_fetch_and_one_interval(settings: dict[str, Any]) -> None:
-    """Each file is fetched once, however many processes need it, and all go by it; its interval holds for all of them.
+    """Each file is fetched once, however many processes need it, and all go by it; its interval
+    holds for all of them.
 
     Whatever the file is, and whichever process sends the requests.
     """
     kinds = [FORBID, Reply(404), Reply(503), redirect("/elsewhere")]
     forbidden: dict[int, set[str]] = {0: {"/private"}, 2: {"/private", "/page"}}
     with ExitStack() as stack:
-        sites = [stack.enter_context(Site({"/robots.txt": kind})) for kind in kinds for _ in range(4)]
+        sites = [
+            stack.enter_context(Site({"/robots.txt": kind})) for kind in kinds for _ in range(4)
+        ]
         paced = stack.enter_context(Clocked({"/robots.txt": PACED}))
         urls = [site.url(path) for site in sites for path in ("/page", "/private")]
         slow = [[paced.url(f"/{mode}/{number}") for number in range(5)] for mode in MODES]
-        results = together([Worker(mode, urls + pages, settings) for mode, pages in zip(MODES, slow, strict=True)])
+        results = together(
+            [Worker(mode, urls + pages, settings) for mode, pages in zip(MODES, slow, strict=True)]
+        )
         assert [site.fetches for site in sites] == [1] * 16
         for number, url in enumerate(urls):
             path = url[url.rindex("/") :]
@@ -73,7 +81,9 @@ def test_one_fetch_and_one_interval(settings: dict[str, Any]) -> None:
 
 
 @ensureDeferred
-async def test_others_wait_for_the_worker_that_fetches(settings: dict[str, Any], redis_server: RedisServer) -> None:
+async def test_others_wait_for_the_worker_that_fetches(
+    settings: dict[str, Any], redis_server: RedisServer
+) -> None:
     """While one worker fetches a file, another one that needs it waits, and goes by it."""
     gate = threading.Event()
     with (
@@ -106,7 +116,8 @@ async def test_others_wait_for_the_worker_that_fetches(settings: dict[str, Any],
 async def test_worker_that_dies_with_a_lease_and_a_turn(
     settings: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A worker that is killed while it fetches a file is waited for until its lease ends; then another one fetches.
+    """A worker that is killed while it fetches a file is waited for until its lease ends; then
+    another one fetches.
 
     While its page is unanswered it holds the others up until its turn ends, and no longer.
     """
@@ -126,7 +137,10 @@ async def test_worker_that_dies_with_a_lease_and_a_turn(
         page_asked.set()
         return Reply(gate=threading.Event())
 
-    with Site({"/robots.txt": file}) as site, Clocked({"/robots.txt": PACED, "/slow": page}) as paced:
+    with (
+        Site({"/robots.txt": file}) as site,
+        Clocked({"/robots.txt": PACED, "/slow": page}) as paced,
+    ):
         urls = [site.url("/page"), site.url("/private"), paced.url("/1"), paced.url("/2")]
         worker = Worker("asyncio", [site.url("/page"), paced.url("/slow")], settings, HOLD)
         with fleet(worker):

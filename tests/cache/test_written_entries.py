@@ -1,4 +1,7 @@
-"""What stands in a store: it comes back as it was, anybody can read it, and what is damaged is refused."""
+"""What stands in a store.
+
+It comes back as it was, anybody can read it, and what is damaged is refused.
+"""
 
 from __future__ import annotations
 
@@ -19,10 +22,16 @@ from scrapy_robots_rfc.policy.caching import Validity
 from tests.support.kept_entries import FILE, MISSING, UNKNOWN
 
 times = st.floats(-1e12, 1e12)
-headers = st.none() | st.binary(max_size=20).filter(lambda value: not set(value) & {*range(9), *range(10, 32), 127})
-urls = st.text(max_size=40).map(lambda text: "".join(filter(str.isprintable, text)).replace("@", ""))
+headers = st.none() | st.binary(max_size=20).filter(
+    lambda value: not set(value) & {*range(9), *range(10, 32), 127}
+)
+urls = st.text(max_size=40).map(
+    lambda text: "".join(filter(str.isprintable, text)).replace("@", "")
+)
 validators = st.builds(Validators, urls, headers, headers)
-validity = st.builds(Validity, st.just(Outcome.SUCCESSFUL), times, st.none() | times, st.none() | times)
+validity = st.builds(
+    Validity, st.just(Outcome.SUCCESSFUL), times, st.none() | times, st.none() | times
+)
 copies = st.builds(
     CacheEntry,
     validity,
@@ -48,7 +57,10 @@ def test_each_kind_comes_back(copy: CacheEntry) -> None:
 
 
 def test_a_value_is_read_without_us() -> None:
-    """All of it is compressed by zlib: a line of JSON with the version, then the file as it came."""
+    """All of it is compressed by zlib.
+
+    A line of JSON with the version, then the file as it came.
+    """
     head, body = zlib.decompress(encode(FILE)).split(b"\n", 1)
     entries = json.loads(head)
     assert (entries["version"], entries["url"]) == (1, "https://a.example/robots.txt")
@@ -61,7 +73,9 @@ def test_what_is_not_known_takes_no_room() -> None:
 
 
 def test_every_damage_is_noticed() -> None:
-    """A value of which any one octet differs, is missing, or is too much, is refused, or says the same as before."""
+    """A value of which any one octet differs, is missing, or is too much, is refused, or says
+    the same as before.
+    """
     value = encode(FILE)
     for place in range(len(value)):
         try:
@@ -105,7 +119,11 @@ HEAD: dict[str, Any] = {
 def test_values_made_by_hand_are_read() -> None:
     """Others can write values too, with entries of their own."""
     copy = decode(by_hand({**HEAD, "theirs": [1]}, b"ab"))
-    assert (copy.body, copy.fetched, copy.validators) == (b"ab", 1.0, Validators("https://a.example/robots.txt"))
+    assert (copy.body, copy.fetched, copy.validators) == (
+        b"ab",
+        1.0,
+        Validators("https://a.example/robots.txt"),
+    )
 
 
 @pytest.mark.parametrize(
@@ -153,9 +171,15 @@ scalars = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_
 anything = scalars | st.lists(scalars, max_size=2) | st.dictionaries(st.text(), scalars, max_size=2)
 
 
-@given(changed=st.dictionaries(st.sampled_from([*HEAD, "status", "confirmed", "etag", "lifetime"]), anything))
+@given(
+    changed=st.dictionaries(
+        st.sampled_from([*HEAD, "status", "confirmed", "etag", "lifetime"]), anything
+    )
+)
 def test_any_head_is_refused_or_can_be_written_again(changed: dict[str, Any]) -> None:
-    """Whatever somebody else writes into a head, it is refused, or it is an entry that can be written down again."""
+    """Whatever somebody else writes into a head, it is refused, or it is an entry that can be
+    written down again.
+    """
     try:
         copy = decode(by_hand({**HEAD, **changed}, b"ab"))
     except ValueError:
@@ -164,7 +188,9 @@ def test_any_head_is_refused_or_can_be_written_again(changed: dict[str, Any]) ->
     assert copy.validity.outcome is Outcome.SUCCESSFUL
 
 
-@pytest.mark.parametrize("line", [b"", b"[]", b"{", b"[" * 100_000, b'"' + b"x" * 200_000 + b'"', b"\xff", b"1" * 9999])
+@pytest.mark.parametrize(
+    "line", [b"", b"[]", b"{", b"[" * 100_000, b'"' + b"x" * 200_000 + b'"', b"\xff", b"1" * 9999]
+)
 def test_heads_that_are_no_json_object_are_refused(line: bytes) -> None:
     """A head that is no JSON object, or that is deeper or longer than any, is refused."""
     with pytest.raises(ValueError, match="not a copy"):
@@ -173,19 +199,25 @@ def test_heads_that_are_no_json_object_are_refused(line: bytes) -> None:
 
 @pytest.mark.parametrize("body", [b"", b"x"])
 def test_files_that_are_missing_or_too_much(body: bytes) -> None:
-    """Where there is no file nothing follows the head, and where one is obeyed it is there, were it empty."""
+    """Where there is no file nothing follows the head, and where one is obeyed it is there, were
+    it empty.
+    """
     outcomes = {"unavailable": not body, "unreachable": not body, "successful": True}
     for outcome, fine in outcomes.items():
         if fine:
             found = decode(by_hand({**HEAD, "outcome": outcome}, body))
             assert found.body == (body if outcome == "successful" else None)
         else:
-            with pytest.raises(ValueError, match="damaged: there is a file, which such a result has not"):
+            with pytest.raises(
+                ValueError, match="damaged: there is a file, which such a result has not"
+            ):
                 decode(by_hand({**HEAD, "outcome": outcome}, body))
 
 
 def test_a_bomb_is_not_unpacked() -> None:
-    """A value that unpacks to 256 MiB is refused, and costs no more memory than the largest one that is written."""
+    """A value that unpacks to 256 MiB is refused, and costs no more memory than the largest one
+    that is written.
+    """
     packing = zlib.compressobj(1)
     zeros = bytes(1024 * 1024)
     bomb = b"".join([*(packing.compress(zeros) for _ in range(256)), packing.flush()])
@@ -200,23 +232,33 @@ def test_a_bomb_is_not_unpacked() -> None:
 
 
 def test_long_validators_are_left_out() -> None:
-    """What a site sends to fill our disks is not kept: the file is, and is fetched unconditionally."""
+    """What a site sends to fill our disks is not kept.
+
+    The file is, and is fetched unconditionally.
+    """
     long = replace(FILE, validators=Validators("https://a.example/" + "x" * 9000, b"e"))
     assert decode(encode(long)) == replace(FILE, validators=None)
     long = replace(FILE, validators=Validators("https://a.example/", b"e" * 2000, b"m\r\nx"))
     assert decode(encode(long)) == replace(FILE, validators=Validators("https://a.example/"))
 
 
-@pytest.mark.parametrize("url", ["https://a.example/\x1b[2J", "https://a.example/\u202e", "https://me:pw@a.example/"])
+@pytest.mark.parametrize(
+    "url", ["https://a.example/\x1b[2J", "https://a.example/\u202e", "https://me:pw@a.example/"]
+)
 def test_urls_that_nobody_should_see(url: str) -> None:
-    """A URL that a terminal would act on, or with credentials, is kept in no store: nor are its validators."""
+    """A URL that a terminal would act on, or with credentials, is kept in no store.
+
+    Nor are its validators.
+    """
     copy = replace(FILE, validators=Validators(url, b"e"))
     assert decode(encode(copy)) == replace(FILE, validators=None)
 
 
 def test_causes_are_one_short_line() -> None:
     """What is told to people stays on its line, and short, whatever an exception is called."""
-    assert decode(encode(replace(FILE, cause="a\nb\x1b" + "c" * 300))).cause == r"a\nb\x1b" + "c" * 192
+    assert (
+        decode(encode(replace(FILE, cause="a\nb\x1b" + "c" * 300))).cause == r"a\nb\x1b" + "c" * 192
+    )
 
 
 def test_a_file_too_large_to_be_compressed() -> None:

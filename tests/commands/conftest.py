@@ -29,7 +29,10 @@ if TYPE_CHECKING:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool:
-    """Call a test of this folder outside of the reactor, which pytest-twisted calls it in: commands wait for that."""
+    """Call a test of this folder outside of the reactor, which pytest-twisted calls it in.
+
+    Commands wait for that.
+    """
     pyfuncitem.obj(**{name: pyfuncitem.funcargs[name] for name in pyfuncitem._fixtureinfo.argnames})
     return True
 

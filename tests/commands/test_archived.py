@@ -1,4 +1,7 @@
-"""`scrapy robots check --archive`: a decision is replayed from what a crawl kept, and no site is asked."""
+"""`scrapy robots check --archive`.
+
+A decision is replayed from what a crawl kept, and no site is asked.
+"""
 
 from __future__ import annotations
 
@@ -47,9 +50,14 @@ def path(tmp_path: Path) -> Path:
 
 
 def test_replayed_when_the_site_is_gone(path: Path) -> None:
-    """What was decided is said once more, with the rule, though the site is there no longer; coded bodies too."""
+    """What was decided is said once more, with the rule, though the site is there no longer.
+
+    Coded bodies too.
+    """
     body = gzip.compress(FILE.encode())
-    with Site({"/robots.txt": redirect("/a"), "/a": Reply(200, body, (("Content-Encoding", "gzip"),))}) as site:
+    with Site(
+        {"/robots.txt": redirect("/a"), "/a": Reply(200, body, (("Content-Encoding", "gzip"),))}
+    ) as site:
         archive(path, site.url("/x"))
         urls = site.url("/x"), site.url("/y")
     found = verdicts("--archive", path.name, *urls, folder=path.parent)
@@ -67,7 +75,9 @@ def test_a_web_page_in_an_archive_is_warned_of(path: Path) -> None:
     url = site.url("/robots.txt")
     done = run("check", "--archive", path.name, site.url("/x"), folder=path.parent)
     assert done.code == 0
-    assert done.err.startswith(f"scrapy robots check: {url} looks like an HTML page, no robots.txt: ")
+    assert done.err.startswith(
+        f"scrapy robots check: {url} looks like an HTML page, no robots.txt: "
+    )
 
 
 def test_as_it_was_at_a_time(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -89,15 +99,22 @@ def test_as_it_was_at_a_time(path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_what_an_archive_lacks_is_not_unreachable(path: Path) -> None:
-    """Of an origin that is not in the archive nothing is known: it is not said to be unreachable."""
+    """Of an origin that is not in the archive nothing is known.
+
+    It is not said to be unreachable.
+    """
     with Site({"/robots.txt": file(FILE)}) as site:
         archive(path, site.url("/x"))
     done = run("check", "--archive", path.name, "https://b.example/x", folder=path.parent)
     lacks = "the archive has nothing about https://b.example at that time"
     assert (done.code, done.out) == (2, f"undecided    https://b.example/x\n  why        {lacks}\n")
     advice = "name all files of the archive, or say another time with --at"
-    assert done.err == f"scrapy robots check: https://b.example/x is not decided: {lacks}; {advice}\n"
-    record = json.loads(run("check", "--json", "--archive", path.name, "https://b.example/", folder=path.parent).out)
+    assert (
+        done.err == f"scrapy robots check: https://b.example/x is not decided: {lacks}; {advice}\n"
+    )
+    record = json.loads(
+        run("check", "--json", "--archive", path.name, "https://b.example/", folder=path.parent).out
+    )
     assert (record["reason"], record["robots_txt"]) == (None, None)
 
 
@@ -116,7 +133,10 @@ def test_outcomes_without_a_file(path: Path) -> None:
 def test_file_that_was_found_unchanged(path: Path) -> None:
     """After a 304, the rules are those of the response that had the octets."""
     headers = (("ETag", '"a"'), ("Cache-Control", "max-age=0"))
-    store = {"ROBOTS_CACHE": f"sqlite:///{path.parent / 'robots.sqlite'}", "ROBOTS_CACHE_MIN_AGE": 0}
+    store = {
+        "ROBOTS_CACHE": f"sqlite:///{path.parent / 'robots.sqlite'}",
+        "ROBOTS_CACHE_MIN_AGE": 0,
+    }
     with Site({"/robots.txt": Reply(200, FILE.encode(), headers)}) as site:
         archive(path, site.url("/x"), **store)
         site.replies["/robots.txt"] = Reply(304, headers=headers)
@@ -124,7 +144,9 @@ def test_file_that_was_found_unchanged(path: Path) -> None:
         url = site.url("/x")
         assert [asked.headers.get("If-None-Match") for asked in site.asked] == [None, '"a"']
     files = ["--archive", path.name, "--archive", "robots-2.warc.gz"]
-    assert verdicts(*files, url, folder=path.parent) == [("disallowed", "robots.txt line 2: Disallow: /x")]
+    assert verdicts(*files, url, folder=path.parent) == [
+        ("disallowed", "robots.txt line 2: Disallow: /x")
+    ]
     assert verdicts(*files[2:], url, folder=path.parent) == [
         ("undecided", "the archive lacks the octets of the digest")
     ]
@@ -142,7 +164,8 @@ def test_octets_that_were_changed(path: Path) -> None:
 
 
 DAMAGED = (
-    "robots.warc.gz is no whole WARC file: what stands behind the damage, or a record that has no end, is left out"
+    "robots.warc.gz is no whole WARC file: what stands behind the damage, or a record that has no"
+    " end, is left out"
 )
 
 
@@ -150,7 +173,9 @@ DAMAGED = (
     "tail", [b"\x1f\x8b\x08 no gzip member", b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\xff no deflate"]
 )
 def test_damaged_archive(path: Path, tail: bytes) -> None:
-    """What stands before the damage counts, and the damage is told once, though the file is read twice."""
+    """What stands before the damage counts, and the damage is told once, though the file is read
+    twice.
+    """
     with Site({"/robots.txt": file(FILE)}) as site:
         archive(path, site.url("/x"))
         url = site.url("/x")
@@ -173,13 +198,18 @@ def members(path: Path) -> list[int]:
 
 @pytest.mark.parametrize(("octet", "code"), [(-8, 1), (-20, 2)])
 def test_damage_within_a_record(path: Path, octet: int, code: int) -> None:
-    """What is behind damage does not count; the octets of a response do only if they have the digest of the crawl."""
+    """What is behind damage does not count.
+
+    The octets of a response do only if they have the digest of the crawl.
+    """
     with Site({"/robots.txt": file(FILE)}) as site:
         archive(path, site.url("/x"))
         url = site.url("/x")
     octets, begins = bytearray(path.read_bytes()), members(path)
     octets[begins[2] + octet] ^= 0xFF  # of the checksum of the response, or of itself
-    path.write_bytes(octets[begins[3] :] + octets)  # what follows from it comes first, as nothing behind it is read
+    path.write_bytes(
+        octets[begins[3] :] + octets
+    )  # what follows from it comes first, as nothing behind it is read
     done = run("check", "--archive", path.name, url, folder=path.parent)
     assert done.code == code
     assert done.err.count(DAMAGED) == 1
@@ -200,20 +230,35 @@ def test_cut_off_archive(path: Path, packed: bool) -> None:
     for cut in (begin + 12, (begin + end) // 2, end - 1):
         path.write_bytes(whole[:cut])
         done = run("check", "--archive", path.name, url, folder=path.parent)
-        told = [line for line in done.err.splitlines() if "robots.warc.gz" in line and "not decided" not in line]
+        told = [
+            line
+            for line in done.err.splitlines()
+            if "robots.warc.gz" in line and "not decided" not in line
+        ]
         assert told == [f"scrapy robots check: {DAMAGED}"]
     path.write_bytes(whole)
     assert run("check", "--archive", path.name, url, folder=path.parent).err == ""
 
 
 def test_wrong_length_of_a_record(path: Path) -> None:
-    """Where a record is not followed by another one, one line says so, without octets of the file."""
+    """Where a record is not followed by another one, one line says so, without octets of the
+    file.
+    """
     with Site({"/robots.txt": file(FILE)}) as site:
         archive(path, site.url("/x"))
         url = site.url("/x")
-    path.write_bytes(re.sub(rb"Content-Length: \d+", b"Content-Length: 5", gzip.decompress(path.read_bytes()), count=1))
+    path.write_bytes(
+        re.sub(
+            rb"Content-Length: \d+",
+            b"Content-Length: 5",
+            gzip.decompress(path.read_bytes()),
+            count=1,
+        )
+    )
     done = run("check", "--archive", path.name, url, folder=path.parent)
-    assert [line for line in done.err.splitlines() if "not decided" not in line] == [f"scrapy robots check: {DAMAGED}"]
+    assert [line for line in done.err.splitlines() if "not decided" not in line] == [
+        f"scrapy robots check: {DAMAGED}"
+    ]
 
 
 def test_warcio_says_nothing_by_itself(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -221,32 +266,50 @@ def test_warcio_says_nothing_by_itself(path: Path, monkeypatch: pytest.MonkeyPat
     with Site({"/robots.txt": file(FILE)}) as site:
         archive(path, site.url("/x"))
         url = site.url("/x")
-    path.write_bytes(gzip.decompress(path.read_bytes()).replace(b"/robots.txt\r\n", b"/robots \x1b[m\r\n"))
+    path.write_bytes(
+        gzip.decompress(path.read_bytes()).replace(b"/robots.txt\r\n", b"/robots \x1b[m\r\n")
+    )
     with monkeypatch.context() as patch:
-        patch.setattr(logging.root, "handlers", [])  # Python prints what nobody handles; pytest would
+        patch.setattr(
+            logging.root, "handlers", []
+        )  # Python prints what nobody handles; pytest would
         done = run("check", "--archive", path.name, url, folder=path.parent)
     assert (done.code, done.err) == (1, "")
 
 
 @pytest.mark.parametrize("damaged", [True, False])
 def test_uses_that_are_unknown(path: Path, damaged: bool) -> None:
-    """One line says that nobody knows what the crawl declared, where its record is not there, or damaged."""
-    with Site({"/robots.txt": file("User-agent: *\nContent-Usage: train-ai=n\nAllow: /\n")}) as site:
+    """One line says that nobody knows what the crawl declared, where its record is not there, or
+    damaged.
+    """
+    with Site(
+        {"/robots.txt": file("User-agent: *\nContent-Usage: train-ai=n\nAllow: /\n")}
+    ) as site:
         archive(path, site.url("/x"), ROBOTS_USE=["train-ai"])
         url = site.url("/x")
     octets, begins = path.read_bytes(), members(path)
     info = gzip.decompress(octets[: begins[1]])
-    path.write_bytes((gzip.compress(info.replace(b"software", b"s\0ftware")) if damaged else b"") + octets[begins[1] :])
+    path.write_bytes(
+        (gzip.compress(info.replace(b"software", b"s\0ftware")) if damaged else b"")
+        + octets[begins[1] :]
+    )
     done = run("check", "--archive", path.name, url, folder=path.parent)
     assert (done.code, "declared" in done.out) == (0, False)
-    unknown = "robots.warc.gz has no whole warcinfo record, so the uses that its crawl declared are unknown"
+    unknown = (
+        "robots.warc.gz has no whole warcinfo record, so the uses that its crawl declared are"
+        " unknown"
+    )
     assert done.err.startswith(f"scrapy robots check: {unknown}: ")
     assert done.err.count("\n") == 1
 
 
 def test_refused_use(path: Path) -> None:
-    """A request that was refused because of its use is refused again, by what the crawl declared, or else `--use`."""
-    with Site({"/robots.txt": file("User-agent: *\nContent-Usage: train-ai=n\nAllow: /\n")}) as site:
+    """A request that was refused because of its use is refused again, by what the crawl
+    declared, or else `--use`.
+    """
+    with Site(
+        {"/robots.txt": file("User-agent: *\nContent-Usage: train-ai=n\nAllow: /\n")}
+    ) as site:
         archive(path, site.url("/x"), ROBOTS_USE=["train-ai", "search"])
         archive(path, site.url("/x"), ROBOTS_USE=["train-ai"])
         url = site.url("/x")
@@ -254,7 +317,9 @@ def test_refused_use(path: Path) -> None:
     line = "robots.txt line 2: content-usage: train-ai=n"
     assert verdicts("--archive", path.name, url, folder=path.parent)[0][0] == "allowed"
     assert verdicts(*second, url, folder=path.parent) == [("disallowed", line)]
-    assert verdicts("--archive", path.name, "--use", "train-ai", url, folder=path.parent) == [("disallowed", line)]
+    assert verdicts("--archive", path.name, "--use", "train-ai", url, folder=path.parent) == [
+        ("disallowed", line)
+    ]
     assert verdicts(*second, "--use", "search", url, folder=path.parent)[0][0] == "allowed"
     printed = run("check", "--archive", path.name, url, folder=path.parent).out
     assert "  declared   train-ai, search (uses of the archived crawl)\n" in printed
@@ -263,8 +328,13 @@ def test_refused_use(path: Path) -> None:
 
 
 def test_no_declared_use_is_known_as_such(path: Path) -> None:
-    """A crawl that declared no use is replayed without one, whatever the settings are now; `--use` still asks."""
-    with Site({"/robots.txt": file("User-agent: *\nContent-Usage: train-ai=n\nAllow: /\n")}) as site:
+    """A crawl that declared no use is replayed without one, whatever the settings are now.
+
+    `--use` still asks.
+    """
+    with Site(
+        {"/robots.txt": file("User-agent: *\nContent-Usage: train-ai=n\nAllow: /\n")}
+    ) as site:
         archive(path, site.url("/x"))
         asked = ("--archive", path.name, site.url("/x"), "-s", "ROBOTS_USE=train-ai")
     done = run("check", "--json", *asked, folder=path.parent)
@@ -274,26 +344,38 @@ def test_no_declared_use_is_known_as_such(path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("date", "at", "verdict"), [("00.000", "00.500", "disallowed"), ("00.600", "00.500", "undecided")]
+    ("date", "at", "verdict"),
+    [("00.000", "00.500", "disallowed"), ("00.600", "00.500", "undecided")],
 )
 def test_fraction_of_a_second(path: Path, date: str, at: str, verdict: str) -> None:
-    """A record of a whole second is there half a second later; only `--at` without a fraction means a whole second."""
+    """A record of a whole second is there half a second later.
+
+    Only `--at` without a fraction means a whole second.
+    """
     with Site({"/robots.txt": file(FILE)}) as site:
         archive(path, site.url("/x"))
         url = site.url("/x")
     dated = re.sub(
-        rb"WARC-Date: \S+", f"WARC-Date: 2030-01-01T00:00:{date}Z".encode(), gzip.decompress(path.read_bytes())
+        rb"WARC-Date: \S+",
+        f"WARC-Date: 2030-01-01T00:00:{date}Z".encode(),
+        gzip.decompress(path.read_bytes()),
     )
     path.write_bytes(dated)  # a WARC file need not be packed
-    (found,) = verdicts("--archive", path.name, "--at", f"2030-01-01T00:00:{at}Z", url, folder=path.parent)
+    (found,) = verdicts(
+        "--archive", path.name, "--at", f"2030-01-01T00:00:{at}Z", url, folder=path.parent
+    )
     assert found[0] == verdict
     assert (
-        verdicts("--archive", path.name, "--at", "2030-01-01T00:00:00Z", url, folder=path.parent)[0][0] == "disallowed"
+        verdicts("--archive", path.name, "--at", "2030-01-01T00:00:00Z", url, folder=path.parent)[
+            0
+        ][0]
+        == "disallowed"
     )
 
 
 @pytest.mark.parametrize(
-    ("before", "after"), [(b"limit: 512000", b"limit: \xc2\xb25"), (b"status: 200", b"status: " + b"9" * 5000)]
+    ("before", "after"),
+    [(b"limit: 512000", b"limit: \xc2\xb25"), (b"status: 200", b"status: " + b"9" * 5000)],
 )
 def test_odd_fields(path: Path, before: bytes, after: bytes) -> None:
     """Numbers in an archive that nobody can mean are passed over."""
@@ -313,8 +395,14 @@ def test_odd_fields(path: Path, before: bytes, after: bytes) -> None:
     ("arguments", "complaint"),
     [
         (["--archive", "none.warc.gz"], "none.warc.gz cannot be read: No such file or directory"),
-        (["--archive", "a", "--at", "noon"], "--at noon is no time; write it as 2026-11-22T19:30:00Z"),
-        (["--at", "2020-01-01"], "--at belongs to --archive, and --archive and --robots exclude each other"),
+        (
+            ["--archive", "a", "--at", "noon"],
+            "--at noon is no time; write it as 2026-11-22T19:30:00Z",
+        ),
+        (
+            ["--at", "2020-01-01"],
+            "--at belongs to --archive, and --archive and --robots exclude each other",
+        ),
         (
             ["--archive", "a", "--robots", "b"],
             "--at belongs to --archive, and --archive and --robots exclude each other",
@@ -334,6 +422,12 @@ def test_as_the_page_shows(proxy: Site, path: Path, monkeypatch: pytest.MonkeyPa
     proxy.replies["http://example.com/robots.txt"] = file("User-agent: *\nDisallow: /private/\n")
     archive(path, "http://example.com/private/plan.html")
     command, _, shown = block("docs/archive.md", "console", "--archive").partition("\n")
-    printed = run(*command.replace("https", "http").removeprefix("$ scrapy robots ").split(), folder=path.parent).out
+    printed = run(
+        *command.replace("https", "http").removeprefix("$ scrapy robots ").split(),
+        folder=path.parent,
+    ).out
     time = r"archived \S+\)"
-    assert re.sub(time, "", printed.replace("http:", "https:")).strip() == re.sub(time, "", shown).strip()
+    assert (
+        re.sub(time, "", printed.replace("http:", "https:")).strip()
+        == re.sub(time, "", shown).strip()
+    )

@@ -1,4 +1,7 @@
-"""Scrapy's own commands that ask for one page: somebody waits for them, so no robots.txt is asked for again."""
+"""Scrapy's own commands that ask for one page.
+
+Somebody waits for them, so no robots.txt is asked for again.
+"""
 
 from __future__ import annotations
 
@@ -55,7 +58,8 @@ def log_of(command: str, url: str, folder: Path, *options: str) -> str:
     """
     (folder / "scrapy.cfg").write_text("[settings]\ndefault = project\n")
     (folder / "project.py").write_text(
-        "ADDONS = {'scrapy_robots_rfc.Addon': 500}\nRETRY_ENABLED = False\nSPIDER_MODULES = ['spiders']\n"
+        "ADDONS = {'scrapy_robots_rfc.Addon': 500}\nRETRY_ENABLED = False\nSPIDER_MODULES ="
+        " ['spiders']\n"
     )
     (folder / "spiders.py").write_text(SPIDER.format(url=url))
     arguments = [argument.format(url=url) for argument in COMMANDS.get(command, ["shop"])]
@@ -82,19 +86,40 @@ def log_of(command: str, url: str, folder: Path, *options: str) -> str:
     ],
 )
 def test_a_command_asks_once(failing: Site, tmp_path: Path, command: str, reactor: str) -> None:
-    """A command that asks for a page has its robots.txt asked for once, and says at once that it is unreachable."""
+    """A command that asks for a page has its robots.txt asked for once, and says at once that it
+    is unreachable.
+    """
     with failing as site:
         log = log_of(command, site.url("/page"), tmp_path, *REACTORS[reactor])
         assert site.targets == ["/robots.txt"], log
-        assert f"{site.url('/robots.txt')} is unreachable (503): none of its pages is fetched" in log
+        assert (
+            f"{site.url('/robots.txt')} is unreachable (503): none of its pages is fetched" in log
+        )
 
 
 @pytest.mark.parametrize("reactor", REACTORS)
 def test_a_shell_says_why_it_has_no_page(tmp_path: Path, reactor: str) -> None:
-    """A shell for a page of a host that does not exist raises, names the cause, and exits with 1."""
-    options = ("-s", 'ADDONS={"scrapy_robots_rfc.Addon": 500}', "-s", "RETRY_ENABLED=False", *REACTORS[reactor])
+    """A shell for a page of a host that does not exist raises, names the cause, and exits with
+    1.
+    """
+    options = (
+        "-s",
+        'ADDONS={"scrapy_robots_rfc.Addon": 500}',
+        "-s",
+        "RETRY_ENABLED=False",
+        *REACTORS[reactor],
+    )
     done = subprocess.run(
-        [sys.executable, "-m", "scrapy", "shell", *options, "-c", "response", "http://unknown.invalid/page"],
+        [
+            sys.executable,
+            "-m",
+            "scrapy",
+            "shell",
+            *options,
+            "-c",
+            "response",
+            "http://unknown.invalid/page",
+        ],
         cwd=tmp_path,
         env=environment(),
         stdin=subprocess.DEVNULL,
@@ -106,13 +131,16 @@ def test_a_shell_says_why_it_has_no_page(tmp_path: Path, reactor: str) -> None:
     assert done.returncode == 1
     last = done.stderr.rstrip().splitlines()[-1]
     assert last.endswith(
-        "UnreachableError: robots.txt unreachable: unknown host; <GET http://unknown.invalid/page> was not asked for"
+        "UnreachableError: robots.txt unreachable: unknown host; <GET http://unknown.invalid/page>"
+        " was not asked for"
     )
 
 
 @pytest.mark.parametrize("command", ["fetch", "parse"])
 def test_a_command_says_why_it_has_no_page(failing: Site, tmp_path: Path, command: str) -> None:
-    """A command for a page whose robots.txt is unreachable says at ERROR what made it impossible."""
+    """A command for a page whose robots.txt is unreachable says at ERROR what made it
+    impossible.
+    """
     with failing as site:
         log = log_of(command, site.url("/page"), tmp_path)
     assert f"robots.txt unreachable: 503; <GET {site.url('/page')}> was not asked for" in log

@@ -1,4 +1,7 @@
-"""`scrapy robots` in projects of which a part does not load: what it does not need, and what it says of the rest."""
+"""`scrapy robots` in projects of which a part does not load.
+
+What it does not need, and what it says of the rest.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,9 @@ SELECT = "TWISTED_REACTOR=twisted.internet.selectreactor.SelectReactor"
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """A project with a name for its crawls, a downloader middleware and a spider that cannot be imported."""
+    """A project with a name for its crawls, a downloader middleware and a spider that cannot be
+    imported.
+    """
     (tmp_path / "scrapy.cfg").write_text("[settings]\ndefault = shop.settings\n")
     for package in (tmp_path / "shop", tmp_path / "shop" / "spiders"):
         package.mkdir()
@@ -45,7 +50,10 @@ def test_a_spider_that_does_not_load_is_no_hindrance(folder: Path) -> None:
     """No spider is needed, so a broken one is no matter; all else that the project sets applies."""
     with Site({"/robots.txt": robots(FILE)}) as site:
         checked = run("check", site.url("/y"), folder=folder)
-        others = [run(*topic, site.url("/robots.txt"), folder=folder).code for topic in (("show",), ("lint",))]
+        others = [
+            run(*topic, site.url("/robots.txt"), folder=folder).code
+            for topic in (("show",), ("lint",))
+        ]
         assert {asked.headers["X-Signed"] for asked in site.asked} == {"shop"}
     assert (checked.code, checked.err) == (1, "")
     assert "disallowed   " in checked.out
@@ -73,14 +81,26 @@ def test_settings_that_make_no_crawl_are_one_line(setting: str, says: str, tmp_p
 
 @pytest.mark.parametrize("reactor", [SELECT, "TWISTED_REACTOR_ENABLED=0"])
 def test_what_went_wrong_first_is_told(reactor: str, tmp_path: Path) -> None:
-    """With another reactor, or none, it is the missing part that is named, too, and not what it was missed for."""
-    done = launch("show", "http://127.0.0.1:9/", "-s", "DUPEFILTER_CLASS=no.such", "-s", reactor, folder=tmp_path)
+    """With another reactor, or none, it is the missing part that is named, too, and not what it
+    was missed for.
+    """
+    done = launch(
+        "show",
+        "http://127.0.0.1:9/",
+        "-s",
+        "DUPEFILTER_CLASS=no.such",
+        "-s",
+        reactor,
+        folder=tmp_path,
+    )
     assert (done.code, done.out) == (2, "")
     assert done.err.endswith(" with these settings: ModuleNotFoundError: No module named 'no'\n")
 
 
 def test_a_setting_without_a_value_is_refused(robots: Callable[..., Done]) -> None:
-    """A setting without a value is refused in one line, wherever it stands, and whether there is a topic or not."""
+    """A setting without a value is refused in one line, wherever it stands, and whether there is
+    a topic or not.
+    """
     for arguments in (("-s", "FOO"), ("-s", "FOO", "lint", "-"), ("lint", "-", "-s", "FOO")):
         done = robots(*arguments)
         error = "scrapy robots: Invalid -s value, use -s NAME=VALUE; see scrapy robots --help\n"
@@ -88,7 +108,9 @@ def test_a_setting_without_a_value_is_refused(robots: Callable[..., Done]) -> No
 
 
 def test_output_is_no_part_of_the_log(folder: Path) -> None:
-    """With LOG_STDOUT what the project's code prints is no part of the answer, and the answer is no part of the log."""
+    """With LOG_STDOUT what the project's code prints is no part of the answer, and the answer is
+    no part of the log.
+    """
     with Site({"/robots.txt": robots(FILE)}) as site:
         done = run("check", site.url("/x"), "-s", "LOG_STDOUT=1", folder=folder)
     assert (done.code, done.err) == (0, "")

@@ -29,15 +29,21 @@ if TYPE_CHECKING:
 
 
 def complaint(address: str, because: str) -> str:
-    """What is said of a store that cannot be used: which option names it, its value, and what is accepted."""
+    """What is said of a store that cannot be used.
+
+    Which option names it, its value, and what is accepted.
+    """
     return (
-        f"scrapy robots cache: --store = {address!r} cannot be used: {because}; it must be 'memory:', 'sqlite:///PATH' "
-        "(four slashes before an absolute path), 'redis://HOST:PORT/DB', 'rediss://...', a subclass of "
-        "scrapy_robots_rfc.Store or the path of one, or None\n"
+        f"scrapy robots cache: --store = {address!r} cannot be used: {because}; it must be"
+        " 'memory:', 'sqlite:///PATH' (four slashes before an absolute path),"
+        " 'redis://HOST:PORT/DB', 'rediss://...', a subclass of scrapy_robots_rfc.Store or the"
+        " path of one, or None\n"
     )
 
 
-def test_ls_has_a_line_for_each_origin(robots: Callable[..., Done], store: Store, address: str) -> None:
+def test_ls_has_a_line_for_each_origin(
+    robots: Callable[..., Done], store: Store, address: str
+) -> None:
     """One line for each origin, by name: what holds, and for how long; then how many there are."""
     fill(store, b=MISSING, a=OPEN, c=CLOSED, d=changed(OPEN, unreachable_since=NOW - HOUR))
     store.put("http://e.example:81", b"junk", DAY)
@@ -56,8 +62,13 @@ def test_ls_has_a_line_for_each_origin(robots: Callable[..., Done], store: Store
     assert last[-4:] == ["3", "of", "them", "fresh"]
 
 
-def test_columns_of_ls_stay_under_each_other(robots: Callable[..., Done], store: Store, address: str) -> None:
-    """Columns stay under each other, whatever stands in them; what comes too late for that is cut short."""
+def test_columns_of_ls_stay_under_each_other(
+    robots: Callable[..., Done], store: Store, address: str
+) -> None:
+    """Columns stay under each other, whatever stands in them.
+
+    What comes too late for that is cut short.
+    """
     large = replace(OPEN, body=b"#" * 12_345_678)
     fill(store, a=OPEN, b=MISSING, c=replace(CLOSED, cause="TLS: wrong version number"), d=large)
     table = robots("cache", "ls", "--store", address).lines[:-1]
@@ -67,7 +78,9 @@ def test_columns_of_ls_stay_under_each_other(robots: Callable[..., Done], store:
     assert ages[3].endswith("  12,345,678")
 
 
-def test_ls_as_json_has_all_but_the_file(robots: Callable[..., Done], store: Store, address: str) -> None:
+def test_ls_as_json_has_all_but_the_file(
+    robots: Callable[..., Done], store: Store, address: str
+) -> None:
     """An object in a line for each origin: everything but the file, whose length is there."""
     fill(store, a=OPEN)
     store.put("http://e.example", b"junk", DAY)
@@ -89,17 +102,25 @@ def test_ls_as_json_has_all_but_the_file(robots: Callable[..., Done], store: Sto
     assert second == {"origin": "http://e.example", "error": "not a copy of a robots.txt"}
 
 
-def test_show_has_what_is_known_and_the_file(robots: Callable[..., Done], store: Store, address: str) -> None:
+def test_show_has_what_is_known_and_the_file(
+    robots: Callable[..., Done], store: Store, address: str
+) -> None:
     """The copy that a page falls under: when it was fetched, from where, and the file itself."""
     fill(store, a=OPEN)
     done = robots("cache", "show", "http://user:pw@A.example:80/some/page?x", "--store", address)
     assert done.code == 0
-    for line in ("  origin            http://a.example", '  etag              "v1"', "  octets            27"):
+    for line in (
+        "  origin            http://a.example",
+        '  etag              "v1"',
+        "  octets            27",
+    ):
         assert line in done.lines
     assert done.out.endswith("\n\nUser-agent: *\nDisallow: /x\n")
 
 
-def test_show_has_nothing_that_a_terminal_acts_on(robots: Callable[..., Done], store: Store, address: str) -> None:
+def test_show_has_nothing_that_a_terminal_acts_on(
+    robots: Callable[..., Done], store: Store, address: str
+) -> None:
     """What a site can write into its file does not get to the terminal as it is."""
     body = b"User-agent: *\rDisallow:\t/\x1b[2J\r\n# \xff \xe2\x80\xae\x9b\n"
     fill(store, a=replace(OPEN, body=body, cause="a\x1b[31m\nb"))
@@ -109,21 +130,32 @@ def test_show_has_nothing_that_a_terminal_acts_on(robots: Callable[..., Done], s
     assert all(line.isprintable() for line in robots("cache", "ls", "--store", address).lines)
 
 
-def test_show_of_what_is_not_there_fails(robots: Callable[..., Done], store: Store, address: str) -> None:
-    """An origin that is not in the store, or cannot be read, is one line on stderr and exit code 1."""
+def test_show_of_what_is_not_there_fails(
+    robots: Callable[..., Done], store: Store, address: str
+) -> None:
+    """An origin that is not in the store, or cannot be read, is one line on stderr and exit code
+    1.
+    """
     done = robots("cache", "show", "http://a.example/", "--store", address)
     assert (done.code, done.out) == (1, "")
     assert done.err.startswith("scrapy robots cache: http://a.example is not in ")
     store.put("http://a.example", b"junk", DAY)
     done = robots("cache", "show", "http://a.example/", "--store", address)
     assert (done.code, done.out) == (1, "")
-    assert done.err == "scrapy robots cache: http://a.example cannot be read: not a copy of a robots.txt\n"
+    assert (
+        done.err
+        == "scrapy robots cache: http://a.example cannot be read: not a copy of a robots.txt\n"
+    )
 
 
-def test_purge_by_url_drops_these_origins(robots: Callable[..., Done], store: Store, address: str) -> None:
+def test_purge_by_url_drops_these_origins(
+    robots: Callable[..., Done], store: Store, address: str
+) -> None:
     """Origins are dropped by the URL of any of their pages; one that is not there is named."""
     fill(store, a=OPEN, b=OPEN)
-    done = robots("cache", "purge", "http://a.example/page", "http://x.example/", "--store", address)
+    done = robots(
+        "cache", "purge", "http://a.example/page", "http://x.example/", "--store", address
+    )
     assert done.code == 1
     assert done.err.startswith("scrapy robots cache: http://x.example is not in ")
     assert done.out.startswith("1 origin dropped from ")
@@ -140,7 +172,9 @@ def test_purge_of_all_drops_all(robots: Callable[..., Done], store: Store, addre
 
 
 @pytest.mark.parametrize("arguments", [(), ("--all", "http://a.example/")])
-def test_purge_needs_one_choice(robots: Callable[..., Done], store: Store, address: str, arguments: tuple[str]) -> None:
+def test_purge_needs_one_choice(
+    robots: Callable[..., Done], store: Store, address: str, arguments: tuple[str]
+) -> None:
     """Nothing is dropped where it is not clear what is meant."""
     fill(store, a=MISSING)
     done = robots("cache", "purge", *arguments, "--store", address)
@@ -150,18 +184,29 @@ def test_purge_needs_one_choice(robots: Callable[..., Done], store: Store, addre
 
 def test_a_store_that_fails_is_one_line(robots: Callable[..., Done]) -> None:
     """The failure of a store is one line without credentials, and exit code 1."""
-    done = robots("cache", "show", "http://a.example/", "--store", "tests.support.command_stores.Broken")
+    done = robots(
+        "cache", "show", "http://a.example/", "--store", "tests.support.command_stores.Broken"
+    )
     assert (done.code, done.out) == (1, "")
     assert done.err == complaint(
-        "tests.support.command_stores.Broken", "it failed (OSError: no route to redis://host at all)"
+        "tests.support.command_stores.Broken",
+        "it failed (OSError: no route to redis://host at all)",
     )
 
 
 @pytest.mark.parametrize(
     ("arguments", "code", "text"),
     [
-        (("cache", "ls"), 2, "there is no store, only memory:; name one with --store ADDRESS, or in ROBOTS_CACHE"),
-        (("cache", "ls", "--store", "memory:"), 2, "only memory:; name one with --store ADDRESS, or"),
+        (
+            ("cache", "ls"),
+            2,
+            "there is no store, only memory:; name one with --store ADDRESS, or in ROBOTS_CACHE",
+        ),
+        (
+            ("cache", "ls", "--store", "memory:"),
+            2,
+            "only memory:; name one with --store ADDRESS, or",
+        ),
         (
             ("cache", "purge", "--store", "tests.support.command_stores.Kept"),
             2,
@@ -173,7 +218,11 @@ def test_a_store_that_fails_is_one_line(robots: Callable[..., Done]) -> None:
             1,
             "'redis://***@127.0.0.1:1/0' cannot be used: ",
         ),
-        (("cache", "ls", "-s", "ROBOTS_CACHE=sqlite:///."), 1, "ROBOTS_CACHE = 'sqlite:///.' cannot be used: "),
+        (
+            ("cache", "ls", "-s", "ROBOTS_CACHE=sqlite:///."),
+            1,
+            "ROBOTS_CACHE = 'sqlite:///.' cannot be used: ",
+        ),
         (("cache", "ls", "--store", "nonsense://me:secret@host"), 2, "is not accepted"),
         (("cache", "ls", "--store", "no.such.Class"), 2, "is not accepted"),
         (
@@ -181,11 +230,20 @@ def test_a_store_that_fails_is_one_line(robots: Callable[..., Done]) -> None:
             2,
             "is no absolute URL of http ",
         ),
-        (("cache", "ls", "-s", "ROBOTS_TIMEOUT=soon"), 2, "ROBOTS_TIMEOUT = 'soon' is not accepted"),
+        (
+            ("cache", "ls", "-s", "ROBOTS_TIMEOUT=soon"),
+            2,
+            "ROBOTS_TIMEOUT = 'soon' is not accepted",
+        ),
     ],
 )
-def test_errors_are_one_line(robots: Callable[..., Done], arguments: tuple[str, ...], code: int, text: str) -> None:
-    """Whatever is wrong is one line on stderr: 2, the command line or a setting; 1, the world. No credentials in it."""
+def test_errors_are_one_line(
+    robots: Callable[..., Done], arguments: tuple[str, ...], code: int, text: str
+) -> None:
+    """Whatever is wrong is one line on stderr: 2, the command line or a setting; 1, the world.
+
+    No credentials in it.
+    """
     done = robots(*arguments)
     assert (done.code, done.out) == (code, "")
     assert text in done.err
@@ -194,12 +252,19 @@ def test_errors_are_one_line(robots: Callable[..., Done], arguments: tuple[str, 
     assert "secret" not in done.err
 
 
-def test_a_path_that_was_mistaken_is_left_alone(robots: Callable[..., Done], tmp_path: Path) -> None:
-    """A file that is none of SQLite's is left as it is, and so is a folder; each is named, and what is accepted."""
+def test_a_path_that_was_mistaken_is_left_alone(
+    robots: Callable[..., Done], tmp_path: Path
+) -> None:
+    """A file that is none of SQLite's is left as it is, and so is a folder.
+
+    Each is named, and what is accepted.
+    """
     notes = tmp_path / "notes.txt"
     notes.write_text("what a user wrote\n", encoding="utf-8")
     why = {
-        notes: f"{notes} is no SQLite database: it was not changed; remove it, or name another file",
+        notes: (
+            f"{notes} is no SQLite database: it was not changed; remove it, or name another file"
+        ),
         tmp_path: f"{tmp_path} cannot be opened or made: Is a directory",
         tmp_path / "mistyped": f"{tmp_path / 'mistyped'} is not there, or empty",
     }
@@ -211,7 +276,9 @@ def test_a_path_that_was_mistaken_is_left_alone(robots: Callable[..., Done], tmp
 
 
 @pytest.mark.parametrize("action", ["ls", "show https://a.example", "purge --all"])
-def test_an_empty_file_stays_empty(robots: Callable[..., Done], tmp_path: Path, action: str) -> None:
+def test_an_empty_file_stays_empty(
+    robots: Callable[..., Done], tmp_path: Path, action: str
+) -> None:
     """No action writes into a file that holds nothing; it is no store yet."""
     empty = tmp_path / "robots.sqlite"
     empty.touch()
@@ -222,7 +289,9 @@ def test_an_empty_file_stays_empty(robots: Callable[..., Done], tmp_path: Path, 
 
 
 @pytest.mark.parametrize("arguments", [(), ("cache",), ("cache", "ls", "more")])
-def test_half_a_command_line_is_refused(robots: Callable[..., Done], arguments: tuple[str, ...]) -> None:
+def test_half_a_command_line_is_refused(
+    robots: Callable[..., Done], arguments: tuple[str, ...]
+) -> None:
     """A command line that is no whole one shows how one looks, and ends with 2."""
     done = robots(*arguments)
     assert done.code == 2
@@ -230,7 +299,9 @@ def test_half_a_command_line_is_refused(robots: Callable[..., Done], arguments: 
 
 
 def test_the_store_of_a_project_is_taken(tmp_path: Path) -> None:
-    """In a project the store is the one that its crawls use, and `-s` may stand where everybody types it."""
+    """In a project the store is the one that its crawls use, and `-s` may stand where everybody
+    types it.
+    """
     (tmp_path / "scrapy.cfg").write_text("[settings]\ndefault = plan_settings\n", encoding="utf-8")
     (tmp_path / "plan_settings.py").write_text("JOBDIR = 'job'\n", encoding="utf-8")
     (tmp_path / "job").mkdir()
@@ -241,8 +312,14 @@ def test_the_store_of_a_project_is_taken(tmp_path: Path) -> None:
     store[0].close()
 
     named = "ROBOTS_CACHE=sqlite:///job/robots.sqlite"
-    assert "http://a.example\n1 origin in sqlite:///job/robots.sqlite" in run("cache", "ls", folder=tmp_path).out
-    assert run("cache", "ls", "--json", "-s", "JOBDIR=", "-s", named, folder=tmp_path).out.count("\n") == 1
+    assert (
+        "http://a.example\n1 origin in sqlite:///job/robots.sqlite"
+        in run("cache", "ls", folder=tmp_path).out
+    )
+    assert (
+        run("cache", "ls", "--json", "-s", "JOBDIR=", "-s", named, folder=tmp_path).out.count("\n")
+        == 1
+    )
 
 
 def test_a_reader_that_has_seen_enough_is_no_error(tmp_path: Path) -> None:
@@ -255,7 +332,9 @@ def test_a_reader_that_has_seen_enough_is_no_error(tmp_path: Path) -> None:
         store[0].put(f"http://host-{number:0100}.example", encode(MISSING), DAY)
     store[0].close()
     command = f"'{sys.executable}' -m scrapy robots cache ls --store '{address}' | head -n 1"
-    done = subprocess.run(command, shell=True, capture_output=True, text=True, check=True, timeout=60)
+    done = subprocess.run(
+        command, shell=True, capture_output=True, text=True, check=True, timeout=60
+    )
     assert done.stdout.startswith("result")
     assert done.stderr == ""
 
@@ -270,6 +349,10 @@ def test_an_output_that_is_full_is_one_line(tmp_path: Path, action: str) -> None
         store.put(f"http://host-{number}.example", encode(OPEN), DAY)
     store.close()
     with Path("/dev/full").open("wb") as full:
-        done = run("cache", *action.split(), "--store", address, folder=tmp_path, stdout=full.fileno())
+        done = run(
+            "cache", *action.split(), "--store", address, folder=tmp_path, stdout=full.fileno()
+        )
     assert done.code == 1
-    assert done.err == "scrapy robots cache: the output cannot be written: No space left on device\n"
+    assert (
+        done.err == "scrapy robots cache: the output cannot be written: No space left on device\n"
+    )

@@ -1,4 +1,7 @@
-"""`scrapy robots check`, as Scrapy's command line runs it: by a file that is given, and in real crawls."""
+"""`scrapy robots check`, as Scrapy's command line runs it.
+
+By a file that is given, and in real crawls.
+"""
 
 from __future__ import annotations
 
@@ -89,15 +92,29 @@ def test_the_verdict_is_explained(robots: Callable[..., Done], given: str) -> No
         (["http://", "/x.pdf"], 2),
     ],
 )
-def test_exit_code_is_that_of_all_urls(robots: Callable[..., Done], given: str, targets: list[str], code: int) -> None:
+def test_exit_code_is_that_of_all_urls(
+    robots: Callable[..., Done], given: str, targets: list[str], code: int
+) -> None:
     """All allowed, some disallowed, some not decided: whatever the order."""
     urls = [target if "://" in target else SITE + target for target in targets]
     assert robots("check", *urls, "--agent", "foobot", "--robots", given).code == code
 
 
 def test_json_is_an_object_for_each_url(robots: Callable[..., Done], given: str) -> None:
-    """An object in a line for each URL, without userinfo; what is wrong with one is a line on stderr, too."""
-    done = robots("check", "https://me:pw@a.example/x.pdf", "/x", "--json", "--agent", "foobot", "--robots", given)
+    """An object in a line for each URL, without userinfo.
+
+    What is wrong with one is a line on stderr, too.
+    """
+    done = robots(
+        "check",
+        "https://me:pw@a.example/x.pdf",
+        "/x",
+        "--json",
+        "--agent",
+        "foobot",
+        "--robots",
+        given,
+    )
     assert done.code == 2
     first, second = map(json.loads, done.lines)
     assert first == {
@@ -125,9 +142,10 @@ def test_json_is_an_object_for_each_url(robots: Callable[..., Done], given: str)
     }
     assert list(second) == list(first)
     assert (second["url"], second["verdict"], second["reason"]) == ("/x", "undecided", None)
-    assert done.err == (
-        "scrapy robots check: /x is not decided: it is no absolute URL of http or https or ftp or gemini with a valid "
-        "authority; write it as SCHEME://HOST/PATH\n"
+    assert (
+        done.err
+        == "scrapy robots check: /x is not decided: it is no absolute URL of http or https or ftp"
+        " or gemini with a valid authority; write it as SCHEME://HOST/PATH\n"
     )
 
 
@@ -136,7 +154,11 @@ def test_several_agents_have_a_verdict_each(robots: Callable[..., Done], given: 
     agents = ("--agent", "zoo,FooBot", "--agent", "zoo", "--agent", "foobot", "--agent", "zoo")
     done = robots("check", f"{SITE}/a", *agents, "--robots", given)
     assert (done.code, done.err) == (1, "")
-    assert [line for line in done.lines if line.startswith(("allowed", "disallowed", "  agent", "  group"))] == [
+    assert [
+        line
+        for line in done.lines
+        if line.startswith(("allowed", "disallowed", "  agent", "  group"))
+    ] == [
         f"allowed      {SITE}/a",
         "  agent      zoo,FooBot",
         "  group      for FooBot: it is named there, and none names zoo (lines 4-10)",
@@ -150,7 +172,9 @@ def test_several_agents_have_a_verdict_each(robots: Callable[..., Done], given: 
     assert done.lines.count("") == 2
     done = robots("check", f"{SITE}/a", "/b", *agents, "--robots", given, "--json")
     found = [json.loads(line) for line in done.lines]
-    assert [(entry["url"], entry["agent"], entry["tokens"], entry["verdict"]) for entry in found] == [
+    assert [
+        (entry["url"], entry["agent"], entry["tokens"], entry["verdict"]) for entry in found
+    ] == [
         (f"{SITE}/a", "zoo,FooBot", ["zoo", "FooBot"], "allowed"),
         (f"{SITE}/a", "zoo", ["zoo"], "disallowed"),
         (f"{SITE}/a", "foobot", ["foobot"], "allowed"),
@@ -161,10 +185,15 @@ def test_several_agents_have_a_verdict_each(robots: Callable[..., Done], given: 
 
 def test_urls_or_the_file_come_from_standard_input(robots: Callable[..., Done], given: str) -> None:
     """URLs come from standard input where none is named; or the robots.txt does."""
-    done = robots("check", "--robots", given, stdin=f"\ufeff{SITE}/a\r\n\n# no URL\r {SITE}/b\x0b/\u2028c \n")
+    done = robots(
+        "check", "--robots", given, stdin=f"\ufeff{SITE}/a\r\n\n# no URL\r {SITE}/b\x0b/\u2028c \n"
+    )
     found = [line.split(maxsplit=1)[1] for line in done.lines if line.startswith("disallowed")]
     assert found == [f"{SITE}/a", f"{SITE}/b%0B/%E2%80%A8c"]
-    assert robots("check", "-", "--robots", given, stdin=f"{SITE}/2\n").lines[0] == f"disallowed   {SITE}/2"
+    assert (
+        robots("check", "-", "--robots", given, stdin=f"{SITE}/2\n").lines[0]
+        == f"disallowed   {SITE}/2"
+    )
     done = robots("check", f"{SITE}/x.pdf", "--agent", "barbot", "--robots", "-", stdin=FILE)
     assert "  robots.txt standard input (given)" in done.lines
 
@@ -174,14 +203,26 @@ def test_urls_or_the_file_come_from_standard_input(robots: Callable[..., Done], 
     [
         (("-",), "", "there is no URL on standard input; send some, one a line, or name them"),
         ((SITE, "--frob"), "", "unrecognized arguments: --frob; see scrapy robots check --help"),
-        ((SITE, "--agent"), "", "argument --agent: expected one argument; see scrapy robots check --help"),
-        (("--robots", "-"), FILE, "standard input is the robots.txt: name the URLs on the command line"),
+        (
+            (SITE, "--agent"),
+            "",
+            "argument --agent: expected one argument; see scrapy robots check --help",
+        ),
+        (
+            ("--robots", "-"),
+            FILE,
+            "standard input is the robots.txt: name the URLs on the command line",
+        ),
         (
             (SITE, "--robots", "nowhere"),
             "",
             "nowhere cannot be read: No such file or directory; name another file, or -",
         ),
-        ((SITE, "--agent", " "), "", "--agent names nobody: give it a product token, or a User-Agent header"),
+        (
+            (SITE, "--agent", " "),
+            "",
+            "--agent names nobody: give it a product token, or a User-Agent header",
+        ),
         ((SITE, "-s", "ROBOTS_TIMEOUT=never"), "", "ROBOTS_TIMEOUT = 'never' is not accepted"),
     ],
 )
@@ -196,23 +237,33 @@ def test_what_makes_no_sense_is_refused(
 
 
 def test_octets_that_are_no_text_are_octets_of_the_url(tmp_path: Path) -> None:
-    """What is no UTF-8 in a list of URLs, or in an argument, is an octet of the URL, whatever the locale."""
-    (tmp_path / "robots.txt").write_bytes(b"User-agent: *\nDisallow: /caf%E9\nDisallow: /na\xc3\xafve\n")
+    """What is no UTF-8 in a list of URLs, or in an argument, is an octet of the URL, whatever
+    the locale.
+    """
+    (tmp_path / "robots.txt").write_bytes(
+        b"User-agent: *\nDisallow: /caf%E9\nDisallow: /na\xc3\xafve\n"
+    )
     ascii_only = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
     urls = [SITE.encode() + path for path in (b"/caf\xe9", b"/na\xc3\xafve")]
     for named in (["-"], [*map(os.fsdecode, urls)]):
         octets = b"\n".join(urls)
-        done = launch("check", *named, "--robots", "robots.txt", folder=tmp_path, stdin=octets, **ascii_only)
+        done = launch(
+            "check", *named, "--robots", "robots.txt", folder=tmp_path, stdin=octets, **ascii_only
+        )
         assert (done.code, done.err) == (1, "")
         found = [line for line in done.lines if SITE in line]
         assert found == [f"disallowed   {SITE}/caf%E9", f"disallowed   {SITE}/na\\xefve"]
 
 
 @pytest.mark.parametrize("typed", [" {}", "{}\t", "\x01{}", "{}\n"])
-def test_a_url_is_judged_as_a_request_of_it(typed: str, robots: Callable[..., Done], given: str) -> None:
+def test_a_url_is_judged_as_a_request_of_it(
+    typed: str, robots: Callable[..., Done], given: str
+) -> None:
     """A URL with blanks or control characters is judged as a crawl's request of it would be."""
     plain = robots("check", "--robots", given, "--json", f"{SITE}/x.pdf", "--agent", "foobot")
-    done = robots("check", "--robots", given, "--json", typed.format(f"{SITE}/x.pdf"), "--agent", "foobot")
+    done = robots(
+        "check", "--robots", given, "--json", typed.format(f"{SITE}/x.pdf"), "--agent", "foobot"
+    )
     assert (done.code, done.out) == (plain.code, plain.out)
     assert done.code == 1
 
@@ -227,9 +278,14 @@ def test_both_readings_of_dot_segments_are_judged(robots: Callable[..., Done], g
 def test_too_slow_a_site_is_disallowed(robots: Callable[..., Done], given: str) -> None:
     """A site that asks for more patience than the user has is disallowed, as it is in a crawl."""
     limits = ("-s", "ROBOTS_CRAWL_DELAY_OVER=forbid", "-s", "ROBOTS_CRAWL_DELAY_MAX=60")
-    done = robots("check", f"{SITE}/a", f"{SITE}/robots.txt", "--agent", "foobot", "--robots", given, *limits)
+    done = robots(
+        "check", f"{SITE}/a", f"{SITE}/robots.txt", "--agent", "foobot", "--robots", given, *limits
+    )
     assert [line.split()[0] for line in done.lines if "https" in line] == ["disallowed", "allowed"]
-    assert "Crawl-delay 100 s (robots.txt line 10) is more than ROBOTS_CRAWL_DELAY_MAX, 60 s" in done.lines[1]
+    assert (
+        "Crawl-delay 100 s (robots.txt line 10) is more than ROBOTS_CRAWL_DELAY_MAX, 60 s"
+        in done.lines[1]
+    )
 
 
 def test_nothing_acts_on_a_terminal(robots: Callable[..., Done]) -> None:
@@ -245,13 +301,18 @@ def test_nothing_acts_on_a_terminal(robots: Callable[..., Done]) -> None:
 
 
 def test_a_file_is_fetched_as_by_a_crawl(tmp_path: Path) -> None:
-    """The file is fetched with the project's settings, once for all URLs of its origin; redirects are followed."""
+    """The file is fetched with the project's settings, once for all URLs of its origin.
+
+    Redirects are followed.
+    """
     with Site({"/robots.txt": redirect("/a", 301), "/a": redirect("/b"), "/b": file(FILE)}) as site:
         named = "USER_AGENT=foobot/1 (+http://b.example)"
         done = run("check", site.url("/x"), site.url("/y"), "-s", named, folder=tmp_path)
         assert (done.code, done.err) == (0, "")
         assert site.targets == ["/robots.txt", "/a", "/b"]
-        assert {asked.headers["User-Agent"] for asked in site.asked} == {"foobot/1 (+http://b.example)"}
+        assert {asked.headers["User-Agent"] for asked in site.asked} == {
+            "foobot/1 (+http://b.example)"
+        }
         assert done.lines[2:4] == [
             f"  robots.txt {site.url('/robots.txt')} successful (200): its rules decide",
             "  group      for foobot: it is named there (lines 4-10)",
@@ -259,19 +320,34 @@ def test_a_file_is_fetched_as_by_a_crawl(tmp_path: Path) -> None:
 
 
 def test_unavailable_is_allowed_and_unreachable_undecided(tmp_path: Path) -> None:
-    """What is unavailable is allowed, what is unreachable is not decided; the first of each is not asked twice."""
-    with Site({"/robots.txt": Reply(503)}) as failing, Site() as without, Site({"/robots.txt": file(FILE)}) as open_one:
-        urls = "\n".join(site.url(target) for target in ("/x", "/y") for site in (without, open_one, failing))
+    """What is unavailable is allowed, what is unreachable is not decided.
+
+    The first of each is not asked twice.
+    """
+    with (
+        Site({"/robots.txt": Reply(503)}) as failing,
+        Site() as without,
+        Site({"/robots.txt": file(FILE)}) as open_one,
+    ):
+        urls = "\n".join(
+            site.url(target) for target in ("/x", "/y") for site in (without, open_one, failing)
+        )
         options = ("-s", "RETRY_ENABLED=False", "--agent", "foobot", "--json")
         done = run("check", "-", *options, folder=tmp_path, stdin=urls)
         assert done.code == 2
         found = [json.loads(line) for line in done.lines]
         assert [record["url"] for record in found] == urls.split("\n")
-        assert [record["reason"] for record in found] == ["unavailable", "no_rule", "unreachable"] * 2
+        assert [record["reason"] for record in found] == [
+            "unavailable",
+            "no_rule",
+            "unreachable",
+        ] * 2
         assert [site.fetches for site in (failing, without, open_one)] == [1, 1, 1]
-        assert done.err.splitlines()[0] == (
-            f"scrapy robots check: {failing.url('/x')} is not decided: robots.txt unreachable: 503; "
-            "see whether the site is up, or take a copy of its file: check --robots FILE, lint FILE"
+        assert (
+            done.err.splitlines()[0]
+            == f"scrapy robots check: {failing.url('/x')} is not decided: robots.txt unreachable:"
+            " 503; see whether the site is up, or take a copy of its file: check --robots FILE,"
+            " lint FILE"
         )
 
 
@@ -284,11 +360,14 @@ def test_in_a_project_its_settings_and_store_are_used(tmp_path: Path) -> None:
         made.open()
     with Site({"/robots.txt": file(FILE), "/other": PAGE}) as site:
         (tmp_path / "mine.py").write_text(
-            f"ROBOTSTXT_USER_AGENT = 'barbot'\nJOBDIR = {str(tmp_path / 'job')!r}\n"
-            f"FEEDS = {{{feed.as_uri()!r}: {{'format': 'json', 'overwrite': True}}}}\nROBOTSTXT_OBEY = False\n"
-            "TWISTED_REACTOR = 'twisted.internet.selectreactor.SelectReactor'\n"
+            f"ROBOTSTXT_USER_AGENT = 'barbot'\nJOBDIR = {str(tmp_path / 'job')!r}\nFEEDS ="
+            f" {{{feed.as_uri()!r}: {{'format': 'json', 'overwrite': True}}}}\nROBOTSTXT_OBEY ="
+            " False\nTWISTED_REACTOR = 'twisted.internet.selectreactor.SelectReactor'\n"
         )
-        for way, reactor in ((launch, ()), (run, ("-s", ASYNCIO))):  # in the process of the tests there is one reactor
+        for way, reactor in (
+            (launch, ()),
+            (run, ("-s", ASYNCIO)),
+        ):  # in the process of the tests there is one reactor
             done = way("check", site.url("/x.pdf"), *reactor, folder=tmp_path)
             assert (done.code, done.err) == (1, "")
             assert "  group      for barbot: it is named there (lines 4-10)" in done.lines
@@ -328,9 +407,14 @@ def test_stopped_while_it_waits_for_a_site(tmp_path: Path) -> None:
 
 
 def test_a_reader_who_has_seen_enough_is_no_verdict(given: str, tmp_path: Path) -> None:
-    """Where the reader has seen enough, that is no error message; but neither is it said that all is allowed."""
+    """Where the reader has seen enough, that is no error message.
+
+    But neither is it said that all is allowed.
+    """
     urls = f"{SITE}/a\n" * 1000
-    read = read_one_line("check", "--agent", "foobot", "--robots", given, folder=tmp_path, stdin=urls)
+    read = read_one_line(
+        "check", "--agent", "foobot", "--robots", given, folder=tmp_path, stdin=urls
+    )
     assert read == (f"allowed      {SITE}/a\n", 2, "")
 
 
@@ -347,7 +431,9 @@ def test_another_parser_decides(tmp_path: Path) -> None:
 
 
 def test_a_file_is_read_by_our_parser(robots: Callable[..., Done], given: str) -> None:
-    """A file that is given is read with the parser of this package all the same, and so the line is known."""
+    """A file that is given is read with the parser of this package all the same, and so the line
+    is known.
+    """
     parser = "ROBOTSTXT_PARSER=scrapy.robotstxt.PythonRobotParser"
     done = robots("check", f"{SITE}/x", "--robots", given, "-s", parser)
     assert (done.code, done.lines[1]) == (1, "  why        robots.txt line 2: Disallow: /")
@@ -391,8 +477,13 @@ def test_the_http_cache_is_not_asked(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["", ",", " ; ,"])
-def test_an_agent_without_a_name_is_refused(robots: Callable[..., Done], given: str, name: str) -> None:
-    """Signs that name no crawler are refused; a User-Agent of a browser has no product token, but is one."""
+def test_an_agent_without_a_name_is_refused(
+    robots: Callable[..., Done], given: str, name: str
+) -> None:
+    """Signs that name no crawler are refused.
+
+    A User-Agent of a browser has no product token, but is one.
+    """
     done = robots("check", SITE, "--agent", name, "--robots", given)
     assert (done.code, done.out) == (2, "")
     assert "--agent names nobody" in done.err
@@ -400,14 +491,23 @@ def test_an_agent_without_a_name_is_refused(robots: Callable[..., Done], given: 
 
 
 def test_a_use_that_nobody_knows_is_warned_of(robots: Callable[..., Done], given: str) -> None:
-    """A label that is probably mistyped refuses nothing, which is said, with the nearest one; known ones are not."""
+    """A label that is probably mistyped refuses nothing, which is said, with the nearest one.
+
+    Known ones are not.
+    """
     done = robots("check", SITE, "--use", "search,ai-train,trian-ai", "--robots", given)
-    said = "--use trian-ai is no known label: only a site that names it refuses it; the nearest known one is train-ai"
+    said = (
+        "--use trian-ai is no known label: only a site that names it refuses it; the nearest known"
+        " one is train-ai"
+    )
     assert done.err == f"scrapy robots check: {said}\n"
 
 
 def test_of_many_mistakes_some_are_told(robots: Callable[..., Done], given: str) -> None:
-    """Of what is no URL the first ten have a line on stderr, with how many more there are; all have a verdict."""
+    """Of what is no URL the first ten have a line on stderr, with how many more there are.
+
+    All have a verdict.
+    """
     done = robots("check", "--robots", given, stdin=b"\xff\x00\n" * 1234)
     assert (done.code, done.out.count("undecided ")) == (2, 1234)
     assert done.err.count(" is not decided: ") == 10
@@ -416,7 +516,9 @@ def test_of_many_mistakes_some_are_told(robots: Callable[..., Done], given: str)
 
 
 def test_no_name_of_a_file_is_shown_as_such(robots: Callable[..., Done]) -> None:
-    """A name that is empty, such as that of a variable of a shell that is not set, stands in quotes."""
+    """A name that is empty, such as that of a variable of a shell that is not set, stands in
+    quotes.
+    """
     done = robots("check", SITE, "--robots", "")
     assert done.err.startswith("scrapy robots check: '' cannot be read: Is a directory; ")
     assert robots("check", "").out.startswith("undecided    ''\n")

@@ -36,9 +36,18 @@ def copies(now: float) -> dict[str, CacheEntry]:
     then = now - 2 * HOUR
     return {
         "http://www.example": made(
-            Outcome.SUCCESSFUL, 200, "200", then, then + DAY, confirmed=then, validators=validators, body=FILE
+            Outcome.SUCCESSFUL,
+            200,
+            "200",
+            then,
+            then + DAY,
+            confirmed=then,
+            validators=validators,
+            body=FILE,
         ),
-        "https://example.com": made(Outcome.UNAVAILABLE, 404, "404", now - 10 * MINUTE, now - 10 * MINUTE + DAY),
+        "https://example.com": made(
+            Outcome.UNAVAILABLE, 404, "404", now - 10 * MINUTE, now - 10 * MINUTE + DAY
+        ),
         "https://example.net:8443": made(
             Outcome.SUCCESSFUL,
             200,
@@ -49,7 +58,12 @@ def copies(now: float) -> dict[str, CacheEntry]:
             body=b"User-agent: *\nDisallow: /x\n",
         ),
         "https://example.org": made(
-            Outcome.UNREACHABLE, 503, "503", now - MINUTE, now + 4 * MINUTE, unreachable_since=now - MINUTE
+            Outcome.UNREACHABLE,
+            503,
+            "503",
+            now - MINUTE,
+            now + 4 * MINUTE,
+            unreachable_since=now - MINUTE,
         ),
     }
 
@@ -73,12 +87,17 @@ def sessions() -> list[tuple[str, str]]:
     return [
         (command, output)
         for text in blocks("docs/cli.md", "console")
-        for command, output in re.findall(r"^\$ scrapy (.*)\n((?:(?!\$ ).*\n)*)", text, re.MULTILINE)
+        for command, output in re.findall(
+            r"^\$ scrapy (.*)\n((?:(?!\$ ).*\n)*)", text, re.MULTILINE
+        )
     ]
 
 
 def same(text: str) -> str:
-    """A text without what depends on when it was printed: dates, and durations in their last digits."""
+    """A text without what depends on when it was printed.
+
+    Dates, and durations in their last digits.
+    """
     text = re.sub(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d+Z", "DATE", text)
     text = re.sub(r"\b1[6-9]\d{8}\.\d+", "TIME", text)
     text = re.sub(r'"fresh_for": [\d.]+', '"fresh_for": SPAN', text)
@@ -105,7 +124,9 @@ def folder(tmp_path: Path) -> Path:
 
 
 def test_the_document_shows_what_commands_print(folder: Path) -> None:
-    """Each command of the document prints what stands below it, in the order in which they stand there."""
+    """Each command of the document prints what stands below it, in the order in which they stand
+    there.
+    """
     assert len(sessions()) == 17
     with Site({"/robots.txt": redirect("/robots/v2.txt"), "/robots/v2.txt": file(NEWS)}) as site:
         for command, expected in sessions():
@@ -123,22 +144,33 @@ def test_workflow_in_the_documents_works(folder: Path) -> None:
     done = run(*shlex.split(command), folder=folder)
     assert done.code == 3
     assert done.lines
-    assert all(re.match(r"::(error|warning|notice) file=public/robots\.txt,line=\d+,", line) for line in done.lines)
+    assert all(
+        re.match(r"::(error|warning|notice) file=public/robots\.txt,line=\d+,", line)
+        for line in done.lines
+    )
 
 
 def keys(head: str) -> list[str]:
     """The keys that a table of the document tells about, by its head."""
     text = (ROOT / "docs" / "cli.md").read_text(encoding="utf-8")
     (table,) = re.findall(rf"^\| {re.escape(head)} \|.*\n((?:^\|.*\n)+)", text, re.MULTILINE)
-    return [key for row in table.splitlines()[1:] for key in re.findall("`(.*?)`", row.split(" | ")[0])]
+    return [
+        key for row in table.splitlines()[1:] for key in re.findall("`(.*?)`", row.split(" | ")[0])
+    ]
 
 
 def test_keys_of_json_are_those_of_the_document(folder: Path) -> None:
-    """The document tells of every key of the objects that `check`, `show` and `page` print, in their order."""
+    """The document tells of every key of the objects that `check`, `show` and `page` print, in
+    their order.
+    """
     with Site({"/robots.txt": file(NEWS)}) as site:
-        checked, shown = (json.loads(run(topic, site.url("/"), "--json", folder=folder).out) for topic in TOPICS)
+        checked, shown = (
+            json.loads(run(topic, site.url("/"), "--json", folder=folder).out) for topic in TOPICS
+        )
     assert keys("key of `check --json`") == list(checked)
-    assert ["url", *keys("key of `robots_txt`, and of `show --json`")] == list(checked["robots_txt"])
+    assert ["url", *keys("key of `robots_txt`, and of `show --json`")] == list(
+        checked["robots_txt"]
+    )
     assert keys("key of `show --json`") == list(shown)
     listed = json.loads(run("page", "article.html", "--json", folder=folder).out)
     assert keys("key of `page --json`") == list(listed)

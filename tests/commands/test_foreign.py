@@ -1,4 +1,7 @@
-"""`scrapy robots cache` on stores into which others have written: keys that are no origins, values that are none."""
+"""`scrapy robots cache` on stores into which others have written.
+
+Keys that are no origins, values that are none.
+"""
 
 from __future__ import annotations
 
@@ -31,22 +34,36 @@ FOREIGN = {
 }
 
 
-def test_foreign_keys_reach_no_terminal(robots: Callable[..., Done], store: Store, address: str) -> None:
-    """Keys that are no origins come to no terminal as they are, nor their credentials; all are purged."""
+def test_foreign_keys_reach_no_terminal(
+    robots: Callable[..., Done], store: Store, address: str
+) -> None:
+    """Keys that are no origins come to no terminal as they are, nor their credentials.
+
+    All are purged.
+    """
     for key in FOREIGN:
         store.put(key, encode(OPEN), DAY)
     fill(store, z=OPEN)
     listed = robots("cache", "ls", "--store", address)
     names = {**FOREIGN, "http://z.example": "http://z.example"}
-    assert [line.split(maxsplit=7)[-1] for line in listed.lines[1:-1]] == [names[key] for key in sorted(names)]
-    shown = [json.loads(line)["origin"] for line in robots("cache", "ls", "--json", "--store", address).lines]
+    assert [line.split(maxsplit=7)[-1] for line in listed.lines[1:-1]] == [
+        names[key] for key in sorted(names)
+    ]
+    shown = [
+        json.loads(line)["origin"]
+        for line in robots("cache", "ls", "--json", "--store", address).lines
+    ]
     assert sorted(shown) == sorted(names.values())
-    assert robots("cache", "purge", "--all", "--store", address).out.startswith("6 origins dropped from ")
+    assert robots("cache", "purge", "--all", "--store", address).out.startswith(
+        "6 origins dropped from "
+    )
     assert list(store.keys()) == []
 
 
 @pytest.mark.parametrize("value", ["junk", 5])
-def test_values_that_are_no_octets_are_unreadable(robots: Callable[..., Done], tmp_path: Path, value: object) -> None:
+def test_values_that_are_no_octets_are_unreadable(
+    robots: Callable[..., Done], tmp_path: Path, value: object
+) -> None:
     """What another program has written into an SQLite file cannot be read, and can be purged."""
     path = tmp_path / "robots.sqlite"
     store = SqliteStore(path)
@@ -58,16 +75,24 @@ def test_values_that_are_no_octets_are_unreadable(robots: Callable[..., Done], t
     done = robots("cache", "ls", "--store", f"sqlite:///{path}")
     assert done.code == 0
     assert "unreadable" in done.out
-    assert robots("cache", "purge", "--all", "--store", f"sqlite:///{path}").out.startswith("1 origin dropped")
+    assert robots("cache", "purge", "--all", "--store", f"sqlite:///{path}").out.startswith(
+        "1 origin dropped"
+    )
 
 
-def test_redis_keys_that_are_no_text_are_listed_and_purged(robots: Callable[..., Done], redis_address: str) -> None:
-    """Names under our prefix that are not UTF-8 are listed, and what --all counts as dropped is gone."""
+def test_redis_keys_that_are_no_text_are_listed_and_purged(
+    robots: Callable[..., Done], redis_address: str
+) -> None:
+    """Names under our prefix that are not UTF-8 are listed, and what --all counts as dropped is
+    gone.
+    """
     store = RedisStore(redis_address)
     client: Any = store._client
     client.set(f"{store._prefix}copy:".encode() + b"\xff\xfe", b"junk")
     client.set(f"{store._prefix}copy:http://", b"junk")
     assert "\\udcff\\udcfe" in robots("cache", "ls", "--store", redis_address).out
-    assert robots("cache", "purge", "--all", "--store", redis_address).out.startswith("2 origins dropped from ")
+    assert robots("cache", "purge", "--all", "--store", redis_address).out.startswith(
+        "2 origins dropped from "
+    )
     assert list(client.scan_iter(match=f"{store._prefix}copy:*")) == []
     store.close()

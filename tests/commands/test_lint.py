@@ -35,7 +35,9 @@ def lint(*arguments: str, folder: Path, stdin: str = "") -> Done:
         (ERROR, 3, "1 error, 1 warning, 1 notice"),
     ],
 )
-def test_exit_code_is_that_of_the_worst_finding(text: str, code: int, summary: str, tmp_path: Path) -> None:
+def test_exit_code_is_that_of_the_worst_finding(
+    text: str, code: int, summary: str, tmp_path: Path
+) -> None:
     """The exit code is that of the worst finding."""
     (tmp_path / "robots.txt").write_text(text)
     done = lint("robots.txt", folder=tmp_path)
@@ -52,7 +54,9 @@ def test_a_finding_is_a_line_of_json(tmp_path: Path) -> None:
     """With JSON, a finding is an object in one line, and standard input is a file like others."""
     done = lint("-", "--format", "json", folder=tmp_path, stdin=ERROR)
     found = [json.loads(line) for line in done.lines]
-    assert [(entry["file"], entry["line"], entry["severity"], entry["code"]) for entry in found] == [
+    assert [
+        (entry["file"], entry["line"], entry["severity"], entry["code"]) for entry in found
+    ] == [
         ("-", 3, "notice", "repeated_rule"),
         ("-", 4, "warning", "misspelt_key"),
         ("-", 5, "error", "never_matches"),
@@ -65,12 +69,17 @@ def test_a_finding_is_a_line_of_json(tmp_path: Path) -> None:
 
 
 def test_a_finding_is_an_annotation_on_github(tmp_path: Path) -> None:
-    """For GitHub, a finding is an annotation of its line; nothing that the file holds ends or begins a command."""
+    """For GitHub, a finding is an annotation of its line.
+
+    Nothing that the file holds ends or begins a command.
+    """
     (tmp_path / "a,b:c.txt").write_bytes(b"User-agent: *\nDisallow: x%0A::error::\x1b[2J\x0b\n")
     done = lint("a,b:c.txt", "--format", "github", folder=tmp_path)
     never, control = sorted(done.lines)
     assert never.startswith("::error file=a%2Cb%3Ac.txt,line=2,title=never_matches::disallow: x")
-    assert control.startswith("::warning file=a%2Cb%3Ac.txt,line=2,title=control_octet::disallow: x")
+    assert control.startswith(
+        "::warning file=a%2Cb%3Ac.txt,line=2,title=control_octet::disallow: x"
+    )
     assert all("x%250A::error::\\x1b[2J" in line for line in done.lines)
     assert "\x1b" not in done.out
 
@@ -85,7 +94,10 @@ def test_no_terminal_acts(tmp_path: Path) -> None:
 
 
 def test_a_file_is_fetched_from_a_url(tmp_path: Path) -> None:
-    """A file is fetched as a crawl fetches, redirects followed; the URL of a site is that of its robots.txt."""
+    """A file is fetched as a crawl fetches, redirects followed.
+
+    The URL of a site is that of its robots.txt.
+    """
     with Site({"/robots.txt": redirect("/there.txt", 301), "/there.txt": robots(ERROR)}) as site:
         done = run("lint", site.url("/"), folder=tmp_path)
         assert site.targets == ["/robots.txt", "/there.txt"]
@@ -94,19 +106,29 @@ def test_a_file_is_fetched_from_a_url(tmp_path: Path) -> None:
 
 
 def test_credentials_of_a_url_are_not_shown(tmp_path: Path) -> None:
-    """Credentials of a URL are not printed: neither in the findings nor where something went wrong."""
+    """Credentials of a URL are not printed.
+
+    Neither in the findings nor where something went wrong.
+    """
     with Site({"/robots.txt": robots(ERROR)}) as site:
         url = site.url("/page").replace("://", "://me:sec%3Aret@")
         done = lint(url, folder=tmp_path)
         site.replies["/robots.txt"] = Reply(404)
         failed = lint(url, folder=tmp_path)
-    assert (done.code, done.lines[-1]) == (3, f"{site.url('/robots.txt')}: 1 error, 1 warning, 1 notice")
+    assert (done.code, done.lines[-1]) == (
+        3,
+        f"{site.url('/robots.txt')}: 1 error, 1 warning, 1 notice",
+    )
     assert (failed.code, failed.out) == (2, "")
-    assert failed.err.startswith(f"scrapy robots lint: {site.url('/robots.txt')} is unavailable (404): ")
+    assert failed.err.startswith(
+        f"scrapy robots lint: {site.url('/robots.txt')} is unavailable (404): "
+    )
 
 
 def test_nothing_stands_in_place_of_the_file_of_a_site(tmp_path: Path) -> None:
-    """The file is what its site has now, whatever a crawl of the project would obey, and whichever parser it has."""
+    """The file is what its site has now, whatever a crawl of the project would obey, and
+    whichever parser it has.
+    """
     (tmp_path / "own.txt").write_text(GOOD)
     with Site({"/robots.txt": robots(GOOD)}) as site:
         kept = ("-s", "ROBOTS_CACHE=sqlite:///robots.sqlite")
@@ -115,11 +137,18 @@ def test_nothing_stands_in_place_of_the_file_of_a_site(tmp_path: Path) -> None:
         override = ("-s", f'ROBOTS_OVERRIDES={{"{site.url("")}": "own.txt"}}')
         protego = ("-s", "ROBOTSTXT_PARSER=scrapy.robotstxt.ProtegoRobotParser")
         assert lint(site.url("/"), *kept, *override, folder=tmp_path).code == 3
-        assert lint(site.url("/"), *protego, "-s", f"ROBOTS_EXEMPT={site.netloc}", folder=tmp_path).code == 3
+        assert (
+            lint(
+                site.url("/"), *protego, "-s", f"ROBOTS_EXEMPT={site.netloc}", folder=tmp_path
+            ).code
+            == 3
+        )
 
 
 def test_a_url_is_fetched_with_the_settings_of_the_project(tmp_path: Path) -> None:
-    """In a project, the fetch has the project's settings, and those of the command line win over them."""
+    """In a project, the fetch has the project's settings, and those of the command line win over
+    them.
+    """
     (tmp_path / "scrapy.cfg").write_text("[settings]\ndefault = shop.settings\n")
     (tmp_path / "shop").mkdir()
     (tmp_path / "shop" / "__init__.py").touch()
@@ -127,12 +156,18 @@ def test_a_url_is_fetched_with_the_settings_of_the_project(tmp_path: Path) -> No
     with Site({"/robots.txt": robots(GOOD)}) as site:
         assert lint(site.url(""), folder=tmp_path).code == 0
         assert lint(site.url(""), "-s", "USER_AGENT=FooBot/1.0", folder=tmp_path).code == 0
-        assert [asked.headers["User-Agent"] for asked in site.asked] == ["ShopBot/1.0", "FooBot/1.0"]
+        assert [asked.headers["User-Agent"] for asked in site.asked] == [
+            "ShopBot/1.0",
+            "FooBot/1.0",
+        ]
 
 
 @pytest.mark.parametrize("source", ["nothere.txt", ".", "http://", "http://[/robots.txt"])
 def test_what_cannot_be_fetched_is_one_line(source: str, tmp_path: Path) -> None:
-    """What cannot be read is said in one line on standard error, with what to do; the exit code is 2."""
+    """What cannot be read is said in one line on standard error, with what to do.
+
+    The exit code is 2.
+    """
     done = lint(source, folder=tmp_path)
     assert (done.code, done.out) == (2, "")
     assert done.err.count("\n") == 1
@@ -157,7 +192,9 @@ def test_a_wrong_setting_is_refused(tmp_path: Path) -> None:
 
 
 def test_an_output_that_is_full_is_no_finding(tmp_path: Path) -> None:
-    """Output that cannot be written ends with 2, so that no other code is taken for a verdict on the file."""
+    """Output that cannot be written ends with 2, so that no other code is taken for a verdict on
+    the file.
+    """
     (tmp_path / "robots.txt").write_text(ERROR)
     with Path("/dev/full").open("wb") as full:
         done = run("lint", "robots.txt", folder=tmp_path, stdout=full.fileno())
@@ -176,7 +213,8 @@ def test_there_is_colour_on_a_terminal(tmp_path: Path) -> None:
     """On a terminal severities have colours, unless NO_COLOR is set, and nothing is cut off."""
     (tmp_path / "robots.txt").write_text(ERROR + f"Disallow: {'z' * 100}\n")
     coloured, plain = (
-        on_terminal("lint", "robots.txt", folder=tmp_path, COLUMNS="50", NO_COLOR=value).out for value in ("", "1")
+        on_terminal("lint", "robots.txt", folder=tmp_path, COLUMNS="50", NO_COLOR=value).out
+        for value in ("", "1")
     )
     assert "\x1b[31merror\x1b[0m never_matches" in coloured
     assert "\x1b" not in plain

@@ -36,10 +36,15 @@ def page(*headers: str, body: str = HEAD, **other: Any) -> Reply:
 
 
 def test_rules_of_a_url(tmp_path: Path) -> None:
-    """All rules of the header and of metas are shown, for whom each is, whether it is for who asks, and what is odd."""
+    """All rules of the header and of metas are shown, for whom each is, whether it is for who
+    asks, and what is odd.
+    """
     with Site({"/": page("noindex, otherbot: max-snippet: 5", "max-video-preview: 1")}) as site:
         (found,) = rules(site.url("/"), "--agent", "mybot", folder=tmp_path)
-    assert [(each["source"], each["bot"], each["name"], each["applies"], each["odd"]) for each in found["rules"]] == [
+    assert [
+        (each["source"], each["bot"], each["name"], each["applies"], each["odd"])
+        for each in found["rules"]
+    ] == [
         ("header", "*", "noindex", True, None),
         ("header", "otherbot", "max-snippet", False, None),
         ("header", "*", "max-video-preview", True, None),
@@ -57,7 +62,12 @@ def test_rules_of_a_url(tmp_path: Path) -> None:
         False,
         True,
     )
-    assert found["directives"] == {"foo": None, "index": None, "max-video-preview": "1", "noindex": None}
+    assert found["directives"] == {
+        "foo": None,
+        "index": None,
+        "max-video-preview": "1",
+        "noindex": None,
+    }
     assert found["conflicts"] == ["noindex"]
 
 
@@ -74,7 +84,10 @@ def test_rules_of_a_file(tmp_path: Path, source: str) -> None:
 
 
 def test_text(tmp_path: Path) -> None:
-    """People see what holds and where it stands, conflicts, and all rules; nothing that a site wrote acts."""
+    """People see what holds and where it stands, conflicts, and all rules.
+
+    Nothing that a site wrote acts.
+    """
     with Site({"/": page("noindex, \x9b2J: all, mybot: noai")}) as site:
         done = run("page", site.url("/"), "--agent", "mybot", "--agent", "other", folder=tmp_path)
     assert done.code == 0
@@ -102,7 +115,9 @@ def test_redirect_and_userinfo(tmp_path: Path) -> None:
 
 def test_a_page_that_is_missing_has_rules(tmp_path: Path) -> None:
     """Any answer may have rules, whatever its status and type."""
-    with Site({"/": Reply(404, headers=(("X-Robots-Tag", "noindex"), ("Content-Type", "text/plain")))}) as site:
+    with Site(
+        {"/": Reply(404, headers=(("X-Robots-Tag", "noindex"), ("Content-Type", "text/plain")))}
+    ) as site:
         (found,) = rules(site.url("/"), folder=tmp_path)
     assert found["noindex"]
 

@@ -1,4 +1,7 @@
-"""`scrapy robots report`: what is read, what it adds up to, what is said of files that are not whole; exit codes."""
+"""`scrapy robots report`.
+
+What is read, what it adds up to, what is said of files that are not whole; exit codes.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +42,9 @@ def summed(robots: OriginPolicy, tmp_path: Path) -> Callable[..., dict[str, Any]
     return sums
 
 
-def told(robots: OriginPolicy, folder: Path, octets: bytes, *arguments: str) -> tuple[dict[str, Any], Done]:
+def told(
+    robots: OriginPolicy, folder: Path, octets: bytes, *arguments: str
+) -> tuple[dict[str, Any], Done]:
     """The sums of octets, and what was said."""
     (folder / "report").write_bytes(octets)
     done = robots("report", str(folder / "report"), "--json", *arguments)
@@ -50,8 +55,13 @@ def told(robots: OriginPolicy, folder: Path, octets: bytes, *arguments: str) -> 
 # What it adds up to.
 
 
-def test_requests_are_counted_by_reason_origin_rule_and_spider(summed: Callable[..., dict[str, Any]]) -> None:
-    """Requests are counted by reason, origin, rule and spider, in order; exempt ones stand apart."""
+def test_requests_are_counted_by_reason_origin_rule_and_spider(
+    summed: Callable[..., dict[str, Any]],
+) -> None:
+    """Requests are counted by reason, origin, rule and spider, in order.
+
+    Exempt ones stand apart.
+    """
     sums = summed(exported(CRAWL))
     asked = [item for item in CRAWL if item["reason"] != "exempt"]
     assert sums["requests"] == len(asked)
@@ -61,7 +71,9 @@ def test_requests_are_counted_by_reason_origin_rule_and_spider(summed: Callable[
         assert {entry[field]: entry["requests"] for entry in sums[kind]} == counts
         assert [entry["requests"] for entry in sums[kind]] == sorted(counts.values(), reverse=True)
     rules = Counter((r["origin"], r["line"], r["rule"], r["token"]) for r in asked if r["rule"])
-    assert {(e["origin"], e["line"], e["rule"], e["token"]): e["requests"] for e in sums["by_rule"]} == rules
+    assert {
+        (e["origin"], e["line"], e["rule"], e["token"]): e["requests"] for e in sums["by_rule"]
+    } == rules
     assert sums["by_rule"][0]["example"].startswith(sums["by_rule"][0]["origin"])
     assert [(e["why"], e["requests"], e["origins"]) for e in sums["unreachable"]] == [
         ("503", 42, 2),
@@ -93,8 +105,13 @@ def test_requests_are_counted_by_time(summed: Callable[..., dict[str, Any]]) -> 
         ["1969-12-31T23:59:59Z", "yesterday", "", None, 5, ["2026"]],
     ],
 )
-def test_any_range_of_time_has_room(times: list[Any], summed: Callable[..., dict[str, Any]]) -> None:
-    """Any range of time has room in a few buckets; a request without a time that can be read counts, too."""
+def test_any_range_of_time_has_room(
+    times: list[Any], summed: Callable[..., dict[str, Any]]
+) -> None:
+    """Any range of time has room in a few buckets.
+
+    A request without a time that can be read counts, too.
+    """
     sums = summed(exported(record(time=time) for time in times))
     buckets = sums["over_time"]["buckets"]
     assert sums["requests"] == len(times)
@@ -104,17 +121,27 @@ def test_any_range_of_time_has_room(times: list[Any], summed: Callable[..., dict
 
 def test_passwords_are_left_out(summed: Callable[..., dict[str, Any]]) -> None:
     """What may be a password in a URL gets into no sum."""
-    sums = summed(exported([record(url="https://me:secret@a.example/x", origin="https://me:secret@a.example")]))
+    sums = summed(
+        exported(
+            [record(url="https://me:secret@a.example/x", origin="https://me:secret@a.example")]
+        )
+    )
     assert "secret" not in json.dumps(sums)
     assert sums["by_rule"][0]["example"] == "https://a.example/x"
 
 
 def test_requests_of_a_dry_run_are_told_apart(robots: OriginPolicy, tmp_path: Path) -> None:
-    """It says how many requests were let through all the same, and how many an earlier copy decided."""
-    (tmp_path / "r").write_bytes(exported([record(dry_run=True), record(dry_run=True, stale=True), record()]))
+    """It says how many requests were let through all the same, and how many an earlier copy
+    decided.
+    """
+    (tmp_path / "r").write_bytes(
+        exported([record(dry_run=True), record(dry_run=True, stale=True), record()])
+    )
     done = robots("report", str(tmp_path / "r"))
     assert "  dry run    2 of them were let through all the same" in done.lines
-    assert "  stale      1 were decided by an earlier copy, because its refresh failed" in done.lines
+    assert (
+        "  stale      1 were decided by an earlier copy, because its refresh failed" in done.lines
+    )
 
 
 def test_what_counts_most_is_listed(robots: OriginPolicy, tmp_path: Path) -> None:
@@ -125,7 +152,14 @@ def test_what_counts_most_is_listed(robots: OriginPolicy, tmp_path: Path) -> Non
     assert heads[1:5] == ["by reason", "by spider", "by origin (2 of 8)", "by rule (2 of 7)"]
     sums = json.loads(robots("report", str(tmp_path / "r"), "--top", "2", "--json").out)
     assert len(sums["by_origin"]) == 2
-    assert sums["more"] == {"by_reason": 0, "by_spider": 0, "by_origin": 6, "by_rule": 5, "unreachable": 0, "exempt": 0}
+    assert sums["more"] == {
+        "by_reason": 0,
+        "by_spider": 0,
+        "by_origin": 6,
+        "by_rule": 5,
+        "unreachable": 0,
+        "exempt": 0,
+    }
 
 
 # What is read.
@@ -141,20 +175,30 @@ def test_what_counts_most_is_listed(robots: OriginPolicy, tmp_path: Path) -> Non
     ],
     ids=["byte order mark", "blank lines", "more of them", "no last line end"],
 )
-def test_other_line_ends_make_no_difference(octets: bytes, summed: Callable[..., dict[str, Any]]) -> None:
+def test_other_line_ends_make_no_difference(
+    octets: bytes, summed: Callable[..., dict[str, Any]]
+) -> None:
     """Line ends and a byte order mark, which an editor may have put there, make no difference."""
     assert summed(octets) == summed(exported(FEW))
 
 
-def test_a_file_that_a_second_crawl_went_on_with_is_read_to_its_end(summed: Callable[..., dict[str, Any]]) -> None:
-    """A file that a second crawl went on with is read to its end: Scrapy appends to files by default."""
+def test_a_file_that_a_second_crawl_went_on_with_is_read_to_its_end(
+    summed: Callable[..., dict[str, Any]],
+) -> None:
+    """A file that a second crawl went on with is read to its end.
+
+    Scrapy appends to files by default.
+    """
     assert summed(exported(FEW) + exported(FEW))["requests"] == 6
 
 
 @pytest.mark.parametrize(
-    "fields", [["rule", "origin"], ["why", "time"], ["count", "reason"], ["robots_url", "spider", "token"]]
+    "fields",
+    [["rule", "origin"], ["why", "time"], ["count", "reason"], ["robots_url", "spider", "token"]],
 )
-def test_fields_left_out_leave_others_counted(fields: list[str], summed: Callable[..., dict[str, Any]]) -> None:
+def test_fields_left_out_leave_others_counted(
+    fields: list[str], summed: Callable[..., dict[str, Any]]
+) -> None:
     """Fields that are left out, or stand in another order, leave the others counted."""
     sums = summed(exported(FEW[:3], fields))
     assert sums["requests"] == 3
@@ -164,7 +208,9 @@ def test_fields_left_out_leave_others_counted(fields: list[str], summed: Callabl
 
 
 @pytest.mark.parametrize("octets", [b"", b" \n"])
-def test_a_report_without_records_is_none_that_failed(octets: bytes, robots: OriginPolicy, tmp_path: Path) -> None:
+def test_a_report_without_records_is_none_that_failed(
+    octets: bytes, robots: OriginPolicy, tmp_path: Path
+) -> None:
     """A report without records is none that failed: nothing was disallowed."""
     (tmp_path / "r").write_bytes(octets)
     done = robots("report", str(tmp_path / "r"))
@@ -190,7 +236,9 @@ def test_broken_lines_are_counted_and_left_out(robots: OriginPolicy, tmp_path: P
     lines[-3], lines[-1] = b'{"time": 2026\n', b"oops\n"
     sums, done = told(robots, tmp_path, b"".join(lines))
     assert sums["requests"] == 2
-    assert "report: 2 broken records left out (the first at line 2); all else is summed up" in done.err
+    assert (
+        "report: 2 broken records left out (the first at line 2); all else is summed up" in done.err
+    )
 
 
 def test_records_of_another_kind_are_left_out(robots: OriginPolicy, tmp_path: Path) -> None:
@@ -201,11 +249,19 @@ def test_records_of_another_kind_are_left_out(robots: OriginPolicy, tmp_path: Pa
 
 
 def test_broken_standard_input_is_called_by_its_name(robots: OriginPolicy) -> None:
-    """What is said of standard input calls it so, and not by its sign; in JSON it stands as on the command line."""
+    """What is said of standard input calls it so, and not by its sign.
+
+    In JSON it stands as on the command line.
+    """
     done = robots("report", "-", "--json", stdin=exported([record()]).decode() + "{\n")
-    assert done.err.startswith("scrapy robots report: standard input: 1 broken record left out (the first at line 2); ")
+    assert done.err.startswith(
+        "scrapy robots report: standard input: 1 broken record left out (the first at line 2); "
+    )
     assert json.loads(done.out)["file"] == "-"
-    assert "report: standard input is no report of ROBOTS_REPORT: " in robots("report", "-", stdin="x").err
+    assert (
+        "report: standard input is no report of ROBOTS_REPORT: "
+        in robots("report", "-", stdin="x").err
+    )
 
 
 # The streams and files of the command.
@@ -225,7 +281,9 @@ def test_standard_input_is_a_file_like_others(tmp_path: Path) -> None:
 
 
 def test_exit_code_says_whether_there_was_a_report(tmp_path: Path) -> None:
-    """The exit code is 0 where nothing was disallowed, too, and 2 where there is nothing to sum up."""
+    """The exit code is 0 where nothing was disallowed, too, and 2 where there is nothing to sum
+    up.
+    """
     assert run("report", "-", folder=tmp_path).code == 0
     for name in ("nothere", "."):
         done = run("report", name, folder=tmp_path)
@@ -247,7 +305,9 @@ def test_an_output_that_is_closed_is_no_failure_and_a_full_one_is(tmp_path: Path
 
 
 def test_a_page_is_written_beside_the_text(tmp_path: Path) -> None:
-    """The page appears beside the text, with the permissions of a new file, and takes the place of an earlier one."""
+    """The page appears beside the text, with the permissions of a new file, and takes the place
+    of an earlier one.
+    """
     (tmp_path / "r").write_bytes(exported(FEW))
     (tmp_path / "new").touch()
     (tmp_path / "r.html").write_text("earlier")
@@ -262,7 +322,13 @@ def test_a_page_is_written_beside_the_text(tmp_path: Path) -> None:
 
 def test_colour_on_a_terminal(tmp_path: Path) -> None:
     """On a terminal there is colour, but not with NO_COLOR, and nothing is cut off."""
-    long = [record(rule=f"Disallow: /{'long/' * 40}", origin=f"https://{'a' * 60}.example", spider="x " * 60)]
+    long = [
+        record(
+            rule=f"Disallow: /{'long/' * 40}",
+            origin=f"https://{'a' * 60}.example",
+            spider="x " * 60,
+        )
+    ]
     (tmp_path / "r").write_bytes(exported(long))
     plain = on_terminal("report", "r", folder=tmp_path, NO_COLOR="1", COLUMNS="60")
     painted = on_terminal("report", "r", folder=tmp_path, COLUMNS="60")

@@ -83,7 +83,9 @@ def peak(stream: Any) -> tuple[int, Sums | None]:
         (exported([record()]), b"a" * 200 + b"\n"),
     ],
 )
-def test_memory_does_not_grow_with_an_endless_line(first: bytes, again: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_memory_does_not_grow_with_an_endless_line(
+    first: bytes, again: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A record without an end is given up at the limit, so memory does not grow with it."""
     monkeypatch.setattr(report_sums, "LONGEST", 20_000)
     most, _ = peak(Endless(again, 2 * MEBIBYTE, first))
@@ -128,7 +130,10 @@ def test_a_record_that_breaks_off_anywhere_leaves_the_others() -> None:
 
 
 def test_a_crawl_that_went_on_behind_a_break_loses_one_line() -> None:
-    """A crawl that was killed within a record, and resumed, writes on right behind it: that line alone is lost."""
+    """A crawl that was killed within a record, and resumed, writes on right behind it.
+
+    That line alone is lost.
+    """
     behind = exported([record(), unreachable()] * 5)
     for length in range(1, len(LAST)):
         sums, report = summed(io.BytesIO(BEFORE + LAST[:length] + behind))
@@ -136,7 +141,24 @@ def test_a_crawl_that_went_on_behind_a_break_loses_one_line() -> None:
         assert (report.broken, report.breaks_off) == (1, False), LAST[:length]
 
 
-ODD = [None, "", 0, -1, 1.5, True, [], {}, [1], {"a": 1}, "x" * 5000, "\ud800", "\0", 10**30, "1" * 5000, float("nan")]
+ODD = [
+    None,
+    "",
+    0,
+    -1,
+    1.5,
+    True,
+    [],
+    {},
+    [1],
+    {"a": 1},
+    "x" * 5000,
+    "\ud800",
+    "\0",
+    10**30,
+    "1" * 5000,
+    float("nan"),
+]
 
 
 @pytest.mark.parametrize("name", record())
@@ -163,8 +185,12 @@ def test_damage_of_any_kind_raises_nothing(data: st.DataObject) -> None:
     """Whatever is taken away, put in or doubled: it is summed up as far as it goes, or refused."""
     octets = exported([record(), unreachable(), exempt("a.example", 1)])
     for _ in range(data.draw(st.integers(1, 3))):
-        start, end = sorted((data.draw(st.integers(0, len(octets))), data.draw(st.integers(0, len(octets)))))
-        put = data.draw(st.sampled_from([b"", b'"', b"{", b"\n", b"[", b",", b"\0", octets[start:end] * 2]))
+        start, end = sorted(
+            (data.draw(st.integers(0, len(octets))), data.draw(st.integers(0, len(octets))))
+        )
+        put = data.draw(
+            st.sampled_from([b"", b'"', b"{", b"\n", b"[", b",", b"\0", octets[start:end] * 2])
+        )
         octets = octets[:start] + put + octets[end:]
     try:
         sums, report = summed(io.BytesIO(octets))
@@ -174,7 +200,9 @@ def test_damage_of_any_kind_raises_nothing(data: st.DataObject) -> None:
     shown(sums, report)
 
 
-@given(st.lists(st.tuples(st.integers(0, 2**38), st.sampled_from("ab"), st.integers(1, 9)), min_size=1))
+@given(
+    st.lists(st.tuples(st.integers(0, 2**38), st.sampled_from("ab"), st.integers(1, 9)), min_size=1)
+)
 def test_buckets_of_time_hold_each_request(added: list[tuple[int, str, int]]) -> None:
     """However times lie, buckets are few, without a gap, and hold each request where it belongs."""
     timeline = Timeline()
@@ -193,7 +221,9 @@ def test_buckets_of_time_hold_each_request(added: list[tuple[int, str, int]]) ->
 def test_pieces_make_no_difference(size: int) -> None:
     """In which pieces a stream comes makes no difference."""
     octets = exported([record(), unreachable(), record(spider="a,b", count=3)])
-    sums, report = summed(Parts([octets[start : start + size] for start in range(0, len(octets), size)]))
+    sums, report = summed(
+        Parts([octets[start : start + size] for start in range(0, len(octets), size)])
+    )
     assert (report.records, report.broken, report.breaks_off) == (3, 0, False)
     assert sums.record(report, 10) == summed(io.BytesIO(octets))[0].record(report, 10)
 

@@ -29,10 +29,16 @@ class Shop(scrapy.Spider):
 
 
 def test_sums_of_what_two_crawls_wrote(tmp_path: Path) -> None:
-    """Of a file that a crawl writes, and another one goes on with, the sums are those of what was disallowed."""
+    """Of a file that a crawl writes, and another one goes on with, the sums are those of what
+    was disallowed.
+    """
     (tmp_path / "shop.py").write_text(SPIDER, encoding="utf-8")
     rules = robots("User-agent: *\nDisallow: /private/\nDisallow: /cart\n")
-    with Site({"/robots.txt": rules}) as site, Site() as exempt, Site({"/robots.txt": Reply(503)}) as failing:
+    with (
+        Site({"/robots.txt": rules}) as site,
+        Site() as exempt,
+        Site({"/robots.txt": Reply(503)}) as failing,
+    ):
         settings = {
             "ADDONS": json.dumps({"scrapy_robots_rfc.Addon": 500}),
             "ROBOTS_EXEMPT": exempt.netloc,
@@ -41,7 +47,10 @@ def test_sums_of_what_two_crawls_wrote(tmp_path: Path) -> None:
         }
         options = [word for key, value in settings.items() for word in ("-s", f"{key}={value}")]
         sites = {"site": site.url(""), "exempt": exempt.url("/"), "failing": failing.url("/")}
-        arguments = (*(word for key, url in sites.items() for word in ("-a", f"{key}={url}")), *options)
+        arguments = (
+            *(word for key, url in sites.items() for word in ("-a", f"{key}={url}")),
+            *options,
+        )
         report = ("-s", 'ROBOTS_REPORT={"r.jsonl": {}}')
         for _ in range(2):
             assert scrapy("runspider", "shop.py", *arguments, *report, folder=tmp_path).code == 0
@@ -51,10 +60,21 @@ def test_sums_of_what_two_crawls_wrote(tmp_path: Path) -> None:
 
 
 def _look_at(sums: dict[str, Any], origin: str, failing: str, exempt: str) -> None:
-    assert [(entry["reason"], entry["requests"]) for entry in sums["by_reason"]] == [("rule", 6), ("unreachable", 2)]
-    assert [(entry["origin"], entry["requests"]) for entry in sums["by_origin"]] == [(origin, 6), (failing, 2)]
-    assert [(entry["why"], entry["requests"], entry["origins"]) for entry in sums["unreachable"]] == [("503", 2, 1)]
-    assert [(entry["line"], entry["rule"], entry["token"], entry["requests"]) for entry in sums["by_rule"]] == [
+    assert [(entry["reason"], entry["requests"]) for entry in sums["by_reason"]] == [
+        ("rule", 6),
+        ("unreachable", 2),
+    ]
+    assert [(entry["origin"], entry["requests"]) for entry in sums["by_origin"]] == [
+        (origin, 6),
+        (failing, 2),
+    ]
+    assert [
+        (entry["why"], entry["requests"], entry["origins"]) for entry in sums["unreachable"]
+    ] == [("503", 2, 1)]
+    assert [
+        (entry["line"], entry["rule"], entry["token"], entry["requests"])
+        for entry in sums["by_rule"]
+    ] == [
         (2, "Disallow: /private/", "*", 4),
         (3, "Disallow: /cart", "*", 2),
     ]
@@ -63,11 +83,15 @@ def _look_at(sums: dict[str, Any], origin: str, failing: str, exempt: str) -> No
 
 
 def test_commands_write_no_report(tmp_path: Path, site: Site) -> None:
-    """A question on the command line is no crawl: it leaves nothing in the report of the project."""
+    """A question on the command line is no crawl.
+
+    It leaves nothing in the report of the project.
+    """
     site.replies["/robots.txt"] = robots("User-agent: *\nDisallow: /private\n")
     (tmp_path / "scrapy.cfg").write_text("[settings]\ndefault = reported\n", encoding="utf-8")
     (tmp_path / "reported.py").write_text(
-        'ADDONS = {"scrapy_robots_rfc.Addon": 500}\nROBOTS_REPORT = {"r.jsonl": {}}\n', encoding="utf-8"
+        'ADDONS = {"scrapy_robots_rfc.Addon": 500}\nROBOTS_REPORT = {"r.jsonl": {}}\n',
+        encoding="utf-8",
     )
     done = run("check", site.url("/private/1"), folder=tmp_path)
     assert (done.code, site.fetches) == (1, 1)

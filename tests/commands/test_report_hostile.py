@@ -1,4 +1,7 @@
-"""The page that `scrapy robots report --html` writes, in a real browser: nothing acts in it but its own script."""
+"""The page that `scrapy robots report --html` writes, in a real browser.
+
+Nothing acts in it but its own script.
+"""
 
 from __future__ import annotations
 
@@ -24,13 +27,18 @@ pytestmark = pytest.mark.once
 
 
 def test_nothing_acts(browser: Browser, tmp_path: Path) -> None:
-    """What records, and the file's name, hold is text: no script of theirs runs, and nothing is asked for."""
+    """What records, and the file's name, hold is text.
+
+    No script of theirs runs, and nothing is asked for.
+    """
     with Site() as site:
         made(tmp_path, hostile(site.url("")), name='<img src=x onerror="acted=1">.jsonl')
         opened = browser.open(tmp_path / "report.html")
         for target in browser.driver.find_elements(By.CSS_SELECTOR, "thead button")[:6]:
             target.click()
-        browser.run("for (const link of document.links) link.dispatchEvent(new MouseEvent('mouseover'))")
+        browser.run(
+            "for (const link of document.links) link.dispatchEvent(new MouseEvent('mouseover'))"
+        )
         assert browser.run("return window.acted") is None
         asked = sum(item["reason"] != "exempt" for item in hostile(""))
         assert browser.driver.title == f"{asked:,} requests disallowed - robots.txt report"
@@ -45,16 +53,32 @@ def test_nothing_acts(browser: Browser, tmp_path: Path) -> None:
 
 
 def test_the_page_has_its_own_elements_only(browser: Browser, tmp_path: Path) -> None:
-    """Of what can act, a page of hostile records has its own script alone; links lead to pages on the web only."""
+    """Of what can act, a page of hostile records has its own script alone.
+
+    Links lead to pages on the web only.
+    """
     made(tmp_path, hostile("http://127.0.0.1:9"))
     browser.open(tmp_path / "report.html")
-    kinds = browser.run("return [...document.querySelectorAll('script, style')].map((one) => [one.tagName, one.type])")
+    kinds = browser.run(
+        "return [...document.querySelectorAll('script, style')].map((one) => [one.tagName,"
+        " one.type])"
+    )
     assert kinds == [["STYLE", ""], ["SCRIPT", "application/json"], ["SCRIPT", ""]]
-    assert browser.run("return document.querySelectorAll('img, base, iframe, object, form, link').length") == 0
-    script = "return [...document.querySelectorAll('*')].flatMap((one) => [...one.attributes].map((a) => a.name))"
+    assert (
+        browser.run(
+            "return document.querySelectorAll('img, base, iframe, object, form, link').length"
+        )
+        == 0
+    )
+    script = (
+        "return [...document.querySelectorAll('*')].flatMap((one) => [...one.attributes].map((a) =>"
+        " a.name))"
+    )
     names = set(browser.run(script))
     assert [name for name in names if name.startswith("on") or name == "style"] == []
-    links = browser.run("return [...document.querySelectorAll('a:not(nav a)')].map((a) => [a.href, a.rel])")
+    links = browser.run(
+        "return [...document.querySelectorAll('a:not(nav a)')].map((a) => [a.href, a.rel])"
+    )
     assert links
     for address, relation in links:
         assert re.match(r"https?://[^/@]+/", address), address
@@ -66,7 +90,8 @@ def test_text_is_no_markup() -> None:
     script = (ROOT / "scrapy_robots_rfc/commands/report_page.js").read_text(encoding="utf-8")
     assert "textContent" in script
     ways = (
-        r"(inner|outer|insertAdjacent|setHTML|parse\w*)HTML|document\.write|\beval\b|Function\(|srcdoc|createContextual"
+        r"(inner|outer|insertAdjacent|setHTML|parse\w*)HTML|document\.write|\beval\b|Function\("
+        r"|srcdoc|createContextual"
     )
     assert re.findall(ways, script) == []
 
@@ -79,10 +104,16 @@ ODD = [
 
 
 def test_what_cannot_be_seen_is_an_escape(browser: Browser, tmp_path: Path) -> None:
-    """What could not be seen, or would turn others round, stands as the same escapes as in the text of the command."""
-    made(tmp_path, [record(spider=f"{number} {character}.") for number, character in enumerate(ODD)])
+    """What could not be seen, or would turn others round, stands as the same escapes as in the
+    text of the command.
+    """
+    made(
+        tmp_path, [record(spider=f"{number} {character}.") for number, character in enumerate(ODD)]
+    )
     browser.open(tmp_path / "report.html")
-    script = "return [...document.querySelectorAll('#spider tbody th')].map((cell) => cell.textContent)"
+    script = (
+        "return [...document.querySelectorAll('#spider tbody th')].map((cell) => cell.textContent)"
+    )
     wanted = {f"{number} {printable(character)}." for number, character in enumerate(ODD)}
     assert set(browser.run(script)) == wanted
 

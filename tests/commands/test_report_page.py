@@ -1,4 +1,7 @@
-"""The page that `scrapy robots report --html` writes, in a real browser: what it shows, and how it is used."""
+"""The page that `scrapy robots report --html` writes, in a real browser.
+
+What it shows, and how it is used.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +26,8 @@ if TYPE_CHECKING:
 #: What a browser shows does not depend on the versions of CPython and Scrapy.
 pytestmark = pytest.mark.once
 
-#: Of the tables: the name of each, and where its rows stand in the JSON with the columns that are numbers.
+#: Of the tables: the name of each, and where its rows stand in the JSON with the columns that are
+#: numbers.
 TABLES = {
     "reason": ("by_reason", ["requests"]),
     "origin": ("by_origin", ["requests"]),
@@ -37,7 +41,8 @@ TABLES = {
 def rows(browser: Browser, table: str) -> list[list[str]]:
     """The texts of a table's cells, of the rows that are shown."""
     script = """
-        return [...document.querySelectorAll(`#${arguments[0]} tbody tr`)].filter((row) => row.offsetHeight > 0)
+        return [...document.querySelectorAll(`#${arguments[0]} tbody tr`)]
+            .filter((row) => row.offsetHeight > 0)
             .map((row) => [...row.cells].map((cell) => cell.innerText))
     """
     found: list[list[str]] = browser.run(script, table)
@@ -48,7 +53,10 @@ def rows(browser: Browser, table: str) -> list[list[str]]:
 
 
 def test_numbers_are_those_of_the_json(shown: tuple[Browser, dict[str, Any]]) -> None:
-    """The numbers of the tables are those of the JSON, in the same order; so are the ones at the top."""
+    """The numbers of the tables are those of the JSON, in the same order.
+
+    So are the ones at the top.
+    """
     browser, sums = shown
     for name, (key, columns) in TABLES.items():
         script = """
@@ -58,22 +66,36 @@ def test_numbers_are_those_of_the_json(shown: tuple[Browser, dict[str, Any]]) ->
         cells = [[int(text) for text in row if text.isdigit()] for row in browser.run(script, name)]
         wanted = [len(columns) if name != "origin" else 4] * len(sums[key])
         assert [len(row) for row in cells] == wanted, name
-        assert [row[: len(columns)] for row in cells] == [[entry[one] for one in columns] for entry in sums[key]], name
+        assert [row[: len(columns)] for row in cells] == [
+            [entry[one] for one in columns] for entry in sums[key]
+        ], name
     for row, entry in zip(rows(browser, "origin"), sums["by_origin"], strict=True):
         reasons = entry["by_reason"]
         assert row[0] == entry["origin"]
         assert row[2] == f"{entry['requests'] / sums['requests'] * 100:.1f} %"
-        assert [int(cell) for cell in row[3:]] == [reasons.get("rule", 0), reasons.get("unreachable", 0), 0]
-    figures = browser.run("return [...document.querySelectorAll('.figures div')].map((one) => one.innerText)")
+        assert [int(cell) for cell in row[3:]] == [
+            reasons.get("rule", 0),
+            reasons.get("unreachable", 0),
+            0,
+        ]
+    figures = browser.run(
+        "return [...document.querySelectorAll('.figures div')].map((one) => one.innerText)"
+    )
     assert "by a rule\n893" in figures
-    assert browser.run("return document.querySelector('h1').innerText") == f"{sums['requests']} requests disallowed"
+    assert (
+        browser.run("return document.querySelector('h1').innerText")
+        == f"{sums['requests']} requests disallowed"
+    )
 
 
 def test_bars_are_as_long_as_their_numbers(shown: tuple[Browser, dict[str, Any]]) -> None:
-    """The bars of origins, rules and reasons are as long as their numbers are large, the first one all of the width."""
+    """The bars of origins, rules and reasons are as long as their numbers are large, the first
+    one all of the width.
+    """
     browser, sums = shown
     script = """
-        return [...document.querySelectorAll(".bars")].map((list) => [...list.children].map((item) => [
+        const items = (list) => [...list.children];
+        return [...document.querySelectorAll(".bars")].map((list) => items(list).map((item) => [
             item.querySelector(".bar").getBoundingClientRect().width,
             item.querySelector("svg").getBoundingClientRect().width]))
     """
@@ -81,16 +103,30 @@ def test_bars_are_as_long_as_their_numbers(shown: tuple[Browser, dict[str, Any]]
     assert len(plots) == 3
     for key, bars in zip(("by_reason", "by_origin", "by_rule"), plots, strict=True):
         numbers = [entry["requests"] for entry in sums[key]][:10]
-        assert [width for width, _ in bars] == pytest.approx([bars[0][1] * n / numbers[0] for n in numbers], abs=0.1)
+        assert [width for width, _ in bars] == pytest.approx(
+            [bars[0][1] * n / numbers[0] for n in numbers], abs=0.1
+        )
 
 
 def test_rules_that_are_long_are_readable(browser: Browser, tmp_path: Path) -> None:
-    """However long patterns and names are, each bar shows site, line and token of its rule: no two are the same."""
-    rule, origins = f"Disallow: /{'p' * 3000}", ("https://a.example", f"https://{'b' * 900}.example")
-    keys = [(origin, line, token) for origin in origins for line in (2, 3) for token in ("*", "foobot")]
-    made(tmp_path, [record(rule=rule, origin=origin, line=line, token=token) for origin, line, token in keys])
+    """However long patterns and names are, each bar shows site, line and token of its rule.
+
+    No two are the same.
+    """
+    rule, origins = (
+        f"Disallow: /{'p' * 3000}",
+        ("https://a.example", f"https://{'b' * 900}.example"),
+    )
+    keys = [
+        (origin, line, token) for origin in origins for line in (2, 3) for token in ("*", "foobot")
+    ]
+    made(
+        tmp_path,
+        [record(rule=rule, origin=origin, line=line, token=token) for origin, line, token in keys],
+    )
     script = """
-        return [...document.querySelectorAll(".bars:has(code) .name")].map((name) => [name.offsetHeight,
+        const names = [...document.querySelectorAll(".bars:has(code) .name")];
+        return names.map((name) => [name.offsetHeight,
             ...[...name.children].map((part) => [part.innerText, part.getBoundingClientRect().bottom
                 <= name.getBoundingClientRect().bottom && part.offsetHeight > 10])])
     """
@@ -106,10 +142,13 @@ def test_rules_that_are_long_are_readable(browser: Browser, tmp_path: Path) -> N
 
 
 def test_bars_of_time_are_as_high_as_their_numbers(shown: tuple[Browser, dict[str, Any]]) -> None:
-    """The bars over time stand in order, are as high as their numbers are large, and so are the parts by reason."""
+    """The bars over time stand in order, are as high as their numbers are large, and so are the
+    parts by reason.
+    """
     browser, sums = shown
     script = """
-        return [...document.querySelectorAll(".time g")].map((group) => [...group.querySelectorAll("rect")].map(
+        const parts = (group) => [...group.querySelectorAll("rect")];
+        return [...document.querySelectorAll(".time g")].map((group) => parts(group).map(
             (part) => [part.getBoundingClientRect(), part.getAttribute("class")]))
     """
     columns = browser.run(script)
@@ -118,14 +157,19 @@ def test_bars_of_time_are_as_high_as_their_numbers(shown: tuple[Browser, dict[st
     unit = columns[0][0][0]["height"] / buckets[0]["requests"]
     for column, bucket in zip(columns, buckets, strict=True):
         parts = {kind.removeprefix("bar c-"): box["height"] for box, kind in column}
-        assert parts == pytest.approx({reason: n * unit for reason, n in bucket["by_reason"].items()}, abs=0.1)
+        assert parts == pytest.approx(
+            {reason: n * unit for reason, n in bucket["by_reason"].items()}, abs=0.1
+        )
     places = [column[0][0]["x"] for column in columns]
     assert places == sorted(places)
 
 
 @pytest.mark.parametrize("seconds", [2, 7, 23, 24])
 def test_all_of_the_time_has_room(seconds: int, browser: Browser, tmp_path: Path) -> None:
-    """The bars over time take the whole width, however few there are; the last one stands at the right end."""
+    """The bars over time take the whole width, however few there are.
+
+    The last one stands at the right end.
+    """
     made(tmp_path, [record(time=f"2026-11-21T08:00:{second:02}Z") for second in range(seconds)])
     browser.open(tmp_path / "report.html")
     script = """
@@ -136,14 +180,20 @@ def test_all_of_the_time_has_room(seconds: int, browser: Browser, tmp_path: Path
     slot = plot["width"] / seconds
     centres = [bar["x"] + bar["width"] / 2 - plot["x"] for bar in bars]
     assert centres == pytest.approx([slot * (place + 0.5) for place in range(seconds)], abs=0.1)
-    times = browser.run("return [...document.querySelectorAll('.along time')].map((time) => time.dateTime)")
+    times = browser.run(
+        "return [...document.querySelectorAll('.along time')].map((time) => time.dateTime)"
+    )
     middle = [] if seconds % 2 else [f"2026-11-21T08:00:{seconds // 2:02}Z"]
     end = f"2026-11-21T08:00:{seconds:02}Z"
     assert times == ["2026-11-21T08:00:00Z", *middle, end]
 
 
-@pytest.mark.parametrize("time", ["9999-12-31T23:59:59Z", "2999-12-31T23:59:59Z", "0001-01-01T00:00:00Z", None])
-def test_times_that_no_crawl_has_are_drawn(time: str | None, browser: Browser, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "time", ["9999-12-31T23:59:59Z", "2999-12-31T23:59:59Z", "0001-01-01T00:00:00Z", None]
+)
+def test_times_that_no_crawl_has_are_drawn(
+    time: str | None, browser: Browser, tmp_path: Path
+) -> None:
     """Times of any age are drawn, also beside usual ones; without any there is no plot of times."""
     made(tmp_path, [record(time=time), *([record()] if time else [])])
     opened = browser.open(tmp_path / "report.html")
@@ -168,13 +218,17 @@ def test_a_page_of_a_damaged_report_says_so(browser: Browser, tmp_path: Path) ->
     (tmp_path / "robots.jsonl").write_bytes(exported([record(), record()])[:-100])
     assert run("report", "robots.jsonl", "--html", "report.html", folder=tmp_path).code == 0
     assert browser.open(tmp_path / "report.html").console == []
-    lede, figures = browser.run("return ['.lede', '.figures'].map((part) => document.querySelector(part).innerText)")
+    lede, figures = browser.run(
+        "return ['.lede', '.figures'].map((part) => document.querySelector(part).innerText)"
+    )
     assert lede.endswith("robots.jsonl, which breaks off")
     assert "broken records, left out\n1" in figures
 
 
 @pytest.mark.parametrize("counts", [[11, 5], [15, 1], [1, 9999]])
-def test_shares_are_rounded_as_in_the_text(counts: list[int], browser: Browser, tmp_path: Path) -> None:
+def test_shares_are_rounded_as_in_the_text(
+    counts: list[int], browser: Browser, tmp_path: Path
+) -> None:
     """Shares are rounded as in the text of the command, halves too."""
     made(tmp_path, [record(spider=f"s{count}", count=count) for count in counts])
     browser.open(tmp_path / "report.html")
@@ -186,7 +240,8 @@ def test_shares_are_rounded_as_in_the_text(counts: list[int], browser: Browser, 
 def test_top_changes_tables_alone(browser: Browser, tmp_path: Path) -> None:
     """Few rows of tables leave the numbers at the top, and the bars, as they are."""
     script = """
-        return [[...document.querySelectorAll(".figures div, .legend li")].map((one) => one.innerText),
+        const figures = [...document.querySelectorAll(".figures div, .legend li")];
+        return [figures.map((one) => one.innerText),
             [...document.querySelectorAll(".bars")].map((list) => list.innerText)]
     """
     found = []
@@ -198,14 +253,23 @@ def test_top_changes_tables_alone(browser: Browser, tmp_path: Path) -> None:
 
 
 def test_other_reasons_have_one_colour(browser: Browser, tmp_path: Path) -> None:
-    """Reasons without a colour of their own share one, and lengths still add up; one bar does not fill the plot."""
+    """Reasons without a colour of their own share one, and lengths still add up.
+
+    One bar does not fill the plot.
+    """
     made(tmp_path, [record(), *(record(reason=f"r{number}") for number in range(3))])
     browser.open(tmp_path / "report.html")
-    script = "return [...document.querySelectorAll('.time rect')].map((part) => part.getBoundingClientRect())"
+    script = (
+        "return [...document.querySelectorAll('.time rect')].map((part) =>"
+        " part.getBoundingClientRect())"
+    )
     rule, other = browser.run(script)
     assert other["height"] == pytest.approx(3 * rule["height"], abs=0.1)
     assert rule["width"] < 100
-    assert browser.run("return document.querySelector('.legend').innerText.split('\\n')") == ["rule", "other"]
+    assert browser.run("return document.querySelector('.legend').innerText.split('\\n')") == [
+        "rule",
+        "other",
+    ]
 
 
 def test_it_says_how_much_is_not_listed(browser: Browser, tmp_path: Path) -> None:
@@ -232,13 +296,18 @@ def test_a_click_sorts_a_table(shown: tuple[Browser, dict[str, Any]]) -> None:
     heading.click()
     assert [int(row[1]) for row in rows(browser, "origin")] == before
     name.click()
-    assert [row[0] for row in rows(browser, "origin")] == sorted(entry["origin"] for entry in sums["by_origin"])
+    assert [row[0] for row in rows(browser, "origin")] == sorted(
+        entry["origin"] for entry in sums["by_origin"]
+    )
     assert sort_of(browser) == ["ascending" if n == 0 else None for n in range(6)]
 
 
 def sort_of(browser: Browser) -> list[str | None]:
     """What the headings of a table say of its order."""
-    script = "return [...document.querySelectorAll('#origin thead th')].map((one) => one.getAttribute('aria-sort'))"
+    script = (
+        "return [...document.querySelectorAll('#origin thead th')].map((one) =>"
+        " one.getAttribute('aria-sort'))"
+    )
     found: list[str | None] = browser.run(script)
     return found
 
@@ -247,7 +316,9 @@ def test_a_key_sorts_a_table(shown: tuple[Browser, dict[str, Any]]) -> None:
     """A heading is reached, and pressed, by keyboard."""
     browser, _ = shown
     browser.driver.find_element(By.ID, "filter-origin").send_keys(Keys.TAB)
-    browser.driver.switch_to.active_element.send_keys(Keys.TAB)  # the table, which scrolls where it has no room
+    browser.driver.switch_to.active_element.send_keys(
+        Keys.TAB
+    )  # the table, which scrolls where it has no room
     heading = browser.driver.switch_to.active_element
     assert (heading.tag_name, heading.text) == ("button", "Origin")
     heading.send_keys(Keys.SPACE)
@@ -257,7 +328,10 @@ def test_a_key_sorts_a_table(shown: tuple[Browser, dict[str, Any]]) -> None:
 
 
 def test_a_table_is_filtered(shown: tuple[Browser, dict[str, Any]]) -> None:
-    """A text leaves the rows that it is in, in any case of letters; how many is told. Without it, all are back."""
+    """A text leaves the rows that it is in, in any case of letters; how many is told.
+
+    Without it, all are back.
+    """
     browser, sums = shown
     field = browser.driver.find_element(By.ID, "filter-rule")
     field.send_keys("NEWS.example")
@@ -270,8 +344,13 @@ def test_a_table_is_filtered(shown: tuple[Browser, dict[str, Any]]) -> None:
     assert browser.driver.find_element(By.CSS_SELECTOR, "#rule [role=status]").text == ""
 
 
-def test_without_script_the_page_says_so(browser: Browser, usual: tuple[Path, dict[str, Any]]) -> None:
-    """Without script the page says that it needs one, and how else to get its numbers; there is nothing to press."""
+def test_without_script_the_page_says_so(
+    browser: Browser, usual: tuple[Path, dict[str, Any]]
+) -> None:
+    """Without script the page says that it needs one, and how else to get its numbers.
+
+    There is nothing to press.
+    """
     browser.command("Emulation.setScriptExecutionDisabled", value=True)
     try:
         browser.open(usual[0])
@@ -286,15 +365,22 @@ def test_without_script_the_page_says_so(browser: Browser, usual: tuple[Path, di
 def test_it_has_room_on_narrow_and_wide_screens(
     browser: Browser, usual: tuple[Path, dict[str, Any]], tmp_path: Path
 ) -> None:
-    """On a narrow and on a wide screen, light or dark, nothing but a wide table scrolls sideways, whatever is in it."""
+    """On a narrow and on a wide screen, light or dark, nothing but a wide table scrolls
+    sideways, whatever is in it.
+    """
     made(tmp_path, [*crawl(), *hostile("http://127.0.0.1:9")])
-    for page, width, dark in product((usual[0], tmp_path / "report.html"), (360, 1440), (False, True)):
+    for page, width, dark in product(
+        (usual[0], tmp_path / "report.html"), (360, 1440), (False, True)
+    ):
         browser.screen(width, dark=dark)
         if (width, dark) == (360, False):
             browser.open(page)
-        assert browser.run("return document.documentElement.scrollWidth <= document.documentElement.clientWidth")
+        assert browser.run(
+            "return document.documentElement.scrollWidth <= document.documentElement.clientWidth"
+        )
         paper, ink = browser.run(
-            "const style = getComputedStyle(document.body); return [style.backgroundColor, style.color]"
+            "const style = getComputedStyle(document.body); return [style.backgroundColor,"
+            " style.color]"
         )
         assert (brightness(paper) < brightness(ink)) is dark
         assert contrast(paper, ink) > 7  # WCAG 2.2, 1.4.6
@@ -316,7 +402,9 @@ def test_contrast_is_high_enough(browser: Browser, usual: tuple[Path, dict[str, 
 def brightness(colour: str) -> float:
     """The relative luminance of a colour, as WCAG 2.2 defines it."""
     parts = [int(part) / 255 for part in re.findall(r"\d+", colour)[:3]]
-    red, green, blue = (part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts)
+    red, green, blue = (
+        part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts
+    )
     return 0.2126 * red + 0.7152 * green + 0.0722 * blue
 
 
@@ -330,35 +418,64 @@ def test_it_can_be_printed_on_paper(shown: tuple[Browser, dict[str, Any]]) -> No
     """On paper there is nothing to press, and all of the tables."""
     browser, _ = shown
     browser.screen(794, medium="print")  # A4 at 96 dots an inch
-    assert not any(field.is_displayed() for field in browser.driver.find_elements(By.TAG_NAME, "input"))
+    assert not any(
+        field.is_displayed() for field in browser.driver.find_elements(By.TAG_NAME, "input")
+    )
     assert len(rows(browser, "rule")) == 7
-    assert browser.run("return document.documentElement.scrollWidth <= document.documentElement.clientWidth")
+    assert browser.run(
+        "return document.documentElement.scrollWidth <= document.documentElement.clientWidth"
+    )
 
 
 def test_a_screen_reader_can_read_it(shown: tuple[Browser, dict[str, Any]]) -> None:
-    """Whoever hears the page is told what each picture, table and field is; headings come in order."""
+    """Whoever hears the page is told what each picture, table and field is.
+
+    Headings come in order.
+    """
     browser, sums = shown
     nodes = browser.command("Accessibility.getFullAXTree")["nodes"]
     roles: dict[str, list[str]] = {}
     for node in nodes:
         if not node["ignored"]:
-            roles.setdefault(node["role"]["value"], []).append(node.get("name", {}).get("value", ""))
-    for role in ("image", "table", "region", "searchbox", "button", "columnheader", "rowheader", "link", "heading"):
+            roles.setdefault(node["role"]["value"], []).append(
+                node.get("name", {}).get("value", "")
+            )
+    for role in (
+        "image",
+        "table",
+        "region",
+        "searchbox",
+        "button",
+        "columnheader",
+        "rowheader",
+        "link",
+        "heading",
+    ):
         assert roles[role], role
         assert all(roles[role]), role
-    assert "Disallowed requests over time; a bar is 1 minute, the highest 25 requests" in " ".join(roles["image"])
+    assert "Disallowed requests over time; a bar is 1 minute, the highest 25 requests" in " ".join(
+        roles["image"]
+    )
     assert f"893 of {sums['requests']} requests, 93.3 %" in roles["image"]
-    levels = browser.run("return [...document.querySelectorAll('h1, h2')].map((one) => one.tagName)")
+    levels = browser.run(
+        "return [...document.querySelectorAll('h1, h2')].map((one) => one.tagName)"
+    )
     assert levels == ["H1"] + ["H2"] * (len(levels) - 1)
     assert browser.run("return [...document.querySelectorAll('th')].every((one) => one.scope)")
-    assert browser.run("return [...document.querySelectorAll('table')].every((one) => one.caption.innerText)")
+    assert browser.run(
+        "return [...document.querySelectorAll('table')].every((one) => one.caption.innerText)"
+    )
 
 
 def test_document_shows_a_page(shown: tuple[Browser, dict[str, Any]]) -> None:
-    """What docs/demo.md shows of the page is what the browser shows: the head, the figures, the first table."""
+    """What docs/demo.md shows of the page is what the browser shows.
+
+    The head, the figures, the first table.
+    """
     browser, _ = shown
     script = """
-        return ["header", ".figures", "#reason table"].map((part) => document.querySelector(part).innerText).join("\\n")
+        return ["header", ".figures", "#reason table"]
+            .map((part) => document.querySelector(part).innerText).join("\\n")
     """
     excerpt = block("docs/demo.md", "text", "robots.txt report")
     assert excerpt.split() == browser.run(script).split()

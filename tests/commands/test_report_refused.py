@@ -56,7 +56,10 @@ def test_other_formats_are_refused(octets: bytes, found: str, tmp_path: Path) ->
     (tmp_path / "r").write_bytes(octets)
     done = run("report", "r", folder=tmp_path)
     assert (done.code, done.out) == (2, "")
-    assert done.err == f"scrapy robots report: r is no report of ROBOTS_REPORT: it has {found}; {ADVICE}"
+    assert (
+        done.err
+        == f"scrapy robots report: r is no report of ROBOTS_REPORT: it has {found}; {ADVICE}"
+    )
     assert [path.name for path in tmp_path.iterdir()] == ["r"]
 
 
@@ -76,7 +79,9 @@ def test_other_formats_are_refused(octets: bytes, found: str, tmp_path: Path) ->
     ],
     ids=str,
 )
-def test_files_without_records_are_refused(octets: bytes, robots: OriginPolicy, tmp_path: Path) -> None:
+def test_files_without_records_are_refused(
+    octets: bytes, robots: OriginPolicy, tmp_path: Path
+) -> None:
     """A file that holds no such records is refused in one line, with the exit code 2."""
     (tmp_path / "r").write_bytes(octets)
     done = robots("report", str(tmp_path / "r"))
@@ -90,7 +95,13 @@ def test_files_without_records_are_refused(octets: bytes, robots: OriginPolicy, 
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (["nothere"], "nothere cannot be read: No such file or directory; name another file, or - for standard input"),
+        (
+            ["nothere"],
+            (
+                "nothere cannot be read: No such file or directory; name another file, or - for"
+                " standard input"
+            ),
+        ),
         (["."], ". cannot be read: Is a directory; "),
         (
             ["good", "--html", "good"],
@@ -100,11 +111,19 @@ def test_files_without_records_are_refused(octets: bytes, robots: OriginPolicy, 
         (["good", "--html", "."], ". cannot be written over"),
         (["good", "--html", "/dev/null"], "/dev/null cannot be written over"),
         (["good", "--html", "-"], "- cannot be written over"),
-        (["good", "--html", "no/where.html"], "where.html cannot be written: No such file or directory; "),
+        (
+            ["good", "--html", "no/where.html"],
+            "where.html cannot be written: No such file or directory; ",
+        ),
     ],
 )
-def test_what_cannot_be_read_or_written_is_said_in_one_line(arguments: list[str], says: str, tmp_path: Path) -> None:
-    """What cannot be read or written is said in one line, with what to do; the exit code is 2, nothing is written."""
+def test_what_cannot_be_read_or_written_is_said_in_one_line(
+    arguments: list[str], says: str, tmp_path: Path
+) -> None:
+    """What cannot be read or written is said in one line, with what to do.
+
+    The exit code is 2, nothing is written.
+    """
     (tmp_path / "good").write_bytes(exported(FEW))
     (tmp_path / "link").symlink_to("good")
     done = run("report", *arguments, folder=tmp_path)
@@ -116,7 +135,11 @@ def test_what_cannot_be_read_or_written_is_said_in_one_line(arguments: list[str]
 
 @pytest.mark.parametrize(
     ("top", "says"),
-    [("0", "--top must be 1 or more"), ("-1", "--top must be 1 or more"), ("many", "invalid int value: 'many'")],
+    [
+        ("0", "--top must be 1 or more"),
+        ("-1", "--top must be 1 or more"),
+        ("many", "invalid int value: 'many'"),
+    ],
 )
 def test_a_top_that_makes_no_sense_is_refused(top: str, says: str, robots: OriginPolicy) -> None:
     """A number of rows that makes no sense is refused."""

@@ -33,7 +33,11 @@ def test_check_and_show_ask_an_ftp_server(tmp_path: Path) -> None:
     with ftp_site(tmp_path) as site:
         done = run("check", site.url("/closed"), site.url("/open"), "--json", folder=tmp_path)
         closed, opened = map(json.loads, done.lines)
-        assert (closed["verdict"], closed["rule"]["line"], opened["verdict"]) == ("disallowed", 2, "allowed")
+        assert (closed["verdict"], closed["rule"]["line"], opened["verdict"]) == (
+            "disallowed",
+            2,
+            "allowed",
+        )
         assert closed["robots_txt"]["url"] == site.url("/robots.txt")
         assert site.retrieved == ["/robots.txt"]
         done = run("show", site.url("/"), folder=tmp_path)
@@ -48,7 +52,9 @@ def test_check_and_show_ask_an_ftp_server(tmp_path: Path) -> None:
 def test_an_ftp_page_is_judged_by_the_path_that_the_server_gets(tmp_path: Path) -> None:
     """As in a crawl, and the rule that decided is the one that matches that path."""
     (tmp_path / "robots.txt").write_text(RULES)
-    done = run("check", "ftp://a.example//%63losed?x", "--robots", "robots.txt", "--json", folder=tmp_path)
+    done = run(
+        "check", "ftp://a.example//%63losed?x", "--robots", "robots.txt", "--json", folder=tmp_path
+    )
     (found,) = map(json.loads, done.lines)
     assert (found["verdict"], found["rule"]["line"], found["lost"]) == ("disallowed", 2, [])
 
@@ -66,12 +72,23 @@ def test_a_file_of_ftp_is_read_with_the_account_of_the_settings(tmp_path: Path) 
 
 
 def test_a_gemini_page_is_judged_by_a_given_file(tmp_path: Path) -> None:
-    """Without any network, by the rules of Gemini; the same page of the web by those of RFC 9309."""
+    """Without any network, by the rules of Gemini.
+
+    The same page of the web by those of RFC 9309.
+    """
     (tmp_path / "robots.txt").write_text(CAPSULE)
     agents = ("--robots", "robots.txt", "--agent", "foobot,archiver,indexer", "--json")
-    urls = ("gemini://a.example/a*b/but", "gemini://a.example/axb", "gemini://a.example/drafts", "http://a.example/axb")
+    urls = (
+        "gemini://a.example/a*b/but",
+        "gemini://a.example/axb",
+        "gemini://a.example/drafts",
+        "http://a.example/axb",
+    )
     done = run("check", *urls, *agents, folder=tmp_path)
-    found = [(each["verdict"], each["rule"] and each["rule"]["line"]) for each in map(json.loads, done.lines)]
+    found = [
+        (each["verdict"], each["rule"] and each["rule"]["line"])
+        for each in map(json.loads, done.lines)
+    ]
     assert found == [("disallowed", 2), ("allowed", None), ("disallowed", 6), ("disallowed", 2)]
 
 
@@ -87,14 +104,32 @@ def test_schemes_of_a_project(tmp_path: Path) -> None:
     assert (done.code, " of http or https or gemini or web with " in done.err) == (2, True)
 
 
-@pytest.mark.parametrize("url", ["ftp://a.example/closed", "s3://bucket/a@b", "data:,a@b", "file:///a@b", "S3://b/"])
+@pytest.mark.parametrize(
+    "url", ["ftp://a.example/closed", "s3://bucket/a@b", "data:,a@b", "file:///a@b", "S3://b/"]
+)
 def test_what_a_crawl_lets_pass_is_allowed(url: str, tmp_path: Path) -> None:
-    """No robots.txt is asked for with schemes that are not obeyed, so that their pages are allowed, as in a crawl."""
+    """No robots.txt is asked for with schemes that are not obeyed, so that their pages are
+    allowed, as in a crawl.
+    """
     (tmp_path / "robots.txt").write_text(RULES)
-    done = run("check", url, "--robots", "robots.txt", "--json", "-s", 'ROBOTS_SCHEMES={"ftp": null}', folder=tmp_path)
+    done = run(
+        "check",
+        url,
+        "--robots",
+        "robots.txt",
+        "--json",
+        "-s",
+        'ROBOTS_SCHEMES={"ftp": null}',
+        folder=tmp_path,
+    )
     found = json.loads(done.out)
     assert (done.code, done.err) == (0, "")
-    assert (found["url"], found["verdict"], found["reason"], found["robots_txt"]) == (url, "allowed", "exempt", None)
+    assert (found["url"], found["verdict"], found["reason"], found["robots_txt"]) == (
+        url,
+        "allowed",
+        "exempt",
+        None,
+    )
     scheme = url.partition(":")[0].lower()
     assert found["why"] == f"for {scheme} no robots.txt is asked for, only for http, https, gemini"
 
@@ -106,12 +141,16 @@ def test_userinfo_of_any_scheme_is_not_shown(tmp_path: Path) -> None:
 
 
 def test_a_crawl_without_a_handler_is_mended_by_a_setting(tmp_path: Path) -> None:
-    """Where the crawl cannot ask, the advice is that of the crawl's log, and not to look at the site."""
+    """Where the crawl cannot ask, the advice is that of the crawl's log, and not to look at the
+    site.
+    """
     advice = "see DOWNLOAD_HANDLERS, and install what the handler needs"
     for topic in ("check", "show", "lint"):
         done = run(topic, "gemini://a.example/x", folder=tmp_path)
         assert (done.code, "failed: scrapy.core" in done.err or topic != "check") == (2, True)
-        assert done.err.endswith(f"; {advice}, or take a copy of its file: check --robots FILE, lint FILE\n")
+        assert done.err.endswith(
+            f"; {advice}, or take a copy of its file: check --robots FILE, lint FILE\n"
+        )
 
 
 def test_copies_of_a_scheme_of_a_project(tmp_path: Path) -> None:

@@ -36,7 +36,9 @@ Clean-param: id
 
 
 def test_what_is_known_of_a_file_as_text(tmp_path: Path) -> None:
-    """How the file was come by, for how long it is used, its groups and the one that applies, and what else it says."""
+    """How the file was come by, for how long it is used, its groups and the one that applies,
+    and what else it says.
+    """
     with Site({"/robots.txt": redirect("/b"), "/b": file(FILE)}) as site:
         done = run("show", site.url("/page?x"), "--agent", "zoo,foobot", folder=tmp_path)
         assert site.targets == ["/robots.txt", "/b"]
@@ -46,7 +48,10 @@ def test_what_is_known_of_a_file_as_text(tmp_path: Path) -> None:
             "  fresh for  24 h",
             f"  octets     {len(FILE)}",
             "  agent      zoo,foobot",
-            "  group      for foobot: it is named there, and none names zoo (lines 4-8, 10-13, together)",
+            (
+                "  group      for foobot: it is named there, and none names zoo (lines 4-8, 10-13,"
+                " together)"
+            ),
             "  delay      Crawl-delay 1.5 s (robots.txt line 8)",
             "  record     line 8: crawl-delay: 1.5",
             "  record     line 12: sitemap: https://a.example/sitemap.xml",
@@ -114,7 +119,10 @@ def test_several_agents_have_a_group_each(tmp_path: Path) -> None:
         "  group      for all crawlers (*): no group names zoo (lines 1-2)",
         "  delay      none is asked for",
         "  agent      baz,foobot",
-        "  group      for foobot: it is named there, and none names baz (lines 4-8, 10-13, together)",
+        (
+            "  group      for foobot: it is named there, and none names baz (lines 4-8, 10-13,"
+            " together)"
+        ),
         "  delay      Crawl-delay 1.5 s (robots.txt line 8)",
     ]
     assert [line for line in text.lines if "applies" in line] == [
@@ -144,7 +152,9 @@ PACED = {
 
 @pytest.mark.parametrize("setting", PACED)
 def test_delay_says_what_a_crawl_makes_of_it(tmp_path: Path, setting: str) -> None:
-    """Of the intervals that a file asks for, the longest is shown, and what the crawl's settings make of it."""
+    """Of the intervals that a file asks for, the longest is shown, and what the crawl's settings
+    make of it.
+    """
     asked = "User-agent: *\nCrawl-delay: 100\nRequest-rate: 1/5\nDisallow: /x\n"
     text, interval = PACED[setting]
     set_to = ("-s", setting) if setting else ()
@@ -155,7 +165,10 @@ def test_delay_says_what_a_crawl_makes_of_it(tmp_path: Path, setting: str) -> No
 
 
 def test_octets_are_those_that_came(tmp_path: Path) -> None:
-    """The size is that of what was downloaded, to the octet: a byte order mark and line ends of two octets count."""
+    """The size is that of what was downloaded, to the octet.
+
+    A byte order mark and line ends of two octets count.
+    """
     body = b"\xef\xbb\xbfUser-agent: *\r\nDisallow: /x\r\n"
     with Site({"/robots.txt": Reply(200, body)}) as site:
         text = run("show", site.url("/"), folder=tmp_path)
@@ -175,16 +188,30 @@ def test_octets_of_a_long_file_are_those_that_count(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("status", "code", "result", "means"), [(404, 0, "unavailable", "everything"), (503, 2, "unreachable", "nothing")]
+    ("status", "code", "result", "means"),
+    [(404, 0, "unavailable", "everything"), (503, 2, "unreachable", "nothing")],
 )
-def test_an_origin_without_a_file_says_so(tmp_path: Path, status: int, code: int, result: str, means: str) -> None:
-    """There being no file is an answer; that nobody knows is an error, in one line that says what to do."""
+def test_an_origin_without_a_file_says_so(
+    tmp_path: Path, status: int, code: int, result: str, means: str
+) -> None:
+    """There being no file is an answer.
+
+    That nobody knows is an error, in one line that says what to do.
+    """
     with Site({"/robots.txt": Reply(status)}) as site:
         done = run("show", site.url("/"), "-s", "RETRY_ENABLED=False", folder=tmp_path)
         assert done.code == code
-        assert done.lines[0] == f"  robots.txt {site.url('/robots.txt')} {result} ({status}): {means} is allowed"
-        means = "is unreachable (503): nothing is allowed; see whether the site is up, or take a copy of its file: "
-        error = f"scrapy robots show: {site.url('/robots.txt')} {means}check --robots FILE, lint FILE\n"
+        assert (
+            done.lines[0]
+            == f"  robots.txt {site.url('/robots.txt')} {result} ({status}): {means} is allowed"
+        )
+        means = (
+            "is unreachable (503): nothing is allowed; see whether the site is up, or take a copy"
+            " of its file: "
+        )
+        error = (
+            f"scrapy robots show: {site.url('/robots.txt')} {means}check --robots FILE, lint FILE\n"
+        )
         assert done.err == (error if code else "")
 
 
@@ -200,7 +227,9 @@ def test_what_makes_no_sense_is_refused(robots: Callable[..., Done]) -> None:
     """What is no URL is refused before anything is asked for."""
     done = robots("show", "a.example")
     assert (done.code, done.out) == (2, "")
-    assert done.err.startswith("scrapy robots show: a.example is no absolute URL of http or https or ftp or gemini")
+    assert done.err.startswith(
+        "scrapy robots show: a.example is no absolute URL of http or https or ftp or gemini"
+    )
     assert robots("show", "").err.startswith("scrapy robots show: '' is no absolute URL of ")
 
 
@@ -211,7 +240,10 @@ def test_there_is_colour_on_a_terminal(tmp_path: Path) -> None:
         done = on_terminal("show", site.url("/"), folder=tmp_path, COLUMNS="60")
     assert done.code == 0
     assert "\x1b[1;32m>\x1b[0m" in done.out
-    assert f"      2    Disallow: /{'long' * 30}" in re.sub(r"\x1b\[[\d;]*m", "", done.out).splitlines()
+    assert (
+        f"      2    Disallow: /{'long' * 30}"
+        in re.sub(r"\x1b\[[\d;]*m", "", done.out).splitlines()
+    )
 
 
 def test_a_reader_who_has_seen_enough_is_no_error(tmp_path: Path) -> None:
@@ -219,4 +251,8 @@ def test_a_reader_who_has_seen_enough_is_no_error(tmp_path: Path) -> None:
     rules = "User-agent: *\n" + "".join(f"Disallow: /{number}\n" for number in range(20_000))
     with Site({"/robots.txt": file(rules)}) as site:
         first, code, err = read_one_line("show", site.url("/"), folder=tmp_path)
-    assert (first, code, err) == (f"  robots.txt {site.url('/robots.txt')} successful (200): its rules decide\n", 0, "")
+    assert (first, code, err) == (
+        f"  robots.txt {site.url('/robots.txt')} successful (200): its rules decide\n",
+        0,
+        "",
+    )

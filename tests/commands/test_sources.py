@@ -1,4 +1,6 @@
-"""Where `scrapy robots` takes files from, by URL or by name, how far it reads them, and where its crawl keeps some."""
+"""Where `scrapy robots` takes files from, by URL or by name, how far it reads them, and where
+its crawl keeps some.
+"""
 
 from __future__ import annotations
 
@@ -28,12 +30,21 @@ SITE = "https://a.example"
         (redirect("file:///etc/passwd"), "unavailable (302 without a usable Location)"),
         (Reply(404), "unavailable (404)"),
         (Reply(503), "unreachable (503)"),
-        (Reply(200, b"no gzip", (("Content-Encoding", "gzip"),)), "unreachable (Error -3 while decompressing data: "),
-        (Reply(200, b"x", (("Content-Encoding", "odd"),)), "unreachable (unknown content coding 'odd')"),
+        (
+            Reply(200, b"no gzip", (("Content-Encoding", "gzip"),)),
+            "unreachable (Error -3 while decompressing data: ",
+        ),
+        (
+            Reply(200, b"x", (("Content-Encoding", "odd"),)),
+            "unreachable (unknown content coding 'odd')",
+        ),
     ],
 )
 def test_a_site_that_has_no_file_is_one_line(reply: Any, because: str, tmp_path: Path) -> None:
-    """The file of a site is fetched as a crawl fetches it; where there is none, one line says why, and what to do."""
+    """The file of a site is fetched as a crawl fetches it.
+
+    Where there is none, one line says why, and what to do.
+    """
     with Site({"/robots.txt": reply}) as site:
         limit = ("-s", "ROBOTS_TIMEOUT=0.5") if reply is HANG else ()
         done = run("lint", site.url("/x"), *limit, "-s", "RETRY_ENABLED=False", folder=tmp_path)
@@ -59,7 +70,11 @@ def long(size: int) -> str:
 @pytest.mark.parametrize(
     ("arguments", "says", "code"),
     [
-        (("check", f"{SITE}/x.pdf", "--agent", "foobot", "--robots"), "disallowed   https://a.example/x.pdf", 1),
+        (
+            ("check", f"{SITE}/x.pdf", "--agent", "foobot", "--robots"),
+            "disallowed   https://a.example/x.pdf",
+            1,
+        ),
         (("lint",), "1 error", 3),
     ],
     ids=lambda value: str(value[0]) if isinstance(value, tuple) else "",
@@ -67,10 +82,15 @@ def long(size: int) -> str:
 def test_an_endless_file_is_cut_off(
     arguments: tuple[str, ...], says: str, code: int, source: str, tmp_path: Path
 ) -> None:
-    """Of a local file, and of standard input, no more is read than counts and the octet that is too much."""
+    """Of a local file, and of standard input, no more is read than counts and the octet that is
+    too much.
+    """
     (tmp_path / "short.txt").write_text(FILE)
     ours, its = os.pipe()
-    with os.fdopen(ours) as stdin, os.fdopen(its, "wb", 0) as given:  # open until the command has ended
+    with (
+        os.fdopen(ours) as stdin,
+        os.fdopen(its, "wb", 0) as given,
+    ):  # open until the command has ended
         writer = threading.Thread(target=given.write, args=(long(512_000).encode() + b"\n",))
         writer.start()
         done = run(*arguments, source.format(ours), folder=tmp_path, stdin=stdin.fileno())
@@ -81,7 +101,10 @@ def test_an_endless_file_is_cut_off(
 
 @pytest.mark.parametrize("size", [600_000, 10**30])
 def test_the_limit_is_that_of_the_settings(size: int, tmp_path: Path) -> None:
-    """The limit is ROBOTS_MAX_SIZE, however much that is: a shorter file takes no more room than it needs."""
+    """The limit is ROBOTS_MAX_SIZE, however much that is.
+
+    A shorter file takes no more room than it needs.
+    """
     (tmp_path / "long.txt").write_text(long(550_000))
     done = run("lint", "long.txt", "-s", f"ROBOTS_MAX_SIZE={size}", folder=tmp_path)
     assert (done.code, done.out) == (0, "long.txt: nothing found\n")
@@ -100,15 +123,24 @@ HTML = "<!DOCTYPE html>\n<title>a shop</title>\n"
 
 @pytest.mark.parametrize("path", ["", "/", "/#top", "/a/page", "/robots.txt"])
 def test_the_url_of_a_page_means_the_robots_txt_of_its_site(path: str, tmp_path: Path) -> None:
-    """Whatever page of a site is named, its robots.txt is looked at, and nothing else is asked for."""
+    """Whatever page of a site is named, its robots.txt is looked at, and nothing else is asked
+    for.
+    """
     with Site({"/": Reply(200, HTML.encode()), "/robots.txt": file(FILE)}) as site:
         done = run("lint", site.url(path), folder=tmp_path)
         assert site.targets == ["/robots.txt"]
-        assert (done.code, done.out, done.err) == (0, f"{site.url('/robots.txt')}: nothing found\n", "")
+        assert (done.code, done.out, done.err) == (
+            0,
+            f"{site.url('/robots.txt')}: nothing found\n",
+            "",
+        )
 
 
 def test_a_web_page_is_warned_of(tmp_path: Path) -> None:
-    """A page in the place of a robots.txt is no silent leave for everything; the exit codes are those of the file."""
+    """A page in the place of a robots.txt is no silent leave for everything.
+
+    The exit codes are those of the file.
+    """
     (tmp_path / "page").write_text(HTML)
     for name, called in (("page", "page"), ("-", "standard input")):
         text = f"{called} looks like an HTML page, no robots.txt: see scrapy robots lint {name}\n"
@@ -125,13 +157,19 @@ def test_what_a_site_serves_is_warned_of(octets: bytes, what: str, tmp_path: Pat
         done = run("check", site.url("/x"), folder=tmp_path)
         again = f"see scrapy robots lint {site.url('/robots.txt')}"
     assert done.code == 0
-    assert done.err == f"scrapy robots check: {site.url('/robots.txt')} looks like {what}, no robots.txt: {again}\n"
+    assert (
+        done.err
+        == f"scrapy robots check: {site.url('/robots.txt')} looks like {what}, no robots.txt:"
+        f" {again}\n"
+    )
 
 
 def test_many_pages_are_warned_of_in_few_lines(tmp_path: Path) -> None:
     """Of many sites that serve pages as robots.txt, the first ten have a line each."""
     with ExitStack() as stack:
-        sites = [stack.enter_context(Site({"/robots.txt": Reply(200, HTML.encode())})) for _ in range(12)]
+        sites = [
+            stack.enter_context(Site({"/robots.txt": Reply(200, HTML.encode())})) for _ in range(12)
+        ]
         done = run("check", *(site.url("/x") for site in sites), folder=tmp_path)
     assert done.code == 0
     assert len(done.err.splitlines()) == 11

@@ -56,7 +56,10 @@ def test_a_local_file_decides_in_place_of_the_sites(own: Path) -> None:
         done = run("check", site.url("/x"), *overriding(site), folder=own)
         shown = run("show", site.url("/x"), *overriding(site), folder=own)
         assert site.targets == []
-    place = f"  robots.txt local file own.txt (in place of {site.url('/robots.txt')}, by ROBOTS_OVERRIDES)"
+    place = (
+        f"  robots.txt local file own.txt (in place of {site.url('/robots.txt')}, by"
+        " ROBOTS_OVERRIDES)"
+    )
     assert (done.code, done.err) == (1, "")
     assert done.lines[:3] == [
         f"disallowed   {site.url('/x')}",
@@ -71,18 +74,29 @@ def test_json_names_the_exception(own: Path) -> None:
     """As JSON, both say by which exception it was: in the same keys, that are null without one."""
     with Site({"/robots.txt": CLOSED}) as site:
         for exception in (overriding(site), ("-s", "ROBOTS_EXEMPT=127.0.0.1"), ()):
-            checked = json.loads(run("check", site.url("/x"), *exception, "--json", folder=own).out)["robots_txt"]
+            checked = json.loads(
+                run("check", site.url("/x"), *exception, "--json", folder=own).out
+            )["robots_txt"]
             shown = json.loads(run("show", site.url("/x"), *exception, "--json", folder=own).out)
             expected = {
                 "override": "own.txt" if exception == overriding(site) else None,
                 "exempt": "127.0.0.1" if exception and exception != overriding(site) else None,
             }
-            assert {key: checked[key] for key in expected} == {key: shown[key] for key in expected} == expected
-            assert (checked["url"], shown["robots_txt"]) == (site.url("/robots.txt"), site.url("/robots.txt"))
+            assert (
+                {key: checked[key] for key in expected}
+                == {key: shown[key] for key in expected}
+                == expected
+            )
+            assert (checked["url"], shown["robots_txt"]) == (
+                site.url("/robots.txt"),
+                site.url("/robots.txt"),
+            )
 
 
 def test_a_stale_file_decides_and_is_told_as_such(tmp_path: Path) -> None:
-    """A file from before that decides while its site fails is told as such, in words and as JSON."""
+    """A file from before that decides while its site fails is told as such, in words and as
+    JSON.
+    """
     with Site({"/robots.txt": Reply(503)}) as site:
         store = SqliteStore(tmp_path / "robots.sqlite")
         store.open()
@@ -95,7 +109,10 @@ def test_a_stale_file_decides_and_is_told_as_such(tmp_path: Path) -> None:
         checked = json.loads(run("check", site.url("/x"), *options, "--json", folder=tmp_path).out)
         shown = json.loads(run("show", site.url("/x"), *options, "--json", folder=tmp_path).out)
     assert told.code == 1
-    assert told.lines[1] == "  why        robots.txt line 2: Disallow: /x; stale copy, its refresh failed: 503"
+    assert (
+        told.lines[1]
+        == "  why        robots.txt line 2: Disallow: /x; stale copy, its refresh failed: 503"
+    )
     assert (checked["verdict"], checked["reason"]) == ("disallowed", "rule")
     assert checked["robots_txt"]["stale"] is shown["stale"] is True
 
@@ -107,7 +124,10 @@ def test_delay_of_a_local_file_is_shown(own: Path) -> None:
         done = run("check", site.url("/y"), *overriding(site), *forbid, "--json", folder=own)
     found = json.loads(done.out)
     assert (done.code, found["reason"]) == (1, "crawl_delay")
-    assert found["why"] == "Crawl-delay 90 s (local file own.txt line 3) is more than ROBOTS_CRAWL_DELAY_MAX, 60 s"
+    assert (
+        found["why"]
+        == "Crawl-delay 90 s (local file own.txt line 3) is more than ROBOTS_CRAWL_DELAY_MAX, 60 s"
+    )
 
 
 def test_a_local_file_that_is_missing_is_told(tmp_path: Path) -> None:

@@ -1,7 +1,8 @@
-"""Ctrl-C in `scrapy robots`, wherever it is: while it reads, while it prints, in its crawl and behind it.
+"""Ctrl-C in `scrapy robots`, wherever it is: while it reads, while it prints, in its crawl and
+behind it.
 
-What runs a crawl is a process of its own here: the crawl sets signal handlers. A process whose output is not read yet
-goes on printing.
+What runs a crawl is a process of its own here: the crawl sets signal handlers. A process whose
+output is not read yet goes on printing.
 """
 
 from __future__ import annotations
@@ -34,7 +35,9 @@ OVERRIDES = 'ROBOTS_OVERRIDES={"https://a.example": "other.txt"}'
 def folder(tmp_path: Path) -> Path:
     """A folder with files that there is much to say about."""
     (tmp_path / "robots.txt").write_text("User-agent: *\n" + "Disallow: z\n" * MANY)
-    (tmp_path / "other.txt").write_text("User-agent: *\n" + "".join(f"Disallow: /{n}\n" for n in range(MANY)))
+    (tmp_path / "other.txt").write_text(
+        "User-agent: *\n" + "".join(f"Disallow: /{n}\n" for n in range(MANY))
+    )
     (tmp_path / "urls").write_text("https://a.example/x\n" * MANY)
     return tmp_path
 
@@ -78,12 +81,22 @@ def test_stopped_while_it_prints(arguments: tuple[str, ...], folder: Path) -> No
         ("lint", "{site}"),  # it prints behind its crawl
         ("check", "-s", OVERRIDES),  # within its crawl
         ("check", "-s", OVERRIDES, "-s", "TWISTED_REACTOR_ENABLED=0"),
-        ("check", "-s", OVERRIDES, "-s", "TWISTED_REACTOR=twisted.internet.selectreactor.SelectReactor"),
+        (
+            "check",
+            "-s",
+            OVERRIDES,
+            "-s",
+            "TWISTED_REACTOR=twisted.internet.selectreactor.SelectReactor",
+        ),
     ],
     ids=["lint", "check", "no reactor", "another reactor"],
 )
-def test_stopped_while_it_prints_in_or_behind_a_crawl(arguments: tuple[str, ...], folder: Path) -> None:
-    """A crawl, under any reactor or none, is no hindrance to Ctrl-C, before its end nor after it."""
+def test_stopped_while_it_prints_in_or_behind_a_crawl(
+    arguments: tuple[str, ...], folder: Path
+) -> None:
+    """A crawl, under any reactor or none, is no hindrance to Ctrl-C, before its end nor after
+    it.
+    """
     with Site({"/robots.txt": file((folder / "robots.txt").read_text())}) as site:
         filled = [argument.replace("{site}", site.url("/")) for argument in arguments]
         with (folder / "urls").open() as urls:

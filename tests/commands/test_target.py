@@ -59,7 +59,10 @@ def test_what_is_read_is_not_written_over(folder: Path) -> None:
     for name in (own, f"sub/../{own}", "link", "again", str(folder / own)):
         done = run(*filled(name), folder=folder)
         assert (done.code, done.out, done.err.count("\n")) == (2, "", 1)
-        assert f": {name} cannot be written over, since it is no file, or one that is read; name another" in done.err
+        assert (
+            f": {name} cannot be written over, since it is no file, or one that is read; name"
+            " another" in done.err
+        )
         assert contents(folder) == before
 
 
@@ -76,7 +79,9 @@ def test_a_link_is_followed(folder: Path) -> None:
 
 
 def test_a_new_file_has_the_usual_permissions(folder: Path) -> None:
-    """The file has the permissions of any other new file, and a name may be as long as names can be."""
+    """The file has the permissions of any other new file, and a name may be as long as names can
+    be.
+    """
     name = "\N{GRINNING FACE}" * 63
     assert run(*filled(name), folder=folder).code == 0
     (folder / "touched").touch()
@@ -88,4 +93,6 @@ def test_a_folder_that_is_not_there_is_one_line(folder: Path) -> None:
     """Where no file can be made, one line says what to do."""
     done = run(*filled("no/such/file"), folder=folder)
     assert (done.code, done.out, done.err.count("\n")) == (2, "", 1)
-    assert "cannot be written: No such file or directory; name a file in a folder of yours" in done.err
+    assert (
+        "cannot be written: No such file or directory; name a file in a folder of yours" in done.err
+    )

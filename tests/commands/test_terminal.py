@@ -35,7 +35,9 @@ def console(stream: io.StringIO) -> Console:
 def test_colour_is_for_terminals_that_want_it(
     stream: io.StringIO, environment: dict[str, str], painted: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """There is colour on a terminal alone, and not where NO_COLOR has a value or the terminal has none."""
+    """There is colour on a terminal alone, and not where NO_COLOR has a value or the terminal
+    has none.
+    """
     for name in ("NO_COLOR", "TERM"):
         monkeypatch.delenv(name, raising=False)
     for name, value in environment.items():

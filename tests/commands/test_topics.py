@@ -1,4 +1,7 @@
-"""What all topics of `scrapy robots` have in common: how they refuse what makes no sense, and how they look."""
+"""What all topics of `scrapy robots` have in common.
+
+How they refuse what makes no sense, and how they look.
+"""
 
 from __future__ import annotations
 
@@ -30,12 +33,17 @@ STORE = "sqlite:///robots.sqlite"
 
 
 def old(copy: CacheEntry) -> CacheEntry:
-    """The same from weeks ago, and for weeks: for how long is written the same now and some seconds later."""
+    """The same from weeks ago, and for weeks.
+
+    For how long is written the same now and some seconds later.
+    """
     weeks = 40.2 * DAY
     since = None if copy.validity.unreachable_since is None else NOW - weeks
     confirmed = None if copy.validity.confirmed is None else NOW - weeks
     until = NOW + weeks if copy.validity.fresh_until > NOW else NOW - weeks
-    return changed(copy, fetched=NOW - weeks, fresh_until=until, confirmed=confirmed, unreachable_since=since)
+    return changed(
+        copy, fetched=NOW - weeks, fresh_until=until, confirmed=confirmed, unreachable_since=since
+    )
 
 
 @pytest.fixture
@@ -43,8 +51,12 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder with files, and a store."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "robots.txt").write_text(FILE, encoding="utf-8")
-    (tmp_path / "page.html").write_text(f"<meta name=robots content='noindex, caf\xe9 {'long ' * 30}, x'>", "utf-8")
-    (tmp_path / "robots.jsonl").write_bytes(exported([record(rule=f"Disallow: /{'long' * 30}", spider="caf\xe9")]))
+    (tmp_path / "page.html").write_text(
+        f"<meta name=robots content='noindex, caf\xe9 {'long ' * 30}, x'>", "utf-8"
+    )
+    (tmp_path / "robots.jsonl").write_bytes(
+        exported([record(rule=f"Disallow: /{'long' * 30}", spider="caf\xe9")])
+    )
     store = SqliteStore(tmp_path / "robots.sqlite")
     store.open()
     fill(store, a=old(replace(OPEN, body=FILE.encode())), b=old(MISSING), c=old(CLOSED))
@@ -84,7 +96,10 @@ NO_URLS = {
 def test_what_is_no_url_is_refused_by_all(
     robots: Callable[..., Done], folder: Path, arguments: tuple[str, ...]
 ) -> None:
-    """What is no URL is refused in the same words by all, without what may be a password; the exit code is 2."""
+    """What is no URL is refused in the same words by all, without what may be a password.
+
+    The exit code is 2.
+    """
     for url, shown in NO_URLS.items():
         if arguments in TAKE_A_FILE and ("--robots" in arguments or not url.startswith("http")):
             continue  # it names a file
@@ -94,10 +109,12 @@ def test_what_is_no_url_is_refused_by_all(
         done = robots(*filled, stdin=url)
         assert (done.code, done.err.count("\n")) == (2, 1)
         error = (
-            f"scrapy robots {arguments[0]}: {shown} is no absolute URL of http or https or ftp or gemini "
-            "with a valid authority; write it as SCHEME://HOST/PATH\n"
+            f"scrapy robots {arguments[0]}: {shown} is no absolute URL of http or https or ftp or"
+            " gemini with a valid authority; write it as SCHEME://HOST/PATH\n"
         )
-        said = done.err.replace(" is not decided: it is no ", " is no ").replace(": standard input line 1: ", ": ")
+        said = done.err.replace(" is not decided: it is no ", " is no ").replace(
+            ": standard input line 1: ", ": "
+        )
         assert said == error
         assert "secret" not in done.out
 
@@ -105,17 +122,33 @@ def test_what_is_no_url_is_refused_by_all(
 def test_topics_are_listed_in_the_order_of_the_document(robots: Callable[..., Done]) -> None:
     """The topics are listed in the order in which the document tells of them."""
     listed = re.findall(r"^    ([a-z]+) {3,}\S", robots("--help").out, re.MULTILINE)
-    told = re.findall(r"^## ([a-z]+):", (ROOT / "docs" / "cli.md").read_text(encoding="utf-8"), re.MULTILINE)
-    table = re.findall(r"^\| \[`scrapy robots ([a-z]+)", (ROOT / "docs" / "cli.md").read_text(), re.MULTILINE)
+    told = re.findall(
+        r"^## ([a-z]+):", (ROOT / "docs" / "cli.md").read_text(encoding="utf-8"), re.MULTILINE
+    )
+    table = re.findall(
+        r"^\| \[`scrapy robots ([a-z]+)", (ROOT / "docs" / "cli.md").read_text(), re.MULTILINE
+    )
     assert listed == told == table
 
 
-NO_COMMAND_LINES = ("nonsense", "--nonsense", "nonsense http://a.example/", "-s", "cache nonsense", "check --nonsense")
+NO_COMMAND_LINES = (
+    "nonsense",
+    "--nonsense",
+    "nonsense http://a.example/",
+    "-s",
+    "cache nonsense",
+    "check --nonsense",
+)
 
 
 @pytest.mark.parametrize("line", NO_COMMAND_LINES)
-def test_a_command_line_that_makes_no_sense_is_refused(robots: Callable[..., Done], line: str) -> None:
-    """A command line that makes no sense is refused in one line, which says where to look; the exit code is 2."""
+def test_a_command_line_that_makes_no_sense_is_refused(
+    robots: Callable[..., Done], line: str
+) -> None:
+    """A command line that makes no sense is refused in one line, which says where to look.
+
+    The exit code is 2.
+    """
     done = robots(*line.split())
     assert (done.code, done.out) == (2, "")
     assert re.fullmatch(r"scrapy robots[a-z ]*: .+; see scrapy robots[a-z ]* --help\n", done.err)
@@ -123,13 +156,18 @@ def test_a_command_line_that_makes_no_sense_is_refused(robots: Callable[..., Don
 
 @pytest.mark.usefixtures("folder")
 @pytest.mark.parametrize("arguments", [*TAKE_A_URL, *TAKE_A_FILE], ids=" ".join)
-def test_a_wrong_setting_is_refused_by_all(robots: Callable[..., Done], arguments: tuple[str, ...]) -> None:
-    """A setting that is not accepted is refused by all before anything is done, in the same words."""
+def test_a_wrong_setting_is_refused_by_all(
+    robots: Callable[..., Done], arguments: tuple[str, ...]
+) -> None:
+    """A setting that is not accepted is refused by all before anything is done, in the same
+    words.
+    """
     filled = (argument.format("http://a.example/") for argument in arguments)
     done = robots(*filled, "-s", "ROBOTS_MAX_SIZE=5", stdin="http://a.example/")
     assert (done.code, done.out) == (2, "")
     assert re.fullmatch(
-        f"scrapy robots {arguments[0]}: ROBOTS_MAX_SIZE = '5' is not accepted; it must be .*\n", done.err
+        f"scrapy robots {arguments[0]}: ROBOTS_MAX_SIZE = '5' is not accepted; it must be .*\n",
+        done.err,
     )
 
 
@@ -148,7 +186,10 @@ def seen(text: str) -> str:
 
 @pytest.mark.parametrize(("arguments", "red"), ON_A_TERMINAL, ids=lambda value: value[0])
 def test_colour_on_a_terminal_alone(folder: Path, arguments: tuple[str, ...], red: str) -> None:
-    """There is colour on a terminal, unless NO_COLOR or TERM says otherwise, and nowhere else; all say the same."""
+    """There is colour on a terminal, unless NO_COLOR or TERM says otherwise, and nowhere else.
+
+    All say the same.
+    """
     wide = on_terminal(*arguments, folder=folder, COLUMNS="300")
     assert re.search(rf"\x1b\[(1;)?31m{re.escape(red)} *\x1b\[0m", wide.out)
     no_colour = on_terminal(*arguments, folder=folder, COLUMNS="300", NO_COLOR="1")
@@ -183,7 +224,10 @@ def test_json_of_a_site_has_the_same_keys(folder: Path) -> None:
     keys = []
     for reply in (Reply(200, FILE.encode()), Reply(404)):
         with Site({"/robots.txt": reply}) as site:
-            keys += [list(json.loads(run(topic, site.url("/"), "--json", folder=folder).out)) for topic in _FETCH]
+            keys += [
+                list(json.loads(run(topic, site.url("/"), "--json", folder=folder).out))
+                for topic in _FETCH
+            ]
     assert keys[:2] == keys[2:]
 
 
@@ -192,13 +236,20 @@ _FETCH = ("check", "show")
 
 @pytest.mark.parametrize("topic", ["check {}", "show {}", "lint {}"])
 def test_an_error_of_the_project_is_told_as_that(topic: str, folder: Path) -> None:
-    """An error of the project's own code is told as that, and not as one of the output, whatever its kind is."""
-    (folder / "own.py").write_text("class Reads:\n    def __init__(self):\n        open('not-there')\n")
+    """An error of the project's own code is told as that, and not as one of the output, whatever
+    its kind is.
+    """
+    (folder / "own.py").write_text(
+        "class Reads:\n    def __init__(self):\n        open('not-there')\n"
+    )
     with Site({"/robots.txt": Reply(200, FILE.encode())}) as site:
-        done = run(*topic.format(site.url("/")).split(), "-s", 'EXTENSIONS={"own.Reads": 1}', folder=folder)
+        done = run(
+            *topic.format(site.url("/")).split(), "-s", 'EXTENSIONS={"own.Reads": 1}', folder=folder
+        )
     assert (done.code, done.out) == (2, "")
-    assert done.err == (
-        f"scrapy robots {topic.split(maxsplit=1)[0]}: no crawl is possible with these settings: "
+    assert (
+        done.err
+        == f"scrapy robots {topic.split(maxsplit=1)[0]}: no crawl is possible with these settings: "
         "FileNotFoundError: [Errno 2] No such file or directory: 'not-there'\n"
     )
 
@@ -211,9 +262,14 @@ def test_a_log_that_cannot_be_made_is_told_as_that(folder: Path) -> None:
 
 
 def test_streams_that_are_closed_or_full_give_no_verdict(folder: Path) -> None:
-    """Where nothing can be said, the exit code still says it: no trouble with a stream is taken for a verdict."""
+    """Where nothing can be said, the exit code still says it.
+
+    No trouble with a stream is taken for a verdict.
+    """
     command = f"{shlex.join(COMMAND)} check http://a.example/ --robots robots.txt <&- >&- 2>&-"
-    closed = subprocess.run(command, shell=True, cwd=folder, env=environment(), timeout=TIMEOUT, check=False)
+    closed = subprocess.run(
+        command, shell=True, cwd=folder, env=environment(), timeout=TIMEOUT, check=False
+    )
     assert closed.returncode == 0
     with Path("/dev/full").open("wb") as full:
         stream = full.fileno()

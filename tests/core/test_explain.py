@@ -1,4 +1,7 @@
-"""What a verdict rests on: the group, why it is that one, where it stands, and the rules that match."""
+"""What a verdict rests on.
+
+The group, why it is that one, where it stands, and the rules that match.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +10,8 @@ import pytest
 from scrapy_robots_rfc.core.robotstxt import Explanation, RobotsTxt, explain
 
 FILE = RobotsTxt.parse(
-    b"User-agent: *\nDisallow: /\n\nUser-agent: FooBot\nUser-agent: other\nAllow: /a\nDisallow: /a/b\n"
-    b"Crawl-delay: 1\n\n# again\nUser-agent: foobot\nDisallow: /*/b\nUser-agent: last\n"
+    b"User-agent: *\nDisallow: /\n\nUser-agent: FooBot\nUser-agent: other\nAllow: /a\nDisallow:"
+    b" /a/b\nCrawl-delay: 1\n\n# again\nUser-agent: foobot\nDisallow: /*/b\nUser-agent: last\n"
 )
 
 
@@ -42,7 +45,10 @@ def lines_of(explanation: Explanation) -> list[tuple[int, int]]:
 
 
 def test_groups_that_apply() -> None:
-    """The groups of one token stand where they stand; one without any line behind its names ends with them."""
+    """The groups of one token stand where they stand.
+
+    One without any line behind its names ends with them.
+    """
     assert lines_of(explain(FILE, "/", ["foobot"])) == [(4, 8), (11, 12)]
     assert lines_of(explain(FILE, "/", ["last"])) == [(13, 13)]
     apart = RobotsTxt.parse(b"User-agent: a\n\n# b, too\nUser-agent: b\n\n")

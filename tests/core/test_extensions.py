@@ -10,7 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scrapy_robots_rfc.core.extensions import RequestRate, VisitTime, parse_delay, parse_rate, parse_window, plain_delay
+from scrapy_robots_rfc.core.extensions import (
+    RequestRate,
+    VisitTime,
+    parse_delay,
+    parse_rate,
+    parse_window,
+    plain_delay,
+)
 from tests.test_reference_pages import rows
 
 
@@ -54,9 +61,13 @@ UNITS = {
 }
 
 
-@pytest.mark.parametrize(("seconds", "unit"), [(size, unit) for size, units in UNITS.items() for unit in units])
+@pytest.mark.parametrize(
+    ("seconds", "unit"), [(size, unit) for size, units in UNITS.items() for unit in units]
+)
 def test_units(seconds: float, unit: str) -> None:
-    """Each unit is read in any case, beside its number or apart from it, with a plural and a full stop."""
+    """Each unit is read in any case, beside its number or apart from it, with a plural and a
+    full stop.
+    """
     plural = unit if unit == "m" else f"{unit}s"  # `ms` are milliseconds
     for written in (unit, unit.upper(), f" {unit}", f"{unit}.", f" {plural}", f" {plural}."):
         assert plain_delay(f"3{written}") == parse_delay(f"3{written}") == 3 * seconds, written
@@ -110,7 +121,9 @@ def test_no_delay(value: str) -> None:
 
 @given(st.one_of(st.text(max_size=40), st.text("0123456789.,-+e infsmhdw/", max_size=40)))
 def test_any_delay(value: str) -> None:
-    """Whatever stands there, nothing raises, and what is kept is a number of seconds that is not below 0."""
+    """Whatever stands there, nothing raises, and what is kept is a number of seconds that is not
+    below 0.
+    """
     delay = parse_delay(value)
     assert delay is None or delay >= 0
     assert plain_delay(value) in (None, delay)
@@ -132,7 +145,10 @@ def test_any_delay(value: str) -> None:
     ],
 )
 def test_rate(value: str, rate: RequestRate | None) -> None:
-    """A Request-rate is requests by seconds with an optional window; no requests at all is no rate."""
+    """A Request-rate is requests by seconds with an optional window.
+
+    No requests at all is no rate.
+    """
     assert parse_rate(value) == rate
 
 

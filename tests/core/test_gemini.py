@@ -1,4 +1,7 @@
-"""Files of Gemini capsules: what "robots.txt for Gemini" has, and what it leaves out of RFC 9309."""
+"""Files of Gemini capsules.
+
+What "robots.txt for Gemini" has, and what it leaves out of RFC 9309.
+"""
 
 from __future__ import annotations
 
@@ -46,13 +49,21 @@ def decided(target: str, *tokens: str) -> tuple[bool, int | None]:
         ("/end$/x", ("archiver",), (False, 10)),
     ],
 )
-def test_disallow_is_a_plain_prefix(target: str, tokens: tuple[str, ...], expected: tuple[bool, int | None]) -> None:
-    """Groups are chosen as in RFC 9309; Allow is none, ``*`` and ``$`` are octets, and lines keep their numbers."""
+def test_disallow_is_a_plain_prefix(
+    target: str, tokens: tuple[str, ...], expected: tuple[bool, int | None]
+) -> None:
+    """Groups are chosen as in RFC 9309.
+
+    Allow is none, ``*`` and ``$`` are octets, and lines keep their numbers.
+    """
     assert decided(target, *tokens) == expected
 
 
 def test_the_most_restrictive_purpose_decides() -> None:
-    """A crawler with several purposes may fetch only what each of them may; the order does not matter."""
+    """A crawler with several purposes may fetch only what each of them may.
+
+    The order does not matter.
+    """
     for tokens in (("archiver", "indexer"), ("indexer", "archiver")):
         assert decided("/private", *tokens) == (False, 7)
         assert decided("/drafts", *tokens) == (False, 13)
@@ -67,7 +78,9 @@ def test_a_file_that_is_prepared_has_all_purposes_read(monkeypatch: pytest.Monke
     file.prepare(tokens)
     assert file.prepared(tokens)
     monkeypatch.setattr(RuleIndex, "_build", lambda _: pytest.fail("an index was built"))
-    assert [file.decide(f"{URL}{target}", tokens).allowed for target in ("/private", "/drafts", "/x")] == [0, 0, 1]
+    assert [
+        file.decide(f"{URL}{target}", tokens).allowed for target in ("/private", "/drafts", "/x")
+    ] == [0, 0, 1]
 
 
 def test_an_own_name_comes_before_purposes() -> None:
@@ -102,6 +115,9 @@ def test_other_records_are_read() -> None:
 
 def test_a_file_counts_up_to_the_limit() -> None:
     """2.5: escapes make it no longer: what counts is what came."""
-    file = GeminiFile(b"User-agent: *\nDisallow: /" + b"*" * 40 + b"\nDisallow: /last\n" + b"#" * 100, max_size=100)
+    file = GeminiFile(
+        b"User-agent: *\nDisallow: /" + b"*" * 40 + b"\nDisallow: /last\n" + b"#" * 100,
+        max_size=100,
+    )
     assert (file.size, file.truncated) == (100, True)
     assert not file.decide("/last", "foobot").allowed

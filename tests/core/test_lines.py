@@ -14,8 +14,12 @@ def lines(body: bytes) -> list[Line]:
 
 
 def test_each_line_is_a_record() -> None:
-    """Every line of a file is one record with its number, kind, key and value, whatever its line end."""
-    read = lines(b"# hello\nUser-agent: Foo # me\rDisallow : /x\r\n\nSitemap: https://e.example/s.xml\nnonsense")
+    """Every line of a file is one record with its number, kind, key and value, whatever its line
+    end.
+    """
+    read = lines(
+        b"# hello\nUser-agent: Foo # me\rDisallow : /x\r\n\nSitemap: https://e.example/s.xml\nnonsense"
+    )
     assert [(line.number, line.kind, line.key, line.value) for line in read] == [
         (1, LineKind.COMMENT, "", ""),
         (2, LineKind.USER_AGENT, "user-agent", "Foo"),

@@ -1,4 +1,6 @@
-"""Findings: for every code a file that earns it, what a crawler makes of the line, and what was probably meant."""
+"""Findings: for every code a file that earns it, what a crawler makes of the line, and what was
+probably meant.
+"""
 
 from __future__ import annotations
 
@@ -27,12 +29,30 @@ USAGE = "such as Content-Usage: train-ai=n, search=y"
 #: Code, file, line, a part of what a crawler makes of it, what was meant.
 CASES: list[tuple[Code, bytes, int, str, str]] = [
     (Code.MISSPELT_KEY, b"User-agent: *\nDissallow: /x", 2, "read as `Disallow`", "Disallow: /x"),
-    (Code.MISSPELT_KEY, b"Site-map: http://e.example/", 1, "read as `Sitemap`", "Sitemap: http://e.example/"),
+    (
+        Code.MISSPELT_KEY,
+        b"Site-map: http://e.example/",
+        1,
+        "read as `Sitemap`",
+        "Sitemap: http://e.example/",
+    ),
     (Code.NO_COLON, b"User-agent *\nDisallow: /", 1, "as if the colon were there", "User-agent: *"),
     (Code.UNKNOWN_KEY, b"Owner: me", 1, "ignored", ""),
     (Code.OUTSIDE_GROUP, b"Allow: /x\nUser-agent: *\nDisallow:", 1, "ignored", AGENT),
-    (Code.INVALID_TOKEN, b"User-agent: FooBot/2.1\nDisallow: /", 1, "the crawler `FooBot`", "User-agent: FooBot"),
-    (Code.INVALID_TOKEN, b"User-agent: * all\nDisallow: /", 1, "it names any crawler", "User-agent: *"),
+    (
+        Code.INVALID_TOKEN,
+        b"User-agent: FooBot/2.1\nDisallow: /",
+        1,
+        "the crawler `FooBot`",
+        "User-agent: FooBot",
+    ),
+    (
+        Code.INVALID_TOKEN,
+        b"User-agent: * all\nDisallow: /",
+        1,
+        "it names any crawler",
+        "User-agent: *",
+    ),
     (
         Code.INVALID_TOKEN,
         b"User-agent: Mozilla/4.0 (compatible; BullsEye; Windows 95)\nDisallow: /",
@@ -40,11 +60,29 @@ CASES: list[tuple[Code, bytes, int, str, str]] = [
         "the crawler `Mozilla`",
         "User-agent: BullsEye",
     ),
-    (Code.INVALID_TOKEN, b"User-agent: 360Spider\nDisallow: /", 1, "compared whole", "User-agent: Spider"),
+    (
+        Code.INVALID_TOKEN,
+        b"User-agent: 360Spider\nDisallow: /",
+        1,
+        "compared whole",
+        "User-agent: Spider",
+    ),
     (Code.INVALID_TOKEN, b"User-agent:\nDisallow: /", 1, "it names no crawler", "User-agent: *"),
     (Code.NEVER_MATCHES, b"User-agent: *\nDisallow: x", 2, "it matches no URL", "Disallow: /x"),
-    (Code.NEVER_MATCHES, b"User-agent: *\nAllow: https://e.example/x?y", 2, "it matches no URL", "Allow: /x?y"),
-    (Code.SPACE_IN_PATTERN, b"User-agent: *\nDisallow: /My Folder", 2, "one pattern", "Disallow: /My%20Folder"),
+    (
+        Code.NEVER_MATCHES,
+        b"User-agent: *\nAllow: https://e.example/x?y",
+        2,
+        "it matches no URL",
+        "Allow: /x?y",
+    ),
+    (
+        Code.SPACE_IN_PATTERN,
+        b"User-agent: *\nDisallow: /My Folder",
+        2,
+        "one pattern",
+        "Disallow: /My%20Folder",
+    ),
     (
         Code.SPACE_IN_PATTERN,
         b"User-agent: *\nDisallow: /a /b",
@@ -52,10 +90,34 @@ CASES: list[tuple[Code, bytes, int, str, str]] = [
         "one pattern",
         "a line for each: Disallow: /a, Disallow: /b",
     ),
-    (Code.CONTROL_OCTET, b"User-agent: *\nDisallow: /\x00x", 2, "kept and percent-encoded", "disallow: /x"),
-    (Code.NOT_UTF8, b"User-agent: *\nDisallow: /caf\xe9", 2, "one by one", "the file saved as UTF-8"),
-    (Code.TOO_LONG, b"User-agent: *\nDisallow: /" + b"x" * MAX_LINE, 2, "octet 16,664", "several shorter lines"),
-    (Code.CUT_OFF, b"User-agent: *\nDisallow: /x\nDisallow: /xyzabc", 3, "cuts it short", "a shorter file"),
+    (
+        Code.CONTROL_OCTET,
+        b"User-agent: *\nDisallow: /\x00x",
+        2,
+        "kept and percent-encoded",
+        "disallow: /x",
+    ),
+    (
+        Code.NOT_UTF8,
+        b"User-agent: *\nDisallow: /caf\xe9",
+        2,
+        "one by one",
+        "the file saved as UTF-8",
+    ),
+    (
+        Code.TOO_LONG,
+        b"User-agent: *\nDisallow: /" + b"x" * MAX_LINE,
+        2,
+        "octet 16,664",
+        "several shorter lines",
+    ),
+    (
+        Code.CUT_OFF,
+        b"User-agent: *\nDisallow: /x\nDisallow: /xyzabc",
+        3,
+        "cuts it short",
+        "a shorter file",
+    ),
     (
         Code.BYTE_ORDER_MARK,
         b"\xef\xbb\xbfUser-agent: *\nDisallow: /x",
@@ -63,9 +125,27 @@ CASES: list[tuple[Code, bytes, int, str, str]] = [
         "passed over",
         "the file saved as UTF-8 without a byte order mark",
     ),
-    (Code.BYTE_ORDER_MARK, b"\xef\xbb\xbf# x\n", 1, "passed over", "the file saved as UTF-8 without a byte order mark"),
-    (Code.OTHER_ENCODING, "Host: e.example\n".encode("utf-16"), 1, "converted", "the file saved as UTF-8"),
-    (Code.ALMOST_A_KEY, b"User-agent: *\nDisallowed: /x\nAllow: /y", 2, "not read as `Disallow`", "Disallow: /x"),
+    (
+        Code.BYTE_ORDER_MARK,
+        b"\xef\xbb\xbf# x\n",
+        1,
+        "passed over",
+        "the file saved as UTF-8 without a byte order mark",
+    ),
+    (
+        Code.OTHER_ENCODING,
+        "Host: e.example\n".encode("utf-16"),
+        1,
+        "converted",
+        "the file saved as UTF-8",
+    ),
+    (
+        Code.ALMOST_A_KEY,
+        b"User-agent: *\nDisallowed: /x\nAllow: /y",
+        2,
+        "not read as `Disallow`",
+        "Disallow: /x",
+    ),
     (Code.ALMOST_A_KEY, b"Crawl_delay: 3", 1, "not read as `Crawl-delay`", "Crawl-delay: 3"),
     (Code.NO_RECORD, b"be nice to us", 1, "it is no record", "a comment: # be nice to us"),
     (Code.NO_RECORD, b"Disallow /a /b", 1, "it is no record", "Disallow: /a /b"),
@@ -76,11 +156,41 @@ CASES: list[tuple[Code, bytes, int, str, str]] = [
         "a web page",
         TEXT,
     ),
-    (Code.FILE_TOO_LONG, b"User-agent: *\nDisallow: /aaaaaaaaaaa\nAllow: /\n", 2, "not read", "a shorter file"),
-    (Code.DOLLAR_INSIDE, b"User-agent: *\nDisallow: /*.pdf$?", 2, "it stands for itself", "Disallow: /*.pdf$"),
-    (Code.DOLLAR_INSIDE, b"User-agent: *\nDisallow: /$30-SIM$", 2, "it stands for itself", "Disallow: /%2430-SIM$"),
-    (Code.BAD_ESCAPE, b"User-agent: *\nDisallow: /100%_x%2F", 2, "stands for itself", "Disallow: /100%25_x%2F"),
-    (Code.INVALID_VALUE, b"User-agent: *\nDisallow:\nCrawl-delay: -1", 3, "ignored", "such as Crawl-delay: 10"),
+    (
+        Code.FILE_TOO_LONG,
+        b"User-agent: *\nDisallow: /aaaaaaaaaaa\nAllow: /\n",
+        2,
+        "not read",
+        "a shorter file",
+    ),
+    (
+        Code.DOLLAR_INSIDE,
+        b"User-agent: *\nDisallow: /*.pdf$?",
+        2,
+        "it stands for itself",
+        "Disallow: /*.pdf$",
+    ),
+    (
+        Code.DOLLAR_INSIDE,
+        b"User-agent: *\nDisallow: /$30-SIM$",
+        2,
+        "it stands for itself",
+        "Disallow: /%2430-SIM$",
+    ),
+    (
+        Code.BAD_ESCAPE,
+        b"User-agent: *\nDisallow: /100%_x%2F",
+        2,
+        "stands for itself",
+        "Disallow: /100%25_x%2F",
+    ),
+    (
+        Code.INVALID_VALUE,
+        b"User-agent: *\nDisallow:\nCrawl-delay: -1",
+        3,
+        "ignored",
+        "such as Crawl-delay: 10",
+    ),
     (
         Code.INVALID_VALUE,
         b"User-agent: *\nDisallow:\nCrawl-delay: 5-10 seconds",
@@ -88,7 +198,13 @@ CASES: list[tuple[Code, bytes, int, str, str]] = [
         "read as 10 s, the largest number in it",
         "such as Crawl-delay: 10",
     ),
-    (Code.INVALID_VALUE, b"User-agent: *\nDisallow:\nRequest-rate: 5", 3, "ignored", "such as Request-rate: 1/5"),
+    (
+        Code.INVALID_VALUE,
+        b"User-agent: *\nDisallow:\nRequest-rate: 5",
+        3,
+        "ignored",
+        "such as Request-rate: 1/5",
+    ),
     (
         Code.RECORD_OUTSIDE_GROUP,
         b"Crawl-delay: 5\nUser-agent: *\nDisallow:",
@@ -124,7 +240,13 @@ CASES: list[tuple[Code, bytes, int, str, str]] = [
         "the group of line 1",
         "one group with the rules of both",
     ),
-    (Code.NO_RULES, b"User-agent: a", 1, "everything is allowed", "an empty `Disallow:`, to say so"),
+    (
+        Code.NO_RULES,
+        b"User-agent: a",
+        1,
+        "everything is allowed",
+        "an empty `Disallow:`, to say so",
+    ),
     (
         Code.EMPTY_RULE,
         b"User-agent: a\nDisallow:\nDisallow: /y",
@@ -132,14 +254,38 @@ CASES: list[tuple[Code, bytes, int, str, str]] = [
         "matches nothing",
         "nothing, or the only rule of its group",
     ),
-    (Code.REPEATED_RULE, b"User-agent: a\nDisallow: /y\nDisallow: /y", 3, "line 2 says the same", ""),
-    (Code.CONTRADICTION, b"User-agent: a\nDisallow: /y\nAllow: /y", 3, "the allow decides", "one of them"),
+    (
+        Code.REPEATED_RULE,
+        b"User-agent: a\nDisallow: /y\nDisallow: /y",
+        3,
+        "line 2 says the same",
+        "",
+    ),
+    (
+        Code.CONTRADICTION,
+        b"User-agent: a\nDisallow: /y\nAllow: /y",
+        3,
+        "the allow decides",
+        "one of them",
+    ),
     (Code.USE_VOID, OPEN + b"Content-Usage: train-ai=n search=y", 3, "void", USAGE),
     (Code.USE_VOID, OPEN + b"Content-Usage: Train-AI=n", 3, "void", USAGE),
     (Code.USE_VOID, OPEN + b"Content-Usage: /my files train-ai=n", 3, "void", USAGE),
     (Code.USE_VOID, OPEN + b"Content-Usage:", 3, "cannot tell", USAGE),
-    (Code.USE_NO_VALUE, OPEN + b"Content-Usage: train-ai=yes", 3, "neither", "train-ai=y or train-ai=n"),
-    (Code.USE_NO_VALUE, OPEN + b"Content-Signal: ai-train=n", 3, "neither", "train-ai=yes or train-ai=no"),
+    (
+        Code.USE_NO_VALUE,
+        OPEN + b"Content-Usage: train-ai=yes",
+        3,
+        "neither",
+        "train-ai=y or train-ai=n",
+    ),
+    (
+        Code.USE_NO_VALUE,
+        OPEN + b"Content-Signal: ai-train=n",
+        3,
+        "neither",
+        "train-ai=yes or train-ai=no",
+    ),
     (Code.USE_UNKNOWN, OPEN + b"Content-Usage: trian-ai=n", 3, "`trian-ai`", ""),
     (
         Code.NEVER_MATCHES,
@@ -180,7 +326,9 @@ def findings(body: bytes, max_size: int = RobotsTxt.MAX_SIZE) -> list[Finding]:
 
 @pytest.mark.parametrize(("code", "body", "line", "effect", "meant"), CASES)
 def test_finding(code: Code, body: bytes, line: int, effect: str, meant: str) -> None:
-    """A line gets the finding of its code, and no other, with what a crawler makes of it and what was meant."""
+    """A line gets the finding of its code, and no other, with what a crawler makes of it and
+    what was meant.
+    """
     size = LIMIT if code in (Code.CUT_OFF, Code.FILE_TOO_LONG) else RobotsTxt.MAX_SIZE
     found = findings(body, size)
     if code is Code.CUT_OFF:  # there it is the file that is too long, too
@@ -197,7 +345,11 @@ def test_every_code_is_shown() -> None:
 
 def test_every_flag_is_found() -> None:
     """Whatever the parser flags, the linter reports."""
-    files = [RobotsTxt.parse(body, max_size=size) for _, body, *_ in CASES for size in (LIMIT, RobotsTxt.MAX_SIZE)]
+    files = [
+        RobotsTxt.parse(body, max_size=size)
+        for _, body, *_ in CASES
+        for size in (LIMIT, RobotsTxt.MAX_SIZE)
+    ]
     told = {finding.code for file in files for finding in lint(file)}
     flagged = {Code[flag.name] for file in files for line in file.lines() for flag in line.flags}
     assert flagged == FLAGS
@@ -211,7 +363,10 @@ def test_page() -> None:
 
 
 def test_a_good_file() -> None:
-    """A file that says what it means has no findings: comments, empty lines, unusual but legal patterns among it."""
+    """A file that says what it means has no findings.
+
+    Comments, empty lines, unusual but legal patterns among it.
+    """
     body = b"""\
 # hello
 User-agent: Foo
@@ -231,14 +386,19 @@ Host: e.example
     assert findings(b"") == []
 
 
-@pytest.mark.parametrize("value", ["10", "0.5", "0", "10 min.", "1 hour.", "2 weeks", "500ms", "inf"])
+@pytest.mark.parametrize(
+    "value", ["10", "0.5", "0", "10 min.", "1 hour.", "2 weeks", "500ms", "inf"]
+)
 def test_delays_that_are_understood(value: str) -> None:
     """A Crawl-delay of a number with a known unit is no finding."""
     assert findings(f"User-agent: *\nDisallow:\nCrawl-delay: {value}".encode()) == []
 
 
 def test_comments_among_user_agent_lines() -> None:
-    """A comment sets no user-agent line apart from the one above it; a blank line does, also beside a comment."""
+    """A comment sets no user-agent line apart from the one above it.
+
+    A blank line does, also beside a comment.
+    """
     assert findings(b"User-agent: a\n# and\n  # its sister\nUser-agent: b # b\nDisallow: /") == []
     [finding] = findings(b"User-agent: a\n# and\n\nUser-agent: b\nDisallow: /")
     assert (finding.code, finding.line) == (Code.AGENTS_JOINED, 4)
@@ -254,7 +414,10 @@ def test_comments_among_user_agent_lines() -> None:
     ],
 )
 def test_other_encodings_without_a_mark(text: str, line: int, shown: str, encoding: str) -> None:
-    """That is all there is to say of such a file: nobody wants to read what its octets are by themselves."""
+    """That is all there is to say of such a file.
+
+    Nobody wants to read what its octets are by themselves.
+    """
     [finding] = findings(text.encode(encoding))
     assert (finding.code, finding.line, finding.text) == (Code.OTHER_ENCODING, line, shown)
     assert finding.effect.startswith("not converted, as no byte order mark tells how")
@@ -263,7 +426,8 @@ def test_other_encodings_without_a_mark(text: str, line: int, shown: str, encodi
 
 
 @pytest.mark.parametrize(
-    "body", [b"x", b"x\0y", b"\0", b"\0\0\0\0\0", b"User\0-agent: *", b"U\0s\0e\0r\nUser-agent: *\nAllow:"]
+    "body",
+    [b"x", b"x\0y", b"\0", b"\0\0\0\0\0", b"User\0-agent: *", b"U\0s\0e\0r\nUser-agent: *\nAllow:"],
 )
 def test_no_other_encoding(body: bytes) -> None:
     """A NUL here and there is none, and neither is a file with a group that is read."""
@@ -287,19 +451,28 @@ def test_severities() -> None:
 
 
 def test_long_lines_are_shortened() -> None:
-    """What a finding repeats of the file is short, so that a report never grows as a hostile file wants it."""
+    """What a finding repeats of the file is short, so that a report never grows as a hostile
+    file wants it.
+    """
     [finding] = findings(b"User-agent: *\nDisallow: x" + b"y" * 10_000)
     assert len(finding.text) < 130
     assert len(finding.meant) < 130
 
 
-PIECES = {line for _, body, *_ in CASES for line in body.split(b"\n") if len(line) < 100} | {b"", b"<p>", b"%", b":"}
+PIECES = {line for _, body, *_ in CASES for line in body.split(b"\n") if len(line) < 100} | {
+    b"",
+    b"<p>",
+    b"%",
+    b":",
+}
 LINES = st.sampled_from(sorted(PIECES))
 
 
 @given(st.lists(LINES | st.binary(max_size=30), max_size=12), st.integers(1, 100))
 def test_any_file(lines: list[bytes], size: int) -> None:
-    """Whatever a file holds, linting ends well, every finding is on a line that there is, and they are in order."""
+    """Whatever a file holds, linting ends well, every finding is on a line that there is, and
+    they are in order.
+    """
     body = b"\n".join(lines)
     found = findings(body, size)
     last = max((line.number for line in RobotsTxt.parse(body, max_size=size).lines()), default=1)

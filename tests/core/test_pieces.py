@@ -1,4 +1,6 @@
-"""Large groups are read in pieces, because no other thread runs while one call goes through a text."""
+"""Large groups are read in pieces, because no other thread runs while one call goes through a
+text.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,15 @@ def _lines(seed: int, longest: int) -> bytes:
     rng = random.Random(seed)
     lines, size = [], 0
     while size < 300_000:
-        line = rng.choice((b"", b"# x", b"Allow: /%d*x" % size, b"Disallow: /%d" % size, b"a" * rng.randrange(longest)))
+        line = rng.choice(
+            (
+                b"",
+                b"# x",
+                b"Allow: /%d*x" % size,
+                b"Disallow: /%d" % size,
+                b"a" * rng.randrange(longest),
+            )
+        )
         lines.append(line)
         size += len(line) + 1
     return b"\n" + b"\n".join(lines)
@@ -60,7 +70,9 @@ def test_no_call_goes_through_more_than_a_piece(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_sections_without_rules_are_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of 40,000 user-agent lines above a rule, the index keeps and reads only what stands below the last one."""
+    """Of 40,000 user-agent lines above a rule, the index keeps and reads only what stands below
+    the last one.
+    """
     texts: list[str] = []
 
     def noted(text: str) -> list[str | Any]:
@@ -83,16 +95,25 @@ def test_verdicts_of_a_file_of_many_pieces(prepared: bool) -> None:
     if prepared:
         robots.prepare("*")
     chosen = random.Random(4)
-    numbers = [*chosen.sample(re.findall(r"/(\d+)", rules.decode()), 12), *chosen.sample(range(300_000), 4)]
+    numbers = [
+        *chosen.sample(re.findall(r"/(\d+)", rules.decode()), 12),
+        *chosen.sample(range(300_000), 4),
+    ]
     for target in [f"/{number}{end}" for number in numbers for end in ("", "x")]:
         matching = robots.matching(target, "*")
         assert robots.decide(target, "*").rule == (matching[0] if matching else None)
 
 
-def test_rules_of_a_literal_that_many_share_are_parsed_beforehand(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A question to a file that was prepared parses few rules, even if 20,000 share what its target has."""
+def test_rules_of_a_literal_that_many_share_are_parsed_beforehand(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A question to a file that was prepared parses few rules, even if 20,000 share what its
+    target has.
+    """
     words = [f"{number:05x}" for number in range(20_000)]
-    robots = RobotsTxt.parse(b"User-agent: *\n" + b"".join(b"Disallow: /*aaaaaaaa*%s\n" % w.encode() for w in words))
+    robots = RobotsTxt.parse(
+        b"User-agent: *\n" + b"".join(b"Disallow: /*aaaaaaaa*%s\n" % w.encode() for w in words)
+    )
     robots.prepare("*")
     parsed: list[str] = []
 

@@ -1,4 +1,6 @@
-"""Preferences of use: every case of `tests/cases/preferences.toml`, and the sources beside robots.txt."""
+"""Preferences of use: every case of `tests/cases/preferences.toml`, and the sources beside
+robots.txt.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,9 @@ from tests.support.case_files import FOLDER
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-CASES: dict[str, list[dict[str, Any]]] = tomllib.loads((FOLDER / "preferences.toml").read_text("utf-8"))
+CASES: dict[str, list[dict[str, Any]]] = tomllib.loads(
+    (FOLDER / "preferences.toml").read_text("utf-8")
+)
 WORDS = {True: "yes", False: "no", None: "unknown"}
 
 
@@ -34,13 +38,19 @@ def said(preferences: Mapping[str, Preference]) -> dict[str, str]:
 @pytest.mark.parametrize("case", CASES["usage"], ids=lambda case: case["says"])
 def test_usage_case(case: dict[str, Any]) -> None:
     """A dictionary says what the case says."""
-    assert {label: WORDS[value] for label, value in parse_usage(case["value"].encode()).items()} == case["said"]
+    assert {
+        label: WORDS[value] for label, value in parse_usage(case["value"].encode()).items()
+    } == case["said"]
 
 
 @pytest.mark.parametrize("case", CASES["file"], ids=lambda case: case["says"])
 def test_file_case(case: dict[str, Any]) -> None:
-    """A file says of a URL what the case says, in the line that the case names, also when it is asked again."""
-    robots = RobotsTxt.parse(bytes.fromhex(case["body_hex"]) if "body_hex" in case else case["body"].encode())
+    """A file says of a URL what the case says, in the line that the case names, also when it is
+    asked again.
+    """
+    robots = RobotsTxt.parse(
+        bytes.fromhex(case["body_hex"]) if "body_hex" in case else case["body"].encode()
+    )
     for _ in range(2):
         found = robots.preferences(case["url"], case.get("tokens", ["FooBot"]))
         assert said(found) == case["said"]
@@ -51,14 +61,20 @@ def test_file_case(case: dict[str, Any]) -> None:
 def test_what_a_preference_names() -> None:
     """A preference from robots.txt names its line and its record."""
     robots = RobotsTxt.parse(b"User-agent: *\nContent-Usage: /a train-ai=n, search=y\n")
-    assert robots.preferences("/a", ["x"])["train-ai"] == Preference(False, 2, "content-usage: /a train-ai=n, search=y")
+    assert robots.preferences("/a", ["x"])["train-ai"] == Preference(
+        False, 2, "content-usage: /a train-ai=n, search=y"
+    )
 
 
 def test_many_identifications() -> None:
-    """A crawl that rotates its User-Agent does not fill the memory with what a file says to each."""
+    """A crawl that rotates its User-Agent does not fill the memory with what a file says to
+    each.
+    """
     robots = RobotsTxt.parse(b"User-agent: *\nContent-Usage: train-ai=n\n")
     for number in range(200):
-        assert said(robots.preferences("/", f"bot{chr(97 + number % 26) * (number + 1)}")) == {"train-ai": "no"}
+        assert said(robots.preferences("/", f"bot{chr(97 + number % 26) * (number + 1)}")) == {
+            "train-ai": "no"
+        }
     assert len(robots._preferences_read) <= 64
 
 
@@ -74,18 +90,22 @@ def test_most_lines_that_look_like_records() -> None:
     """Lines that begin as a record of use, and are none, count among the first thousand."""
     body = b"User-agent: *\n" + b"Content-Signals: search=no\n" * (MOST_RECORDS - 1)
     assert RobotsTxt.parse(body + b"Content-Signal: search=no\n").preferences("/", ["x"])
-    assert not RobotsTxt.parse(body + b"Content-Signals:\nContent-Signal: search=no\n").preferences("/", ["x"])
+    assert not RobotsTxt.parse(body + b"Content-Signals:\nContent-Signal: search=no\n").preferences(
+        "/", ["x"]
+    )
 
 
 def test_most_octets() -> None:
     """Of records of use with very many labels, those are read that have 32,768 octets together."""
     long = b",".join(b"a%d=y" % number for number in range(1000))
     records = b"Content-Usage: %s\n" % long * (MOST_OCTETS // len(long))
-    found = RobotsTxt.parse(b"User-agent: *\n" + records + b"Content-Usage: %s,b=n\n" % long).preferences("/", ["x"])
+    found = RobotsTxt.parse(
+        b"User-agent: *\n" + records + b"Content-Usage: %s,b=n\n" % long
+    ).preferences("/", ["x"])
     assert len(found) == 1000
-    found = RobotsTxt.parse(b"User-agent: *\n" + records[len(long) + 16 :] + b"Content-Usage: b=n\n").preferences(
-        "/", []
-    )
+    found = RobotsTxt.parse(
+        b"User-agent: *\n" + records[len(long) + 16 :] + b"Content-Usage: b=n\n"
+    ).preferences("/", [])
     assert len(found) == 1001
 
 
@@ -93,7 +113,11 @@ def test_most_octets() -> None:
     ("body", "tokens", "licenses"),
     [
         (b"License: https://a/1\nUser-agent: *\nAllow: /\n", ["x"], [("https://a/1", 1)]),
-        (b"License: https://a/1\nUser-agent: *\nLicense: https://a/2\nAllow: /\n", ["x"], [("https://a/2", 3)]),
+        (
+            b"License: https://a/1\nUser-agent: *\nLicense: https://a/2\nAllow: /\n",
+            ["x"],
+            [("https://a/2", 3)],
+        ),
         (b"User-agent: y\nLicense: https://a/2\nAllow: /\n", ["x"], []),
         (b"License: https://a/1\n", ["x"], [("https://a/1", 1)]),
         (b"", ["x"], []),
@@ -101,11 +125,15 @@ def test_most_octets() -> None:
 )
 def test_license(body: bytes, tokens: list[str], licenses: list[tuple[str, int]]) -> None:
     """A group's own License replaces the one above all groups, which is for everyone."""
-    assert [(record.value, record.line) for record in RobotsTxt.parse(body).licenses(tokens)] == licenses
+    assert [
+        (record.value, record.line) for record in RobotsTxt.parse(body).licenses(tokens)
+    ] == licenses
 
 
 def test_header_lines() -> None:
-    """Content-Usage lines of a response are one dictionary, and Content-Signal lines add up with them."""
+    """Content-Usage lines of a response are one dictionary, and Content-Signal lines add up with
+    them.
+    """
     found, cut = of_headers([b"train-ai=y", b"search=n"], [b"ai-train=no", b"ai-input=yes"])
     assert said(found) == {"train-ai": "no", "search": "no", "ai-input": "yes"}
     assert found["search"].source == "header Content-Usage: train-ai=y, search=n"
@@ -113,9 +141,14 @@ def test_header_lines() -> None:
     assert (of_headers([], []), cut) == (({}, False), False)
 
 
-@pytest.mark.parametrize("lines", [[b"a=n," * 9000 + b"search=n"], [b"search=n", *[b"a=n, b=n"] * 5000]])
+@pytest.mark.parametrize(
+    "lines", [[b"a=n," * 9000 + b"search=n"], [b"search=n", *[b"a=n, b=n"] * 5000]]
+)
 def test_header_lines_beyond_the_bound(lines: list[bytes]) -> None:
-    """A Content-Usage with too many octets is void; of Content-Signal lines those within the bound are read."""
+    """A Content-Usage with too many octets is void.
+
+    Of Content-Signal lines those within the bound are read.
+    """
     assert of_headers(lines, []) == ({}, True)
     signals = [line.replace(b"=n", b"=no") for line in lines]
     found, cut = of_headers([], signals)
@@ -133,7 +166,11 @@ def test_empty_header_lines() -> None:
 def test_combination_of_sources() -> None:
     """Any no is a no, else any yes a yes, and the source that decided is kept."""
     yes, no, unknown = (Preference(value, None, str(value)) for value in (True, False, None))
-    assert combined({"a": yes, "b": unknown}, {"a": no, "b": yes, "c": unknown}) == {"a": no, "b": yes, "c": unknown}
+    assert combined({"a": yes, "b": unknown}, {"a": no, "b": yes, "c": unknown}) == {
+        "a": no,
+        "b": yes,
+        "c": unknown,
+    }
 
 
 def test_signal_of_any_text() -> None:

@@ -44,7 +44,9 @@ def fixture_robots() -> RobotsTxt:
 
 
 def test_groups_as_they_stand(robots: RobotsTxt) -> None:
-    """Groups come as the file has them, with their records, and nothing but a user-agent line after a rule ends one."""
+    """Groups come as the file has them, with their records, and nothing but a user-agent line
+    after a rule ends one.
+    """
     first, second, third = robots.groups
     assert first == Group(
         tokens=("Foo", "Bar/1.0"),
@@ -77,7 +79,10 @@ def test_records_of_the_whole_file(robots: RobotsTxt) -> None:
 
 
 def test_values_of_the_group_that_applies(robots: RobotsTxt) -> None:
-    """Of several delays the largest counts, of several rates the slowest; other groups' values do not."""
+    """Of several delays the largest counts, of several rates the slowest.
+
+    Other groups' values do not.
+    """
     assert robots.crawl_delay(["Foo"]) == 5.0
     assert robots.crawl_delay("Bar") == 5.0
     assert robots.crawl_delay(["Other"]) is None
@@ -97,7 +102,9 @@ def test_decision_names_rule_and_token(robots: RobotsTxt) -> None:
 
 def test_forty_wildcard_rules_and_more() -> None:
     """Many wildcard rules with many literals, short ones among them, decide as each alone would."""
-    patterns = [f"/*q{number}z" for number in range(200)] + [f"/*{chr(letter)}$" for letter in range(65, 91)]
+    patterns = [f"/*q{number}z" for number in range(200)] + [
+        f"/*{chr(letter)}$" for letter in range(65, 91)
+    ]
     body = "User-agent: *\n" + "".join(f"Disallow: {pattern}\n" for pattern in patterns)
     robots = RobotsTxt.parse(body.encode())
     for number, pattern in enumerate(patterns, 2):
@@ -108,7 +115,9 @@ def test_forty_wildcard_rules_and_more() -> None:
 
 
 def test_first_verdict_on_a_large_file() -> None:
-    """In a large file, where more of the target rules lines out, the first verdict is that of the index."""
+    """In a large file, where more of the target rules lines out, the first verdict is that of
+    the index.
+    """
     pieces = ["a", "b/", "*", "%61", "%2F", "$", "-", "ab", "", "=", "?", " #c", "\t"]
     rules = [
         f"{key}{a}{b}{c}{d}"
@@ -137,15 +146,21 @@ def test_first_verdict_on_a_large_file() -> None:
 
 
 def test_many_identifications_do_not_make_it_grow() -> None:
-    """A crawl that rotates its identification gets right verdicts, and the file keeps a bounded number of them."""
+    """A crawl that rotates its identification gets right verdicts, and the file keeps a bounded
+    number of them.
+    """
     robots = RobotsTxt.parse(b"User-agent: Foo\nDisallow: /\nUser-agent: *\nAllow: /")
-    assert [robots.decide("/x", f"Bot{'x' * number}").allowed for number in range(300)] == [True] * 300
+    assert [robots.decide("/x", f"Bot{'x' * number}").allowed for number in range(300)] == [
+        True
+    ] * 300
     assert not robots.decide("/x", ["Foo"]).allowed
     assert len(robots._asked) <= 64
 
 
 def test_many_identifications_do_not_have_it_read_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Crawlers of one group share its rules, and 65 of them that ask in turn have these read once."""
+    """Crawlers of one group share its rules, and 65 of them that ask in turn have these read
+    once.
+    """
     built: list[str] = []
 
     class Noted(Ruleset):
@@ -154,7 +169,9 @@ def test_many_identifications_do_not_have_it_read_again(monkeypatch: pytest.Monk
             built.append(token)
 
     monkeypatch.setattr(robotstxt, "Ruleset", Noted)
-    robots = RobotsTxt.parse(b"User-agent: Foo\nDisallow: /\nUser-agent: *\nContent-Signal: search=no\nAllow: /")
+    robots = RobotsTxt.parse(
+        b"User-agent: Foo\nDisallow: /\nUser-agent: *\nContent-Signal: search=no\nAllow: /"
+    )
     for number in [*range(65)] * 3:
         assert robots.preferences("/x", [f"Bot{'x' * number}"])
     assert (built, len(robots._preferences_read)) == (["*"], 1)
@@ -179,8 +196,12 @@ def test_tokens_of_one_group_share_its_index(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_many_spellings_do_not_make_it_grow() -> None:
-    """A crawl that spells its token in many ways gets right verdicts, and the file keeps a bounded number of them."""
-    robots = RobotsTxt.parse(b"User-agent: foobarbaz\nDisallow: /x\nContent-Signal: search=no\nUser-agent: *\nAllow: /")
+    """A crawl that spells its token in many ways gets right verdicts, and the file keeps a
+    bounded number of them.
+    """
+    robots = RobotsTxt.parse(
+        b"User-agent: foobarbaz\nDisallow: /x\nContent-Signal: search=no\nUser-agent: *\nAllow: /"
+    )
     for number in range(300):
         name = "".join(c.upper() if number >> at & 1 else c for at, c in enumerate("foobarbaz"))
         assert (robots.decide("/x", name).allowed, robots.decide("/x", name).token) == (False, name)
@@ -189,7 +210,9 @@ def test_many_spellings_do_not_make_it_grow() -> None:
 
 
 def test_control_characters_do_not_reach_a_log_line() -> None:
-    """A rule prints without control characters, so that a site cannot write into a terminal or forge a log line."""
+    """A rule prints without control characters, so that a site cannot write into a terminal or
+    forge a log line.
+    """
     rule = RobotsTxt.parse(b"User-agent: *\nDisallow: /\x1b[31m\xc2\x85x").group("Foo")
     assert rule is not None
     assert str(rule.rules[0]) == "Disallow: /\\x1b[31m\\x85x"

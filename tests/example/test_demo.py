@@ -1,4 +1,7 @@
-"""`scrapy crawl demo`: the same table under every runtime, which docs/demo.md shows; what it dropped is reported."""
+"""`scrapy crawl demo`: the same table under every runtime, which docs/demo.md shows.
+
+What it dropped is reported.
+"""
 
 from __future__ import annotations
 
@@ -29,8 +32,11 @@ NO_RULE = ("allowed", "robots.txt: no rule of the group `*` matches")
 
 
 PAGE = (ROOT / "docs" / "demo.md").read_text(encoding="utf-8")
-#: The commands of that page: the first writes a report, the second sums it up, as text and as a page.
-CRAWL, REPORT = map(shlex.split, re.findall(r"^    \.\./\.venv/bin/scrapy (.*robots\.jsonl.*)$", PAGE, re.MULTILINE))
+#: The commands of that page: the first writes a report, the second sums it up, as text and as a
+#: page.
+CRAWL, REPORT = map(
+    shlex.split, re.findall(r"^    \.\./\.venv/bin/scrapy (.*robots\.jsonl.*)$", PAGE, re.MULTILINE)
+)
 
 
 @pytest.fixture(scope="session")
@@ -41,7 +47,10 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def all_outputs(project: Path) -> Iterator[dict[str, Output]]:
-    """What the demo prints, by runtime; the processes run side by side. The first one writes a report, too."""
+    """What the demo prints, by runtime; the processes run side by side.
+
+    The first one writes a report, too.
+    """
     commands = {name: CRAWL if name == "asyncio" else ["crawl", "demo"] for name in RUNTIMES}
     processes = {
         name: start("-m", "scrapy", *command, "-s", RUNTIMES[name], folder=project)
@@ -91,7 +100,9 @@ def test_another_port(output: Output) -> None:
 
 
 def test_pages(output: Output) -> None:
-    """Links of a page that says nofollow are not followed, be it in a header line or in a meta for demobot."""
+    """Links of a page that says nofollow are not followed, be it in a header line or in a meta
+    for demobot.
+    """
     open_to_all = "robots.txt line 2: Allow: /"
     assert output.sections["Pages"].rows == {
         "/open.html": ("allowed", open_to_all),
@@ -113,7 +124,9 @@ def test_paced(output: Output) -> None:
     """The pages of a paced site come at its pace, by its own clock, and the table says so."""
     assert set(output.sections["Paced"].rows.values()) == {NO_RULE}
     [gap] = re.findall(
-        r"^  pace: (\S+) s at least between two requests, by the site's clock$", output.stdout, re.MULTILINE
+        r"^  pace: (\S+) s at least between two requests, by the site's clock$",
+        output.stdout,
+        re.MULTILINE,
     )
     assert float(gap) >= 0.3
 
@@ -122,7 +135,9 @@ def test_missing(output: Output) -> None:
     """A robots.txt that is not there permits everything."""
     section = output.sections["No"]
     assert section.robots_txt == "404"
-    assert set(section.rows.values()) == {("allowed", "robots.txt unavailable (404): everything is allowed")}
+    assert set(section.rows.values()) == {
+        ("allowed", "robots.txt unavailable (404): everything is allowed")
+    }
 
 
 def test_failing(output: Output) -> None:
@@ -134,9 +149,14 @@ def test_failing(output: Output) -> None:
 
 
 def test_recovering(output: Output) -> None:
-    """A server that fails once is asked again, and its rules are obeyed by the pages that waited."""
+    """A server that fails once is asked again, and its rules are obeyed by the pages that
+    waited.
+    """
     section = output.sections["Recovering"]
-    assert section.rows == {"/": NO_RULE, "/closed/plan.html": ("disallowed", "robots.txt line 2: Disallow: /closed/")}
+    assert section.rows == {
+        "/": NO_RULE,
+        "/closed/plan.html": ("disallowed", "robots.txt line 2: Disallow: /closed/"),
+    }
 
 
 def test_redirected(output: Output) -> None:
@@ -193,7 +213,10 @@ def test_check_by_the_sites_own_logs(output: Output) -> None:
 
 @pytest.mark.once
 def test_demo_is_as_shown_and_reported(all_outputs: dict[str, Output], project: Path) -> None:
-    """Each line of the table that docs/demo.md shows is one that the demo prints; it is reported by the commands."""
+    """Each line of the table that docs/demo.md shows is one that the demo prints.
+
+    It is reported by the commands.
+    """
     demo = all_outputs["asyncio"]
     command, *arguments = REPORT
     assert command == "robots"
@@ -202,17 +225,25 @@ def test_demo_is_as_shown_and_reported(all_outputs: dict[str, Output], project: 
     excerpt = block("docs/demo.md", "text", "Rules: ")
 
     def plain(text: str) -> list[str]:
-        return [re.sub(r"127\.0\.0\.1:\d+", "", " ".join(line.split())) for line in text.splitlines()]
+        return [
+            re.sub(r"127\.0\.0\.1:\d+", "", " ".join(line.split())) for line in text.splitlines()
+        ]
 
     assert set(plain(excerpt)) <= set(plain(demo.stdout))
-    dropped = sum(int(count) for count in re.findall(r"robotstxt/(?:forbidden|page/\S+) +(\d+)", demo.stdout))
+    dropped = sum(
+        int(count) for count in re.findall(r"robotstxt/(?:forbidden|page/\S+) +(\d+)", demo.stdout)
+    )
     assert told.out.startswith(f"{dropped} requests disallowed\n")
-    assert f'"requests": {dropped},' in (project / "report.html").read_text(encoding="utf-8")  # drawn by a script
+    assert f'"requests": {dropped},' in (project / "report.html").read_text(
+        encoding="utf-8"
+    )  # drawn by a script
 
 
 @ensureDeferred
 async def test_check_can_fail(here: Here) -> None:
-    """When robots.txt is not obeyed, the check counts the 29 pages that should have stayed closed."""
+    """When robots.txt is not obeyed, the check counts the 29 pages that should have stayed
+    closed.
+    """
     output = await here.crawl(DemoSpider, {"ROBOTSTXT_OBEY": False})
     assert output.last_line.endswith("pages requested: 51, pages of disallowed paths requested: 30")
     assert {row for section in output.sections.values() for row in section.rows.values()} == {

@@ -1,4 +1,6 @@
-"""`make fleet-demo`: real worker processes share one queue, one store and one pace, and one of them is killed."""
+"""`make fleet-demo`: real worker processes share one queue, one store and one pace, and one of
+them is killed.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,8 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.once
 
 SECONDS = ("--seconds", "150")  # that a demo may take
-TIMEOUT = 200  # seconds until a demo that hangs fails its test; it takes thirty, and on a busy machine longer
+# Seconds until a demo that hangs fails its test; it takes thirty, and on a busy machine longer.
+TIMEOUT = 200
 
 
 def fleet(*arguments: str, path: str | None = None) -> subprocess.CompletedProcess[str]:
@@ -50,7 +53,10 @@ def fleet(*arguments: str, path: str | None = None) -> subprocess.CompletedProce
 
 
 def fleet_here(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
-    """Run the demo in the process of the tests, which starts the same workers; return the exit code."""
+    """Run the demo in the process of the tests, which starts the same workers.
+
+    Return the exit code.
+    """
     monkeypatch.setattr(sys, "argv", ["fleet", *SECONDS, *arguments])
     before = signal.getsignal(signal.SIGTERM)
     try:
@@ -61,33 +67,49 @@ def fleet_here(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
 
 @pytest.fixture(scope="module")
 def demo(redis_installed: None) -> subprocess.CompletedProcess[str]:
-    """The demo as everybody runs it, with fewer sites and a worker less: two are left when one is killed."""
+    """The demo as everybody runs it, with fewer sites and a worker less.
+
+    Two are left when one is killed.
+    """
     return fleet("--sites", "30", "--workers", "3")
 
 
 def kinds(text: str) -> set[str]:
-    """The lines of the demo's end, less their first column, numbers, and what is not always there."""
+    """The lines of the demo's end, less their first column, numbers, and what is not always
+    there.
+    """
     lines = [
-        re.sub(r"; never .*| workers?$", "", line[16:]) for line in text.splitlines() if re.match(r".{15} \S", line)
+        re.sub(r"; never .*| workers?$", "", line[16:])
+        for line in text.splitlines()
+        if re.match(r".{15} \S", line)
     ]
     return {" ".join(re.sub(r"[\d,.]+", "N", line).split()) for line in lines}
 
 
 def test_the_document_shows_the_demo(demo: subprocess.CompletedProcess[str]) -> None:
-    """The lines that docs/scaling.md shows are lines that the demo prints, but for their numbers."""
+    """The lines that docs/scaling.md shows are lines that the demo prints, but for their
+    numbers.
+    """
     excerpt = block("docs/scaling.md", "text", "pages fetched ")
     assert len(kinds(excerpt)) == 9
     assert kinds(excerpt) <= kinds(demo.stdout)
 
 
 def test_the_demo(demo: subprocess.CompletedProcess[str]) -> None:
-    """Many sites, one of the workers killed: one fetch a file, paces kept, nothing disallowed fetched."""
+    """Many sites, one of the workers killed.
+
+    One fetch a file, paces kept, nothing disallowed fetched.
+    """
     done = demo
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stderr == ""
-    pages = {name: int(count) for name, count in re.findall(r"^.{16}worker (\d)  +(\d+)", done.stdout, re.MULTILINE)}
+    pages = {
+        name: int(count)
+        for name, count in re.findall(r"^.{16}worker (\d)  +(\d+)", done.stdout, re.MULTILINE)
+    }
     [(killed, taken_over)] = re.findall(
-        r"twice at slow\.example: worker (\d) was killed while it waited for the answer, and worker (\d) took over",
+        r"twice at slow\.example: worker (\d) was killed while it waited for the answer, and worker"
+        r" (\d) took over",
         done.stdout,
     )
     assert set(pages) == {"1", "2", "3"}
@@ -96,10 +118,14 @@ def test_the_demo(demo: subprocess.CompletedProcess[str]) -> None:
     once = re.search(r"asked for once at (\d+) of 30 sites", done.stdout)
     assert once is not None
     assert int(once[1]) > 15  # the others were in the hands of the worker that was killed
-    paces = re.findall(r"asks for 0\.5 s: ([\d.]+) s at least between \d+ requests by (\d) worker", done.stdout)
+    paces = re.findall(
+        r"asks for 0\.5 s: ([\d.]+) s at least between \d+ requests by (\d) worker", done.stdout
+    )
     assert len(paces) == 2
     assert all(float(interval) >= 0.5 for interval, _ in paces)
-    assert max(int(workers) for _, workers in paces) > 1  # else no worker kept another one's interval
+    assert (
+        max(int(workers) for _, workers in paces) > 1
+    )  # else no worker kept another one's interval
     closed = sum(home.closes(home.url(target)) for home in homes(30) for target in home.targets)
     assert f"0 of {closed} disallowed pages were fetched" in done.stdout
     assert done.stdout.endswith("\nAll is as it should be.\n")
@@ -114,13 +140,20 @@ def test_nothing_is_lost_where_nobody_is_killed(
     printed = capsys.readouterr()
     assert code == 0, printed.out + printed.err
     assert "asked for once at 10 of 10 sites" in printed.out
-    allowed = sum(not home.closes(home.url(target)) for home in homes(10) for target in home.targets)
+    allowed = sum(
+        not home.closes(home.url(target)) for home in homes(10) for target in home.targets
+    )
     assert f"{allowed} of {allowed} allowed pages were fetched" in printed.out
 
 
 @pytest.mark.usefixtures("redis_installed")
-def test_the_demo_is_bounded_in_time(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    """A demo that has no time left says what it waited for, and ends all that it started: four workers."""
+def test_the_demo_is_bounded_in_time(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A demo that has no time left says what it waited for, and ends all that it started.
+
+    Four workers.
+    """
     assert fleet_here(monkeypatch, "--seconds", "0", "--sites", "10") == 1
     printed = capsys.readouterr()
     assert printed.out.startswith("10 made-up sites, 4 worker processes, ")
@@ -140,7 +173,9 @@ def test_without_redis_server(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("redis_installed")
 def test_a_worker_that_is_stopped_loses_nothing(tmp_path: Path) -> None:
-    """What waits for a robots.txt when its worker is stopped goes back into the queue, and another one fetches it."""
+    """What waits for a robots.txt when its worker is stopped goes back into the queue, and
+    another one fetches it.
+    """
     hanging = Home("hanging.example", Reply(body=b"", delay=1000))
     answering = Home("hanging.example", Reply(body=b""), closed=None)
     with redis_server(tmp_path) as address, redis.Redis.from_url(address) as client:
@@ -158,13 +193,17 @@ def test_a_worker_that_is_stopped_loses_nothing(tmp_path: Path) -> None:
         assert client.llen("fleet:requests") == len(hanging.targets), first.last_words
         site = serve([answering])
         second = Worker.start("2", tmp_path, address=address, web=site.url())
-        client.rpush(FleetSpider.redis_key, answering.url("/robots.txt"))  # it waits for a first one
+        client.rpush(
+            FleetSpider.redis_key, answering.url("/robots.txt")
+        )  # it waits for a first one
         try:
             assert second.process.wait(TIMEOUT) == 0, second.last_words
         finally:
             second.kill()
             site.stop()
-        assert set(answering.targets) <= {target.removeprefix(answering.origin) for target in site.log}
+        assert set(answering.targets) <= {
+            target.removeprefix(answering.origin) for target in site.log
+        }
 
 
 def until(ready: Callable[[], bool], worker: Worker) -> None:
@@ -227,8 +266,14 @@ def test_a_fault(title: str, more: tuple[float, str, str]) -> None:
 
 
 def test_what_was_left_out() -> None:
-    """A worker that did nothing, a page and a robots.txt that nobody fetched are faults where nobody was killed."""
-    lines = [line for line in complete() if line[2] not in (OPEN.url("/robots.txt"), OPEN.url("/page-1.html"))]
+    """A worker that did nothing, a page and a robots.txt that nobody fetched are faults where
+    nobody was killed.
+    """
+    lines = [
+        line
+        for line in complete()
+        if line[2] not in (OPEN.url("/robots.txt"), OPEN.url("/page-1.html"))
+    ]
     findings = Findings(WEB, log(*lines), (*BOTH, "3"))
     assert [finding.title for finding in findings.all() if not finding.fine] == [
         "pages fetched",
@@ -238,7 +283,9 @@ def test_what_was_left_out() -> None:
 
 
 def test_what_a_killed_worker_leaves() -> None:
-    """A second fetch is right only where the killed worker asked first, and the store never heard of the answer."""
+    """A second fetch is right only where the killed worker asked first, and the store never
+    heard of the answer.
+    """
     lines = [*complete(), (9.0, "2", OPEN.url("/robots.txt"))]
 
     def fine(worker: str, *unsaved: str) -> bool:
@@ -251,7 +298,9 @@ def test_what_a_killed_worker_leaves() -> None:
 
 
 def test_seeds() -> None:
-    """The crawl begins with each site's front page, and with all pages of the paced ones, far from each other."""
+    """The crawl begins with each site's front page, and with all pages of the paced ones, far
+    from each other.
+    """
     sites = homes(300)
     found = seeds(sites)
     assert set(found) == {home.url() for home in sites} | {

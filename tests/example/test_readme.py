@@ -1,4 +1,6 @@
-"""What README.md shows and claims is what happens, and what the pages of docs/ do that new users read first."""
+"""What README.md shows and claims is what happens, and what the pages of docs/ do that new users
+read first.
+"""
 
 from __future__ import annotations
 
@@ -29,23 +31,35 @@ pytestmark = pytest.mark.once
 #: The three ways to switch it on.
 ADDON = block("docs/switching_on.md", "python", "ADDONS = ")
 BY_HAND = block("docs/switching_on.md", "python", "DOWNLOADER_MIDDLEWARES = ")
-PARSER_ALONE = block("docs/switching_on.md", "python", "ROBOTSTXT_PARSER = ", without="DOWNLOADER_MIDDLEWARES")
+PARSER_ALONE = block(
+    "docs/switching_on.md", "python", "ROBOTSTXT_PARSER = ", without="DOWNLOADER_MIDDLEWARES"
+)
 
-RULES = "User-agent: *\nDisallow: /private/\nSitemap: https://example.com/map.xml\nCrawl-delay: 0.3\n"
+RULES = (
+    "User-agent: *\nDisallow: /private/\nSitemap: https://example.com/map.xml\nCrawl-delay: 0.3\n"
+)
 
 
 def table(page: str, first: str) -> dict[str, tuple[str, ...]]:
     """A table of a page by the heading of its first column, its rows by their first cell."""
     text = (ROOT / page).read_text(encoding="utf-8")
     lines = text[text.index(f"| {first} |") :].split("\n\n")[0].splitlines()[2:]
-    rows = [tuple(cell.strip().replace("`", "") for cell in line.strip("|").split(" | ")) for line in lines]
+    rows = [
+        tuple(cell.strip().replace("`", "") for cell in line.strip("|").split(" | "))
+        for line in lines
+    ]
     return {row[0]: row[1:] for row in rows}
 
 
 def test_what_scrapy_alone_gets_wrong() -> None:
-    """`stock.py` prints the rows of the table in docs/why.md; none of the pages is fetched with this package."""
+    """`stock.py` prints the rows of the table in docs/why.md.
+
+    None of the pages is fetched with this package.
+    """
     output = wait(start("stock.py"))
-    lines = [re.split(r" {2,}", line.strip().replace("`", "")) for line in output.stdout.splitlines()[3:]]
+    lines = [
+        re.split(r" {2,}", line.strip().replace("`", "")) for line in output.stdout.splitlines()[3:]
+    ]
     printed, written = {line[0]: line[1:] for line in lines}, table("docs/why.md", "row")
     assert {name: (row[0], row[2]) for name, row in printed.items()} == {
         name: (row[0], row[2]) for name, row in written.items()
@@ -54,7 +68,9 @@ def test_what_scrapy_alone_gets_wrong() -> None:
     if (version("Scrapy"), version("Protego")) == ("2.19.0", "0.7.0"):  # what the page names
         leaked = int(printed.pop("waiting")[1].split()[0])
         assert leaked > 0  # how many depends on timing
-        assert {name: row[1] for name, row in printed.items()} == {name: written[name][1] for name in printed}
+        assert {name: row[1] for name, row in printed.items()} == {
+            name: written[name][1] for name in printed
+        }
 
 
 REASON = " (robots.txt line 2: Disallow: /private/)"
@@ -77,7 +93,11 @@ class Plan(Spider):
 async def crawl(site: Site, settings: str, spider: type[Spider] = Plan) -> dict[str, Any]:
     """Crawl with these settings, as a block of a page gives them; return the stats."""
     written = {key: value for key, value in executed(settings).items() if key.isupper()}
-    runtime = {"TWISTED_REACTOR": ASYNCIO_REACTOR, "TELNETCONSOLE_ENABLED": False, "REMOTE_CONTROL_ENABLED": False}
+    runtime = {
+        "TWISTED_REACTOR": ASYNCIO_REACTOR,
+        "TELNETCONSOLE_ENABLED": False,
+        "REMOTE_CONTROL_ENABLED": False,
+    }
     crawler = Crawler(spider, {**runtime, **written})
     await crawler.crawl(site=site.url("/"))
     assert crawler.stats is not None
@@ -106,14 +126,24 @@ async def test_each_way_to_enable_it_obeys(
     site.replies["/robots.txt"] = robots(RULES)
     stats = await crawl(site, settings)
     assert site.pages == ["/"]
-    assert f"Forbidden by robots.txt: <GET {site.url('/private/plan.html')}>{reason}" in caplog.messages
+    assert (
+        f"Forbidden by robots.txt: <GET {site.url('/private/plan.html')}>{reason}"
+        in caplog.messages
+    )
     assert stats[f"downloader/exception_type_count/{error}"] == 1
 
 
 @ensureDeferred
-async def test_stock_middleware_keeps_cookies_and_uses_the_http_cache(site: Site, tmp_path: Path) -> None:
-    """Scrapy's own middleware keeps the cookies of robots.txt, and takes the file from the HTTP cache."""
-    settings = f"ROBOTSTXT_OBEY = True\nHTTPCACHE_ENABLED = True\nHTTPCACHE_DIR = {str(tmp_path / 'cache')!r}\n"
+async def test_stock_middleware_keeps_cookies_and_uses_the_http_cache(
+    site: Site, tmp_path: Path
+) -> None:
+    """Scrapy's own middleware keeps the cookies of robots.txt, and takes the file from the HTTP
+    cache.
+    """
+    settings = (
+        "ROBOTSTXT_OBEY = True\nHTTPCACHE_ENABLED = True\nHTTPCACHE_DIR ="
+        f" {str(tmp_path / 'cache')!r}\n"
+    )
     site.replies["/robots.txt"] = Reply(body=b"", headers=(("Set-Cookie", "a=b"),))
     await crawl(site, settings)
     assert [asked.headers.get("Cookie") for asked in site.asked if asked.target == "/"] == ["a=b"]
@@ -124,7 +154,9 @@ async def test_stock_middleware_keeps_cookies_and_uses_the_http_cache(site: Site
 
 
 @ensureDeferred
-async def test_warning_about_a_token_that_is_not_in_the_header(site: Site, caplog: pytest.LogCaptureFixture) -> None:
+async def test_warning_about_a_token_that_is_not_in_the_header(
+    site: Site, caplog: pytest.LogCaptureFixture
+) -> None:
     """The README's list of names gives one warning, about the one that is not in the header."""
     await crawl(site, block("README.md", "python", "ROBOTSTXT_USER_AGENT = ") + ADDON)
     [warning] = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
@@ -133,12 +165,22 @@ async def test_warning_about_a_token_that_is_not_in_the_header(site: Site, caplo
 
 
 @ensureDeferred
-async def test_spider_of_the_page(site: Site, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """The spider in docs/spiders.md sees sitemaps, delay and reason of a page, and why another was dropped."""
+async def test_spider_of_the_page(
+    site: Site, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The spider in docs/spiders.md sees sitemaps, delay and reason of a page, and why another
+    was dropped.
+    """
     site.replies = {"/robots.txt": robots(RULES), "/": Reply(body=b"page")}
-    code = block("docs/spiders.md", "python", "class PlanSpider").replace("https://example.com", site.url(""))
+    code = block("docs/spiders.md", "python", "class PlanSpider").replace(
+        "https://example.com", site.url("")
+    )
     items = tmp_path / "items.json"
-    await crawl(site, f"{ADDON}\nFEEDS = {{{str(items)!r}: {{'format': 'json'}}}}", imported(code, tmp_path).PlanSpider)
+    await crawl(
+        site,
+        f"{ADDON}\nFEEDS = {{{str(items)!r}: {{'format': 'json'}}}}",
+        imported(code, tmp_path).PlanSpider,
+    )
     assert site.fetches == 1
     assert [record for record in caplog.records if record.levelname in ("ERROR", "CRITICAL")] == []
     assert sorted(json.loads(items.read_text()), key=lambda item: "url" in item) == [

@@ -23,12 +23,18 @@ def html(*links: str) -> Reply:
 
 @ensureDeferred
 async def test_agent_of_its_own(here: Here) -> None:
-    """A spider with a name of its own gets the verdicts of its own group, and no warning about that name."""
+    """A spider with a name of its own gets the verdicts of its own group, and no warning about
+    that name.
+    """
     output = await here.crawl(AgentSpider)
     assert output.sections["One"].rows == {
         "/news.html": ("disallowed", "allowed", "robots.txt line 8: Disallow: /"),
         "/drafts/idea.html": ("disallowed", "disallowed", "robots.txt line 8: Disallow: /"),
-        "/drafts/press/release.html": ("allowed", "disallowed", "robots.txt line 9: Allow: /drafts/press/"),
+        "/drafts/press/release.html": (
+            "allowed",
+            "disallowed",
+            "robots.txt line 9: Allow: /drafts/press/",
+        ),
     }
     assert output.last_line.endswith("pages requested: 1, pages of disallowed paths requested: 0")
     assert "WARNING" not in output.stderr
@@ -39,7 +45,10 @@ async def test_name_that_is_not_in_the_header(here: Here) -> None:
     """A name that the User-Agent header does not contain is obeyed, and warned about."""
     output = await here.crawl(DemoSpider, {"ROBOTSTXT_USER_AGENT": "presswatch"})
     assert "'presswatch' is not in the User-Agent header" in output.stderr
-    assert output.sections["Groups"].rows["/news.html"] == ("disallowed", "robots.txt line 8: Disallow: /")
+    assert output.sections["Groups"].rows["/news.html"] == (
+        "disallowed",
+        "robots.txt line 8: Disallow: /",
+    )
 
 
 @pytest.mark.skipif(not is_asyncio_reactor_installed(), reason="the handler needs asyncio")
@@ -47,7 +56,10 @@ async def test_name_that_is_not_in_the_header(here: Here) -> None:
 async def test_gemini(here: Here) -> None:
     """The capsule's pages are judged for each purpose, and fetched as docs/schemes.md shows."""
     output = await here.crawl(GeminiSpider)
-    assert output.stdout.strip("\n").splitlines() == block("docs/schemes.md", "text", "capsule").splitlines()
+    assert (
+        output.stdout.strip("\n").splitlines()
+        == block("docs/schemes.md", "text", "capsule").splitlines()
+    )
     assert "WARNING" not in output.stderr
 
 
@@ -59,10 +71,14 @@ def test_gemini_without_a_reactor() -> None:
 
 @ensureDeferred
 async def test_site(here: Here) -> None:
-    """The spider follows the links of one origin, asks for no more pages than it may, and says why of each."""
+    """The spider follows the links of one origin, asks for no more pages than it may, and says
+    why of each.
+    """
     with Site() as site, Site() as other:
         site.replies["/robots.txt"] = robots("User-agent: demobot\nDisallow: /closed\n")
-        site.replies["/"] = html("/a#part", "/a", "/closed/x", other.url("/"), "mailto:a@example.com", "http://[", "/b")
+        site.replies["/"] = html(
+            "/a#part", "/a", "/closed/x", other.url("/"), "mailto:a@example.com", "http://[", "/b"
+        )
         output = await here.crawl(SiteSpider, {"DOWNLOAD_DELAY": 0}, url=site.url("/"), pages="3")
         assert site.pages == ["/", "/a"]
         assert other.asked == []
@@ -76,7 +92,10 @@ async def test_site(here: Here) -> None:
 
 @ensureDeferred
 async def test_site_that_redirects_and_fails(here: Here) -> None:
-    """A first page on another port of the host leads there; missing pages are allowed, and the table says so."""
+    """A first page on another port of the host leads there.
+
+    Missing pages are allowed, and the table says so.
+    """
     with Site() as site, Site() as other:
         site.replies["/"] = Reply(302, headers=(("Location", other.url("/")),))
         other.replies["/"] = html("/gone")

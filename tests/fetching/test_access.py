@@ -1,4 +1,7 @@
-"""The access table of RFC 9309, 2.3.1, in real crawls: what the robots.txt's answer means for a page."""
+"""The access table of RFC 9309, 2.3.1, in real crawls.
+
+What the robots.txt's answer means for a page.
+"""
 
 from __future__ import annotations
 
@@ -66,7 +69,9 @@ async def test_rules_of_a_successful_file_are_obeyed(site: Site) -> None:
 @ensureDeferred
 async def test_status_decides_before_the_body(site: Site, status: int, expected: str) -> None:
     """2.3.1.1 to 2.3.1.4: the status of the answer decides before its body does."""
-    site.replies["/robots.txt"] = Reply(status, b"" if status in (204, 304) else b"User-agent: *\nDisallow: /\n")
+    site.replies["/robots.txt"] = Reply(
+        status, b"" if status in (204, 304) else b"User-agent: *\nDisallow: /\n"
+    )
     result = await crawl([site.url("/x")])
     assert verdict(result, site.url("/x")) == expected
     assert site.pages == (["/x"] if expected == "fetched" else [])
@@ -87,7 +92,9 @@ async def test_statuses_can_be_configured(site: Site) -> None:
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
 @ensureDeferred
 async def test_redirects_are_followed_across_hosts(site: Site, other: Site, status: int) -> None:
-    """2.3.1.2: a redirect leads to another authority, and its rules count for the origin that was asked."""
+    """2.3.1.2: a redirect leads to another authority, and its rules count for the origin that
+    was asked.
+    """
     site.replies["/robots.txt"] = redirect(other.url("/elsewhere.txt"), status)
     other.replies["/elsewhere.txt"] = robots(RULES)
     other.replies["/robots.txt"] = robots("User-agent: *\nDisallow: /\n")
@@ -100,22 +107,43 @@ async def test_redirects_are_followed_across_hosts(site: Site, other: Site, stat
 @pytest.mark.parametrize(("hops", "expected"), [(5, "rule"), (6, "fetched")])
 @ensureDeferred
 async def test_five_redirects_and_no_more(site: Site, hops: int, expected: str) -> None:
-    """2.3.1.2: the file at the end of five redirects is obeyed; at the sixth it counts as unavailable."""
+    """2.3.1.2: the file at the end of five redirects is obeyed.
+
+    At the sixth it counts as unavailable.
+    """
     site.replies["/robots.txt"] = redirect("/1")
     for hop in range(1, hops):
         site.replies[f"/{hop}"] = redirect(f"{hop + 1}")
     site.replies[f"/{hops}"] = robots("User-agent: *\nDisallow: /\n")
     result = await crawl([site.url("/x")])
     assert verdict(result, site.url("/x")) == expected
-    assert [target for target in site.targets if target != "/x"] == ["/robots.txt", "/1", "/2", "/3", "/4", "/5"]
+    assert [target for target in site.targets if target != "/x"] == [
+        "/robots.txt",
+        "/1",
+        "/2",
+        "/3",
+        "/4",
+        "/5",
+    ]
 
 
 @pytest.mark.parametrize(
-    "location", ["/robots.txt", "ftp://127.0.0.1/robots.txt", "file:///etc/hosts", "http://[", "", "javascript:x", "//"]
+    "location",
+    [
+        "/robots.txt",
+        "ftp://127.0.0.1/robots.txt",
+        "file:///etc/hosts",
+        "http://[",
+        "",
+        "javascript:x",
+        "//",
+    ],
 )
 @ensureDeferred
 async def test_redirects_that_lead_nowhere(site: Site, location: str) -> None:
-    """2.3.1.2: a loop, another scheme or no usable Location is followed by nobody, and counts as unavailable."""
+    """2.3.1.2: a loop, another scheme or no usable Location is followed by nobody, and counts as
+    unavailable.
+    """
     site.replies["/robots.txt"] = redirect(location)
     result = await crawl([site.url("/x")])
     assert verdict(result, site.url("/x")) == "fetched"
@@ -177,7 +205,9 @@ async def test_broken_tls_is_unreachable(site: Site) -> None:
     assert site.pages == []
 
 
-@pytest.mark.parametrize("reply", [Reply(reset=True), robots(RULES, cut=5)], ids=["reset", "data loss"])
+@pytest.mark.parametrize(
+    "reply", [Reply(reset=True), robots(RULES, cut=5)], ids=["reset", "data loss"]
+)
 @ensureDeferred
 async def test_broken_transfer_is_unreachable(site: Site, reply: Reply) -> None:
     """2.3.1.4: half an answer closes the gate, also where DOWNLOAD_FAIL_ON_DATALOSS is off."""
@@ -197,7 +227,10 @@ class Stopper:
 
 @ensureDeferred
 async def test_transfer_that_somebody_stops_closes_the_gate(site: Site) -> None:
-    """2.3.1.4: half a file opens nothing where a part of the crawl ended its transfer; the site is not blamed."""
+    """2.3.1.4: half a file opens nothing where a part of the crawl ended its transfer.
+
+    The site is not blamed.
+    """
     site.replies["/robots.txt"] = robots(RULES)
     middlewares = {**SETTINGS["DOWNLOADER_MIDDLEWARES"], Stopper: 900}
     result = await crawl([site.url("/x")], {"DOWNLOADER_MIDDLEWARES": middlewares})
@@ -230,9 +263,20 @@ async def test_https_and_http_are_two_services(site: Site) -> None:
 
 @ensureDeferred
 async def test_dot_segments_are_judged_both_ways(site: Site) -> None:
-    """RFC 3986, 5.2.4: a page that would be disallowed once somebody removes its dot segments is disallowed."""
-    site.replies["/robots.txt"] = robots("User-agent: *\nDisallow: /private\nDisallow: /a/../open\n")
-    paths = ["/a/../private/x", "/a/%2e%2E/private", "/./private", "/a/../open/x", "/a/../b", "/c/./d"]
+    """RFC 3986, 5.2.4: a page that would be disallowed once somebody removes its dot segments is
+    disallowed.
+    """
+    site.replies["/robots.txt"] = robots(
+        "User-agent: *\nDisallow: /private\nDisallow: /a/../open\n"
+    )
+    paths = [
+        "/a/../private/x",
+        "/a/%2e%2E/private",
+        "/./private",
+        "/a/../open/x",
+        "/a/../b",
+        "/c/./d",
+    ]
     result = await crawl([site.url(path) for path in paths])
     verdicts = [verdict(result, site.url(path)) for path in paths]
     assert verdicts == ["rule", "rule", "rule", "rule", "fetched", "fetched"]

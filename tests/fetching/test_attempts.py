@@ -1,4 +1,7 @@
-"""A pending fetch by itself: however it ends, everybody who waits gets a value, and places are shared in order."""
+"""A pending fetch by itself.
+
+However it ends, everybody who waits gets a value, and places are shared in order.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,13 @@ from twisted.internet.defer import Deferred, DeferredList
 from scrapy_robots_rfc import _scrapy
 from scrapy_robots_rfc._runtime import Runtime
 from scrapy_robots_rfc.fetching import pending
-from scrapy_robots_rfc.fetching.pending import PATIENCE, PREEMPTED, TICK, PendingFetch, PendingFetches
+from scrapy_robots_rfc.fetching.pending import (
+    PATIENCE,
+    PREEMPTED,
+    TICK,
+    PendingFetch,
+    PendingFetches,
+)
 from tests.support.policies import origin, policy
 from tests.support.running import under_the_reactor
 from tests.support.service_crawls import next_turn
@@ -95,7 +104,10 @@ async def causes(*fetches: PendingFetch) -> list[str | None]:
 
 @under_the_reactor
 async def test_one_value_for_all_who_wait() -> None:
-    """Whoever waits gets the same value; the crawl hears once that it is there, and nothing is pending then."""
+    """Whoever waits gets the same value.
+
+    The crawl hears once that it is there, and nothing is pending then.
+    """
     desk = Desk()
     fetch = desk.begin()
     assert desk.fetches.of(origin("a"), None) in (fetch, None)
@@ -125,7 +137,9 @@ async def test_work_that_raises_leaves_a_value(caplog: pytest.LogCaptureFixture)
         raise RuntimeError("work")
 
     assert await causes(Desk().begin(way=way)) == ["failed: RuntimeError"] * 3
-    assert [record.name for record in caplog.records if record.exc_info] == ["scrapy_robots_rfc.fetching.pending"]
+    assert [record.name for record in caplog.records if record.exc_info] == [
+        "scrapy_robots_rfc.fetching.pending"
+    ]
 
 
 @under_the_reactor
@@ -139,7 +153,10 @@ async def test_task_that_is_cancelled_from_outside() -> None:
 
 @under_the_reactor
 async def test_end_of_the_crawl(monkeypatch: pytest.MonkeyPatch) -> None:
-    """When the crawl ends, everybody gets None: who is asked for, who stands in line, and who was never begun."""
+    """When the crawl ends, everybody gets None.
+
+    Who is asked for, who stands in line, and who was never begun.
+    """
     monkeypatch.setattr(pending, "MOST_AT_ONCE", 1)
     desk = Desk()
     fetches = [desk.begin("a"), desk.begin("b")]
@@ -153,7 +170,9 @@ async def test_end_of_the_crawl(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @under_the_reactor
 async def test_other_routes_go_on_with_a_value_for_all() -> None:
-    """What one route has brought ends the fetches of the same origin by others, and of no other origin."""
+    """What one route has brought ends the fetches of the same origin by others, and of no other
+    origin.
+    """
     desk = Desk()
     one, two, other = desk.begin("a", "1"), desk.begin("a", "2"), desk.begin("b")
     await next_turn()
@@ -176,7 +195,10 @@ def at(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> Clock:
 
 @under_the_reactor
 async def test_time_is_over(at: Clock) -> None:
-    """Work that never ends is given up after its time; that in a queue of the downloader does not count."""
+    """Work that never ends is given up after its time.
+
+    That in a queue of the downloader does not count.
+    """
     desk = Desk()
     fetch = desk.begin()
     await next_turn()
@@ -192,7 +214,10 @@ async def test_time_is_over(at: Clock) -> None:
 
 @under_the_reactor
 async def test_line(at: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
-    """First attempts come first; those that take long make room for as many as stand in line, and come later."""
+    """First attempts come first.
+
+    Those that take long make room for as many as stand in line, and come later.
+    """
     monkeypatch.setattr(pending, "MOST_AT_ONCE", 2)
     desk = Desk()
     for host in "abc":
@@ -221,7 +246,10 @@ async def test_line(at: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @under_the_reactor
 async def test_long_line_that_ends_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without asyncio a fetch may end while it is begun: a long line of those neither recurses nor stops."""
+    """Without asyncio a fetch may end while it is begun.
+
+    A long line of those neither recurses nor stops.
+    """
     monkeypatch.setattr(pending, "MOST_AT_ONCE", 1)
     desk = Desk()
     first = desk.begin("first")

@@ -1,4 +1,6 @@
-"""What an exception of a download means, beyond what the crawls of `test_local_faults_and_proxies.py` meet with."""
+"""What an exception of a download means, beyond what the crawls of
+`test_local_faults_and_proxies.py` meet with.
+"""
 
 from __future__ import annotations
 
@@ -32,11 +34,17 @@ def caused(error: Exception, cause: BaseException) -> Exception:
         (foreign("curl_cffi", "CurlError")("Could not resolve"), "CurlError: Could not resolve"),
         (foreign("playwright", "Error")("net::ERR_FAILED\n  at x"), "Error: net::ERR_FAILED at x"),
         (foreign("zyte_api", "RequestError")(), "RequestError"),
-        (foreign("requests", "Timeout", foreign("requests", "RequestException"))("late"), "Timeout: late"),
+        (
+            foreign("requests", "Timeout", foreign("requests", "RequestException"))("late"),
+            "Timeout: late",
+        ),
         (OSError(errno.EHOSTUNREACH, "No route to host"), "OSError: [Errno 113] No route to host"),
         (ssl.SSLError(1, "[SSL: TLSV1_ALERT] it failed"), "TLS: [ssl: tlsv1 alert] it failed"),
         (ConnectionResetError(errno.ECONNRESET, "x"), "connection reset"),
-        (caused(foreign("myhandler", "Mine")("x"), ConnectionRefusedError(111, "x")), "connection refused"),
+        (
+            caused(foreign("myhandler", "Mine")("x"), ConnectionRefusedError(111, "x")),
+            "connection refused",
+        ),
         (
             foreign("aiohttp", "ClientError")("http://user:secret@a.example/ \x1b[31m"),
             "ClientError: http://a.example/ \\x1b[31m",
@@ -44,11 +52,19 @@ def caused(error: Exception, cause: BaseException) -> Exception:
         (foreign("httpx", "TransportError")("x" * 1000), f"TransportError: {'x' * 157}..."),
         (foreign("httpx2", "TransportError")("x" * 1000), f"TransportError: {'x' * 157}..."),
         (DecodingError("unknown content coding"), "unknown content coding"),
-        (UnicodeError("encoding with 'idna' codec failed (UnicodeError: label empty or too long)"), "unknown host"),
+        (
+            UnicodeError(
+                "encoding with 'idna' codec failed (UnicodeError: label empty or too long)"
+            ),
+            "unknown host",
+        ),
     ],
 )
 def test_network_error_has_a_short_cause(error: Exception, cause: str) -> None:
-    """An exception of a known library is the network's: its cause is short, and holds no credentials."""
+    """An exception of a known library is the network's.
+
+    Its cause is short, and holds no credentials.
+    """
     assert access_after(error, 30) == Unreachable(None, cause, hopeless=cause == "unknown host")
 
 
@@ -59,20 +75,39 @@ def test_network_error_has_a_short_cause(error: Exception, cause: str) -> None:
             foreign("scrapy.core", "TunnelError")("with proxy a:502 [{'status': 407}]"),
             "407 to CONNECT",
         ),
-        (foreign("httpx", "ProxyError", foreign("httpx", "TransportError"))("503 Busy"), "503 to CONNECT"),
-        (foreign("httpx2", "ProxyError", foreign("httpx2", "TransportError"))("503 Busy"), "503 to CONNECT"),
-        (foreign("httpx", "ProxyError", foreign("httpx", "TransportError"))("No"), "no answer to CONNECT: No"),
-        (foreign("httpx2", "ProxyError", foreign("httpx2", "TransportError"))("No"), "no answer to CONNECT: No"),
+        (
+            foreign("httpx", "ProxyError", foreign("httpx", "TransportError"))("503 Busy"),
+            "503 to CONNECT",
+        ),
+        (
+            foreign("httpx2", "ProxyError", foreign("httpx2", "TransportError"))("503 Busy"),
+            "503 to CONNECT",
+        ),
+        (
+            foreign("httpx", "ProxyError", foreign("httpx", "TransportError"))("No"),
+            "no answer to CONNECT: No",
+        ),
+        (
+            foreign("httpx2", "ProxyError", foreign("httpx2", "TransportError"))("No"),
+            "no answer to CONNECT: No",
+        ),
     ],
 )
 def test_refusal_of_a_proxy_is_the_fault_of_its_route(error: Exception, cause: str) -> None:
-    """What answers a CONNECT is known by the name of its exception; the port of a proxy is no status."""
+    """What answers a CONNECT is known by the name of its exception.
+
+    The port of a proxy is no status.
+    """
     assert access_after(error, 30) == Unreachable(None, cause, hopeless=True, route=True)
 
 
-@pytest.mark.parametrize(("status", "kind"), [(401, Local), (451, Local), (520, Unreachable), (521, Unreachable)])
+@pytest.mark.parametrize(
+    ("status", "kind"), [(401, Local), (451, Local), (520, Unreachable), (521, Unreachable)]
+)
 def test_refusal_of_zyte_api_is_not_the_site_s(status: int, kind: type) -> None:
-    """A service that refuses an account or a request says nothing about the site, and one that could not fetch does."""
+    """A service that refuses an account or a request says nothing about the site, and one that
+    could not fetch does.
+    """
     error: Any = foreign("zyte_api", "RequestError", foreign("aiohttp", "ClientError"))()
     error.status = status
     found = access_after(error, 30)
@@ -97,7 +132,10 @@ def test_browser_that_fails_is_local(text: str) -> None:
 @pytest.mark.parametrize("number", [errno.EMFILE, errno.ENFILE, errno.EADDRNOTAVAIL])
 def test_fault_of_this_machine_is_local(number: int) -> None:
     """A process that has no file or port left says nothing about the site, whoever tells it."""
-    for error in (OSError(number, "None left"), caused(foreign("aiohttp", "ClientError")("x"), OSError(number, "x"))):
+    for error in (
+        OSError(number, "None left"),
+        caused(foreign("aiohttp", "ClientError")("x"), OSError(number, "x")),
+    ):
         found = access_after(error, 30)
         assert isinstance(found, Local)
         assert found.cause.startswith("this machine: ")
@@ -113,7 +151,8 @@ class MuteError(Exception):
 
 
 @pytest.mark.parametrize(
-    "error", [KeyError("x"), MuteError(), foreign("nobody", "Knows")("x"), FileNotFoundError(2, "x")]
+    "error",
+    [KeyError("x"), MuteError(), foreign("nobody", "Knows")("x"), FileNotFoundError(2, "x")],
 )
 def test_unknown_exception_is_local(error: Exception) -> None:
     """Whatever is not known is local, and never raises."""

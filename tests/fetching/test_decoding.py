@@ -33,7 +33,10 @@ def raw_deflate(data: bytes) -> bytes:
 
 
 def brotli(data: bytes) -> bytes:
-    """Brotli, where Scrapy brings it, as servers use it for what they make anew: the best quality takes long."""
+    """Brotli, where Scrapy brings it, as servers use it for what they make anew.
+
+    The best quality takes long.
+    """
     compressed: bytes = pytest.importorskip("brotli", minversion="1.2").compress(data, quality=5)
     return compressed
 
@@ -57,21 +60,30 @@ each_coding = pytest.mark.parametrize(("coding", "compress"), CODINGS)
 
 
 @each_coding
-def test_every_coding_of_scrapy_is_undone(coding: bytes, compress: Callable[[bytes], bytes]) -> None:
+def test_every_coding_of_scrapy_is_undone(
+    coding: bytes, compress: Callable[[bytes], bytes]
+) -> None:
     """RFC 9110, 8.4: every coding that Scrapy's downloader knows is undone."""
     assert without_codings(compress(TEXT), [coding], LIMIT) == TEXT
 
 
 @each_coding
 def test_bomb_stays_within_bounds(coding: bytes, compress: Callable[[bytes], bytes]) -> None:
-    """Section 3: a body that decompresses to 5 MB gives the limit's octets, and no more are produced."""
+    """Section 3: a body that decompresses to 5 MB gives the limit's octets, and no more are
+    produced.
+    """
     bomb = compress(b"#" * 5_000_000)
     assert without_codings(bomb, [coding], LIMIT) == b"#" * LIMIT
 
 
 @each_coding
-def test_truncated_stream_counts_up_to_the_limit_only(coding: bytes, compress: Callable[[bytes], bytes]) -> None:
-    """2.5: a stream that breaks off counts where it reaches the limit; before, what is missing might be what closes."""
+def test_truncated_stream_counts_up_to_the_limit_only(
+    coding: bytes, compress: Callable[[bytes], bytes]
+) -> None:
+    """2.5: a stream that breaks off counts where it reaches the limit.
+
+    Before, what is missing might be what closes.
+    """
     data = b"".join(b"Disallow: /%d\n" % (n * n * 7919) for n in range(20_000))
     whole = compress(data)
     half = whole[: len(whole) // 2]
@@ -81,8 +93,12 @@ def test_truncated_stream_counts_up_to_the_limit_only(coding: bytes, compress: C
 
 
 @given(named=st.sampled_from(CODINGS), many=st.integers(0, 400), limit=st.integers(500, 6000))
-def test_body_of_several_parts_is_whole(named: tuple[bytes, Callable[[bytes], bytes]], many: int, limit: int) -> None:
-    """A body of one part, or of two where the coding has such, gives the whole data, up to the limit."""
+def test_body_of_several_parts_is_whole(
+    named: tuple[bytes, Callable[[bytes], bytes]], many: int, limit: int
+) -> None:
+    """A body of one part, or of two where the coding has such, gives the whole data, up to the
+    limit.
+    """
     coding, compress = named
     data = b"".join(b"Disallow: /%d\n" % (n * n * 7919) for n in range(many))
     half = len(data) // 2 if coding.strip().lower() in (b"gzip", b"zstd") else len(data)
@@ -91,29 +107,43 @@ def test_body_of_several_parts_is_whole(named: tuple[bytes, Callable[[bytes], by
 
 
 def test_cut_in_a_stored_block() -> None:
-    """2.5: as many coded octets as the limit are not enough where they give fewer: no half line is taken for whole."""
+    """2.5: as many coded octets as the limit are not enough where they give fewer.
+
+    No half line is taken for whole.
+    """
     with pytest.raises(DecodingError, match="break off"):
-        without_codings(gzip.compress(b"Disallow: /" + b"b" * 2 * LIMIT, 0)[: LIMIT + 1], [b"gzip"], LIMIT)
+        without_codings(
+            gzip.compress(b"Disallow: /" + b"b" * 2 * LIMIT, 0)[: LIMIT + 1], [b"gzip"], LIMIT
+        )
 
 
 def test_too_long_for_what_it_gives() -> None:
-    """Section 3: a coded body of many times the limit that gives less than that is an error, in any stage."""
+    """Section 3: a coded body of many times the limit that gives less than that is an error, in
+    any stage.
+    """
     long = gzip.compress(TEXT) + gzip.compress(b"")[:10] + b"\0\0\0\xff\xff" * LIMIT
     for body, codings in ((long, [b"gzip"]), (zlib.compress(long), [b"gzip, deflate"])):
-        with pytest.raises(DecodingError, match="more than 4000 octets of gzip data for so short a file"):
+        with pytest.raises(
+            DecodingError, match="more than 4000 octets of gzip data for so short a file"
+        ):
             without_codings(body, codings, LIMIT)
 
 
 @pytest.mark.parametrize("codings", [[b"gzip"], []])
 def test_octet_that_may_begin_a_member(codings: list[bytes]) -> None:
-    """An octet that may begin a further member, or be padding, is judged by the one that follows it."""
+    """An octet that may begin a further member, or be padding, is judged by the one that follows
+    it.
+    """
     padded = gzip.compress(TEXT) + b"\x1f\x00" + gzip.compress(TEXT)
     assert without_codings(padded, codings, LIMIT) == TEXT
     assert without_codings(gzip.compress(TEXT) * 2, codings, LIMIT) == TEXT * 2
 
 
 def test_padding_after_gzip_data() -> None:
-    """RFC 1952: octets that begin no further member say nothing; a further member that is broken closes the gate."""
+    """RFC 1952: octets that begin no further member say nothing.
+
+    A further member that is broken closes the gate.
+    """
     assert without_codings(gzip.compress(TEXT) + bytes(100), [b"gzip"], LIMIT) == TEXT
     with pytest.raises(DecodingError):
         without_codings(gzip.compress(TEXT) + gzip.compress(TEXT)[:-12], [b"gzip"], LIMIT)
@@ -128,7 +158,9 @@ def test_broken_from_the_start(coding: bytes, compress: Callable[[bytes], bytes]
 
 @pytest.mark.parametrize("last", [1, 5, -12])
 def test_last_member_that_breaks_off(last: int) -> None:
-    """2.3.1.4: a further gzip member that was begun and breaks off closes the gate, wherever it does."""
+    """2.3.1.4: a further gzip member that was begun and breaks off closes the gate, wherever it
+    does.
+    """
     with pytest.raises(DecodingError):
         without_codings(gzip.compress(TEXT) + gzip.compress(TEXT)[:last], [b"gzip"], LIMIT)
 
@@ -200,8 +232,13 @@ def test_any_octets_give_a_bounded_result_or_an_error(body: bytes, coding: bytes
 async def test_crawl_reads_a_compressed_robots_txt(
     site: Site, coding: str, compress: Callable[[bytes], bytes], expected: str, enabled: bool
 ) -> None:
-    """A server that compresses, asked or not, is understood: with HttpCompressionMiddleware and without."""
-    site.replies["/robots.txt"] = Reply(body=compress(TEXT), headers=(("Content-Encoding", coding),))
+    """A server that compresses, asked or not, is understood.
+
+    With HttpCompressionMiddleware and without.
+    """
+    site.replies["/robots.txt"] = Reply(
+        body=compress(TEXT), headers=(("Content-Encoding", coding),)
+    )
     result = await crawl([site.url("/x")], {"COMPRESSION_ENABLED": enabled})
     error = result.outcomes[site.url("/x")]
     assert isinstance(error, RobotsDisallowed)
@@ -223,7 +260,9 @@ STYLE = b'<link rel="stylesheet" href="resource://content-accessible/plaintext.c
 @pytest.mark.parametrize(
     "page",
     [
-        b"<html><head>" + COLOURS + b'</head><body><pre style="white-space: pre-wrap;">%s</pre></body></html>',
+        b"<html><head>"
+        + COLOURS
+        + b'</head><body><pre style="white-space: pre-wrap;">%s</pre></body></html>',
         b"<html><head>" + STYLE + b"</head><body><pre>%s</pre></body></html>",
         b"<html><head></head><body>%s</body></html>\n",
         b"<html><head></head><body><pre>%s",
@@ -231,17 +270,24 @@ STYLE = b'<link rel="stylesheet" href="resource://content-accessible/plaintext.c
     ids=["Chromium", "Firefox", "as HTML", "cut off"],
 )
 def test_text_that_a_browser_shows_is_read_as_text(page: bytes) -> None:
-    """The page that a browser makes of a text counts as that text, so that its first line is not lost."""
+    """The page that a browser makes of a text counts as that text, so that its first line is not
+    lost.
+    """
     text = b"User-agent: *\nDisallow: /a&b<\nDisallow: /\xff"
     shown = text.replace(b"&", b"&amp;").replace(b"<", b"&lt;")
     assert without_codings(page % shown, [], LIMIT) == text
 
 
 @pytest.mark.parametrize(
-    "text", [b"User-agent: a&#10;Allow: /", b"Disallow: /x&copy=1", b"Disallow: /&#" + b"9" * 5000 + b";"], ids=len
+    "text",
+    [b"User-agent: a&#10;Allow: /", b"Disallow: /x&copy=1", b"Disallow: /&#" + b"9" * 5000 + b";"],
+    ids=len,
 )
 def test_only_what_a_browser_escapes_is_undone(text: bytes) -> None:
-    """Other references stand for themselves: none becomes a line end, and a long one raises nothing."""
+    """Other references stand for themselves.
+
+    None becomes a line end, and a long one raises nothing.
+    """
     page = b"<html><head></head><body><pre>%s</pre></body></html>"
     assert without_codings(page % text, [], 10_000) == text
 
@@ -249,12 +295,15 @@ def test_only_what_a_browser_escapes_is_undone(text: bytes) -> None:
 @pytest.mark.parametrize("tag", [b"html", b"body", b"pre"])
 def test_rule_within_a_tag_is_not_lost(tag: bytes) -> None:
     """A browser writes no line end into these tags: a page with one was not made by a browser."""
-    page = b"<html><head></head><body><pre>".replace(b"<%s" % tag, b"<%s\nUser-agent: *\nDisallow: /\n" % tag)
+    page = b"<html><head></head><body><pre>".replace(
+        b"<%s" % tag, b"<%s\nUser-agent: *\nDisallow: /\n" % tag
+    )
     assert b"\nUser-agent: *\nDisallow: /\n" in without_codings(page, [], LIMIT)
 
 
 @pytest.mark.parametrize(
-    "page", [b"<html><head><title>x</title></head><body><pre>a</pre>", b"a<html><head></head><body><pre>b"]
+    "page",
+    [b"<html><head><title>x</title></head><body><pre>a</pre>", b"a<html><head></head><body><pre>b"],
 )
 def test_other_pages_are_left_alone(page: bytes) -> None:
     """2.3.1.5: of any other body, every line is tried as it came."""
@@ -262,11 +311,19 @@ def test_other_pages_are_left_alone(page: bytes) -> None:
 
 
 @ensureDeferred
-async def test_text_that_a_browser_shows_is_told(site: Site, caplog: pytest.LogCaptureFixture) -> None:
-    """One INFO line says that a robots.txt came as such a page; its rules are obeyed from the first line on."""
+async def test_text_that_a_browser_shows_is_told(
+    site: Site, caplog: pytest.LogCaptureFixture
+) -> None:
+    """One INFO line says that a robots.txt came as such a page.
+
+    Its rules are obeyed from the first line on.
+    """
     site.replies["/robots.txt"] = Reply(body=b"<html><head></head><body><pre>" + TEXT)
     result = await crawl([site.url("/x"), site.url("/y")])
     assert isinstance(result.outcomes[site.url("/x")], RobotsDisallowed)
     assert result.outcomes[site.url("/y")] == 200
-    told = f"{site.url('/robots.txt')} came as the page that a browser shows for a text, and counts as that text"
+    told = (
+        f"{site.url('/robots.txt')} came as the page that a browser shows for a text, and counts as"
+        " that text"
+    )
     assert records(caplog, logging.INFO).count(told) == 1

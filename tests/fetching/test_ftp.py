@@ -61,17 +61,23 @@ async def test_a_server_that_refuses_to_log_in_is_closed(folder: Path) -> None:
     """2.3.1.4: any other reply means unreachable, and the reason is what the server said."""
     with ftp_site(folder, anonymous=False) as site:
         done = await crawl([site.url("/open")])
-        assert "robots.txt unreachable: the FTP server said 530 " in why(done.outcomes[site.url("/open")])
+        assert "robots.txt unreachable: the FTP server said 530 " in why(
+            done.outcomes[site.url("/open")]
+        )
         assert site.retrieved == []
 
 
 @ensureDeferred
 async def test_the_account_of_the_page_is_used_for_its_server(folder: Path, tmp_path: Path) -> None:
-    """User and password of the page's meta are used on its host, and the name of its local file is not."""
+    """User and password of the page's meta are used on its host, and the name of its local file
+    is not.
+    """
     kept = tmp_path / "kept"
     with ftp_site(folder, anonymous=False) as site:
         meta = {**ACCOUNT, "ftp_local_filename": str(kept).encode()}
-        done = await crawl([Request(site.url("/open"), meta=meta), Request(site.url("/closed"), meta=ACCOUNT)])
+        done = await crawl(
+            [Request(site.url("/open"), meta=meta), Request(site.url("/closed"), meta=ACCOUNT)]
+        )
         assert done.outcomes[site.url("/open")] == 200
         assert why(done.outcomes[site.url("/closed")]) == "robots.txt line 2: Disallow: /closed"
     assert kept.read_bytes() == b"open"
@@ -79,12 +85,18 @@ async def test_the_account_of_the_page_is_used_for_its_server(folder: Path, tmp_
 
 @ensureDeferred
 async def test_another_account_has_a_fetch_of_its_own(folder: Path) -> None:
-    """A login that fails says nothing of others, and is tried once; the account of another page works."""
+    """A login that fails says nothing of others, and is tried once.
+
+    The account of another page works.
+    """
     wrong = {**ACCOUNT, "ftp_password": "wrong"}
     with ftp_site(folder, anonymous=False) as site:
         pages = [Request(site.url("/closed"), meta=wrong), Request(site.url("/open"), meta=ACCOUNT)]
         done = await crawl(pages, {"ROBOTS_UNREACHABLE_BACKOFF": [60]})
-        expected = ("robots.txt unreachable: the FTP server said 530 ", "robots.txt line 2: ")  # whichever ends first
+        expected = (
+            "robots.txt unreachable: the FTP server said 530 ",
+            "robots.txt line 2: ",
+        )  # whichever ends first
         assert why(done.outcomes[site.url("/closed")]).startswith(expected)
         assert done.outcomes[site.url("/open")] == 200
         assert site.commands.count("PASS wrong") == 1
@@ -92,17 +104,29 @@ async def test_another_account_has_a_fetch_of_its_own(folder: Path) -> None:
 
 @pytest.mark.parametrize("wrong", [{**ACCOUNT, "ftp_password": "wrong"}, {}], ids=["wrong", "none"])
 @ensureDeferred
-async def test_a_login_that_fails_closes_its_own_route_only(folder: Path, wrong: dict[str, str]) -> None:
-    """One after the other: pages with an account that works are judged by the file, whoever failed before."""
+async def test_a_login_that_fails_closes_its_own_route_only(
+    folder: Path, wrong: dict[str, str]
+) -> None:
+    """One after the other: pages with an account that works are judged by the file, whoever
+    failed before.
+    """
     with ftp_site(folder, anonymous=False) as site:
         pages = [Request(site.url("/1"), meta=wrong), Request(site.url("/2"), meta=wrong)]
-        pages = [*pages, Request(site.url("/open"), meta=ACCOUNT), Request(site.url("/closed"), meta=ACCOUNT)]
+        pages = [
+            *pages,
+            Request(site.url("/open"), meta=ACCOUNT),
+            Request(site.url("/closed"), meta=ACCOUNT),
+        ]
         done = await crawl(pages, spider=Serial)
         assert done.outcomes[site.url("/open")] == 200
         assert why(done.outcomes[site.url("/closed")]) == "robots.txt line 2: Disallow: /closed"
         assert "the FTP server said 530 " in why(done.outcomes[site.url("/1")])
         logins = [command for command in site.commands if command.startswith("USER")]
-        assert logins == [f"USER {wrong.get('ftp_user', 'anonymous')}", f"USER {USER}", f"USER {USER}"]
+        assert logins == [
+            f"USER {wrong.get('ftp_user', 'anonymous')}",
+            f"USER {USER}",
+            f"USER {USER}",
+        ]
 
 
 @pytest.mark.parametrize(("user", "sent"), [(None, "anonymous"), (5, "5")])
@@ -110,7 +134,9 @@ async def test_a_login_that_fails_closes_its_own_route_only(folder: Path, wrong:
 async def test_a_user_that_is_no_text(folder: Path, user: object, sent: str) -> None:
     """None counts as no user, and everything else as its text; the crawl itself does not fail."""
     with ftp_site(folder) as site:
-        done = await crawl([Request(site.url("/closed"), meta={"ftp_user": user, "ftp_password": 7})])
+        done = await crawl(
+            [Request(site.url("/closed"), meta={"ftp_user": user, "ftp_password": 7})]
+        )
         assert "robots.txt " in why(done.outcomes[site.url("/closed")])
         assert site.commands[:2] == [f"USER {sent}", "PASS 7"]
     assert done.stat("result/local") == 0
@@ -118,7 +144,9 @@ async def test_a_user_that_is_no_text(folder: Path, user: object, sent: str) -> 
 
 @ensureDeferred
 async def test_a_long_file_is_cut_off(folder: Path) -> None:
-    """2.5: the transfer ends at the limit, so that the last line does not count and the server sends no more."""
+    """2.5: the transfer ends at the limit, so that the last line does not count and the server
+    sends no more.
+    """
     lines = b"User-agent: *\nDisallow: /closed\n" + b"#" * 64_000_000 + b"\nDisallow: /open\n"
     (folder / "robots.txt").write_bytes(lines)
     with ftp_site(folder) as site:
@@ -131,7 +159,10 @@ async def test_a_long_file_is_cut_off(folder: Path) -> None:
 
 @ensureDeferred
 async def test_a_server_that_says_too_much_is_left() -> None:
-    """A reply without an end fills no memory: the connection is closed, and the server is unreachable."""
+    """A reply without an end fills no memory.
+
+    The connection is closed, and the server is unreachable.
+    """
     with talker(b"220-\r\n", b"220-still greeting\r\n" * 1000) as address:
         done = await crawl([f"{address}/open"], {"ROBOTS_TIMEOUT": 20})
         assert why(done.outcomes[f"{address}/open"]) == "robots.txt unreachable: connection reset"
@@ -146,11 +177,14 @@ async def test_a_server_that_says_nothing_is_left_in_time() -> None:
 
 
 @pytest.mark.parametrize(
-    "target", ["/closed%2Fx", "//closed/x", "/a%2F..//closed/x", "/x.txt?a", "/x.txt;type=i", "/%78.txt"]
+    "target",
+    ["/closed%2Fx", "//closed/x", "/a%2F..//closed/x", "/x.txt?a", "/x.txt;type=i", "/%78.txt"],
 )
 @ensureDeferred
 async def test_a_page_is_judged_by_the_path_that_the_server_gets(folder: Path, target: str) -> None:
-    """2.2.2: Scrapy's handler sends another path than that of the URL, and both have to be allowed."""
+    """2.2.2: Scrapy's handler sends another path than that of the URL, and both have to be
+    allowed.
+    """
     (folder / "robots.txt").write_bytes(b"User-agent: *\nDisallow: /closed/\nDisallow: /*.txt$\n")
     with ftp_site(folder) as site:
         done = await crawl([site.url(target)])
@@ -167,14 +201,21 @@ async def test_half_a_file_is_none() -> None:
 
 
 @pytest.mark.parametrize(
-    ("reply", "sent"), [(b"150 here it comes\r\n550 read error", b""), (b"550 read error", b"User-agent: *\n" * 30_000)]
+    ("reply", "sent"),
+    [
+        (b"150 here it comes\r\n550 read error", b""),
+        (b"550 read error", b"User-agent: *\n" * 30_000),
+    ],
 )
 @ensureDeferred
 async def test_a_transfer_that_fails_is_no_missing_file(reply: bytes, sent: bytes) -> None:
     """2.3.1.4: 550 means "no such file" only before the transfer has begun (RFC 959, 5.4)."""
     with scripted({"RETR": reply}, sent) as address:
         done = await crawl([f"{address}/open"])
-        assert why(done.outcomes[f"{address}/open"]) == "robots.txt unreachable: the FTP server said 550 read error"
+        assert (
+            why(done.outcomes[f"{address}/open"])
+            == "robots.txt unreachable: the FTP server said 550 read error"
+        )
 
 
 @pytest.mark.parametrize(
@@ -186,7 +227,9 @@ async def test_a_transfer_that_fails_is_no_missing_file(reply: bytes, sent: byte
     ],
 )
 @ensureDeferred
-async def test_the_cause_of_a_transfer_that_cannot_begin(replies: dict[str, bytes], cause: str) -> None:
+async def test_the_cause_of_a_transfer_that_cannot_begin(
+    replies: dict[str, bytes], cause: str
+) -> None:
     """The reason names what went wrong, in words."""
     with scripted(replies) as address:
         done = await crawl([f"{address}/open"])
@@ -207,14 +250,19 @@ async def test_a_setting_lets_ftp_pages_pass(folder: Path) -> None:
 async def test_a_redirect_from_http_to_ftp_is_not_followed(folder: Path, site: Site) -> None:
     """2.3.1.2: such a redirect is one without a usable Location."""
     with ftp_site(folder) as other:
-        site.replies = {"/robots.txt": Reply(301, headers=(("Location", other.url("/robots.txt")),)), "/closed": PAGE}
+        site.replies = {
+            "/robots.txt": Reply(301, headers=(("Location", other.url("/robots.txt")),)),
+            "/closed": PAGE,
+        }
         done = await crawl([site.url("/closed")])
         assert done.outcomes[site.url("/closed")] == 200
         assert other.commands == []
 
 
 @ensureDeferred
-async def test_a_proxy_of_the_environment_is_not_the_cause(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_proxy_of_the_environment_is_not_the_cause(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Scrapy's handler uses no proxy, so that what fails is the server itself."""
     monkeypatch.setenv("ftp_proxy", "http://127.0.0.1:9")
     with ftp_site(folder, anonymous=False) as site:

@@ -25,7 +25,9 @@ if TYPE_CHECKING:
 
     from tests.support.site import Site
 
-pytestmark = pytest.mark.skipif(not is_asyncio_reactor_installed(), reason="the handler needs asyncio")
+pytestmark = pytest.mark.skipif(
+    not is_asyncio_reactor_installed(), reason="the handler needs asyncio"
+)
 
 SETTINGS = {
     "DOWNLOAD_HANDLERS": {"gemini": "demo.gemini.GeminiHandler"},
@@ -44,17 +46,25 @@ def capsule() -> Iterator[Capsule]:
     running.stop()
 
 
-async def pages(capsule: Capsule, settings: dict[str, Any] | None = None) -> tuple[dict[str, int | str], Crawl]:
+async def pages(
+    capsule: Capsule, settings: dict[str, Any] | None = None
+) -> tuple[dict[str, int | str], Crawl]:
     """Crawl all pages of a capsule; return what became of each, the reason of a refused one."""
     paths = [path for path in capsule.pages if path != "/robots.txt"]
     done = await crawl([capsule.url(path) for path in paths], {**SETTINGS, **(settings or {})})
     ends = {path: done.outcomes[capsule.url(path)] for path in paths}
-    return {path: end.why if isinstance(end, RobotsDisallowed) else end for path, end in ends.items()}, done  # type: ignore[misc]  # anything else fails its test
+    found = {
+        path: end.why if isinstance(end, RobotsDisallowed) else end for path, end in ends.items()
+    }
+    return found, done  # type: ignore[return-value]  # anything else fails its test
 
 
 @ensureDeferred
 async def test_a_capsule_is_crawled_by_its_rules(capsule: Capsule) -> None:
-    """The file is fetched once; a page is judged by the group for the crawl's purpose, whose Allow is none."""
+    """The file is fetched once.
+
+    A page is judged by the group for the crawl's purpose, whose Allow is none.
+    """
     capsule.pages = {**capsule.pages, "/robots.txt": (TEXT, RULES)}
     ends, done = await pages(capsule)
     because = "robots.txt line 3: Disallow: /closed"
@@ -63,7 +73,9 @@ async def test_a_capsule_is_crawled_by_its_rules(capsule: Capsule) -> None:
     assert done.stat("response_status_count/20") == 1
 
 
-@pytest.mark.parametrize("parser", ["scrapy_robots_rfc.RfcRobotParser", "scrapy.robotstxt.ProtegoRobotParser"])
+@pytest.mark.parametrize(
+    "parser", ["scrapy_robots_rfc.RfcRobotParser", "scrapy.robotstxt.ProtegoRobotParser"]
+)
 @ensureDeferred
 async def test_any_parser_reads_the_rules_of_gemini(capsule: Capsule, parser: str) -> None:
     """A parser of the user's is given the file in the terms of RFC 9309."""
@@ -79,14 +91,22 @@ async def test_any_parser_reads_the_rules_of_gemini(capsule: Capsule, parser: st
 @ensureDeferred
 async def test_a_crawl_with_two_purposes_obeys_both(capsule: Capsule) -> None:
     """A page is fetched if each of the purposes may fetch it."""
-    capsule.pages = {**capsule.pages, "/robots.txt": (TEXT, f"{RULES}\nUser-agent: indexer\nDisallow: /open\n")}
+    capsule.pages = {
+        **capsule.pages,
+        "/robots.txt": (TEXT, f"{RULES}\nUser-agent: indexer\nDisallow: /open\n"),
+    }
     ends, _ = await pages(capsule, {"ROBOTSTXT_USER_AGENT": ["archiver", "indexer"]})
     assert [path for path, end in ends.items() if end == 20] == []
 
 
 @ensureDeferred
-async def test_a_store_and_an_archive_keep_the_file_of_a_capsule(capsule: Capsule, tmp_path: Path) -> None:
-    """The next crawl does not ask for it again; both crawls, and `check`, judge by the rules of Gemini."""
+async def test_a_store_and_an_archive_keep_the_file_of_a_capsule(
+    capsule: Capsule, tmp_path: Path
+) -> None:
+    """The next crawl does not ask for it again.
+
+    Both crawls, and `check`, judge by the rules of Gemini.
+    """
     capsule.pages = {**capsule.pages, "/robots.txt": (TEXT, RULES)}
     archive = tmp_path / "robots.warc.gz"
     kept = {"ROBOTS_CACHE": f"sqlite:///{tmp_path / 'robots.sqlite'}"}
@@ -95,7 +115,11 @@ async def test_a_store_and_an_archive_keep_the_file_of_a_capsule(capsule: Capsul
     assert first == again
     assert capsule.log.count("/robots.txt") == 1
     for options in ((), ("--agent", "foobot,archiver", "--archive", str(archive))):
-        command = ("check", capsule.url("/closed/but")) if options else ("cache", "ls", "--store", kept["ROBOTS_CACHE"])
+        command = (
+            ("check", capsule.url("/closed/but"))
+            if options
+            else ("cache", "ls", "--store", kept["ROBOTS_CACHE"])
+        )
         done = run(*command, *options, folder=tmp_path)
         assert capsule.url("") in done.out
     assert "line 3: Disallow: /closed" in done.out
@@ -103,7 +127,9 @@ async def test_a_store_and_an_archive_keep_the_file_of_a_capsule(capsule: Capsul
 
 @ensureDeferred
 async def test_an_offline_replay_knows_capsules(capsule: Capsule, tmp_path: Path) -> None:
-    """With HTTPCACHE_IGNORE_MISSING, the robots.txt in the HTTP cache decides, and nothing is asked for."""
+    """With HTTPCACHE_IGNORE_MISSING, the robots.txt in the HTTP cache decides, and nothing is
+    asked for.
+    """
     capsule.pages = {**capsule.pages, "/robots.txt": (TEXT, RULES)}
     settings = {"HTTPCACHE_ENABLED": True, "HTTPCACHE_DIR": str(tmp_path)}
     first, _ = await pages(capsule, settings)
@@ -122,7 +148,10 @@ async def test_a_scheme_of_ones_own(capsule: Capsule) -> None:
         "DOWNLOAD_HANDLERS": {"moon": "demo.gemini.GeminiHandler"},
         "ROBOTS_SCHEMES": {"moon": {"port": 1, "answers": "gemini", "rules": "gemini"}},
     }
-    urls = [capsule.url(path).replace("gemini:", "moon:") for path in ("/open", "/open?again", "/closed/but")]
+    urls = [
+        capsule.url(path).replace("gemini:", "moon:")
+        for path in ("/open", "/open?again", "/closed/but")
+    ]
     done = await crawl(urls, settings)
     assert [done.outcomes[url] for url in urls[:2]] == [20, 20]
     assert isinstance(done.outcomes[urls[2]], RobotsDisallowed)
@@ -149,20 +178,28 @@ async def test_a_capsule_without_a_file(capsule: Capsule, answer: str, reason: s
 
 
 @ensureDeferred
-async def test_redirect_that_leads_nowhere_is_told(capsule: Capsule, caplog: pytest.LogCaptureFixture) -> None:
+async def test_redirect_that_leads_nowhere_is_told(
+    capsule: Capsule, caplog: pytest.LogCaptureFixture
+) -> None:
     """One INFO line says that a redirect leads nowhere, so that everything is allowed."""
     capsule.pages = {"/open": (TEXT, "x"), "/robots.txt": ("31 https://a.example/robots.txt", "")}
     await pages(capsule)
     told = [line for line in records(caplog, logging.INFO) if "/robots.txt is" in line]
     because = "31 without a usable Location"
-    assert told == [f"{capsule.url('/robots.txt')} is unavailable ({because}): everything is allowed"]
+    assert told == [
+        f"{capsule.url('/robots.txt')} is unavailable ({because}): everything is allowed"
+    ]
 
 
 @ensureDeferred
 async def test_redirects_lead_to_other_capsules(capsule: Capsule) -> None:
     """2.3.1.2: the file that a redirect leads to counts."""
     other = Capsule({"/r": (TEXT, RULES)})
-    capsule.pages = {"/closed": (TEXT, "x"), "/robots.txt": ("30 /there", ""), "/there": (f"31 {other.url('/r')}", "")}
+    capsule.pages = {
+        "/closed": (TEXT, "x"),
+        "/robots.txt": ("30 /there", ""),
+        "/there": (f"31 {other.url('/r')}", ""),
+    }
     ends, _ = await pages(capsule)
     other.stop()
     assert ends["/closed"] == "robots.txt line 3: Disallow: /closed"
@@ -171,7 +208,10 @@ async def test_redirects_lead_to_other_capsules(capsule: Capsule) -> None:
 @ensureDeferred
 async def test_a_long_file_is_cut_off(capsule: Capsule) -> None:
     """2.5: the transfer ends at the limit."""
-    capsule.pages = {**capsule.pages, "/robots.txt": (TEXT, f"{RULES}{'#' * 20_000_000}\nDisallow: /open\n")}
+    capsule.pages = {
+        **capsule.pages,
+        "/robots.txt": (TEXT, f"{RULES}{'#' * 20_000_000}\nDisallow: /open\n"),
+    }
     ends, done = await pages(capsule)
     assert (ends["/open"], ends["/closed*"]) == (20, "robots.txt line 3: Disallow: /closed")
     assert done.stat("truncated") == 1
@@ -190,7 +230,10 @@ async def test_a_capsule_that_speaks_no_tls_is_closed(site: Site) -> None:
 
 @contextmanager
 def sending(octets: bytes, *, in_order: bool = True) -> Iterator[str]:
-    """Send octets to one client in place of a capsule, and close TLS, or the connection alone; give the address."""
+    """Send octets to one client in place of a capsule, and close TLS, or the connection alone.
+
+    Give the address.
+    """
     listening = socket.create_server(("127.0.0.1", 0))
 
     def serve() -> None:
@@ -264,4 +307,8 @@ async def test_service_and_pace_know_capsules(capsule: Capsule) -> None:
     settings = {**SETTINGS, "ROBOTS_CRAWL_DELAY_MAX": 0.05}
     done = await crawl(urls, settings, spider=Asking)
     assert done.outcomes == {"delay": 1, urls[0]: 20}
-    assert (done.stat("forbidden"), done.stat("request_count"), done.stat("crawl_delay/sites")) == (1, 1, 1)
+    assert (done.stat("forbidden"), done.stat("request_count"), done.stat("crawl_delay/sites")) == (
+        1,
+        1,
+        1,
+    )

@@ -1,4 +1,6 @@
-"""Offline replay: with HTTPCACHE_IGNORE_MISSING nothing leaves the machine, and the HTTP cache decides."""
+"""Offline replay: with HTTPCACHE_IGNORE_MISSING nothing leaves the machine, and the HTTP cache
+decides.
+"""
 
 from __future__ import annotations
 
@@ -51,7 +53,10 @@ class Cached:
         offline = {**self.settings, "HTTPCACHE_IGNORE_MISSING": True, **settings}
         self.last = await crawl(self.requests(*targets), offline)
         assert len(self.site.asked) == asked  # nothing has left the machine
-        urls = [request if isinstance(request, str) else request.url for request in self.requests(*targets)]
+        urls = [
+            request if isinstance(request, str) else request.url
+            for request in self.requests(*targets)
+        ]
         return [what(self.last.outcomes[url]) for url in urls]
 
 
@@ -74,7 +79,10 @@ def cached(site: Site, tmp_path: Path) -> Cached:
 async def test_replay_obeys_the_robots_txt_in_the_http_cache(
     cached: Cached, storage: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """A crawl puts robots.txt into the HTTP cache; offline, that one decides, and the cache has or refuses the rest."""
+    """A crawl puts robots.txt into the HTTP cache.
+
+    Offline, that one decides, and the cache has or refuses the rest.
+    """
     cached.settings["HTTPCACHE_STORAGE"] = f"scrapy.extensions.httpcache.{storage}"
     await cached.online("/a")
     assert await cached.offline("/a", "/b", "/x") == [200, "not in the cache", "rule"]
@@ -102,7 +110,9 @@ async def test_not_answered_from_the_cache(cached: Cached) -> None:
 )
 @ensureDeferred
 async def test_every_kind_of_answer(cached: Cached, reply: Reply) -> None:
-    """Redirects are followed in the HTTP cache, and what was compressed or cut is obeyed there as it was online."""
+    """Redirects are followed in the HTTP cache, and what was compressed or cut is obeyed there
+    as it was online.
+    """
     cached.site.replies |= {"/robots.txt": reply, "/moved": robots(RULES)}
     await cached.online("/a")
     assert await cached.offline("/a", "/x") == [200, "rule"]
@@ -110,7 +120,9 @@ async def test_every_kind_of_answer(cached: Cached, reply: Reply) -> None:
 
 @ensureDeferred
 async def test_what_scrapy_itself_put_there(cached: Cached) -> None:
-    """A robots.txt that Scrapy's own middleware put into the HTTP cache, in its content coding, decides as well."""
+    """A robots.txt that Scrapy's own middleware put into the HTTP cache, in its content coding,
+    decides as well.
+    """
     body = gzip.compress(RULES.encode())
     cached.site.replies["/robots.txt"] = Reply(body=body, headers=(("Content-Encoding", "gzip"),))
     await cached.online("/a", DOWNLOADER_MIDDLEWARES={})
@@ -119,7 +131,10 @@ async def test_what_scrapy_itself_put_there(cached: Cached) -> None:
 
 @ensureDeferred
 async def test_404_in_the_http_cache_opens(cached: Cached) -> None:
-    """A 404 in the HTTP cache opens; an answer that says nothing of the rules does not take the place of rules."""
+    """A 404 in the HTTP cache opens.
+
+    An answer that says nothing of the rules does not take the place of rules.
+    """
     del cached.site.replies["/robots.txt"]
     await cached.online("/a")
     assert await cached.offline("/a") == [200]
@@ -132,7 +147,10 @@ async def test_404_in_the_http_cache_opens(cached: Cached) -> None:
 
 @ensureDeferred
 async def test_tdmrep_comes_from_the_http_cache(cached: Cached) -> None:
-    """Offline, a tdmrep.json in the HTTP cache decides; where there is none, it is unknown, and nothing is sent."""
+    """Offline, a tdmrep.json in the HTTP cache decides.
+
+    Where there is none, it is unknown, and nothing is sent.
+    """
     use = {"ROBOTS_USE": ["tdm"]}
     await cached.online("/a")
     assert await cached.offline("/a", **use) == [200]
@@ -144,7 +162,10 @@ async def test_tdmrep_comes_from_the_http_cache(cached: Cached) -> None:
 
 @ensureDeferred
 async def test_none_in_the_cache(cached: Cached, caplog: pytest.LogCaptureFixture) -> None:
-    """Without a robots.txt there, a request passes to the HTTP cache, which has it or refuses it; one line says so."""
+    """Without a robots.txt there, a request passes to the HTTP cache, which has it or refuses it.
+
+    One line says so.
+    """
     await cached.online("/a", ROBOTSTXT_OBEY=False)
     assert await cached.offline("/a", "/x", Request(cached.site.url("/b", "localhost"))) == [
         200,
@@ -152,9 +173,10 @@ async def test_none_in_the_cache(cached: Cached, caplog: pytest.LogCaptureFixtur
         "not in the cache",
     ]
     [line] = [text for text in records(caplog, logging.INFO) if "HTTPCACHE" in text]
-    assert line == (
-        f"{cached.site.url('/robots.txt')} is not in the HTTP cache, and HTTPCACHE_IGNORE_MISSING is on: nothing is "
-        "fetched, so the cache answers or refuses each request to sites of which it has no robots.txt"
+    assert (
+        line == f"{cached.site.url('/robots.txt')} is not in the HTTP cache, and"
+        " HTTPCACHE_IGNORE_MISSING is on: nothing is fetched, so the cache answers or refuses"
+        " each request to sites of which it has no robots.txt"
     )
 
 
@@ -173,18 +195,24 @@ async def test_none_in_the_cache(cached: Cached, caplog: pytest.LogCaptureFixtur
 async def test_what_would_be_sent(
     cached: Cached, settings: dict[str, Any], meta: dict[str, Any], why: str, obeyed: bool
 ) -> None:
-    """A request that the HTTP cache would send is refused, whether there is a robots.txt in the cache or not."""
+    """A request that the HTTP cache would send is refused, whether there is a robots.txt in the
+    cache or not.
+    """
     await cached.online("/a", ROBOTSTXT_OBEY=obeyed)
     for target in ("/a", "/robots.txt") if obeyed else ("/a",):
         request = Request(cached.site.url(target), meta=meta)
         assert await cached.offline(request, **settings) == ["unreachable"]
         error = cached.last.outcomes[request.url]
-        assert str(error).endswith(f"HTTPCACHE_IGNORE_MISSING is on, so this must not be sent, and would be: {why})")
+        assert str(error).endswith(
+            f"HTTPCACHE_IGNORE_MISSING is on, so this must not be sent, and would be: {why})"
+        )
 
 
 @ensureDeferred
 async def test_replay_counts_a_robots_txt_once_in_a_dry_run(cached: Cached) -> None:
-    """In a dry run, a request for robots.txt itself that the HTTP cache would send counts once, with its reason."""
+    """In a dry run, a request for robots.txt itself that the HTTP cache would send counts once,
+    with its reason.
+    """
     request = Request(cached.site.url("/robots.txt"), meta={"dont_cache": True})
     offline = {**cached.settings, "HTTPCACHE_IGNORE_MISSING": True, "ROBOTS_DRY_RUN": True}
     result = await crawl([request], offline)
@@ -193,7 +221,9 @@ async def test_replay_counts_a_robots_txt_once_in_a_dry_run(cached: Cached) -> N
 
 @ensureDeferred
 async def test_policy_of_rfc_2616(cached: Cached) -> None:
-    """With the policy of RFC 2616 a robots.txt that it keeps decides, and one that it does not keep is none."""
+    """With the policy of RFC 2616 a robots.txt that it keeps decides, and one that it does not
+    keep is none.
+    """
     cached.site.replies["/a"] = Reply(body=PAGE.body, headers=DATED)
     await cached.online("/a", **RFC2616)
     assert await cached.offline("/a", "/x", **RFC2616) == [200, "not in the cache"]
@@ -204,7 +234,10 @@ async def test_policy_of_rfc_2616(cached: Cached) -> None:
 
 @ensureDeferred
 async def test_exceptions_of_the_user(cached: Cached, tmp_path: Path) -> None:
-    """An exempt site and a local file go before the HTTP cache; what comes out of it is put into no store."""
+    """An exempt site and a local file go before the HTTP cache.
+
+    What comes out of it is put into no store.
+    """
     await cached.online("/a", "/x", ROBOTSTXT_OBEY=False)
     assert await cached.offline("/a", "/x", ROBOTS_EXEMPT=["127.0.0.1"]) == [200, 200]
     (tmp_path / "own.txt").write_text("User-agent: *\nDisallow: /a\n")
@@ -233,7 +266,10 @@ class Failing(httpcache.FilesystemCacheStorage):
 
 
 class Opaque(HttpCacheMiddleware):
-    """The middleware of the cache as another version of Scrapy may have it: nobody knows what it keeps where."""
+    """The middleware of the cache as another version of Scrapy may have it.
+
+    Nobody knows what it keeps where.
+    """
 
     def __init__(self, *_: Any) -> None:
         """Keep nothing."""
@@ -247,21 +283,33 @@ class Opaque(HttpCacheMiddleware):
     def process_request(self, request: Request, spider: Spider | None = None) -> None:
         """Answer nothing."""
 
-    def process_response(self, request: Request, response: Response, spider: Spider | None = None) -> Response:
+    def process_response(
+        self, request: Request, response: Response, spider: Spider | None = None
+    ) -> Response:
         """Let it pass."""
         return response
 
-    def process_exception(self, request: Request, exception: Exception, spider: Spider | None = None) -> None:
+    def process_exception(
+        self, request: Request, exception: Exception, spider: Spider | None = None
+    ) -> None:
         """Let it pass."""
 
 
 @ensureDeferred
-async def test_a_cache_that_cannot_be_asked(cached: Cached, caplog: pytest.LogCaptureFixture) -> None:
-    """Where the parts of Scrapy's middleware are missing, one warning says what is lost, and no site closes."""
+async def test_a_cache_that_cannot_be_asked(
+    cached: Cached, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Where the parts of Scrapy's middleware are missing, one warning says what is lost, and no
+    site closes.
+    """
     ours = SETTINGS["DOWNLOADER_MIDDLEWARES"]
     stock = "scrapy.downloadermiddlewares.httpcache.HttpCacheMiddleware"
-    result = await cached.online("/a", "/x", DOWNLOADER_MIDDLEWARES={**ours, stock: None, Opaque: 900})
+    result = await cached.online(
+        "/a", "/x", DOWNLOADER_MIDDLEWARES={**ours, stock: None, Opaque: 900}
+    )
     assert [short(outcome) for _, outcome in sorted(result.outcomes.items())] == [200, "rule"]
-    lost = "robots.txt files are not stored in the HTTP cache, and not looked up there: Scrapy has no "
+    lost = (
+        "robots.txt files are not stored in the HTTP cache, and not looked up there: Scrapy has no "
+    )
     told = [line.removeprefix(lost).partition(" ")[0] for line in records(caplog)]
     assert told == ["`HttpCacheMiddleware.policy`"]

@@ -1,4 +1,7 @@
-"""Large files in real crawls: they are parsed on a thread, also when they were packed, and say what small ones say."""
+"""Large files in real crawls.
+
+They are parsed on a thread, also when they were packed, and say what small ones say.
+"""
 
 from __future__ import annotations
 
@@ -51,7 +54,10 @@ def elsewhere(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
 
 async def verdicts(service: RobotsService, site: Site) -> list[bool]:
     """Of some pages, one by one."""
-    return [(await service.robots(site.url(page))).decide(site.url(page)).allowed for page in ("/x", "/y", "/x/1")]
+    return [
+        (await service.robots(site.url(page))).decide(site.url(page)).allowed
+        for page in ("/x", "/y", "/x/1")
+    ]
 
 
 @ensureDeferred
@@ -79,7 +85,9 @@ async def test_small_file_is_parsed_at_once(site: Site, elsewhere: list[bool]) -
 
 
 @ensureDeferred
-async def test_large_file_that_is_parsed_again(site: Site, other: Site, elsewhere: list[bool]) -> None:
+async def test_large_file_that_is_parsed_again(
+    site: Site, other: Site, elsewhere: list[bool]
+) -> None:
     """It is parsed again on a thread, without another fetch and without another signal."""
     site.replies["/robots.txt"] = other.replies["/robots.txt"] = robots(RULES)
 
@@ -95,7 +103,9 @@ async def test_large_file_that_is_parsed_again(site: Site, other: Site, elsewher
 
 
 @ensureDeferred
-async def test_large_file_whose_refresh_fails(site: Site, clock: Clock, elsewhere: list[bool]) -> None:
+async def test_large_file_whose_refresh_fails(
+    site: Site, clock: Clock, elsewhere: list[bool]
+) -> None:
     """The earlier copy that is obeyed then is parsed on a thread, too (2.4)."""
     site.replies["/robots.txt"] = robots(RULES)
 
@@ -118,19 +128,29 @@ def by(agent: str, url: str) -> Request:
 def short(outcomes: dict[str, int | BaseException]) -> dict[str, object]:
     """Path -> status, or the name of the exception."""
     found = {url.rpartition("/")[2]: outcome for url, outcome in outcomes.items()}
-    return {path: what if isinstance(what, int) else type(what).__name__ for path, what in found.items()}
+    return {
+        path: what if isinstance(what, int) else type(what).__name__ for path, what in found.items()
+    }
 
 
 GROUPS = "".join(f"User-agent: bot{name}\nDisallow: /{name}\n" for name in "abc") + RULES
 
 
 @ensureDeferred
-async def test_each_product_token_has_it_read_on_the_thread(site: Site, elsewhere: list[bool]) -> None:
-    """Pages of a token that asks for the first time wait for the thread, and each gets its verdict."""
+async def test_each_product_token_has_it_read_on_the_thread(
+    site: Site, elsewhere: list[bool]
+) -> None:
+    """Pages of a token that asks for the first time wait for the thread, and each gets its
+    verdict.
+    """
     site.replies["/robots.txt"] = robots(GROUPS)
-    requests = [by(f"bot{name}", site.url(f"/{path}{name}")) for name in "abc" for path in ("a", "b", "c")]
+    requests = [
+        by(f"bot{name}", site.url(f"/{path}{name}")) for name in "abc" for path in ("a", "b", "c")
+    ]
     result = await crawl(requests)
-    expected = {path + name: "RobotsDisallowed" if path == name else 200 for name in "abc" for path in "abc"}
+    expected = {
+        path + name: "RobotsDisallowed" if path == name else 200 for name in "abc" for path in "abc"
+    }
     assert short(result.outcomes) == expected
     assert site.fetches == 1
     assert elsewhere == [True] * 4  # the crawl's own token has it read first
@@ -173,7 +193,9 @@ async def test_thread_that_hangs_holds_up_no_crawl(site: Site, hanging: list[Non
 async def test_thread_that_hangs_is_waited_for_once(site: Site, hanging: list[None]) -> None:
     """From then on all pages are judged at once, those of further product tokens, too."""
     site.replies["/robots.txt"] = robots(GROUPS)
-    requests = [by(f"bot{name}", site.url(f"/{path}{name}")) for name in "abc" for path in ("a", "b", "c")]
+    requests = [
+        by(f"bot{name}", site.url(f"/{path}{name}")) for name in "abc" for path in ("a", "b", "c")
+    ]
     result = await crawl(requests)
     assert [*short(result.outcomes).values()].count("RobotsDisallowed") == 3
     assert len(hanging) == 1
@@ -184,7 +206,9 @@ async def test_thread_that_begins_to_hang(site: Site, hanging: list[None], tmp_p
     """A file whose further product tokens cannot be read on the thread is not given to it again."""
     local = tmp_path / "robots.txt"
     local.write_text(GROUPS)
-    requests = [by(f"bot{name}", site.url(f"/{path}{name}")) for name in "abc" for path in ("a", "b", "c")]
+    requests = [
+        by(f"bot{name}", site.url(f"/{path}{name}")) for name in "abc" for path in ("a", "b", "c")
+    ]
     one_by_one = {"ROBOTS_OVERRIDES": {site.url(""): str(local)}, "CONCURRENT_REQUESTS": 1}
     result = await crawl(requests, one_by_one)
     assert [*short(result.outcomes).values()].count("RobotsDisallowed") == 3
@@ -193,7 +217,9 @@ async def test_thread_that_begins_to_hang(site: Site, hanging: list[None], tmp_p
 
 @ensureDeferred
 async def test_spider_that_is_closed_meanwhile(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The thread reads no further file then, and what waits for it goes back to the scheduler, undecided."""
+    """The thread reads no further file then, and what waits for it goes back to the scheduler,
+    undecided.
+    """
     site.replies["/robots.txt"] = robots(GROUPS)
     begun, closing, build = threading.Event(), threading.Event(), RuleIndex._build
     built: list[RuleIndex] = []
@@ -211,7 +237,9 @@ async def test_spider_that_is_closed_meanwhile(site: Site, monkeypatch: pytest.M
         return begun.is_set()
 
     monkeypatch.setattr(RuleIndex, "_build", slow)
-    result = await crawl([by(f"bot{name}", site.url(f"/x{name}")) for name in "abc"], prepare=close_when(is_begun))
+    result = await crawl(
+        [by(f"bot{name}", site.url(f"/x{name}")) for name in "abc"], prepare=close_when(is_begun)
+    )
     assert [*result.outcomes.values()] == [200]  # that of any one of them: it was being read
     assert (result.stat("undecided"), result.stat("allowed"), len(site.pages)) == (2, 1, 1)
 
@@ -220,7 +248,11 @@ def test_unread_until_all_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
     """While the thread is at work, no page is judged: it would read the same, on the event loop."""
     rules = "".join(f"Disallow: /*{'*'.join(letters)}\n" for letters in permutations("abcdefg"))
     body = f"User-agent: *\nCrawl-delay: 1\n{rules}".encode()
-    file, agent, seen = ParsedRobots(None, RobotsTxt.parse(body), size=len(body)), Agent(("abot",), "abot"), list[str]()
+    file, agent, seen = (
+        ParsedRobots(None, RobotsTxt.parse(body), size=len(body)),
+        Agent(("abot",), "abot"),
+        list[str](),
+    )
 
     def noted(cls: type[Any], name: str) -> None:
         before = getattr(cls, name)

@@ -1,4 +1,7 @@
-"""What fails in the crawl itself or on the way through a proxy: see the two files of scenarios that say so."""
+"""What fails in the crawl itself or on the way through a proxy.
+
+See the two files of scenarios that say so.
+"""
 
 from __future__ import annotations
 
@@ -34,10 +37,14 @@ def proxied(results: Results, name: str) -> list[Any]:
 
 
 def test_spider_that_stops_its_transfers(results: Results) -> None:
-    """A spider that stops every transfer, as Scrapy documents it, stops no robots.txt, and its pages are fetched."""
+    """A spider that stops every transfer, as Scrapy documents it, stops no robots.txt, and its
+    pages are fetched.
+    """
     found = results["stopped"]["found"]
     assert len(found) >= 2
-    assert all(outcome == [name, [200, "rule"], ["/a"]] for outcome in found for name in [outcome[0]])
+    assert all(
+        outcome == [name, [200, "rule"], ["/a"]] for outcome in found for name in [outcome[0]]
+    )
 
 
 @pytest.mark.parametrize(
@@ -58,8 +65,12 @@ def test_spider_that_stops_its_transfers(results: Results) -> None:
         ),
     ],
 )
-def test_local_fault_closes_the_gate_and_is_named_once(results: Results, name: str, cause: str, advice: str) -> None:
-    """A part of the crawl that fails closes the gate at once, is named once with what to do, and is not kept."""
+def test_local_fault_closes_the_gate_and_is_named_once(
+    results: Results, name: str, cause: str, advice: str
+) -> None:
+    """A part of the crawl that fails closes the gate at once, is named once with what to do, and
+    is not kept.
+    """
     found = dict(results["local"][name])
     first, *traceback = found.pop("log")[0].split("\n")
     assert len(results["local"][name]["log"]) == 1
@@ -69,7 +80,10 @@ def test_local_fault_closes_the_gate_and_is_named_once(results: Results, name: s
 
 
 def test_own_downloader_serves_every_site(results: Results) -> None:
-    """A DOWNLOADER that hides Scrapy's names serves every site; one warning for each says what is lost."""
+    """A DOWNLOADER that hides Scrapy's names serves every site.
+
+    One warning for each says what is lost.
+    """
     log = results["own_downloader"]["log"]
     assert results["own_downloader"]["outcomes"] == [200, "rule", 200]
     assert all("any more" in line for line in log)
@@ -77,44 +91,62 @@ def test_own_downloader_serves_every_site(results: Results) -> None:
 
 
 def test_each_route_has_a_fetch_of_its_own(results: Results) -> None:
-    """Where a proxy fails, in whatever way, requests with another one have the file fetched for themselves."""
+    """Where a proxy fails, in whatever way, requests with another one have the file fetched for
+    themselves.
+    """
     found = proxied(results, "routes")
     cases = [[False, ""], [False, "407"], [True, ""], [True, "407"], [True, "502"]]
     assert [case[:2] for case in found] == cases * (len(found) // len(cases))
     assert all([*case[2:4], case[5]] == [200, "rule", 1] for case in found)
-    # A request with the proxy that fails may find the file of the other one; else it is closed that way.
+    # A request with the proxy that fails may find the file of the other one; else it is closed that
+    # way.
     assert {case[4] for case in found} <= {"unreachable", "rule"}
 
 
 def test_route_of_a_later_request(results: Results) -> None:
-    """A proxy that fails closes the site at once for its own requests, without a pause, and for no others."""
+    """A proxy that fails closes the site at once for its own requests, without a pause, and for
+    no others.
+    """
     found = proxied(results, "later_route")
     assert found == [["unreachable", 200, "rule"]] * len(found)
 
 
 def test_attempts_of_each_route(results: Results) -> None:
-    """A site that answers 503 through a proxy is asked again, whatever becomes of another proxy meanwhile."""
+    """A site that answers 503 through a proxy is asked again, whatever becomes of another proxy
+    meanwhile.
+    """
     found = proxied(results, "second_attempt")
     assert [case[1:] for case in found] == [["rule", 2]] * len(found)
 
 
 def test_hanging_proxy_holds_nobody_up(results: Results) -> None:
-    """A proxy that never answers closes the site for its own requests alone, after its time; others go on then."""
+    """A proxy that never answers closes the site for its own requests alone, after its time.
+
+    Others go on then.
+    """
     found = proxied(results, "hanging_proxy")
     assert [outcome for outcome, _ in found] == [200] * len(found)
     assert all("through proxy" in line for _, lines in found for line in lines)
 
 
 def test_failing_proxy_closes_the_site_for_its_own_requests(results: Results) -> None:
-    """A proxy that fails closes a site for its own requests, for a while; log and reason name it, without a secret."""
-    causes = ["connection refused", "407 Proxy Authentication Required", "connection refused", "407 to CONNECT"]
+    """A proxy that fails closes a site for its own requests, for a while.
+
+    Log and reason name it, without a secret.
+    """
+    causes = [
+        "connection refused",
+        "407 Proxy Authentication Required",
+        "connection refused",
+        "407 to CONNECT",
+    ]
     found = proxied(results, "one_route")
     for number, case in enumerate(found):
         cause = f"{causes[number % 4]}, through proxy http://PROXY"
         scheme = "https" if number % 4 > 1 else "http"
         warning = (
-            f"WARNING {scheme}://SITE/robots.txt is unreachable ({cause}): none of its pages is fetched that way; it is"
-            " asked for again in 300 s"
+            f"WARNING {scheme}://SITE/robots.txt is unreachable ({cause}): none of its pages is"
+            " fetched that way; it is asked for again in 300 s"
         )
         assert case == {
             "outcomes": ["unreachable", "unreachable", 200, "rule"],
@@ -126,7 +158,9 @@ def test_failing_proxy_closes_the_site_for_its_own_requests(results: Results) ->
 
 
 def test_only_a_proxy_leads_there(results: Results) -> None:
-    """A site that cannot be reached without a proxy is fetched with one, whichever request comes first."""
+    """A site that cannot be reached without a proxy is fetched with one, whichever request comes
+    first.
+    """
     found = proxied(results, "direct_fails")
     half = len(found) // 2
     assert found[:half] == [["unreachable", 200, "rule"]] * half
@@ -146,7 +180,9 @@ def test_failure_of_a_proxy_is_not_shared(results: Results) -> None:
 
 
 def test_earlier_file_is_obeyed(results: Results) -> None:
-    """Where a proxy or a part of the crawl fails, and a file from before is at hand, that is obeyed as stale."""
+    """Where a proxy or a part of the crawl fails, and a file from before is at hand, that is
+    obeyed as stale.
+    """
     found = results["stale"]["found"]
     assert found == [[200, "rule", True, 1]] * len(found) != []
 
@@ -156,7 +192,9 @@ def test_causes_are_the_same_with_every_handler(results: Results) -> None:
     for found in results["causes"]["found"]:
         assert found.pop("no http").startswith("no valid HTTP answer: ")
         garbled = found.pop("garbled header")  # aiohttp's handler fails on what is not UTF-8
-        assert garbled == "503" or garbled.startswith("its answer cannot be read: UnicodeEncodeError: ")
+        assert garbled == "503" or garbled.startswith(
+            "its answer cannot be read: UnicodeEncodeError: "
+        )
         assert found == {
             "refused": "connection refused",
             "unknown": "unknown host",
@@ -173,12 +211,20 @@ class Fallback:
 
     def process_exception(self, request: Request, exception: Exception) -> Response | None:
         """Answer with nothing."""
-        return None if isinstance(exception, IgnoreRequest) else TextResponse(request.url, body=b"", request=request)
+        return (
+            None
+            if isinstance(exception, IgnoreRequest)
+            else TextResponse(request.url, body=b"", request=request)
+        )
 
 
 @ensureDeferred
-async def test_answer_of_a_middleware_in_place_of_a_download_that_failed(caplog: pytest.LogCaptureFixture) -> None:
-    """What a middleware makes up for a robots.txt that cannot be reached is not the site's, and opens nothing."""
+async def test_answer_of_a_middleware_in_place_of_a_download_that_failed(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """What a middleware makes up for a robots.txt that cannot be reached is not the site's, and
+    opens nothing.
+    """
     ours = SETTINGS["DOWNLOADER_MIDDLEWARES"]
     page = "http://127.0.0.1:1/a"  # nobody listens there
     result = await crawl([page], {**NEVER, "DOWNLOADER_MIDDLEWARES": {**ours, Fallback: 560}})

@@ -1,4 +1,7 @@
-"""The user's exceptions in real crawls: sites that are not asked, local files in place of a site's own."""
+"""The user's exceptions in real crawls.
+
+Sites that are not asked, local files in place of a site's own.
+"""
 
 from __future__ import annotations
 
@@ -44,8 +47,13 @@ DRY = {"ROBOTS_DRY_RUN": True}
 
 
 @ensureDeferred
-async def test_exempt_sites_are_not_asked(site: Site, other: Site, caplog: pytest.LogCaptureFixture) -> None:
-    """Not one robots.txt is fetched of them, every page is; each use is counted by its entry, and listed at the end."""
+async def test_exempt_sites_are_not_asked(
+    site: Site, other: Site, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Not one robots.txt is fetched of them, every page is.
+
+    Each use is counted by its entry, and listed at the end.
+    """
     site.replies["/robots.txt"] = other.replies["/robots.txt"] = robots(CLOSED)
     pages = [*urls(site, 3), other.url("/x")]
     result = await crawl(pages, {"ROBOTS_EXEMPT": [site.url("")]})
@@ -56,13 +64,19 @@ async def test_exempt_sites_are_not_asked(site: Site, other: Site, caplog: pytes
     assert (result.stat("allowed"), result.stat("forbidden")) == (0, 1)
     said = records(caplog, logging.INFO)
     assert f"ROBOTS_EXEMPT: not asked for their robots.txt are {site.url('')}" in said
-    end = f"  origins: 1 successful\n  requests: 1 forbidden (1 rule), 3 exempt (3 {site.url('')})\n"
+    end = (
+        f"  origins: 1 successful\n  requests: 1 forbidden (1 rule), 3 exempt (3 {site.url('')})\n"
+    )
     assert end in said[-1]
 
 
-@pytest.mark.parametrize("entries", [["*.a.example", "b.a.example"], ["b.a.example", "*.a.example"]])
+@pytest.mark.parametrize(
+    "entries", [["*.a.example", "b.a.example"], ["b.a.example", "*.a.example"]]
+)
 def test_first_entry_counts(entries: list[str]) -> None:
-    """Where several entries cover an origin, the first of the list does, however they are written."""
+    """Where several entries cover an origin, the first of the list does, however they are
+    written.
+    """
     settings = read_settings(Settings({"ROBOTS_EXEMPT": ["c.example", *entries]}))
     overrides = Overrides(make_crawler(), settings, lambda *_: None, lambda: NOBODY)  # type: ignore[arg-type]
     known = overrides.robots(Origin("http", "b.a.example", 80))
@@ -72,7 +86,9 @@ def test_first_entry_counts(entries: list[str]) -> None:
 
 @ensureDeferred
 async def test_robots_txt_of_an_exempt_site(site: Site) -> None:
-    """A spider's own request for the robots.txt of such a site is exempt as its pages are, and counts as one."""
+    """A spider's own request for the robots.txt of such a site is exempt as its pages are, and
+    counts as one.
+    """
     site.replies["/robots.txt"] = robots(CLOSED)
     own = Request(site.url("/robots.txt"))
     result = await crawl([own, site.url("/x")], {"ROBOTS_EXEMPT": [site.url("")]})
@@ -82,7 +98,9 @@ async def test_robots_txt_of_an_exempt_site(site: Site) -> None:
 
 @ensureDeferred
 async def test_entries_cover_hosts_hosts_below_or_an_origin() -> None:
-    """A host is exempt on every port, `*.` exempts what is below it, an origin one scheme and port; others not."""
+    """A host is exempt on every port, `*.` exempts what is below it, an origin one scheme and
+    port; others not.
+    """
     exempt = ["intranet.example", "*.staging.example", "http://api.example:8443"]
     asked = ["http://staging.example", "http://api.example", "http://www.intranet.example"]
     free = {
@@ -94,7 +112,9 @@ async def test_entries_cover_hosts_hosts_below_or_an_origin() -> None:
     }
     with Site() as proxy:  # it answers for all of these hosts
         proxy.replies.update({f"{origin}/robots.txt": robots(CLOSED) for origin in (*asked, *free)})
-        pages = [Request(f"{origin}/x", meta={"proxy": proxy.url("")}) for origin in (*asked, *free)]
+        pages = [
+            Request(f"{origin}/x", meta={"proxy": proxy.url("")}) for origin in (*asked, *free)
+        ]
         result = await crawl(pages, {"ROBOTS_EXEMPT": ",".join(exempt)})
         assert sorted(proxy.targets) == sorted(
             [*(f"{origin}/robots.txt" for origin in asked), *(f"{origin}/x" for origin in free)]
@@ -106,13 +126,20 @@ async def test_entries_cover_hosts_hosts_below_or_an_origin() -> None:
 
 @ensureDeferred
 async def test_service_does_not_ask_exempt_sites_either(site: Site) -> None:
-    """A spider that asks the service learns that the site is exempt, and by which entry; nothing is fetched."""
+    """A spider that asks the service learns that the site is exempt, and by which entry.
+
+    Nothing is fetched.
+    """
     site.replies["/robots.txt"] = robots(CLOSED)
     told: list[OriginPolicy | None] = []
 
     async def script(service: RobotsService) -> None:
         known = await service.robots(site.url("/x"))
-        assert (known.outcome, known.exempt, known.robots) == (Outcome.UNAVAILABLE, "127.0.0.1", None)
+        assert (known.outcome, known.exempt, known.robots) == (
+            Outcome.UNAVAILABLE,
+            "127.0.0.1",
+            None,
+        )
         decision = known.decide(site.url("/x"))
         assert (decision.allowed, decision.reason) == (True, Reason.EXEMPT)
         assert known.why(decision) == "not asked: `127.0.0.1` of ROBOTS_EXEMPT"
@@ -125,10 +152,15 @@ async def test_service_does_not_ask_exempt_sites_either(site: Site) -> None:
 
 @ensureDeferred
 async def test_redirect_to_an_exempt_site(site: Site, other: Site) -> None:
-    """A robots.txt that redirects to an exempt site is followed there; its rules hold for the first site."""
+    """A robots.txt that redirects to an exempt site is followed there.
+
+    Its rules hold for the first site.
+    """
     site.replies["/robots.txt"] = redirect(other.url("/robots.txt"))
     other.replies["/robots.txt"] = robots(RULES)
-    result = await crawl([site.url("/private"), other.url("/private")], {"ROBOTS_EXEMPT": [other.url("")]})
+    result = await crawl(
+        [site.url("/private"), other.url("/private")], {"ROBOTS_EXEMPT": [other.url("")]}
+    )
     assert isinstance(result.outcomes[site.url("/private")], RobotsDisallowed)
     assert sorted(other.targets) == ["/private", "/robots.txt"]
 
@@ -145,8 +177,12 @@ def local(tmp_path: Path) -> Path:
 
 
 @ensureDeferred
-async def test_local_file_decides(site: Site, other: Site, local: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """Its rules are obeyed and named, the site is not asked for its own, and other sites are as always."""
+async def test_local_file_decides(
+    site: Site, other: Site, local: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Its rules are obeyed and named, the site is not asked for its own, and other sites are as
+    always.
+    """
     site.replies["/robots.txt"] = other.replies["/robots.txt"] = robots(RULES)
     pages = [site.url("/local/x"), site.url("/private"), other.url("/local"), other.url("/private")]
     result = await crawl(pages, {"ROBOTS_OVERRIDES": {site.url(""): local}})
@@ -154,29 +190,50 @@ async def test_local_file_decides(site: Site, other: Site, local: Path, caplog: 
     assert isinstance(error, RobotsDisallowed)
     assert str(error) == f"Forbidden by robots.txt (local file {local} line 3: Disallow: /local)"
     decision = error.decision
-    assert (decision.reason, decision.override, decision.origin) == (Reason.RULE, str(local), site.url(""))
+    assert (decision.reason, decision.override, decision.origin) == (
+        Reason.RULE,
+        str(local),
+        site.url(""),
+    )
     own = result.outcomes[pages[3]]
     assert isinstance(own, RobotsDisallowed)
     assert own.decision.override is None
     assert (site.targets, other.pages) == (["/private"], ["/local"])
-    assert (result.stat("overridden"), result.stat("allowed"), result.stat("forbidden/rule")) == (2, 2, 2)
+    assert (result.stat("overridden"), result.stat("allowed"), result.stat("forbidden/rule")) == (
+        2,
+        2,
+        2,
+    )
     said = records(caplog, logging.DEBUG)
-    assert f"Forbidden by robots.txt: <GET {pages[0]}> (local file {local} line 3: Disallow: /local)" in said
+    assert (
+        f"Forbidden by robots.txt: <GET {pages[0]}> (local file {local} line 3: Disallow: /local)"
+        in said
+    )
     assert f"ROBOTS_OVERRIDES: local files decide: {local} for {site.url('')}" in said
 
 
 @ensureDeferred
 async def test_local_file_is_read_at_start(site: Site, local: Path) -> None:
-    """What becomes of the file during the crawl changes nothing, for the service neither; no store ever gets it."""
+    """What becomes of the file during the crawl changes nothing, for the service neither.
+
+    No store ever gets it.
+    """
     told: list[object] = []
     Kept.store = Kept()
 
     async def script(service: RobotsService) -> None:
         local.unlink()  # noqa: ASYNC240 - a file of the test's own
         known = await service.robots(site.url("/x"))
-        assert (known.outcome, known.override, known.status) == (Outcome.SUCCESSFUL, str(local), None)
+        assert (known.outcome, known.override, known.status) == (
+            Outcome.SUCCESSFUL,
+            str(local),
+            None,
+        )
         assert known.decide(site.url("/local")).override == str(local)
-        assert known.why(known.decide(site.url("/x"))) == f"local file {local}: no rule of the group `*` matches"
+        assert (
+            known.why(known.decide(site.url("/x")))
+            == f"local file {local}: no rule of the group `*` matches"
+        )
         assert service.cached(known.origin) is known
         assert known.fetched == -math.inf  # nobody's first page waits for a fetch that was none
 
@@ -184,7 +241,9 @@ async def test_local_file_is_read_at_start(site: Site, local: Path) -> None:
         crawler.signals.connect(lambda: told.append(1), robots_fetched, weak=False)
 
     settings = {**KEPT, "ROBOTS_OVERRIDES": json.dumps({site.url(""): str(local)})}
-    result = await run(script, settings, requests=[site.url("/local"), site.url("/x")], prepare=prepare)
+    result = await run(
+        script, settings, requests=[site.url("/local"), site.url("/x")], prepare=prepare
+    )
     assert site.targets == ["/x"]
     assert isinstance(result.outcomes[site.url("/local")], RobotsDisallowed)
     assert told == []
@@ -194,7 +253,10 @@ async def test_local_file_is_read_at_start(site: Site, local: Path) -> None:
 
 @ensureDeferred
 async def test_pace_of_a_local_file(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """A Crawl-delay of the local file is kept, and the log names that file; the site's own counts no more."""
+    """A Crawl-delay of the local file is kept, and the log names that file.
+
+    The site's own counts no more.
+    """
     local = tmp_path / "own.txt"
     local.write_text(f"User-agent: *\nCrawl-delay: {DELAY}\n", encoding="utf-8")
     with Clocked({"/robots.txt": robots("User-agent: *\nCrawl-delay: 60\n")}) as site:
@@ -208,13 +270,20 @@ async def test_pace_of_a_local_file(tmp_path: Path, caplog: pytest.LogCaptureFix
 
 @ensureDeferred
 async def test_which_exception_goes_first(site: Site, local: Path) -> None:
-    """Request meta goes before a local file, that before an exempt site; a dry run lets through all the same."""
+    """Request meta goes before a local file, that before an exempt site.
+
+    A dry run lets through all the same.
+    """
     settings = {"ROBOTS_OVERRIDES": {site.url(""): str(local)}, "ROBOTS_EXEMPT": ["127.0.0.1"]}
     free = Request(site.url("/local/free"), meta={"dont_obey_robotstxt": True})
     pages = [free, Request(site.url("/local"))]
     result = await crawl(pages, settings)
     assert site.targets == ["/local/free"]
-    assert (result.stat("exempted"), result.stat("forbidden"), result.stat("overridden")) == (1, 1, 1)
+    assert (result.stat("exempted"), result.stat("forbidden"), result.stat("overridden")) == (
+        1,
+        1,
+        1,
+    )
     result = await crawl(pages, {**settings, **DRY})
     assert sorted(site.targets) == ["/local", "/local/free", "/local/free"]
     assert (result.stat("forbidden"), result.stat("dry_run")) == (1, 1)
@@ -225,7 +294,8 @@ async def test_local_file_and_another_parser(site: Site, local: Path) -> None:
     """The parser that the user chose reads the local file too."""
     settings = {"ROBOTSTXT_PARSER": "scrapy.robotstxt.ProtegoRobotParser"}
     result = await crawl(
-        [site.url("/local"), site.url("/x")], {**settings, "ROBOTS_OVERRIDES": {site.url(""): str(local)}}
+        [site.url("/local"), site.url("/x")],
+        {**settings, "ROBOTS_OVERRIDES": {site.url(""): str(local)}},
     )
     error = result.outcomes[site.url("/local")]
     assert isinstance(error, RobotsDisallowed)
@@ -236,8 +306,13 @@ async def test_local_file_and_another_parser(site: Site, local: Path) -> None:
 
 @pytest.mark.parametrize("kind", ["missing", "folder", "pipe", "too long", "not to be parsed"])
 @ensureDeferred
-async def test_file_that_cannot_be_read_stops_the_crawl(site: Site, tmp_path: Path, kind: str) -> None:
-    """The crawl does not start: the error names setting, origin and whole path. No store is opened."""
+async def test_file_that_cannot_be_read_stops_the_crawl(
+    site: Site, tmp_path: Path, kind: str
+) -> None:
+    """The crawl does not start: the error names setting, origin and whole path.
+
+    No store is opened.
+    """
     path = tmp_path / "own.txt"
     settings: dict[str, Any] = {"JOBDIR": str(tmp_path / "job")}
     problems = {
@@ -258,7 +333,9 @@ async def test_file_that_cannot_be_read_stops_the_crawl(site: Site, tmp_path: Pa
         settings["ROBOTSTXT_PARSER"] = "tests.support.parsers.FailsToParse"
     with pytest.raises(SettingError) as caught:
         await crawl([site.url("/x")], {**settings, "ROBOTS_OVERRIDES": {site.url(""): str(path)}})
-    assert str(caught.value).startswith(f"ROBOTS_OVERRIDES['{site.url('')}'] = '{path}' is not accepted")
+    assert str(caught.value).startswith(
+        f"ROBOTS_OVERRIDES['{site.url('')}'] = '{path}' is not accepted"
+    )
     assert f"({path}: " in str(caught.value)
     assert problems[kind] in str(caught.value)
     assert site.targets == []
@@ -285,23 +362,40 @@ class Plan(scrapy.Spider):
 
 
 def test_missing_file_stops_a_process(site: Site, tmp_path: Path) -> None:
-    """`scrapy runspider` ends with status 1 and says what is missing; a relative path is shown as it was looked for."""
+    """`scrapy runspider` ends with status 1 and says what is missing.
+
+    A relative path is shown as it was looked for.
+    """
     (tmp_path / "plan.py").write_text(SPIDER.format(port=site.port), encoding="utf-8")
     overrides = json.dumps({site.url(""): "nowhere/own.txt"})
     addon = 'ADDONS={"scrapy_robots_rfc.Addon": 500}'
     process = start(
-        "-m", "scrapy", "runspider", "plan.py", "-s", addon, "-s", f"ROBOTS_OVERRIDES={overrides}", folder=tmp_path
+        "-m",
+        "scrapy",
+        "runspider",
+        "plan.py",
+        "-s",
+        addon,
+        "-s",
+        f"ROBOTS_OVERRIDES={overrides}",
+        folder=tmp_path,
     )
     _, stderr = process.communicate(timeout=60)
     assert process.returncode == 1
-    assert f"SettingError: ROBOTS_OVERRIDES['{site.url('')}'] = 'nowhere/own.txt' is not accepted" in stderr
+    assert (
+        f"SettingError: ROBOTS_OVERRIDES['{site.url('')}'] = 'nowhere/own.txt' is not accepted"
+        in stderr
+    )
     assert f"({tmp_path}/nowhere/own.txt: No such file or directory)" in stderr
     assert site.targets == []
 
 
 @ensureDeferred
 async def test_many_exempt_sites_fill_no_memory(caplog: pytest.LogCaptureFixture) -> None:
-    """A crawl of many hosts below an exempt one does not fill the memory; the first lines name ten entries."""
+    """A crawl of many hosts below an exempt one does not fill the memory.
+
+    The first lines name ten entries.
+    """
     exempt = [f"{number}.example" for number in range(12)]
 
     async def script(service: RobotsService) -> None:

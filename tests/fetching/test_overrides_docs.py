@@ -27,7 +27,9 @@ def shown(text: str) -> set[str]:
 
 
 @ensureDeferred
-async def test_page_shows_the_lines_of_a_dry_run(proxy: Site, caplog: pytest.LogCaptureFixture) -> None:
+async def test_page_shows_the_lines_of_a_dry_run(
+    proxy: Site, caplog: pytest.LogCaptureFixture
+) -> None:
     """The lines of a dry run."""
     proxy.replies["http://example.com/robots.txt"] = robots("User-agent: *\nDisallow: /private\n")
     pages = ["http://example.com/", "http://example.com/private"]
@@ -36,7 +38,9 @@ async def test_page_shows_the_lines_of_a_dry_run(proxy: Site, caplog: pytest.Log
 
 
 @ensureDeferred
-async def test_page_shows_the_lines_of_exempt_sites(proxy: Site, caplog: pytest.LogCaptureFixture) -> None:
+async def test_page_shows_the_lines_of_exempt_sites(
+    proxy: Site, caplog: pytest.LogCaptureFixture
+) -> None:
     """The lines of a crawl of exempt sites."""
     pages = ["http://intranet.example/", "http://a.staging.example/"]
     await crawl(pages, settings(plain(block("docs/steering.md", "python", "ROBOTS_EXEMPT"))))

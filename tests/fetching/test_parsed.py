@@ -20,13 +20,21 @@ NAMES = [f"bot-{chr(97 + number // 26)}{chr(97 + number % 26)}" for number in ra
 AGENTS = [Agent((name,), name) for name in NAMES]
 LINES = 2000
 RECORDS = [
-    f"{key}: {1 + number}\n" for number in range(LINES // 4) for key in ("Crawl-delay", "Request-rate: 1/5 #")
-] + [f"{key} 0{number % 10}00-1200\n" for number in range(LINES // 4) for key in ("Request-rate: 1/7", "Visit-time:")]
+    f"{key}: {1 + number}\n"
+    for number in range(LINES // 4)
+    for key in ("Crawl-delay", "Request-rate: 1/5 #")
+] + [
+    f"{key} 0{number % 10}00-1200\n"
+    for number in range(LINES // 4)
+    for key in ("Request-rate: 1/7", "Visit-time:")
+]
 FILES = {
     "one group for all": "User-agent: *\n" + "".join(RECORDS),
-    "one group that names all": "".join(f"User-agent: {name}\n" for name in NAMES) + "".join(RECORDS),
+    "one group that names all": "".join(f"User-agent: {name}\n" for name in NAMES)
+    + "".join(RECORDS),
     "many groups of each": "".join(
-        f"User-agent: {NAMES[number % 40]}\n{record}Allow: /\n" for number, record in enumerate(RECORDS)
+        f"User-agent: {NAMES[number % 40]}\n{record}Allow: /\n"
+        for number, record in enumerate(RECORDS)
     ),
     "many user-agent lines": "".join(
         f"User-agent: {NAMES[number % 40]}\n{record}" for number, record in enumerate(RECORDS)
@@ -35,7 +43,9 @@ FILES = {
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_records_of_pace_are_read_once_for_all_agents(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_records_of_pace_are_read_once_for_all_agents(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """However many agents ask in turn, each record is read once, before the first page."""
     read: list[str] = []
 

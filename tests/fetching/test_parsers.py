@@ -1,4 +1,7 @@
-"""Parsers that a user sets in ROBOTSTXT_PARSER, in real crawls: theirs is the verdict, ours the fetching."""
+"""Parsers that a user sets in ROBOTSTXT_PARSER, in real crawls.
+
+Theirs is the verdict, ours the fetching.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,10 @@ async def test_parser_of_the_users(site: Site) -> None:
     """Another ROBOTSTXT_PARSER gives the verdicts, under our policy for everything else."""
     Fixed.asked.clear()
     site.replies["/robots.txt"] = robots("")
-    settings = {"ROBOTSTXT_PARSER": "tests.support.parsers.Fixed", "USER_AGENT": "FooBot/1.0 (+http://foo.example)"}
+    settings = {
+        "ROBOTSTXT_PARSER": "tests.support.parsers.Fixed",
+        "USER_AGENT": "FooBot/1.0 (+http://foo.example)",
+    }
     result = await crawl([site.url("/yes"), site.url("/no")], settings)
     error = result.outcomes[site.url("/no")]
     assert isinstance(error, RobotsDisallowed)
@@ -58,7 +64,9 @@ class Slower(RfcRobotParser):
 
 @ensureDeferred
 async def test_subclass_with_a_delay_of_its_own(site: Site) -> None:
-    """A subclass of our parser with a `crawl_delay` of its own is asked through it, and verdicts keep their rules."""
+    """A subclass of our parser with a `crawl_delay` of its own is asked through it, and verdicts
+    keep their rules.
+    """
     site.replies["/robots.txt"] = robots("User-agent: *\nCrawl-delay: 2\nDisallow: /x\n")
     delays: list[float | None] = []
 
@@ -66,7 +74,9 @@ async def test_subclass_with_a_delay_of_its_own(site: Site) -> None:
         async def parse(self, response: Response, **_: Any) -> None:
             delays.append((await robots_service(self.crawler).robots(response.url)).crawl_delay())
 
-    result = await crawl([site.url("/y"), site.url("/x")], {"ROBOTSTXT_PARSER": Slower}, spider=Asks)
+    result = await crawl(
+        [site.url("/y"), site.url("/x")], {"ROBOTSTXT_PARSER": Slower}, spider=Asks
+    )
     error = result.outcomes[site.url("/x")]
     assert isinstance(error, RobotsDisallowed)
     assert error.decision.reason is Reason.RULE

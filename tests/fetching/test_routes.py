@@ -42,7 +42,14 @@ def test_name_of_a_proxy(proxy: str, name: str) -> None:
         (SAME, {}, None, {}),
         ("", {"proxy": None}, None, {"proxy": None}),
     ],
-    ids=["of-the-environment", "with-another-account", "another", "none", "not-chosen-yet", "none-of-none"],
+    ids=[
+        "of-the-environment",
+        "with-another-account",
+        "another",
+        "none",
+        "not-chosen-yet",
+        "none-of-none",
+    ],
 )
 @ensureDeferred
 async def test_proxy_of_a_page(
@@ -52,7 +59,10 @@ async def test_proxy_of_a_page(
     taken: dict[str, Any],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Its own is taken, also that it has none; that of the environment is chosen for each redirect by its scheme."""
+    """Its own is taken, also that it has none.
+
+    That of the environment is chosen for each redirect by its scheme.
+    """
     monkeypatch.setenv("http_proxy", environment)
     monkeypatch.setenv("no_proxy", "")
     asker = Request("http://a.example/", meta=meta)
@@ -61,7 +71,11 @@ async def test_proxy_of_a_page(
     found: list[Request] = []
 
     async def script(service: RobotsService) -> None:
-        found.append(service.download.request("http://a.example/robots.txt", timeout=1, mark=None, asker=asker))
+        found.append(
+            service.download.request(
+                "http://a.example/robots.txt", timeout=1, mark=None, asker=asker
+            )
+        )
 
     await run(script)
     assert {key: value for key, value in found[0].meta.items() if key == "proxy"} == taken

@@ -1,4 +1,6 @@
-"""Memory, freshness and single flight of the service in real crawls, on a clock that the test sets."""
+"""Memory, freshness and single flight of the service in real crawls, on a clock that the test
+sets.
+"""
 
 from __future__ import annotations
 
@@ -51,7 +53,9 @@ async def test_file_is_asked_for_again_after_a_day(site: Site, clock: Clock) -> 
 
 @ensureDeferred
 async def test_unreachable_is_asked_again_after_its_time(site: Site, clock: Clock) -> None:
-    """2.3.1.4: an unreachable file closes the gate for ROBOTS_UNREACHABLE_TTL, and is then asked for again."""
+    """2.3.1.4: an unreachable file closes the gate for ROBOTS_UNREACHABLE_TTL, and is then asked
+    for again.
+    """
     site.replies["/robots.txt"] = Reply(503)
 
     async def script(service: RobotsService) -> None:
@@ -70,14 +74,22 @@ async def test_unreachable_is_asked_again_after_its_time(site: Site, clock: Cloc
 async def test_copy_is_obeyed_while_its_refresh_is_unreachable(
     site: Site, clock: Clock, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """2.3.1.4, 2.4: an earlier copy is obeyed, for 30 days; then the gate is closed; after 30 days it opens."""
+    """2.3.1.4, 2.4: an earlier copy is obeyed, for 30 days; then the gate is closed.
+
+    After 30 days it opens.
+    """
     site.replies["/robots.txt"] = FORBID
     seen: list[tuple[Outcome, bool, bool, bool]] = []
 
     async def look(service: RobotsService) -> None:
         known = await service.robots(site.url("/x"))
         seen.append(
-            (known.outcome, known.stale, known.decide(site.url("/x")).allowed, known.decide(site.url("/y")).allowed)
+            (
+                known.outcome,
+                known.stale,
+                known.decide(site.url("/x")).allowed,
+                known.decide(site.url("/y")).allowed,
+            )
         )
 
     async def script(service: RobotsService) -> None:
@@ -96,7 +108,11 @@ async def test_copy_is_obeyed_while_its_refresh_is_unreachable(
         (Outcome.UNAVAILABLE, False, True, True),
     ]
     said = records(caplog)
-    expected = ["an earlier copy is obeyed", "none of its pages is fetched", "all of its pages may be fetched"]
+    expected = [
+        "an earlier copy is obeyed",
+        "none of its pages is fetched",
+        "all of its pages may be fetched",
+    ]
     assert [part in line for part, line in zip(expected, said, strict=True)] == [True] * 3
 
 
@@ -121,8 +137,12 @@ async def test_waiting_request_never_loses_its_entry(site: Site) -> None:
     try:
 
         async def script(service: RobotsService) -> None:
-            known: list[OriginPolicy] = await gather(*(service.robots(s.url("/x")) for s in sites for _ in range(3)))
-            assert [str(robots.origin) for robots in known] == [s.url("") for s in sites for _ in range(3)]
+            known: list[OriginPolicy] = await gather(
+                *(service.robots(s.url("/x")) for s in sites for _ in range(3))
+            )
+            assert [str(robots.origin) for robots in known] == [
+                s.url("") for s in sites for _ in range(3)
+            ]
             assert not any(robots.decide(f"{robots.origin}/x").allowed for robots in known)
 
         await run(script, {"ROBOTS_CACHE_SIZE": 1})
@@ -134,7 +154,10 @@ async def test_waiting_request_never_loses_its_entry(site: Site) -> None:
 
 @ensureDeferred
 async def test_cancelled_waiter_disturbs_nobody(site: Site) -> None:
-    """Whoever waits may be cancelled, also the one that began: the fetch goes on, and the others get its result."""
+    """Whoever waits may be cancelled, also the one that began.
+
+    The fetch goes on, and the others get its result.
+    """
     gate = threading.Event()
     site.replies["/robots.txt"] = robots("User-agent: *\nDisallow: /x\n", gate=gate)
 
@@ -153,7 +176,9 @@ async def test_cancelled_waiter_disturbs_nobody(site: Site) -> None:
 
 @ensureDeferred
 async def test_what_a_spider_can_read(site: Site) -> None:
-    """The public value: outcome, status, file, sitemaps, delay, decisions for the crawl's own agent or another."""
+    """The public value: outcome, status, file, sitemaps, delay, decisions for the crawl's own
+    agent or another.
+    """
     text = (
         "User-agent: foobot\nDisallow: /foo\nCrawl-delay: 2.5\n\n"
         "User-agent: *\nDisallow: /any\n\nSitemap: https://a.example/s.xml\n"
@@ -162,7 +187,12 @@ async def test_what_a_spider_can_read(site: Site) -> None:
 
     async def script(service: RobotsService) -> None:
         known = await service.robots(site.url("/x"))
-        assert (known.outcome, known.status, known.cause, known.stale) == (Outcome.SUCCESSFUL, 200, "200", False)
+        assert (known.outcome, known.status, known.cause, known.stale) == (
+            Outcome.SUCCESSFUL,
+            200,
+            "200",
+            False,
+        )
         assert isinstance(known.robots, RobotsTxt)
         assert known.sitemaps == ("https://a.example/s.xml",)
         assert (known.crawl_delay(), known.crawl_delay("OtherBot")) == (2.5, None)
@@ -177,7 +207,9 @@ async def test_what_a_spider_can_read(site: Site) -> None:
 
 @ensureDeferred
 async def test_sitemaps_that_a_spider_may_ask_for(site: Site, tmp_path: Path) -> None:
-    """Sitemaps are absolute URLs, each once, none of a scheme that a site has no business with, and 1,000 at most."""
+    """Sitemaps are absolute URLs, each once, none of a scheme that a site has no business with,
+    and 1,000 at most.
+    """
     many = "".join(f"Sitemap: /{number}.xml\n" for number in range(2_000))
     site.replies["/robots.txt"] = robots(f"Sitemap: /0.xml\nSitemap: file:///etc/passwd\n{many}")
     own = tmp_path / "robots.txt"
@@ -185,7 +217,9 @@ async def test_sitemaps_that_a_spider_may_ask_for(site: Site, tmp_path: Path) ->
 
     async def script(service: RobotsService) -> None:
         assert await service.sitemaps("http://own.example/") == ["https://b.example/own.xml"]
-        assert await service.sitemaps(site.url("/x")) == [site.url(f"/{number}.xml") for number in range(998)]
+        assert await service.sitemaps(site.url("/x")) == [
+            site.url(f"/{number}.xml") for number in range(998)
+        ]
         with pytest.raises(ValueError, match="http or https"):
             await service.sitemaps("data:,x")
 
@@ -235,7 +269,9 @@ async def test_robots_service_without_the_middleware() -> None:
                 yield request
 
     await crawl((), {"ROBOTSTXT_OBEY": False}, spider=Looking)
-    assert found == ["RfcRobotsTxtMiddleware is not at work: enable it, and set ROBOTSTXT_OBEY to True"]
+    assert found == [
+        "RfcRobotsTxtMiddleware is not at work: enable it, and set ROBOTSTXT_OBEY to True"
+    ]
 
 
 @ensureDeferred
@@ -252,11 +288,16 @@ async def test_time_in_the_downloaders_queue_does_not_count(site: Site, other: S
 async def test_failed_route_closes_a_site_until_another_leads_there(
     site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A failed route closes a site for its own requests until another one leads there; the oldest is forgotten."""
+    """A failed route closes a site for its own requests until another one leads there.
+
+    The oldest is forgotten.
+    """
     monkeypatch.setattr("scrapy_robots_rfc.fetching.fetch._FAILED_ROUTES", 2)
     site.replies["/robots.txt"] = Reply(body=b"", headers=(("Cache-Control", "max-age=0"),))
     page = site.url("/")
-    askers = [Request(page, meta={"proxy": f"http://127.0.0.1:{port}"}) for port in (1, 2, 3, 4)]  # nobody listens
+    askers = [
+        Request(page, meta={"proxy": f"http://127.0.0.1:{port}"}) for port in (1, 2, 3, 4)
+    ]  # nobody listens
 
     async def script(service: RobotsService) -> None:
         origin = Origin("http", "127.0.0.1", site.port)
@@ -264,7 +305,13 @@ async def test_failed_route_closes_a_site_until_another_leads_there(
             known = await service.fetch(origin, asker).result()
             assert known is not None
             assert known.outcome is Outcome.UNREACHABLE
-        assert [service.cached(origin, asker) is None for asker in (*askers, None)] == [True, False, False, True, True]
+        assert [service.cached(origin, asker) is None for asker in (*askers, None)] == [
+            True,
+            False,
+            False,
+            True,
+            True,
+        ]
         assert (await service.robots(page)).outcome is Outcome.SUCCESSFUL
         assert [service.cached(origin, asker) for asker in askers] == [None] * 4
 
@@ -273,7 +320,9 @@ async def test_failed_route_closes_a_site_until_another_leads_there(
 
 @ensureDeferred
 async def test_stale_file_counts_for_who_waited_for_it(site: Site, clock: Clock) -> None:
-    """What is stale as soon as it comes decides for a minute, where the caller asks for that, and not longer."""
+    """What is stale as soon as it comes decides for a minute, where the caller asks for that,
+    and not longer.
+    """
     site.replies["/robots.txt"] = Reply(body=b"", headers=(("Cache-Control", "no-cache"),))
     origin = Origin("http", "127.0.0.1", site.port)
 
@@ -292,7 +341,10 @@ async def test_stale_file_counts_for_who_waited_for_it(site: Site, clock: Clock)
 async def test_mistake_of_ours_closes_the_site_for_who_waits(
     site: Site, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """An exception within a fetch is logged once, and counts as a fault of the crawl: those who waited are dropped."""
+    """An exception within a fetch is logged once, and counts as a fault of the crawl.
+
+    Those who waited are dropped.
+    """
     monkeypatch.setattr("scrapy_robots_rfc.fetching.fetch.caching.freshness", lambda *_: 1 / 0)
     origin = Origin("http", "127.0.0.1", site.port)
 
@@ -303,12 +355,16 @@ async def test_mistake_of_ours_closes_the_site_for_who_waits(
         assert (service.cached(origin), service.cached(origin, stale_for=60)) == (None, known)
 
     await run(script)
-    assert [record.name for record in caplog.records if record.exc_info] == ["scrapy_robots_rfc.fetching.pending"]
+    assert [record.name for record in caplog.records if record.exc_info] == [
+        "scrapy_robots_rfc.fetching.pending"
+    ]
 
 
 @ensureDeferred
 async def test_the_signs_of_closing_are_where_we_look(site: Site) -> None:
-    """Scrapy's private signs of closing, which no public API gives, are still there and mean what we think."""
+    """Scrapy's private signs of closing, which no public API gives, are still there and mean
+    what we think.
+    """
     seen: list[bool] = []
 
     class Looking(Pages):
@@ -329,7 +385,9 @@ async def test_the_signs_of_closing_are_where_we_look(site: Site) -> None:
 
 @ensureDeferred
 async def test_the_downloaders_queue_is_where_we_look(site: Site) -> None:
-    """Scrapy's slots and their queues, which no public API gives, are still there and hold requests with their meta."""
+    """Scrapy's slots and their queues, which no public API gives, are still there and hold
+    requests with their meta.
+    """
     seen: list[list[str]] = []
 
     class Looking(Pages):
@@ -342,7 +400,8 @@ async def test_the_downloaders_queue_is_where_we_look(site: Site) -> None:
             if "name" in request.meta:
                 seen.append([meta["name"] for meta in _scrapy.queued_metas(self.crawler)])
 
-    # All three wait for one robots.txt, the first one in place, and so come to the downloader together.
+    # All three wait for one robots.txt, the first one in place, and so come to the downloader
+    # together.
     Gate.opened, Gate.expected = threading.Event(), 1
     site.replies["/robots.txt"] = robots("", gate=Gate.opened)
     requests = [Request(site.url(f"/{name}"), meta={"name": name}) for name in "abc"]

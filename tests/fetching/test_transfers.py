@@ -1,4 +1,7 @@
-"""Transfers of a robots.txt: how they end, where they are cut, and in which content coding they come."""
+"""Transfers of a robots.txt.
+
+How they end, where they are cut, and in which content coding they come.
+"""
 
 from __future__ import annotations
 
@@ -33,19 +36,26 @@ CODED = (("Content-Encoding", "gzip"),)
 
 
 def test_a_body_that_ends_with_its_connection(results: Results) -> None:
-    """A body without length or chunks is whole when its connection ends, TLS or not; so is an empty one."""
+    """A body without length or chunks is whole when its connection ends, TLS or not.
+
+    So is an empty one.
+    """
     assert "default" in results["endings"]
     for handler, outcomes in results["endings"].items():
         assert outcomes == 2 * ["rule", 200], handler
 
 
 def test_replay_sends_nothing(results: Results) -> None:
-    """Offline, the HTTP cache's robots.txt decides, it answers for a site without one, and nothing is sent."""
+    """Offline, the HTTP cache's robots.txt decides, it answers for a site without one, and
+    nothing is sent.
+    """
     assert results["replayed"] == {"outcomes": [200, "rule", 200, "unreachable"], "asked": [0, 0]}
 
 
 class OwnHTTP11DownloadHandler(HTTP11DownloadHandler):
-    """A handler of the user's, whose attributes have names of aiohttp's and httpx's handlers, but mean other things."""
+    """A handler of the user's, whose attributes have names of aiohttp's and httpx's handlers,
+    but mean other things.
+    """
 
     def __init__(self, crawler: Crawler) -> None:
         super().__init__(crawler)
@@ -54,10 +64,17 @@ class OwnHTTP11DownloadHandler(HTTP11DownloadHandler):
 
 @pytest.mark.reactor
 @ensureDeferred
-async def test_a_handler_with_a_session_of_its_own(site: Site, caplog: pytest.LogCaptureFixture) -> None:
-    """A handler of the user's own, such as that of scrapy-zyte-api, is left alone: no site closes, no warning comes."""
+async def test_a_handler_with_a_session_of_its_own(
+    site: Site, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A handler of the user's own, such as that of scrapy-zyte-api, is left alone.
+
+    No site closes, no warning comes.
+    """
     site.replies["/robots.txt"] = robots("User-agent: *\nDisallow: /x\n")
-    result = await crawl([site.url("/a"), site.url("/x")], {"DOWNLOAD_HANDLERS": {"http": OwnHTTP11DownloadHandler}})
+    result = await crawl(
+        [site.url("/a"), site.url("/x")], {"DOWNLOAD_HANDLERS": {"http": OwnHTTP11DownloadHandler}}
+    )
     assert [short(outcome) for _, outcome in sorted(result.outcomes.items())] == [200, "rule"]
     assert records(caplog) == []
 
@@ -65,7 +82,10 @@ async def test_a_handler_with_a_session_of_its_own(site: Site, caplog: pytest.Lo
 @pytest.mark.reactor
 @ensureDeferred
 async def test_several_late_transfers(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Late transfers hold no place in their slot; one signal handler sees them all end, and the slot is as before."""
+    """Late transfers hold no place in their slot.
+
+    One signal handler sees them all end, and the slot is as before.
+    """
     gate, slots, handlers, real = threading.Event(), [], [], _scrapy.give_place
 
     def asked(crawler: Crawler, request: Request) -> Any:
@@ -81,7 +101,9 @@ async def test_several_late_transfers(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_scrapy, "give_place", asked)
     monkeypatch.setattr("scrapy_robots_rfc.fetching.download._PATIENCE", 0.0)
     with ExitStack() as stack:
-        sites = [stack.enter_context(Site({"/robots.txt": robots("", gate=gate)})) for _ in range(3)]
+        sites = [
+            stack.enter_context(Site({"/robots.txt": robots("", gate=gate)})) for _ in range(3)
+        ]
         await crawl([site.url("/a") for site in sites], {"CONCURRENT_REQUESTS_PER_DOMAIN": 8})
         assert [site.targets for site in sites] == 3 * [["/robots.txt", "/a"]]
     assert {slot.concurrency for slot in slots} == {8}
@@ -95,7 +117,9 @@ async def test_several_late_transfers(monkeypatch: pytest.MonkeyPatch) -> None:
 async def test_an_error_in_our_handling_of_a_signal(
     site: Site, stops: object, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """An error there is logged as Scrapy logs that of a handler, and a handler of the spider's stops no robots.txt."""
+    """An error there is logged as Scrapy logs that of a handler, and a handler of the spider's
+    stops no robots.txt.
+    """
 
     def fail(*_: object) -> None:
         raise ValueError
@@ -105,16 +129,24 @@ async def test_an_error_in_our_handling_of_a_signal(
 
     site.replies["/robots.txt"] = robots("User-agent: *\nDisallow: /x\n")
     monkeypatch.setattr("scrapy_robots_rfc.middleware.user_agent.UserAgents.sent", fail)
-    result = await crawl([site.url("/x")], prepare=lambda crawler: crawler.signals.connect(stop, stops, weak=False))
+    result = await crawl(
+        [site.url("/x")], prepare=lambda crawler: crawler.signals.connect(stop, stops, weak=False)
+    )
     assert short(result.outcomes[site.url("/x")]) == "rule"
-    assert records(caplog, logging.ERROR) == [f"A signal of <GET {site.url('/robots.txt')}> was not handled"]
+    assert records(caplog, logging.ERROR) == [
+        f"A signal of <GET {site.url('/robots.txt')}> was not handled"
+    ]
 
 
 @pytest.mark.reactor
 @ensureDeferred
 async def test_another_component_that_wraps_the_signals(site: Site, other: Site) -> None:
-    """Who wraps the sending of signals while a robots.txt is on its way is called to the end, and rules are obeyed."""
-    site.replies["/robots.txt"] = other.replies["/robots.txt"] = robots("User-agent: *\nDisallow: /x\n")
+    """Who wraps the sending of signals while a robots.txt is on its way is called to the end,
+    and rules are obeyed.
+    """
+    site.replies["/robots.txt"] = other.replies["/robots.txt"] = robots(
+        "User-agent: *\nDisallow: /x\n"
+    )
     seen: list[object] = []
 
     def wrap(crawler: Crawler) -> None:
@@ -143,7 +175,13 @@ def with_comment(data: bytes, length: int) -> bytes:
     compressor = zlib.compressobj(wbits=-zlib.MAX_WBITS)
     trailer = struct.pack("<II", zlib.crc32(data), len(data))
     comment = b"c" * length + b"\0"
-    return b"\x1f\x8b\x08\x10\0\0\0\0\0\x03" + comment + compressor.compress(data) + compressor.flush() + trailer
+    return (
+        b"\x1f\x8b\x08\x10\0\0\0\0\0\x03"
+        + comment
+        + compressor.compress(data)
+        + compressor.flush()
+        + trailer
+    )
 
 
 LONG = b"b" * 988
@@ -155,35 +193,73 @@ LONG = b"b" * 988
         (with_comment(RULES, 700_000), "/x", "rule"),
         (with_comment(RULES, 3_000_000), "/a", "unreachable"),
         # A line that the limit cuts would say Disallow: /bbb...
-        (gzip.compress(b"User-agent: *\n" + (b"Disallow: /" + LONG + b"\n") * 600, 0), "/" + "b" * 987, 200),
-        (gzip.compress(b"User-agent: *\n" + (b"Disallow: /" + LONG + b"\n") * 600, 0), "/" + "b" * 988, "rule"),
-        (gzip.compress(RULES) + gzip.compress(b"# " + b"x" * 70_000 + b"\nDisallow: /y\n"), "/y", "rule"),
-        (gzip.compress(RULES) + gzip.compress(b"# " + b"x" * 70_000 + b"\nDisallow: /y\n")[:-20], "/a", "unreachable"),
+        (
+            gzip.compress(b"User-agent: *\n" + (b"Disallow: /" + LONG + b"\n") * 600, 0),
+            "/" + "b" * 987,
+            200,
+        ),
+        (
+            gzip.compress(b"User-agent: *\n" + (b"Disallow: /" + LONG + b"\n") * 600, 0),
+            "/" + "b" * 988,
+            "rule",
+        ),
+        (
+            gzip.compress(RULES) + gzip.compress(b"# " + b"x" * 70_000 + b"\nDisallow: /y\n"),
+            "/y",
+            "rule",
+        ),
+        (
+            gzip.compress(RULES) + gzip.compress(b"# " + b"x" * 70_000 + b"\nDisallow: /y\n")[:-20],
+            "/a",
+            "unreachable",
+        ),
         (gzip.compress(RULES + b"#\n" * 300_000)[:-20], "/x", "rule"),
         (gzip.compress(RULES + b"#\n" * 200_000)[:-20], "/a", "unreachable"),
     ],
-    ids=["comment", "endless comment", "cut line", "whole line", "members", "half a member", "enough", "half"],
+    ids=[
+        "comment",
+        "endless comment",
+        "cut line",
+        "whole line",
+        "members",
+        "half a member",
+        "enough",
+        "half",
+    ],
 )
 @pytest.mark.parametrize("chunked", [False, True])
 @pytest.mark.reactor
 @ensureDeferred
-async def test_limit_by_decoded_octets(site: Site, body: bytes, page: str, expected: Any, chunked: bool) -> None:
-    """2.5: the limit and the cut go by decoded octets; a coding that breaks off before the limit is unreachable."""
+async def test_limit_by_decoded_octets(
+    site: Site, body: bytes, page: str, expected: Any, chunked: bool
+) -> None:
+    """2.5: the limit and the cut go by decoded octets.
+
+    A coding that breaks off before the limit is unreachable.
+    """
     pieces = tuple(body[at : at + 10_000] for at in range(0, len(body), 10_000))
-    site.replies["/robots.txt"] = Reply(chunks=pieces, headers=CODED) if chunked else Reply(body=body, headers=CODED)
+    site.replies["/robots.txt"] = (
+        Reply(chunks=pieces, headers=CODED) if chunked else Reply(body=body, headers=CODED)
+    )
     result = await crawl([site.url(page)])
     assert short(result.outcomes[site.url(page)]) == expected
 
 
 @pytest.mark.parametrize(
     "settings",
-    [{}, {"COMPRESSION_ENABLED": False}, {"DEFAULT_REQUEST_HEADERS": {"Accept-Encoding": "br;q=1"}}],
+    [
+        {},
+        {"COMPRESSION_ENABLED": False},
+        {"DEFAULT_REQUEST_HEADERS": {"Accept-Encoding": "br;q=1"}},
+    ],
     ids=["scrapy's", "none", "the user's"],
 )
 @pytest.mark.reactor
 @ensureDeferred
 async def test_accept_encoding_is_that_of_a_page(site: Site, settings: dict[str, Any]) -> None:
-    """The request for robots.txt offers the content codings that a page's request does, and no other header differs."""
+    """The request for robots.txt offers the content codings that a page's request does, and no
+    other header differs.
+    """
     await crawl([site.url("/a")], settings)
     file, page = (dict(asked.headers) for asked in site.asked)
     assert file == page

@@ -1,4 +1,7 @@
-"""What happens when robots.txt fails: under every runtime (scenarios_unreachable.py), and what the log says of it."""
+"""What happens when robots.txt fails.
+
+Under every runtime (scenarios_unreachable.py), and what the log says of it.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +32,9 @@ HTML = b"\n<!DOCTYPE html><title>Sorry</title>"
 
 
 def test_asked_again_until_it_is_there(results: Results) -> None:
-    """A file that fails twice is asked for after each delay of the backoff, once, and its requests wait that long."""
+    """A file that fails twice is asked for after each delay of the backoff, once, and its
+    requests wait that long.
+    """
     assert results["recovers"] == {
         "outcomes": [200, 200, 200, "rule"],
         "first": ["/robots.txt"] * 3,
@@ -41,8 +46,16 @@ def test_asked_again_until_it_is_there(results: Results) -> None:
 
 
 def test_disallowed_after_the_last_attempt(results: Results) -> None:
-    """A file that fails for good is asked for as often as the backoff says; all that waited are disallowed."""
-    assert results["gives_up"] == {"outcomes": ["unreachable"] * 5, "fetches": 2, "pages": [], "origins": 1}
+    """A file that fails for good is asked for as often as the backoff says.
+
+    All that waited are disallowed.
+    """
+    assert results["gives_up"] == {
+        "outcomes": ["unreachable"] * 5,
+        "fetches": 2,
+        "pages": [],
+        "origins": 1,
+    }
 
 
 def test_retry_after_makes_a_delay_longer(results: Results) -> None:
@@ -70,21 +83,31 @@ def test_many_failing_hosts_hold_nobody_up(results: Results) -> None:
 
 
 def test_hanging_hosts_give_way_to_others(results: Results) -> None:
-    """Hosts that never answer give way to others, however many they are, and count as failed for that no sooner."""
+    """Hosts that never answer give way to others, however many they are, and count as failed for
+    that no sooner.
+    """
     assert results["many_hanging"] == {"pages": 10, "failed": 0, "reason": "enough"}
 
 
 @pytest.fixture
 def ahead(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Times that log lines show are seconds from when they are written: one, and what was added up."""
+    """Times that log lines show are seconds from when they are written.
+
+    One, and what was added up.
+    """
     monkeypatch.setattr(Runtime, "at", lambda _, seconds: f"1 + {seconds - 1:g} s")
 
 
 @pytest.mark.reactor
 @pytest.mark.usefixtures("ahead")
 @ensureDeferred
-async def test_log_says_what_failed_and_how_it_ended(site: Site, other: Site, caplog: pytest.LogCaptureFixture) -> None:
-    """One WARNING an origin says what failed and what follows; INFO says how it ended, and sums up."""
+async def test_log_says_what_failed_and_how_it_ended(
+    site: Site, other: Site, caplog: pytest.LogCaptureFixture
+) -> None:
+    """One WARNING an origin says what failed and what follows.
+
+    INFO says how it ended, and sums up.
+    """
     site.replies["/robots.txt"] = Failing(1, Reply(503))
     other.replies["/robots.txt"] = Failing(float("inf"), Reply(500))
     urls = [site.url("/a"), site.url("/x"), other.url("/a"), other.url("/b")]
@@ -96,7 +119,8 @@ async def test_log_says_what_failed_and_how_it_ended(site: Site, other: Site, ca
     assert sorted(records(caplog)) == sorted(
         [
             *(
-                f"{address.url('/robots.txt')} is unreachable ({status}): {wait}, then none of its pages is fetched"
+                f"{address.url('/robots.txt')} is unreachable ({status}): {wait}, then none of its"
+                " pages is fetched"
                 for address, status in ((site, 503), (other, 500))
             ),
             f"{site.url('/robots.txt')} can be reached again (200)",
@@ -106,14 +130,18 @@ async def test_log_says_what_failed_and_how_it_ended(site: Site, other: Site, ca
     assert sorted(told[:3]) == sorted(  # in which order the sites come, nobody knows
         [
             (
-                f"A page of {site.url('')} is forbidden (robots.txt line 2: Disallow: /x); every request that is "
-                "dropped is logged at DEBUG"
+                f"A page of {site.url('')} is forbidden (robots.txt line 2: Disallow: /x); every"
+                " request that is dropped is logged at DEBUG"
             ),
             (
-                f"{other.url('/robots.txt')} is still unreachable (500) after attempt 2 of 3: asked again after 0.02 "
-                "s; given up in about 1.02 s if it answers at once, in 32 s at the latest (1 + 30.52 s)"
+                f"{other.url('/robots.txt')} is still unreachable (500) after attempt 2 of 3: asked"
+                " again after 0.02 s; given up in about 1.02 s if it answers at once, in 32 s at"
+                " the latest (1 + 30.52 s)"
             ),
-            f"{other.url('/robots.txt')} stays unreachable (500) after 3 attempts: none of its pages is fetched",
+            (
+                f"{other.url('/robots.txt')} stays unreachable (500) after 3 attempts: none of its"
+                " pages is fetched"
+            ),
         ]
     )
     assert told[3:] == [
@@ -141,7 +169,9 @@ class Again(Pages):
 @pytest.mark.reactor
 @ensureDeferred
 async def test_next_request_asks_again(site: Site) -> None:
-    """After ROBOTS_UNREACHABLE_TTL the next request has the file fetched again, with the same patience."""
+    """After ROBOTS_UNREACHABLE_TTL the next request has the file fetched again, with the same
+    patience.
+    """
     failing = site.replies["/robots.txt"] = Failing(3, Reply(503))
     settings = {"ROBOTS_UNREACHABLE_BACKOFF": [0.01], "ROBOTS_UNREACHABLE_TTL": 1e-9}
     result = await crawl([site.url("/a")], settings, spider=Again)
@@ -160,21 +190,27 @@ async def test_one_more_attempt_is_one(site: Site, caplog: pytest.LogCaptureFixt
     site.replies["/robots.txt"] = Failing(1, Reply(503))
     await crawl([site.url("/a")], {"ROBOTS_UNREACHABLE_BACKOFF": [0.01]})
     wait = (
-        "its requests wait while it is asked again after 0.01 s; given up in about 1.01 s if it answers at once, "
-        "in 32 s at the latest (1 + 30.51 s)"
+        "its requests wait while it is asked again after 0.01 s; given up in about 1.01 s if it"
+        " answers at once, in 32 s at the latest (1 + 30.51 s)"
     )
-    said = f"{site.url('/robots.txt')} is unreachable (503): {wait}, then none of its pages is fetched"
+    said = (
+        f"{site.url('/robots.txt')} is unreachable (503): {wait}, then none of its pages is fetched"
+    )
     assert records(caplog) == [said, f"{site.url('/robots.txt')} can be reached again (200)"]
 
 
 @pytest.mark.reactor
 @ensureDeferred
 async def test_recovery_after_a_pause_is_told(site: Site, caplog: pytest.LogCaptureFixture) -> None:
-    """A site that was warned of and answers later, when the next request asks again, is told of at WARNING, too."""
+    """A site that was warned of and answers later, when the next request asks again, is told of
+    at WARNING, too.
+    """
     site.replies["/robots.txt"] = Failing(1, Reply(503))
     await crawl([site.url("/a")], {"ROBOTS_UNREACHABLE_TTL": 1e-9}, spider=Again)
     failed, recovered = records(caplog)
-    assert failed.startswith(f"{site.url('/robots.txt')} is unreachable (503): none of its pages is fetched")
+    assert failed.startswith(
+        f"{site.url('/robots.txt')} is unreachable (503): none of its pages is fetched"
+    )
     assert recovered == f"{site.url('/robots.txt')} can be reached again (200)"
 
 
@@ -211,14 +247,19 @@ async def test_no_answer_in_time(error: type[Exception], caplog: pytest.LogCaptu
 @pytest.mark.reactor
 @ensureDeferred
 async def test_old_enough_is_not_reached(site: Site, caplog: pytest.LogCaptureFixture) -> None:
-    """A file that is unreachable for so long that it counts as unavailable has not recovered: no line says so."""
+    """A file that is unreachable for so long that it counts as unavailable has not recovered.
+
+    No line says so.
+    """
     site.replies["/robots.txt"] = Reply(503)
     settings = {"ROBOTS_UNREACHABLE_BACKOFF": [0.05], "ROBOTS_UNREACHABLE_MAX_AGE": 0.01}
     result = await crawl([site.url("/a")], settings)
     assert result.outcomes == {site.url("/a"): 200}
     counted = [result.stat(key) for key in ("origins/unavailable", "origins/unreachable")]
     assert counted == [1, 0]
-    follows = "it has been for so long that it counts as unavailable, and all of its pages may be fetched"
+    follows = (
+        "it has been for so long that it counts as unavailable, and all of its pages may be fetched"
+    )
     said = f"{site.url('/robots.txt')} stays unreachable (503) after 2 attempts: {follows}"
     assert said in records(caplog, logging.INFO)
 
@@ -244,7 +285,9 @@ class CloseWhileItFails(Again):
 @pytest.mark.reactor
 @ensureDeferred
 async def test_unreachable_origin_counts_once(site: Site) -> None:
-    """An origin that goes on being unreachable counts once, also when the crawl ends between two attempts."""
+    """An origin that goes on being unreachable counts once, also when the crawl ends between two
+    attempts.
+    """
     CloseWhileItFails.failing = site.replies["/robots.txt"] = Failing(float("inf"), Reply(503))
     settings = {"ROBOTS_UNREACHABLE_BACKOFF": [0.5], "ROBOTS_UNREACHABLE_TTL": 1e-9}
     result = await crawl([site.url("/a")], settings, spider=CloseWhileItFails)
@@ -279,15 +322,21 @@ async def test_files_that_do_not_say_all(
     caplog.set_level(logging.INFO)
     site.replies["/robots.txt"] = site.replies["/robots.txt?again"] = reply
     await crawl([site.url("/a"), site.url("/b")])
-    told = [said for said in records(caplog, logging.INFO) if said.startswith(site.url("/robots.txt"))]
+    told = [
+        said for said in records(caplog, logging.INFO) if said.startswith(site.url("/robots.txt"))
+    ]
     assert len(told) == (line is not None)
     assert all(f"{site.url('/robots.txt')} {line}" in said for said in told)
 
 
 @pytest.mark.reactor
 @ensureDeferred
-async def test_file_that_becomes_a_page(site: Site, clock: Clock, caplog: pytest.LogCaptureFixture) -> None:
-    """A file in whose place a web page comes later, or a longer file, is told of when that comes, and once."""
+async def test_file_that_becomes_a_page(
+    site: Site, clock: Clock, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A file in whose place a web page comes later, or a longer file, is told of when that
+    comes, and once.
+    """
     page = "is a web page and no robots.txt: it has no rules, so everything is allowed"
     long = "is longer than ROBOTS_MAX_SIZE: only its first 512000 octets count"
     days = [robots(RULES), Reply(body=HTML), Reply(body=HTML), robots(RULES + "#\n" * 300_000)]
@@ -299,7 +348,9 @@ async def test_file_that_becomes_a_page(site: Site, clock: Clock, caplog: pytest
             clock.now += DAY
 
     await run(script)
-    told = [said for said in records(caplog, logging.INFO) if said.startswith(site.url("/robots.txt"))]
+    told = [
+        said for said in records(caplog, logging.INFO) if said.startswith(site.url("/robots.txt"))
+    ]
     assert told == [f"{site.url('/robots.txt')} {text}" for text in (page, long)]
 
 
@@ -309,12 +360,16 @@ async def test_summary_counts_causes(caplog: pytest.LogCaptureFixture) -> None:
     """Where files are not there for several causes, the sums say how often each was the cause."""
     with Site({"/robots.txt": Reply(404)}) as one, Site({"/robots.txt": Reply(403)}) as other:
         await crawl([one.url("/"), other.url("/")])
-    assert "  origins: 2 unavailable (1 403, 1 404): everything is allowed" in lines(caplog, logging.INFO)
+    assert "  origins: 2 unavailable (1 403, 1 404): everything is allowed" in lines(
+        caplog, logging.INFO
+    )
 
 
 @pytest.mark.reactor
 @ensureDeferred
-async def test_summary_says_what_unavailable_means(site: Site, caplog: pytest.LogCaptureFixture) -> None:
+async def test_summary_says_what_unavailable_means(
+    site: Site, caplog: pytest.LogCaptureFixture
+) -> None:
     """The sums name the causes of files that are not there, and say that everything is allowed."""
     caplog.set_level(logging.INFO)
     await crawl([site.url("/a")])

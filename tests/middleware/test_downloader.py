@@ -28,7 +28,9 @@ RULES = "# hello\nUser-agent: *\nDisallow: /private\n"
 
 @ensureDeferred
 async def test_errback_sees_the_decision(site: Site) -> None:
-    """The exception is an IgnoreRequest that carries verdict, reason, rule, line, token and origin."""
+    """The exception is an IgnoreRequest that carries verdict, reason, rule, line, token and
+    origin.
+    """
     site.replies["/robots.txt"] = robots(RULES)
     result = await crawl([site.url("/private/x")])
     error = result.outcomes[site.url("/private/x")]
@@ -38,7 +40,11 @@ async def test_errback_sees_the_decision(site: Site) -> None:
     assert (decision.allowed, decision.reason, decision.token) == (False, Reason.RULE, "*")
     assert decision.origin == site.url("")
     assert decision.rule is not None
-    assert (decision.rule.kind, decision.rule.pattern, decision.rule.line) == (RuleKind.DISALLOW, "/private", 3)
+    assert (decision.rule.kind, decision.rule.pattern, decision.rule.line) == (
+        RuleKind.DISALLOW,
+        "/private",
+        3,
+    )
     assert str(error) == "Forbidden by robots.txt (robots.txt line 3: Disallow: /private)"
 
 
@@ -46,40 +52,60 @@ async def test_errback_sees_the_decision(site: Site) -> None:
     ("allowed", "page"), [("/*%C3%A9?q=%3D$", "/priv"), ("/*xxxxxx?%3Dlonglong$", "/priv?longlong")]
 )
 @ensureDeferred
-async def test_an_allow_that_matches_nothing_opens_nothing(site: Site, allowed: str, page: str) -> None:
-    """A closed site stays closed to a page that an Allow nearly matches, at the first request and at later ones."""
+async def test_an_allow_that_matches_nothing_opens_nothing(
+    site: Site, allowed: str, page: str
+) -> None:
+    """A closed site stays closed to a page that an Allow nearly matches, at the first request
+    and at later ones.
+    """
     site.replies["/robots.txt"] = robots(f"User-agent: *\nDisallow: /\nAllow: {allowed}\n")
-    requests = [Request(site.url(page), dont_filter=True, meta={"number": number}) for number in range(4)]
+    requests = [
+        Request(site.url(page), dont_filter=True, meta={"number": number}) for number in range(4)
+    ]
     await crawl(requests)
     assert site.pages == []
 
 
 @ensureDeferred
-async def test_log_line_has_the_reason(site: Site, other: Site, caplog: pytest.LogCaptureFixture) -> None:
+async def test_log_line_has_the_reason(
+    site: Site, other: Site, caplog: pytest.LogCaptureFixture
+) -> None:
     """The stock log line, with the line of the file or the access result added."""
     site.replies["/robots.txt"] = robots(RULES)
     other.replies["/robots.txt"] = Reply(503)
     await crawl([site.url("/private"), other.url("/x")])
     said = records(caplog, logging.DEBUG)
-    assert f"Forbidden by robots.txt: <GET {site.url('/private')}> (robots.txt line 3: Disallow: /private)" in said
+    assert (
+        f"Forbidden by robots.txt: <GET {site.url('/private')}> (robots.txt line 3: Disallow:"
+        " /private)" in said
+    )
     assert f"Forbidden by robots.txt: <GET {other.url('/x')}> (robots.txt unreachable: 503)" in said
 
 
-@pytest.mark.parametrize(("dry_run", "is_dropped"), [(False, "is dropped"), (True, "would be dropped")])
+@pytest.mark.parametrize(
+    ("dry_run", "is_dropped"), [(False, "is dropped"), (True, "would be dropped")]
+)
 @ensureDeferred
 async def test_first_drop_of_an_origin(
     site: Site, other: Site, caplog: pytest.LogCaptureFixture, dry_run: bool, is_dropped: str
 ) -> None:
-    """At INFO, the log has one line for an origin that forbids pages; one that is unreachable has its warning."""
+    """At INFO, the log has one line for an origin that forbids pages.
+
+    One that is unreachable has its warning.
+    """
     site.replies["/robots.txt"] = robots(RULES)
     other.replies["/robots.txt"] = Reply(503)
     pages = [*(site.url(f"/private/{n}") for n in range(3)), other.url("/x")]
     await crawl(pages, {"ROBOTS_DRY_RUN": dry_run})
-    said = [record for record in caplog.records if record.name == "scrapy_robots_rfc.middleware.enforcement"]
+    said = [
+        record
+        for record in caplog.records
+        if record.name == "scrapy_robots_rfc.middleware.enforcement"
+    ]
     assert [record.getMessage() for record in said if record.levelno > logging.DEBUG] == [
         (
-            f"A page of {site.url('')} is forbidden (robots.txt line 3: Disallow: /private); every request that "
-            f"{is_dropped} is logged at DEBUG"
+            f"A page of {site.url('')} is forbidden (robots.txt line 3: Disallow: /private); every"
+            f" request that {is_dropped} is logged at DEBUG"
         )
     ]
     assert sum(record.levelno == logging.DEBUG for record in said) == 4
@@ -105,7 +131,9 @@ async def test_unreachable_warns_once(site: Site, caplog: pytest.LogCaptureFixtu
     await crawl([site.url(f"/{n}") for n in range(5)])
     warnings = records(caplog)
     assert len(warnings) == 1
-    assert warnings[0].startswith(f"{site.url('/robots.txt')} is unreachable (503): none of its pages is fetched")
+    assert warnings[0].startswith(
+        f"{site.url('/robots.txt')} is unreachable (503): none of its pages is fetched"
+    )
 
 
 @ensureDeferred
@@ -118,7 +146,9 @@ async def test_stats(site: Site, other: Site) -> None:
     exempt = Request(site.url("/private/2"), meta={"dont_obey_robotstxt": True})
     result = await crawl([*pages, exempt, "data:,x"], {"CONCURRENT_REQUESTS": 1})
     found = {key: value for key, value in result.stats.items() if key.startswith("robotstxt/")}
-    at_hand = found.pop("robotstxt/cache/hits", 0)  # the other two pages come before the file is there, or after
+    at_hand = found.pop(
+        "robotstxt/cache/hits", 0
+    )  # the other two pages come before the file is there, or after
     waited = found.pop("robotstxt/waits", 0)
     assert at_hand + waited == 2
     assert found == {
@@ -147,12 +177,21 @@ async def test_stats(site: Site, other: Site) -> None:
 
 @ensureDeferred
 async def test_exception_stat_is_scrapys(site: Site) -> None:
-    """An exception is counted under the key that Scrapy's own middleware uses; IgnoreRequest is not."""
+    """An exception is counted under the key that Scrapy's own middleware uses.
+
+    IgnoreRequest is not.
+    """
     site.replies["/robots.txt"] = Reply(reset=True)
     ours = await crawl([site.url("/x")])
-    stock = {"DOWNLOADER_MIDDLEWARES": {"scrapy.downloadermiddlewares.robotstxt.RobotsTxtMiddleware": 100}}
+    stock = {
+        "DOWNLOADER_MIDDLEWARES": {
+            "scrapy.downloadermiddlewares.robotstxt.RobotsTxtMiddleware": 100
+        }
+    }
     theirs = await crawl([site.url("/x")], stock)
-    keys = [{key for key in result.stats if "exception_count/<" in key} for result in (ours, theirs)]
+    keys = [
+        {key for key in result.stats if "exception_count/<" in key} for result in (ours, theirs)
+    ]
     assert keys[0] == keys[1] != set()
 
 
@@ -167,7 +206,9 @@ class Dropping:
 
 @ensureDeferred
 async def test_ignored_by_another_middleware(site: Site) -> None:
-    """2.3.1.4: a robots.txt that another middleware drops closes the gate, and is no exception in the stats."""
+    """2.3.1.4: a robots.txt that another middleware drops closes the gate, and is no exception
+    in the stats.
+    """
     middlewares = {
         "scrapy.downloadermiddlewares.robotstxt.RobotsTxtMiddleware": None,
         "scrapy_robots_rfc.RfcRobotsTxtMiddleware": 100,
@@ -175,7 +216,9 @@ async def test_ignored_by_another_middleware(site: Site) -> None:
     }
     result = await crawl([site.url("/x")], {"DOWNLOADER_MIDDLEWARES": middlewares})
     assert isinstance(result.outcomes[site.url("/x")], RobotsDisallowed)
-    assert not any("exception_count/<" in key for key in result.stats if key.startswith("robotstxt/"))
+    assert not any(
+        "exception_count/<" in key for key in result.stats if key.startswith("robotstxt/")
+    )
     assert site.targets == []
 
 
@@ -187,9 +230,18 @@ async def test_signals(site: Site, other: Site) -> None:
     fetched: list[dict[str, Any]] = []
     dropped: list[tuple[str, Decision]] = []
 
-    async def on_fetched(origin: Any, result: Any, status: Any, body: Any, error: Any, request: Request) -> None:
+    async def on_fetched(
+        origin: Any, result: Any, status: Any, body: Any, error: Any, request: Request
+    ) -> None:
         fetched.append(
-            {"origin": str(origin), "result": result, "status": status, "body": body, "error": error, "by": request.url}
+            {
+                "origin": str(origin),
+                "result": result,
+                "status": status,
+                "body": body,
+                "error": error,
+                "by": request.url,
+            }
         )
 
     def on_disallowed(request: Request, decision: Decision) -> None:
@@ -221,10 +273,14 @@ async def test_signals(site: Site, other: Site) -> None:
     assert reasons == {site.url("/private"): Reason.RULE, other.url("/x"): Reason.UNREACHABLE}
 
 
-@pytest.mark.skipif(not hasattr(signals, "robots_parsed"), reason="Scrapy before 2.18 has no robots_parsed")
+@pytest.mark.skipif(
+    not hasattr(signals, "robots_parsed"), reason="Scrapy before 2.18 has no robots_parsed"
+)
 @ensureDeferred
 async def test_robots_parsed_is_sent_as_scrapy_sends_it(site: Site, other: Site) -> None:
-    """Scrapy's own signal carries the parser and the request that asked, once a file, and only for files."""
+    """Scrapy's own signal carries the parser and the request that asked, once a file, and only
+    for files.
+    """
     site.replies["/robots.txt"] = robots(RULES)
     sent: list[tuple[Any, str]] = []
 
@@ -261,7 +317,9 @@ async def test_exception_in_signal_handlers(site: Site, caplog: pytest.LogCaptur
 
 @ensureDeferred
 async def test_userinfo_stays_out(site: Site, caplog: pytest.LogCaptureFixture) -> None:
-    """Section 3: credentials of a URL are neither sent to robots.txt nor logged by us, and make no new origin."""
+    """Section 3: credentials of a URL are neither sent to robots.txt nor logged by us, and make
+    no new origin.
+    """
     site.replies["/robots.txt"] = robots("User-agent: *\nDisallow: /\n")
     pages = [f"http://{user}:secret@{site.netloc}/x" for user in ("ann", "bob")]
     result = await crawl(pages)
@@ -275,7 +333,9 @@ async def test_userinfo_stays_out(site: Site, caplog: pytest.LogCaptureFixture) 
 
 @ensureDeferred
 async def test_what_the_request_for_robots_txt_carries(site: Site) -> None:
-    """The file is asked for with the crawl's User-Agent and codings, without what belongs to the page's request."""
+    """The file is asked for with the crawl's User-Agent and codings, without what belongs to the
+    page's request.
+    """
     page = Request(
         site.url("/x"),
         headers={"X-Mine": "1", "Authorization": "Basic eA==", "Cookie": "a=b"},
@@ -285,7 +345,10 @@ async def test_what_the_request_for_robots_txt_carries(site: Site) -> None:
     await crawl([page], {"USER_AGENT": "FooBot/1.0"})
     headers, of_the_page = (asked.headers for asked in site.asked)
     assert site.targets == ["/robots.txt", "/x"]
-    assert (headers["User-Agent"], headers["Accept-Encoding"]) == ("FooBot/1.0", of_the_page["Accept-Encoding"])
+    assert (headers["User-Agent"], headers["Accept-Encoding"]) == (
+        "FooBot/1.0",
+        of_the_page["Accept-Encoding"],
+    )
     assert not {"X-Mine", "Authorization", "Cookie"} & set(headers)
 
 
@@ -295,11 +358,16 @@ class BringsHtml(Pages):
 
 @ensureDeferred
 async def test_no_meta_refresh_and_no_cookies(site: Site) -> None:
-    """An HTML page as robots.txt is read as it is: no meta refresh is followed, its cookies are not kept."""
+    """An HTML page as robots.txt is read as it is.
+
+    No meta refresh is followed, its cookies are not kept.
+    """
     html = b'<meta http-equiv="refresh" content="0;url=/other">\nUser-agent: *\nDisallow: /x\n'
     headers = (("Content-Type", "text/html"), ("Set-Cookie", "a=b"))
     site.replies["/robots.txt"] = Reply(body=html, headers=headers)
-    result = await crawl([site.url("/x"), site.url("/y")], {"METAREFRESH_ENABLED": True}, spider=BringsHtml)
+    result = await crawl(
+        [site.url("/x"), site.url("/y")], {"METAREFRESH_ENABLED": True}, spider=BringsHtml
+    )
     assert isinstance(result.outcomes[site.url("/x")], RobotsDisallowed)
     assert site.targets == ["/robots.txt", "/y"]
     assert "Cookie" not in site.asked[1].headers
@@ -307,7 +375,9 @@ async def test_no_meta_refresh_and_no_cookies(site: Site) -> None:
 
 @ensureDeferred
 async def test_proxy_is_inherited(site: Site, other: Site) -> None:
-    """The file is fetched through the proxy, and with the credentials for it, that the page's request goes through."""
+    """The file is fetched through the proxy, and with the credentials for it, that the page's
+    request goes through.
+    """
     with Site() as proxy:
         proxy.replies[site.url("/robots.txt")] = redirect(other.url("/r"))
         proxy.replies[other.url("/r")] = robots(RULES)
@@ -315,13 +385,18 @@ async def test_proxy_is_inherited(site: Site, other: Site) -> None:
         result = await crawl([Request(site.url("/private"), meta={"proxy": url})])
         assert isinstance(result.outcomes[site.url("/private")], RobotsDisallowed)
         assert proxy.targets == [site.url("/robots.txt"), other.url("/r")]
-        assert {asked.headers["Proxy-Authorization"] for asked in proxy.asked} == {"Basic dXNlcjpwYXNz"}
+        assert {asked.headers["Proxy-Authorization"] for asked in proxy.asked} == {
+            "Basic dXNlcjpwYXNz"
+        }
     assert site.targets == other.targets == []
 
 
 @ensureDeferred
 async def test_proxy_of_a_request_on_its_second_way(site: Site) -> None:
-    """A retried request has its credentials in a header already; the file is fetched with them all the same."""
+    """A retried request has its credentials in a header already.
+
+    The file is fetched with them all the same.
+    """
     with Site() as proxy:
         proxy.replies[site.url("/robots.txt")] = robots(RULES)
         page = Request(
@@ -347,7 +422,10 @@ async def test_retries_are_scrapys(site: Site) -> None:
 
 @ensureDeferred
 async def test_http_cache_is_not_asked(site: Site, tmp_path: Any) -> None:
-    """HttpCacheMiddleware keeps pages; robots.txt comes from the site, as its 24 hours are not the cache's."""
+    """HttpCacheMiddleware keeps pages.
+
+    Robots.txt comes from the site, as its 24 hours are not the cache's.
+    """
     settings = {"HTTPCACHE_ENABLED": True, "HTTPCACHE_DIR": str(tmp_path)}
     for _ in range(2):
         await crawl([site.url("/x")], settings)

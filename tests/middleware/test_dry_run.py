@@ -28,13 +28,20 @@ def stats_of(result: Crawl) -> dict[str, Any]:
     """Our stats, less those that depend on which request comes first."""
     timing = ("cache/hits", "waits", "deferred", "added_seconds")
     return {
-        key: value for key, value in result.stats.items() if key.startswith("robotstxt/") and not key.endswith(timing)
+        key: value
+        for key, value in result.stats.items()
+        if key.startswith("robotstxt/") and not key.endswith(timing)
     }
 
 
 @ensureDeferred
-async def test_dry_run_drops_nothing(site: Site, other: Site, caplog: pytest.LogCaptureFixture) -> None:
-    """Every page is fetched; what is forbidden is counted, signalled and logged, as in a real run."""
+async def test_dry_run_drops_nothing(
+    site: Site, other: Site, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Every page is fetched.
+
+    What is forbidden is counted, signalled and logged, as in a real run.
+    """
     site.replies["/robots.txt"] = robots(RULES)
     other.replies["/robots.txt"] = Reply(503)
     pages = [site.url("/private/1"), site.url("/a"), site.url("/private/2"), other.url("/x")]
@@ -51,25 +58,41 @@ async def test_dry_run_drops_nothing(site: Site, other: Site, caplog: pytest.Log
     dry = await crawl(pages, DRY, prepare=prepare)
     assert dry.outcomes == dict.fromkeys(pages, 200)
     assert stats_of(dry) == {**stats_of(real), "robotstxt/dry_run": 3}
-    assert (dry.stat("forbidden"), dry.stat("forbidden/rule"), dry.stat("forbidden/unreachable")) == (3, 2, 1)
+    assert (
+        dry.stat("forbidden"),
+        dry.stat("forbidden/rule"),
+        dry.stat("forbidden/unreachable"),
+    ) == (3, 2, 1)
     assert sorted((url, decision.allowed, decision.reason) for url, decision in told) == sorted(
-        [(pages[0], False, Reason.RULE), (pages[2], False, Reason.RULE), (pages[3], False, Reason.UNREACHABLE)],
+        [
+            (pages[0], False, Reason.RULE),
+            (pages[2], False, Reason.RULE),
+            (pages[3], False, Reason.UNREACHABLE),
+        ],
     )
     said = records(caplog, logging.DEBUG)
-    line = "Forbidden by robots.txt, let through (dry run): <GET {}> (robots.txt line 2: Disallow: /private)"
+    line = (
+        "Forbidden by robots.txt, let through (dry run): <GET {}> (robots.txt line 2: Disallow:"
+        " /private)"
+    )
     assert line.format(pages[0]) in said
 
 
 @ensureDeferred
 async def test_dry_run_says_so(site: Site, other: Site, caplog: pytest.LogCaptureFixture) -> None:
-    """A dry run is announced, no warning claims that pages are dropped, and the last line says how many were not."""
+    """A dry run is announced, no warning claims that pages are dropped, and the last line says
+    how many were not.
+    """
     site.replies["/robots.txt"] = robots(RULES)
     other.replies["/robots.txt"] = Reply(503)
     await crawl([site.url("/private"), other.url("/x")], DRY)
     closed = "all of its pages are forbidden, and fetched: this is a dry run"
     assert records(caplog) == [
         "ROBOTS_DRY_RUN: no request is dropped, also none that robots.txt forbids",
-        f"{other.url('/robots.txt')} is unreachable (503): {closed}; it is asked for again in 300 s",
+        (
+            f"{other.url('/robots.txt')} is unreachable (503): {closed}; it is asked for again in"
+            " 300 s"
+        ),
     ]
     last = records(caplog, logging.INFO)[-1].splitlines()
     assert last[:4] == [
@@ -82,12 +105,18 @@ async def test_dry_run_says_so(site: Site, other: Site, caplog: pytest.LogCaptur
 
 @ensureDeferred
 async def test_dry_run_after_a_backoff(site: Site, caplog: pytest.LogCaptureFixture) -> None:
-    """Pages wait for further attempts as always, and go when those have failed; the log does not say otherwise."""
+    """Pages wait for further attempts as always, and go when those have failed.
+
+    The log does not say otherwise.
+    """
     site.replies["/robots.txt"] = Reply(503)
     result = await crawl(urls(site, 3), {**DRY, "ROBOTS_UNREACHABLE_BACKOFF": [0.01, 0.01]})
     assert result.outcomes == dict.fromkeys(urls(site, 3), 200)
     assert site.targets[:3] == ["/robots.txt"] * 3
-    assert (result.stat("dry_run"), result.stat("deferred")) == (3, 0)  # they wait for less than a second
+    assert (result.stat("dry_run"), result.stat("deferred")) == (
+        3,
+        0,
+    )  # they wait for less than a second
     assert not [line for line in records(caplog, logging.DEBUG) if "none of its pages" in line]
 
 
@@ -115,7 +144,9 @@ async def test_dry_run_without_an_authority(site: Site) -> None:
 )
 @ensureDeferred
 async def test_dry_run_keeps_the_pace(settings: dict[str, Any], text: str, dropped: str) -> None:
-    """What is let through although it is forbidden keeps the site's Crawl-delay, up to the maximum."""
+    """What is let through although it is forbidden keeps the site's Crawl-delay, up to the
+    maximum.
+    """
     with Clocked({"/robots.txt": robots(f"User-agent: *\n{text}")}) as site:
         result = await crawl(urls(site, 4), {**DRY, **settings})
         assert result.outcomes == dict.fromkeys(urls(site, 4), 200)

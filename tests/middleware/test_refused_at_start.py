@@ -70,8 +70,9 @@ def python(*arguments: str, folder: Path) -> subprocess.CompletedProcess[str]:
 def printed(log: str) -> list[str]:
     """The lines of a log that are not empty, without two noises of others.
 
-    Scrapy leaves two sessions of aiohttp open whenever a downloader cannot be made, and aiohttp says so.
-    Twisted before 22.8 hands to logging a traceback that Python 3.11 cannot read, and logging says so at length.
+    Scrapy leaves two sessions of aiohttp open whenever a downloader cannot be made, and aiohttp
+    says so. Twisted before 22.8 hands to logging a traceback that Python 3.11 cannot read, and
+    logging says so at length.
     """
     log = log.partition("--- Logging error ---")[0]
     noise = ("Unclosed client session", "client_session: ")
@@ -80,22 +81,38 @@ def printed(log: str) -> list[str]:
 
 @pytest.mark.parametrize(
     ("command", "runtime"),
-    [("crawl refused", ASYNCIO), ("runspider shop/spiders/refused.py", SELECT), ("crawl refused", NONE)],
+    [
+        ("crawl refused", ASYNCIO),
+        ("runspider shop/spiders/refused.py", SELECT),
+        ("crawl refused", NONE),
+    ],
 )
-def test_refused_command_ends_with_the_error(site: Site, project: Path, command: str, runtime: str) -> None:
-    """The last line that Scrapy's commands print has the key, the value and what is accepted; nothing is requested."""
+def test_refused_command_ends_with_the_error(
+    site: Site, project: Path, command: str, runtime: str
+) -> None:
+    """The last line that Scrapy's commands print has the key, the value and what is accepted.
+
+    Nothing is requested.
+    """
     wrong = ("-s", "ROBOTS_UNREACHABLE_STATUSES=429,500", "-s", "LOG_LEVEL=WARNING")
     done = python("-m", "scrapy", *command.split(), "-s", runtime, *wrong, folder=project)
-    error = "ROBOTS_UNREACHABLE_STATUSES[1] = '500' is not accepted; it must be a status from 400 to 499"
+    error = (
+        "ROBOTS_UNREACHABLE_STATUSES[1] = '500' is not accepted; it must be a status from 400"
+        " to 499"
+    )
     assert printed(done.stderr)[-1] == f"scrapy_robots_rfc.errors.SettingError: {error}"
     assert done.returncode == 1
     assert site.targets == []
 
 
-TOO_SMALL = "ROBOTS_MAX_SIZE = 5 is not accepted; it must be a whole number, at least 512000 (RFC 9309, 2.5)"
+TOO_SMALL = (
+    "ROBOTS_MAX_SIZE = 5 is not accepted; it must be a whole number, at least 512000 (RFC 9309,"
+    " 2.5)"
+)
 NO_DISK = f"ROBOTS_CACHE = 'shop.store.Broken' cannot be used: no disk; it must be {CACHE_ACCEPTED}"
-#: Spiders with wrong settings of their own, by the name of their class, and what the log says of each. They are the
-#: spiders of a script: whether a command or a script starts a crawl, the line is the same.
+#: Spiders with wrong settings of their own, by the name of their class, and what the log says of
+#: each. They are the spiders of a script: whether a command or a script starts a crawl, the line is
+#: the same.
 WRONG = {
     "NoParser": (
         {"ROBOTSTXT_PARSER": "no.such.Parser"},
@@ -128,7 +145,10 @@ WRONG = {
             "SPIDER_MIDDLEWARES": {"scrapy_robots_rfc.RfcPageRulesMiddleware": 1000},
             "ROBOTS_TAG_OBEY": "sometimes",
         },
-        ("ROBOTS_TAG_OBEY[0] = 'sometimes' is not accepted; it must be 'nofollow', 'noindex' or 'link-nofollow'"),
+        (
+            "ROBOTS_TAG_OBEY[0] = 'sometimes' is not accepted; it must be 'nofollow', 'noindex' or"
+            " 'link-nofollow'"
+        ),
     ),
 }
 STORE = """\
@@ -149,47 +169,63 @@ class Soon(Refused):
 #: Crawls that nobody asks what became of them.
 UNWATCHED = """
 for name, settings in WRONG.items():
-    process.crawl(type(name, (Refused,), {"custom_settings": {**Refused.custom_settings, **settings}}))
+    settings = {**Refused.custom_settings, **settings}
+    process.crawl(type(name, (Refused,), {"custom_settings": settings}))
 """
-#: Each runs a crawl that is refused, and prints what reaches the caller; the first two run others beside it.
+#: Each runs a crawl that is refused, and prints what reaches the caller; the first two run others
+#: beside it.
 SCRIPTS = {
-    "CrawlerProcess": """
+    "CrawlerProcess": (
+        """
 process = CrawlerProcess({"LOG_LEVEL": "WARNING"})
 process.crawl(Soon).addErrback(lambda failure: print(repr(failure.value)))
 UNWATCHED
 process.start()
-""",
-    "AsyncCrawlerProcess": """
+"""
+    ),
+    "AsyncCrawlerProcess": (
+        """
 process = AsyncCrawlerProcess({"LOG_LEVEL": "WARNING"})
 task = process.crawl(Soon)
 UNWATCHED
 process.start()
 print(repr(task.exception()))
-""",
-    "AsyncCrawlerProcess without a reactor": """
+"""
+    ),
+    "AsyncCrawlerProcess without a reactor": (
+        """
 process = AsyncCrawlerProcess({"TWISTED_REACTOR_ENABLED": False, "LOG_LEVEL": "WARNING"})
 task = process.crawl(Soon)
 process.start()
 print(repr(task.exception()))
-""",
+"""
+    ),
 }
 
 
 @pytest.mark.parametrize("name", SCRIPTS)
 def test_exception_reaches_the_caller_of_a_script(site: Site, project: Path, name: str) -> None:
-    """In a script the exception reaches the caller, who alone says what is said of it; nothing is requested.
+    """In a script the exception reaches the caller, who alone says what is said of it; nothing is
+    requested.
 
-    Where nobody asks, the log has the traceback, also where a part of this package works under Scrapy's own
-    middleware. Its last line has the error: of a class that cannot be loaded the reason, of a store its own words.
+    Where nobody asks, the log has the traceback, also where a part of this package works under
+    Scrapy's own middleware. Its last line has the error: of a class that cannot be loaded the
+    reason, of a store its own words.
     """
     (project / "shop" / "store.py").write_text(STORE)
     wrong = {spider: settings for spider, (settings, _) in WRONG.items()}
     script = SCRIPTS[name].replace("UNWATCHED", UNWATCHED.replace("WRONG", repr(wrong)))
     done = python("-c", BEGINNING + script, folder=project)
-    assert done.stdout == "SettingError(\"ROBOTS_TIMEOUT = 'soon' is not accepted; it must be a number above 0\")\n"
+    assert (
+        done.stdout
+        == "SettingError(\"ROBOTS_TIMEOUT = 'soon' is not accepted; it must be a number above"
+        ' 0")\n'
+    )
     assert "soon" not in done.stderr
     assert (done.returncode, site.targets) == (0, [])
-    found = re.findall(r"^scrapy_robots_rfc\.errors\.(?:Setting|Store)Error: (.*)", done.stderr, re.MULTILINE)
+    found = re.findall(
+        r"^scrapy_robots_rfc\.errors\.(?:Setting|Store)Error: (.*)", done.stderr, re.MULTILINE
+    )
     expected = [says for _, says in WRONG.values()] if "UNWATCHED" in SCRIPTS[name] else []
     assert [says for says in expected if not any(says in line for line in found)] == []
     assert bool(found) is bool(expected)
@@ -208,10 +244,16 @@ class Soon(Pages):
 
 @pytest.mark.reactor
 @ensureDeferred
-async def test_exception_reaches_the_caller_of_a_runner(site: Site, caplog: pytest.LogCaptureFixture) -> None:
-    """A program that has a reactor of its own gets the exception, and nobody else says anything of it."""
+async def test_exception_reaches_the_caller_of_a_runner(
+    site: Site, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A program that has a reactor of its own gets the exception, and nobody else says anything
+    of it.
+    """
     reactor = ASYNCIO_REACTOR if is_asyncio_reactor_installed() else None
-    with pytest.raises(SettingError, match="ROBOTS_TIMEOUT = 'soon' is not accepted; it must be a number above 0"):
+    with pytest.raises(
+        SettingError, match="ROBOTS_TIMEOUT = 'soon' is not accepted; it must be a number above 0"
+    ):
         await CrawlerRunner({"TWISTED_REACTOR": reactor}).crawl(Soon, [site.url("/x")])
     gc.collect()  # what nobody has asked for is told when it is thrown away
     assert [record for record in caplog.records if record.levelno >= logging.WARNING] == []

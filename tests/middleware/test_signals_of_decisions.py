@@ -33,7 +33,9 @@ class Heard:
 
 @ensureDeferred
 async def test_disallowed(site: Site) -> None:
-    """A refusal comes with its reason in words, with what is known of the origin, and with the line that decided."""
+    """A refusal comes with its reason in words, with what is known of the origin, and with the
+    line that decided.
+    """
     site.replies["/robots.txt"] = robots("User-agent: *\nDisallow: /private\n")
     heard = Heard(signals.request_disallowed)
     await crawl([site.url("/private"), site.url("/a")], prepare=heard.prepare)
@@ -59,14 +61,20 @@ async def test_allowed_is_sent_where_it_is_asked_for(site: Site, tmp_path: Path)
     for options in ({}, {"allowed": False}, {"allowed": True}, {"allowed": "true"}):
         heard = Heard(signals.request_allowed)
         report = {tmp_path / "r.jsonl": options}
-        await crawl([site.url("/private"), site.url("/a")], {"ROBOTS_REPORT": report}, prepare=heard.prepare)
-        found.append([(sent["request"].url, sent["decision"].allowed, sent["line"]) for sent in heard.sent])
+        await crawl(
+            [site.url("/private"), site.url("/a")], {"ROBOTS_REPORT": report}, prepare=heard.prepare
+        )
+        found.append(
+            [(sent["request"].url, sent["decision"].allowed, sent["line"]) for sent in heard.sent]
+        )
     assert found == [[], [], *([[(site.url("/a"), True, None)]] * 2)]
 
 
 @ensureDeferred
 async def test_exchanges(site: Site, other: Site) -> None:
-    """Each exchange of a fetch is signalled, a redirect and one without an answer, too, with the origin it is for."""
+    """Each exchange of a fetch is signalled, a redirect and one without an answer, too, with the
+    origin it is for.
+    """
     site.replies["/robots.txt"] = redirect(other.url("/rules"))
     other.replies["/rules"] = robots("User-agent: *\nDisallow: /private\n")
     other.replies["/robots.txt"] = Reply(503)
@@ -74,7 +82,11 @@ async def test_exchanges(site: Site, other: Site) -> None:
     settings: dict[str, Any] = {"ROBOTS_UNREACHABLE_BACKOFF": []}
     await crawl([site.url("/private"), "http://127.0.0.1:1/a"], settings, prepare=heard.prepare)
     found = [
-        (str(sent["origin"]), sent["request"].url, None if sent["response"] is None else sent["response"].status)
+        (
+            str(sent["origin"]),
+            sent["request"].url,
+            None if sent["response"] is None else sent["response"].status,
+        )
         for sent in heard.sent
     ]
     assert sorted(found) == sorted([

@@ -49,13 +49,19 @@ class OwnDelay(RfcRobotParser):
 def middlewares(**positions: Any) -> dict[str, Any]:
     """The setting, with the components by their names in this module."""
     names = {"ours": OURS, "stock": STOCK}
-    return {"DOWNLOADER_MIDDLEWARES": {names.get(name, f"{HERE}.{name}"): at for name, at in positions.items()}}
+    return {
+        "DOWNLOADER_MIDDLEWARES": {
+            names.get(name, f"{HERE}.{name}"): at for name, at in positions.items()
+        }
+    }
 
 
 def beside(names: str) -> list[str]:
     """The warning about middlewares that work beside ours."""
     twice = f"{names} works beside RfcRobotsTxtMiddleware: each robots.txt is asked for twice"
-    return [f"{twice}, and a request needs the leave of both; set it to None in DOWNLOADER_MIDDLEWARES"]
+    return [
+        f"{twice}, and a request needs the leave of both; set it to None in DOWNLOADER_MIDDLEWARES"
+    ]
 
 
 def unknown(key: str, near: str) -> str:
@@ -71,22 +77,39 @@ def unknown(key: str, near: str) -> str:
         (middlewares(ours=100, stock=None), []),
         (middlewares(Lenient=100, stock=90), beside(STOCK)),
         (middlewares(ours=100, stock=None, Stricter=50), beside(f"{HERE}.Stricter")),
-        ({"DOWNLOADER_MIDDLEWARES": {RfcRobotsTxtMiddleware: 1, STOCK: None, Stricter: 5}}, beside(f"{HERE}.Stricter")),
+        (
+            {"DOWNLOADER_MIDDLEWARES": {RfcRobotsTxtMiddleware: 1, STOCK: None, Stricter: 5}},
+            beside(f"{HERE}.Stricter"),
+        ),
         (middlewares(ours=100, Stricter=50), beside(f"{HERE}.Stricter, {STOCK}")),
-        ({"ROBOTS_DELAY_MAX": 5, "ROBOT_X": 1}, [unknown("ROBOTS_DELAY_MAX", "ROBOTS_CRAWL_DELAY_MAX")]),
+        (
+            {"ROBOTS_DELAY_MAX": 5, "ROBOT_X": 1},
+            [unknown("ROBOTS_DELAY_MAX", "ROBOTS_CRAWL_DELAY_MAX")],
+        ),
         (
             {"ROBOTSTXT_USERAGENT": "a", "ROBOTS_TAG_OBEYS": None, "ROBOTS_TIMEOUT": 5},
-            [unknown("ROBOTSTXT_USERAGENT", "ROBOTSTXT_USER_AGENT"), unknown("ROBOTS_TAG_OBEYS", "ROBOTS_TAG_OBEY")],
+            [
+                unknown("ROBOTSTXT_USERAGENT", "ROBOTSTXT_USER_AGENT"),
+                unknown("ROBOTS_TAG_OBEYS", "ROBOTS_TAG_OBEY"),
+            ],
         ),
         ({"ROBOTSTXT_TIMEOUT": 5}, [unknown("ROBOTSTXT_TIMEOUT", "ROBOTS_TIMEOUT")]),
-        ({"ROBOTSTXT_PARSER": "scrapy.robotstxt.ProtegoRobotParser", "ROBOTSTXT_USER_AGENT": "Scrapy"}, []),
+        (
+            {
+                "ROBOTSTXT_PARSER": "scrapy.robotstxt.ProtegoRobotParser",
+                "ROBOTSTXT_USER_AGENT": "Scrapy",
+            },
+            [],
+        ),
     ],
 )
 @ensureDeferred
 async def test_stock_middleware_and_unknown_names_are_warned_of(
     site: Site, caplog: pytest.LogCaptureFixture, settings: dict[str, Any], expected: list[str]
 ) -> None:
-    """Scrapy's own middleware beside ours and a name that nothing reads are warned about, once each."""
+    """Scrapy's own middleware beside ours and a name that nothing reads are warned about, once
+    each.
+    """
     result = await crawl([site.url("/x"), site.url("/y")], settings)
     assert records(caplog) == expected
     assert list(result.outcomes.values()) == [200, 200]
@@ -108,14 +131,19 @@ async def test_middleware_that_does_not_obey_is_told(
     level: int,
     advice: str,
 ) -> None:
-    """Our middleware without ROBOTSTXT_OBEY is told in a line, and warned about where nobody said that it is off."""
+    """Our middleware without ROBOTSTXT_OBEY is told in a line, and warned about where nobody
+    said that it is off.
+    """
     monkeypatch.delitem(crawling.SETTINGS, "ROBOTSTXT_OBEY")
     await crawl([site.url("/x")], {**settings, "ROBOTSTXT_OBAY": True})
     off = (
-        "RfcRobotsTxtMiddleware is in DOWNLOADER_MIDDLEWARES, but ROBOTSTXT_OBEY is not True: robots.txt is not obeyed"
+        "RfcRobotsTxtMiddleware is in DOWNLOADER_MIDDLEWARES, but ROBOTSTXT_OBEY is not True:"
+        " robots.txt is not obeyed"
     )
     wrong = unknown("ROBOTSTXT_OBAY", "ROBOTSTXT_OBEY")
-    told = [(record.levelno, record.getMessage()) for record in caplog.records if record.name in LOGGERS]
+    told = [
+        (record.levelno, record.getMessage()) for record in caplog.records if record.name in LOGGERS
+    ]
     assert told == [(logging.WARNING, wrong), (level, off + advice)]
     assert site.targets == ["/x"]
 
@@ -155,7 +183,9 @@ class Mistyped(Pages):
 
 @ensureDeferred
 async def test_names_that_nobody_reads(site: Site, caplog: pytest.LogCaptureFixture) -> None:
-    """A typo in a spider's attribute or in meta is warned of once, with the nearest name that is read."""
+    """A typo in a spider's attribute or in meta is warned of once, with the nearest name that is
+    read.
+    """
     meta = {
         "dont_obey_robots": True,
         "robots_meta": 3,

@@ -1,4 +1,6 @@
-"""Under which tokens a request is judged, in the order of the documentation, and what users are warned about."""
+"""Under which tokens a request is judged, in the order of the documentation, and what users are
+warned about.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,10 @@ from tests.support.site import Site, robots
 
 # A path a token: what is disallowed tells which group applied.
 NAMES = ("meta", "spider", "setting", "own", "default", "attribute", "custom")
-FILE = "".join(f"User-agent: {name}bot\nDisallow: /{name}\n\n" for name in NAMES) + "User-agent: *\nDisallow: /any\n"
+FILE = (
+    "".join(f"User-agent: {name}bot\nDisallow: /{name}\n\n" for name in NAMES)
+    + "User-agent: *\nDisallow: /any\n"
+)
 
 
 class Named(Pages):
@@ -37,7 +42,9 @@ async def applied(site: Site, settings: dict[str, Any] | None = None, **request:
     site.replies["/robots.txt"] = robots(FILE)
     paths = [*NAMES, "any"]
     requests = [Request(site.url(f"/{path}"), **request) for path in paths]
-    result = await crawl(requests, {"USER_AGENT": "defaultbot/1.0", **(settings or {})}, spider=spider)
+    result = await crawl(
+        requests, {"USER_AGENT": "defaultbot/1.0", **(settings or {})}, spider=spider
+    )
     [group] = [p for p in paths if isinstance(result.outcomes[site.url(f"/{p}")], RobotsDisallowed)]
     return group
 
@@ -58,8 +65,18 @@ META = {"robotstxt_user_agent": "metabot"}
         ("own", {}, {"headers": OWN}, Pages),
         ("default", {}, {}, Pages),
         ("own", {"DEFAULT_REQUEST_HEADERS": {"User-Agent": "ownbot"}}, {}, Pages),
-        ("any", {"USER_AGENT": "Mozilla/5.0 (X11; Linux x86_64) Gecko/20100101 Firefox/130.0"}, {}, Pages),
-        ("default", {"USER_AGENT": "Mozilla/5.0 (compatible; DefaultBot/2.1; +https://bot.example)"}, {}, Pages),
+        (
+            "any",
+            {"USER_AGENT": "Mozilla/5.0 (X11; Linux x86_64) Gecko/20100101 Firefox/130.0"},
+            {},
+            Pages,
+        ),
+        (
+            "default",
+            {"USER_AGENT": "Mozilla/5.0 (compatible; DefaultBot/2.1; +https://bot.example)"},
+            {},
+            Pages,
+        ),
         ("setting", {"ROBOTSTXT_USER_AGENT": ["nobot", "settingbot", "ownbot"]}, {}, Pages),
         ("own", {"ROBOTSTXT_USER_AGENT": ["nobot", "ownbot", "settingbot"]}, {}, Pages),
         ("setting", {"ROBOTSTXT_USER_AGENT": "SettingBot/3.0 (+https://bot.example)"}, {}, Pages),
@@ -69,9 +86,16 @@ META = {"robotstxt_user_agent": "metabot"}
 )
 @ensureDeferred
 async def test_meta_counts_before_spider_setting_and_header(
-    site: Site, expected: str, settings: dict[str, Any], request_arguments: dict[str, Any], spider: type[Pages]
+    site: Site,
+    expected: str,
+    settings: dict[str, Any],
+    request_arguments: dict[str, Any],
+    spider: type[Pages],
 ) -> None:
-    """Meta, then spider, then setting, then the User-Agent header that will be sent; each a string or a list."""
+    """Meta, then spider, then setting, then the User-Agent header that will be sent.
+
+    Each a string or a list.
+    """
     assert await applied(site, settings, spider=spider, **request_arguments) == expected
 
 
@@ -91,8 +115,13 @@ async def test_user_agent_of_the_spider(site: Site) -> None:
 
 @pytest.mark.parametrize("value", [7, {"a": 1}, ["a", 7], b"x"[0]])
 @ensureDeferred
-async def test_wrong_meta_fails_the_request(site: Site, value: Any, caplog: pytest.LogCaptureFixture) -> None:
-    """A meta value of a wrong type opens nothing: the request fails, and the log says what is accepted."""
+async def test_wrong_meta_fails_the_request(
+    site: Site, value: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A meta value of a wrong type opens nothing.
+
+    The request fails, and the log says what is accepted.
+    """
     page = Request(site.url("/x"), meta={"robotstxt_user_agent": value})
     result = await crawl([page])
     error = result.outcomes[site.url("/x")]
@@ -125,8 +154,13 @@ class Broken(Pages):
 
 @pytest.mark.parametrize("good", range(7))
 @ensureDeferred
-async def test_error_of_the_spiders_own_property(site: Site, good: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A TypeError in a spider's property is no wrong name: it reaches the user as it is, and no page is fetched."""
+async def test_error_of_the_spiders_own_property(
+    site: Site, good: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A TypeError in a spider's property is no wrong name.
+
+    It reaches the user as it is, and no page is fetched.
+    """
     monkeypatch.setattr(Broken, "asked", 0)
     monkeypatch.setattr(Broken, "good", good)
     url = site.url("/x")
@@ -159,7 +193,9 @@ class BrokenOnce(Pages):
 async def test_error_of_the_property_and_a_large_file(
     site: Site, asked: int, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """An error of a spider's property is the fault of the request that it is for, and none of a large file."""
+    """An error of a spider's property is the fault of the request that it is for, and none of a
+    large file.
+    """
     monkeypatch.setattr(BrokenOnce, "left", asked)
     site.replies["/robots.txt"] = robots("User-agent: *\n" + "Disallow: /other\n" * LARGE)
     result = await crawl([site.url("/x")], spider=BrokenOnce)
@@ -173,22 +209,34 @@ async def test_error_of_the_property_and_a_large_file(
     [
         ({}, None),
         ({"USER_AGENT": "FooBot/1.0", "ROBOTSTXT_USER_AGENT": "foobot"}, None),
-        ({"USER_AGENT": "FooBot/1.0", "ROBOTSTXT_USER_AGENT": ["BarBot"]}, "'BarBot' is not in the User-Agent header"),
-        ({"USER_AGENT": "Foo.Bot7", "ROBOTSTXT_USER_AGENT": "Foo.Bot7"}, "'Foo.Bot7' is no product token: it contains"),
+        (
+            {"USER_AGENT": "FooBot/1.0", "ROBOTSTXT_USER_AGENT": ["BarBot"]},
+            "'BarBot' is not in the User-Agent header",
+        ),
+        (
+            {"USER_AGENT": "Foo.Bot7", "ROBOTSTXT_USER_AGENT": "Foo.Bot7"},
+            "'Foo.Bot7' is no product token: it contains",
+        ),
         ({"USER_AGENT": "360Spider"}, "'360Spider' is no product token: it contains"),
         (
             {"USER_AGENT": "Mozilla/5.0 (X11) Firefox/130.0"},
             "No product token can be derived from the User-Agent header",
         ),
         ({"USER_AGENT": None}, "No product token can be derived from the User-Agent header ''"),
-        ({"ROBOTSTXT_USER_AGENT": "Mozilla/5.0 (X11)"}, "No product token can be derived from ROBOTSTXT_USER_AGENT"),
+        (
+            {"ROBOTSTXT_USER_AGENT": "Mozilla/5.0 (X11)"},
+            "No product token can be derived from ROBOTSTXT_USER_AGENT",
+        ),
     ],
 )
 @ensureDeferred
 async def test_one_warning_at_start(
     site: Site, settings: dict[str, Any], expected: str | None, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """2.2.1: a token that is none, is not in the header, or cannot be derived: one warning, with what to set."""
+    """2.2.1: a token that is none, is not in the header, or cannot be derived.
+
+    One warning, with what to set.
+    """
     await crawl([site.url("/1"), site.url("/2")], settings)
     warnings = records(caplog)
     if expected is None:
@@ -201,7 +249,9 @@ async def test_one_warning_at_start(
 
 
 class Renames:
-    """A middleware that gives each request another User-Agent, as plugins that draw one at random do."""
+    """A middleware that gives each request another User-Agent, as plugins that draw one at
+    random do.
+    """
 
     def process_request(self, request: Request) -> None:
         """Rename."""
@@ -215,27 +265,46 @@ def renamed(position: int) -> dict[str, Any]:
 
 @pytest.mark.parametrize("position", [400, 950])
 @ensureDeferred
-async def test_header_that_is_changed_later(site: Site, position: int, caplog: pytest.LogCaptureFixture) -> None:
-    """2.2.1: where another User-Agent is sent than pages are judged by, one warning says so, and what to set."""
+async def test_header_that_is_changed_later(
+    site: Site, position: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    """2.2.1: where another User-Agent is sent than pages are judged by, one warning says so, and
+    what to set.
+    """
     pages = [site.url("/a"), site.url("/b"), site.url("/a", "localhost")]
     await crawl(pages, {"USER_AGENT": "defaultbot/1.0", **renamed(position)})
     [warning] = records(caplog)
     assert (
-        "header 'Mozilla/5.0 (X11; Linux x86_64) otherbot/7.1', and pages are judged by the rules for 'defaultbot'"
-        in warning
+        "header 'Mozilla/5.0 (X11; Linux x86_64) otherbot/7.1', and pages are judged by the rules"
+        " for 'defaultbot'" in warning
     )
     assert "Set ROBOTSTXT_USER_AGENT to" in warning
 
 
 @pytest.mark.parametrize(
     ("position", "settings", "spider"),
-    [(50, {}, Pages), (400, SETTING, Pages), (400, {}, Named), (400, {"USER_AGENT": "OtherBot/1.0"}, Pages)],
+    [
+        (50, {}, Pages),
+        (400, SETTING, Pages),
+        (400, {}, Named),
+        (400, {"USER_AGENT": "OtherBot/1.0"}, Pages),
+    ],
     ids=["before ours", "the setting says", "the spider says", "the same token"],
 )
 @ensureDeferred
 async def test_header_that_is_judged(
-    site: Site, position: int, settings: dict[str, Any], spider: type[Pages], caplog: pytest.LogCaptureFixture
+    site: Site,
+    position: int,
+    settings: dict[str, Any],
+    spider: type[Pages],
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """2.2.1: nothing is said of a header that pages are judged by, nor where the user says who the crawler is."""
-    await crawl([site.url("/a")], {"USER_AGENT": "defaultbot/1.0", **settings, **renamed(position)}, spider=spider)
+    """2.2.1: nothing is said of a header that pages are judged by, nor where the user says who
+    the crawler is.
+    """
+    await crawl(
+        [site.url("/a")],
+        {"USER_AGENT": "defaultbot/1.0", **settings, **renamed(position)},
+        spider=spider,
+    )
     assert [text for text in records(caplog) if "was asked for" in text] == []

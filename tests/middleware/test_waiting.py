@@ -1,4 +1,7 @@
-"""Requests that wait for a slow robots.txt hold nothing up, and come out as they went in: see scenarios_waiting.py."""
+"""Requests that wait for a slow robots.txt hold nothing up, and come out as they went in.
+
+See scenarios_waiting.py.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +35,10 @@ DOCUMENTED = block("docs/failing.md", "text", "held back").rstrip()
 
 
 def test_slow_origin_holds_nobody_up(results: Results) -> None:
-    """With 50 requests for a site whose robots.txt hangs, another site's page comes first; then all are decided."""
+    """With 50 requests for a site whose robots.txt hangs, another site's page comes first.
+
+    Then all are decided.
+    """
     assert results["slow_origin"] == {
         "order": [200],
         "fetched": True,
@@ -48,7 +54,9 @@ def test_more_slow_sites_than_concurrent_requests(results: Results) -> None:
 
 
 def test_as_if_it_had_never_come_back(results: Results) -> None:
-    """The very request comes back with all that it carries, its duplicates are dropped, nothing is dropped twice."""
+    """The very request comes back with all that it carries, its duplicates are dropped, nothing
+    is dropped twice.
+    """
     forbidden = "robots.txt line 2: Disallow: /"
     assert results["faithful"] == {
         "same": 4,
@@ -77,15 +85,24 @@ def test_order(results: Results) -> None:
 
 def test_few_fetches_at_once(results: Results) -> None:
     """No more than MOST_AT_ONCE are under way; who stands in line is served when one ends."""
-    assert results["few_fetches"] == {"asked": [["a", "b"], ["c"]], "outcome": 200, "too_late": True}
+    assert results["few_fetches"] == {
+        "asked": [["a", "b"], ["c"]],
+        "outcome": 200,
+        "too_late": True,
+    }
 
 
 def test_told(results: Results) -> None:
-    """While requests wait, a line says for what, for which site longest, and when the last one that is paced is due."""
+    """While requests wait, a line says for what, for which site longest, and when the last one
+    that is paced is due.
+    """
     lines = {part for line in results["told"]["lines"] for part in line.split("; ")}
     held = "held back by Crawl-delay or Request-rate"
     assert {
-        f"N requests {held}, the last of them is due at N at the latest (longest: http://N.N.N.N, every N.N s)",
+        (
+            f"N requests {held}, the last of them is due at N at the latest (longest:"
+            " http://N.N.N.N, every N.N s)"
+        ),
         f"N request {held}, it is due at N (longest: http://N.N.N.N, every N.N s)",
     } <= lines
     assert re.sub(r"\d+(:\d+)*", "N", DOCUMENTED.rpartition("; ")[2]).partition(" (")[0] in {
@@ -95,9 +112,15 @@ def test_told(results: Results) -> None:
 
 
 def test_file_that_is_stale_at_once(results: Results) -> None:
-    """A file that is stale at once decides for as many as waited for it; then it is asked for anew."""
+    """A file that is stale at once decides for as many as waited for it.
+
+    Then it is asked for anew.
+    """
     found = results["reserved"]
-    verdicts = [*found["waited"], found["linked"]]  # which of them is the last one depends on when Scrapy looks
+    verdicts = [
+        *found["waited"],
+        found["linked"],
+    ]  # which of them is the last one depends on when Scrapy looks
     assert (verdicts.count(200), verdicts.count("rule")) == (3, 1)
     assert (found["fetches"], found["leaked"]) == (2, False)
 
@@ -105,14 +128,18 @@ def test_file_that_is_stale_at_once(results: Results) -> None:
 @pytest.mark.reactor
 @ensureDeferred
 async def test_on_disk(site: Site, tmp_path: Path) -> None:
-    """With JOBDIR a request goes through the queue on disk once more, and comes out as it was, `dont_filter` too."""
+    """With JOBDIR a request goes through the queue on disk once more, and comes out as it was,
+    `dont_filter` too.
+    """
     Gate.opened, Gate.expected = threading.Event(), 1
     site.replies["/robots.txt"] = robots(FEW, gate=Gate.opened)
     urls = [site.url(target) for target in ("/few/1", "/few/2", "/x", "/y")]
     result = await crawl(urls, {**OURS, "JOBDIR": str(tmp_path)}, spider=Faithful)
     assert result.stats["scheduler/enqueued/disk"] == 4 + result.stat("deferred")
     assert "scheduler/unserializable" not in result.stats
-    sent = {request.url: before for request, before in reversed(result.spider.sent)}  # without the duplicates
+    sent = {
+        request.url: before for request, before in reversed(result.spider.sent)
+    }  # without the duplicates
     assert [snapshot(request) for request, _ in result.spider.came] == [
         sent[request.url] for request, _ in result.spider.came
     ]
@@ -121,7 +148,9 @@ async def test_on_disk(site: Site, tmp_path: Path) -> None:
 
 
 def all_wait(site: Site, count: int) -> Callable[[Crawler], object]:
-    """Return what says whether so many requests are queued, and the site was asked for its robots.txt."""
+    """Return what says whether so many requests are queued, and the site was asked for its
+    robots.txt.
+    """
 
     def condition(crawler: Crawler) -> object:
         assert crawler.stats is not None
@@ -133,7 +162,9 @@ def all_wait(site: Site, count: int) -> Callable[[Crawler], object]:
 @pytest.mark.reactor
 @ensureDeferred
 async def test_resumed_crawl_has_what_waits(site: Site, other: Site, tmp_path: Path) -> None:
-    """With JOBDIR requests that wait for a robots.txt hold no other site up, and are there when it is resumed."""
+    """With JOBDIR requests that wait for a robots.txt hold no other site up, and are there when
+    it is resumed.
+    """
     gate = threading.Event()
     site.replies["/robots.txt"] = robots("User-agent: *\nDisallow: /x\n", gate=gate)
     urls = [site.url(f"/{number}") for number in range(30)]
@@ -155,7 +186,9 @@ async def test_resumed_crawl_has_what_waits(site: Site, other: Site, tmp_path: P
 @pytest.mark.parametrize(("scheduler", "dropped"), [("Own", 2)])
 @ensureDeferred
 async def test_scheduler_of_the_users(site: Site, scheduler: str, dropped: int) -> None:
-    """A scheduler of another make takes requests back by `dont_filter`, or drops them, which is told as usual."""
+    """A scheduler of another make takes requests back by `dont_filter`, or drops them, which is
+    told as usual.
+    """
     Gate.opened, Gate.expected = threading.Event(), 2
     site.replies["/robots.txt"] = robots(FEW, gate=Gate.opened)
     urls = [site.url("/few/1"), site.url("/x")]
@@ -171,12 +204,18 @@ async def test_scheduler_of_the_users(site: Site, scheduler: str, dropped: int) 
 @pytest.mark.parametrize(
     ("job", "says"),
     [
-        (False, "1 request waited for a robots.txt when the spider closed: dropped, as all that is queued"),
+        (
+            False,
+            (
+                "1 request waited for a robots.txt when the spider closed: dropped, as all that is"
+                " queued"
+            ),
+        ),
         (
             True,
             (
-                "1 request waited for a robots.txt when the spider closed: in JOBDIR, and decided when the crawl "
-                "is resumed"
+                "1 request waited for a robots.txt when the spider closed: in JOBDIR, and decided"
+                " when the crawl is resumed"
             ),
         ),
     ],
@@ -205,8 +244,12 @@ class Lambdas(Pages):
 
 @pytest.mark.reactor
 @ensureDeferred
-async def test_what_cannot_be_written_to_disk(site: Site, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """Requests that waited in memory since they cannot be written to JOBDIR are counted, and the line says of them."""
+async def test_what_cannot_be_written_to_disk(
+    site: Site, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Requests that waited in memory since they cannot be written to JOBDIR are counted, and the
+    line says of them.
+    """
     gate = threading.Event()
     site.replies["/robots.txt"] = robots("User-agent: *\nDisallow: /x\n", gate=gate)
     urls = [site.url(f"/{number}") for number in range(5)]
@@ -215,9 +258,10 @@ async def test_what_cannot_be_written_to_disk(site: Site, tmp_path: Path, caplog
     closed = await crawl(urls, settings, spider=Lambdas, prepare=close_when(all_wait(site, 5)))
     assert closed.stat("undecided") == 5
     assert (
-        "5 requests waited for a robots.txt when the spider closed: in JOBDIR, and decided when the crawl is "
-        "resumed; what cannot be written there is dropped"
-    ) in records(caplog, logging.INFO)
+        "5 requests waited for a robots.txt when the spider closed: in JOBDIR, and decided when the"
+        " crawl is resumed; what cannot be written there is dropped"
+        in records(caplog, logging.INFO)
+    )
     gate.set()
     resumed = await crawl([], settings, spider=Lambdas)
     assert resumed.outcomes == dict.fromkeys(urls[1::2], 200)
@@ -258,7 +302,9 @@ async def test_filter_of_duplicates_that_takes_no_attributes(site: Site) -> None
 @pytest.mark.reactor
 @ensureDeferred
 async def test_closed_meanwhile(site: Site, other: Site, caplog: pytest.LogCaptureFixture) -> None:
-    """What waits for another attempt when the spider closes is dropped with the queue, and the log says how many."""
+    """What waits for another attempt when the spider closes is dropped with the queue, and the
+    log says how many.
+    """
     site.replies["/robots.txt"] = Reply(503)
     CloseSoon.expected = 1
     pages = [*(site.url(f"/{n}") for n in range(5)), other.url("/page")]
@@ -267,11 +313,15 @@ async def test_closed_meanwhile(site: Site, other: Site, caplog: pytest.LogCaptu
     assert result.stat("undecided") == 5
     assert result.stat("origins/unreachable") == 1
     assert records(caplog, logging.INFO)[-1].splitlines()[1:] == [
-        "  origins: 1 unavailable (404): everything is allowed, 1 unreachable (503): nothing is allowed",
+        (
+            "  origins: 1 unavailable (404): everything is allowed, 1 unreachable (503): nothing is"
+            " allowed"
+        ),
         "  requests: 1 allowed, 5 undecided",
         f"  unreachable: {site.url('')} (503)",
     ]
     assert site.fetches == 1  # the next attempt was not waited for
-    assert "5 requests waited for a robots.txt when the spider closed: dropped, as all that is queued" in (
-        records(caplog, logging.INFO)
+    assert (
+        "5 requests waited for a robots.txt when the spider closed: dropped, as all that is queued"
+        in (records(caplog, logging.INFO))
     )

@@ -35,7 +35,9 @@ WAY = {
 
 @ensureDeferred
 async def test_modules_that_a_request_passes(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A request whose file is in memory passes eight modules, besides the clock and the hash of its origin."""
+    """A request whose file is in memory passes eight modules, besides the clock and the hash of
+    its origin.
+    """
     site.replies["/robots.txt"] = robots("User-agent: *\nDisallow: /x\n")
     decide = RfcRobotsTxtMiddleware.process_request
     passed: list[set[str]] = []
@@ -53,7 +55,13 @@ async def test_modules_that_a_request_passes(site: Site, monkeypatch: pytest.Mon
         finally:
             sys.setprofile(None)
             if "dont_obey_robotstxt" not in request.meta:
-                passed.append({name.partition(".")[2] for name in names if name.startswith("scrapy_robots_rfc.")})
+                passed.append(
+                    {
+                        name.partition(".")[2]
+                        for name in names
+                        if name.startswith("scrapy_robots_rfc.")
+                    }
+                )
 
     monkeypatch.setattr(RfcRobotsTxtMiddleware, "process_request", watched)
 

@@ -1,4 +1,7 @@
-"""The plugins of docs/plugins.md are in an environment of their own (`make plugins`); elsewhere none is run."""
+"""The plugins of docs/plugins.md are in an environment of their own (`make plugins`).
+
+Elsewhere none is run.
+"""
 
 from __future__ import annotations
 

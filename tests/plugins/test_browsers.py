@@ -27,9 +27,14 @@ CHROMIUM = shutil.which(os.environ.get("CHROMIUM", "chromium"))
 def playwright() -> dict[str, Any]:
     """The recipe, with the Chromium of this machine; CI has to have one."""
     if CHROMIUM is None:
-        assert os.environ.get("CI") != "true", "chromium is missing: these tests must not be skipped here"
+        assert os.environ.get("CI") != "true", (
+            "chromium is missing: these tests must not be skipped here"
+        )
         pytest.skip("chromium is not installed")
-    return {**PLAYWRIGHT, "PLAYWRIGHT_LAUNCH_OPTIONS": {"executable_path": CHROMIUM, "args": ["--no-sandbox"]}}
+    return {
+        **PLAYWRIGHT,
+        "PLAYWRIGHT_LAUNCH_OPTIONS": {"executable_path": CHROMIUM, "args": ["--no-sandbox"]},
+    }
 
 
 class ByBrowser:
@@ -67,13 +72,17 @@ async def test_playwright_never_sees_what_is_forbidden(playwright: dict[str, Any
 @pytest.mark.parametrize("kind", ["text/plain", "text/html", "application/octet-stream"])
 @ensureDeferred
 async def test_robots_txt_by_the_browser(playwright: dict[str, Any], kind: str) -> None:
-    """Where a middleware has everything fetched by the browser, the page that it shows is read as the text."""
+    """Where a middleware has everything fetched by the browser, the page that it shows is read
+    as the text.
+    """
     with ruled() as site:
         middlewares = {ByBrowser: 900}
         site.replies["/robots.txt"] = Reply(
             body=b"User-agent: *\nDisallow: /private", headers=(("Content-Type", kind),)
         )
-        result = await crawl_by(playwright, pages(site, "/open", "/private"), DOWNLOADER_MIDDLEWARES=middlewares)
+        result = await crawl_by(
+            playwright, pages(site, "/open", "/private"), DOWNLOADER_MIDDLEWARES=middlewares
+        )
         assert verdicts(result) == {"open": "fetched", "private": "rule"}
         assert site.pages == ["/open"]
         assert result.stats["playwright/request_count"] == 2
@@ -81,20 +90,30 @@ async def test_robots_txt_by_the_browser(playwright: dict[str, Any], kind: str) 
 
 @ensureDeferred
 async def test_missing_robots_txt_by_the_browser(playwright: dict[str, Any]) -> None:
-    """The browser tells the status: a missing file allows everything, and a server error nothing."""
+    """The browser tells the status.
+
+    A missing file allows everything, and a server error nothing.
+    """
     with ruled() as site:
         middlewares = {ByBrowser: 900}
         site.replies["/robots.txt"] = Reply(404, b"missing")
-        result = await crawl_by(playwright, pages(site, "/private"), DOWNLOADER_MIDDLEWARES=middlewares)
+        result = await crawl_by(
+            playwright, pages(site, "/private"), DOWNLOADER_MIDDLEWARES=middlewares
+        )
         assert verdicts(result) == {"private": "fetched"}
         site.replies["/robots.txt"] = Reply(503, b"later")
-        result = await crawl_by(playwright, pages(site, "/private"), DOWNLOADER_MIDDLEWARES=middlewares)
+        result = await crawl_by(
+            playwright, pages(site, "/private"), DOWNLOADER_MIDDLEWARES=middlewares
+        )
         assert verdicts(result) == {"private": "unreachable"}
 
 
 @ensureDeferred
 async def test_browser_that_cannot_be_started(playwright: dict[str, Any]) -> None:
-    """A browser that is not there is a fault of the crawl; one that finds no server tells of the site."""
+    """A browser that is not there is a fault of the crawl.
+
+    One that finds no server tells of the site.
+    """
     everything = {**playwright, "DOWNLOADER_MIDDLEWARES": {ByBrowser: 900}}
     with ruled() as site:
         nowhere = {"executable_path": "/nowhere"}
@@ -117,7 +136,10 @@ async def test_playwright_follows_redirects_unjudged(playwright: dict[str, Any])
 
 @ensureDeferred
 async def test_impersonate(caplog: pytest.LogCaptureFixture) -> None:
-    """Pages look like a browser's, robots.txt is a plain request; the token is judged, and warned of."""
+    """Pages look like a browser's, robots.txt is a plain request.
+
+    The token is judged, and warned of.
+    """
     with ruled() as site:
         result = await crawl_by(IMPERSONATE, pages(site, "/open", "/private", impersonate="chrome"))
         assert verdicts(result) == {"open": "fetched", "private": "rule"}
@@ -130,7 +152,9 @@ async def test_impersonate(caplog: pytest.LogCaptureFixture) -> None:
 
 @ensureDeferred
 async def test_impersonate_everything() -> None:
-    """With the plugin's own middleware a browser asks for robots.txt, too, and its statuses count."""
+    """With the plugin's own middleware a browser asks for robots.txt, too, and its statuses
+    count.
+    """
     recipe = {
         **IMPERSONATE,
         "DOWNLOADER_MIDDLEWARES": {"scrapy_impersonate.RandomBrowserMiddleware": 1000},

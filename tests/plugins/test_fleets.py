@@ -46,7 +46,9 @@ class Shop(Spider):
 
 @ensureDeferred
 async def test_scrapy_redis(redis_server: RedisServer) -> None:
-    """A second crawl with the same server asks for no robots.txt, and judges by what the first one has."""
+    """A second crawl with the same server asks for no robots.txt, and judges by what the first
+    one has.
+    """
     recipe = settings(REDIS.replace("redis://127.0.0.1:6379/0", redis_server.url))
     assert recipe["ROBOTS_CACHE"] == redis_server.url
     with ruled() as site:
@@ -65,7 +67,8 @@ def egg(folder: Path, code: str) -> bytes:
     with zipfile.ZipFile(file, "w") as archive:
         archive.writestr("shop/__init__.py", "")
         archive.writestr(
-            "shop/settings.py", f"{code}\nSPIDER_MODULES = ['shop.spiders']\nTELNETCONSOLE_ENABLED = False\n"
+            "shop/settings.py",
+            f"{code}\nSPIDER_MODULES = ['shop.spiders']\nTELNETCONSOLE_ENABLED = False\n",
         )
         archive.writestr("shop/spiders.py", SPIDER)
         archive.writestr("EGG-INFO/PKG-INFO", "Metadata-Version: 1.0\nName: shop\nVersion: 1.0\n")
@@ -105,7 +108,8 @@ class Scrapyd:
         """Give it a version of the project."""
         fields = {"project": b"shop", "version": b"1", "egg": project}
         parts = [
-            b'--edge\r\nContent-Disposition: form-data; name="%s"\r\n\r\n%s\r\n' % (name.encode(), value)
+            b'--edge\r\nContent-Disposition: form-data; name="%s"\r\n\r\n%s\r\n'
+            % (name.encode(), value)
             for name, value in fields.items()
         ]
         body = b"".join(parts) + b"--edge--\r\n"
@@ -114,7 +118,9 @@ class Scrapyd:
     def run(self, site: str) -> str:
         """Schedule the spider, wait for its end, and return the name of its log."""
         words = urlencode({"project": "shop", "spider": "shop", "site": site}).encode()
-        job: str = self.ask("schedule", words, **{"Content-Type": "application/x-www-form-urlencoded"})["jobid"]
+        job: str = self.ask(
+            "schedule", words, **{"Content-Type": "application/x-www-form-urlencoded"}
+        )["jobid"]
         self.logged(rf"Process finished.*({job})")
         return f"logs/shop/shop/{job}.log"
 
@@ -122,7 +128,9 @@ class Scrapyd:
 @contextmanager
 def scrapyd(folder: Path) -> Iterator[Scrapyd]:
     """Start scrapyd in a folder; end it."""
-    config = "[scrapyd]\nhttp_port = 0\nunix_socket_path = socket\npoll_interval = 0.1\nmax_proc = 1\n"
+    config = (
+        "[scrapyd]\nhttp_port = 0\nunix_socket_path = socket\npoll_interval = 0.1\nmax_proc = 1\n"
+    )
     (folder / "scrapyd.conf").write_text(config, encoding="utf-8")
     environment = {key: value for key, value in os.environ.items() if not key.startswith("SCRAPY")}
     process = subprocess.Popen(
@@ -141,7 +149,10 @@ def scrapyd(folder: Path) -> Iterator[Scrapyd]:
 
 
 def test_scrapyd(tmp_path: Path) -> None:
-    """Jobs of scrapyd obey robots.txt; the second one asks for none, because the first one has left it in the store."""
+    """Jobs of scrapyd obey robots.txt.
+
+    The second one asks for none, because the first one has left it in the store.
+    """
     code = SCRAPYD.replace("/var/lib/scrapyd", str(tmp_path))
     with ruled() as site, scrapyd(tmp_path) as server:
         server.add(egg(tmp_path, code))

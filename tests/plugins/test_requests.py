@@ -1,4 +1,7 @@
-"""Plugins that make or change requests: scrapy-poet, rotating proxies, random User-Agents, media pipelines."""
+"""Plugins that make or change requests.
+
+Scrapy-poet, rotating proxies, random User-Agents, media pipelines.
+"""
 
 from __future__ import annotations
 
@@ -67,10 +70,14 @@ async def test_scrapy_poet_without_a_download() -> None:
         assert site.targets == ["/robots.txt"]
 
 
-@pytest.mark.parametrize("policy", [True, False], ids=["policy of the page", "policy of the plugin"])
+@pytest.mark.parametrize(
+    "policy", [True, False], ids=["policy of the page", "policy of the plugin"]
+)
 @ensureDeferred
 async def test_rotating_proxies(monkeypatch: pytest.MonkeyPatch, policy: bool) -> None:
-    """robots.txt goes through the proxies, and a missing one is no ban where the page's policy says so."""
+    """robots.txt goes through the proxies, and a missing one is no ban where the page's policy
+    says so.
+    """
     module = ModuleType("myproject.policy")
     module.PagesOnly = POLICY  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "myproject", ModuleType("myproject"))
@@ -79,7 +86,9 @@ async def test_rotating_proxies(monkeypatch: pytest.MonkeyPatch, policy: bool) -
     if not policy:
         del recipe["ROTATING_PROXY_BAN_POLICY"]
     with Site({"http://shop.example/robots.txt": MISSING}) as proxy:
-        result = await crawl_by(recipe, ["http://shop.example/open"], ROTATING_PROXY_LIST=[proxy.url("")])
+        result = await crawl_by(
+            recipe, ["http://shop.example/open"], ROTATING_PROXY_LIST=[proxy.url("")]
+        )
         assert verdicts(result) == {"open": "fetched"}
         asked = proxy.targets.count("http://shop.example/robots.txt")
         assert asked == (1 if policy else 6)
@@ -105,13 +114,18 @@ async def test_rotating_proxies_leave_one_that_fails() -> None:
     recipe = {key: value for key, value in ROTATING.items() if key != "ROTATING_PROXY_BAN_POLICY"}
     with ruled() as site, Site({target: Reply(reset=True) for target in BEHIND}) as broken:
         site.replies[BEHIND[0]] = site.replies["/robots.txt"]
-        result = await crawl_by(recipe, BEHIND[1:], ROTATING_PROXY_LIST=[broken.url(""), site.url("")])
+        result = await crawl_by(
+            recipe, BEHIND[1:], ROTATING_PROXY_LIST=[broken.url(""), site.url("")]
+        )
         assert verdicts(result) == {"open": "fetched", "private": "rule"}
 
 
 @ensureDeferred
 async def test_random_user_agents(caplog: pytest.LogCaptureFixture) -> None:
-    """The token of the setting is judged whatever header is sent; one warning says that they differ."""
+    """The token of the setting is judged whatever header is sent.
+
+    One warning says that they differ.
+    """
     with ruled() as site:
         result = await crawl_by(RANDOM, [site.url("/open"), site.url("/private")])
         assert verdicts(result) == {"open": "fetched", "private": "rule"}
@@ -137,7 +151,10 @@ class Media(Pages):
 
 @ensureDeferred
 async def test_media_pipeline(tmp_path: Path) -> None:
-    """A file that is forbidden is not asked for, nor one that is moved to there; both are missing in the item."""
+    """A file that is forbidden is not asked for, nor one that is moved to there.
+
+    Both are missing in the item.
+    """
     kept: list[list[str]] = []
 
     class Keep:

@@ -38,13 +38,18 @@ def api() -> Iterator[ZyteApi]:
 
 async def bought(api: ZyteApi, **more: Any) -> dict[str, str]:
     """Crawl two pages of the shop."""
-    crawl = await crawl_by(ZYTE_API, [f"{SHOP}/open", f"{SHOP}/private"], ZYTE_API_URL=f"{api.url}/v1/", **more)
+    crawl = await crawl_by(
+        ZYTE_API, [f"{SHOP}/open", f"{SHOP}/private"], ZYTE_API_URL=f"{api.url}/v1/", **more
+    )
     return verdicts(crawl)
 
 
 @ensureDeferred
 async def test_zyte_api(api: ZyteApi) -> None:
-    """In transparent mode robots.txt goes through the API, without Scrapy's header; the first request succeeds."""
+    """In transparent mode robots.txt goes through the API, without Scrapy's header.
+
+    The first request succeeds.
+    """
     assert await bought(api) == {"open": "fetched", "private": "rule"}
     plain = {"httpResponseBody": True, "httpResponseHeaders": True}
     assert api.asked == [{"url": f"{SHOP}/robots.txt", **plain}, {"url": f"{SHOP}/open", **plain}]
@@ -95,10 +100,14 @@ async def test_zyte_api_refuses(api: ZyteApi, status: int, kind: str, verdict: s
 
 @ensureDeferred
 async def test_robots_txt_without_the_api(api: ZyteApi) -> None:
-    """With the middleware of the page, robots.txt is asked for from this machine, and pages through the API."""
+    """With the middleware of the page, robots.txt is asked for from this machine, and pages
+    through the API.
+    """
     with Site({"/robots.txt": robots(TEXT)}) as site:
         result = await crawl_by(
-            {**ZYTE_API, **DIRECT}, [site.url("/open"), site.url("/private")], ZYTE_API_URL=f"{api.url}/v1/"
+            {**ZYTE_API, **DIRECT},
+            [site.url("/open"), site.url("/private")],
+            ZYTE_API_URL=f"{api.url}/v1/",
         )
         assert verdicts(result) == {"open": "fetched", "private": "rule"}
         assert site.targets == ["/robots.txt"]
@@ -106,18 +115,28 @@ async def test_robots_txt_without_the_api(api: ZyteApi) -> None:
 
 
 def test_splash_needs_repairs() -> None:
-    """scrapy-splash cannot be imported with this version of Scrapy; once it can, its recipe gets shorter."""
-    found = subprocess.run([sys.executable, "-c", "import scrapy_splash"], capture_output=True, text=True, check=False)
+    """scrapy-splash cannot be imported with this version of Scrapy.
+
+    Once it can, its recipe gets shorter.
+    """
+    found = subprocess.run(
+        [sys.executable, "-c", "import scrapy_splash"], capture_output=True, text=True, check=False
+    )
     assert "cannot import name 'canonicalize_url'" in found.stderr
 
 
 @ensureDeferred
 async def test_splash(monkeypatch: pytest.MonkeyPatch) -> None:
     """The page's own URL is judged; robots.txt goes to the site, and pages go to Splash."""
-    monkeypatch.setattr("scrapy.utils.url.canonicalize_url", None, raising=False)  # undone after the test
+    monkeypatch.setattr(
+        "scrapy.utils.url.canonicalize_url", None, raising=False
+    )  # undone after the test
     with ruled() as site, Splash() as splash:
         meta = [{"splash": {"endpoint": "render.html", "args": {"wait": 0}}} for _ in range(2)]
-        pages = [Request(site.url(target), meta=one) for target, one in zip(("/open", "/private"), meta, strict=True)]
+        pages = [
+            Request(site.url(target), meta=one)
+            for target, one in zip(("/open", "/private"), meta, strict=True)
+        ]
         result = await crawl_by(settings(SPLASH), pages, SPLASH_URL=splash.url)
         assert result.stat("forbidden/rule") == 1
         assert result.stat("exempted") == 1
@@ -126,13 +145,20 @@ async def test_splash(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def through_gateway(position: int) -> tuple[Site, Site, list[str]]:
-    """Crawl two pages through a gateway whose middleware stands at a position; return site, gateway, verdicts."""
+    """Crawl two pages through a gateway whose middleware stands at a position.
+
+    Return site, gateway, verdicts.
+    """
     with ruled() as site, Site({"/robots.txt": RULES}) as gateway:
         for target in ("/open", "/private"):
             gateway.replies[f"/?url={quote(site.url(target), safe='')}"] = PAGE
         names = executed(GATEWAY)
         names["GATEWAY"] = gateway.url("")  # the class of the block looks it up there
-        recipe = {key: value for key, value in names.items() if key in {"ADDONS", "DOWNLOADER_MIDDLEWARES"}}
+        recipe = {
+            key: value
+            for key, value in names.items()
+            if key in {"ADDONS", "DOWNLOADER_MIDDLEWARES"}
+        }
         if position != 750:
             recipe["DOWNLOADER_MIDDLEWARES"] = {names["Gateway"]: position}
         result = await crawl_by(recipe, [site.url("/open"), site.url("/private")])
@@ -150,7 +176,10 @@ async def test_gateway() -> None:
 
 @ensureDeferred
 async def test_gateway_at_the_wrong_place() -> None:
-    """Before this middleware, a gateway's middleware hides the page: the site's robots.txt is never asked for."""
+    """Before this middleware, a gateway's middleware hides the page.
+
+    The site's robots.txt is never asked for.
+    """
     site, gateway, found = await through_gateway(50)
     assert found == ["fetched", "fetched"]
     assert site.targets == []

@@ -6,7 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scrapy_robots_rfc.policy.access import MAX_REDIRECTS, Asking, Outcome, Successful, Unavailable, Unreachable
+from scrapy_robots_rfc.policy.access import (
+    MAX_REDIRECTS,
+    Asking,
+    Outcome,
+    Successful,
+    Unavailable,
+    Unreachable,
+)
 from scrapy_robots_rfc.policy.origins import Origin
 from scrapy_robots_rfc.policy.schemes import SCHEMES
 
@@ -22,35 +29,56 @@ def test_first_request_is_for_robots_txt_of_the_origin() -> None:
 
 @pytest.mark.parametrize("statuses", [(), (407,)])
 def test_407_opens_nothing(statuses: tuple[int, ...]) -> None:
-    """407 is no site's answer: it opens nothing, whatever the settings say, and asking again soon is of no use."""
+    """407 is no site's answer.
+
+    It opens nothing, whatever the settings say, and asking again soon is of no use.
+    """
     access = FIRST.answered(407, None, b"", unreachable_statuses=statuses)
-    assert access == Unreachable(407, "407 Proxy Authentication Required", hopeless=True, route=True)
+    assert access == Unreachable(
+        407, "407 Proxy Authentication Required", hopeless=True, route=True
+    )
 
 
 @pytest.mark.parametrize("status", range(200, 300))
 def test_2xx_is_a_file(status: int) -> None:
     """2.3.1.1: every 2xx is a file, with its body as it is."""
-    assert FIRST.answered(status, None, b"body", unreachable_statuses=CLOSED) == Successful(status, b"body")
+    assert FIRST.answered(status, None, b"body", unreachable_statuses=CLOSED) == Successful(
+        status, b"body"
+    )
 
 
 @pytest.mark.parametrize("status", [s for s in range(400, 500) if s not in (407, 429)])
 def test_4xx_means_that_there_is_no_file(status: int) -> None:
     """2.3.1.3: every 4xx but those in ROBOTS_UNREACHABLE_STATUSES means that there is no file."""
-    assert FIRST.answered(status, b"/x", b"body", unreachable_statuses=CLOSED) == Unavailable(status, str(status))
+    assert FIRST.answered(status, b"/x", b"body", unreachable_statuses=CLOSED) == Unavailable(
+        status, str(status)
+    )
 
 
 @pytest.mark.parametrize("status", [-1, 0, 99, 100, 199, 304, 429, *range(500, 600), 600, 999])
 def test_5xx_means_that_nobody_knows(status: int) -> None:
     """2.3.1.4: 5xx, 429, and whatever is no status at all, mean that nobody knows."""
-    assert FIRST.answered(status, b"/x", b"body", unreachable_statuses=CLOSED) == Unreachable(status, str(status))
+    assert FIRST.answered(status, b"/x", b"body", unreachable_statuses=CLOSED) == Unreachable(
+        status, str(status)
+    )
 
 
 def test_304_confirms_the_file_at_hand_only() -> None:
-    """RFC 9111, 4.3.3: a 304 to a request with conditions means the file at hand; to another one it means nothing."""
-    assert FIRST.answered(304, None, b"", unreachable_statuses=CLOSED, held=b"file") == Successful(304, b"file")
-    assert FIRST.answered(304, None, b"", unreachable_statuses=CLOSED, held=b"") == Successful(304, b"")
-    assert FIRST.answered(304, None, b"", unreachable_statuses=CLOSED).outcome is Outcome.UNREACHABLE  # type: ignore[union-attr]
-    assert FIRST.answered(200, None, b"new", unreachable_statuses=CLOSED, held=b"file") == Successful(200, b"new")
+    """RFC 9111, 4.3.3: a 304 to a request with conditions means the file at hand.
+
+    To another one it means nothing.
+    """
+    assert FIRST.answered(304, None, b"", unreachable_statuses=CLOSED, held=b"file") == Successful(
+        304, b"file"
+    )
+    assert FIRST.answered(304, None, b"", unreachable_statuses=CLOSED, held=b"") == Successful(
+        304, b""
+    )
+    bare = FIRST.answered(304, None, b"", unreachable_statuses=CLOSED)
+    assert isinstance(bare, Unreachable)
+    assert FIRST.answered(
+        200, None, b"new", unreachable_statuses=CLOSED, held=b"file"
+    ) == Successful(200, b"new")
 
 
 @pytest.mark.parametrize("status", [300, 301, 302, 303, 307, 308])
@@ -93,7 +121,10 @@ def test_redirect_is_followed_without_userinfo(status: int, location: bytes, tar
     ],
 )
 def test_redirect_that_leads_nowhere(location: bytes | None) -> None:
-    """2.3.1.2: a loop, another scheme, no usable Location: unavailable, and nothing is requested."""
+    """2.3.1.2: a loop, another scheme, no usable Location.
+
+    Unavailable, and nothing is requested.
+    """
     following = FIRST.answered(302, location, b"", unreachable_statuses=())
     assert isinstance(following, Unavailable)
     assert following.status == 302
@@ -102,7 +133,9 @@ def test_redirect_that_leads_nowhere(location: bytes | None) -> None:
 @pytest.mark.parametrize("status", [305, 306, 309, 399])
 def test_other_3xx_is_not_followed(status: int) -> None:
     """2.3.1.2: a 3xx that is no redirect is not followed, whatever its Location says."""
-    assert FIRST.answered(status, b"/x", b"", unreachable_statuses=()) == Unavailable(status, str(status))
+    assert FIRST.answered(status, b"/x", b"", unreachable_statuses=()) == Unavailable(
+        status, str(status)
+    )
 
 
 def test_five_redirects_are_followed() -> None:
@@ -120,12 +153,17 @@ def test_long_loop_ends_at_its_first_return() -> None:
     """2.3.1.2: a loop over several URLs ends at its first return."""
     second = FIRST.answered(302, b"/b", b"", unreachable_statuses=())
     assert isinstance(second, Asking)
-    assert isinstance(second.answered(302, b"/robots.txt", b"", unreachable_statuses=()), Unavailable)
+    assert isinstance(
+        second.answered(302, b"/robots.txt", b"", unreachable_statuses=()), Unavailable
+    )
 
 
 @given(status=st.integers(), location=st.none() | st.binary(max_size=40))
 def test_any_answer_has_a_meaning(status: int, location: bytes | None) -> None:
-    """2.3.1: whatever a server sends, the fetch goes on to an http(s) URL or ends; nothing raises, nothing opens."""
+    """2.3.1: whatever a server sends, the fetch goes on to an http(s) URL or ends.
+
+    Nothing raises, nothing opens.
+    """
     following = FIRST.answered(status, location, b"", unreachable_statuses=CLOSED)
     if isinstance(following, Asking):
         assert Origin.of(following.url) is not None

@@ -32,8 +32,13 @@ DELAYS = limits(100, 10, 1000, 500, unreachable_backoff=(5, 15, 45))
         (3, 20.0, ()),
     ],
 )
-def test_delays_come_in_turn_and_end(attempts: int, asked: float | None, to_come: tuple[float, ...]) -> None:
-    """Each delay in turn, then none; what the server asks for makes the next one longer, up to the cap."""
+def test_delays_come_in_turn_and_end(
+    attempts: int, asked: float | None, to_come: tuple[float, ...]
+) -> None:
+    """Each delay in turn, then none.
+
+    What the server asks for makes the next one longer, up to the cap.
+    """
     assert backoff.to_come(attempts, asked, DELAYS) == to_come
 
 
@@ -44,7 +49,12 @@ def test_no_delays_give_one_attempt() -> None:
 
 def test_time_to_be_left_alone_grows_up_to_the_cap() -> None:
     """A time to be left alone is prolonged the same way."""
-    assert [backoff.at_least(100, asked) for asked in (None, 10.0, 200.0, 1e9)] == [100, 100, 200, 300]
+    assert [backoff.at_least(100, asked) for asked in (None, 10.0, 200.0, 1e9)] == [
+        100,
+        100,
+        200,
+        300,
+    ]
 
 
 @pytest.mark.parametrize(
@@ -68,12 +78,20 @@ def test_time_to_be_left_alone_grows_up_to_the_cap() -> None:
         (b"0" * 20 + b"7", 7),
     ],
 )
-def test_retry_after_is_read_as_seconds_or_a_date(value: bytes | None, seconds: float | None) -> None:
-    """Seconds, 68 years of them at most, and the three forms of a date; whatever cannot be read is nothing."""
+def test_retry_after_is_read_as_seconds_or_a_date(
+    value: bytes | None, seconds: float | None
+) -> None:
+    """Seconds, 68 years of them at most, and the three forms of a date.
+
+    Whatever cannot be read is nothing.
+    """
     assert retry_after(value, DATE) == seconds
 
 
-@given(st.binary(max_size=40) | st.from_regex(rb"(Sun, )?[0-9]{1,3} Nov [0-9]{1,5} [0-9:]{1,9} GMT", fullmatch=True))
+@given(
+    st.binary(max_size=40)
+    | st.from_regex(rb"(Sun, )?[0-9]{1,3} Nov [0-9]{1,5} [0-9:]{1,9} GMT", fullmatch=True)
+)
 def test_hostile_headers_give_seconds_or_nothing(value: bytes) -> None:
     """Whatever stands in the header: a number of seconds that is none below 0, or nothing."""
     seconds = retry_after(value, DATE)

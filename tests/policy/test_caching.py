@@ -53,7 +53,10 @@ def lifetime(cache_control: bytes | None = None, **headers: bytes | None) -> flo
     ],
 )
 def test_s_maxage_counts_before_max_age(cache_control: bytes | None, seconds: float | None) -> None:
-    """5.2.2: s-maxage before max-age; no-cache and no-store end it at once; others change nothing."""
+    """5.2.2: s-maxage before max-age; no-cache and no-store end it at once.
+
+    Others change nothing.
+    """
     assert lifetime(cache_control) == seconds
 
 
@@ -72,7 +75,9 @@ def test_s_maxage_counts_before_max_age(cache_control: bytes | None, seconds: fl
     ],
 )
 def test_malformed_directive_is_absent(cache_control: bytes) -> None:
-    """A directive that says nothing that can be read is as one that is not there, beside others too."""
+    """A directive that says nothing that can be read is as one that is not there, beside others
+    too.
+    """
     assert lifetime(cache_control) is None
     assert lifetime(cache_control + b",s-maxage=5") == (5 if cache_control != b'"' else None)
     assert lifetime(b"max-age=x,max-age=7") == 7
@@ -98,8 +103,13 @@ def test_malformed_directive_is_absent(cache_control: bytes) -> None:
         (None, DATE, None),
     ],
 )
-def test_expires_counts_from_the_date(expires: bytes | None, date: bytes | None, seconds: float | None) -> None:
-    """5.3: what counts is how long after Date it is, in any form of date; no date at all says nothing, 0 says now."""
+def test_expires_counts_from_the_date(
+    expires: bytes | None, date: bytes | None, seconds: float | None
+) -> None:
+    """5.3: what counts is how long after Date it is, in any form of date.
+
+    No date at all says nothing, 0 says now.
+    """
     assert lifetime(expires=expires, date=date) == seconds
 
 
@@ -111,7 +121,15 @@ def test_max_age_before_expires() -> None:
 
 @pytest.mark.parametrize(
     ("age", "seconds"),
-    [(b"10", 10), (b"x", 0), (b"-1", 0), (b"", 0), (None, 0), (b"600, 700", 600), (b"x,, 700", 700)],
+    [
+        (b"10", 10),
+        (b"x", 0),
+        (b"-1", 0),
+        (b"", 0),
+        (None, 0),
+        (b"600, 700", 600),
+        (b"x,, 700", 700),
+    ],
 )
 def test_age_is_the_time_in_other_caches(age: bytes | None, seconds: float) -> None:
     """5.1: the time that an answer has spent in other caches; what cannot be read is none."""
@@ -145,7 +163,9 @@ def test_tag_is_sent_back_as_it_came(tag: bytes) -> None:
     assert etag(caching(etag=tag)) == tag
 
 
-@pytest.mark.parametrize("tag", [None, b"", b"*", b" * ", b'"\n"', b'"\x00"', b'"' + b"x" * 2000 + b'"'])
+@pytest.mark.parametrize(
+    "tag", [None, b"", b"*", b" * ", b'"\n"', b'"\x00"', b'"' + b"x" * 2000 + b'"']
+)
 def test_tag_that_is_not_sent(tag: bytes | None) -> None:
     """RFC 9110, 13.1.2: a star would mean any file; control octets would mean another header."""
     assert etag(caching(etag=tag)) is None
@@ -157,13 +177,20 @@ def test_last_modified_is_sent_back_as_it_came() -> None:
     assert last_modified(caching(last_modified=b"yesterday")) is None
 
 
-@pytest.mark.parametrize("before", [(), (b"",), (b"\x00", b"*", b"\x01")], ids=["first", "empty", "unreadable"])
+@pytest.mark.parametrize(
+    "before", [(), (b"",), (b"\x00", b"*", b"\x01")], ids=["first", "empty", "unreadable"]
+)
 def test_the_first_line_that_can_be_read(before: tuple[bytes, ...]) -> None:
-    """A header that comes twice: what is before the first that can be read is absent, and so is what is after it."""
+    """A header that comes twice.
+
+    What is before the first that can be read is absent, and so is what is after it.
+    """
     first, second = (*before, DATE, HOUR_LATER), (*before, HOUR_LATER, DATE)
     assert freshness(several(expires=second, date=first), THEN).lifetime == 3600
     assert freshness(several(expires=(*before, b"0", HOUR_LATER), date=first), THEN).lifetime == 0
     assert freshness(several(age=(*before, b"10, 20", b"30")), THEN).age == 10
     assert etag(several(etag=(*before, b'"1"', b'"2"'))) == b'"1"'
     assert last_modified(several(last_modified=second)) == HOUR_LATER
-    assert freshness(several(cache_control=(*before, b"max-age=5", b"max-age=6")), THEN).lifetime == 5
+    assert (
+        freshness(several(cache_control=(*before, b"max-age=5", b"max-age=6")), THEN).lifetime == 5
+    )

@@ -21,7 +21,10 @@ def test_successful_file_holds_for_max_age() -> None:
     """2.4: a file is used for the maximum age and no longer, whatever came before it."""
     expected = Validity(Outcome.SUCCESSFUL, 101, confirmed=1)
     assert renew(None, Outcome.SUCCESSFUL, 1, LIMITS) == expected
-    assert renew(Validity(Outcome.UNREACHABLE, 1, unreachable_since=0), Outcome.SUCCESSFUL, 1, LIMITS) == expected
+    assert (
+        renew(Validity(Outcome.UNREACHABLE, 1, unreachable_since=0), Outcome.SUCCESSFUL, 1, LIMITS)
+        == expected
+    )
     assert not expected.stale
 
 
@@ -32,8 +35,12 @@ def test_unavailable_holds_for_max_age() -> None:
 
 
 def test_unreachable_is_asked_again_soon() -> None:
-    """2.3.1.4: without a copy everything is disallowed, and the file is asked for again after the short time."""
-    assert renew(None, Outcome.UNREACHABLE, 5, LIMITS) == Validity(Outcome.UNREACHABLE, 15, unreachable_since=5)
+    """2.3.1.4: without a copy everything is disallowed, and the file is asked for again after
+    the short time.
+    """
+    assert renew(None, Outcome.UNREACHABLE, 5, LIMITS) == Validity(
+        Outcome.UNREACHABLE, 15, unreachable_since=5
+    )
 
 
 def test_no_copy_is_made_of_unavailable() -> None:
@@ -43,12 +50,16 @@ def test_no_copy_is_made_of_unavailable() -> None:
 
 
 def test_copy_is_obeyed_while_unreachable() -> None:
-    """2.4: a copy is used beyond its age while the file is unreachable, and asked for again each short time."""
+    """2.4: a copy is used beyond its age while the file is unreachable, and asked for again each
+    short time.
+    """
     copy = renew(None, Outcome.SUCCESSFUL, 0, LIMITS)
     first = renew(copy, Outcome.UNREACHABLE, 100, LIMITS)
     assert first == Validity(Outcome.SUCCESSFUL, 110, confirmed=0, unreachable_since=100)
     assert first.stale
-    assert renew(first, Outcome.UNREACHABLE, 110, LIMITS) == Validity(Outcome.SUCCESSFUL, 120, 0, 100)
+    assert renew(first, Outcome.UNREACHABLE, 110, LIMITS) == Validity(
+        Outcome.SUCCESSFUL, 120, 0, 100
+    )
 
 
 def test_copy_ends_with_its_time() -> None:
@@ -62,11 +73,15 @@ def test_copy_ends_with_its_time() -> None:
 def test_no_stale_copy_where_none_is_wanted() -> None:
     """2.3.1.4: with a stale time of 0 an unreachable file closes the gate at once."""
     copy = renew(None, Outcome.SUCCESSFUL, 0, LIMITS)
-    assert renew(copy, Outcome.UNREACHABLE, 100, made(100, 10, 0, 500)).outcome is Outcome.UNREACHABLE
+    assert (
+        renew(copy, Outcome.UNREACHABLE, 100, made(100, 10, 0, 500)).outcome is Outcome.UNREACHABLE
+    )
 
 
 @pytest.mark.parametrize(
-    ("limits", "expected"), [(LIMITS, Outcome.UNAVAILABLE), (FOREVER, Outcome.UNREACHABLE)], ids=["limited", "never"]
+    ("limits", "expected"),
+    [(LIMITS, Outcome.UNAVAILABLE), (FOREVER, Outcome.UNREACHABLE)],
+    ids=["limited", "never"],
 )
 def test_unreachable_for_long(limits: Settings, expected: Outcome) -> None:
     """2.3.1.4: unreachable for long counts as unavailable, unless the user keeps it closed."""
@@ -86,17 +101,24 @@ def test_a_success_ends_the_run_of_failures() -> None:
     )
 
 
-@pytest.mark.parametrize(("asked", "given"), [(None, 100), (0, 20), (19, 20), (50, 50), (101, 100), (2.0**31, 100)])
+@pytest.mark.parametrize(
+    ("asked", "given"), [(None, 100), (0, 20), (19, 20), (50, 50), (101, 100), (2.0**31, 100)]
+)
 @pytest.mark.parametrize("outcome", [Outcome.SUCCESSFUL, Outcome.UNAVAILABLE])
 def test_what_the_site_asks_for(outcome: Outcome, asked: float | None, given: float) -> None:
-    """2.4, RFC 9111: a file, and that there is none, hold as long as the site says, within the user's limits."""
+    """2.4, RFC 9111: a file, and that there is none, hold as long as the site says, within the
+    user's limits.
+    """
     limits = made(100, 10, 1000, 500, cache_min_age=20)
     assert renew(None, outcome, 1, limits, asked).fresh_until == 1 + given
 
 
 def test_the_largest_age_wins() -> None:
     """2.4: where the user's limits cross, a file is not used for longer than the largest age."""
-    assert renew(None, Outcome.SUCCESSFUL, 0, made(100, 10, 0, 500, cache_min_age=200), 0).fresh_until == 100
+    assert (
+        renew(None, Outcome.SUCCESSFUL, 0, made(100, 10, 0, 500, cache_min_age=200), 0).fresh_until
+        == 100
+    )
 
 
 def test_unreachable_has_its_own_time() -> None:
@@ -108,18 +130,37 @@ def test_unreachable_has_its_own_time() -> None:
     ("old", "now", "expected"),
     [
         # Another crawl kept it for longer than this one may.
-        (Validity(Outcome.SUCCESSFUL, 500, confirmed=0), 50, Validity(Outcome.SUCCESSFUL, 100, confirmed=0)),
-        (Validity(Outcome.SUCCESSFUL, 60, confirmed=0), 50, Validity(Outcome.SUCCESSFUL, 60, confirmed=0)),
+        (
+            Validity(Outcome.SUCCESSFUL, 500, confirmed=0),
+            50,
+            Validity(Outcome.SUCCESSFUL, 100, confirmed=0),
+        ),
+        (
+            Validity(Outcome.SUCCESSFUL, 60, confirmed=0),
+            50,
+            Validity(Outcome.SUCCESSFUL, 60, confirmed=0),
+        ),
         (Validity(Outcome.UNAVAILABLE, 500), 50, Validity(Outcome.UNAVAILABLE, 100)),
         # Unreachable, and left alone for longer than this crawl would.
-        (Validity(Outcome.UNREACHABLE, 500, None, 0), 5, Validity(Outcome.UNREACHABLE, 300, None, 0)),
+        (
+            Validity(Outcome.UNREACHABLE, 500, None, 0),
+            5,
+            Validity(Outcome.UNREACHABLE, 300, None, 0),
+        ),
         # A stale copy that is not obeyed for as long here.
         (Validity(Outcome.SUCCESSFUL, 500, -980, 0), 5, Validity(Outcome.SUCCESSFUL, 20, -980, 0)),
-        # A stale copy that is too old here, and an origin that was opened by a limit that is not this crawl's.
+        # A stale copy that is too old here, and an origin that was opened by a limit that is not
+        # this crawl's.
         (Validity(Outcome.SUCCESSFUL, 2000, -996, 0), 5, Validity(Outcome.UNREACHABLE, 5, None, 0)),
-        (Validity(Outcome.UNAVAILABLE, 20, None, -400), 5, Validity(Outcome.UNREACHABLE, 5, None, -400)),
+        (
+            Validity(Outcome.UNAVAILABLE, 20, None, -400),
+            5,
+            Validity(Outcome.UNREACHABLE, 5, None, -400),
+        ),
     ],
 )
 def test_what_somebody_else_kept(old: Validity, now: float, expected: Validity) -> None:
-    """2.4: a copy out of a store is worth what the limits of this crawl make of it, and never more than it says."""
+    """2.4: a copy out of a store is worth what the limits of this crawl make of it, and never
+    more than it says.
+    """
     assert review(old, 0, now, LIMITS) == expected

@@ -77,7 +77,12 @@ def test_invalid_authority_has_no_origin(url: str) -> None:
 
 def test_two_ports_and_two_schemes_are_different_services() -> None:
     """2.3: http and https, and two ports, are different keys."""
-    urls = ["http://a.example/", "https://a.example/", "http://a.example:8080/", "https://a.example:80/"]
+    urls = [
+        "http://a.example/",
+        "https://a.example/",
+        "http://a.example:8080/",
+        "https://a.example:80/",
+    ]
     assert len({Origin.of(url) for url in urls}) == 4
 
 
@@ -113,7 +118,10 @@ def test_userinfo_is_left_out(url: str, expected: str) -> None:
     ],
 )
 def test_dot_segments_are_removed(url: str, resolved: str | None) -> None:
-    """RFC 3986, 5.2.4: dot segments of the path are removed, in any spelling; what has none is left alone."""
+    """RFC 3986, 5.2.4: dot segments of the path are removed, in any spelling.
+
+    What has none is left alone.
+    """
     assert other_reading(url) == resolved
 
 
@@ -136,7 +144,12 @@ def test_dot_segments_are_removed(url: str, resolved: str | None) -> None:
     ],
 )
 def test_the_path_that_an_ftp_server_gets(path: str, other: str | None) -> None:
-    """RFC 1738, 3.2: of an FTP page, the decoded path is sent, without params and query; slashes may stand together."""
-    assert other_reading(f"ftp://e.example{path}") == (None if other is None else f"ftp://e.example{other}")
+    """RFC 1738, 3.2: of an FTP page, the decoded path is sent, without params and query.
+
+    Slashes may stand together.
+    """
+    assert other_reading(f"ftp://e.example{path}") == (
+        None if other is None else f"ftp://e.example{other}"
+    )
     assert other_reading("FTP://e.example//x") == "FTP://e.example/x"
     assert other_reading("http://e.example//x;y?z") is None

@@ -45,10 +45,22 @@ def pace(text: str, *tokens: str) -> Pace | None:
         ("Crawl-delay: soon", None, None),
         ("Crawl-delay: inf", math.inf, "Crawl-delay inf s (robots.txt line 2)"),
         ("Crawl-delay: " + "9" * 400, math.inf, "Crawl-delay inf s (robots.txt line 2)"),
-        ("Crawl-delay: 2\nCrawl-delay: 7\nCrawl-delay: 3", 7.0, "Crawl-delay 7 s (robots.txt line 3)"),
-        ("Crawl-delay: 0\nCrawl-delay: -5\nCrawl-delay: 1", 1.0, "Crawl-delay 1 s (robots.txt line 4)"),
+        (
+            "Crawl-delay: 2\nCrawl-delay: 7\nCrawl-delay: 3",
+            7.0,
+            "Crawl-delay 7 s (robots.txt line 3)",
+        ),
+        (
+            "Crawl-delay: 0\nCrawl-delay: -5\nCrawl-delay: 1",
+            1.0,
+            "Crawl-delay 1 s (robots.txt line 4)",
+        ),
         ("Disallow: /x\nUser-agent: other\nCrawl-delay: 9", None, None),
-        ("User-agent: other\nCrawl-delay: 9\nDisallow: /x", 9.0, "Crawl-delay 9 s (robots.txt line 3)"),
+        (
+            "User-agent: other\nCrawl-delay: 9\nDisallow: /x",
+            9.0,
+            "Crawl-delay 9 s (robots.txt line 3)",
+        ),
         (
             "Disallow: /x\nUser-agent: other\nDisallow: /\nUser-agent: FOOBOT\nCrawl-delay: 4",
             4.0,
@@ -62,11 +74,17 @@ def pace(text: str, *tokens: str) -> Pace | None:
         ("Crawl-delay: 7\nRequest-rate: 1/5", 7.0, "Crawl-delay 7 s (robots.txt line 2)"),
         ("Request-rate: 1/5 1100-1300", 5.0, "Request-rate 1/5 s 1100-1300 (robots.txt line 2)"),
         ("Request-rate: 1/5 0600-0845", None, None),
-        ("Request-rate: 1/9 0600-0845\nRequest-rate: 1/5", 5.0, "Request-rate 1/5 s (robots.txt line 3)"),
+        (
+            "Request-rate: 1/9 0600-0845\nRequest-rate: 1/5",
+            5.0,
+            "Request-rate 1/5 s (robots.txt line 3)",
+        ),
     ],
 )
 def test_largest_bound_at_noon(lines: str, seconds: float | None, says: str | None) -> None:
-    """The largest interval that holds decides, from every record of the merged group that is a number above 0."""
+    """The largest interval that holds decides, from every record of the merged group that is a
+    number above 0.
+    """
     found = pace(f"User-agent: foobot\n{lines}\n")
     bound = found.bound(NOON) if found else None
     assert (bound and bound.seconds, bound and bound.text) == (seconds, says)
@@ -80,19 +98,27 @@ def test_records_without_meaning_ask_for_nothing() -> None:
 
 
 def test_the_largest_of_a_window() -> None:
-    """Of bounds that hold at the same time only the largest is kept: a thousand lines cost nothing."""
-    lines = "".join(f"Crawl-delay: {seconds}\nRequest-rate: 1/{seconds} 0600-0845\n" for seconds in (3, 7, 5))
+    """Of bounds that hold at the same time only the largest is kept.
+
+    A thousand lines cost nothing.
+    """
+    lines = "".join(
+        f"Crawl-delay: {seconds}\nRequest-rate: 1/{seconds} 0600-0845\n" for seconds in (3, 7, 5)
+    )
     found = pace(f"User-agent: *\n{lines}")
     assert found is not None
     assert [(bound.seconds, bound.window) for bound in found.bounds] == [(7, None), (7, MORNING)]
 
 
 def test_groups_of_a_token_count_as_one() -> None:
-    """A token has the largest bound of each window of all its groups; the first group of a window names the record."""
+    """A token has the largest bound of each window of all its groups.
+
+    The first group of a window names the record.
+    """
     text = (
-        "User-agent: a\nUser-agent: b\nCrawl-delay: 5\nRequest-rate: 1/9 0600-0845\nAllow: /\n"
-        "User-agent: b\nCrawl-delay: 7\nRequest-rate: 1/9 0600-0845\nVisit-time: 0600-0845\nAllow: /\n"
-        "User-agent: c\nAllow: /\n"
+        "User-agent: a\nUser-agent: b\nCrawl-delay: 5\nRequest-rate: 1/9 0600-0845\nAllow:"
+        " /\nUser-agent: b\nCrawl-delay: 7\nRequest-rate: 1/9 0600-0845\nVisit-time:"
+        " 0600-0845\nAllow: /\nUser-agent: c\nAllow: /\n"
     )
     first = Bound(5.0, "Crawl-delay 5 s (robots.txt line 3)")
     rate = Bound(9.0, "Request-rate 1/9 s 0600-0845 (robots.txt line 4)", MORNING)
@@ -104,7 +130,10 @@ def test_groups_of_a_token_count_as_one() -> None:
 
 def test_more_windows_in_all_groups_than_anybody_has() -> None:
     """A rate in a window beyond the first sixteen holds all day, also where each group has few."""
-    group = "User-agent: a\nRequest-rate: 1/{0} {0:02}00-{0:02}30\nVisit-time: {0:02}00-{0:02}30\nAllow: /\n"
+    group = (
+        "User-agent: a\nRequest-rate: 1/{0} {0:02}00-{0:02}30\nVisit-time:"
+        " {0:02}00-{0:02}30\nAllow: /\n"
+    )
     text = "".join(group.format(hour) for hour in range(1, 20))
     found = paces_of(RobotsTxt.parse(text.encode()).records_by_group(*KEYS))["a"]
     assert found is not None
@@ -114,12 +143,19 @@ def test_more_windows_in_all_groups_than_anybody_has() -> None:
 
 def test_no_pace_for_anybody() -> None:
     """A file whose records ask for nothing has no table."""
-    assert paces_of(RobotsTxt.parse(b"User-agent: a\nCrawl-delay: 0\n").records_by_group(*KEYS)) == {}
+    assert (
+        paces_of(RobotsTxt.parse(b"User-agent: a\nCrawl-delay: 0\n").records_by_group(*KEYS)) == {}
+    )
 
 
 def test_more_windows_than_anybody_has() -> None:
-    """Bounds in more windows than are told apart hold always, and further Visit-times are passed over."""
-    lines = "".join(f"Request-rate: 1/{100 + at} 00{at:02}-0059\nVisit-time: 00{at:02}-0059\n" for at in range(50))
+    """Bounds in more windows than are told apart hold always, and further Visit-times are passed
+    over.
+    """
+    lines = "".join(
+        f"Request-rate: 1/{100 + at} 00{at:02}-0059\nVisit-time: 00{at:02}-0059\n"
+        for at in range(50)
+    )
     found = pace(f"User-agent: *\n{lines}Crawl-delay: 120\n")
     assert found is not None
     assert (len(found.bounds), len(found.visits)) == (17, 16)
@@ -143,7 +179,9 @@ def test_more_windows_than_anybody_has() -> None:
     ],
 )
 def test_window_may_span_midnight(start: time, end: time, at: time, *, expected: bool) -> None:
-    """A window is a time of day in UTC, may span midnight, and is all day where it ends as it starts."""
+    """A window is a time of day in UTC, may span midnight, and is all day where it ends as it
+    starts.
+    """
     assert inside(VisitTime(start, end), at) is expected
 
 
@@ -180,11 +218,17 @@ def test_number_of_another_parser(number: object, seconds: float | None) -> None
 
 
 def test_request_waits_an_interval_from_the_last_answer() -> None:
-    """A request waits for the answer to the one before it, and then for the interval from when that answer began."""
+    """A request waits for the answer to the one before it, and then for the interval from when
+    that answer began.
+    """
     turns = IntervalClock(last=10.0)
     assert (turns.wait("a", 5, 12.0), turns.wait("a", 0, 12.0), turns.outstanding) == (3.0, 0, [])
     turns.start("a", 15.0)
-    assert (turns.wait("a", 5, 16.0), turns.wait("b", 5, 99.0), turns.outstanding) == (0, None, ["a"])
+    assert (turns.wait("a", 5, 16.0), turns.wait("b", 5, 99.0), turns.outstanding) == (
+        0,
+        None,
+        ["a"],
+    )
     turns.answered("a", 100.0)
     assert (turns.wait("b", 5, 101.0), turns.wait("b", 0, 101.0), turns.outstanding) == (4.0, 0, [])
     turns.answered("a", 103.0)  # its end changes nothing

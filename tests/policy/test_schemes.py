@@ -37,7 +37,9 @@ def test_what_a_status_means(scheme: str, status: int, outcome: Outcome) -> None
     """2.3.1: each scheme has statuses of its own; what is none of them keeps the gate closed."""
     origin = Origin.of(f"{scheme}://a.example/x")
     assert origin is not None
-    access = Asking(origin.robots_url, scheme=SCHEMES[scheme]).answered(status, None, b"", unreachable_statuses=(429,))
+    access = Asking(origin.robots_url, scheme=SCHEMES[scheme]).answered(
+        status, None, b"", unreachable_statuses=(429,)
+    )
     assert not isinstance(access, Asking)
     assert (access.outcome, access.status) == (outcome, status)
 
@@ -71,8 +73,15 @@ def test_redirects_of_an_own_scheme() -> None:
 
 
 def test_origins_of_schemes() -> None:
-    """Each scheme has its default port; that of an own one is always written, as another program does not know it."""
-    assert Origin.of("ftp://A.example:21/x") == Origin.of("ftp://a.example") == Origin("ftp", "a.example", 21)
+    """Each scheme has its default port.
+
+    That of an own one is always written, as another program does not know it.
+    """
+    assert (
+        Origin.of("ftp://A.example:21/x")
+        == Origin.of("ftp://a.example")
+        == Origin("ftp", "a.example", 21)
+    )
     assert str(Origin.of("gemini://a.example:1965/")) == "gemini://a.example"
     assert Origin.of("sftp://a.example/x") is None
     own = Origin.of("sftp://a.example/x", OWN)

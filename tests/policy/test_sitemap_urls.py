@@ -13,9 +13,18 @@ from scrapy_robots_rfc.policy.origins import sitemap_urls
 
 def test_a_capsule_may_name_sitemaps_of_its_scheme() -> None:
     """A file names sitemaps of the web, and of its own scheme, also without the scheme."""
-    values = ("/s.xml", "gemini://b.example/s.xml", "https://b.example/s.xml", "ftp://b.example/s.xml")
+    values = (
+        "/s.xml",
+        "gemini://b.example/s.xml",
+        "https://b.example/s.xml",
+        "ftp://b.example/s.xml",
+    )
     found = sitemap_urls(values, "gemini://a.example/robots.txt")
-    assert found == ["gemini://a.example/s.xml", "gemini://b.example/s.xml", "https://b.example/s.xml"]
+    assert found == [
+        "gemini://a.example/s.xml",
+        "gemini://b.example/s.xml",
+        "https://b.example/s.xml",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -31,7 +40,10 @@ def test_a_capsule_may_name_sitemaps_of_its_scheme() -> None:
         ("s3://bucket/s.xml", None),
         ("ftp://b.example/s.xml", None),
         ("javascript:alert(1)", None),
-        ("http://", "http://a.example/robots.txt"),  # as Scrapy reads it; the filter of duplicates has it
+        (
+            "http://",
+            "http://a.example/robots.txt",
+        ),  # as Scrapy reads it; the filter of duplicates has it
         ("http:///etc/passwd", "http://a.example/etc/passwd"),
         ("http://[::1", None),
         ("http://b.example:99999/", None),
@@ -39,7 +51,10 @@ def test_a_capsule_may_name_sitemaps_of_its_scheme() -> None:
     ],
 )
 def test_relative_sitemaps_are_read_against_the_file(value: str, url: str | None) -> None:
-    """Relative ones are read against the file's own URL; what is not http or https is never asked for."""
+    """Relative ones are read against the file's own URL.
+
+    What is not http or https is never asked for.
+    """
     values = RobotsTxt.parse(f"Sitemap: {value}\n".encode()).sitemaps
     assert values == (value,)
     found = sitemap_urls(values, "http://a.example/robots.txt")
@@ -48,7 +63,8 @@ def test_relative_sitemaps_are_read_against_the_file(value: str, url: str | None
 
 
 _PIECES = st.one_of(
-    st.sampled_from([b"http://", b"//", b"[", b"]", b":", b"@", b"\xff", b"%", b"\xc3\xa9."]), st.binary()
+    st.sampled_from([b"http://", b"//", b"[", b"]", b":", b"@", b"\xff", b"%", b"\xc3\xa9."]),
+    st.binary(),
 )
 
 

@@ -19,13 +19,21 @@ def origin(url: str) -> Origin:
     [
         (
             "intranet.example",
-            ["http://intranet.example/", "https://intranet.example:8443/x", "https://INTRANET.example./"],
+            [
+                "http://intranet.example/",
+                "https://intranet.example:8443/x",
+                "https://INTRANET.example./",
+            ],
             ["http://www.intranet.example/", "http://myintranet.example/", "http://example/"],
         ),
         (
             "*.staging.example",
             ["http://a.staging.example/", "https://b.a.staging.example:81/"],
-            ["http://staging.example/", "http://astaging.example/", "http://a.staging.example.org/"],
+            [
+                "http://staging.example/",
+                "http://astaging.example/",
+                "http://a.staging.example.org/",
+            ],
         ),
         (
             "https://api.example:8443",
@@ -37,15 +45,25 @@ def origin(url: str) -> Origin:
             ["https://api.example/", "https://api.example:443/"],
             ["http://api.example/", "https://api.example:8443/"],
         ),
-        ("api.example:80", ["http://api.example/", "https://api.example:80/"], ["https://api.example/"]),
-        ("http://*.a.example:81", ["http://b.a.example:81/"], ["http://b.a.example/", "https://b.a.example:81/"]),
+        (
+            "api.example:80",
+            ["http://api.example/", "https://api.example:80/"],
+            ["https://api.example/"],
+        ),
+        (
+            "http://*.a.example:81",
+            ["http://b.a.example:81/"],
+            ["http://b.a.example/", "https://b.a.example:81/"],
+        ),
         (" Bücher.example ", ["http://xn--bcher-kva.example/"], ["http://bucher.example/"]),
         ("[::1]:81", ["http://[0:0::1]:81/"], ["http://[::1]/", "http://[::2]:81/"]),
         ("127.0.0.1", ["http://127.0.0.1:5000/"], ["http://127.0.0.2/"]),
     ],
 )
 def test_what_a_name_covers(name: str, covered: list[str], others: list[str]) -> None:
-    """A host is meant on every port, `*.` means what is below it, an origin is one scheme and one port."""
+    """A host is meant on every port, `*.` means what is below it, an origin is one scheme and
+    one port.
+    """
     site = Site.of(name)
     assert site.text == name.strip()
     assert [site.covers(origin(url)) for url in covered] == [True] * len(covered)
@@ -90,7 +108,9 @@ def test_what_is_no_name(name: str) -> None:
 def test_named_origin_has_a_scheme_and_one_host() -> None:
     """An origin has a scheme and one host; its port may be left out."""
     assert (
-        named_origin("https://A.example") == named_origin("https://a.example:443/") == Origin("https", "a.example", 443)
+        named_origin("https://A.example")
+        == named_origin("https://a.example:443/")
+        == Origin("https", "a.example", 443)
     )
     for name in ("a.example", "a.example:443", "https://*.a.example"):
         with pytest.raises(ValueError, match=r"^"):

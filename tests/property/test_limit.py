@@ -1,4 +1,6 @@
-"""Law: a file cut off at the limit reads as what stands before it, less a line left incomplete (RFC 9309, 2.5)."""
+"""Law: a file cut off at the limit reads as what stands before it, less a line left incomplete
+(RFC 9309, 2.5).
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,9 @@ def _whole_lines(body: bytes, size: int) -> bytes:
 
 
 @given(data=st.data(), body=unmarked_bodies, url=urls, tokens=token_lists)
-def test_cut_file_reads_as_its_prefix(data: st.DataObject, body: bytes, url: str, tokens: list[str]) -> None:
+def test_cut_file_reads_as_its_prefix(
+    data: st.DataObject, body: bytes, url: str, tokens: list[str]
+) -> None:
     """Verdict, groups and records are those of the whole lines before the limit."""
     size = data.draw(st.integers(0, len(body) + 1))
     cut, prefix = RobotsTxt.parse(body, max_size=size), RobotsTxt.parse(_whole_lines(body, size))

@@ -1,4 +1,6 @@
-"""Law: CR, LF and CRLF are one and the same line end (RFC 9309, 2.2), and a UTF-8 byte order mark says nothing."""
+"""Law: CR, LF and CRLF are one and the same line end (RFC 9309, 2.2), and a UTF-8 byte order
+mark says nothing.
+"""
 
 from __future__ import annotations
 
@@ -29,5 +31,7 @@ def test_byte_order_mark(body: bytes, url: str, tokens: list[str]) -> None:
     """A file with a UTF-8 byte order mark reads as without it, but for the flag that it has one."""
     plain, marked = RobotsTxt.parse(body), RobotsTxt.parse(_MARK + body)
     mark = frozenset({Flag.BYTE_ORDER_MARK})
-    assert [replace(line, flags=line.flags - mark) for line in marked.lines()] == list(plain.lines())
+    assert [replace(line, flags=line.flags - mark) for line in marked.lines()] == list(
+        plain.lines()
+    )
     assert marked.decide(url, tokens) == plain.decide(url, tokens)

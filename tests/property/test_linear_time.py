@@ -1,7 +1,9 @@
-"""Law: reading a file and deciding take time linear in its size, on the files that would hurt a careless reader most.
+"""Law: reading a file and deciding take time linear in its size, on the files that would hurt a
+careless reader most.
 
-Four times the size may take four times as long; what is quadratic takes sixteen times. The bound lies between them, far
-from both, because machines are busy. Processor time of this process is measured, the least of several runs.
+Four times the size may take four times as long; what is quadratic takes sixteen times. The bound
+lies between them, far from both, because machines are busy. Processor time of this process is
+measured, the least of several runs.
 """
 
 from __future__ import annotations
@@ -22,14 +24,18 @@ _MOST = 9.0  # between 4 and 16
 _RUNS = 3
 
 
-def _fill(unit: bytes, *, head: bytes = b"User-agent: *\n", tail: bytes = b"") -> Callable[[int], bytes]:
+def _fill(
+    unit: bytes, *, head: bytes = b"User-agent: *\n", tail: bytes = b""
+) -> Callable[[int], bytes]:
     """Files of any size that repeat one unit."""
     return lambda size: head + unit * (size // len(unit)) + tail
 
 
 #: Files in which something is repeated that a reader might look at again and again.
 HOSTILE: dict[str, Callable[[int], bytes]] = {
-    "user-agent lines without rules": _fill(b"User-agent: FooBot\n", head=b"", tail=b"Disallow: /\n"),
+    "user-agent lines without rules": _fill(
+        b"User-agent: FooBot\n", head=b"", tail=b"Disallow: /\n"
+    ),
     "groups of one token": _fill(b"User-agent: FooBot\nDisallow: /a\n", head=b""),
     "nearly user-agent lines": _fill(b"x user-agent FooBot\n"),
     "the word agent in one line": _fill(b"agent "),
@@ -43,10 +49,15 @@ HOSTILE: dict[str, Callable[[int], bytes]] = {
     "octets outside ASCII": _fill(b"\xff"),
     "percent signs": _fill(b"%", head=b"User-agent: *\nDisallow: /"),
     "plain rules, one within the next": lambda size: (
-        b"User-agent: *\n" + b"".join(b"Disallow: /%s\n" % (b"a" * (n % 200)) for n in range(size // 112))
+        b"User-agent: *\n"
+        + b"".join(b"Disallow: /%s\n" % (b"a" * (n % 200)) for n in range(size // 112))
     ),
-    "plain rules": lambda size: b"User-agent: *\n" + b"".join(b"Disallow: /%d\n" % n for n in range(size // 16)),
-    "wildcard rules": lambda size: b"User-agent: *\n" + b"".join(b"Disallow: /*%d/\n" % n for n in range(size // 18)),
+    "plain rules": lambda size: (
+        b"User-agent: *\n" + b"".join(b"Disallow: /%d\n" % n for n in range(size // 16))
+    ),
+    "wildcard rules": lambda size: (
+        b"User-agent: *\n" + b"".join(b"Disallow: /*%d/\n" % n for n in range(size // 18))
+    ),
     "wildcard rules alike": _fill(b"Disallow: /*a*a*a*b\n"),
     "other records": _fill(b"Sitemap: /s\n"),
     "rules outside any group": _fill(b"Disallow: /a\n", head=b""),
@@ -77,7 +88,10 @@ def test_time_grows_no_faster_than_the_file(name: str) -> None:
 
 
 def test_time_of_a_wildcard_rule_grows_with_url_and_rule() -> None:
-    """A rule of many stars against a URL that nearly matches: four times the URL takes less than nine times as long."""
+    """A rule of many stars against a URL that nearly matches.
+
+    Four times the URL takes less than nine times as long.
+    """
     robots = RobotsTxt.parse(b"User-agent: *\nDisallow: /" + b"*a" * 200 + b"*b$\n")
 
     def seconds(length: int) -> float:
@@ -91,9 +105,14 @@ def test_time_of_a_wildcard_rule_grows_with_url_and_rule() -> None:
     assert seconds(200_000) <= _MOST * max(seconds(50_000), 0.001)
 
 
-@pytest.mark.parametrize("unit", [":", "a:/", ":@ ", "@:", "redis://u:p", "password=", "username=a", " ", "x"])
+@pytest.mark.parametrize(
+    "unit", [":", "a:/", ":@ ", "@:", "redis://u:p", "password=", "username=a", " ", "x"]
+)
 def test_time_of_hiding_credentials_grows_with_the_text(unit: str) -> None:
-    """What looks like an address all over: four times the text takes less than nine times as long."""
+    """What looks like an address all over.
+
+    Four times the text takes less than nine times as long.
+    """
 
     def seconds(length: int) -> float:
         def once() -> float:

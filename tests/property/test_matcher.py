@@ -1,4 +1,6 @@
-"""Law: the core's index, whatever its size, decides as a matcher that tries every rule (RFC 9309, 2.2.2, 2.2.3)."""
+"""Law: the core's index, whatever its size, decides as a matcher that tries every rule (RFC
+9309, 2.2.2, 2.2.3).
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,15 @@ from hypothesis import strategies as st
 from scrapy_robots_rfc.core.decision import Decision, Reason, Rule, RuleKind
 from scrapy_robots_rfc.core.robotstxt import RobotsTxt
 from tests.support.plain_matcher import deciding_rule
-from tests.support.strategies import RuleText, body_for, pattern_and_target, patterns, rivals, rules, targets
+from tests.support.strategies import (
+    RuleText,
+    body_for,
+    pattern_and_target,
+    patterns,
+    rivals,
+    rules,
+    targets,
+)
 
 _URL = "https://e.example"
 
@@ -52,7 +62,9 @@ def test_rivals(case: tuple[list[str], str], data: st.DataObject) -> None:
 
 @given(found=st.lists(rules, max_size=40), asked=st.lists(targets, min_size=1, max_size=5))
 def test_many_rules(found: list[RuleText], asked: list[str]) -> None:
-    """Among many rules the same one decides, named by its pattern and line, at the first ask and at later ones."""
+    """Among many rules the same one decides, named by its pattern and line, at the first ask and
+    at later ones.
+    """
     robots = RobotsTxt.parse(body_for(found))
     for target in [*asked, *asked]:
         assert robots.decide(_URL + target, []) == _expected(found, target)
@@ -66,7 +78,10 @@ def _wildcard_rules(chosen: random.Random, count: int) -> list[RuleText]:
     """Rules with a star inside, most of them with a literal that no other one has."""
     kinds, ends = list(RuleKind), ["", "", "$", "*", "/*?q=", "%2F", "="]
     return [
-        RuleText(chosen.choice(kinds), f"/{chosen.choice(['', _word(chosen)])}*{_word(chosen)}{chosen.choice(ends)}")
+        RuleText(
+            chosen.choice(kinds),
+            f"/{chosen.choice(['', _word(chosen)])}*{_word(chosen)}{chosen.choice(ends)}",
+        )
         for _ in range(count)
     ]
 

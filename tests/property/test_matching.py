@@ -1,4 +1,6 @@
-"""Law: of all rules that are said to match, the first one is the one that decides (RFC 9309, 2.2.2)."""
+"""Law: of all rules that are said to match, the first one is the one that decides (RFC 9309,
+2.2.2).
+"""
 
 from __future__ import annotations
 

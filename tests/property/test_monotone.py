@@ -15,9 +15,19 @@ def _verdicts(file: list[GroupText], url: str, tokens: list[str]) -> list[bool]:
     return [robots.decide(url, tokens).allowed for _ in range(2)]
 
 
-@given(data=st.data(), file=st.lists(groups, min_size=1, max_size=4), rule=rules, url=urls, tokens=token_lists)
-def test_added_rule(data: st.DataObject, file: list[GroupText], rule: RuleText, url: str, tokens: list[str]) -> None:
-    """A rule added anywhere in any group moves a verdict only towards its own kind, or not at all."""
+@given(
+    data=st.data(),
+    file=st.lists(groups, min_size=1, max_size=4),
+    rule=rules,
+    url=urls,
+    tokens=token_lists,
+)
+def test_added_rule(
+    data: st.DataObject, file: list[GroupText], rule: RuleText, url: str, tokens: list[str]
+) -> None:
+    """A rule added anywhere in any group moves a verdict only towards its own kind, or not at
+    all.
+    """
     which = data.draw(st.integers(0, len(file) - 1))
     group = file[which]
     at = data.draw(st.integers(0, len(group.rules)))

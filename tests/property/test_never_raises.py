@@ -1,4 +1,6 @@
-"""Law: no octets of a file, no URL and no identification make anything raise (RFC 9309, 2.3.1.5 and 3)."""
+"""Law: no octets of a file, no URL and no identification make anything raise (RFC 9309, 2.3.1.5
+and 3).
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,9 @@ identifications = st.one_of(
 @given(body=any_bodies, url=any_urls, tokens=token_lists)
 @example(body=b"", url="https://e.example/\ud800", tokens=[])
 @example(body=b"User-agent: *\nDisallow: /\xff\x1b[2J", url=b"/\xff\x1b[2J", tokens=[])
-def test_any_file_and_any_url_give_a_decision(body: bytes, url: str | bytes, tokens: list[str]) -> None:
+def test_any_file_and_any_url_give_a_decision(
+    body: bytes, url: str | bytes, tokens: list[str]
+) -> None:
     """Any octets, any URL: a decision that can be printed, at the first and at later asks."""
     robots = RobotsTxt.parse(body)
     for _ in range(3):
@@ -32,7 +36,9 @@ def test_any_file_and_any_url_give_a_decision(body: bytes, url: str | bytes, tok
 
 @given(body=any_bodies, tokens=token_lists)
 def test_any_file_can_be_read_as_a_whole(body: bytes, tokens: list[str]) -> None:
-    """Any octets: lines in order from 1, groups, records and everything else that can be asked for."""
+    """Any octets: lines in order from 1, groups, records and everything else that can be asked
+    for.
+    """
     robots = RobotsTxt.parse(body)
     numbers = [line.number for line in robots.lines()]
     assert numbers == list(range(1, len(numbers) + 1))
@@ -59,5 +65,7 @@ def test_any_identification(body: bytes, identification: str | bytes, url: str) 
 def test_any_token_is_valid_or_has_a_reason(value: str) -> None:
     """A string is a product token, or there is a printable reason why it is none."""
     reason = invalid_reason(value)
-    assert (reason is None) is bool(value and value.isascii() and value.replace("-", "a").replace("_", "a").isalpha())
+    assert (reason is None) is bool(
+        value and value.isascii() and value.replace("-", "a").replace("_", "a").isalpha()
+    )
     assert reason is None or reason.isprintable()

@@ -1,4 +1,7 @@
-"""Laws of the normal form (RFC 9309, 2.2.2): it is idempotent, and spellings that are equal have the same one."""
+"""Laws of the normal form (RFC 9309, 2.2.2).
+
+It is idempotent, and spellings that are equal have the same one.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,9 @@ _texts = st.one_of(
     patterns,
     targets,
     st.text(st.characters(max_codepoint=255), max_size=20),
-    st.lists(st.sampled_from(["%25", "%", "41", "2F", "3f", "/", "?", "&"]), max_size=6).map("".join),
+    st.lists(st.sampled_from(["%25", "%", "41", "2F", "3f", "/", "?", "&"]), max_size=6).map(
+        "".join
+    ),
 )
 
 
@@ -27,7 +32,9 @@ def test_normal_form_is_idempotent(text: str, in_query: bool) -> None:
 
 @given(url=any_urls)
 def test_request_target_is_a_normal_path(url: str | bytes) -> None:
-    """What is compared begins with a slash, is printable ASCII without a blank, and is in normal form."""
+    """What is compared begins with a slash, is printable ASCII without a blank, and is in normal
+    form.
+    """
     target = request_target(url)
     assert target.startswith("/")
     assert target.isascii()
@@ -36,9 +43,15 @@ def test_request_target_is_a_normal_path(url: str | bytes) -> None:
     assert normal_form(target) == target
 
 
-@given(pieces=st.lists(st.tuples(st.sampled_from(_UNRESERVED), st.sampled_from(["raw", "%{:02X}", "%{:02x}"]))))
+@given(
+    pieces=st.lists(
+        st.tuples(st.sampled_from(_UNRESERVED), st.sampled_from(["raw", "%{:02X}", "%{:02x}"]))
+    )
+)
 def test_spelling_of_unreserved_characters_does_not_matter(pieces: list[tuple[str, str]]) -> None:
-    """Unreserved characters have one normal form, raw or escaped, with hex digits of either case."""
+    """Unreserved characters have one normal form, raw or escaped, with hex digits of either
+    case.
+    """
     raw = "/" + "".join(character for character, _ in pieces)
     spelt = "/" + "".join(c if how == "raw" else how.format(ord(c)) for c, how in pieces)
     assert normal_form(spelt) == normal_form(raw) == raw
@@ -47,9 +60,15 @@ def test_spelling_of_unreserved_characters_does_not_matter(pieces: list[tuple[st
 @given(text=st.text(max_size=20).filter(lambda text: "#" not in text))
 def test_text_compares_as_its_utf8(text: str) -> None:
     """A URL of text is compared as the octets of its UTF-8, escaped or not."""
-    escaped = "".join(f"%{octet:02X}" if octet > 127 else chr(octet) for octet in text.encode("utf-8"))
+    escaped = "".join(
+        f"%{octet:02X}" if octet > 127 else chr(octet) for octet in text.encode("utf-8")
+    )
     url = "https://e.example/"
-    assert request_target(url + text) == request_target(url + escaped) == request_target((url + text).encode("utf-8"))
+    assert (
+        request_target(url + text)
+        == request_target(url + escaped)
+        == request_target((url + text).encode("utf-8"))
+    )
 
 
 @pytest.mark.parametrize("text", ["/%2F%41%zz", "/%c3%A4", "/ä%", "/%%41%4%2b", "/%25%2541"])

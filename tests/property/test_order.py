@@ -1,4 +1,6 @@
-"""Law: neither the order of groups nor the order of rules within a group changes a verdict (RFC 9309, 2.2.1, 2.2.2)."""
+"""Law: neither the order of groups nor the order of rules within a group changes a verdict (RFC
+9309, 2.2.1, 2.2.2).
+"""
 
 from __future__ import annotations
 
@@ -6,16 +8,31 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scrapy_robots_rfc.core.robotstxt import RobotsTxt
-from tests.support.strategies import GroupText, RuleText, body_for, body_of, groups, rules, token_lists, urls
+from tests.support.strategies import (
+    GroupText,
+    RuleText,
+    body_for,
+    body_of,
+    groups,
+    rules,
+    token_lists,
+    urls,
+)
 
 
 @given(data=st.data(), found=st.lists(groups, max_size=5), url=urls, tokens=token_lists)
-def test_order_of_groups(data: st.DataObject, found: list[GroupText], url: str, tokens: list[str]) -> None:
+def test_order_of_groups(
+    data: st.DataObject, found: list[GroupText], url: str, tokens: list[str]
+) -> None:
     """Groups may stand in any order."""
     mixed = data.draw(st.permutations(found))
     before = RobotsTxt.parse(body_of(*found)).decide(url, tokens)
     after = RobotsTxt.parse(body_of(*mixed)).decide(url, tokens)
-    assert (before.allowed, before.reason, before.token) == (after.allowed, after.reason, after.token)
+    assert (before.allowed, before.reason, before.token) == (
+        after.allowed,
+        after.reason,
+        after.token,
+    )
 
 
 @given(data=st.data(), found=st.lists(rules, max_size=30), url=urls)

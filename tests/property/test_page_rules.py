@@ -1,23 +1,39 @@
-"""Laws of the rules of a page: nothing raises, no order matters, restrictions add up, others' rules do not count."""
+"""Laws of the rules of a page.
+
+Nothing raises, no order matters, restrictions add up, others' rules do not count.
+"""
 
 from __future__ import annotations
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scrapy_robots_rfc.usage.rules import PERMITS, RESTRICTS, PageRules, combine, parse_headers, parse_metas
+from scrapy_robots_rfc.usage.rules import (
+    PERMITS,
+    RESTRICTS,
+    PageRules,
+    combine,
+    parse_headers,
+    parse_metas,
+)
 
 TOKENS = ["FooBot"]
 NOW = 1_767_225_600.0
 
-directives = st.sampled_from(sorted({*RESTRICTS, *PERMITS, "max-snippet: 5", "max-image-preview: none", "odd"}))
-dates = st.sampled_from(["Wed, 03 Dec 2036 13:09:53 GMT", "Monday, 03-Dec-20 13:09:53 GMT", "2036-12-03", "never"])
-members = st.one_of(directives, dates.map("unavailable_after: {}".format), st.text("nofai:,x ", max_size=8))
+directives = st.sampled_from(
+    sorted({*RESTRICTS, *PERMITS, "max-snippet: 5", "max-image-preview: none", "odd"})
+)
+dates = st.sampled_from(
+    ["Wed, 03 Dec 2036 13:09:53 GMT", "Monday, 03-Dec-20 13:09:53 GMT", "2036-12-03", "never"]
+)
+members = st.one_of(
+    directives, dates.map("unavailable_after: {}".format), st.text("nofai:,x ", max_size=8)
+)
 lists = st.lists(st.one_of(directives, dates.map("unavailable_after: {}".format)), max_size=5)
 lines = st.lists(
-    st.lists(st.one_of(members, st.sampled_from(["foobot: noai", "BadBot: none", "*: noml"])), max_size=5).map(
-        ", ".join
-    ),
+    st.lists(
+        st.one_of(members, st.sampled_from(["foobot: noai", "BadBot: none", "*: noml"])), max_size=5
+    ).map(", ".join),
     max_size=4,
 )
 
@@ -32,12 +48,17 @@ def restrictions(rules: PageRules) -> set[str]:
     return {name for name in rules.directives if name in RESTRICTS}
 
 
-@given(values=st.lists(st.binary(max_size=40)), pairs=st.lists(st.tuples(st.text(max_size=8), st.text(max_size=40))))
+@given(
+    values=st.lists(st.binary(max_size=40)),
+    pairs=st.lists(st.tuples(st.text(max_size=8), st.text(max_size=40))),
+)
 def test_nothing_raises(values: list[bytes], pairs: list[tuple[str, str]]) -> None:
     """Any octets and any text give rules that can be read."""
     named = [(name, content) for _, content in pairs for name in ("robots", "foobot")]
     rules = combine(
-        parse_headers(values, TOKENS, now=NOW), parse_metas(pairs, TOKENS, now=NOW), parse_metas(named, TOKENS, now=NOW)
+        parse_headers(values, TOKENS, now=NOW),
+        parse_metas(pairs, TOKENS, now=NOW),
+        parse_metas(named, TOKENS, now=NOW),
     )
     assert set(rules.conflicts) <= rules.directives.keys()
     assert all(rules.where(name) for name in rules.directives)

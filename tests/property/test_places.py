@@ -1,7 +1,8 @@
-"""Law: a pattern matches where a matcher that tries every place of every run says so (RFC 9309, 2.2.3).
+"""Law: a pattern matches where a matcher that tries every place of every run says so (RFC 9309,
+2.2.3).
 
-The first verdict on a file comes from its lines, later ones from an index, and explanations from a third place: all
-three are asked.
+The first verdict on a file comes from its lines, later ones from an index, and explanations from a
+third place: all three are asked.
 """
 
 from __future__ import annotations
@@ -25,11 +26,21 @@ _URL = "https://e.example"
 #: Pairs of one example: 60 examples make six thousand.
 _PAIRS = 100
 
-#: The escapes that are read by where they stand, in both spellings, and what they stand for; a bare octet; another one.
+#: The escapes that are read by where they stand, in both spellings, and what they stand for; a bare
+#: octet; another one.
 _BY_PLACE = ["%2F", "%2f", "/", "%3F", "?", "%26", "&", "%3D", "=", "%2B", "+", "%3B", ";"]
 _OTHERS = ["a", "b", "long", "%61", "é", "%C3%A9"]
 _PIECES = [*_BY_PLACE, *_OTHERS, "?", "?"]
-_SAME = {"%2F": "/", "/": "%2F", "?": "%3F", "=": "%3D", "%3D": "=", "%26": "&", "é": "%C3%A9", "%61": "a"}
+_SAME = {
+    "%2F": "/",
+    "/": "%2F",
+    "?": "%3F",
+    "=": "%3D",
+    "%3D": "=",
+    "%26": "&",
+    "é": "%C3%A9",
+    "%61": "a",
+}
 
 
 def _pieces(chosen: random.Random, most: int) -> list[str]:
@@ -82,5 +93,7 @@ def test_pairs(seed: int) -> None:
 @pytest.mark.parametrize("target", ["/priv", "/priv?longlong", "/", "/?"])
 @pytest.mark.parametrize("tail", ["%3D", "%3Dlonglong", "q=%3D"])
 def test_last_run_of_any_length(target: str, tail: str) -> None:
-    """A last run that is not in the target matches nowhere, however much of it stands before its question mark."""
+    """A last run that is not in the target matches nowhere, however much of it stands before its
+    question mark.
+    """
     assert [length for length in range(20) if differs(f"/*{'x' * length}?{tail}$", target)] == []

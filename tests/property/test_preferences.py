@@ -16,8 +16,8 @@ from scrapy_robots_rfc.usage.reservations import parse_tdmrep, reservation_of
 
 SYNONYMS = {*LABEL_OF}
 
-TEXTS = """y n N ?0 ?1 ?2 1 1.5 1. -7 1234567890123456 "n" " (y (y;a=1)n :aGk=: :a @12 @1.5 %"x%c3%a4" %"%C3"
- *a:b/c é () (y,n) (y\tn)"""
+TEXTS = """y n N ?0 ?1 ?2 1 1.5 1. -7 1234567890123456 "n" " (y (y;a=1)n :aGk=: :a @12 @1.5
+ %"x%c3%a4" %"%C3" *a:b/c é () (y,n) (y\tn)"""
 items = st.sampled_from([*TEXTS.split(), "(y n)", "( y;a=1  n )", "( )"])
 parameters = st.sampled_from(["", "", ";a", ";a=1", "; b=?0", ";", ";A", ";a;b=:aGk=:", " ;a"])
 members = st.tuples(
@@ -26,10 +26,19 @@ members = st.tuples(
     parameters,
 ).map("".join)
 # Display strings of any octets, and octets with any padding.
-escapes = st.lists(st.sampled_from(["%c3", "%a4", "%e0", "%9f", "%ed", "%f4", "%80", "%bf", "%7f", "x"]), max_size=5)
-octets = st.one_of(escapes.map(lambda parts: f'%"{"".join(parts)}"'), st.text("aZ9+/=", max_size=9).map(":{}:".format))
+escapes = st.lists(
+    st.sampled_from(["%c3", "%a4", "%e0", "%9f", "%ed", "%f4", "%80", "%bf", "%7f", "x"]),
+    max_size=5,
+)
+octets = st.one_of(
+    escapes.map(lambda parts: f'%"{"".join(parts)}"'),
+    st.text("aZ9+/=", max_size=9).map(":{}:".format),
+)
 dictionaries = st.lists(
-    st.tuples(members, st.sampled_from([", ", ",", " , ", "\t,\t", " ", ",,", ",\u00a0"])).map("".join), max_size=4
+    st.tuples(members, st.sampled_from([", ", ",", " , ", "\t,\t", " ", ",,", ",\u00a0"])).map(
+        "".join
+    ),
+    max_size=4,
 ).map("".join)
 
 
@@ -40,7 +49,10 @@ def reference(text: str) -> dict[str, bool | None]:
         parsed = http_sf.parse(text.encode("latin-1"), tltype="dictionary")
     except ValueError:
         return {}
-    words = {key: str(value) if isinstance(value, http_sf.Token) else "" for key, (value, _) in parsed.items()}
+    words = {
+        key: str(value) if isinstance(value, http_sf.Token) else ""
+        for key, (value, _) in parsed.items()
+    }
     return {key: {"y": True, "n": False}.get(word) for key, word in words.items()}
 
 
@@ -71,6 +83,8 @@ def test_nothing_raises(value: bytes, url: str) -> None:
     parse_signal(value)
     with suppress(ValueError):
         reservation_of(parse_tdmrep(value), url)
-    robots = RobotsTxt.parse(b"User-agent: *\nContent-Usage: /" + value + b"\nContent-Signal: " + value + b"\n")
+    robots = RobotsTxt.parse(
+        b"User-agent: *\nContent-Usage: /" + value + b"\nContent-Signal: " + value + b"\n"
+    )
     robots.preferences(url, ["x"])
     robots.licenses(["x"])

@@ -1,4 +1,6 @@
-"""Law: the fast reading, which a crawl pays for, and the records, which explain a file, never disagree."""
+"""Law: the fast reading, which a crawl pays for, and the records, which explain a file, never
+disagree.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,10 @@ _Groups = list[tuple[set[str], list[Rule]]]
 
 
 def groups_of(lines: Iterable[Line]) -> _Groups:
-    """Groups from records, by the RFC's words alone: a user-agent line that follows a rule opens the next one (2.1)."""
+    """Groups from records, by the RFC's words alone.
+
+    A user-agent line that follows a rule opens the next one (2.1).
+    """
     groups: _Groups = []
     for line in lines:
         if line.kind is LineKind.USER_AGENT:
@@ -36,18 +41,27 @@ def groups_of(lines: Iterable[Line]) -> _Groups:
 
 
 def rules_for(groups: _Groups, tokens: Iterable[str]) -> tuple[str, list[Rule]] | None:
-    """The token that decides and the rules of all its groups; ``None`` where no group applies (2.2.1)."""
+    """The token that decides and the rules of all its groups.
+
+    ``None`` where no group applies (2.2.1).
+    """
     for token in [*tokens, "*"]:
         if any(token_of(token) in names for names, _ in groups):
-            return token, [rule for names, rules in groups for rule in rules if token_of(token) in names]
+            return token, [
+                rule for names, rules in groups for rule in rules if token_of(token) in names
+            ]
     return None
 
 
 @given(body=bodies, target=targets, tokens=token_lists)
 @settings(max_examples=200)
 def test_verdict_of_the_records(body: bytes, target: str, tokens: list[str]) -> None:
-    """The verdict and the rule behind it are what the records give, at the first ask and at later ones."""
-    body = body.decode("utf-8", "ignore").encode("utf-8")  # so that a record's value is the pattern, octet by octet
+    """The verdict and the rule behind it are what the records give, at the first ask and at
+    later ones.
+    """
+    body = body.decode("utf-8", "ignore").encode(
+        "utf-8"
+    )  # so that a record's value is the pattern, octet by octet
     robots = RobotsTxt.parse(body)
     found = rules_for(groups_of(robots.lines()), tokens)
     if found is None:
@@ -74,27 +88,45 @@ def test_groups_of_the_records(body: bytes, tokens: list[str]) -> None:
 _KEYS = ("crawl-delay", "x-agent")
 
 
-_FEW_LINES = ["User-agent: FooBot", "User-agent: *", "User-agent: x", "Crawl-delay: 1", "X-Agent: a # b", "Disallow: /"]
-_small = st.lists(st.sampled_from(_FEW_LINES), max_size=9).map(lambda lines: "\n".join(lines).encode())
+_FEW_LINES = [
+    "User-agent: FooBot",
+    "User-agent: *",
+    "User-agent: x",
+    "Crawl-delay: 1",
+    "X-Agent: a # b",
+    "Disallow: /",
+]
+_small = st.lists(st.sampled_from(_FEW_LINES), max_size=9).map(
+    lambda lines: "\n".join(lines).encode()
+)
 
 
 @given(body=st.one_of(_small, any_bodies), tokens=token_lists)
 @settings(max_examples=200)
 def test_records_of_the_group(body: bytes, tokens: list[str]) -> None:
-    """The records that are looked for by key are those of the merged group, and a file that has some mentions them."""
+    """The records that are looked for by key are those of the merged group, and a file that has
+    some mentions them.
+    """
     robots = RobotsTxt.parse(body)
     group = robots.group(tokens)
     expected = [record for record in group.records if record.key in _KEYS] if group else []
     assert list(robots.records_for(tokens, *_KEYS)) == expected
     assert robots.mentions(*_KEYS) or not expected
     by_group = [(set(names), list(records)) for names, records in robots.records_by_group(*_KEYS)]
-    whole = [({token_of(to_octets(name)) for name in group.tokens}, group.records) for group in robots.groups]
-    assert by_group == [(names, [one for one in records if one.key in _KEYS]) for names, records in whole]
+    whole = [
+        ({token_of(to_octets(name)) for name in group.tokens}, group.records)
+        for group in robots.groups
+    ]
+    assert by_group == [
+        (names, [one for one in records if one.key in _KEYS]) for names, records in whole
+    ]
 
 
 @given(body=any_bodies, tokens=token_lists)
 def test_every_rule_can_decide(body: bytes, tokens: list[str]) -> None:
-    """A rule that decides is one of the group that applies, with its kind, its pattern and its line, for any octets."""
+    """A rule that decides is one of the group that applies, with its kind, its pattern and its
+    line, for any octets.
+    """
     robots = RobotsTxt.parse(body)
     group = robots.group(tokens)
     for target in ["/", "/a", "/index/b?a=b", "/%E9"] * 2:

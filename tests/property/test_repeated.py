@@ -1,4 +1,6 @@
-"""Law: what a file was asked before never changes an answer, though reading and index are made on first use."""
+"""Law: what a file was asked before never changes an answer, though reading and index are made
+on first use.
+"""
 
 from __future__ import annotations
 
@@ -11,13 +13,19 @@ from tests.support.strategies import GroupText, bodies, body_of, groups, rules, 
 _files = st.one_of(
     bodies,
     st.lists(groups, max_size=6).map(lambda found: body_of(*found)),
-    st.lists(rules, min_size=30, max_size=40).map(lambda found: body_of(GroupText(("*", "FooBot"), tuple(found)))),
+    st.lists(rules, min_size=30, max_size=40).map(
+        lambda found: body_of(GroupText(("*", "FooBot"), tuple(found)))
+    ),
 )
 
 
 @given(body=_files, asked=st.lists(st.tuples(urls, token_lists), min_size=1, max_size=8))
-def test_answers_do_not_depend_on_earlier_ones(body: bytes, asked: list[tuple[str, list[str]]]) -> None:
-    """An object asked many things answers each as a fresh one does, and again the same the second time."""
+def test_answers_do_not_depend_on_earlier_ones(
+    body: bytes, asked: list[tuple[str, list[str]]]
+) -> None:
+    """An object asked many things answers each as a fresh one does, and again the same the
+    second time.
+    """
     used = RobotsTxt.parse(body)
     fresh = [RobotsTxt.parse(body).decide(url, tokens) for url, tokens in asked]
     assert [used.decide(url, tokens) for url, tokens in asked] == fresh
@@ -34,12 +42,18 @@ def test_reading_the_whole_file_changes_no_answer(body: bytes, url: str, tokens:
     assert used.records == RobotsTxt.parse(body).records
 
 
-@given(body=_files, url=urls, names=st.lists(st.text("abc", min_size=1, max_size=3), min_size=70, max_size=80))
+@given(
+    body=_files,
+    url=urls,
+    names=st.lists(st.text("abc", min_size=1, max_size=3), min_size=70, max_size=80),
+)
 @settings(max_examples=12)
 def test_many_identifications_change_no_answer(body: bytes, url: str, names: list[str]) -> None:
     """A crawl that changes its User-Agent all the time gets the same answers."""
     used = RobotsTxt.parse(body)
     before = used.decide(url, ["FooBot"])
     for name in names:
-        assert used.decide(url, f"{name}Bot/1.0") == RobotsTxt.parse(body).decide(url, f"{name}Bot/1.0")
+        assert used.decide(url, f"{name}Bot/1.0") == RobotsTxt.parse(body).decide(
+            url, f"{name}Bot/1.0"
+        )
     assert used.decide(url, ["FooBot"]) == before

@@ -27,16 +27,24 @@ def tallied(adds: list[tuple[int, int]], bound: int = BOUND) -> tuple[TopK[int],
 
 @given(added)
 def test_counts_are_right_up_to_the_error(adds: list[tuple[int, int]]) -> None:
-    """No count is too high, none is too low by more than the error, and none that is forgotten counts more."""
+    """No count is too high, none is too low by more than the error, and none that is forgotten
+    counts more.
+    """
     tally, truth, _ = tallied(adds)
     counts = dict(tally.most(len(truth)))
-    assert all(counts.get(key, 0) <= count <= counts.get(key, 0) + tally.error for key, count in truth.items())
+    assert all(
+        counts.get(key, 0) <= count <= counts.get(key, 0) + tally.error
+        for key, count in truth.items()
+    )
 
 
 @given(added)
 @example([(0, 9), (1, 9), (2, 9), (3, 1), (4, 1), (5, 1), (6, 1)])
 def test_error_is_a_small_part_of_all(adds: list[tuple[int, int]]) -> None:
-    """The error is at most the sum of all, divided by one more than the bound: what counts more than that is known."""
+    """The error is at most the sum of all, divided by one more than the bound.
+
+    What counts more than that is known.
+    """
     tally, truth, _ = tallied(adds)
     total = sum(truth.values())
     assert tally.error * (BOUND + 1) <= total
@@ -46,7 +54,10 @@ def test_error_is_a_small_part_of_all(adds: list[tuple[int, int]]) -> None:
 
 @given(added)
 def test_keys_are_bounded(adds: list[tuple[int, int]]) -> None:
-    """Never are more than twice the bound remembered; as long as there are no more, all counts are exact."""
+    """Never are more than twice the bound remembered.
+
+    As long as there are no more, all counts are exact.
+    """
     tally, truth, most = tallied(adds)
     assert most <= 2 * BOUND + 1  # one more while it makes room
     assert len(tally._counts) <= 2 * BOUND
@@ -57,7 +68,9 @@ def test_keys_are_bounded(adds: list[tuple[int, int]]) -> None:
 
 @given(added)
 def test_most_is_in_order(adds: list[tuple[int, int]]) -> None:
-    """Those that count most come first, and what counts the same stands in the order of its text."""
+    """Those that count most come first, and what counts the same stands in the order of its
+    text.
+    """
     tally, truth, _ = tallied(adds, 100)
     expected = sorted(truth.items(), key=lambda item: (-item[1], str(item[0])))
     assert [tally.most(number) for number in (0, 2, 99)] == [expected[:0], expected[:2], expected]

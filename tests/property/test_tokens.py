@@ -1,4 +1,6 @@
-"""Law: of a list of tokens the first that has a group decides alone, as if the others were not there (2.2.1)."""
+"""Law: of a list of tokens the first that has a group decides alone, as if the others were not
+there (2.2.1).
+"""
 
 from __future__ import annotations
 
@@ -15,17 +17,24 @@ from tests.support.strategies import GroupText, bodies, body_of, groups, token_l
     tokens=token_lists,
 )
 def test_first_token_with_a_group_decides(body: bytes, url: str, tokens: list[str]) -> None:
-    """A list decides as its first token that is named in the file, and as no token where none is."""
+    """A list decides as its first token that is named in the file, and as no token where none
+    is.
+    """
     robots = RobotsTxt.parse(body)
     named = [token for token in tokens if RobotsTxt.parse(body).decide(url, [token]).token == token]
     assert robots.decide(url, tokens) == RobotsTxt.parse(body).decide(url, named[:1])
 
 
 @given(found=st.lists(groups, max_size=4), url=urls, tokens=token_lists)
-def test_case_of_tokens_does_not_matter(found: list[GroupText], url: str, tokens: list[str]) -> None:
+def test_case_of_tokens_does_not_matter(
+    found: list[GroupText], url: str, tokens: list[str]
+) -> None:
     """Tokens in another case give the same verdict by the same rule."""
     robots = RobotsTxt.parse(body_of(*found))
-    one, other = robots.decide(url, tokens), robots.decide(url, [token.swapcase() for token in tokens])
+    one, other = (
+        robots.decide(url, tokens),
+        robots.decide(url, [token.swapcase() for token in tokens]),
+    )
     assert (one.allowed, one.reason, one.rule) == (other.allowed, other.reason, other.rule)
 
 

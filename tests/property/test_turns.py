@@ -1,4 +1,7 @@
-"""Whatever workers there are, and whenever one dies or has done its work: no requests are closer than the interval."""
+"""Whatever workers there are, and whenever one dies or has done its work.
+
+No requests are closer than the interval.
+"""
 
 from __future__ import annotations
 
@@ -22,8 +25,12 @@ WORKERS = st.lists(
 
 
 @given(WORKERS, st.sampled_from([0.01, 1.0, 5.0, 50.0]))
-def test_interval(workers: list[tuple[float, float, float, int, float | None]], interval: float) -> None:
-    """The site sees the interval between any two requests, those of workers that have died among them."""
+def test_interval(
+    workers: list[tuple[float, float, float, int, float | None]], interval: float
+) -> None:
+    """The site sees the interval between any two requests, those of workers that have died among
+    them.
+    """
     world = World()
     for number, (begin, way, latency, requests, dies) in enumerate(workers):
         worker = Worker(world, str(number), interval, way, latency)

@@ -10,7 +10,9 @@ from scrapy_robots_rfc import RobotsTxt
 from scrapy_robots_rfc.commands.common import as_url
 from scrapy_robots_rfc.policy.origins import Origin
 
-FILE = RobotsTxt.parse(b"User-agent: *\nDisallow: /a\nDisallow: /*?b\nDisallow: /%C3%A9\nDisallow: /*b$\nAllow: /a/b\n")
+FILE = RobotsTxt.parse(
+    b"User-agent: *\nDisallow: /a\nDisallow: /*?b\nDisallow: /%C3%A9\nDisallow: /*b$\nAllow: /a/b\n"
+)
 
 PIECES = (
     "http://",

@@ -41,7 +41,9 @@ def records(path: Path) -> list[tuple[str, dict[str, str], bytes]]:
             headers = dict(record.rec_headers.headers)
             lines = [] if record.http_headers is None else record.http_headers.headers
             status = "" if record.http_headers is None else record.http_headers.statusline
-            block = "\n".join([status, *map(": ".join, lines), record.content_stream().read().decode("latin-1")])
+            block = "\n".join(
+                [status, *map(": ".join, lines), record.content_stream().read().decode("latin-1")]
+            )
             found.append((record.rec_type, headers, block.encode("latin-1")))
     return found
 
@@ -56,7 +58,9 @@ def is_whole(path: Path) -> bool:
 def outcomes(path: Path) -> list[dict[str, str]]:
     """The fields of the metadata records."""
     blocks = [block.decode() for kind, _, block in records(path) if kind == "metadata"]
-    return [dict(line.split(": ", 1) for line in block.splitlines() if ": " in line) for block in blocks]
+    return [
+        dict(line.split(": ", 1) for line in block.splitlines() if ": " in line) for block in blocks
+    ]
 
 
 def names_in(folder: Path) -> list[str]:
@@ -73,7 +77,9 @@ async def archived(path: Path, *urls: str, **settings: Any) -> Any:
 
 @ensureDeferred
 async def test_exchange_and_what_followed(tmp_path: Path) -> None:
-    """A file is there with its request, its answer, and what governs the origin, with the digest of its octets."""
+    """A file is there with its request, its answer, and what governs the origin, with the digest
+    of its octets.
+    """
     path = tmp_path / "robots.warc.gz"
     with Site({"/robots.txt": robots(FILE)}) as site:
         result = await archived(path, site.url("/x"), site.url("/y"))
@@ -81,7 +87,11 @@ async def test_exchange_and_what_followed(tmp_path: Path) -> None:
         assert [kind for kind, _, _ in found] == ["warcinfo", "response", "request", "metadata"]
         _, response, request, metadata = found
         assert b"robots: obey" in found[0][2]
-        assert response[1]["WARC-Target-URI"] == request[1]["WARC-Target-URI"] == site.url("/robots.txt")
+        assert (
+            response[1]["WARC-Target-URI"]
+            == request[1]["WARC-Target-URI"]
+            == site.url("/robots.txt")
+        )
         assert response[1]["WARC-Concurrent-To"] == request[1]["WARC-Record-ID"]
         assert metadata[1]["WARC-Refers-To"] == response[1]["WARC-Record-ID"]
         assert response[2].startswith(b"200 OK\n")
@@ -97,7 +107,9 @@ async def test_exchange_and_what_followed(tmp_path: Path) -> None:
 
 @ensureDeferred
 async def test_closed_whatever_else_fails(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """Where parts do not close, archive and report are written whole all the same, and the first error is logged."""
+    """Where parts do not close, archive and report are written whole all the same, and the first
+    error is logged.
+    """
     path, report = tmp_path / "robots.warc.gz", tmp_path / "report.jsonl"
     closing, stopping = RobotsService.close, Throttle.close
 
@@ -127,13 +139,24 @@ class ForSearch(Pages):
 
 @ensureDeferred
 async def test_declared_uses(tmp_path: Path) -> None:
-    """What a crawl is for stands at the beginning: by its spider, else by the setting; or nothing does."""
-    for number, (use, spider) in enumerate([(["train-ai", "tdm"], Pages), (["tdm"], ForSearch), (None, Pages)]):
+    """What a crawl is for stands at the beginning: by its spider, else by the setting.
+
+    Or nothing does.
+    """
+    for number, (use, spider) in enumerate(
+        [(["train-ai", "tdm"], Pages), (["tdm"], ForSearch), (None, Pages)]
+    ):
         path = tmp_path / f"{number}.warc.gz"
         with Site({"/robots.txt": robots(FILE)}) as site:
-            await crawl([site.url("/y")], {"ROBOTS_ARCHIVE": str(path), "ROBOTS_USE": use}, spider=spider)
+            await crawl(
+                [site.url("/y")], {"ROBOTS_ARCHIVE": str(path), "ROBOTS_USE": use}, spider=spider
+            )
     said = [records(tmp_path / f"{number}.warc.gz")[0][2].decode() for number in range(3)]
-    assert ["use: train-ai, tdm\r\n" in said[0], "use: search\r\n" in said[1], "use: " in said[2]] == [
+    assert [
+        "use: train-ai, tdm\r\n" in said[0],
+        "use: search\r\n" in said[1],
+        "use: " in said[2],
+    ] == [
         True,
         True,
         False,
@@ -142,7 +165,9 @@ async def test_declared_uses(tmp_path: Path) -> None:
 
 @ensureDeferred
 async def test_redirects_and_failures(tmp_path: Path) -> None:
-    """Every hop of a redirect is there, and a 404, a 503, and a connection that breaks before an answer."""
+    """Every hop of a redirect is there, and a 404, a 503, and a connection that breaks before an
+    answer.
+    """
     path = tmp_path / "robots.warc.gz"
     replies: list[dict[str, Any]] = [
         {"/robots.txt": redirect("/other"), "/other": redirect("/last"), "/last": robots(FILE)},
@@ -153,7 +178,10 @@ async def test_redirects_and_failures(tmp_path: Path) -> None:
     for number, answers in enumerate(replies):
         with Site(answers) as site:
             await archived(path.with_name(f"{number}.warc.gz"), site.url("/y"))
-    kinds = [[kind for kind, _, _ in records(path.with_name(f"{number}.warc.gz"))][1:] for number in range(4)]
+    kinds = [
+        [kind for kind, _, _ in records(path.with_name(f"{number}.warc.gz"))][1:]
+        for number in range(4)
+    ]
     assert kinds[0] == ["response", "request"] * 3 + ["metadata"]
     assert kinds[1] == kinds[2] == ["response", "request", "metadata"]
     assert kinds[3] == ["request", "metadata"]
@@ -163,7 +191,9 @@ async def test_redirects_and_failures(tmp_path: Path) -> None:
 
 @ensureDeferred
 async def test_body_as_it_came(tmp_path: Path) -> None:
-    """A body with a content coding is kept with that coding, so that the record can be read as the crawl read it."""
+    """A body with a content coding is kept with that coding, so that the record can be read as
+    the crawl read it.
+    """
     path = tmp_path / "robots.warc.gz"
     headers = (("Content-Encoding", "gzip"), ("Content-Type", "text/plain"))
     body = gzip.compress(FILE.encode())
@@ -183,7 +213,9 @@ async def test_no_secrets(tmp_path: Path) -> None:
     with Site({"/robots.txt": robots(FILE)}) as site:
         url = site.url("/y").replace("://", "://user:secret@")
         headers = {"Authorization": "secret", "Cookie": "a=secret"}
-        await archived(path, url, DEFAULT_REQUEST_HEADERS=headers, HTTPPROXY_AUTH_ENCODING="latin-1")
+        await archived(
+            path, url, DEFAULT_REQUEST_HEADERS=headers, HTTPPROXY_AUTH_ENCODING="latin-1"
+        )
         assert [asked.headers.get("Authorization") for asked in site.asked][:1] == ["secret"]
     assert b"secret" not in gzip.decompress(path.read_bytes())
 
@@ -199,8 +231,13 @@ async def test_long_file(tmp_path: Path) -> None:
 
 
 @ensureDeferred
-async def test_another_file_when_one_is_large(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A file that has reached its size is followed by another one; no file that is there is written over."""
+async def test_another_file_when_one_is_large(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A file that has reached its size is followed by another one.
+
+    No file that is there is written over.
+    """
     path = tmp_path / "robots.warc.gz"
     path.touch()
     with Site({"/robots.txt": robots(FILE)}) as site:
@@ -214,8 +251,12 @@ async def test_another_file_when_one_is_large(tmp_path: Path, monkeypatch: pytes
 
 
 @ensureDeferred
-async def test_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
-    """When a record cannot be written whole, it is left out, the crawl goes on, and one error says so."""
+async def test_full_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """When a record cannot be written whole, it is left out, the crawl goes on, and one error
+    says so.
+    """
     path = tmp_path / "robots.warc.gz"
     begin = archives.Archive._begin
 
@@ -252,8 +293,12 @@ async def test_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog
 @ensureDeferred
 async def test_path_that_cannot_be_written(tmp_path: Path) -> None:
     """A path where no file can be made stops the crawl at start."""
-    with pytest.raises(ValueError, match=r"ROBOTS_ARCHIVE = .* is not accepted; it must be the path of a file that"):
-        await crawl(["http://127.0.0.1:1/"], {"ROBOTS_ARCHIVE": str(tmp_path / "none" / "robots.warc.gz")})
+    with pytest.raises(
+        ValueError, match=r"ROBOTS_ARCHIVE = .* is not accepted; it must be the path of a file that"
+    ):
+        await crawl(
+            ["http://127.0.0.1:1/"], {"ROBOTS_ARCHIVE": str(tmp_path / "none" / "robots.warc.gz")}
+        )
 
 
 SPIDER = """
@@ -277,10 +322,23 @@ def test_killed_crawl(tmp_path: Path) -> None:
     spider, path = tmp_path / "spider.py", tmp_path / "robots.warc.gz"
     spider.write_text(SPIDER, encoding="utf-8")
     never = Event()
-    with Site({"/robots.txt": robots(FILE)}) as site, Site({"/robots.txt": Reply(gate=never)}) as hanging:
+    with (
+        Site({"/robots.txt": robots(FILE)}) as site,
+        Site({"/robots.txt": Reply(gate=never)}) as hanging,
+    ):
         urls = f"urls={hanging.url('/y')} {site.url('/y')}"
         process = subprocess.Popen(
-            [sys.executable, "-m", "scrapy", "runspider", spider.name, "-s", f"ROBOTS_ARCHIVE={path}", "-a", urls],
+            [
+                sys.executable,
+                "-m",
+                "scrapy",
+                "runspider",
+                spider.name,
+                "-s",
+                f"ROBOTS_ARCHIVE={path}",
+                "-a",
+                urls,
+            ],
             cwd=tmp_path,
             env={**os.environ, "PYTHONPATH": str(ROOT)},
             stdout=subprocess.PIPE,
@@ -299,7 +357,16 @@ def test_killed_crawl(tmp_path: Path) -> None:
 def test_fields_of_the_page() -> None:
     """docs/archive.md has a row for each field of a metadata record."""
     names = [row[0].strip("`") for row in rows("archive.md", 1)]
-    assert names == ["origin", "outcome", "cause", "status", "fresh-until", "stale", "limit", "digest"]
+    assert names == [
+        "origin",
+        "outcome",
+        "cause",
+        "status",
+        "fresh-until",
+        "stale",
+        "limit",
+        "digest",
+    ]
 
 
 @ensureDeferred
@@ -307,6 +374,8 @@ async def test_setting_of_the_page(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     """The setting that docs/archive.md shows makes an archive in the working folder."""
     monkeypatch.chdir(tmp_path)
     with Site({"/robots.txt": robots(FILE)}) as site:
-        await crawl([site.url("/x")], settings(block("docs/archive.md", "python", "ROBOTS_ARCHIVE")))
+        await crawl(
+            [site.url("/x")], settings(block("docs/archive.md", "python", "ROBOTS_ARCHIVE"))
+        )
     (fields,) = outcomes(tmp_path / "robots.warc.gz")
     assert {*fields} == {row[0].strip("`") for row in rows("archive.md", 1)}

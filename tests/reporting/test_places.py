@@ -1,4 +1,7 @@
-"""One place that two outputs name is refused at start: the report, the archive, and the feeds of items."""
+"""One place that two outputs name is refused at start.
+
+The report, the archive, and the feeds of items.
+"""
 
 from __future__ import annotations
 
@@ -49,26 +52,37 @@ async def test_report_and_items(
     own: Callable[[Path], Any],
     other: Callable[[Path], Any],
 ) -> None:
-    """Whatever the place is called, the crawl does not start, and nothing is written; the error names both settings."""
+    """Whatever the place is called, the crawl does not start, and nothing is written.
+
+    The error names both settings.
+    """
     monkeypatch.chdir(tmp_path)
     report = own(tmp_path)
     with pytest.raises(SettingError) as caught:
-        await crawl([site.url("/x")], {"FEEDS": {other(tmp_path): CSV}, "ROBOTS_REPORT": {report: CSV}})
+        await crawl(
+            [site.url("/x")], {"FEEDS": {other(tmp_path): CSV}, "ROBOTS_REPORT": {report: CSV}}
+        )
     assert caught.value.key == "ROBOTS_REPORT"
     assert caught.value.value == str(report).replace("me:secret@", "")
     assert " FEEDS names " in str(caught.value)
     assert "secret" not in str(caught.value)
-    assert (site.targets, [path for path in tmp_path.iterdir() if path.is_file()]) == ([], [])  # noqa: ASYNC240 - short
+    files = [path for path in tmp_path.iterdir() if path.is_file()]  # noqa: ASYNC240 - short
+    assert (site.targets, files) == ([], [])
 
 
 @ensureDeferred
 async def test_the_whole_error(site: Site) -> None:
-    """The error says which setting has which value, what is accepted, and where the other value may come from."""
+    """The error says which setting has which value, what is accepted, and where the other value
+    may come from.
+    """
     with pytest.raises(SettingError) as caught:
-        await crawl([site.url("/x")], {"FEEDS": {"./x.jsonl": CSV}, "ROBOTS_REPORT": {"x.jsonl": {}}})
-    assert str(caught.value) == (
-        "ROBOTS_REPORT = 'x.jsonl' is not accepted; it must be a place that no other output writes to, but FEEDS "
-        "names './x.jsonl' (-o and -O of the command line set FEEDS)"
+        await crawl(
+            [site.url("/x")], {"FEEDS": {"./x.jsonl": CSV}, "ROBOTS_REPORT": {"x.jsonl": {}}}
+        )
+    assert (
+        str(caught.value)
+        == "ROBOTS_REPORT = 'x.jsonl' is not accepted; it must be a place that no other output"
+        " writes to, but FEEDS names './x.jsonl' (-o and -O of the command line set FEEDS)"
     )
 
 
@@ -102,7 +116,12 @@ def test_the_command_line(tmp_path: Path) -> None:
 )
 @ensureDeferred
 async def test_the_archive(
-    site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, settings: dict[str, Any], key: str, named: str
+    site: Site,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    settings: dict[str, Any],
+    key: str,
+    named: str,
 ) -> None:
     """The archive has a place of its own, too."""
     monkeypatch.chdir(tmp_path)
@@ -114,7 +133,9 @@ async def test_the_archive(
 
 @ensureDeferred
 async def test_places_of_their_own(site: Site, tmp_path: Path) -> None:
-    """Outputs with places of their own are all written, though one of items has a function that fails just then."""
+    """Outputs with places of their own are all written, though one of items has a function that
+    fails just then.
+    """
     site.replies["/robots.txt"] = robots("User-agent: *\nDisallow: /x\n")
     settings = {
         "FEEDS": {tmp_path / "items.csv": CSV, "%(nobody)s.csv": {**CSV, "uri_params": odd}},
@@ -124,7 +145,8 @@ async def test_places_of_their_own(site: Site, tmp_path: Path) -> None:
     }
     odd.calls = 0  # type: ignore[attr-defined]
     await crawl([site.url("/x")], settings)
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["report.csv", "x.warc"]  # noqa: ASYNC240 - short
+    names = sorted(path.name for path in tmp_path.iterdir())  # noqa: ASYNC240 - short
+    assert names == ["report.csv", "x.warc"]
 
 
 def odd(params: dict[str, Any], _: object) -> dict[str, Any]:

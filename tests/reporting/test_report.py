@@ -1,4 +1,7 @@
-"""The report of what robots.txt forbids, written by real crawls: records, formats, places, batches, failures."""
+"""The report of what robots.txt forbids, written by real crawls.
+
+Records, formats, places, batches, failures.
+"""
 
 from __future__ import annotations
 
@@ -52,7 +55,10 @@ async def reported(
 ) -> dict[str, dict[str, Any]]:
     """Crawl; return the records by the path of their URL."""
     await crawl(pages, {"ROBOTS_REPORT": {path: options}, **(settings or {})})
-    return {re.sub(r"^\w+://[^/]*", "", record["url"] or record["rule"]): record for record in read(path)}
+    return {
+        re.sub(r"^\w+://[^/]*", "", record["url"] or record["rule"]): record
+        for record in read(path)
+    }
 
 
 # Records.
@@ -60,11 +66,14 @@ async def reported(
 
 @ensureDeferred
 async def test_record_of_a_rule_has_every_field(site: Site, tmp_path: Path) -> None:
-    """Every field of a request that a rule forbids, in the order of the table, without anybody's password."""
+    """Every field of a request that a rule forbids, in the order of the table, without anybody's
+    password.
+    """
     body = f"# {'x' * 600_000}\n".encode()
     site.replies["/robots.txt"] = Reply(body=RULES.encode() + body)
     page = Request(
-        site.url("/private/x").replace("//", "//me:secret@"), headers={"Referer": "https://me:secret@a.example/\x1b"}
+        site.url("/private/x").replace("//", "//me:secret@"),
+        headers={"Referer": "https://me:secret@a.example/\x1b"},
     )
     [record] = (await reported([page, site.url("/a")], tmp_path / "r.jsonl")).values()
     assert list(record) == list(FIELDS)
@@ -94,25 +103,51 @@ async def test_record_of_a_rule_has_every_field(site: Site, tmp_path: Path) -> N
 
 @ensureDeferred
 async def test_records_without_a_file_have_a_cause(site: Site, tmp_path: Path) -> None:
-    """What nobody can ask about, and a site that cannot be reached: reason and cause, no rule, no digest."""
+    """What nobody can ask about, and a site that cannot be reached.
+
+    Reason and cause, no rule, no digest.
+    """
     site.replies["/robots.txt"] = Reply(503)
     found = await reported([site.url("/x"), "http:///y"], tmp_path / "r.jsonl")
     known = ("origin", "reason", "line", "rule", "why", "robots_url", "digest", "token")
     assert [found["/x"][name] for name in known] == [
-        *(site.url(""), "unreachable", None, None, "robots.txt unreachable: 503", site.url("/robots.txt"), None, None)
+        *(
+            site.url(""),
+            "unreachable",
+            None,
+            None,
+            "robots.txt unreachable: 503",
+            site.url("/robots.txt"),
+            None,
+            None,
+        )
     ]
     assert [found["/y"][name] for name in known] == [
-        *(None, "unreachable", None, None, "robots.txt unreachable: no valid authority", None, None, None)
+        *(
+            None,
+            "unreachable",
+            None,
+            None,
+            "robots.txt unreachable: no valid authority",
+            None,
+            None,
+            None,
+        )
     ]
 
 
 @ensureDeferred
 async def test_records_of_allowed_requests(site: Site, tmp_path: Path) -> None:
-    """On request, every request has its record, those that are allowed with the rule or the reason."""
+    """On request, every request has its record, those that are allowed with the rule or the
+    reason.
+    """
     site.replies["/robots.txt"] = robots(RULES + "Allow: /private/open\n")
     pages = [site.url(path) for path in ("/private/x", "/private/open", "/y", "/robots.txt")]
     found = await reported(pages, tmp_path / "r.jsonl", allowed=True)
-    said = {path: (record["allowed"], record["reason"], record["line"]) for path, record in found.items()}
+    said = {
+        path: (record["allowed"], record["reason"], record["line"])
+        for path, record in found.items()
+    }
     assert said == {
         "/private/x": (False, "rule", 2),
         "/private/open": (True, "rule", 3),
@@ -124,22 +159,33 @@ async def test_records_of_allowed_requests(site: Site, tmp_path: Path) -> None:
 
 @ensureDeferred
 @pytest.mark.parametrize("dry_run", [False, True])
-async def test_a_request_that_is_refused_for_its_use_has_one_record(site: Site, tmp_path: Path, dry_run: bool) -> None:
-    """A request that is refused before it is sent has one record, the refusal, though robots.txt allows it."""
+async def test_a_request_that_is_refused_for_its_use_has_one_record(
+    site: Site, tmp_path: Path, dry_run: bool
+) -> None:
+    """A request that is refused before it is sent has one record, the refusal, though robots.txt
+    allows it.
+    """
     site.replies["/robots.txt"] = robots("User-agent: *\nContent-Usage: /no train-ai=n\nAllow: /\n")
     settings = {"ROBOTS_USE": ["train-ai"], "ROBOTS_DRY_RUN": dry_run}
     pages = [site.url("/no"), site.url("/yes")]
     await crawl(pages, {"ROBOTS_REPORT": {tmp_path / "r.jsonl": {"allowed": True}}, **settings})
-    found = [(record["url"], record["allowed"], record["reason"]) for record in read(tmp_path / "r.jsonl")]
+    found = [
+        (record["url"], record["allowed"], record["reason"])
+        for record in read(tmp_path / "r.jsonl")
+    ]
     assert sorted(found) == [(pages[0], False, "use"), (pages[1], True, "rule")]
 
 
 @ensureDeferred
 async def test_record_of_another_parser_has_a_digest(site: Site, tmp_path: Path) -> None:
-    """The verdict of a parser that gives no rule is reported with the digest of what it was given."""
+    """The verdict of a parser that gives no rule is reported with the digest of what it was
+    given.
+    """
     site.replies["/robots.txt"] = robots(RULES)
     found = await reported(
-        private(site, 1), tmp_path / "r.jsonl", {"ROBOTSTXT_PARSER": "scrapy.robotstxt.ProtegoRobotParser"}
+        private(site, 1),
+        tmp_path / "r.jsonl",
+        {"ROBOTSTXT_PARSER": "scrapy.robotstxt.ProtegoRobotParser"},
     )
     record = found["/private/0"]
     digest = f"sha256:{hashlib.sha256(RULES.encode()).hexdigest()}"
@@ -150,9 +196,16 @@ async def test_record_of_another_parser_has_a_digest(site: Site, tmp_path: Path)
 async def test_record_of_too_slow_a_site_says_so(site: Site, tmp_path: Path) -> None:
     """A site that is left out because of its Crawl-delay."""
     site.replies["/robots.txt"] = robots("User-agent: *\nCrawl-delay: 90\n")
-    found = await reported([site.url("/x")], tmp_path / "r.jsonl", {"ROBOTS_CRAWL_DELAY_OVER": "forbid"})
+    found = await reported(
+        [site.url("/x")], tmp_path / "r.jsonl", {"ROBOTS_CRAWL_DELAY_OVER": "forbid"}
+    )
     why = "Crawl-delay 90 s (robots.txt line 2) is more than ROBOTS_CRAWL_DELAY_MAX, 60 s"
-    assert [found["/x"][name] for name in ("reason", "rule", "line", "why")] == ["crawl_delay", None, None, why]
+    assert [found["/x"][name] for name in ("reason", "rule", "line", "why")] == [
+        "crawl_delay",
+        None,
+        None,
+        why,
+    ]
 
 
 @ensureDeferred
@@ -170,7 +223,9 @@ async def test_record_of_a_local_file_has_its_uri(site: Site, tmp_path: Path) ->
 
 @ensureDeferred
 async def test_record_of_a_stale_copy_says_so(site: Site, clock: Clock, tmp_path: Path) -> None:
-    """An earlier copy that decides is named with its digest, and the record says that it is stale, and why."""
+    """An earlier copy that decides is named with its digest, and the record says that it is
+    stale, and why.
+    """
     site.replies["/robots.txt"] = robots(RULES)
     job = {"JOBDIR": str(tmp_path / "job")}
     await crawl(private(site, 1), job)
@@ -179,19 +234,28 @@ async def test_record_of_a_stale_copy_says_so(site: Site, clock: Clock, tmp_path
     record = (await reported(private(site, 1), tmp_path / "r.jsonl", job))["/private/0"]
     assert (record["stale"], record["reason"], record["line"]) == (True, "rule", 2)
     assert record["digest"] == f"sha256:{hashlib.sha256(RULES.encode()).hexdigest()}"
-    assert record["why"] == "robots.txt line 2: Disallow: /private; stale copy, its refresh failed: 503"
+    assert (
+        record["why"]
+        == "robots.txt line 2: Disallow: /private; stale copy, its refresh failed: 503"
+    )
 
 
 @ensureDeferred
 async def test_local_files_are_named_though_the_folder_is_gone(
     site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What a local file is called is known from the start; a verdict does not depend on where the crawl runs."""
+    """What a local file is called is known from the start.
+
+    A verdict does not depend on where the crawl runs.
+    """
     folder = tmp_path / "gone"
     folder.mkdir()
     monkeypatch.chdir(folder)
     Path("own.txt").write_text(CLOSED, encoding="utf-8")  # noqa: ASYNC240 - short
-    settings = {"ROBOTS_OVERRIDES": {site.url(""): "own.txt"}, "ROBOTS_REPORT": {tmp_path / "r.jsonl": {}}}
+    settings = {
+        "ROBOTS_OVERRIDES": {site.url(""): "own.txt"},
+        "ROBOTS_REPORT": {tmp_path / "r.jsonl": {}},
+    }
 
     def prepare(crawler: Crawler) -> None:
         crawler.signals.connect(lambda: shutil.rmtree(folder), spider_opened, weak=False)
@@ -202,8 +266,13 @@ async def test_local_files_are_named_though_the_folder_is_gone(
 
 
 @ensureDeferred
-async def test_a_dry_run_and_exempt_sites_are_reported(site: Site, other: Site, tmp_path: Path) -> None:
-    """What a dry run lets through is reported as such; the last records say which entries were used how often."""
+async def test_a_dry_run_and_exempt_sites_are_reported(
+    site: Site, other: Site, tmp_path: Path
+) -> None:
+    """What a dry run lets through is reported as such.
+
+    The last records say which entries were used how often.
+    """
     other.replies["/robots.txt"] = robots(RULES)
     settings = {"ROBOTS_DRY_RUN": True, "ROBOTS_EXEMPT": [site.url(""), "unused.example"]}
     await crawl(
@@ -216,7 +285,17 @@ async def test_a_dry_run_and_exempt_sites_are_reported(site: Site, other: Site, 
     assert exempt.pop("time") >= refused["time"]
     assert exempt == {
         **dict.fromkeys(
-            ("url", "referrer", "origin", "token", "line", "robots_url", "digest", "outcome", "fresh_until")
+            (
+                "url",
+                "referrer",
+                "origin",
+                "token",
+                "line",
+                "robots_url",
+                "digest",
+                "outcome",
+                "fresh_until",
+            )
         ),
         "spider": "pages",
         "version": version("scrapy-robots-rfc"),
@@ -232,14 +311,20 @@ async def test_a_dry_run_and_exempt_sites_are_reported(site: Site, other: Site, 
 
 @ensureDeferred
 async def test_hostile_text_is_escaped_in_every_format(site: Site, tmp_path: Path) -> None:
-    """No control character of a robots.txt gets into a report, and it stays well-formed in every format."""
+    """No control character of a robots.txt gets into a report, and it stays well-formed in every
+    format.
+    """
     site.replies["/robots.txt"] = Reply(
-        body="User-agent: *\nDisallow: /p*\x1b[2J\u202e<&\"',\x07\udcff".encode("utf-8", "surrogateescape")
+        body="User-agent: *\nDisallow: /p*\x1b[2J\u202e<&\"',\x07\udcff".encode(
+            "utf-8", "surrogateescape"
+        )
     )
     report = [tmp_path / f"r.{name}" for name in ("jsonl", "csv", "xml", "json")]
     page = site.url("/p\x1b[2J\u202e<&\"',\x07/a") + "%FF"
     for path in report:
-        result = await crawl([page, site.url("/p%1B[2J%E2%80%AE<&\"',%07%FF")], {"ROBOTS_REPORT": {path: {}}})
+        result = await crawl(
+            [page, site.url("/p%1B[2J%E2%80%AE<&\"',%07%FF")], {"ROBOTS_REPORT": {path: {}}}
+        )
         assert result.stat("forbidden") == 1
         text = path.read_text(encoding="utf-8")
         assert all(character.isprintable() or character in "\r\n" for character in text)
@@ -261,7 +346,10 @@ UNTIMED = {"fields": [name for name in FIELDS if name not in ("time", "fresh_unt
 
 @ensureDeferred
 async def test_all_formats_say_the_same(site: Site, tmp_path: Path) -> None:
-    """CSV, JSON, JSON lines and XML say the same, each in its way; options of the user's items mean nothing to it."""
+    """CSV, JSON, JSON lines and XML say the same, each in its way.
+
+    Options of the user's items mean nothing to it.
+    """
     site.replies["/robots.txt"] = robots(RULES)
     items = {
         "FEED_EXPORT_FIELDS": ["price"],
@@ -271,13 +359,18 @@ async def test_all_formats_say_the_same(site: Site, tmp_path: Path) -> None:
     }
     found = []
     for name in ("jsonl", "json", "csv", "xml"):
-        result = await crawl(private(site, 2), {**items, "ROBOTS_REPORT": {tmp_path / f"r.{name}": UNTIMED}})
+        result = await crawl(
+            private(site, 2), {**items, "ROBOTS_REPORT": {tmp_path / f"r.{name}": UNTIMED}}
+        )
         found.append((result.stat("report/records"), result.stat("report/errors")))
     assert found == [(2, 0)] * 4
     lines = read(tmp_path / "r.jsonl")
     assert json.loads((tmp_path / "r.json").read_text(encoding="utf-8")) == lines
     rows = list(csv.DictReader(io.StringIO((tmp_path / "r.csv").read_text(encoding="utf-8"))))
-    assert rows == [{name: "" if value is None else str(value) for name, value in line.items()} for line in lines]
+    assert rows == [
+        {name: "" if value is None else str(value) for name, value in line.items()}
+        for line in lines
+    ]
     elements = ET.fromstring((tmp_path / "r.xml").read_bytes())
     assert [{child.tag: child.text for child in item} for item in elements] == [
         {name: str(value) for name, value in line.items() if value is not None} for line in lines
@@ -291,7 +384,10 @@ async def test_options_of_a_feed_are_obeyed(site: Site, tmp_path: Path) -> None:
     paths = [tmp_path / name for name in ("r.csv", "none.jsonl", "new.jsonl")]
     paths[2].write_text("old\n", encoding="utf-8")
     report = {
-        paths[0]: {"fields": ["rule", "line"], "item_export_kwargs": {"include_headers_line": False}},
+        paths[0]: {
+            "fields": ["rule", "line"],
+            "item_export_kwargs": {"include_headers_line": False},
+        },
         paths[1]: {"item_filter": Nothing, "store_empty": False},
         paths[2]: {"overwrite": True},
     }
@@ -299,9 +395,9 @@ async def test_options_of_a_feed_are_obeyed(site: Site, tmp_path: Path) -> None:
         (await crawl(private(site, 2), {"ROBOTS_REPORT": {path: options}})).stat("report/records")
         for path, options in report.items()
     ]
-    assert paths[0].read_text(encoding="utf-8") == "Disallow: /private,2\n" * 2 or paths[0].read_bytes() == (
-        b"Disallow: /private,2\r\n" * 2
-    )
+    assert paths[0].read_text(encoding="utf-8") == "Disallow: /private,2\n" * 2 or paths[
+        0
+    ].read_bytes() == (b"Disallow: /private,2\r\n" * 2)
     assert not paths[1].exists()
     assert len(read(paths[2])) == 2
     assert counted == [2, 0, 2]
@@ -323,7 +419,10 @@ async def test_places_are_written_to(
     capfdbinary: pytest.CaptureFixture[bytes],
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """A path, a `file:` URI, standard output; folders that are missing are made, placeholders filled in."""
+    """A path, a `file:` URI, standard output.
+
+    Folders that are missing are made, placeholders filled in.
+    """
     caplog.set_level(logging.INFO)
     monkeypatch.chdir(tmp_path)
     site.replies["/robots.txt"] = robots(RULES)
@@ -339,7 +438,9 @@ async def test_places_are_written_to(
 
 @ensureDeferred
 async def test_decisions_are_counted(site: Site, other: Site, tmp_path: Path) -> None:
-    """The stat and the log line count the decisions in the report, and not the closing records of exempt sites."""
+    """The stat and the log line count the decisions in the report, and not the closing records
+    of exempt sites.
+    """
     other.replies["/robots.txt"] = robots(RULES)
     pages = [*private(site, 2), *private(other, 2), other.url("/a")]
     report = {tmp_path / "r.jsonl": {"allowed": True}}
@@ -350,7 +451,10 @@ async def test_decisions_are_counted(site: Site, other: Site, tmp_path: Path) ->
 
 @ensureDeferred
 async def test_placeholders_are_filled_in(site: Site, tmp_path: Path) -> None:
-    """A function of the user's gives the values of placeholders; another percent sign is part of the URI."""
+    """A function of the user's gives the values of placeholders.
+
+    Another percent sign is part of the URI.
+    """
     site.replies["/robots.txt"] = robots(RULES)
     uri = f"{tmp_path.as_uri()}/%(shop)s%20a.jsonl"
     await crawl(private(site, 1), {"ROBOTS_REPORT": {uri: {"uri_params": shop}}})
@@ -371,7 +475,10 @@ async def test_file_is_empty_where_nothing_is_forbidden(site: Site, tmp_path: Pa
 
 @ensureDeferred
 async def test_user_items_are_apart(site: Site, tmp_path: Path) -> None:
-    """Feeds of items and extensions that act on them see nothing of a report; no record is an item."""
+    """Feeds of items and extensions that act on them see nothing of a report.
+
+    No record is an item.
+    """
     site.replies["/robots.txt"] = robots(RULES)
     told: list[object] = []
 

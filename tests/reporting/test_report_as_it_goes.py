@@ -1,4 +1,7 @@
-"""The report as the crawl goes: records at once, full batches too; and what becomes of it where a place fails."""
+"""The report as the crawl goes: records at once, full batches too.
+
+And what becomes of it where a place fails.
+"""
 
 from __future__ import annotations
 
@@ -75,14 +78,19 @@ async def test_a_storage_that_fails_changes_no_verdict(
     where: str,
     errors: int,
 ) -> None:
-    """Every page is refused all the same, and there is one error that says what to do, without a password."""
+    """Every page is refused all the same, and there is one error that says what to do, without a
+    password.
+    """
     monkeypatch.chdir(tmp_path)
     Broken.where = where
     site.replies["/robots.txt"] = robots(RULES)
     report = {"broken:x": {"format": "jsonlines"}}
     result = await crawl(private(site, 5), {**BROKEN, "ROBOTS_REPORT": report})
     assert all(isinstance(result.outcomes[page], RobotsDisallowed) for page in private(site, 5))
-    assert (result.stat("report/errors"), result.stat("report/records")) == (errors, 0 if where == "open" else 5)
+    assert (result.stat("report/errors"), result.stat("report/records")) == (
+        errors,
+        0 if where == "open" else 5,
+    )
     [error] = records(caplog, logging.ERROR)
     assert error.startswith("ROBOTS_REPORT: broken:x cannot be written (OSError: ")
     assert error.endswith("Look for a full disk, missing rights, or a server that is down")
@@ -106,11 +114,17 @@ class Second(FileFeedStorage):
 async def test_a_file_that_cannot_be_opened_is_tried_again(
     site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A file that cannot be opened just then is opened with the next record; one is lost, and counted."""
+    """A file that cannot be opened just then is opened with the next record.
+
+    One is lost, and counted.
+    """
     monkeypatch.chdir(tmp_path)
     Second.attempts = 0
     site.replies["/robots.txt"] = robots(RULES)
-    settings = {"FEED_STORAGES": {"second": Second}, "ROBOTS_REPORT": {"second:r": {"format": "json"}}}
+    settings = {
+        "FEED_STORAGES": {"second": Second},
+        "ROBOTS_REPORT": {"second:r": {"format": "json"}},
+    }
     result = await crawl(private(site, 4), settings)
     assert len(json.loads((tmp_path / "second:r").read_text(encoding="utf-8"))) == 3
     assert (result.stat("report/records"), result.stat("report/errors")) == (3, 1)
@@ -133,7 +147,10 @@ async def test_a_file_that_cannot_be_written_is_one_error(
     report: dict[str, Any],
     cause: str,
 ) -> None:
-    """A file that cannot be made costs records, and one error says so; no verdict, and not the crawl."""
+    """A file that cannot be made costs records, and one error says so.
+
+    No verdict, and not the crawl.
+    """
     monkeypatch.chdir(tmp_path)
     (tmp_path / "file.txt").touch()
     site.replies["/robots.txt"] = robots(RULES)
@@ -158,7 +175,10 @@ async def test_a_full_disk_is_one_error(
     assert result.outcomes[pages[3]] == 200
     assert result.stat("forbidden") == 3
     assert (result.stat("report/errors"), result.stat("report/records")) == (4, 0)
-    assert records(caplog, logging.INFO)[-1] == "ROBOTS_REPORT: 0 decisions in /dev/full; writes that failed: 4"
+    assert (
+        records(caplog, logging.INFO)[-1]
+        == "ROBOTS_REPORT: 0 decisions in /dev/full; writes that failed: 4"
+    )
     [error] = records(caplog, logging.ERROR)
     assert "/dev/full cannot be written (OSError: [Errno 28] No space left on device)" in error
 
@@ -184,7 +204,10 @@ class Hiccup(FileFeedStorage):
 async def test_a_write_that_fails_costs_one_record(
     site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, format_: str
 ) -> None:
-    """A write that fails costs one whole record: those before and after it can be read, in every format."""
+    """A write that fails costs one whole record.
+
+    Those before and after it can be read, in every format.
+    """
     site.replies["/robots.txt"] = robots(RULES)
     monkeypatch.chdir(tmp_path)
     settings = {"FEED_STORAGES": {"hiccup": Hiccup}}
@@ -205,7 +228,9 @@ async def test_a_write_that_fails_costs_one_record(
 async def test_report_is_complete_without_a_summary(
     site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Where the crawl cannot be summed up, as with stats of somebody else's, its report is complete all the same."""
+    """Where the crawl cannot be summed up, as with stats of somebody else's, its report is
+    complete all the same.
+    """
 
     def fails(_: CrawlSummary) -> str:
         raise RuntimeError("these stats have no items")

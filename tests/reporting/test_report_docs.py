@@ -1,4 +1,7 @@
-"""What docs/report.md shows is what happens: its settings are used, its records and lines come out of a real crawl."""
+"""What docs/report.md shows is what happens.
+
+Its settings are used, its records and lines come out of a real crawl.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +42,9 @@ async def test_record(proxy: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPat
     """The record, from the setting that is shown; only the time is another one."""
     monkeypatch.chdir(tmp_path)
     proxy.replies["http://example.com/robots.txt"] = robots("User-agent: *\nDisallow: /private/\n")
-    page = Request("http://example.com/private/plan.html", headers={"Referer": "http://example.com/"})
+    page = Request(
+        "http://example.com/private/plan.html", headers={"Referer": "http://example.com/"}
+    )
     await crawl([page], settings(block("docs/report.md", "python", "ROBOTS_REPORT")))
     written = json.loads((tmp_path / "robots.jsonl").read_text(encoding="utf-8"))
     shown = json.loads(plain(block("docs/report.md", "json", "digest")))
@@ -50,9 +55,17 @@ async def test_record(proxy: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 @ensureDeferred
 async def test_end_of_the_log(proxy: Site, caplog: pytest.LogCaptureFixture) -> None:
-    """The lines of a crawl of three sites, and the same in stats; only the seconds that it was held up are others."""
+    """The lines of a crawl of three sites, and the same in stats.
+
+    Only the seconds that it was held up are others.
+    """
     shop = "User-agent: *\nDisallow: /cart/\nDisallow: /search\nCrawl-delay: 0.5\n"
-    proxy.replies.update({"http://shop.example/robots.txt": robots(shop), "http://news.example/robots.txt": Reply(503)})
+    proxy.replies.update(
+        {
+            "http://shop.example/robots.txt": robots(shop),
+            "http://news.example/robots.txt": Reply(503),
+        }
+    )
     targets = {
         "shop": ["/", "/a", "/b", "/cart/1", "/cart/2", "/cart/3", "/cart/4", "/search"],
         "news": ["/", "/a"],
@@ -62,7 +75,9 @@ async def test_end_of_the_log(proxy: Site, caplog: pytest.LogCaptureFixture) -> 
     result = await crawl(pages, {"ROBOTS_EXEMPT": ["intranet.example"]})
     assert timeless(records(caplog, logging.INFO)[-1]) == timeless(plain(CLOSING).rstrip())
     assert (
-        result.stat("crawl_delay/added_seconds/http://shop.example") == result.stat("crawl_delay/added_seconds") > 0.9
+        result.stat("crawl_delay/added_seconds/http://shop.example")
+        == result.stat("crawl_delay/added_seconds")
+        > 0.9
     )
     assert result.stat("costliest/http://shop.example") == 5
     assert result.stat("costliest/http://shop.example line 3") == 1

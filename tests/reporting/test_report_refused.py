@@ -1,4 +1,7 @@
-"""Feeds of the report that cannot work stop the crawl at start: key, value and what is accepted, no credentials."""
+"""Feeds of the report that cannot work stop the crawl at start.
+
+Key, value and what is accepted, no credentials.
+"""
 
 from __future__ import annotations
 
@@ -36,24 +39,48 @@ class Picky:
         ({"ftp://me:secret@h/r.jsonl": "jsonlines"}, "a dict of the feed's options"),
         ({"": {}}, "a URI or a path"),
         ({3: {}}, "a URI or a path"),
-        ({"r.jsonl": {"format": "yaml"}}, f"{OURS}format 'yaml' is none of FEED_EXPORTERS: 'csv', "),
+        (
+            {"r.jsonl": {"format": "yaml"}},
+            f"{OURS}format 'yaml' is none of FEED_EXPORTERS: 'csv', ",
+        ),
         ({"r": {}}, f"{OURS}format '' is none of FEED_EXPORTERS: "),
         ({"r": {"format": ["json"]}}, "options that work: TypeError: "),
-        ({"gopher://me:secret@h/r": {"format": "csv"}}, f"{OURS}scheme 'gopher' is none of FEED_STORAGES: "),
-        ({"ftp:///r": {"format": "csv"}}, "options that work: ValueError: Got a storage URI without a hostname"),
+        (
+            {"gopher://me:secret@h/r": {"format": "csv"}},
+            f"{OURS}scheme 'gopher' is none of FEED_STORAGES: ",
+        ),
+        (
+            {"ftp:///r": {"format": "csv"}},
+            "options that work: ValueError: Got a storage URI without a hostname",
+        ),
         ({"ftp://me:secret@/r": {"format": "csv"}}, "options that work: ValueError: "),
         ({"absent://h/r": {"format": "csv"}}, "options that work: NotConfigured: not here"),
         ({"r.jsonl": BATCHED}, f"{OURS}there is no batch_item_count here"),
-        ({"r.jsonl": {"item_filter": "no.such.Filter"}}, "options that work: ModuleNotFoundError: "),
+        (
+            {"r.jsonl": {"item_filter": "no.such.Filter"}},
+            "options that work: ModuleNotFoundError: ",
+        ),
         ({"r.jsonl": {"item_filter": Picky}}, "options that work: ValueError: I need more"),
-        ({"r.jsonl": {"item_classes": ["no.such.Item"]}}, "options that work: ModuleNotFoundError: "),
-        ({"r.jsonl": {"uri_params": "no.such.function"}}, "options that work: ModuleNotFoundError: "),
+        (
+            {"r.jsonl": {"item_classes": ["no.such.Item"]}},
+            "options that work: ModuleNotFoundError: ",
+        ),
+        (
+            {"r.jsonl": {"uri_params": "no.such.function"}},
+            "options that work: ModuleNotFoundError: ",
+        ),
         ({"r.jsonl": {"item_filter": "scrapy.Spider"}}, "options that work: AttributeError: "),
         ({"r.jsonl": {"item_export_kwargs": {"nonsense": 1}}}, "options that work: TypeError: "),
-        ({"r.csv": {"encoding": "klingon"}}, "options that work: LookupError: unknown encoding: klingon"),
+        (
+            {"r.csv": {"encoding": "klingon"}},
+            "options that work: LookupError: unknown encoding: klingon",
+        ),
         ({"a.jsonl": {}, "b.jsonl": {}}, TYPES),
         ({"r.jsonl": {"allowed": "perhaps"}}, "True or False"),
-        ({"r.gz": {"format": "csv", "postprocessing": [GZIP]}}, f"{OURS}there is no postprocessing here"),
+        (
+            {"r.gz": {"format": "csv", "postprocessing": [GZIP]}},
+            f"{OURS}there is no postprocessing here",
+        ),
         ({"%(nobody)s.jsonl": {}}, "options that work: KeyError: 'nobody'"),
     ],
 )
@@ -68,7 +95,10 @@ async def test_a_feed_that_cannot_work_stops_the_start(
 ) -> None:
     """The crawl does not start, nothing is asked, no file is left, and no password is told."""
     monkeypatch.chdir(tmp_path)
-    settings = {"FEED_STORAGES": {"absent": "tests.reporting.test_report_refused.Absent"}, "ROBOTS_REPORT": report}
+    settings = {
+        "FEED_STORAGES": {"absent": "tests.reporting.test_report_refused.Absent"},
+        "ROBOTS_REPORT": report,
+    }
     with pytest.raises(SettingError) as caught:
         await crawl([site.url("/x")], settings)
     assert caught.value.key.removeprefix("a key of ").startswith("ROBOTS_REPORT")
@@ -96,18 +126,32 @@ async def test_error_names_the_feed(site: Site) -> None:
     report = {"ftp://me:secret@h.example/r": {"batch_item_count": 5, "format": "csv"}}
     with pytest.raises(SettingError) as caught:
         await crawl([], {"ROBOTS_REPORT": report})
-    said = "ROBOTS_REPORT['ftp://h.example/r'] = {'batch_item_count': 5, 'format': 'csv'} is not accepted; "
-    wanted = "it must be options that work: ValueError: there is no batch_item_count here, as a report is one file"
+    said = (
+        "ROBOTS_REPORT['ftp://h.example/r'] = {'batch_item_count': 5, 'format': 'csv'} is not"
+        " accepted; "
+    )
+    wanted = (
+        "it must be options that work: ValueError: there is no batch_item_count here, as a report"
+        " is one file"
+    )
     assert str(caught.value) == f"{said}{wanted}"
 
 
 @ensureDeferred
 async def test_trying_harms_nothing(site: Site, tmp_path: Path) -> None:
-    """A file that is there keeps what it has, also one that is to be overwritten, when the crawl does not start."""
+    """A file that is there keeps what it has, also one that is to be overwritten, when the crawl
+    does not start.
+    """
     for name in ("old.jsonl", "over.jsonl"):
         (tmp_path / name).write_text("old\n", encoding="utf-8")
     for name in ("old.jsonl", "over.jsonl", "new.jsonl", "far/new.jsonl"):
-        report = {tmp_path / name: {"overwrite": name == "over.jsonl", "encoding": "klingon", "format": "csv"}}
+        report = {
+            tmp_path / name: {
+                "overwrite": name == "over.jsonl",
+                "encoding": "klingon",
+                "format": "csv",
+            }
+        }
         with pytest.raises(SettingError):
             await crawl([site.url("/x")], {"ROBOTS_REPORT": report})
     assert contents(tmp_path) == {"old.jsonl": "old\n", "over.jsonl": "old\n"}
@@ -121,5 +165,7 @@ def contents(folder: Path) -> dict[str, str]:
 @ensureDeferred
 async def test_a_crawl_that_does_not_obey_has_no_report(site: Site, tmp_path: Path) -> None:
     """A crawl that does not obey robots.txt has no report, and needs none that works."""
-    result = await crawl([site.url("/x")], {"ROBOTSTXT_OBEY": False, "ROBOTS_REPORT": {tmp_path: {"format": "csv"}}})
+    result = await crawl(
+        [site.url("/x")], {"ROBOTSTXT_OBEY": False, "ROBOTS_REPORT": {tmp_path: {"format": "csv"}}}
+    )
     assert result.outcomes == {site.url("/x"): 200}

@@ -37,7 +37,9 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 
 @ensureDeferred
-async def test_files_go_to_ftp(site: Site, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+async def test_files_go_to_ftp(
+    site: Site, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     """The file is uploaded at the end; the log does not tell the password."""
     pages = private(site, 5)
     with ftp_server(tmp_path) as address:
@@ -50,12 +52,21 @@ async def test_files_go_to_ftp(site: Site, tmp_path: Path, caplog: pytest.LogCap
 
 
 @ensureDeferred
-async def test_ftp_that_refuses_is_one_error(site: Site, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """A server that does not let us in costs the report, not a verdict; one error says so, without the password."""
+async def test_ftp_that_refuses_is_one_error(
+    site: Site, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A server that does not let us in costs the report, not a verdict.
+
+    One error says so, without the password.
+    """
     with ftp_server(tmp_path) as address:
         wrong = address.replace("me:", "you:")
         result = await crawl(private(site, 2), {"ROBOTS_REPORT": {f"{wrong}/r.jsonl": {}}})
-    assert (result.stat("forbidden"), result.stat("report/errors"), contents(tmp_path)) == (2, 1, {})
+    assert (result.stat("forbidden"), result.stat("report/errors"), contents(tmp_path)) == (
+        2,
+        1,
+        {},
+    )
     [error] = [record.getMessage() for record in caplog.records if record.levelno == logging.ERROR]
     place = f"ftp://{address.partition('@')[2]}/r.jsonl"
     assert error.startswith(f"ROBOTS_REPORT: {place} cannot be written (error_perm: ")

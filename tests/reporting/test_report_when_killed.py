@@ -1,4 +1,7 @@
-"""Reports of processes that are killed: what is in the file is whole, and a crawl that is resumed goes on behind it."""
+"""Reports of processes that are killed.
+
+What is in the file is whole, and a crawl that is resumed goes on behind it.
+"""
 
 from __future__ import annotations
 
@@ -52,7 +55,9 @@ ROOT = Path(__file__).parents[2]
 
 def start(project: Path, site: Site, report: dict[str, object]) -> subprocess.Popen[bytes]:
     """Run `scrapy crawl`."""
-    environment = {key: value for key, value in os.environ.items() if not key.lower().endswith("_proxy")}
+    environment = {
+        key: value for key, value in os.environ.items() if not key.lower().endswith("_proxy")
+    }
     arguments = ["-a", f"site={site.url('')}", "-s", f"ROBOTS_REPORT={json.dumps(report)}"]
     return subprocess.Popen(
         [sys.executable, "-m", "scrapy", "crawl", "forbidden", *arguments],
@@ -94,15 +99,22 @@ def project(tmp_path_factory: pytest.TempPathFactory, forbidding: Site) -> Path:
 
 @pytest.mark.parametrize("format_", ["jsonl", "csv"])
 @ensureDeferred
-async def test_a_killed_crawl_leaves_whole_records(project: Path, forbidding: Site, format_: str) -> None:
-    """A crawl that is killed while it writes leaves whole records, one each that it refused; the next one adds its."""
+async def test_a_killed_crawl_leaves_whole_records(
+    project: Path, forbidding: Site, format_: str
+) -> None:
+    """A crawl that is killed while it writes leaves whole records, one each that it refused.
+
+    The next one adds its.
+    """
     path = project / f"r.{format_}"
     killed(start(project, forbidding, {path.name: {}}), 301)
     before = path.read_bytes()
     urls = [record["url"] for record in records(path)]
     assert before.endswith(b"\n")
     assert len(set(urls)) == len(urls) >= 301
-    assert all(re.fullmatch(re.escape(forbidding.url("/private/")) + r"\d+/x*", url) for url in urls)
+    assert all(
+        re.fullmatch(re.escape(forbidding.url("/private/")) + r"\d+/x*", url) for url in urls
+    )
     more = {forbidding.url(f"/private/{number}") for number in (1, 2, 3)}
     await crawl(more, {"ROBOTS_REPORT": {str(path): {}}})
     assert path.read_bytes().startswith(before)
@@ -115,9 +127,12 @@ def records(path: Path) -> list[dict[str, str]]:
     """The records of a report; one that is not whole is an error."""
     with path.open(encoding="utf-8", newline="") as file:
         found = (
-            list(csv.DictReader(file, strict=True)) if path.suffix == ".csv" else [json.loads(line) for line in file]
+            list(csv.DictReader(file, strict=True))
+            if path.suffix == ".csv"
+            else [json.loads(line) for line in file]
         )
     assert all(
-        list(record) == list(FIELDS) and (path.suffix == ".jsonl" or None not in record.values()) for record in found
+        list(record) == list(FIELDS) and (path.suffix == ".jsonl" or None not in record.values())
+        for record in found
     )
     return found

@@ -64,7 +64,11 @@ def test_nothing_to_say_is_no_text() -> None:
 
 def test_a_quiet_crawl_has_two_lines() -> None:
     """Where nothing was forbidden, slow or failing, two lines say so."""
-    counted = {"robotstxt/origins/successful": 1, "robotstxt/origins/unavailable": 2, "robotstxt/allowed": 9}
+    counted = {
+        "robotstxt/origins/successful": 1,
+        "robotstxt/origins/unavailable": 2,
+        "robotstxt/allowed": 9,
+    }
     told = troubles()
     told.unavailable["404"] = 2
     assert text(counted, told=told) == [
@@ -74,18 +78,27 @@ def test_a_quiet_crawl_has_two_lines() -> None:
 
 
 def test_requests_that_local_files_decided_are_counted() -> None:
-    """How many requests local files decided; a rule of one is not told as if it stood in the site's own."""
+    """How many requests local files decided.
+
+    A rule of one is not told as if it stood in the site's own.
+    """
     cost = Cost()
     cost.refused(replace(refusal("https://a.example", 2), override="mine.txt"))
     lines = text({"robotstxt/overridden": 3}, cost=cost)
     assert lines[0] == "  local files: 3 requests were decided by ROBOTS_OVERRIDES"
     assert lines[-1] == "    1  https://a.example local file mine.txt line 2: Disallow: /x"
-    assert text({"robotstxt/overridden": 1})[0] == "  local files: 1 request was decided by ROBOTS_OVERRIDES"
+    assert (
+        text({"robotstxt/overridden": 1})[0]
+        == "  local files: 1 request was decided by ROBOTS_OVERRIDES"
+    )
 
 
 def test_names_that_begin_alike_stay_apart() -> None:
     """Names are shortened where they are shown, and counted as they are."""
-    counted = {f"robotstxt/exempted/{'x' * 100}.{name}.example": count for name, count in (("a", 5), ("b", 3))}
+    counted = {
+        f"robotstxt/exempted/{'x' * 100}.{name}.example": count
+        for name, count in (("a", 5), ("b", 3))
+    }
     shown = f"{'x' * 97}..."
     assert text(counted) == [f"  requests: 8 exempt (5 {shown}, 3 {shown})"]
 
@@ -107,7 +120,10 @@ def test_ten_are_listed() -> None:
 
 
 def test_counts_that_may_be_too_low_say_so() -> None:
-    """More origins than are remembered: the largest is listed all the same, with how much may be missing."""
+    """More origins than are remembered.
+
+    The largest is listed all the same, with how much may be missing.
+    """
     cost = Cost()
     for number in range(2 * KEPT + 1):
         cost.refused(refusal(f"https://{number}.example"))
@@ -170,7 +186,10 @@ def test_hostile_text_is_escaped_and_shortened() -> None:
 
 
 def test_stats_have_what_the_text_lists() -> None:
-    """The lists of the log stand in stats, ten of each; of two rules that stood in one line the larger count does."""
+    """The lists of the log stand in stats, ten of each.
+
+    Of two rules that stood in one line the larger count does.
+    """
     cost, told = Cost(), troubles()
     for pattern, count in (("/new", 1), ("/old", 3)):
         for _ in range(count):
@@ -188,7 +207,10 @@ def test_stats_have_what_the_text_lists() -> None:
 
 
 def test_seconds_in_log_lines(caplog: pytest.LogCaptureFixture) -> None:
-    """A time of ten seconds or more is whole, although a busy machine has used up some of it; a short one is exact."""
+    """A time of ten seconds or more is whole, although a busy machine has used up some of it.
+
+    A short one is exact.
+    """
     caplog.set_level(logging.INFO)
     for again in (299.981, 0.5, 9.99):
         troubles().failed(policy("503", until=again), fetch())
@@ -197,6 +219,13 @@ def test_seconds_in_log_lines(caplog: pytest.LogCaptureFixture) -> None:
     second.last = policy("503").validity
     troubles().failed(policy("503"), second, [119.994])
     times = [
-        re.findall(r"(?:after|in|about) ([0-9.]+(?: and [0-9.]+)?) s", record.getMessage()) for record in caplog.records
+        re.findall(r"(?:after|in|about) ([0-9.]+(?: and [0-9.]+)?) s", record.getMessage())
+        for record in caplog.records
     ]
-    assert times == [["300"], ["0.5"], ["9.99"], ["0.25 and 120", "121", "182"], ["120", "121", "151"]]
+    assert times == [
+        ["300"],
+        ["0.5"],
+        ["9.99"],
+        ["0.25 and 120", "121", "182"],
+        ["120", "121", "151"],
+    ]

@@ -1,4 +1,6 @@
-"""The pace that a robots.txt asks for, in real crawls of sites that note when each request arrives."""
+"""The pace that a robots.txt asks for, in real crawls of sites that note when each request
+arrives.
+"""
 
 from __future__ import annotations
 
@@ -60,7 +62,14 @@ MOVING: list[tuple[dict[str, Any], float]] = [
     ({"DOWNLOAD_DELAY": 0.4, "DOWNLOAD_DELAY_JITTER": 0, "RANDOMIZE_DOWNLOAD_DELAY": False}, 0.3),
     ({"DOWNLOAD_SLOTS": {"127.0.0.1": {"delay": 0, "concurrency": 8}}}, DELAY),
     ({"DOWNLOAD_SLOTS": {"127.0.0.1": {"delay": 0.1, "concurrency": 8, "jitter": 1.0}}}, DELAY),
-    ({"AUTOTHROTTLE_ENABLED": True, "AUTOTHROTTLE_START_DELAY": 0.01, "AUTOTHROTTLE_MAX_DELAY": 0.02}, DELAY),
+    (
+        {
+            "AUTOTHROTTLE_ENABLED": True,
+            "AUTOTHROTTLE_START_DELAY": 0.01,
+            "AUTOTHROTTLE_MAX_DELAY": 0.02,
+        },
+        DELAY,
+    ),
     (
         {
             "AUTOTHROTTLE_ENABLED": True,
@@ -82,9 +91,11 @@ MOVING: list[tuple[dict[str, Any], float]] = [
 
 @ensureDeferred
 async def test_what_moves_a_slots_delay() -> None:
-    """No setting gets below the interval, from robots.txt on, and one that asks for more is kept as well.
+    """No setting gets below the interval, from robots.txt on, and one that asks for more is kept as
+    well.
 
-    A delay of the user's is Scrapy's to keep, and by the crawl's clock: hence the mean, and what a busy machine takes.
+    A delay of the user's is Scrapy's to keep, and by the crawl's clock: hence the mean, and what a
+    busy machine takes.
     """
 
     async def keep(settings: dict[str, Any], least: float) -> None:
@@ -95,13 +106,17 @@ async def test_what_moves_a_slots_delay() -> None:
         assert min(gaps(site)) >= DELAY, settings
         assert mean(gaps(site)) >= least, settings
 
-    await at_once(*(keep(settings, least) for settings, least in MOVING))  # each at a site of its own
+    await at_once(
+        *(keep(settings, least) for settings, least in MOVING)
+    )  # each at a site of its own
 
 
 @ensureDeferred
 async def test_own_slots(site: Clocked) -> None:
     """Requests of one origin in several slots keep the interval towards that origin."""
-    requests = [Request(url, meta={"download_slot": f"slot {n % 3}"}) for n, url in enumerate(urls(site, 6))]
+    requests = [
+        Request(url, meta={"download_slot": f"slot {n % 3}"}) for n, url in enumerate(urls(site, 6))
+    ]
     result = await crawl(requests)
     assert fetched(result) == 6
     assert min(gaps(site)) >= DELAY
@@ -121,12 +136,21 @@ async def test_retries_and_redirects(site: Clocked) -> None:
 
 @ensureDeferred
 async def test_exempted_requests(site: Clocked) -> None:
-    """A request that is not judged waits for no turn; the judged one after it keeps the interval to it."""
-    requests = [Request(url, meta={"dont_obey_robotstxt": n % 2}) for n, url in enumerate(urls(site, PAGES))]
+    """A request that is not judged waits for no turn.
+
+    The judged one after it keeps the interval to it.
+    """
+    requests = [
+        Request(url, meta={"dont_obey_robotstxt": n % 2}) for n, url in enumerate(urls(site, PAGES))
+    ]
     result = await crawl([requests[0]], spider=Following, following=requests[1:])
     assert fetched(result) == PAGES
     arrived = sorted(site.arrivals)
-    since = [after - before for (before, _), (after, target) in pairwise(arrived) if target in {"/0", "/2"}]
+    since = [
+        after - before
+        for (before, _), (after, target) in pairwise(arrived)
+        if target in {"/0", "/2"}
+    ]
     assert min(since) >= DELAY
     assert max(site.targets.index("/1"), site.targets.index("/3")) < site.targets.index("/2")
 
@@ -146,7 +170,10 @@ class Collecting(Following):
 
 @ensureDeferred
 async def test_collected_slots(site: Clocked) -> None:
-    """A slot that the downloader drops and makes again knows no last request; the interval is kept all the same."""
+    """A slot that the downloader drops and makes again knows no last request.
+
+    The interval is kept all the same.
+    """
     first, *following = map(Request, urls(site, PAGES))
     result = await crawl([first], spider=Collecting, following=following, one_by_one=PAGES)
     assert fetched(result) == PAGES
@@ -156,7 +183,10 @@ async def test_collected_slots(site: Clocked) -> None:
 
 @ensureDeferred
 async def test_request_that_arrives_late(site: Clocked) -> None:
-    """A request that takes long to arrive shortens no interval by the server's clock: it counts from the answer."""
+    """A request that takes long to arrive shortens no interval by the server's clock.
+
+    It counts from the answer.
+    """
     site.late = {"/0": DELAY * 1.5, "/2": DELAY}
     assert fetched(await crawl(urls(site, PAGES))) == PAGES
     assert min(gaps(site)) >= DELAY
@@ -177,7 +207,9 @@ async def test_request_without_an_answer(site: Clocked) -> None:
 async def test_long_bodies_overlap(site: Clocked) -> None:
     """The next request waits for the beginning of an answer, not for its end."""
     site.replies["/0"] = Reply(endless=True, body=b"x")
-    result = await crawl(urls(site, 3), {"DOWNLOAD_TIMEOUT": 2, "DOWNLOAD_MAXSIZE": 0, "DOWNLOAD_WARNSIZE": 0})
+    result = await crawl(
+        urls(site, 3), {"DOWNLOAD_TIMEOUT": 2, "DOWNLOAD_MAXSIZE": 0, "DOWNLOAD_WARNSIZE": 0}
+    )
     assert min(gaps(site)) >= DELAY
     assert fetched(result) == 2
     assert max(gaps(site)) < 1.5
@@ -197,8 +229,12 @@ async def test_origins_in_one_slot(site: Clocked, other: Clocked) -> None:
 
 
 @ensureDeferred
-async def test_waiting_requests_are_nowhere_in_the_downloader(site: Clocked, other: Clocked) -> None:
-    """With one place in the downloader, a free site's pages come while those of a paced one wait for their turns."""
+async def test_waiting_requests_are_nowhere_in_the_downloader(
+    site: Clocked, other: Clocked
+) -> None:
+    """With one place in the downloader, a free site's pages come while those of a paced one wait
+    for their turns.
+    """
     settings = {"CONCURRENT_REQUESTS": 1}
     first, *paced = map(Request, urls(site, 4))
     following = [*paced, *map(Request, urls(other, 20))]
@@ -214,7 +250,9 @@ async def test_waiting_requests_are_nowhere_in_the_downloader(site: Clocked, oth
 @pytest.mark.parametrize("queue", ["DownloaderAwarePriorityQueue", "ScrapyPriorityQueue"])
 @ensureDeferred
 async def test_other_queues(site: Clocked, other: Clocked, queue: str) -> None:
-    """With a queue of Scrapy's, a paced site keeps its interval, and does not hold up others either."""
+    """With a queue of Scrapy's, a paced site keeps its interval, and does not hold up others
+    either.
+    """
     settings = {"CONCURRENT_REQUESTS": 2, "SCHEDULER_PRIORITY_QUEUE": f"scrapy.pqueues.{queue}"}
     result = await crawl([*urls(site, 4), *urls(other, 8)], settings)
     assert fetched(result) == 12
@@ -235,7 +273,10 @@ async def test_other_slots_go_on(site: Clocked, other: Clocked) -> None:
 
 @ensureDeferred
 async def test_hanging_robots_txt_in_the_slot(site: Clocked, other: Clocked) -> None:
-    """A robots.txt that hangs holds up its own origin only: a paced one in the same slot goes on at its pace."""
+    """A robots.txt that hangs holds up its own origin only.
+
+    A paced one in the same slot goes on at its pace.
+    """
     gate = threading.Event()
     other.replies["/robots.txt"] = robots("", gate=gate)
 
@@ -264,15 +305,22 @@ async def test_slot_of_robots_txt(site: Clocked) -> None:
         slots.append(request.meta["download_slot"])
 
     page = Request(site.url("/0"), meta={"download_slot": "mine"})
-    await crawl([page], prepare=lambda crawler: crawler.signals.connect(note, signals.request_left_downloader))
+    await crawl(
+        [page],
+        prepare=lambda crawler: crawler.signals.connect(note, signals.request_left_downloader),
+    )
     assert slots == ["mine", "mine"]
 
 
 @ensureDeferred
-async def test_sites_are_forgotten(site: Clocked, other: Clocked, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_sites_are_forgotten(
+    site: Clocked, other: Clocked, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """What is kept of a site and of a slot goes when nothing was heard of them for a while."""
     monkeypatch.setattr("scrapy_robots_rfc.scheduling.throttle._FIRST_SWEEP", 1)
-    monkeypatch.setattr("scrapy_robots_rfc.scheduling.throttle._REMEMBERED", -100)  # as if the crawl took longer
+    monkeypatch.setattr(
+        "scrapy_robots_rfc.scheduling.throttle._REMEMBERED", -100
+    )  # as if the crawl took longer
     other.replies["/robots.txt"] = PACED
     first = Request(site.url("/0"), meta={"download_slot": "mine"})
     result = await crawl([first], spider=Following, following=[Request(other.url("/0"))])
@@ -284,7 +332,10 @@ async def test_sites_are_forgotten(site: Clocked, other: Clocked, monkeypatch: p
 
 
 class Asking(Pages):
-    """Asks at each page for the rules of its site: no scheduler keeps the robots.txt back that this needs."""
+    """Asks at each page for the rules of its site.
+
+    No scheduler keeps the robots.txt back that this needs.
+    """
 
     async def parse(self, response: Any, **_: Any) -> None:
         """Keep the status, ask."""
@@ -294,7 +345,9 @@ class Asking(Pages):
 
 @ensureDeferred
 async def test_waiting_for_its_turn_is_no_timeout(site: Clocked) -> None:
-    """A robots.txt that is asked for again waits for its turn, which ROBOTS_TIMEOUT does not count."""
+    """A robots.txt that is asked for again waits for its turn, which ROBOTS_TIMEOUT does not
+    count.
+    """
     site.replies["/robots.txt"] = robots(f"User-agent: *\nCrawl-delay: {3 * DELAY}\n")
     settings = {"ROBOTS_TIMEOUT": 2 * DELAY, "ROBOTS_CACHE_MAX_AGE": 2 * DELAY}
     result = await crawl(urls(site, 1), settings, spider=Asking)
@@ -323,8 +376,12 @@ async def test_downloader_of_the_users(site: Clocked, caplog: pytest.LogCaptureF
 
 @ensureDeferred
 async def test_refresh_while_pages_are_queued(site: Clocked) -> None:
-    """A file that is fetched again for a page that it forbids goes on to pace the pages that are queued."""
-    site.replies["/robots.txt"] = robots(f"User-agent: *\nCrawl-delay: {DELAY}\nDisallow: /private\n")
+    """A file that is fetched again for a page that it forbids goes on to pace the pages that are
+    queued.
+    """
+    site.replies["/robots.txt"] = robots(
+        f"User-agent: *\nCrawl-delay: {DELAY}\nDisallow: /private\n"
+    )
     private = Request(site.url("/private"), meta={"download_slot": "another"})
     following = [private, *map(Request, urls(site, 6)[1:])]
     settings = {"ROBOTS_CACHE_MAX_AGE": DELAY / 2}
@@ -347,7 +404,9 @@ class Images(Pages):
         """Download."""
         await maybe_deferred_to_future(sleep(3 * DELAY))  # the file runs out
         download = self.crawler.engine.download_async
-        images = [deferred_from_coro(download(Request(response.urljoin(f"/{n}")))) for n in range(6)]
+        images = [
+            deferred_from_coro(download(Request(response.urljoin(f"/{n}")))) for n in range(6)
+        ]
         for number, image in enumerate(images):
             self.outcomes[str(number)] = (await maybe_deferred_to_future(image)).status
 
@@ -355,8 +414,14 @@ class Images(Pages):
 @pytest.mark.reactor
 @ensureDeferred
 async def test_file_that_runs_out_while_images_wait(site: Clocked) -> None:
-    """What waits past the scheduler for a file that is asked for again leaves the turn to the request for that file."""
-    settings = {"ROBOTS_CACHE_MAX_AGE": 2 * DELAY, "ROBOTS_CACHE_MIN_AGE": 0, "CLOSESPIDER_TIMEOUT": 20}
+    """What waits past the scheduler for a file that is asked for again leaves the turn to the
+    request for that file.
+    """
+    settings = {
+        "ROBOTS_CACHE_MAX_AGE": 2 * DELAY,
+        "ROBOTS_CACHE_MIN_AGE": 0,
+        "CLOSESPIDER_TIMEOUT": 20,
+    }
     result = await crawl(urls(site, 1), settings, spider=Images)
     assert result.outcomes == {str(number): 200 for number in range(6)}
     assert site.fetches > 1

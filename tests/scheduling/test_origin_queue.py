@@ -1,4 +1,7 @@
-"""The queue by origin, on disk: descriptors, what Scrapy's own queue has begun, and what a killed process leaves."""
+"""The queue by origin, on disk.
+
+Descriptors, what Scrapy's own queue has begun, and what a killed process leaves.
+"""
 
 from __future__ import annotations
 
@@ -86,7 +89,9 @@ def crawler(known: Callable[[Origin], bool] = lambda _: True, *, obeys: bool = T
     return made
 
 
-def queue(folder: Path, state: Any = None, *, kind: type[Any] = OriginPriorityQueue, **options: Any) -> Any:
+def queue(
+    folder: Path, state: Any = None, *, kind: type[Any] = OriginPriorityQueue, **options: Any
+) -> Any:
     """A queue on disk."""
     return kind(
         options.pop("crawler", None) or crawler(**options),
@@ -99,7 +104,11 @@ def queue(folder: Path, state: Any = None, *, kind: type[Any] = OriginPriorityQu
 
 def pages(hosts: int, each: int = 1) -> list[Request]:
     """Requests for pages of some hosts."""
-    return [Request(f"http://h{host}.example/{number}") for number in range(each) for host in range(hosts)]
+    return [
+        Request(f"http://h{host}.example/{number}")
+        for number in range(each)
+        for host in range(hosts)
+    ]
 
 
 def drained(found: Any) -> list[str]:
@@ -122,7 +131,9 @@ def open_files(folder: Path) -> int:
 
 
 def test_descriptors_are_bounded(tmp_path: Path) -> None:
-    """However many hosts have requests on disk, the queue has no more files open than it may, and loses nothing."""
+    """However many hosts have requests on disk, the queue has no more files open than it may,
+    and loses nothing.
+    """
     requests = pages(300, 2)
     found = queue(tmp_path)
     most = 0
@@ -140,7 +151,9 @@ def test_descriptors_are_bounded(tmp_path: Path) -> None:
 
 
 def test_state_goes_on(tmp_path: Path) -> None:
-    """What `close` returns is enough to go on with all requests, start requests and priorities among them."""
+    """What `close` returns is enough to go on with all requests, start requests and priorities
+    among them.
+    """
     requests = pages(50)
     requests[3] = requests[3].replace(priority=7, meta={"is_start_request": True})
     found = queue(tmp_path)
@@ -154,7 +167,9 @@ def test_state_goes_on(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("first", [OriginPriorityQueue, DownloaderAwarePriorityQueue])
-def test_scrapys_own_queue_and_this_one_go_on_with_each_other(tmp_path: Path, first: type[Any]) -> None:
+def test_scrapys_own_queue_and_this_one_go_on_with_each_other(
+    tmp_path: Path, first: type[Any]
+) -> None:
     """A folder that one of the two has begun is gone on with by the other, and nothing is lost."""
     second = DownloaderAwarePriorityQueue if first is OriginPriorityQueue else OriginPriorityQueue
     requests = pages(5, 3)
@@ -167,9 +182,15 @@ def test_scrapys_own_queue_and_this_one_go_on_with_each_other(tmp_path: Path, fi
 
 
 def test_requests_of_a_mixed_queue_wait_for_their_own_origins(tmp_path: Path) -> None:
-    """Of a queue that has several origins, one request of each unknown origin is handed out, and none is lost."""
+    """Of a queue that has several origins, one request of each unknown origin is handed out, and
+    none is lost.
+    """
     begun = queue(tmp_path, kind=DownloaderAwarePriorityQueue, obeys=False)
-    requests = [Request(f"{scheme}://h.example/{number}") for number in range(4) for scheme in ("http", "https")]
+    requests = [
+        Request(f"{scheme}://h.example/{number}")
+        for number in range(4)
+        for scheme in ("http", "https")
+    ]
     for request in requests:
         begun.push(request.replace(meta={"download_slot": "one"}))
     found = queue(tmp_path, begun.close(), known=lambda _: False)
@@ -193,7 +214,9 @@ def test_one_of_an_unknown_origin(tmp_path: Path) -> None:
     assert len(found) == 2
 
 
-def left_by_a_killed_process(folder: Path, requests: Iterable[Request], *, pops: int = 0) -> set[str]:
+def left_by_a_killed_process(
+    folder: Path, requests: Iterable[Request], *, pops: int = 0
+) -> set[str]:
     """Push, save, pop so many, and never close; return what was popped."""
     found = queue(folder)
     for request in requests:
@@ -216,7 +239,9 @@ def test_what_a_killed_process_leaves(tmp_path: Path) -> None:
 
 
 def test_what_was_popped_after_it_was_saved(tmp_path: Path) -> None:
-    """A queue whose process was killed after it had popped ends, and has all that was not popped."""
+    """A queue whose process was killed after it had popped ends, and has all that was not
+    popped.
+    """
     requests = pages(3, 10)
     popped = left_by_a_killed_process(tmp_path, requests, pops=7)
     left = drained(queue_as_saved(tmp_path))

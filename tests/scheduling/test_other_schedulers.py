@@ -1,4 +1,7 @@
-"""Schedulers of the user's own: a site that is slow, or paced, delays only itself, and nothing is lost."""
+"""Schedulers of the user's own.
+
+A site that is slow, or paced, delays only itself, and nothing is lost.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +30,10 @@ pytestmark = pytest.mark.reactor
 
 
 class Outlives(Own):
-    """Its requests, and what it has seen, are somewhere else, as in Redis: the next crawl finds them."""
+    """Its requests, and what it has seen, are somewhere else, as in Redis.
+
+    The next crawl finds them.
+    """
 
     left: ClassVar[list[Request]] = []
     known: ClassVar[set[str]] = set()
@@ -102,8 +108,12 @@ async def test_paced_site(site: Clocked, other: Clocked, around: dict[str, Any])
 @pytest.mark.parametrize("why", ["robots.txt", "turn"])
 @pytest.mark.parametrize("seconds", [0.1, 1.5])
 @ensureDeferred
-async def test_stopped(site: Clocked, why: str, seconds: float, caplog: pytest.LogCaptureFixture) -> None:
-    """What waits when the crawl is stopped is in the user's scheduler, whose filter of duplicates has seen it."""
+async def test_stopped(
+    site: Clocked, why: str, seconds: float, caplog: pytest.LogCaptureFixture
+) -> None:
+    """What waits when the crawl is stopped is in the user's scheduler, whose filter of
+    duplicates has seen it.
+    """
     gate = threading.Event()
     site.replies["/robots.txt"] = robots("User-agent: *\nCrawl-delay: 50\n", gate=gate)
     Outlives.left.clear()
@@ -128,8 +138,12 @@ async def test_stopped(site: Clocked, why: str, seconds: float, caplog: pytest.L
 
 
 @ensureDeferred
-async def test_more_than_may_wait(site: Clocked, around: dict[str, Any], caplog: pytest.LogCaptureFixture) -> None:
-    """Beyond what may wait in memory, requests go back to the user's scheduler, which the log says once."""
+async def test_more_than_may_wait(
+    site: Clocked, around: dict[str, Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    """Beyond what may wait in memory, requests go back to the user's scheduler, which the log
+    says once.
+    """
     gate = threading.Event()
     site.replies["/robots.txt"] = robots("", gate=gate)
     threading.Timer(1.5, gate.set).start()
@@ -137,7 +151,10 @@ async def test_more_than_may_wait(site: Clocked, around: dict[str, Any], caplog:
     result = await crawl(urls(site, 20), {**around, "SCHEDULER": small}, spider=Filtered)
     assert fetched(result) == 20
     assert [text for text in records(caplog) if "memory" in text] == [
-        "3 requests wait in memory for a robots.txt or a turn: further ones go back to the scheduler"
+        (
+            "3 requests wait in memory for a robots.txt or a turn: further ones go back to the"
+            " scheduler"
+        )
     ]
 
 

@@ -1,4 +1,6 @@
-"""The order in which the queue of the scheduler hands out requests, and what it costs where very many sites wait."""
+"""The order in which the queue of the scheduler hands out requests, and what it costs where very
+many sites wait.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,9 @@ class Slots(dict[str, Any]):
     """The slots of a downloader, with the pages that are under way; it counts who is looked at."""
 
     def __init__(self, pages: dict[str, int]) -> None:
-        super().__init__({key: SimpleNamespace(active=range(count)) for key, count in pages.items()})
+        super().__init__(
+            {key: SimpleNamespace(active=range(count)) for key, count in pages.items()}
+        )
         self.looks = Counter[str]()
 
     def get(self, key: str, default: Any = None) -> Any:
@@ -66,7 +70,9 @@ def queue_of(throttle: Intervals, slots: Slots | None = None) -> OriginPriorityQ
     crawler: Any = get_crawler(Spider)
     downloader = SimpleNamespace(slots=Slots({}) if slots is None else slots, active=set())
     crawler.engine = SimpleNamespace(downloader=downloader, _slot=None)
-    gate = Gate(crawler, lambda request: Origin.of(request.url), lambda _: True, cast("Any", throttle))
+    gate = Gate(
+        crawler, lambda request: Origin.of(request.url), lambda _: True, cast("Any", throttle)
+    )
     open_gate(crawler, gate)
     return OriginPriorityQueue(crawler, FifoMemoryQueue, "")
 
@@ -82,7 +88,9 @@ def slots_of(queue: OriginPriorityQueue, count: int) -> list[str]:
 
 
 def test_cost_of_a_request_does_not_grow_with_the_slots_that_wait() -> None:
-    """Of 150 slots with a page each, only those are looked at that have pages under way, and one more."""
+    """Of 150 slots with a page each, only those are looked at that have pages under way, and one
+    more.
+    """
     slots = Slots({str(number): 1 for number in range(2)})
     queue = queue_of(Intervals(lambda _: 0), slots)
     for number in range(SITES):
@@ -93,7 +101,9 @@ def test_cost_of_a_request_does_not_grow_with_the_slots_that_wait() -> None:
 
 @given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 2)), min_size=1), st.data())
 def test_fewest_under_way(pushed: list[tuple[int, int]], data: st.DataObject) -> None:
-    """A request comes from a slot of which no other one has fewer requests under way, and none is left out."""
+    """A request comes from a slot of which no other one has fewer requests under way, and none
+    is left out.
+    """
     active = {str(key): count for key, count in pushed}
     queue = queue_of(Intervals(lambda _: 0), Slots(active))
     to_push = [str(key) for key, _ in pushed]
@@ -127,7 +137,9 @@ def test_slots_of_a_paced_site_take_turns() -> None:
 
 
 def test_a_site_that_asks_for_less_is_soon_asked_again() -> None:
-    """What sleeps for an interval that the site does not ask for any more goes on after five seconds."""
+    """What sleeps for an interval that the site does not ask for any more goes on after five
+    seconds.
+    """
     throttle = Intervals(lambda _: 100.0)
     queue = queue_of(throttle)
     queue.push(page(1, "slot"))
@@ -160,7 +172,9 @@ def test_what_is_taken_out_comes_in_its_order() -> None:
     st.lists(st.sampled_from([None, 0.5, 100.0, 0.0]), max_size=40),
 )
 def test_nothing_is_lost(pushed: list[tuple[int, int]], says: list[float | None]) -> None:
-    """Each request is handed out once, when its site may have one, however its part slept and several share a slot."""
+    """Each request is handed out once, when its site may have one, however its part slept and
+    several share a slot.
+    """
     said: dict[str, float | None] = {}
 
     def due(name: str) -> float | None:
@@ -183,12 +197,17 @@ def test_nothing_is_lost(pushed: list[tuple[int, int]], says: list[float | None]
             assert said[throttle.taken[-1]] == 0
             handed_out[request.url, request.meta["download_slot"]] += 1
         throttle.now += 1
-    assert handed_out == Counter((f"http://site{site}.example/0", str(slot)) for site, slot in pushed)
+    assert handed_out == Counter(
+        (f"http://site{site}.example/0", str(slot)) for site, slot in pushed
+    )
     assert len(queue) == 0
 
 
 def test_sites_take_turns() -> None:
-    """Of sites in one slot each has one request out, then each has another one; a new one comes last."""
+    """Of sites in one slot each has one request out, then each has another one.
+
+    A new one comes last.
+    """
     queue = queue_of(Intervals(lambda _: 0))
     for site in "aabb":
         queue.push(page(site, "slot"))

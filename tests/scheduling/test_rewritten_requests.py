@@ -1,4 +1,6 @@
-"""The pace of a site whose requests are sent to somewhere else, as gateways and rendering services have it."""
+"""The pace of a site whose requests are sent to somewhere else, as gateways and rendering
+services have it.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,10 @@ pytestmark = pytest.mark.reactor
 
 
 class Rewriting:
-    """Sends the pages of a site to a gateway: a new request, which Scrapy schedules, as scrapy-splash does."""
+    """Sends the pages of a site to a gateway.
+
+    A new request, which Scrapy schedules, as scrapy-splash does.
+    """
 
     gateway: ClassVar[Clocked]
     site: ClassVar[Clocked]
@@ -92,8 +97,13 @@ async def test_rewritten_in_place(site: Clocked, gateway: Clocked) -> None:
 
 @ensureDeferred
 async def test_new_request(site: Clocked, gateway: Clocked) -> None:
-    """A new request for the gateway is judged and paced by its own URL: the gateway's robots.txt counts for it."""
-    gateway.replies["/robots.txt"] = robots(f"User-agent: *\nCrawl-delay: {DELAY}\nDisallow: /*1$\n")
+    """A new request for the gateway is judged and paced by its own URL.
+
+    The gateway's robots.txt counts for it.
+    """
+    gateway.replies["/robots.txt"] = robots(
+        f"User-agent: *\nCrawl-delay: {DELAY}\nDisallow: /*1$\n"
+    )
     result = await crawl(urls(site, 4), through(Rewriting))
     assert fetched(result) == 3
     assert site.targets == ["/robots.txt"]
@@ -102,7 +112,10 @@ async def test_new_request(site: Clocked, gateway: Clocked) -> None:
 
 @ensureDeferred
 async def test_retry_of_a_rewritten_request(site: Clocked, gateway: Clocked) -> None:
-    """A retry is a new request, and is made from the gateway's URL: it is paced as one of the gateway's."""
+    """A retry is a new request, and is made from the gateway's URL.
+
+    It is paced as one of the gateway's.
+    """
     bad: set[str] = set()
 
     def answer(asked: Asked) -> Reply:
@@ -121,13 +134,17 @@ async def test_retry_of_a_rewritten_request(site: Clocked, gateway: Clocked) -> 
 
 @pytest.mark.parametrize("middleware", [Rewriting, InPlace])
 @ensureDeferred
-async def test_made_from_a_rewritten_one(site: Clocked, gateway: Clocked, middleware: type[Rewriting]) -> None:
+async def test_made_from_a_rewritten_one(
+    site: Clocked, gateway: Clocked, middleware: type[Rewriting]
+) -> None:
     """A request with the meta of one that was sent to a gateway is paced by its own origin only."""
 
     class Carrying(Following):
         def parse(self, response: Any, **_: Any) -> Any:
             for request in super().parse(response):
-                yield request.replace(meta={**response.meta, "download_slot": "other", "dont_obey_robotstxt": True})
+                yield request.replace(
+                    meta={**response.meta, "download_slot": "other", "dont_obey_robotstxt": True}
+                )
 
     with Clocked() as other:
         following = [Request(url) for url in urls(other, 10)]
@@ -149,7 +166,9 @@ class Everything(InPlace):
 
 @ensureDeferred
 async def test_robots_txt_through_a_gateway(site: Clocked, gateway: Clocked) -> None:
-    """A robots.txt that is asked for again through a gateway keeps the interval of its own origin."""
+    """A robots.txt that is asked for again through a gateway keeps the interval of its own
+    origin.
+    """
     target = f"/?url={quote(site.url('/robots.txt'))}"
     gateway.replies[target] = PACED
     first, *following = map(Request, urls(site, 4))

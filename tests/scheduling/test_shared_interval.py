@@ -1,4 +1,7 @@
-"""The pace of a site over several crawls that share a store: real ones, and a site that notes when requests arrive."""
+"""The pace of a site over several crawls that share a store.
+
+Real ones, and a site that notes when requests arrive.
+"""
 
 from __future__ import annotations
 
@@ -55,17 +58,25 @@ async def crawls(*requests: list[Any], settings: dict[str, Any] | None = None) -
 
 @ensureDeferred
 async def test_several_crawls() -> None:
-    """The site sees the interval between all requests, whichever crawl sends them, from the one for robots.txt on."""
+    """The site sees the interval between all requests, whichever crawl sends them, from the one
+    for robots.txt on.
+    """
 
     async def keep(settings: dict[str, Any]) -> None:
         with Clocked({"/robots.txt": PACED}) as site:
-            results = await crawls(*([site.url(f"/{who}/{n}") for n in range(4)] for who in "abc"), settings=settings)
+            results = await crawls(
+                *([site.url(f"/{who}/{n}") for n in range(4)] for who in "abc"), settings=settings
+            )
         assert [fetched(result) for result in results] == [4, 4, 4], settings
-        assert site.targets.count("/robots.txt") == site.targets[:1].count("/robots.txt") == 1, settings
+        assert site.targets.count("/robots.txt") == site.targets[:1].count("/robots.txt") == 1, (
+            settings
+        )
         assert min(gaps(site)) >= DELAY, settings
         pages = [target.split("/")[1] for target in site.targets[1:]]
         assert len(pages) == 12, settings
-        assert sum(one != next_one for one, next_one in pairwise(pages)) > 2, settings  # they take turns
+        assert sum(one != next_one for one, next_one in pairwise(pages)) > 2, (
+            settings
+        )  # they take turns
 
     jitter = {"DOWNLOAD_DELAY": 0.1, "DOWNLOAD_DELAY_JITTER": 1.0}
     # Each at a site of its own; the store is one.
@@ -83,7 +94,9 @@ async def test_slow_answers(site: Clocked) -> None:
 @ensureDeferred
 async def test_several_slots(site: Clocked) -> None:
     """Requests of several slots of several crawls keep the interval."""
-    requests = [Request(url, meta={"download_slot": f"slot {n % 2}"}) for n, url in enumerate(urls(site, 4))]
+    requests = [
+        Request(url, meta={"download_slot": f"slot {n % 2}"}) for n, url in enumerate(urls(site, 4))
+    ]
     results = await crawls(requests, [request.copy() for request in requests])
     assert [fetched(result) for result in results] == [4, 4]
     assert min(gaps(site)) >= DELAY
@@ -102,7 +115,9 @@ async def test_requests_that_fail(site: Clocked) -> None:
 
 @ensureDeferred
 async def test_file_that_is_asked_for_again(site: Clocked) -> None:
-    """A crawl that has never been at the site, and asks for a file again that another one has kept, takes turns."""
+    """A crawl that has never been at the site, and asks for a file again that another one has
+    kept, takes turns.
+    """
     text = f"User-agent: *\nCrawl-delay: {DELAY}\n"
     headers = (("Content-Type", "text/plain"), ("Cache-Control", "max-age=0"))
     site.replies["/robots.txt"] = Reply(body=text.encode(), headers=headers)
@@ -114,7 +129,9 @@ async def test_file_that_is_asked_for_again(site: Clocked) -> None:
 
 @ensureDeferred
 async def test_crawls_without_a_store_share_nothing(site: Clocked) -> None:
-    """Without a store, crawls at one site each ask for its robots.txt, and each keep an interval of their own."""
+    """Without a store, crawls at one site each ask for its robots.txt, and each keep an interval
+    of their own.
+    """
     results = await at_once(*(crawl([site.url(f"/{who}/{n}") for n in range(6)]) for who in "ab"))
     assert [fetched(result) for result in results] == [6, 6]
     assert site.fetches == 2
@@ -135,9 +152,14 @@ class NoTurns(Kept):
 
 @ensureDeferred
 async def test_store_without_turns(site: Clocked, caplog: pytest.LogCaptureFixture) -> None:
-    """Where turns cannot be taken, the crawl goes on and keeps an interval of its own; the log says it once."""
+    """Where turns cannot be taken, the crawl goes on and keeps an interval of its own.
+
+    The log says it once.
+    """
     Kept.store = NoTurns()
-    result = await crawl(urls(site, 4), {"ROBOTS_CACHE": "tests.scheduling.test_shared_interval.NoTurns"})
+    result = await crawl(
+        urls(site, 4), {"ROBOTS_CACHE": "tests.scheduling.test_shared_interval.NoTurns"}
+    )
     assert fetched(result) == 4
     assert min(gaps(site)) >= DELAY
     assert result.stat("cache/store_errors") >= 1
@@ -195,8 +217,12 @@ def all_queued(site: Clocked) -> Callable[[Crawler], bool]:
 
 
 @ensureDeferred
-async def test_closing_while_a_robots_txt_waits_for_its_turn(site: Clocked, store: Kept, tmp_path: Path) -> None:
-    """Pages whose robots.txt has to be asked for again, and waits for another's turn, stay in JOBDIR."""
+async def test_closing_while_a_robots_txt_waits_for_its_turn(
+    site: Clocked, store: Kept, tmp_path: Path
+) -> None:
+    """Pages whose robots.txt has to be asked for again, and waits for another's turn, stay in
+    JOBDIR.
+    """
     headers = (("Content-Type", "text/plain"), ("Cache-Control", "max-age=0"))
     text = f"User-agent: *\nCrawl-delay: {DELAY}\n".encode()
     site.replies["/robots.txt"] = Reply(body=text, headers=headers)
@@ -213,7 +239,8 @@ async def test_closing_while_a_robots_txt_waits_for_its_turn(site: Clocked, stor
     kept = {**settings, "JOBDIR": str(tmp_path)}
     result = await crawl(urls(site, 3), kept, prepare=close_when(robots_txt_waits))
     assert result.outcomes == {}
-    # Each is told of once at most; one that never left the scheduler's queue may be told of as any that is queued.
+    # Each is told of once at most; one that never left the scheduler's queue may be told of as any
+    # that is queued.
     assert 2 <= result.stat("undecided") <= 3
     assert site.targets == ["/robots.txt", "/first"]
     store.end_turn(key, "somebody", 0)
@@ -252,9 +279,17 @@ async def test_turn_that_comes_when_the_spider_is_closed(site: Clocked) -> None:
 @pytest.mark.parametrize("kept", [True, False])
 @ensureDeferred
 async def test_closing_while_another_has_the_turn(
-    site: Clocked, kept: bool, settings: dict[str, Any], store: Kept, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    site: Clocked,
+    kept: bool,
+    settings: dict[str, Any],
+    store: Kept,
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """A spider that is closed waits for nobody's turn: its requests are in JOBDIR, or are counted and told."""
+    """A spider that is closed waits for nobody's turn.
+
+    Its requests are in JOBDIR, or are counted and told.
+    """
     key = site.url("").rstrip("/")
     assert store.take_turn(key, "somebody", 1000) == 0
     settings = {**KEPT, **settings, "JOBDIR": str(tmp_path) if kept else None}
@@ -263,8 +298,15 @@ async def test_closing_while_another_has_the_turn(
     assert result.outcomes == {}
     assert result.stat("undecided") == 4
     [told] = [text for text in records(caplog, logging.INFO) if "waited" in text]
-    kept_or_not = "in JOBDIR, and decided when the crawl is resumed" if kept else "dropped, as all that is queued"
-    assert told == f"4 requests waited for the turn of their site when the spider closed: {kept_or_not}"
+    kept_or_not = (
+        "in JOBDIR, and decided when the crawl is resumed"
+        if kept
+        else "dropped, as all that is queued"
+    )
+    assert (
+        told
+        == f"4 requests waited for the turn of their site when the spider closed: {kept_or_not}"
+    )
     store.end_turn(key, "somebody", 0)
     resumed = await crawl([], settings)
     assert fetched(resumed) == (4 if kept else 0)

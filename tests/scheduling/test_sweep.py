@@ -38,9 +38,13 @@ class Clock(Runtime):
 
 
 def test_a_request_on_its_way_is_not_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An origin whose request is still with other middlewares is kept, even if its file is old or a local one."""
+    """An origin whose request is still with other middlewares is kept, even if its file is old
+    or a local one.
+    """
     monkeypatch.setattr("scrapy_robots_rfc.scheduling.throttle._FIRST_SWEEP", 2)
-    monkeypatch.setattr("scrapy_robots_rfc._scrapy.in_downloader", lambda _: [])  # there is no engine
+    monkeypatch.setattr(
+        "scrapy_robots_rfc._scrapy.in_downloader", lambda _: []
+    )  # there is no engine
     monkeypatch.setattr("scrapy_robots_rfc._scrapy.send_once", lambda _: None)
     crawler, clock = get_crawler(Spider), Clock()
     settings = read_settings(crawler.settings)
@@ -50,7 +54,9 @@ def test_a_request_on_its_way_is_not_forgotten(monkeypatch: pytest.MonkeyPatch) 
 
     def note(name: str, fetched: float) -> str:
         origin = Origin("https", f"{name}.example", 443)
-        known = OriginPolicy(origin, Validity(Outcome.SUCCESSFUL, math.inf), 200, "200", file, lambda: AGENT, fetched)
+        known = OriginPolicy(
+            origin, Validity(Outcome.SUCCESSFUL, math.inf), 200, "200", file, lambda: AGENT, fetched
+        )
         throttle.note(known, AGENT)
         return str(origin)
 

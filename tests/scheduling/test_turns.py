@@ -1,4 +1,7 @@
-"""The turns that workers take at a site, worker by worker: what the site sees, and what the store is asked."""
+"""The turns that workers take at a site, worker by worker.
+
+What the site sees, and what the store is asked.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +26,9 @@ def world() -> World:
 @pytest.mark.parametrize("latency", [0.0, 0.01, 0.3, 2.0])
 @pytest.mark.parametrize("way", [0.001, 0.4, 7.0])
 def test_interval_over_all(world: World, latency: float, way: float) -> None:
-    """The site sees no two requests closer than the interval, however far away it is, or the store; and all get on."""
+    """The site sees no two requests closer than the interval, however far away it is, or the
+    store; and all get on.
+    """
     workers = [Worker(world, str(number), way=way, latency=latency) for number in range(4)]
     for worker in workers:
         worker.go()
@@ -35,7 +40,9 @@ def test_interval_over_all(world: World, latency: float, way: float) -> None:
 
 
 def test_far_from_the_store(world: World) -> None:
-    """A worker that is far from the store, and always asks a little later than the others, has as many turns."""
+    """A worker that is far from the store, and always asks a little later than the others, has
+    as many turns.
+    """
     workers = [Worker(world, str(latency), latency=latency) for latency in (0.0, 0.001, 0.15)]
     for worker in workers:
         worker.go()
@@ -46,7 +53,9 @@ def test_far_from_the_store(world: World) -> None:
 
 
 def test_one_worker_is_not_slower(world: World) -> None:
-    """A worker that has the site to itself waits for the interval and the ways, and for nothing else."""
+    """A worker that has the site to itself waits for the interval and the ways, and for nothing
+    else.
+    """
     worker = Worker(world, "alone", way=0.1, latency=0.005)
     worker.go()
     world.run(60)
@@ -54,7 +63,9 @@ def test_one_worker_is_not_slower(world: World) -> None:
 
 
 def test_unanswered_for_long(world: World) -> None:
-    """A turn goes on as long as its request is unanswered, far beyond the time after which it would end by itself."""
+    """A turn goes on as long as its request is unanswered, far beyond the time after which it
+    would end by itself.
+    """
     slow, other = Worker(world, "slow", way=4 * HOLD), Worker(world, "other")
     slow.go()
     other.go()
@@ -67,7 +78,10 @@ def test_unanswered_for_long(world: World) -> None:
 @pytest.mark.parametrize("died", [0.01, BEAT - 0.01, 3 * BEAT + 0.01])
 @pytest.mark.parametrize("interval", [1.0, 50.0])
 def test_worker_that_dies(world: World, died: float, interval: float) -> None:
-    """The turn of a worker that dies ends by itself; what it sent to the last is followed by the interval."""
+    """The turn of a worker that dies ends by itself.
+
+    What it sent to the last is followed by the interval.
+    """
     worker, other = Worker(world, "one", interval, way=died), Worker(world, "other", interval)
     worker.go()
     other.go()
@@ -99,7 +113,10 @@ def test_store_fails(world: World) -> None:
 
 
 def test_store_fails_while_a_turn_goes_on(world: World) -> None:
-    """A turn that cannot be taken again ends in the store; the worker that has it goes on at its own pace."""
+    """A turn that cannot be taken again ends in the store.
+
+    The worker that has it goes on at its own pace.
+    """
     worker = Worker(world, "one", way=2 * HOLD, latency=0.001)
     worker.go()
     world.run(1)
@@ -123,7 +140,10 @@ def test_turn_that_nobody_uses(world: World) -> None:
 
 
 def test_turn_that_was_taken_too_long_ago(world: World) -> None:
-    """A worker that stood still while it had a turn that it had not used asks again: it may be another one's."""
+    """A worker that stood still while it had a turn that it had not used asks again.
+
+    It may be another one's.
+    """
     worker = Worker(world, "one", latency=0.01)
     assert worker.turns.wait(1.0, world.now) is None
     worker.left = 0
@@ -135,7 +155,9 @@ def test_turn_that_was_taken_too_long_ago(world: World) -> None:
 
 
 def test_request_for_robots_txt(world: World) -> None:
-    """A request that was sent before the interval was known is followed by it, whoever sends the next one."""
+    """A request that was sent before the interval was known is followed by it, whoever sends the
+    next one.
+    """
     one, other = Worker(world, "one"), Worker(world, "other")
     one.turns.sent(world.now + 10)
     other.go()
@@ -155,7 +177,10 @@ def test_said_once(world: World) -> None:
 
 
 def test_sent_during_a_turn(world: World) -> None:
-    """Such a request does not end a turn that goes on; its interval is kept after a turn that nobody uses."""
+    """Such a request does not end a turn that goes on.
+
+    Its interval is kept after a turn that nobody uses.
+    """
     worker, other = Worker(world, "one"), Worker(world, "other")
     assert worker.turns.wait(1.0, world.now) == 0
     worker.turns.sent(30.0)
@@ -166,7 +191,9 @@ def test_sent_during_a_turn(world: World) -> None:
 
 
 def test_answer_to_a_request_without_a_turn(world: World) -> None:
-    """The end of a request that had no turn does not end that of another one, and is followed by the interval."""
+    """The end of a request that had no turn does not end that of another one, and is followed by
+    the interval.
+    """
     worker, other = Worker(world, "one", way=5), Worker(world, "other")
     worker.go()
     other.go()
@@ -188,7 +215,9 @@ def test_no_interval(world: World) -> None:
 
 
 def test_end_of_the_crawl(world: World) -> None:
-    """At the end of a crawl a turn that it still has is another one's at once, and no timer is left."""
+    """At the end of a crawl a turn that it still has is another one's at once, and no timer is
+    left.
+    """
     worker, other = Worker(world, "one"), Worker(world, "other", latency=0.001)
     assert worker.turns.wait(1.0, world.now) == 0
     worker.turns.close()
@@ -197,4 +226,8 @@ def test_end_of_the_crawl(world: World) -> None:
     world.run(0.2)
     assert [name for _, name in world.arrivals] == ["other"]
     assert worker.calls == ["take", "end"]
-    assert not [timer for *_, timer in world._timers if timer.function and timer.function is worker.turns._prolong]
+    assert not [
+        timer
+        for *_, timer in world._timers
+        if timer.function and timer.function is worker.turns._prolong
+    ]

@@ -1,4 +1,7 @@
-"""What a robots.txt asks of a crawl's pace: which values are kept, up to where, for whom, and what is said of it."""
+"""What a robots.txt asks of a crawl's pace.
+
+Which values are kept, up to where, for whom, and what is said of it.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +35,9 @@ def site() -> Iterator[Clocked]:
 
 @ensureDeferred
 async def test_off(site: Clocked) -> None:
-    """With a maximum of 0, nothing is held back, logged, counted or forbidden, whatever is asked for."""
+    """With a maximum of 0, nothing is held back, logged, counted or forbidden, whatever is asked
+    for.
+    """
     settings = {"ROBOTS_CRAWL_DELAY_MAX": 0, "ROBOTS_CRAWL_DELAY_OVER": "forbid"}
     result = await crawl(urls(site, PAGES), settings)
     assert fetched(result) == PAGES
@@ -49,7 +54,9 @@ async def test_clamp(site: Clocked, text: str, caplog: pytest.LogCaptureFixture)
     assert fetched(result) == 3
     assert DELAY <= min(gaps(site)) < 10 * DELAY
     [said] = said_of(site, caplog)
-    assert said.endswith(f"(robots.txt line 2) for {site.url('')}: kept at {DELAY} s (ROBOTS_CRAWL_DELAY_MAX)")
+    assert said.endswith(
+        f"(robots.txt line 2) for {site.url('')}: kept at {DELAY} s (ROBOTS_CRAWL_DELAY_MAX)"
+    )
     assert result.stat("crawl_delay/sites") == 1
 
 
@@ -64,22 +71,38 @@ async def test_unit(site: Clocked) -> None:
 
 def said_of(site: Clocked, caplog: pytest.LogCaptureFixture) -> list[str]:
     """What was logged of a site's pace."""
-    return [r.getMessage() for r in caplog.records if r.name == "scrapy_robots_rfc.scheduling.throttle"]
+    return [
+        r.getMessage() for r in caplog.records if r.name == "scrapy_robots_rfc.scheduling.throttle"
+    ]
 
 
 @ensureDeferred
 async def test_forbid(site: Clocked) -> None:
-    """With "forbid" none of a site's pages is fetched that asks for more than the maximum; its robots.txt may be."""
+    """With "forbid" none of a site's pages is fetched that asks for more than the maximum.
+
+    Its robots.txt may be.
+    """
     site.replies["/robots.txt"] = robots("User-agent: *\nCrawl-delay: 61\n")
-    result = await crawl([*urls(site, 3), site.url("/robots.txt")], {"ROBOTS_CRAWL_DELAY_OVER": "forbid"})
+    result = await crawl(
+        [*urls(site, 3), site.url("/robots.txt")], {"ROBOTS_CRAWL_DELAY_OVER": "forbid"}
+    )
     error = result.outcomes[site.url("/0")]
     assert isinstance(error, RobotsDisallowed)
-    assert (error.decision.allowed, error.decision.reason, error.decision.token) == (False, Reason.CRAWL_DELAY, "*")
+    assert (error.decision.allowed, error.decision.reason, error.decision.token) == (
+        False,
+        Reason.CRAWL_DELAY,
+        "*",
+    )
     assert error.decision.origin == site.url("")
-    assert error.why == "Crawl-delay 61 s (robots.txt line 2) is more than ROBOTS_CRAWL_DELAY_MAX, 60 s"
+    assert (
+        error.why
+        == "Crawl-delay 61 s (robots.txt line 2) is more than ROBOTS_CRAWL_DELAY_MAX, 60 s"
+    )
     assert set(site.targets) == {"/robots.txt"}
     assert result.outcomes[site.url("/robots.txt")] == 200
-    assert [result.stat(key) for key in ("forbidden", "forbidden/crawl_delay", "crawl_delay/sites")] == [3, 3, 0]
+    assert [
+        result.stat(key) for key in ("forbidden", "forbidden/crawl_delay", "crawl_delay/sites")
+    ] == [3, 3, 0]
 
 
 @ensureDeferred
@@ -106,7 +129,11 @@ async def test_window_of_a_request_rate(
 @pytest.mark.parametrize(("window", "outside"), [("1100-1300", False), ("0600-0845", True)])
 @ensureDeferred
 async def test_visit_time(
-    site: Clocked, window: str, outside: bool, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    site: Clocked,
+    window: str,
+    outside: bool,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     """A crawl outside of the Visit-time goes on, and says so once a site."""
     at_noon(monkeypatch)
@@ -114,28 +141,44 @@ async def test_visit_time(
     result = await crawl(urls(site, PAGES))
     assert fetched(result) == PAGES
     assert min(gaps(site)) < DELAY
-    text = f"Visit-time {window} (robots.txt line 2) for {site.url('')}: pages are asked for outside of it"
+    text = (
+        f"Visit-time {window} (robots.txt line 2) for {site.url('')}: pages are asked for outside"
+        " of it"
+    )
     assert said_of(site, caplog) == ([text] if outside else [])
 
 
 @ensureDeferred
 async def test_log_and_stats(site: Clocked, caplog: pytest.LogCaptureFixture) -> None:
-    """The log names the delay, its line and its site once; the stats the sites, the largest delay, the time added."""
+    """The log names the delay, its line and its site once.
+
+    The stats the sites, the largest delay, the time added.
+    """
     began = time.monotonic()
     result = await crawl(urls(site, PAGES))
-    assert said_of(site, caplog) == [f"Crawl-delay {DELAY} s (robots.txt line 2) for {site.url('')}"]
+    assert said_of(site, caplog) == [
+        f"Crawl-delay {DELAY} s (robots.txt line 2) for {site.url('')}"
+    ]
     assert result.stat("crawl_delay/sites") == 1
-    # On a busy machine a page may come so late that its site's turn has come already: then it is not held back.
+    # On a busy machine a page may come so late that its site's turn has come already: then it is
+    # not held back.
     assert DELAY < result.stat("crawl_delay/added_seconds") <= time.monotonic() - began
 
 
 @ensureDeferred
 async def test_time_added_is_listed_by_site(site: Clocked, other: Site) -> None:
-    """The seconds of the sites listed make up the total: one that asks for nothing may stand behind one that does."""
-    pages = [page for pair in zip(urls(site, PAGES), urls(other, PAGES), strict=True) for page in pair]
+    """The seconds of the sites listed make up the total.
+
+    One that asks for nothing may stand behind one that does.
+    """
+    pages = [
+        page for pair in zip(urls(site, PAGES), urls(other, PAGES), strict=True) for page in pair
+    ]
     result = await crawl([Request(page, meta={"download_slot": "both"}) for page in pages])
     listed = [
-        seconds for key, seconds in result.stats.items() if key.startswith("robotstxt/crawl_delay/added_seconds/")
+        seconds
+        for key, seconds in result.stats.items()
+        if key.startswith("robotstxt/crawl_delay/added_seconds/")
     ]
     assert listed  # one of them, where the other one's pages happened to come first
     assert result.stat("crawl_delay/added_seconds") == pytest.approx(sum(listed), abs=0.002)
@@ -150,9 +193,13 @@ async def test_time_added_is_what_the_user_did_not_ask_for(site: Clocked) -> Non
 
 @ensureDeferred
 async def test_agents(site: Clocked) -> None:
-    """Each agent has the delay of its group, also of one for several; a crawl with several keeps the largest."""
+    """Each agent has the delay of its group, also of one for several.
+
+    A crawl with several keeps the largest.
+    """
     site.replies["/robots.txt"] = robots(
-        f"User-agent: one\nUser-agent: two\nCrawl-delay: {DELAY}\nDisallow:\n\nUser-agent: *\nCrawl-delay: 0.01\n"
+        f"User-agent: one\nUser-agent: two\nCrawl-delay: {DELAY}\nDisallow:\n\nUser-agent:"
+        " *\nCrawl-delay: 0.01\n"
     )
     await crawl(urls(site, PAGES), {"ROBOTSTXT_USER_AGENT": "three"})
     assert min(gaps(site)) < DELAY
@@ -161,13 +208,21 @@ async def test_agents(site: Clocked) -> None:
     assert min(gaps(site)) >= DELAY
     site.arrivals.clear()
     first = Request(site.url("/first"), meta={"robotstxt_user_agent": "one"})
-    await crawl([first], {"ROBOTSTXT_USER_AGENT": "three"}, spider=Following, following=map(Request, urls(site, 3)))
+    await crawl(
+        [first],
+        {"ROBOTSTXT_USER_AGENT": "three"},
+        spider=Following,
+        following=map(Request, urls(site, 3)),
+    )
     assert min(gaps(site)) >= DELAY
 
 
 @ensureDeferred
 async def test_refreshed_file(site: Clocked) -> None:
-    """The delay of the file that is obeyed counts: a refreshed one may ask for another, or for none."""
+    """The delay of the file that is obeyed counts.
+
+    A refreshed one may ask for another, or for none.
+    """
     files = iter([PACED, robots("User-agent: *\nDisallow: /x\n")])
     site.replies["/robots.txt"] = lambda _: next(files)
     first, *following = map(Request, urls(site, 8))
@@ -202,10 +257,15 @@ class OwnDelay(RfcRobotParser):
         return DELAY
 
 
-@pytest.mark.parametrize(("parser", "paced"), [(Slow, True), (OwnDelay, True), (FailsToTell, False)])
+@pytest.mark.parametrize(
+    ("parser", "paced"), [(Slow, True), (OwnDelay, True), (FailsToTell, False)]
+)
 @ensureDeferred
 async def test_parser_of_the_users(site: Clocked, parser: type, paced: bool) -> None:
-    """The delay that another parser gives is kept; where it raises there is none, which is counted once a file."""
+    """The delay that another parser gives is kept.
+
+    Where it raises there is none, which is counted once a file.
+    """
     site.replies["/robots.txt"] = robots("")
     pages = [f"{url}yes" for url in urls(site, PAGES)]
     result = await crawl(pages, {"ROBOTSTXT_PARSER": parser})

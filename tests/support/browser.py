@@ -1,4 +1,6 @@
-"""A real Chromium that looks at a page on the disk, and tells what it showed, asked for and complained about."""
+"""A real Chromium that looks at a page on the disk, and tells what it showed, asked for and
+complained about.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,8 @@ _FLAGS = (
     "disable-component-update",
     "disable-sync",
 )
-#: It begins with an empty page: its own new-tab page loads hundreds of scripts, which takes longer than all else.
+#: It begins with an empty page: its own new-tab page loads hundreds of scripts, which takes longer
+#: than all else.
 _PREFERENCES = {"session.restore_on_startup": 4, "session.startup_urls": ["about:blank"]}
 
 
@@ -63,7 +66,10 @@ class Browser:
         return self
 
     def __exit__(
-        self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
     ) -> None:
         self.driver.quit()
 
@@ -78,9 +84,12 @@ class Browser:
         asked = []
         for entry in self.driver.get_log("performance"):
             message = json.loads(entry["message"])["message"]
-            # Not what Chromium's own pages ask for, such as a new tab. This hides nothing of a page from the disk: what
-            # it asks for, were it chrome://, is asked for by that page, or one in it, and none of these opens there.
-            if message["method"] == "Network.requestWillBeSent" and not _is_own(message["params"]["documentURL"]):
+            # Not what Chromium's own pages ask for, such as a new tab. This hides nothing of a page
+            # from the disk: what it asks for, were it chrome://, is asked for by that page, or one
+            # in it, and none of these opens there.
+            if message["method"] == "Network.requestWillBeSent" and not _is_own(
+                message["params"]["documentURL"]
+            ):
                 asked.append(message["params"]["request"]["url"])
         return Opened(asked, [entry["message"] for entry in self.driver.get_log("browser")])
 
@@ -94,7 +103,13 @@ class Browser:
 
     def screen(self, width: int, *, dark: bool = False, medium: str = "screen") -> None:
         """Make the screen so wide, dark or not; or let the medium be paper."""
-        self.command("Emulation.setDeviceMetricsOverride", width=width, height=800, deviceScaleFactor=1, mobile=False)
+        self.command(
+            "Emulation.setDeviceMetricsOverride",
+            width=width,
+            height=800,
+            deviceScaleFactor=1,
+            mobile=False,
+        )
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
         self.command("Emulation.setEmulatedMedia", media=medium, features=[scheme])
 

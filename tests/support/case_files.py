@@ -1,7 +1,7 @@
 """The cases of `tests/cases/*.toml` as values: what a file, a URL and a crawler's tokens must give.
 
-This file reads and checks the TOML. See `test_cases.py` for what is done with a case; which clause has which cases is
-`test_rfc_doc.py`.
+This file reads and checks the TOML. See `test_cases.py` for what is done with a case; which clause
+has which cases is `test_rfc_doc.py`.
 """
 
 from __future__ import annotations
@@ -29,10 +29,13 @@ Parts = list[tuple[str, int]]
 class Case:
     """One file, one crawler, one URL, and the verdict.
 
-    :param basis: whose verdict it is, where the clauses do not say so: `bench/conformance_cases.py`.
+    :param basis: whose verdict it is, where the clauses do not say so:
+        `bench/conformance_cases.py`.
     :param text: the file, before it is encoded.
-    :param encoding: the codec of the file; ``hex`` where the text is its octets in hexadecimal digits.
-    :param asked: product tokens in order of preference, or a string by which a crawler identifies itself.
+    :param encoding: the codec of the file; ``hex`` where the text is its octets in hexadecimal
+        digits.
+    :param asked: product tokens in order of preference, or a string by which a crawler identifies
+        itself.
     :param line: of the rule that decides; ``None`` where none does.
     :param flagged: line numbers with a flag that the line must carry.
     :param skip: variants in which the case would mean something else.
@@ -97,8 +100,29 @@ _COMMON = {"id", "clause", "says"}
 _KEYS = {
     "case": _COMMON
     | {"basis"}
-    | {"body", "body_parts", "body_hex", "encoding", "tokens", "agent", "url", "url_parts", "url_encoding"}
-    | {"allowed", "reason", "line", "flagged", "crawl_delay", "sitemaps", "size", "truncated", "skip", "skip_reason"},
+    | {
+        "body",
+        "body_parts",
+        "body_hex",
+        "encoding",
+        "tokens",
+        "agent",
+        "url",
+        "url_parts",
+        "url_encoding",
+    }
+    | {
+        "allowed",
+        "reason",
+        "line",
+        "flagged",
+        "crawl_delay",
+        "sitemaps",
+        "size",
+        "truncated",
+        "skip",
+        "skip_reason",
+    },
     "identification": _COMMON | {"identification", "tokens"},
     "own_token": _COMMON | {"value", "valid"},
 }
@@ -120,7 +144,9 @@ def _case(entry: dict[str, Any]) -> Case:
     body = _one_of(entry, "body", "body_parts", "body_hex")
     agent = _one_of(entry, "tokens", "agent")
     url = _text(entry, _one_of(entry, "url", "url_parts"))
-    assert ("line" in entry) != ("reason" in entry), f"{name}: either the line that decides or the reason is needed"
+    assert ("line" in entry) != ("reason" in entry), (
+        f"{name}: either the line that decides or the reason is needed"
+    )
     assert ("skip" in entry) == ("skip_reason" in entry), f"{name}: skipped variants need a reason"
     return Case(
         id=name,
@@ -171,7 +197,11 @@ def identifications() -> tuple[Identification, ...]:
     """All identifications with their product tokens."""
     return tuple(
         Identification(
-            entry["id"], tuple(entry["clause"]), entry["says"], entry["identification"], tuple(entry["tokens"])
+            entry["id"],
+            tuple(entry["clause"]),
+            entry["says"],
+            entry["identification"],
+            tuple(entry["tokens"]),
         )
         for kind, entry in _entries()
         if kind == "identification"

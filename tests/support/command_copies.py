@@ -42,7 +42,14 @@ OPEN = made(
     body=b"User-agent: *\nDisallow: /x\n",
 )
 MISSING = made(Outcome.UNAVAILABLE, 404, "404", NOW - 2 * DAY, NOW - DAY)
-CLOSED = made(Outcome.UNREACHABLE, None, "DownloadTimeoutError", NOW - 60, NOW + 240, unreachable_since=NOW - DAY)
+CLOSED = made(
+    Outcome.UNREACHABLE,
+    None,
+    "DownloadTimeoutError",
+    NOW - 60,
+    NOW + 240,
+    unreachable_since=NOW - DAY,
+)
 
 
 def fill(store: Store, **copies: CacheEntry) -> None:

@@ -1,7 +1,9 @@
-"""`scrapy robots` as Scrapy's command line runs it: in the process of the tests, or in one of its own.
+"""`scrapy robots` as Scrapy's command line runs it: in the process of the tests, or in one of its
+own.
 
-`run` and `on_terminal` run it here, with streams that are files or a terminal, and its crawls in the reactor of the
-tests. `launch` and `start` have Python begin anew, as a user's shell does: for Ctrl-C, other reactors, locales.
+`run` and `on_terminal` run it here, with streams that are files or a terminal, and its crawls in
+the reactor of the tests. `launch` and `start` have Python begin anew, as a user's shell does: for
+Ctrl-C, other reactors, locales.
 """
 
 from __future__ import annotations
@@ -48,7 +50,9 @@ _entry_points = cache(entry_points)
 
 
 class HereProcess(AsyncCrawlerRunner):
-    """Crawls in the reactor of the tests, in place of `AsyncCrawlerProcess`, which starts one of its own."""
+    """Crawls in the reactor of the tests, in place of `AsyncCrawlerProcess`, which starts one of
+    its own.
+    """
 
     def __init__(self, settings: Settings) -> None:
         super().__init__(settings)
@@ -60,9 +64,16 @@ class HereProcess(AsyncCrawlerRunner):
 
 
 def environment(**more: str) -> dict[str, str]:
-    """What the command finds in its environment: no proxy, since the sites are on this machine, nor our own looks."""
+    """What the command finds in its environment.
+
+    No proxy, since the sites are on this machine, nor our own looks.
+    """
     own = ("NO_COLOR", "COLUMNS", "TERM", "PYTHONUNBUFFERED")
-    kept = {key: value for key, value in os.environ.items() if not key.lower().endswith("_proxy") and key not in own}
+    kept = {
+        key: value
+        for key, value in os.environ.items()
+        if not key.lower().endswith("_proxy") and key not in own
+    }
     return {**kept, "PYTHONPATH": str(ROOT), **more}
 
 
@@ -84,7 +95,8 @@ def run(
     :param stdout: where its output goes instead.
     :param stderr: the same for its errors.
     :param environ: what stands in its environment beside.
-    :param interrupted: the name of the stream at whose use Ctrl-C is pressed, if any: see `_Interrupting`.
+    :param interrupted: the name of the stream at whose use Ctrl-C is pressed, if any: see
+        `_Interrupting`.
     """
     with TemporaryFile() as given, TemporaryFile() as out, TemporaryFile() as err:
         if not isinstance(stdin, int):
@@ -154,9 +166,13 @@ def _execute(
         patch.setattr(log, "_scrapy_root_handler", None)
         patch.setattr(PythonLoggingObserver, "start", lambda _: None)  # nobody would stop it
         for name, number in zip(("stdin", "stdout", "stderr"), streams, strict=True):
-            raw = (_Interrupting if name == interrupted else io.FileIO)(os.dup(number), "r" if name == "stdin" else "w")
+            raw = (_Interrupting if name == interrupted else io.FileIO)(
+                os.dup(number), "r" if name == "stdin" else "w"
+            )
             buffer: Any = io.BufferedReader(raw) if name == "stdin" else io.BufferedWriter(raw)
-            how: Any = {"errors": "backslashreplace", "line_buffering": True} if name == "stderr" else {}
+            how: Any = (
+                {"errors": "backslashreplace", "line_buffering": True} if name == "stderr" else {}
+            )
             patch.setattr(sys, name, stack.enter_context(io.TextIOWrapper(buffer, **how)))
         try:
             cmdline.execute(["scrapy", *arguments])
@@ -167,9 +183,17 @@ def _execute(
 
 @contextlib.contextmanager
 def _left_as_it_was(folder: Path | None) -> Iterator[None]:
-    """Take out again what a command leaves in a process: environment, handlers of logs, the modules of a project."""
+    """Take out again what a command leaves in a process.
+
+    Environment, handlers of logs, the modules of a project.
+    """
     there = dict(os.environ)
-    handlers, level, modules, path = logging.root.handlers[:], logging.root.level, set(sys.modules), sys.path[:]
+    handlers, level, modules, path = (
+        logging.root.handlers[:],
+        logging.root.level,
+        set(sys.modules),
+        sys.path[:],
+    )
     try:
         yield
     finally:
@@ -180,7 +204,9 @@ def _left_as_it_was(folder: Path | None) -> Iterator[None]:
         os.environ.clear()
         os.environ.update(there)
         for name in sys.modules.keys() - modules:
-            if folder is not None and str(getattr(sys.modules[name], "__file__", "")).startswith(str(folder)):
+            if folder is not None and str(getattr(sys.modules[name], "__file__", "")).startswith(
+                str(folder)
+            ):
                 del sys.modules[name]
 
 
@@ -215,7 +241,10 @@ def start(*arguments: str, folder: Path, stdin: int = subprocess.DEVNULL) -> sub
 
 
 def read_one_line(*arguments: str, folder: Path, stdin: str = "") -> tuple[str, int, str]:
-    """Run a command here, of whose output a line is read and no more; return that, the exit code, and the errors."""
+    """Run a command here, of whose output a line is read and no more.
+
+    Return that, the exit code, and the errors.
+    """
     ours, its = os.pipe()
     lines: list[str] = []
 
@@ -236,7 +265,9 @@ def stopped_while_printing(*arguments: str, folder: Path) -> Done:
 
 
 def stopped_while_reading(*arguments: str, folder: Path) -> Done:
-    """Run a command here, and send it the signal of Ctrl-C when it has read a part of its standard input."""
+    """Run a command here, and send it the signal of Ctrl-C when it has read a part of its
+    standard input.
+    """
     with _interruptible():
         return run(*arguments, folder=folder, stdin=_BLANK, interrupted="stdin")
 
@@ -246,9 +277,11 @@ _BLANK = b"\n" * 200_000
 
 
 class _Interrupting(io.FileIO):
-    """A file that sends this process the signal of Ctrl-C: at the first write, or at the second read.
+    """A file that sends this process the signal of Ctrl-C: at the first write, or at the second
+    read.
 
-    The handler of the signal runs before the call ends, so the signal meets the command, and nothing that comes later.
+    The handler of the signal runs before the call ends, so the signal meets the command, and
+    nothing that comes later.
     """
 
     _calls = 0
@@ -281,11 +314,16 @@ def _beside(function: Callable[[], None]) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _interruptible() -> Iterator[None]:
-    """Have the signal of Ctrl-C raise KeyboardInterrupt, as where Python has just begun; if it is left over, fail."""
+    """Have the signal of Ctrl-C raise KeyboardInterrupt, as where Python has just begun.
+
+    If it is left over, fail.
+    """
     handler = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         yield
     except KeyboardInterrupt:
-        raise AssertionError("the command did not end by Ctrl-C itself") from None  # else the run of tests would end
+        raise AssertionError(
+            "the command did not end by Ctrl-C itself"
+        ) from None  # else the run of tests would end
     finally:
         signal.signal(signal.SIGINT, handler)

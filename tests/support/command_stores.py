@@ -14,7 +14,9 @@ if TYPE_CHECKING:
 
 
 class Kept(MemoryStore):
-    """Keeps the same values in all of its instances, as long as the setting OWN_NAME is the same."""
+    """Keeps the same values in all of its instances, as long as the setting OWN_NAME is the
+    same.
+    """
 
     places: dict[str, dict[str, tuple[bytes, float]]] = {}  # noqa: RUF012 - shared on purpose
 

@@ -48,7 +48,9 @@ SETTINGS: dict[str, Any] = {
 USE = "scrapy_robots_rfc.RfcUseMiddleware"
 
 
-def with_use(use: Any, middlewares: dict[str, Any] = SETTINGS["DOWNLOADER_MIDDLEWARES"]) -> dict[str, Any]:
+def with_use(
+    use: Any, middlewares: dict[str, Any] = SETTINGS["DOWNLOADER_MIDDLEWARES"]
+) -> dict[str, Any]:
     """ROBOTS_USE, and among the middlewares the one that it needs."""
     return {"ROBOTS_USE": use, "DOWNLOADER_MIDDLEWARES": {USE: 101, **middlewares}}
 
@@ -105,7 +107,9 @@ def make_crawler(spider: type[Spider] = Pages, settings: dict[str, Any] | None =
     merged = {**SETTINGS, **(settings or {})}
     if merged.get("ROBOTS_USE") is not None:
         merged |= with_use(merged["ROBOTS_USE"], merged["DOWNLOADER_MIDDLEWARES"])
-    merged.setdefault("TWISTED_REACTOR", ASYNCIO_REACTOR if is_asyncio_reactor_installed() else None)
+    merged.setdefault(
+        "TWISTED_REACTOR", ASYNCIO_REACTOR if is_asyncio_reactor_installed() else None
+    )
     return Crawler(spider, merged)
 
 
@@ -129,8 +133,13 @@ async def crawl(
 
 
 async def at_once(*coroutines: Coroutine[Any, Any, _T]) -> list[_T]:
-    """Wait for several that run side by side, such as crawls; when all have ended, raise what the first one raised."""
-    results: Any = await DeferredList([Deferred.fromCoroutine(one) for one in coroutines], consumeErrors=True)
+    """Wait for several that run side by side, such as crawls.
+
+    When all have ended, raise what the first one raised.
+    """
+    results: Any = await DeferredList(
+        [Deferred.fromCoroutine(one) for one in coroutines], consumeErrors=True
+    )
     for succeeded, result in results:
         if not succeeded:
             result.raiseException()
@@ -138,7 +147,9 @@ async def at_once(*coroutines: Coroutine[Any, Any, _T]) -> list[_T]:
 
 
 def close_when(condition: Callable[[Crawler], object]) -> Callable[[Crawler], None]:
-    """Return what prepares a crawl whose spider is to be closed as soon as something holds, once it is open."""
+    """Return what prepares a crawl whose spider is to be closed as soon as something holds, once
+    it is open.
+    """
 
     def prepare(crawler: Crawler) -> None:
         def begin() -> None:
@@ -158,7 +169,11 @@ def close_when(condition: Callable[[Crawler], object]) -> Callable[[Crawler], No
 
 def records(caplog: Any, level: int = logging.WARNING) -> list[str]:
     """What our own loggers said, at a level and above."""
-    return [r.getMessage() for r in caplog.records if r.name.startswith("scrapy_robots_rfc") and r.levelno >= level]
+    return [
+        r.getMessage()
+        for r in caplog.records
+        if r.name.startswith("scrapy_robots_rfc") and r.levelno >= level
+    ]
 
 
 def lines(caplog: Any, level: int = logging.DEBUG) -> list[str]:

@@ -1,4 +1,5 @@
-"""The documents of the project as tests read them: their fenced blocks, and the settings that stand in those.
+"""The documents of the project as tests read them: their fenced blocks, and the settings that stand
+in those.
 
 The tests say what must come of a block; `test_documents.py` says that none is left out.
 """
@@ -39,7 +40,10 @@ def executed(code: str, **names: Any) -> dict[str, Any]:
 
 
 def imported(code: str, folder: Path) -> Any:
-    """A block of Python as a module; Scrapy looks at the source of callbacks, so there has to be a file."""
+    """A block of Python as a module.
+
+    Scrapy looks at the source of callbacks, so there has to be a file.
+    """
     file = folder / "block.py"
     file.write_text(code, encoding="utf-8")
     spec = spec_from_file_location(file.stem, file)

@@ -1,4 +1,7 @@
-"""Cache entries for tests, written on one line: the times of the validity stand beside those of the entry."""
+"""Cache entries for tests, written on one line.
+
+The times of the validity stand beside those of the entry.
+"""
 
 from __future__ import annotations
 
@@ -29,19 +32,34 @@ def made(  # noqa: PLR0917 - a table of entries is read by columns
     **others: Any,
 ) -> CacheEntry:
     """Return an entry."""
-    return CacheEntry(Validity(outcome, fresh_until, confirmed, unreachable_since), status, cause, fetched, **others)
+    return CacheEntry(
+        Validity(outcome, fresh_until, confirmed, unreachable_since),
+        status,
+        cause,
+        fetched,
+        **others,
+    )
 
 
 def changed(entry: CacheEntry, **values: Any) -> CacheEntry:
-    """Return an entry with other values; those of its validity are given by their own names, too."""
+    """Return an entry with other values.
+
+    Those of its validity are given by their own names, too.
+    """
     validity = {name: values.pop(name) for name in _OF_VALIDITY & values.keys()}
     return replace(entry, validity=replace(entry.validity, **validity), **values)
 
 
 def limits(
-    max_age: float, unreachable_ttl: float, stale_max_age: float, unreachable_max_age: float | None, **others: Any
+    max_age: float,
+    unreachable_ttl: float,
+    stale_max_age: float,
+    unreachable_max_age: float | None,
+    **others: Any,
 ) -> settings.Settings:
-    """Return settings with these limits, in seconds, and with others by the names of their fields."""
+    """Return settings with these limits, in seconds, and with others by the names of their
+    fields.
+    """
     return replace(
         read_settings(Settings()),
         cache_max_age=max_age,

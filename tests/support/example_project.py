@@ -1,4 +1,5 @@
-"""Runs the example project as its users do, in processes of its own or in the test's, and reads the tables it prints.
+"""Runs the example project as its users do, in processes of its own or in the test's, and reads the
+tables it prints.
 
 The tests say what must stand in the tables.
 """
@@ -39,13 +40,18 @@ class Output:
     def sections(self) -> dict[str, Section]:
         """The origins of the table, by the first word of their title."""
         blocks = [block.splitlines() for block in self.stdout.split("\n\n")]
-        sections = [_section(block) for block in blocks if any("robots.txt: " in line for line in block[1:])]
+        sections = [
+            _section(block) for block in blocks if any("robots.txt: " in line for line in block[1:])
+        ]
         return {section.title.split()[0].strip(":"): section for section in sections}
 
     @property
     def stats(self) -> dict[str, int]:
         """The stats below the table."""
-        return {key: int(value) for key, value in re.findall(r"^  (robotstxt/\S+) +(\d+)$", self.stdout, re.MULTILINE)}
+        return {
+            key: int(value)
+            for key, value in re.findall(r"^  (robotstxt/\S+) +(\d+)$", self.stdout, re.MULTILINE)
+        }
 
     @property
     def last_line(self) -> str:
@@ -68,13 +74,19 @@ class Section:
 def _section(lines: list[str]) -> Section:
     access = next(line for line in lines if line.startswith("  robots.txt: "))
     cells = [re.split(r" {2,}", line.strip()) for line in lines if line.startswith("    ")]
-    return Section(lines[0], access.strip().removeprefix("robots.txt: "), {row[0]: tuple(row[1:]) for row in cells[1:]})
+    return Section(
+        lines[0],
+        access.strip().removeprefix("robots.txt: "),
+        {row[0]: tuple(row[1:]) for row in cells[1:]},
+    )
 
 
 def start(*arguments: str, folder: Path = PROJECT) -> subprocess.Popen[str]:
     """Start Python in the project's folder, or another; `wait` for the process."""
     # The sites are on this machine: a proxy that the environment names would not find them.
-    environment = {key: value for key, value in os.environ.items() if not key.lower().endswith("_proxy")}
+    environment = {
+        key: value for key, value in os.environ.items() if not key.lower().endswith("_proxy")
+    }
     return subprocess.Popen(
         [sys.executable, *arguments],
         cwd=folder,
@@ -94,9 +106,12 @@ def wait(process: subprocess.Popen[str]) -> Output:
         process.kill()
     assert process.returncode == 0, stderr
     assert "] ERROR: " not in stderr, stderr
-    # Without a network Scrapy's cookies cannot fetch the list of public suffixes: that is logged with its traceback.
+    # Without a network Scrapy's cookies cannot fetch the list of public suffixes: that is logged
+    # with its traceback.
     said = re.split(r"^(?=\d{4}-\d\d-\d\d \d\d:\d\d:\d\d \[)", stderr, flags=re.MULTILINE)
-    assert not [record for record in said if "Traceback" in record and "publicsuffix" not in record], stderr
+    assert not [
+        record for record in said if "Traceback" in record and "publicsuffix" not in record
+    ], stderr
     return Output(stdout, stderr)
 
 
@@ -112,10 +127,14 @@ class Here:
     :param caplog: has what is logged.
     """
 
-    def __init__(self, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture) -> None:
+    def __init__(
+        self, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+    ) -> None:
         self._capsys, self._caplog = capsys, caplog
 
-    async def crawl(self, spider: type[Spider], settings: dict[str, Any] | None = None, **arguments: str) -> Output:
+    async def crawl(
+        self, spider: type[Spider], settings: dict[str, Any] | None = None, **arguments: str
+    ) -> Output:
         """Crawl to the end, which must be a good one.
 
         :param settings: as from the command line.

@@ -1,6 +1,8 @@
-"""Workers that take turns at one site, in a time that the test lets pass: nothing in this file waits, or has a thread.
+"""Workers that take turns at one site, in a time that the test lets pass: nothing in this file
+waits, or has a thread.
 
-It has clock, timers, a way to the store that takes its time, and workers that die. The turns are the package's own.
+It has clock, timers, a way to the store that takes its time, and workers that die. The turns are
+the package's own.
 """
 
 from __future__ import annotations
@@ -75,8 +77,16 @@ class Worker(Runtime):
     :param latency: seconds to the store, and as many back.
     """
 
-    def __init__(self, world: World, name: str, interval: float = 1.0, way: float = 0.1, latency: float = 0.0) -> None:
-        self.world, self.name, self.interval, self.way, self.latency = world, name, interval, way, latency
+    def __init__(
+        self, world: World, name: str, interval: float = 1.0, way: float = 0.1, latency: float = 0.0
+    ) -> None:
+        self.world, self.name, self.interval, self.way, self.latency = (
+            world,
+            name,
+            interval,
+            way,
+            latency,
+        )
         self.alive, self.works, self.left = True, True, 10**9
         self.calls: list[str] = []
         self.own = IntervalClock()

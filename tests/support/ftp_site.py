@@ -1,4 +1,5 @@
-"""An FTP server whose pages a crawl gets, and one that says whatever a test tells it. On 127.0.0.1, port 0.
+"""An FTP server whose pages a crawl gets, and one that says whatever a test tells it. On 127.0.0.1,
+port 0.
 
 See `uploads.py` for the server that reports are uploaded to.
 """
@@ -47,7 +48,9 @@ class FtpSite:
     @property
     def retrieved(self) -> list[str]:
         """The paths of files that clients asked for."""
-        return [command.partition(" ")[2] for command in self.commands if command.startswith("RETR ")]
+        return [
+            command.partition(" ")[2] for command in self.commands if command.startswith("RETR ")
+        ]
 
 
 @contextlib.contextmanager
@@ -100,7 +103,10 @@ def ftp_site(folder: Path, *, anonymous: bool = True) -> Iterator[FtpSite]:
 
 
 def _serve(listening: socket.socket, talk: Callable[[socket.socket], None]) -> None:
-    """Talk to one client after the other, until the socket is closed; one that breaks off is done with."""
+    """Talk to one client after the other, until the socket is closed.
+
+    One that breaks off is done with.
+    """
     while True:
         try:
             connection, _ = listening.accept()
@@ -112,7 +118,10 @@ def _serve(listening: socket.socket, talk: Callable[[socket.socket], None]) -> N
 
 @contextlib.contextmanager
 def talker(first: bytes, again: bytes = b"") -> Iterator[str]:
-    """Serve octets in place of FTP: some at once, and others for as long as the client reads; give the address."""
+    """Serve octets in place of FTP: some at once, and others for as long as the client reads.
+
+    Give the address.
+    """
     listening = socket.create_server(("127.0.0.1", 0))
     accepted: list[socket.socket] = []
 
@@ -129,7 +138,10 @@ def talker(first: bytes, again: bytes = b"") -> Iterator[str]:
     try:
         yield f"ftp://127.0.0.1:{listening.getsockname()[1]}"
     finally:
-        for each in (listening, *accepted):  # the client may close its end when the reactor goes on, which waits for us
+        for each in (
+            listening,
+            *accepted,
+        ):  # the client may close its end when the reactor goes on, which waits for us
             with contextlib.suppress(OSError):
                 each.shutdown(socket.SHUT_RDWR)
         listening.close()
@@ -137,16 +149,22 @@ def talker(first: bytes, again: bytes = b"") -> Iterator[str]:
 
 
 @contextlib.contextmanager
-def scripted(replies: Mapping[str, bytes], sent: bytes = b"", *, reset: bool = False) -> Iterator[str]:
+def scripted(
+    replies: Mapping[str, bytes], sent: bytes = b"", *, reset: bool = False
+) -> Iterator[str]:
     """Serve one file by FTP, in passive mode, to one client at a time; give the address.
 
-    :param replies: command -> what the server says to it, where that is not the usual thing; to ``RETR``, when the data
-        connection has ended.
+    :param replies: command -> what the server says to it, where that is not the usual thing; to
+        ``RETR``, when the data connection has ended.
     :param sent: the octets that go through the data connection.
     :param reset: whether that ends with a reset.
     """
-    listening, passive = socket.create_server(("127.0.0.1", 0)), socket.create_server(("127.0.0.1", 0))
-    # The sender knows by this that the client reads: with buffers so small, not much of a file fits in between.
+    listening, passive = (
+        socket.create_server(("127.0.0.1", 0)),
+        socket.create_server(("127.0.0.1", 0)),
+    )
+    # The sender knows by this that the client reads: with buffers so small, not much of a file fits
+    # in between.
     passive.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
     high, low = divmod(passive.getsockname()[1], 256)
     usual = {"USER": b"331 who", "PASS": b"230 in", "TYPE": b"200 yes", "RETR": b"226 all sent"}

@@ -1,4 +1,5 @@
-"""Services that fetch pages for a crawl, as fakes on 127.0.0.1, port 0: they answer as the real ones do, from a table.
+"""Services that fetch pages for a crawl, as fakes on 127.0.0.1, port 0: they answer as the real
+ones do, from a table.
 
 Each is told in JSON which page it has to fetch. See `site.py` for sites.
 """
@@ -46,7 +47,10 @@ class Gateway(Served):
         return self
 
     def __exit__(
-        self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
     ) -> None:
         self.end()
 
@@ -90,7 +94,11 @@ class ZyteApi(Gateway):
         """Return a record about the page."""
         if self.refusal:
             status, kind = self.refusal
-            return status, "application/json", json.dumps({"type": kind, "status": status, "title": kind}).encode()
+            return (
+                status,
+                "application/json",
+                json.dumps({"type": kind, "status": status, "title": kind}).encode(),
+            )
         status, body = self.page(asked["url"])
         plain = not body.startswith("<")
         record: dict[str, Any] = {"url": asked["url"], "statusCode": status}

@@ -1,4 +1,5 @@
-"""robots.txt files that are made to fill the memory: of what is small in a file and large when it is read.
+"""robots.txt files that are made to fill the memory: of what is small in a file and large when it
+is read.
 
 The tests that read them say what they may cost.
 """

@@ -15,7 +15,9 @@ FILE = made(
     1_700_086_400.25,
     confirmed=1_700_000_000.25,
     unreachable_since=1_700_000_100.0,
-    validators=Validators("https://a.example/robots.txt", b'W/"5\xff"', b"Tue, 14 Nov 2023 22:13:20 GMT"),
+    validators=Validators(
+        "https://a.example/robots.txt", b'W/"5\xff"', b"Tue, 14 Nov 2023 22:13:20 GMT"
+    ),
     body=b"User-agent: *\nDisallow: /x\n# \xff\n" * 20,
     lifetime=3600.0,
     cut=512_000,
@@ -25,4 +27,6 @@ FILE = made(
 MISSING = made(Outcome.UNAVAILABLE, 404, "404", 1_700_000_000.0, 1_700_086_400.0)
 
 #: That nobody knows.
-UNKNOWN = made(Outcome.UNREACHABLE, None, "DownloadTimeoutError", 10.0, 310.0, unreachable_since=5.0)
+UNKNOWN = made(
+    Outcome.UNREACHABLE, None, "DownloadTimeoutError", 10.0, 310.0, unreachable_since=5.0
+)

@@ -1,4 +1,7 @@
-"""The texts of the warnings and errors that the package logs, as its code has them; `...` stands for what varies."""
+"""The texts of the warnings and errors that the package logs, as its code has them.
+
+`...` stands for what varies.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +30,10 @@ class UnclearError(Exception):
 
 
 def texts() -> set[str]:
-    """Every such text of the package, its commands apart: what these print, they print to somebody who waits."""
+    """Every such text of the package, its commands apart.
+
+    What these print, they print to somebody who waits.
+    """
     found: set[str] = set()
     for path in sorted(PACKAGE.rglob("*.py")):
         if "commands" not in path.relative_to(PACKAGE).parts:
@@ -49,10 +55,14 @@ class _Module:
     def _of(self, scope: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[str]:
         for node in ast.walk(scope):
             match node:
-                case ast.Call(func=ast.Attribute(value=ast.Name(id="logger"), attr=attr), args=[text, *_]):
+                case ast.Call(
+                    func=ast.Attribute(value=ast.Name(id="logger"), attr=attr), args=[text, *_]
+                ):
                     if attr in _METHODS:
                         yield from self._rendered(text, scope)
-                case ast.Tuple(elts=[ast.Attribute(value=ast.Name(id="logging"), attr=level), text]):
+                case ast.Tuple(
+                    elts=[ast.Attribute(value=ast.Name(id="logging"), attr=level), text]
+                ):
                     if level in _LEVELS:
                         yield from self._rendered(text, scope)
 
@@ -64,12 +74,22 @@ class _Module:
             case ast.JoinedStr(values=parts):
                 found = [""]
                 for part in parts:
-                    found = [before + after for before in found for after in self._part(part, scope)]
+                    found = [
+                        before + after for before in found for after in self._part(part, scope)
+                    ]
                 return found
             case ast.Name(id=name):
-                return [text for value in self._values(name, scope) for text in self._rendered(value, scope)]
+                return [
+                    text
+                    for value in self._values(name, scope)
+                    for text in self._rendered(value, scope)
+                ]
             case ast.Call(func=ast.Attribute(value=ast.Name(id="self"), attr=method)):
-                return [text for value in self._returned(method) for text in self._rendered(value, scope)]
+                return [
+                    text
+                    for value in self._returned(method)
+                    for text in self._rendered(value, scope)
+                ]
         raise UnclearError(f"{self._name}:{node.lineno}")
 
     def _part(self, part: ast.expr, scope: ast.AST) -> list[str]:
@@ -77,7 +97,8 @@ class _Module:
             return [str(part.value)]
         value = part.value if isinstance(part, ast.FormattedValue) else part
         known = isinstance(value, ast.Name) and any(
-            isinstance(given, ast.Constant | ast.JoinedStr) for given in self._values(value.id, scope)
+            isinstance(given, ast.Constant | ast.JoinedStr)
+            for given in self._values(value.id, scope)
         )
         return self._rendered(value, scope) if known else ["..."]
 
@@ -87,7 +108,8 @@ class _Module:
             given = [
                 node.value
                 for node in nodes
-                if isinstance(node, ast.Assign) and any(isinstance(t, ast.Name) and t.id == name for t in node.targets)
+                if isinstance(node, ast.Assign)
+                and any(isinstance(t, ast.Name) and t.id == name for t in node.targets)
             ]
             if given:
                 return given

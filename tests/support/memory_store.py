@@ -1,4 +1,7 @@
-"""A store in the memory of this process: the contract in its shortest form, for tests that need a store."""
+"""A store in the memory of this process.
+
+The contract in its shortest form, for tests that need a store.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,10 @@ _GRACE = 0.5
 
 @dataclass(slots=True)
 class _Turn:
-    """Whose turn it is, until when, when the next one begins, and who waits for it, in order: until when it is kept."""
+    """Whose turn it is, until when, when the next one begins, and who waits for it, in order.
+
+    Until when it is kept.
+    """
 
     owner: str | None = None
     until: float = 0.0

@@ -1,8 +1,9 @@
-"""A matcher so plain that it can be checked by reading: every rule is tried, each by lists of positions.
+"""A matcher so plain that it can be checked by reading: every rule is tried, each by lists of
+positions.
 
-It shares nothing with the core: no normal form, no index, no order of rules. An octet knows whether it was written as
-an escape, and two octets are compared by the part of the URL in which the URL's octet lies (RFC 9309, 2.2.2; the
-decisions about the normal form).
+It shares nothing with the core: no normal form, no index, no order of rules. An octet knows whether
+it was written as an escape, and two octets are compared by the part of the URL in which the URL's
+octet lies (RFC 9309, 2.2.2; the decisions about the normal form).
 """
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ if TYPE_CHECKING:
 
 _OCTET = re.compile(rb"%([0-9A-Fa-f]{2})|(.)", re.DOTALL)
 
-#: Octets that are not their own escapes: in the path they part segments and query, in the query names and values.
+#: Octets that are not their own escapes: in the path they part segments and query, in the query
+#: names and values.
 _DISTINCT_IN_PATH = frozenset(b"/?")
 _DISTINCT_IN_QUERY = frozenset(b"&=+;")
 
@@ -45,7 +47,9 @@ class Placed:
         if self.is_delimiter:
             return wanted == here
         distinct = _DISTINCT_IN_QUERY if self.in_query else _DISTINCT_IN_PATH
-        return wanted.value == here.value and (wanted.value not in distinct or wanted.escaped == here.escaped)
+        return wanted.value == here.value and (
+            wanted.value not in distinct or wanted.escaped == here.escaped
+        )
 
 
 def _octets(text: bytes) -> list[Octet]:
@@ -86,7 +90,10 @@ def specificity(pattern: bytes) -> int:
 
 
 def deciding_rule(rules: Iterable[Rule], target: bytes) -> Rule | None:
-    """The rule that decides: the most specific, of equals an allow, of these the first (RFC 9309, 2.2.2)."""
+    """The rule that decides.
+
+    The most specific, of equals an allow, of these the first (RFC 9309, 2.2.2).
+    """
     found = [rule for rule in rules if matches(rule.pattern.encode("utf-8"), target)]
 
     def rank(rule: Rule) -> tuple[int, bool, int]:

@@ -19,9 +19,13 @@ def origin(host: str) -> Origin:
     return Origin("https", host, 443)
 
 
-def policy(cause: str, host: str = "a", outcome: Outcome = Outcome.UNREACHABLE, until: float = 0.0) -> OriginPolicy:
+def policy(
+    cause: str, host: str = "a", outcome: Outcome = Outcome.UNREACHABLE, until: float = 0.0
+) -> OriginPolicy:
     """Return what is known of an origin whose last fetch was unreachable."""
-    return OriginPolicy(origin(host), Validity(outcome, until, unreachable_since=0.0), None, cause, None, _agent)
+    return OriginPolicy(
+        origin(host), Validity(outcome, until, unreachable_since=0.0), None, cause, None, _agent
+    )
 
 
 def fetch(host: str = "a") -> PendingFetch:

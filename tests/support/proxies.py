@@ -1,4 +1,7 @@
-"""A proxy on 127.0.0.1, port 0: it forwards plain http and opens tunnels, or refuses. In a thread of its own."""
+"""A proxy on 127.0.0.1, port 0: it forwards plain http and opens tunnels, or refuses.
+
+In a thread of its own.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,8 @@ if TYPE_CHECKING:
 class Proxy:
     """The proxy.
 
-    :param refuses: the status line with which it answers everything; empty: it lets everything through.
+    :param refuses: the status line with which it answers everything; empty: it lets everything
+        through.
     """
 
     refuses: str = ""
@@ -33,7 +37,10 @@ class Proxy:
         return self
 
     def __exit__(
-        self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
     ) -> None:
         self._server.shutdown(socket.SHUT_RDWR)
         self._server.close()
@@ -60,7 +67,9 @@ class Proxy:
             first, _, rest = head.partition(b"\r\n")
             self.asked.append(first.decode())
             if self.refuses:
-                answer = f"HTTP/1.1 {self.refuses}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+                answer = (
+                    f"HTTP/1.1 {self.refuses}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+                )
                 client.sendall(answer.encode())
                 return
             method, target, version = first.decode().split()
@@ -74,9 +83,15 @@ class Proxy:
                     client.sendall(b"HTTP/1.1 200 Connection established\r\n\r\n")
                 else:
                     path = f"{parts.path or '/'}{'?' if parts.query else ''}{parts.query}"
-                    fields = [line for line in rest.split(b"\r\n") if not line.lower().startswith(b"connection:")]
+                    fields = [
+                        line
+                        for line in rest.split(b"\r\n")
+                        if not line.lower().startswith(b"connection:")
+                    ]
                     close = b"\r\nConnection: close\r\n"
-                    server.sendall(f"{method} {path} {version}".encode() + close + b"\r\n".join(fields))
+                    server.sendall(
+                        f"{method} {path} {version}".encode() + close + b"\r\n".join(fields)
+                    )
                 threading.Thread(target=_pump, args=(client, server), daemon=True).start()
                 _pump(server, client)
 

@@ -45,7 +45,8 @@ async def crawl_by(
 ) -> Crawl:
     """Crawl with the settings of a recipe.
 
-    :param settings: what a recipe cannot have, such as the address of a server that a test has started.
+    :param settings: what a recipe cannot have, such as the address of a server that a test has
+        started.
     """
     crawler = Crawler(spider, {**_QUIET, **recipe, **settings})
     await crawler.crawl(requests)

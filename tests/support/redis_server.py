@@ -24,7 +24,8 @@ COMMAND = shutil.which("redis-server")
 class RedisServer:
     """The server; it keeps nothing on disk, so that one that is started again is empty.
 
-    :param options: of redis.conf, with _ for each -: ``requirepass="x"``. With a certificate, it speaks TLS only.
+    :param options: of redis.conf, with _ for each -: ``requirepass="x"``. With a certificate, it
+        speaks TLS only.
     """
 
     def __init__(self, **options: Any) -> None:
@@ -38,7 +39,10 @@ class RedisServer:
         return self
 
     def __exit__(
-        self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
     ) -> None:
         self.stop()
         self._folder.cleanup()
@@ -50,7 +54,9 @@ class RedisServer:
         return f"{scheme}://127.0.0.1:{self.port}/0"
 
     def start(self) -> None:
-        """Start it: on the port that it had, or else on a free one, for which others may compete."""
+        """Start it: on the port that it had, or else on a free one, for which others may
+        compete.
+        """
         for _ in range(1 if self.port else 10):
             port = self.port or _free_port()
             if self._started(port):
@@ -83,9 +89,21 @@ class RedisServer:
     def _started(self, port: int) -> bool:
         assert COMMAND is not None
         ports = {"port": 0, "tls_port": port} if "tls_cert_file" in self.options else {"port": port}
-        options = {**ports, "bind": "127.0.0.1", "save": "", "dir": self._folder.name, **self.options}
-        words = [word for key, value in options.items() for word in (f"--{key.replace('_', '-')}", str(value))]
-        self._process = subprocess.Popen([COMMAND, *words], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        options = {
+            **ports,
+            "bind": "127.0.0.1",
+            "save": "",
+            "dir": self._folder.name,
+            **self.options,
+        }
+        words = [
+            word
+            for key, value in options.items()
+            for word in (f"--{key.replace('_', '-')}", str(value))
+        ]
+        self._process = subprocess.Popen(
+            [COMMAND, *words], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        )
         ready = threading.Event()
         self._reader = threading.Thread(target=self._read, args=(self._process, ready), daemon=True)
         self._reader.start()

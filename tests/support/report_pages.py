@@ -12,7 +12,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-def made(folder: Path, records: list[dict[str, Any]], *arguments: str, name: str = "robots.jsonl") -> dict[str, Any]:
+def made(
+    folder: Path, records: list[dict[str, Any]], *arguments: str, name: str = "robots.jsonl"
+) -> dict[str, Any]:
     """Have the command write a page of records, and return what it prints as JSON."""
     (folder / name).write_bytes(exported(records))
     done = run("report", name, "--json", "--html", "report.html", *arguments, folder=folder)

@@ -1,4 +1,7 @@
-"""Reports of disallowed requests, as Scrapy's own exporters write them: a made-up crawl, and hostile records."""
+"""Reports of disallowed requests, as Scrapy's own exporters write them.
+
+A made-up crawl, and hostile records.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,10 @@ if TYPE_CHECKING:
 
 
 def record(**fields: Any) -> dict[str, Any]:
-    """A record with all fields: of a request that a rule disallows, unless the fields say otherwise."""
+    """A record with all fields.
+
+    Of a request that a rule disallows, unless the fields say otherwise.
+    """
     made = {
         "time": "2026-11-21T22:40:01.123Z",
         "spider": "news",
@@ -51,7 +57,17 @@ def unreachable(cause: str = "503", **fields: Any) -> dict[str, Any]:
 def exempt(entry: str, count: int, **fields: Any) -> dict[str, Any]:
     """A closing record."""
     nothing = dict.fromkeys(
-        ("url", "referrer", "origin", "token", "line", "robots_url", "digest", "outcome", "fresh_until")
+        (
+            "url",
+            "referrer",
+            "origin",
+            "token",
+            "line",
+            "robots_url",
+            "digest",
+            "outcome",
+            "fresh_until",
+        )
     )
     why = f"not asked: `{entry}` of ROBOTS_EXEMPT"
     return record(**nothing, reason="exempt", rule=entry, why=why, count=count, **fields)
@@ -63,7 +79,9 @@ def exported(records: Iterable[dict[str, Any]], fields: Sequence[str] | None = N
     :param fields: as the key ``fields`` of a feed.
     """
     written = io.BytesIO()
-    exporter = JsonLinesItemExporter(written, fields_to_export=fields, export_empty_fields=True, encoding=None)
+    exporter = JsonLinesItemExporter(
+        written, fields_to_export=fields, export_empty_fields=True, encoding=None
+    )
     exporter.start_exporting()
     for item in records:
         exporter.export_item(item)
@@ -72,11 +90,20 @@ def exported(records: Iterable[dict[str, Any]], fields: Sequence[str] | None = N
 
 
 #: Three requests and a closing record.
-FEW = [record(), unreachable(), record(line=3, rule="Disallow: /b", token="foobot"), exempt("intranet.example", 7)]
+FEW = [
+    record(),
+    unreachable(),
+    record(line=3, rule="Disallow: /b", token="foobot"),
+    exempt("intranet.example", 7),
+]
 
 #: What the made-up crawl met: origin, its share of the requests, rules with their lines and paths.
 _SITES = (
-    ("https://shop.example", 30, ((12, "Disallow: /*?sort=", "/shoes?sort=price"), (9, "Disallow: /cart", "/cart"))),
+    (
+        "https://shop.example",
+        30,
+        ((12, "Disallow: /*?sort=", "/shoes?sort=price"), (9, "Disallow: /cart", "/cart")),
+    ),
     (
         "https://news.example",
         16,
@@ -101,10 +128,15 @@ def crawl() -> list[dict[str, Any]]:
         for step in range(wave):
             number += 1
             pick = number * 37 % 65
-            time = f"2026-11-21T{8 + minute // 60:02}:{minute % 60:02}:{step * 60 // wave:02}.{number % 1000:03}Z"
+            clock = f"{8 + minute // 60:02}:{minute % 60:02}:{step * 60 // wave:02}"
+            time = f"2026-11-21T{clock}.{number % 1000:03}Z"
             made.append(_request(time, number, pick, failing=55 <= minute < 70 and step % 2 == 0))
     last = "2026-11-21T09:30:00.000Z"
-    return [*made, exempt("*.staging.example", 41, time=last), exempt("intranet.example", 12, time=last)]
+    return [
+        *made,
+        exempt("*.staging.example", 41, time=last),
+        exempt("intranet.example", 12, time=last),
+    ]
 
 
 def _request(time: str, number: int, pick: int, *, failing: bool) -> dict[str, Any]:
@@ -112,7 +144,9 @@ def _request(time: str, number: int, pick: int, *, failing: bool) -> dict[str, A
     if failing:
         origin, cause = _FAILING[number % 3]
         return unreachable(cause, time=time, spider=spider, url=f"{origin}/{number}", origin=origin)
-    origin, rules = [(origin, rules) for origin, weight, rules in _SITES for _ in range(weight)][pick]
+    origin, rules = [(origin, rules) for origin, weight, rules in _SITES for _ in range(weight)][
+        pick
+    ]
     line, rule, path = rules[number % 5 // 3 % len(rules)]
     return record(
         time=time,

@@ -1,4 +1,7 @@
-"""How coroutines of the package are run by a test: as in a crawl, under the reactor that is installed."""
+"""How coroutines of the package are run by a test.
+
+As in a crawl, under the reactor that is installed.
+"""
 
 from __future__ import annotations
 

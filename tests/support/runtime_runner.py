@@ -1,4 +1,6 @@
-"""Run the scenarios of some modules in this process, under one runtime, and print what came of them as JSON."""
+"""Run the scenarios of some modules in this process, under one runtime, and print what came of
+them as JSON.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +38,9 @@ def runner(mode: str) -> CrawlerRunner | AsyncCrawlerRunner:
     return (CrawlerRunner if mode == "select" else AsyncCrawlerRunner)(RUNTIMES[mode])
 
 
-async def one_crawl(mode: str, spider: type[Pages], settings: dict[str, Any], requests: list[Any]) -> Crawl:
+async def one_crawl(
+    mode: str, spider: type[Pages], settings: dict[str, Any], requests: list[Any]
+) -> Crawl:
     """Crawl, and wait for the end."""
     crawler = Crawler(spider, {**SETTINGS, **settings, **RUNTIMES[mode]})
     await runner(mode).crawl(crawler, requests)
@@ -46,7 +50,9 @@ async def one_crawl(mode: str, spider: type[Pages], settings: dict[str, Any], re
 async def run_all(mode: str, *modules: str) -> dict[str, Any]:
     """Run the scenarios of some modules one after the other."""
     results: dict[str, Any] = {}
-    for name, scenario in chain.from_iterable(scenarios(module).items() for module in modules):  # after the reactor
+    for name, scenario in chain.from_iterable(
+        scenarios(module).items() for module in modules
+    ):  # after the reactor
         try:
             results[name] = await scenario(partial(one_crawl, mode))
         except Exception:  # noqa: BLE001 - goes into the report
@@ -64,7 +70,9 @@ def run_in(mode: str, work: Callable[[], Coroutine[Any, Any, dict[str, Any]]]) -
     return _with_reactor(mode, work)
 
 
-def _with_reactor(mode: str, work: Callable[[], Coroutine[Any, Any, dict[str, Any]]]) -> dict[str, Any]:
+def _with_reactor(
+    mode: str, work: Callable[[], Coroutine[Any, Any, dict[str, Any]]]
+) -> dict[str, Any]:
     install_reactor(ASYNCIO_REACTOR if mode == "asyncio" else SELECT_REACTOR)
     from scrapy.utils.defer import deferred_from_coro  # noqa: PLC0415 - after the reactor
     from twisted.internet import reactor as installed  # noqa: PLC0415 - as above

@@ -1,8 +1,9 @@
-"""What came of the scenarios under each runtime: `runtime_runner.py` crawls them in a process of their own.
+"""What came of the scenarios under each runtime: `runtime_runner.py` crawls them in a process of
+their own.
 
-The processes of the suite crawl all scenarios under all runtimes, and begin when a test first asks for one of them: all
-such tests run in one worker of pytest-xdist. Without it, somebody runs few tests, and only the scenarios of the file
-that has the one in question are crawled.
+The processes of the suite crawl all scenarios under all runtimes, and begin when a test first asks
+for one of them: all such tests run in one worker of pytest-xdist. Without it, somebody runs few
+tests, and only the scenarios of the file that has the one in question are crawled.
 """
 
 from __future__ import annotations

@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 
     from tests.support.scenarios_obeying import Run
 
-#: Download handlers of Scrapy beside the one of the runtime; both need asyncio, and older versions lack one.
+#: Download handlers of Scrapy beside the one of the runtime; both need asyncio, and older versions
+#: lack one.
 _HANDLERS = {
     "httpx": "scrapy.core.downloader.handlers._httpx.HttpxDownloadHandler",
     "aiohttp": "scrapy.core.downloader.handlers._aiohttp.AiohttpDownloadHandler",
@@ -31,11 +32,19 @@ _HANDLERS = {
 
 
 async def endings(run: Run) -> dict[str, Any]:
-    """A body without length or chunks, and an empty one, end with their connection; the same over TLS."""
+    """A body without length or chunks, and an empty one, end with their connection.
+
+    The same over TLS.
+    """
     handlers: dict[str, dict[str, Any]] = {"default": {}}
     if is_asyncio_available():
-        known = {name: path for name, path in _HANDLERS.items() if find_spec(path.rpartition(".")[0])}
-        handlers |= {name: {"DOWNLOAD_HANDLERS": {"http": path, "https": path}} for name, path in known.items()}
+        known = {
+            name: path for name, path in _HANDLERS.items() if find_spec(path.rpartition(".")[0])
+        }
+        handlers |= {
+            name: {"DOWNLOAD_HANDLERS": {"http": path, "https": path}}
+            for name, path in known.items()
+        }
     found: dict[str, Any] = {}
     for name, settings in handlers.items():
         pages = []
@@ -50,8 +59,15 @@ async def endings(run: Run) -> dict[str, Any]:
 
 
 async def replayed(run: Run) -> dict[str, Any]:
-    """A crawl that fills the HTTP cache, and one that may use nothing else; of one more site it has a page only."""
-    with Site({"/robots.txt": robots(RULES)}) as site, Site() as other, TemporaryDirectory() as folder:
+    """A crawl that fills the HTTP cache, and one that may use nothing else.
+
+    Of one more site it has a page only.
+    """
+    with (
+        Site({"/robots.txt": robots(RULES)}) as site,
+        Site() as other,
+        TemporaryDirectory() as folder,
+    ):
         cache = {"HTTPCACHE_ENABLED": True, "HTTPCACHE_DIR": folder}
         offline = {**cache, "HTTPCACHE_IGNORE_MISSING": True}
         await run(Pages, cache, [site.url("/a")])

@@ -1,4 +1,7 @@
-"""Crawls whose proxies fail, or whose sites do; what must come of it is in `test_local_faults_and_proxies.py`."""
+"""Crawls whose proxies fail, or whose sites do.
+
+What must come of it is in `test_local_faults_and_proxies.py`.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +30,17 @@ if TYPE_CHECKING:
     from tests.support.scenarios_obeying import Run
     from tests.support.site import Asked
 
-from tests.support.scenarios_local_faults import NEVER, RULES, SECRET, Fading, Serial, beside, handlers, logged, short
+from tests.support.scenarios_local_faults import (
+    NEVER,
+    RULES,
+    SECRET,
+    Fading,
+    Serial,
+    beside,
+    handlers,
+    logged,
+    short,
+)
 
 
 def by(url: str, proxy: str | None) -> Request:
@@ -43,7 +56,11 @@ async def routes(run: Run) -> dict[str, Any]:
             for refuses in ("", "407 Proxy Authentication Required", "502 Bad Gateway"):
                 if refuses.startswith("502") and not tls:
                     continue  # that is the answer of the site, as far as anybody can tell
-                with Site({"/robots.txt": robots(RULES)}, tls=tls) as site, Proxy() as live, Proxy(refuses) as bad:
+                with (
+                    Site({"/robots.txt": robots(RULES)}, tls=tls) as site,
+                    Proxy() as live,
+                    Proxy(refuses) as bad,
+                ):
                     first = f"{SECRET}{bad.netloc if refuses else dead()}"
                     second = f"http://{live.netloc}"
                     requests = [
@@ -53,31 +70,49 @@ async def routes(run: Run) -> dict[str, Any]:
                         by(site.url("/x2"), first),
                     ]
                     result = await run(Pages, {**NEVER, **handler}, requests)
-                    found = [short(result.outcomes[site.url(target)]) for target in ("/a", "/x", "/x2")]
+                    found = [
+                        short(result.outcomes[site.url(target)]) for target in ("/a", "/x", "/x2")
+                    ]
                     results.append([tls, refuses[:3], *found, site.fetches])
     return {"found": results}
 
 
 async def one_route(run: Run) -> dict[str, Any]:
-    """A proxy does not work, and no other request waits: its requests are closed for a while, those of others not."""
+    """A proxy does not work, and no other request waits.
+
+    Its requests are closed for a while, those of others not.
+    """
     results = []
     for handler in handlers(run, proxies=True):
         for tls in (False, True):
             for refuses in ("", "407 Proxy Authentication Required"):
-                with Site({"/robots.txt": robots(RULES)}, tls=tls) as site, Proxy(refuses) as bad, logged() as lines:
+                with (
+                    Site({"/robots.txt": robots(RULES)}, tls=tls) as site,
+                    Proxy(refuses) as bad,
+                    logged() as lines,
+                ):
                     netloc = bad.netloc if refuses else dead()
                     proxy = f"{SECRET}{netloc}"
-                    requests = [by(site.url("/1"), proxy), by(site.url("/2"), proxy), Request(site.url("/a"))]
+                    requests = [
+                        by(site.url("/1"), proxy),
+                        by(site.url("/2"), proxy),
+                        Request(site.url("/a")),
+                    ]
                     result = await run(Serial, {**handler}, [*requests, Request(site.url("/x"))])
                     whys = {
-                        outcome.why for outcome in result.outcomes.values() if isinstance(outcome, RobotsDisallowed)
+                        outcome.why
+                        for outcome in result.outcomes.values()
+                        if isinstance(outcome, RobotsDisallowed)
                     }
                     results.append(
                         {
                             "outcomes": [short(outcome) for outcome in result.outcomes.values()],
                             "asked": len(bad.asked),
                             "why": sorted(why.replace(netloc, "PROXY") for why in whys),
-                            "log": [line.replace(netloc, "PROXY").replace(site.netloc, "SITE") for line in lines],
+                            "log": [
+                                line.replace(netloc, "PROXY").replace(site.netloc, "SITE")
+                                for line in lines
+                            ],
                         }
                     )
     return {"found": results}
@@ -90,7 +125,9 @@ class Later(Pages):
         """Wait in between."""
         failed: Waiter[None] = Waiter()
         # The signal is sent before the delay begins.
-        self.crawler.signals.connect(lambda: call_later(0, failed.resolve, None), robots_fetched, weak=False)
+        self.crawler.signals.connect(
+            lambda: call_later(0, failed.resolve, None), robots_fetched, weak=False
+        )
         first, *others = [request async for request in super().start()]
         yield first
         await failed
@@ -120,7 +157,10 @@ async def second_attempt(run: Run) -> dict[str, Any]:
             return replies.pop(0)
 
         with Site({"/robots.txt": next_reply}) as site, Proxy() as live:
-            requests = [by(site.url("/1"), f"http://{dead()}"), by(site.url("/x"), f"http://{live.netloc}")]
+            requests = [
+                by(site.url("/1"), f"http://{dead()}"),
+                by(site.url("/x"), f"http://{live.netloc}"),
+            ]
             result = await run(Pages, {**handler, "ROBOTS_UNREACHABLE_BACKOFF": [0.1]}, requests)
             by_dead, by_live = (short(result.outcomes[request.url]) for request in requests)
             results.append([by_dead, by_live, site.fetches])
@@ -131,9 +171,16 @@ async def hanging_proxy(run: Run) -> dict[str, Any]:
     """A proxy takes connections and never answers; another one works."""
     results = []
     for handler in handlers(run, proxies=True):
-        with Site({"/robots.txt": robots(RULES)}) as site, Proxy() as live, socket.create_server(("", 0)) as silent:
+        with (
+            Site({"/robots.txt": robots(RULES)}) as site,
+            Proxy() as live,
+            socket.create_server(("", 0)) as silent,
+        ):
             netloc = f"127.0.0.1:{silent.getsockname()[1]}"
-            requests = [by(site.url("/1"), f"{SECRET}{netloc}"), by(site.url("/a"), f"http://{live.netloc}")]
+            requests = [
+                by(site.url("/1"), f"{SECRET}{netloc}"),
+                by(site.url("/a"), f"http://{live.netloc}"),
+            ]
             settings = {**NEVER, **handler, "ROBOTS_TIMEOUT": 0.5, "DOWNLOAD_TIMEOUT": 1}
             with logged() as lines:
                 result = await run(Pages, settings, requests)
@@ -154,21 +201,30 @@ async def stale(run: Run) -> dict[str, Any]:
             result = await run(Serial, {**NEVER, "ROBOTS_CACHE_MAX_AGE": 1e-9, **settings}, urls)
             error = result.outcomes[site.url("/x")]
             assert isinstance(error, RobotsDisallowed)
-            results.append([result.outcomes[site.url("/a")], short(error), error.decision.stale, site.fetches])
+            results.append(
+                [result.outcomes[site.url("/a")], short(error), error.decision.stale, site.fetches]
+            )
     return {"found": results}
 
 
 async def direct_fails(run: Run) -> dict[str, Any]:
-    """Only a proxy leads to a host: the requests with it are fetched, those without are not, whoever comes first."""
+    """Only a proxy leads to a host.
+
+    The requests with it are fetched, those without are not, whoever comes first.
+    """
     found = []
     for turned, handler in product((False, True), handlers(run, proxies=True)):
         with Site({"/robots.txt": robots(RULES)}) as site, Proxy() as live:
             host = "http://nobody.invalid"
             live.names = {"nobody.invalid": site.port}
-            last, *requests = (by(f"{host}{target}", f"http://{live.netloc}") for target in ("/x", "/a"))
+            last, *requests = (
+                by(f"{host}{target}", f"http://{live.netloc}") for target in ("/x", "/a")
+            )
             requests.insert(turned, Request(f"{host}/1"))
             result = await run(Serial, {**NEVER, **handler}, [*requests, last])
-            found.append([short(result.outcomes[f"{host}{target}"]) for target in ("/1", "/a", "/x")])
+            found.append(
+                [short(result.outcomes[f"{host}{target}"]) for target in ("/1", "/a", "/x")]
+            )
     return {"found": found}
 
 
@@ -176,12 +232,20 @@ async def environment(run: Run) -> dict[str, Any]:
     """The proxy of the environment refuses; a request with a proxy of its own comes later."""
     results = []
     for handler in handlers(run, proxies=True):
-        with Site({"/robots.txt": robots(RULES)}) as site, Proxy("407 No") as bad, Proxy() as live, logged() as lines:
+        with (
+            Site({"/robots.txt": robots(RULES)}) as site,
+            Proxy("407 No") as bad,
+            Proxy() as live,
+            logged() as lines,
+        ):
             with patch.dict(os.environ, {"http_proxy": f"{SECRET}{bad.netloc}", "no_proxy": ""}):
                 own = by(site.url("/a"), f"http://{live.netloc}")
                 result = await run(Serial, handler, [site.url("/1"), site.url("/2"), own])
             outcomes = [short(outcome) for outcome in result.outcomes.values()]
-            named = [f"through proxy http://{bad.netloc}" in line and "secret" not in line for line in lines]
+            named = [
+                f"through proxy http://{bad.netloc}" in line and "secret" not in line
+                for line in lines
+            ]
             results.append([outcomes, len(bad.asked), named])
     return {"found": results}
 
@@ -189,13 +253,22 @@ async def environment(run: Run) -> dict[str, Any]:
 async def not_shared(run: Run) -> dict[str, Any]:
     """What a proxy answers is not put into the store: another crawl, without it, asks the site."""
     results = []
-    for handler, refuses in product(handlers(run, proxies=True), ("407 Proxy Authentication Required", "")):
-        with TemporaryDirectory() as folder, Site({"/robots.txt": robots(RULES)}) as site, Proxy(refuses) as bad:
+    for handler, refuses in product(
+        handlers(run, proxies=True), ("407 Proxy Authentication Required", "")
+    ):
+        with (
+            TemporaryDirectory() as folder,
+            Site({"/robots.txt": robots(RULES)}) as site,
+            Proxy(refuses) as bad,
+        ):
             settings = {"ROBOTS_CACHE": f"sqlite:///{folder}/copies.db", **handler}
             proxy = f"http://{bad.netloc if refuses else dead()}"
             first = await run(Pages, settings, [by(site.url("/a"), proxy)])
             second = await run(Pages, settings, [site.url("/a"), site.url("/x")])
-            outcomes = [*first.outcomes.values(), *(second.outcomes[site.url(target)] for target in ("/a", "/x"))]
+            outcomes = [
+                *first.outcomes.values(),
+                *(second.outcomes[site.url(target)] for target in ("/a", "/x")),
+            ]
             results.append([short(outcome) for outcome in outcomes])
     return {"found": results}
 
@@ -222,10 +295,19 @@ async def causes(run: Run) -> dict[str, Any]:
     for handler in handlers(run):
         replies = {"reset": Reply(reset=True), "cut": robots(RULES, cut=5), "hang": HANG}
         with contextlib.ExitStack() as stack:
-            sites = {name: stack.enter_context(Site({"/robots.txt": reply})) for name, reply in replies.items()}
+            sites = {
+                name: stack.enter_context(Site({"/robots.txt": reply}))
+                for name, reply in replies.items()
+            }
             plain = stack.enter_context(Site())
-            answers = (None, b"hello you\r\n\r\n", b"HTTP/1.1 503 Busy\r\nRetry-After: \xff soon\r\n\r\n")
-            closing, talking, garbled = (stack.enter_context(_answering(answer)) for answer in answers)
+            answers = (
+                None,
+                b"hello you\r\n\r\n",
+                b"HTTP/1.1 503 Busy\r\nRetry-After: \xff soon\r\n\r\n",
+            )
+            closing, talking, garbled = (
+                stack.enter_context(_answering(answer)) for answer in answers
+            )
             urls = {
                 "refused": f"http://{dead()}/",
                 "unknown": "http://no-such-host.invalid/",
@@ -238,9 +320,13 @@ async def causes(run: Run) -> dict[str, Any]:
             hanging = urls.pop("hang")
             result = await run(Pages, {"ROBOTS_TIMEOUT": 60, **handler}, list(urls.values()))
             hung = await run(Pages, {"ROBOTS_TIMEOUT": 1, **handler}, [hanging])
-            outcomes = {name: result.outcomes[url] for name, url in urls.items()} | {"hang": hung.outcomes[hanging]}
+            outcomes = {name: result.outcomes[url] for name, url in urls.items()} | {
+                "hang": hung.outcomes[hanging]
+            }
             whys = {name: str(getattr(outcome, "why", None)) for name, outcome in outcomes.items()}
-            results.append({name: why.removeprefix("robots.txt unreachable: ") for name, why in whys.items()})
+            results.append(
+                {name: why.removeprefix("robots.txt unreachable: ") for name, why in whys.items()}
+            )
             for server in (closing, talking, garbled):
                 server.shutdown(socket.SHUT_RDWR)
     return {"found": results}

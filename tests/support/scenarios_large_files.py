@@ -1,4 +1,7 @@
-"""Crawls of a site whose file takes long to parse: see scenarios_obeying.py; what must come of it: test_runtimes.py."""
+"""Crawls of a site whose file takes long to parse: see scenarios_obeying.py.
+
+What must come of it: test_runtimes.py.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,9 @@ if TYPE_CHECKING:
 
 
 class Ticking(Pages):
-    """Keeps a timer of 10 ms running, and the longest processor time that the event loop took between two ticks."""
+    """Keeps a timer of 10 ms running, and the longest processor time that the event loop took
+    between two ticks.
+    """
 
     ticks = 0
     longest = 0.0
@@ -35,7 +40,11 @@ class Ticking(Pages):
     def tick(self) -> None:
         """Look at the clock of this thread."""
         now = time.thread_time()
-        self.longest, self.before, self.ticks = max(self.longest, now - self.before), now, self.ticks + 1
+        self.longest, self.before, self.ticks = (
+            max(self.longest, now - self.before),
+            now,
+            self.ticks + 1,
+        )
         if not self.ended:
             Runtime().call_later(0.01, self.tick)
 
@@ -51,8 +60,8 @@ async def large(run: Run) -> dict[str, Any]:
     RobotsTxt.parse(body).prepare("*")
     takes = time.thread_time() - began
     with Site({"/robots.txt": Reply(200, body)}) as site, Site() as other:
-        # The event loop's time is to be that of this file alone: a first crawl loads modules, and the garbage collector
-        # leaves alone what earlier scenarios left.
+        # The event loop's time is to be that of this file alone: a first crawl loads modules, and
+        # the garbage collector leaves alone what earlier scenarios left.
         await run(Pages, {}, [other.url("/y")])
         gc.collect()
         gc.freeze()

@@ -1,4 +1,7 @@
-"""Crawls whose own parts fail on the way to robots.txt; see `test_local_faults_and_proxies.py` for what must come."""
+"""Crawls whose own parts fail on the way to robots.txt.
+
+See `test_local_faults_and_proxies.py` for what must come.
+"""
 
 from __future__ import annotations
 
@@ -38,11 +41,16 @@ HANDLERS = (
 def handlers(run: Run, *, proxies: bool = False) -> list[dict[str, Any]]:
     """Return settings for each download handler that Scrapy has for a runtime.
 
-    :param proxies: only those that send requests through one: without a reactor, older versions have none such.
+    :param proxies: only those that send requests through one: without a reactor, older versions
+        have none such.
     """
     if run.args[0] != "none":  # type: ignore[attr-defined]  # it is a `partial`
         return [{}]
-    found = {path: {"DOWNLOAD_HANDLERS": {"http": path, "https": path}} for path in HANDLERS if _exists(path)}
+    found = {
+        path: {"DOWNLOAD_HANDLERS": {"http": path, "https": path}}
+        for path in HANDLERS
+        if _exists(path)
+    }
     capable = {path for path in found if getattr(load_object(path), "supports_proxies", False)}
     return [settings for path, settings in found.items() if path in capable or not proxies]
 
@@ -153,7 +161,10 @@ class Middleware:
             raise self.new_error()
 
     def new_error(self) -> Exception:
-        """Make an error that nobody has raised yet: one that is raised again keeps the traceback of the first time."""
+        """Make an error that nobody has raised yet.
+
+        One that is raised again keeps the traceback of the first time.
+        """
         return type(self.error)(*self.error.args)
 
 
@@ -217,7 +228,9 @@ def beside(middleware: type) -> dict[str, Any]:
 
 
 async def local(run: Run) -> dict[str, Any]:
-    """A part of the crawl fails on the way to robots.txt, for the first of two pages and for the second one."""
+    """A part of the crawl fails on the way to robots.txt, for the first of two pages and for the
+    second one.
+    """
     path = __name__
     cases: dict[str, dict[str, Any]] = {
         "Middleware": beside(Middleware),
@@ -233,7 +246,9 @@ async def local(run: Run) -> dict[str, Any]:
             results[name] = {
                 "outcomes": [short(outcome) for outcome in result.outcomes.values()],
                 "targets": site.targets,
-                "log": [line.replace(site.netloc, "SITE").replace(f"{path}.", "") for line in lines],
+                "log": [
+                    line.replace(site.netloc, "SITE").replace(f"{path}.", "") for line in lines
+                ],
                 "counted": [result.stat(f"{key}/local") for key in ("forbidden", "result")],
                 "asked": result.stat("request_count"),
             }
@@ -248,7 +263,9 @@ class Own(Downloader):
 
     def __getattribute__(self, name: str) -> Any:
         """Let nobody else look."""
-        if name in _HIDDEN and sys._getframe(1).f_globals["__name__"].startswith("scrapy_robots_rfc"):
+        if name in _HIDDEN and sys._getframe(1).f_globals["__name__"].startswith(
+            "scrapy_robots_rfc"
+        ):
             raise AttributeError(f"Own has no `{name}`")
         return super().__getattribute__(name)
 

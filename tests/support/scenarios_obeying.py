@@ -1,4 +1,5 @@
-"""Crawls that must come out alike under asyncio, under another reactor and without one. Each gives a dict for the test.
+"""Crawls that must come out alike under asyncio, under another reactor and without one. Each gives
+a dict for the test.
 
 `runtime_runner.py` runs all of them in one process a runtime; `test_runtimes.py` says what
 must come of them.
@@ -50,7 +51,10 @@ OURS = {
 
 
 class Gate:
-    """Opens robots.txt when as many pages as expected wait: in the scheduler, or in the middleware after this one."""
+    """Opens robots.txt when as many pages as expected wait.
+
+    In the scheduler, or in the middleware after this one.
+    """
 
     opened: ClassVar[threading.Event]
     expected: ClassVar[int]
@@ -87,11 +91,15 @@ async def _waiting(run: Run, count: int, settings: dict[str, Any]) -> dict[str, 
     Gate.opened, Gate.expected = threading.Event(), count
     concurrent = {"CONCURRENT_REQUESTS": count + 1, "CONCURRENT_REQUESTS_PER_DOMAIN": count + 1}
     with Site({"/robots.txt": robots(FORBID_ALL, gate=Gate.opened)}) as site:
-        result = await run(Pages, {**settings, **concurrent}, [site.url(f"/{n}") for n in range(count)])
+        result = await run(
+            Pages, {**settings, **concurrent}, [site.url(f"/{n}") for n in range(count)]
+        )
         return {
             "leaked": len(site.pages),
             "fetches": site.fetches,
-            "disallowed": sum(isinstance(outcome, RobotsDisallowed) for outcome in result.outcomes.values()),
+            "disallowed": sum(
+                isinstance(outcome, RobotsDisallowed) for outcome in result.outcomes.values()
+            ),
         }
 
 
@@ -111,7 +119,12 @@ async def access(run: Run) -> dict[str, Any]:
         missing.replies["/moved"] = robots("User-agent: *\nDisallow: /x\nAllow: /x/y\n")
         redirecting.replies["/robots.txt"] = redirect(missing.url("/moved"))
         failing.replies["/robots.txt"] = Reply(503, b"User-agent: *\nAllow: /\n")
-        urls = [redirecting.url("/x"), redirecting.url("/x/y"), failing.url("/x"), missing.url("/x")]
+        urls = [
+            redirecting.url("/x"),
+            redirecting.url("/x/y"),
+            failing.url("/x"),
+            missing.url("/x"),
+        ]
         result = await run(Pages, {}, urls)
         return {"outcomes": [_short(result.outcomes[url]) for url in urls]}
 
@@ -127,11 +140,17 @@ async def sizes(run: Run) -> dict[str, Any]:
     big = start + line * 600 + b"Disallow: /last\n"
     bomb = gzip.compress(start + line * 5000)
     compressed = (("Content-Encoding", "gzip"),)
-    replies = [Reply(body=start, endless=True), Reply(chunks=(big,)), Reply(body=bomb, headers=compressed)]
+    replies = [
+        Reply(body=start, endless=True),
+        Reply(chunks=(big,)),
+        Reply(body=bomb, headers=compressed),
+    ]
     outcomes = []
     for reply in replies:
         with Site({"/robots.txt": reply}) as site:
-            result = await run(Pages, {"DOWNLOAD_MAXSIZE": 1000}, [site.url("/first"), site.url("/last")])
+            result = await run(
+                Pages, {"DOWNLOAD_MAXSIZE": 1000}, [site.url("/first"), site.url("/last")]
+            )
             outcomes.append([_short(outcome) for _, outcome in sorted(result.outcomes.items())])
             outcomes[-1].append(result.stat("truncated"))
     return {"outcomes": outcomes}
@@ -164,17 +183,24 @@ class ClosesItself(Pages):
 
 
 async def closing(run: Run) -> dict[str, Any]:
-    """The spider is closed while robots.txt hangs and pages wait for it; and with Scrapy alone, when they are there."""
+    """The spider is closed while robots.txt hangs and pages wait for it.
+
+    And with Scrapy alone, when they are there.
+    """
     with Site() as site:
         Gate.opened, Gate.expected = threading.Event(), 10
-        alone = await run(ClosesItself, {**OURS, "ROBOTSTXT_OBEY": False}, [site.url(f"/{n}") for n in range(10)])
+        alone = await run(
+            ClosesItself, {**OURS, "ROBOTSTXT_OBEY": False}, [site.url(f"/{n}") for n in range(10)]
+        )
     with Site({"/robots.txt": HANG}) as site:
         Gate.opened, Gate.expected = threading.Event(), 10
         result = await run(ClosesItself, OURS, [site.url(f"/{n}") for n in range(10)])
         return {
             "pages": site.pages,
             "told": len(result.outcomes),
-            "stats": {key: value for key, value in result.stats.items() if key.startswith("robotstxt/")},
+            "stats": {
+                key: value for key, value in result.stats.items() if key.startswith("robotstxt/")
+            },
             "longer": result.spider.took - alone.spider.took,
             "reason": result.spider.reason,
         }
@@ -197,7 +223,9 @@ class HangingHandler(Pages):
 async def hanging_handler(run: Run) -> dict[str, Any]:
     """A signal handler never ends: the parsed file is obeyed all the same, in time."""
     with Site({"/robots.txt": robots("User-agent: *\nDisallow: /x\n")}) as site:
-        result = await run(HangingHandler, {"ROBOTS_TIMEOUT": 0.5}, [site.url("/x"), site.url("/y")])
+        result = await run(
+            HangingHandler, {"ROBOTS_TIMEOUT": 0.5}, [site.url("/x"), site.url("/y")]
+        )
         return {
             "outcomes": [_short(outcome) for _, outcome in sorted(result.outcomes.items())],
             "seconds": result.stats["elapsed_time_seconds"],
@@ -231,7 +259,10 @@ async def asking(run: Run) -> dict[str, Any]:
             "fetches": site.fetches,
             "sitemaps": list(known.sitemaps),
             "delay": known.crawl_delay(),
-            "decision": [known.decide(site.url("/x")).allowed, known.decide(site.url("/z")).allowed],
+            "decision": [
+                known.decide(site.url("/x")).allowed,
+                known.decide(site.url("/z")).allowed,
+            ],
             "rules": [str(rule) for group in known.robots.groups for rule in group.rules],
         }
 
@@ -243,7 +274,10 @@ async def broken_parser(run: Run) -> dict[str, Any]:
         with Site({"/robots.txt": robots("User-agent: *\nAllow: /\n")}) as site:
             settings = {"ROBOTSTXT_PARSER": f"tests.support.parsers.{name}"}
             result = await run(Pages, settings, [site.url("/x"), site.url("/y")])
-            outcomes[name] = [*(_short(outcome) for outcome in result.outcomes.values()), len(site.pages)]
+            outcomes[name] = [
+                *(_short(outcome) for outcome in result.outcomes.values()),
+                len(site.pages),
+            ]
     return outcomes
 
 
@@ -260,7 +294,9 @@ async def pacing(run: Run) -> dict[str, Any]:
     with Clocked({"/robots.txt": PACED, "/1": redirect("/x")}) as site:
         answers = iter([Reply(500), Reply(503)])
         site.replies["/0"] = lambda _: next(answers, PAGE)
-        result = await run(Pages, settings, [*urls(site, 3), Request(site.url("/3"), meta={"download_slot": "3"})])
+        result = await run(
+            Pages, settings, [*urls(site, 3), Request(site.url("/3"), meta={"download_slot": "3"})]
+        )
         return {
             "pages": sum(outcome == 200 for outcome in result.outcomes.values()),
             "requests": len(site.arrivals),
@@ -270,7 +306,9 @@ async def pacing(run: Run) -> dict[str, Any]:
 
 
 class ClosingBeside(ClosesItself):
-    """Closes itself when a page stands in the downloader behind the robots.txt of another site, which hangs."""
+    """Closes itself when a page stands in the downloader behind the robots.txt of another site,
+    which hangs.
+    """
 
     page, hanging = "", ""
 
@@ -296,7 +334,10 @@ class ClosingBeside(ClosesItself):
 
 
 async def closing_beside(run: Run) -> dict[str, Any]:
-    """The spider is closed while a robots.txt hangs in the slot of pages that wait: for a turn, for the one place."""
+    """The spider is closed while a robots.txt hangs in the slot of pages that wait.
+
+    For a turn, for the one place.
+    """
     found = {}
     for name, pace, concurrency in (("paced", 0.05, 8), ("one by one", 0, 1)):
         paced = robots(f"User-agent: *\nCrawl-delay: {pace}\n")
@@ -309,7 +350,10 @@ async def closing_beside(run: Run) -> dict[str, Any]:
 
 
 class _Busy(Site):
-    """Notes whether it was asked for something while it was answering; opens a gate with the last page."""
+    """Notes whether it was asked for something while it was answering.
+
+    Opens a gate with the last page.
+    """
 
     gate: threading.Event
     busy = together = False
@@ -331,7 +375,8 @@ async def hanging_beside(run: Run) -> dict[str, Any]:
     slots = {"127.0.0.1": {"concurrency": 1, "delay": 0.05}}
     throttled = {"AUTOTHROTTLE_ENABLED": True, "AUTOTHROTTLE_START_DELAY": 0.05}
     found = {}
-    # Without a delay, Scrapy under asyncio starts all that is queued as soon as a place is free, with or without us.
+    # Without a delay, Scrapy under asyncio starts all that is queued as soon as a place is free,
+    # with or without us.
     for name, settings, meta in (
         ("delayed", {**one, "DOWNLOAD_DELAY": 0.05}, {}),
         ("slots", {**one, "CONCURRENT_REQUESTS_PER_DOMAIN": 8, "DOWNLOAD_SLOTS": slots}, {}),
@@ -342,14 +387,21 @@ async def hanging_beside(run: Run) -> dict[str, Any]:
 
         class Noting(Pages):
             def closed(self, _: str, kept: list[int] = concurrency) -> None:
-                kept.extend(slot.concurrency for slot in self.crawler.engine.downloader.slots.values())
+                kept.extend(
+                    slot.concurrency for slot in self.crawler.engine.downloader.slots.values()
+                )
 
         with Site({"/robots.txt": robots("", gate=gate)}) as hanging, _Busy() as other:
             other.gate = gate
             urls = [hanging.url("/"), *(other.url(f"/{n}") for n in range(4))]
             result = await run(Noting, settings, [Request(url, meta=dict(meta)) for url in urls])
             outcomes = [_short(result.outcomes[url]) for url in urls]
-            found[name] = [outcomes, next(reversed(result.outcomes)) == urls[0], other.together, concurrency]
+            found[name] = [
+                outcomes,
+                next(reversed(result.outcomes)) == urls[0],
+                other.together,
+                concurrency,
+            ]
     return found
 
 

@@ -1,4 +1,7 @@
-"""A crawl with every exception that a user can make; what must come of it is in `test_runtimes.py`."""
+"""A crawl with every exception that a user can make.
+
+What must come of it is in `test_runtimes.py`.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,10 @@ CLOSED = robots(f"User-agent: *\nDisallow: /\nCrawl-delay: {DELAY}\n")
 
 
 async def exceptions(run: Run) -> dict[str, Any]:
-    """Crawl a site with a local file, an exempt one and one that is closed; the same again as a dry run."""
+    """Crawl a site with a local file, an exempt one and one that is closed.
+
+    The same again as a dry run.
+    """
     with (
         tempfile.NamedTemporaryFile(suffix=".txt") as file,
         Site({"/robots.txt": CLOSED}) as overridden,
@@ -29,7 +35,10 @@ async def exceptions(run: Run) -> dict[str, Any]:
     ):
         Path(file.name).write_text("User-agent: *\nDisallow: /x\n", encoding="utf-8")  # noqa: ASYNC240 - short
         pages = [overridden.url("/x"), overridden.url("/y"), exempt.url("/x"), closed.url("/x")]
-        settings = {"ROBOTS_OVERRIDES": {overridden.url(""): file.name}, "ROBOTS_EXEMPT": [exempt.url("")]}
+        settings = {
+            "ROBOTS_OVERRIDES": {overridden.url(""): file.name},
+            "ROBOTS_EXEMPT": [exempt.url("")],
+        }
         real = await run(Pages, settings, pages)
         sites = (overridden, exempt, closed)
         asked = [[target for target in site.targets if target == "/robots.txt"] for site in sites]

@@ -1,4 +1,7 @@
-"""Crawls in which rules of pages drop what a spider yields; what must come of it is in `test_runtimes.py`."""
+"""Crawls in which rules of pages drop what a spider yields.
+
+What must come of it is in `test_runtimes.py`.
+"""
 
 from __future__ import annotations
 
@@ -28,9 +31,18 @@ async def page_rules(run: Run) -> dict[str, Any]:
         found: dict[str, Any] = {}
         for spider in (Linked, AsyncLinked):
             for first in replies:
-                result = await run(spider, settings, [site.url(target) for target in (first, "/a", "/b")])
-                counted = {key: value for key, value in result.stats.items() if key.startswith("robotstxt/page/")}
-                found[f"{spider.name} {first}"] = [counted, result.stats.get("item_scraped_count", 0)]
+                result = await run(
+                    spider, settings, [site.url(target) for target in (first, "/a", "/b")]
+                )
+                counted = {
+                    key: value
+                    for key, value in result.stats.items()
+                    if key.startswith("robotstxt/page/")
+                }
+                found[f"{spider.name} {first}"] = [
+                    counted,
+                    result.stats.get("item_scraped_count", 0),
+                ]
         return {**found, "pages": site.pages}
 
 

@@ -1,4 +1,7 @@
-"""Crawls that use a store: see scenarios_obeying.py; what must come of them: test_crawls_of_one_store.py."""
+"""Crawls that use a store: see scenarios_obeying.py.
+
+What must come of them: test_crawls_of_one_store.py.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +32,9 @@ async def resumed(run: Run) -> dict[str, Any]:
         urls = [site.url("/x"), site.url("/y")]
         results = [await run(Pages, settings, urls) for _ in range(3)]
         return {
-            "outcomes": [[short(outcome) for _, outcome in sorted(r.outcomes.items())] for r in results],
+            "outcomes": [
+                [short(outcome) for _, outcome in sorted(r.outcomes.items())] for r in results
+            ],
             "fetches": site.fetches,
             "hits": [r.stat("cache/store_hits") for r in results],
         }
@@ -40,7 +45,11 @@ async def confirmed(run: Run) -> dict[str, Any]:
 
     def answer(asked: Asked) -> Reply:
         known = asked.headers.get("If-None-Match") == '"1"'
-        return Reply(304) if known else Reply(200, RULES.encode(), (("ETag", '"1"'), ("Cache-Control", "no-cache")))
+        return (
+            Reply(304)
+            if known
+            else Reply(200, RULES.encode(), (("ETag", '"1"'), ("Cache-Control", "no-cache")))
+        )
 
     Kept.store = Kept()
     with Site({"/robots.txt": answer}) as site:
@@ -49,7 +58,8 @@ async def confirmed(run: Run) -> dict[str, Any]:
         return {
             "outcomes": [short(outcome) for r in results for outcome in r.outcomes.values()],
             "statuses": [
-                r.stat(f"response_status_count/{status}") for r, status in zip(results, (200, 304), strict=True)
+                r.stat(f"response_status_count/{status}")
+                for r, status in zip(results, (200, 304), strict=True)
             ],
         }
 
@@ -74,9 +84,13 @@ async def side_by_side(run: Run) -> dict[str, Any]:
     gate = threading.Event()
     Kept.store = _Opening(gate)
     with Site({"/robots.txt": robots(RULES, gate=gate)}) as site:
-        results = await gather(*(run(Pages, KEPT, [site.url("/x"), site.url("/y")]) for _ in range(3)))
+        results = await gather(
+            *(run(Pages, KEPT, [site.url("/x"), site.url("/y")]) for _ in range(3))
+        )
         return {
-            "outcomes": [[short(outcome) for _, outcome in sorted(r.outcomes.items())] for r in results],
+            "outcomes": [
+                [short(outcome) for _, outcome in sorted(r.outcomes.items())] for r in results
+            ],
             "fetches": site.fetches,
             "waits": sum(r.stat("cache/lease_waits") for r in results),
         }

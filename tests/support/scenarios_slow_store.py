@@ -1,4 +1,7 @@
-"""A crawl whose store takes its time: see scenarios_obeying.py; what must come of it: test_runtimes.py."""
+"""A crawl whose store takes its time: see scenarios_obeying.py.
+
+What must come of it: test_runtimes.py.
+"""
 
 from __future__ import annotations
 
@@ -45,7 +48,11 @@ async def slow(run: Run) -> dict[str, Any]:
         settings = {"ROBOTS_CACHE": "tests.support.scenarios_slow_store.Slow"}
         result = await run(Pages, settings, [site.url("/y"), exempt])
         outcomes = [short(result.outcomes[site.url(target)]) for target in ("/y", "/exempt")]
-        return {"outcomes": outcomes, "in_time": all(Slow.in_time), "errors": result.stat("cache/store_errors")}
+        return {
+            "outcomes": outcomes,
+            "in_time": all(Slow.in_time),
+            "errors": result.stat("cache/store_errors"),
+        }
 
 
 SCENARIOS: dict[str, Callable[[Run], Awaitable[dict[str, Any]]]] = {"slow_store": slow}

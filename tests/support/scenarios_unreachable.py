@@ -1,4 +1,5 @@
-"""Crawls of sites whose robots.txt fails, for a while or for good; what must come of it: `test_unreachable.py`.
+"""Crawls of sites whose robots.txt fails, for a while or for good; what must come of it:
+`test_unreachable.py`.
 
 The delays of a backoff are waited for, since they are what is shown; nothing else is.
 """
@@ -55,10 +56,17 @@ def short(outcome: int | BaseException) -> Any:
 
 
 async def recovers(run: Run) -> dict[str, Any]:
-    """The file fails twice, with Scrapy's retries on; then its rules are obeyed by all that waited."""
+    """The file fails twice, with Scrapy's retries on.
+
+    Then its rules are obeyed by all that waited.
+    """
     failing = Failing(2, Reply(503))
     with Site({"/robots.txt": failing}) as site:
-        settings = {"ROBOTS_UNREACHABLE_BACKOFF": [0.1, 0.4], "RETRY_ENABLED": True, "CONCURRENT_REQUESTS": 2}
+        settings = {
+            "ROBOTS_UNREACHABLE_BACKOFF": [0.1, 0.4],
+            "RETRY_ENABLED": True,
+            "CONCURRENT_REQUESTS": 2,
+        }
         urls = [site.url(target) for target in ("/a", "/b", "/c", "/x")]
         result = await run(Pages, settings, urls)
         return {
@@ -72,12 +80,18 @@ async def recovers(run: Run) -> dict[str, Any]:
 
 
 async def gives_up(run: Run) -> dict[str, Any]:
-    """The file fails for good: after the last attempt all that waited are disallowed; it is not asked for again."""
+    """The file fails for good: after the last attempt all that waited are disallowed.
+
+    It is not asked for again.
+    """
     failing = Failing(float("inf"), Reply(500))
     with Site({"/robots.txt": failing}) as site:
         urls = [site.url(f"/{n}") for n in range(5)]
-        # What was decided holds for those who waited, however short the time for which it would hold otherwise.
-        result = await run(Pages, {"ROBOTS_UNREACHABLE_BACKOFF": [0.01], "ROBOTS_UNREACHABLE_TTL": 1e-9}, urls)
+        # What was decided holds for those who waited, however short the time for which it would
+        # hold otherwise.
+        result = await run(
+            Pages, {"ROBOTS_UNREACHABLE_BACKOFF": [0.01], "ROBOTS_UNREACHABLE_TTL": 1e-9}, urls
+        )
         return {
             "outcomes": [short(outcome) for outcome in result.outcomes.values()],
             "fetches": site.fetches,
@@ -118,14 +132,21 @@ class CloseSoon(Pages):
 
 
 async def many_failing(run: Run) -> dict[str, Any]:
-    """Forty hosts refuse connections, and are waited for; another site is crawled to its end meanwhile."""
+    """Forty hosts refuse connections, and are waited for.
+
+    Another site is crawled to its end meanwhile.
+    """
     with Site() as site, Site() as closed:
         port = closed.port
     with Site() as site:
         CloseSoon.expected = 20
         failing = [f"http://127.0.1.{n + 1}:{port}/" for n in range(40)]
         pages = [site.url(f"/{n}") for n in range(20)]
-        settings = {"ROBOTS_UNREACHABLE_BACKOFF": [600], "CONCURRENT_REQUESTS": 4, "LOG_LEVEL": "ERROR"}
+        settings = {
+            "ROBOTS_UNREACHABLE_BACKOFF": [600],
+            "CONCURRENT_REQUESTS": 4,
+            "LOG_LEVEL": "ERROR",
+        }
         result = await run(CloseSoon, settings, failing + pages)
         return {
             "pages": len(site.pages),
@@ -137,14 +158,22 @@ async def many_failing(run: Run) -> dict[str, Any]:
 
 
 async def many_hanging(run: Run) -> dict[str, Any]:
-    """Three times as many hosts as are asked at once take connections and never answer; another site comes last."""
-    with Site() as site, socket.create_server(("", 0), backlog=100) as hanging, pytest.MonkeyPatch.context() as patch:
+    """Three times as many hosts as are asked at once take connections and never answer.
+
+    Another site comes last.
+    """
+    with (
+        Site() as site,
+        socket.create_server(("", 0), backlog=100) as hanging,
+        pytest.MonkeyPatch.context() as patch,
+    ):
         patch.setattr("scrapy_robots_rfc.fetching.pending.PATIENCE", 0.3)
         patch.setattr("scrapy_robots_rfc.fetching.pending.MOST_AT_ONCE", 8)
         CloseSoon.expected = 10
         port = hanging.getsockname()[1]
         urls = [f"http://127.0.1.{n + 1}:{port}/" for n in range(24)]
-        # As many connections as the handler without a reactor needs: it goes on with what was cancelled.
+        # As many connections as the handler without a reactor needs: it goes on with what was
+        # cancelled.
         settings = {"LOG_LEVEL": "ERROR", "CONCURRENT_REQUESTS": 40}
         result = await run(CloseSoon, settings, [*urls, *(site.url(f"/{n}") for n in range(10))])
         return {
@@ -155,5 +184,6 @@ async def many_hanging(run: Run) -> dict[str, Any]:
 
 
 SCENARIOS: dict[str, Callable[[Run], Awaitable[dict[str, Any]]]] = {
-    function.__name__: function for function in (recovers, gives_up, retry_after, at_once, many_failing, many_hanging)
+    function.__name__: function
+    for function in (recovers, gives_up, retry_after, at_once, many_failing, many_hanging)
 }

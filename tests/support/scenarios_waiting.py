@@ -1,4 +1,5 @@
-"""Crawls in which requests wait for a robots.txt that is slow; what must come of it is in `test_waiting.py`.
+"""Crawls in which requests wait for a robots.txt that is slow; what must come of it is in
+`test_waiting.py`.
 
 Nothing sleeps: a robots.txt comes when what must not wait for it has happened.
 """
@@ -45,31 +46,46 @@ class Opens(Pages):
 
 
 async def slow_origin(run: Run) -> dict[str, Any]:
-    """50 requests for a site whose robots.txt hangs until a page of another site, asked for last, has come."""
+    """50 requests for a site whose robots.txt hangs until a page of another site, asked for
+    last, has come.
+    """
     gate = Opens.gate = threading.Event()
     with Site({"/robots.txt": robots(FEW, gate=gate)}) as slow, Site() as other:
         urls = [slow.url(f"/few/{n}" if n < 10 else f"/{n}") for n in range(50)]
         result = await run(Opens, {"CONCURRENT_REQUESTS": 16}, [*urls, other.url("/page")])
         outcomes = result.outcomes
         return {
-            "order": [outcome if isinstance(outcome, int) else "no" for outcome in outcomes.values()][:1],
+            "order": [
+                outcome if isinstance(outcome, int) else "no" for outcome in outcomes.values()
+            ][:1],
             "fetched": Counter(slow.pages) == {f"/few/{n}": 1 for n in range(10)},
-            "disallowed": sum(isinstance(outcome, RobotsDisallowed) for outcome in outcomes.values()),
+            "disallowed": sum(
+                isinstance(outcome, RobotsDisallowed) for outcome in outcomes.values()
+            ),
             "first": next(iter(outcomes)) == other.url("/page"),
             "look_ups": result.stat("cache/misses"),
         }
 
 
 async def many_slow(run: Run) -> dict[str, Any]:
-    """More sites than CONCURRENT_REQUESTS have a robots.txt that hangs until another site's page has come."""
+    """More sites than CONCURRENT_REQUESTS have a robots.txt that hangs until another site's page
+    has come.
+    """
     gate = Opens.gate = threading.Event()
     with contextlib.ExitStack() as stack:
-        slow = [stack.enter_context(Site({"/robots.txt": robots(FORBID_ALL, gate=gate)})) for _ in range(6)]
+        slow = [
+            stack.enter_context(Site({"/robots.txt": robots(FORBID_ALL, gate=gate)}))
+            for _ in range(6)
+        ]
         other = stack.enter_context(Site())
-        result = await run(Opens, {"CONCURRENT_REQUESTS": 8}, [site.url() for site in slow] + [other.url("/page")])
+        result = await run(
+            Opens, {"CONCURRENT_REQUESTS": 8}, [site.url() for site in slow] + [other.url("/page")]
+        )
         return {
             "first": next(iter(result.outcomes)) == other.url("/page"),
-            "disallowed": sum(isinstance(outcome, RobotsDisallowed) for outcome in result.outcomes.values()),
+            "disallowed": sum(
+                isinstance(outcome, RobotsDisallowed) for outcome in result.outcomes.values()
+            ),
         }
 
 
@@ -128,14 +144,20 @@ ADDED = {"download_timeout", "download_slot", "download_latency", "depth", "is_s
 
 def snapshot(request: Request) -> dict[str, Any]:
     """All that a request carries, less what Scrapy adds."""
-    carried = {name: getattr(request, name) for name in request.attributes if name not in ("meta", "headers")}
+    carried = {
+        name: getattr(request, name)
+        for name in request.attributes
+        if name not in ("meta", "headers")
+    }
     carried["meta"] = {key: value for key, value in request.meta.items() if key not in ADDED}
     carried["header"] = request.headers["X-Test"]
     return carried
 
 
 async def faithful(run: Run) -> dict[str, Any]:
-    """Requests that came back reach the callback and the errback as they were, and stay known as seen."""
+    """Requests that came back reach the callback and the errback as they were, and stay known as
+    seen.
+    """
     Gate.opened, Gate.expected = threading.Event(), 0
     with Site({"/robots.txt": robots(FEW, gate=Gate.opened)}) as site:
         urls = [site.url(target) for target in ("/few/1", "/few/2", "/x", "/y")]
@@ -146,7 +168,9 @@ async def faithful(run: Run) -> dict[str, Any]:
             "same": sum(sent[id(request)] == snapshot(request) for request, _ in spider.came),
             "arguments": {argument for _, argument in spider.came} == {2},
             "dropped": sorted(spider.dropped) == sorted(urls),
-            "outcomes": sorted(str(getattr(outcome, "why", outcome)) for outcome in spider.outcomes.values()),
+            "outcomes": sorted(
+                str(getattr(outcome, "why", outcome)) for outcome in spider.outcomes.values()
+            ),
             "scheduled": spider.scheduled - result.stat("deferred"),
             "fetched": site.fetches,
             "deferred": result.stat("deferred") > 0,
@@ -171,7 +195,10 @@ class Direct(Pages):
 
 
 async def direct(run: Run) -> dict[str, Any]:
-    """A request past the scheduler waits in place; it comes to the middlewares before ours once more."""
+    """A request past the scheduler waits in place.
+
+    It comes to the middlewares before ours once more.
+    """
     Gate.opened, Gate.expected = threading.Event(), 1
     with Site({"/robots.txt": robots(FEW, gate=Gate.opened)}) as site:
         result = await run(Direct, OURS, [site.url("/few/1"), site.url("/x")])
@@ -194,9 +221,11 @@ class Following(Pages):
 
 
 async def order(run: Run) -> dict[str, Any]:
-    """Start requests come in the order in which they come without a robots.txt; of others, all of them come.
+    """Start requests come in the order in which they come without a robots.txt; of others, all of
+    them come.
 
-    In what order requests of a callback come depends on when Scrapy's engine looks, also without us.
+    In what order requests of a callback come depends on when Scrapy's engine looks, also without
+    us.
     """
     found: dict[str, list[list[str]]] = {"start": [], "followed": []}
     for obey in (False, True):
@@ -209,12 +238,19 @@ async def order(run: Run) -> dict[str, Any]:
         with Site() as site, Site({"/robots.txt": robots(FEW, gate=Gate.opened)}) as other:
             Following.other = other.netloc  # type: ignore[attr-defined]
             await run(Following, settings, [site.url("/")])
-            found["followed"].append(sorted(target for target in other.targets if target != "/robots.txt"))
-    return {name: [without == with_ours, len(with_ours)] for name, (without, with_ours) in found.items()}
+            found["followed"].append(
+                sorted(target for target in other.targets if target != "/robots.txt")
+            )
+    return {
+        name: [without == with_ours, len(with_ours)] for name, (without, with_ours) in found.items()
+    }
 
 
 async def few_fetches(run: Run) -> dict[str, Any]:
-    """Only two robots.txt files are fetched at once: a third one is asked for when one of them has come."""
+    """Only two robots.txt files are fetched at once.
+
+    A third one is asked for when one of them has come.
+    """
     gate = threading.Event()
     asked: list[str] = []
 
@@ -241,7 +277,9 @@ async def few_fetches(run: Run) -> dict[str, Any]:
 
 
 class Closes:
-    """A robots.txt that allows all pages the first time, once the gate is open, and none from then on."""
+    """A robots.txt that allows all pages the first time, once the gate is open, and none from
+    then on.
+    """
 
     def __init__(self) -> None:
         self.fetches = 0
@@ -249,7 +287,11 @@ class Closes:
     def __call__(self, _: Asked) -> Reply:
         """Answer."""
         self.fetches += 1
-        return robots("User-agent: *\nDisallow:\n", gate=Gate.opened) if self.fetches == 1 else robots(FORBID_ALL)
+        return (
+            robots("User-agent: *\nDisallow:\n", gate=Gate.opened)
+            if self.fetches == 1
+            else robots(FORBID_ALL)
+        )
 
 
 class Linked(Pages):
@@ -273,7 +315,10 @@ async def reserved(run: Run) -> dict[str, Any]:
     settings = {**OURS, "CONCURRENT_REQUESTS": 1, "ROBOTS_CACHE_MAX_AGE": 1e-6}
     with Site({"/robots.txt": changes}) as site:
         meta = {MARK: "of another crawl"}
-        requests = [Request(site.url(f"/{number}"), priority=9 - 4 * number, meta=meta) for number in range(3)]
+        requests = [
+            Request(site.url(f"/{number}"), priority=9 - 4 * number, meta=meta)
+            for number in range(3)
+        ]
         result = await run(Linked, settings, requests)
         return {
             "waited": [short(result.outcomes[request.url]) for request in requests],
@@ -299,14 +344,20 @@ class Heard(logging.Handler):
 
 
 async def told(run: Run) -> dict[str, Any]:
-    """Pages of one site wait for its robots.txt, which comes when that was told; those of another one keep its pace."""
+    """Pages of one site wait for its robots.txt, which comes when that was told.
+
+    Those of another one keep its pace.
+    """
     gate = threading.Event()
     heard, long = Heard(gate), progress.LONG
     progress.logger.addHandler(heard)
     progress.logger.setLevel(logging.INFO)
     progress.LONG = 0.01
     try:
-        with Site({"/robots.txt": robots(FORBID_ALL, gate=gate)}) as slow, Site({"/robots.txt": PACED}) as paced:
+        with (
+            Site({"/robots.txt": robots(FORBID_ALL, gate=gate)}) as slow,
+            Site({"/robots.txt": PACED}) as paced,
+        ):
             pages = [site.url(f"/{number}") for site in (slow, paced) for number in range(3)]
             await run(Pages, {"LOGSTATS_INTERVAL": 0.02}, pages)
             return {"lines": sorted({re.sub(r"\b\d+(:\d+)*\b", "N", line) for line in heard.lines})}

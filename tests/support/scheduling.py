@@ -22,8 +22,8 @@ RUNTIMES = frozenset(
         "test_runtimes.py",
     }
 )
-#: What takes longest, as the name of a group or of a file in tests/: it begins first, so that no worker goes on alone
-#: at the end.
+#: What takes longest, as the name of a group or of a file in tests/: it begins first, so that no
+#: worker goes on alone at the end.
 DEAR = (
     "runtimes",
     "test_missing_names.py",
@@ -49,7 +49,9 @@ DEAR = (
 
 
 class FileScheduling(LoadScopeScheduling):  # type: ignore[misc]  # pytest-xdist has no types
-    """Has one worker run all tests of a file, or of a few that share what is dear, so that it is made once."""
+    """Has one worker run all tests of a file, or of a few that share what is dear, so that it is
+    made once.
+    """
 
     def _split_scope(self, nodeid: str) -> str:
         return group_of(nodeid)

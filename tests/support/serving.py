@@ -18,7 +18,9 @@ class Served:
     def begin(self, server: ThreadingHTTPServer) -> None:
         """Serve on a thread."""
         self.server = server
-        self.thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
+        self.thread = threading.Thread(
+            target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True
+        )
         self.thread.start()
 
     def end(self) -> None:

@@ -1,4 +1,7 @@
-"""Stores for crawls in the test's own process: they outlive a crawl, are shared by several, or fail."""
+"""Stores for crawls in the test's own process.
+
+They outlive a crawl, are shared by several, or fail.
+"""
 
 from __future__ import annotations
 

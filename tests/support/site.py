@@ -1,4 +1,5 @@
-"""A web site on 127.0.0.1, port 0, that answers as it is told and remembers what it was asked. In a thread of its own.
+"""A web site on 127.0.0.1, port 0, that answers as it is told and remembers what it was asked. In a
+thread of its own.
 
 It gives the replies that a real server may give, decent or not; the tests say what is crawled.
 """
@@ -76,7 +77,9 @@ HANG = Reply(gate=threading.Event())
 
 @dataclass
 class Site(Served):
-    """The site. A target that is not in `replies` is a page, and a robots.txt that is not there is missing."""
+    """The site. A target that is not in `replies` is a page, and a robots.txt that is not there
+    is missing.
+    """
 
     replies: dict[str, Reply | Callable[[Asked], Reply]] = field(default_factory=dict)
     tls: bool = False
@@ -92,12 +95,17 @@ class Site(Served):
         Handler.site = site
         server = _Server(("127.0.0.1", 0), Handler)
         if self.tls:
-            server.socket = _tls_context().wrap_socket(server.socket, server_side=True, do_handshake_on_connect=False)
+            server.socket = _tls_context().wrap_socket(
+                server.socket, server_side=True, do_handshake_on_connect=False
+            )
         self.begin(server)
         return self
 
     def __exit__(
-        self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
     ) -> None:
         self.closed.set()
         self.end()
@@ -219,10 +227,15 @@ def self_signed() -> bytes:
         .serial_number(x509.random_serial_number())
         .not_valid_before(today - datetime.timedelta(days=1))
         .not_valid_after(today + datetime.timedelta(days=1))
-        .add_extension(x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]), critical=False)
+        .add_extension(
+            x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]),
+            critical=False,
+        )
         .sign(key, hashes.SHA256())
     )
-    pem = key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+    pem = key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
     return pem + certificate.public_bytes(serialization.Encoding.PEM)
 
 

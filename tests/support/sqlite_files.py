@@ -21,7 +21,10 @@ def opened(path: Path) -> SqliteStore:
 
 
 def damage(path: Path, start: int = 100, octets: int = 200) -> None:
-    """Write over a part of a file; the first 100 octets, which say whose it is, stay as they are if none is named."""
+    """Write over a part of a file.
+
+    The first 100 octets, which say whose it is, stay as they are if none is named.
+    """
     with path.open("r+b") as file:
         file.seek(start)
         file.write(b"\xa5" * octets)

@@ -1,4 +1,5 @@
-"""Processes that use one SQLite file, and are killed: run as a program, prints what came of it as JSON.
+"""Processes that use one SQLite file, and are killed: run as a program, prints what came of it as
+JSON.
 
 A program of its own, because it forks: a process that has threads must not.
 """
@@ -26,7 +27,10 @@ KEYS = 40
 
 
 def value_of(key: str, number: int) -> bytes:
-    """Return a value that shows whose it is, and whether it is whole; the larger ones need several pages."""
+    """Return a value that shows whose it is, and whether it is whole.
+
+    The larger ones need several pages.
+    """
     return f"{key} {number} ".encode() * (1 + number % 300)
 
 
@@ -36,7 +40,10 @@ def is_whole(key: str, value: bytes) -> bool:
 
 
 def forked(work: Callable[[], None]) -> int:
-    """Do something in a process of its own and return its number; it ends with 0 if nothing was raised."""
+    """Do something in a process of its own and return its number.
+
+    It ends with 0 if nothing was raised.
+    """
     process = os.fork()
     if process:
         return process
@@ -66,8 +73,11 @@ def killed_once(path: Path, seed: int, store: SqliteStore) -> tuple[int, list[st
     process = forked(lambda: writer(path, seed, writing))
     os.close(writing)
     with os.fdopen(reading, "rb") as pipe:
-        # Each fourth one may still be about to open the file; of the others so many lines are read while they go on.
-        read = [pipe.readline() for _ in range(random.Random(seed).randint(1, 40) if seed % 4 else 0)]
+        # Each fourth one may still be about to open the file; of the others so many lines are read
+        # while they go on.
+        read = [
+            pipe.readline() for _ in range(random.Random(seed).randint(1, 40) if seed % 4 else 0)
+        ]
         os.kill(process, signal.SIGKILL)
         os.waitpid(process, 0)
         lines = [line.decode().split() for line in (*read, *pipe)]
@@ -87,7 +97,9 @@ def _wrong(put: dict[str, int], store: SqliteStore) -> list[str]:
         value = store.get(key)
         # The last value may have been put, and not told.
         if value is None or not is_whole(key, value) or int(value.split(b" ", 2)[1]) < number:
-            found.append(f"{key}: {number} was put, {value if value is None else value[:40]!r} is there")
+            found.append(
+                f"{key}: {number} was put, {value if value is None else value[:40]!r} is there"
+            )
     return found
 
 
@@ -102,7 +114,12 @@ def kill(path: Path, times: int) -> dict[str, Any]:
     store.close()
     with sqlite3.connect(path) as connection:
         integrity = connection.execute("PRAGMA integrity_check").fetchone()[0]
-    return {"killed": times, "with_values": sum(map(bool, counts)), "wrong": wrong, "integrity": integrity}
+    return {
+        "killed": times,
+        "with_values": sum(map(bool, counts)),
+        "wrong": wrong,
+        "integrity": integrity,
+    }
 
 
 def share(path: Path, processes: int, calls: int) -> dict[str, Any]:
@@ -133,9 +150,14 @@ def share(path: Path, processes: int, calls: int) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Do what the command line says: a list of tasks, each a name, the path of the file, and numbers."""
+    """Do what the command line says.
+
+    A list of tasks, each a name, the path of the file, and numbers.
+    """
     programs: dict[str, Callable[..., dict[str, Any]]] = {"kill": kill, "share": share}
-    results = [programs[name](Path(path), *numbers) for name, path, *numbers in json.loads(sys.argv[1])]
+    results = [
+        programs[name](Path(path), *numbers) for name, path, *numbers in json.loads(sys.argv[1])
+    ]
     sys.stdout.write(json.dumps(results))
 
 

@@ -1,4 +1,7 @@
-"""Storages of a user's own for reports: one that uploads when it is let, one that fails where it is told to."""
+"""Storages of a user's own for reports.
+
+One that uploads when it is let, one that fails where it is told to.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Where the stores of the contract keep their values: one place a kind, several stores at each, and its time."""
+"""Where the stores of the contract keep their values.
+
+One place a kind, several stores at each, and its time.
+"""
 
 from __future__ import annotations
 
@@ -79,7 +82,10 @@ def sqlite(folder: Path) -> Place:
 
 
 class Patched(Place):
-    """A folder of a user's own store, which asks `time` for the time: the test sets what that says."""
+    """A folder of a user's own store, which asks `time` for the time.
+
+    The test sets what that says.
+    """
 
     def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         super().__init__(lambda: FolderStore(str(folder)))
@@ -105,5 +111,8 @@ class Served(Place):
 
 
 def pass_by(client: Redis, seconds: float) -> None:
-    """Wait for an item of a list that nobody fills: a Redis server answers when the time is over by its own clock."""
+    """Wait for an item of a list that nobody fills.
+
+    A Redis server answers when the time is over by its own clock.
+    """
     assert client.blpop(["nothing"], timeout=max(seconds, 0.001)) is None

@@ -1,4 +1,5 @@
-"""What the laws are tried on: files, patterns, URLs and tokens that are nearly valid, and so often special.
+"""What the laws are tried on: files, patterns, URLs and tokens that are nearly valid, and so often
+special.
 
 A small alphabet makes rules and URLs meet; nasty octets stand between good ones.
 """
@@ -15,20 +16,37 @@ TOKENS = ["FooBot", "foobot-news", "360Spider", "Other"]
 LINE_ENDS = [b"\n", b"\r", b"\r\n"]
 
 _PIECES = ["/", "/", "a", "b", "ab", "index", "?", "&", "=", "+", ";", ":", ".", "-", "~"]
-_ESCAPES = ["%2F", "%2f", "%3F", "%26", "%3D", "%2B", "%3B", "%3a", "%61", "%2A", "%24", "%25", "%E3%83%84", "%C3%A9"]
+_ESCAPES = [
+    "%2F",
+    "%2f",
+    "%3F",
+    "%26",
+    "%3D",
+    "%2B",
+    "%3B",
+    "%3a",
+    "%61",
+    "%2A",
+    "%24",
+    "%25",
+    "%E3%83%84",
+    "%C3%A9",
+]
 _ODD = ["%", "%4", "%zz", "é", "ツ", "\x85", "\u2028"]
 
 #: Path patterns; most begin with a slash.
 patterns = st.builds(
     lambda first, rest: first + "".join(rest),
     st.sampled_from(["/", "/", "/", "/a", "*", ""]),
-    st.lists(st.sampled_from([*_PIECES, *_ESCAPES, *_ODD, "*", "*", "*", "*", "$", " "]), max_size=4),
+    st.lists(
+        st.sampled_from([*_PIECES, *_ESCAPES, *_ODD, "*", "*", "*", "*", "$", " "]), max_size=4
+    ),
 ).map(lambda text: text.strip(" "))
 
 #: Paths with a query, from the first slash on, without a fragment.
-targets = st.lists(st.sampled_from([*_PIECES, *_ESCAPES, *_ODD, "*", "$", "[", " "]), max_size=8).map(
-    lambda pieces: "/" + "".join(pieces)
-)
+targets = st.lists(
+    st.sampled_from([*_PIECES, *_ESCAPES, *_ODD, "*", "$", "[", " "]), max_size=8
+).map(lambda pieces: "/" + "".join(pieces))
 
 _SPELLINGS = {
     **{raw: f"%{ord(raw):02X}" for raw in "/?&=+;.-~ab"},
@@ -42,10 +60,18 @@ _SPELLINGS = {
 @st.composite
 def pattern_and_target(draw: st.DrawFn) -> tuple[str, str]:
     """A pattern and a target that nearly follows it, some of its octets in their other spelling."""
-    pieces = draw(st.lists(st.sampled_from([*_SPELLINGS, "*", "*", "*", "index"]), min_size=1, max_size=5))
-    anything = st.lists(st.sampled_from(["a", "b", "/", "?", "&", "%2F", "%26"]), max_size=3).map("".join)
+    pieces = draw(
+        st.lists(st.sampled_from([*_SPELLINGS, "*", "*", "*", "index"]), min_size=1, max_size=5)
+    )
+    anything = st.lists(st.sampled_from(["a", "b", "/", "?", "&", "%2F", "%26"]), max_size=3).map(
+        "".join
+    )
     target = [
-        draw(anything if piece == "*" else st.sampled_from([piece, piece, _SPELLINGS.get(piece, piece)]))
+        draw(
+            anything
+            if piece == "*"
+            else st.sampled_from([piece, piece, _SPELLINGS.get(piece, piece)])
+        )
         for piece in pieces
     ]
     end = draw(st.sampled_from(["", "", "$"]))
@@ -54,12 +80,21 @@ def pattern_and_target(draw: st.DrawFn) -> tuple[str, str]:
 
 @st.composite
 def rivals(draw: st.DrawFn) -> tuple[list[str], str]:
-    """Patterns that nearly all match one target: beginnings of it in other spellings, with stars, longer or shorter."""
-    pieces = draw(st.lists(st.sampled_from(["é", "é", "%C3%A9", "a", "/", "?", "&", "%2F"]), min_size=1, max_size=4))
+    """Patterns that nearly all match one target.
+
+    Beginnings of it in other spellings, with stars, longer or shorter.
+    """
+    pieces = draw(
+        st.lists(
+            st.sampled_from(["é", "é", "%C3%A9", "a", "/", "?", "&", "%2F"]), min_size=1, max_size=4
+        )
+    )
 
     def pattern() -> str:
         kept = pieces[: draw(st.integers(0, len(pieces)))]
-        spelt = [draw(st.sampled_from([piece, _SPELLINGS[piece], "*", piece + "*"])) for piece in kept]
+        spelt = [
+            draw(st.sampled_from([piece, _SPELLINGS[piece], "*", piece + "*"])) for piece in kept
+        ]
         return "/" + "".join(spelt) + draw(st.sampled_from(["", "", "$", "**"]))
 
     return [pattern() for _ in range(draw(st.integers(2, 6)))], "/" + "".join(pieces)
@@ -67,19 +102,30 @@ def rivals(draw: st.DrawFn) -> tuple[list[str], str]:
 
 @st.composite
 def respelt(draw: st.DrawFn, pattern: str) -> str:
-    """A pattern, most often as it is, or with one of its pieces in another spelling, which may mean the same or not."""
+    """A pattern, most often as it is, or with one of its pieces in another spelling, which may
+    mean the same or not.
+    """
     for one, other in draw(st.lists(st.sampled_from(_RESPELT), max_size=2)):
         pattern = pattern.replace(one, other, 1)
     return pattern
 
 
-_RESPELT = [*_SPELLINGS.items(), ("%2F", "%2f"), ("%3F", "%3f"), ("%E3", "%e3"), ("*", "**"), ("**", "*")]
+_RESPELT = [
+    *_SPELLINGS.items(),
+    ("%2F", "%2f"),
+    ("%3F", "%3f"),
+    ("%E3", "%e3"),
+    ("*", "**"),
+    ("**", "*"),
+]
 
 #: Absolute URLs.
 urls = st.builds(
     lambda authority, target, fragment: f"https://{authority}{target}{fragment}",
     st.sampled_from(["e.example", "user:pass@e.example:8443", "[2001:db8::1]"]),
-    st.one_of(targets, st.just("/robots.txt"), targets.map(lambda target: "?" + target), st.just("")),
+    st.one_of(
+        targets, st.just("/robots.txt"), targets.map(lambda target: "?" + target), st.just("")
+    ),
     st.sampled_from(["", "", "#", "#/a?b"]),
 )
 
@@ -90,7 +136,22 @@ any_urls = st.one_of(
     st.text(st.characters(categories=["Cs", "Cc", "Lu"]), max_size=10),
     st.binary(max_size=30),
     urls.map(lambda url: url.encode("utf-8")),
-    st.sampled_from(["", "//", "://", "http://", "http:///", "a", "?", "#", "%", "http://[", "\ud800", "/\udcff"]),
+    st.sampled_from(
+        [
+            "",
+            "//",
+            "://",
+            "http://",
+            "http:///",
+            "a",
+            "?",
+            "#",
+            "%",
+            "http://[",
+            "\ud800",
+            "/\udcff",
+        ]
+    ),
 )
 
 #: Lists of product tokens in order of preference.
@@ -116,7 +177,9 @@ class GroupText:
     rules: tuple[RuleText, ...]
 
     def __str__(self) -> str:
-        return "\n".join([*(f"User-agent: {agent}" for agent in self.agents), *map(str, self.rules)])
+        return "\n".join(
+            [*(f"User-agent: {agent}" for agent in self.agents), *map(str, self.rules)]
+        )
 
 
 rules = st.builds(RuleText, st.sampled_from(RuleKind), patterns)
@@ -159,16 +222,41 @@ _other_lines = _lines_of(
     ["Sitemap", "Crawl-delay", "X-Agent", "", "Disallow", "Allow", "User-agent"],
     st.sampled_from(["", "1", "0.5", "/x y", "FooBot # x", "a:b", "FooBot *", "/"]),
 )
-_NASTY = [b"", b"\x00", b"\xff\xfe", b"\xe9", b"\xef\xbb\xbf", b"agent", b"# user-agent: *", b"Allow: /\xe9", b"\x0c"]
+_NASTY = [
+    b"",
+    b"\x00",
+    b"\xff\xfe",
+    b"\xe9",
+    b"\xef\xbb\xbf",
+    b"agent",
+    b"# user-agent: *",
+    b"Allow: /\xe9",
+    b"\x0c",
+]
 _lines = st.one_of(
-    _agent_lines, *[_rule_lines] * 4, _other_lines, _other_lines, st.sampled_from(_NASTY), st.binary(max_size=9)
+    _agent_lines,
+    *[_rule_lines] * 4,
+    _other_lines,
+    _other_lines,
+    st.sampled_from(_NASTY),
+    st.binary(max_size=9),
 )
 
 #: Files that are nearly valid: any line, any line end, also none at the end.
 bodies = st.builds(
-    lambda mark, first, pairs, last: mark + first + b"".join(line + end for line, end in pairs) + last,
+    lambda mark, first, pairs, last: (
+        mark + first + b"".join(line + end for line, end in pairs) + last
+    ),
     st.sampled_from([b"", b"", b"", b"\xef\xbb\xbf"]),
-    st.sampled_from([b"", b"User-agent: *\n", b"User-agent: FooBot\n", b"user agent:\tfoobot/2\n", b"useragent *\r"]),
+    st.sampled_from(
+        [
+            b"",
+            b"User-agent: *\n",
+            b"User-agent: FooBot\n",
+            b"user agent:\tfoobot/2\n",
+            b"useragent *\r",
+        ]
+    ),
     st.lists(st.tuples(_lines, st.sampled_from(LINE_ENDS)), max_size=14),
     st.one_of(st.just(b""), _lines),
 )

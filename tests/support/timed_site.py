@@ -1,4 +1,6 @@
-"""A site that notes when each request arrives, by its own clock, and what a test asks of those times."""
+"""A site that notes when each request arrives, by its own clock, and what a test asks of those
+times.
+"""
 
 from __future__ import annotations
 
@@ -60,7 +62,10 @@ def fetched(result: Crawl) -> int:
 
 
 class Following(Pages):
-    """Asks for further pages when the first one is there: some of them one after the other, then all at once."""
+    """Asks for further pages when the first one is there.
+
+    Some of them one after the other, then all at once.
+    """
 
     def __init__(self, *args: Any, following: Any = (), one_by_one: int = 0, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)

@@ -1,4 +1,5 @@
-"""Servers that a report is uploaded to: FTP, and what of S3's HTTP an upload needs. On 127.0.0.1, port 0.
+"""Servers that a report is uploaded to: FTP, and what of S3's HTTP an upload needs. On 127.0.0.1,
+port 0.
 
 The tests say what is uploaded, and what must come of it.
 """

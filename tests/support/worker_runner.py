@@ -18,7 +18,8 @@ async def work(mode: str, urls: list[str], settings: dict[str, Any]) -> dict[str
     """Crawl, and keep what a test may ask for."""
     crawl = await one_crawl(mode, Pages, settings, urls)
     outcomes = {
-        url: outcome if isinstance(outcome, int) else type(outcome).__name__ for url, outcome in crawl.outcomes.items()
+        url: outcome if isinstance(outcome, int) else type(outcome).__name__
+        for url, outcome in crawl.outcomes.items()
     }
     stats = {key: value for key, value in crawl.stats.items() if isinstance(value, (int, float))}
     return {"outcomes": outcomes, "stats": stats}
@@ -27,7 +28,8 @@ async def work(mode: str, urls: list[str], settings: dict[str, Any]) -> dict[str
 def main(mode: str, urls: list[str], settings: dict[str, Any], hold: float | None) -> None:
     """Wait for a line, crawl.
 
-    :param hold: seconds after which leases and turns of a worker that has died end, in place of the usual ones.
+    :param hold: seconds after which leases and turns of a worker that has died end, in place of the
+        usual ones.
     """
     if hold is not None:
         fetches.LEASE = shared.HOLD = hold

@@ -26,7 +26,9 @@ class Worker:
     :param hold: see `worker_runner.main`.
     """
 
-    def __init__(self, mode: str, urls: list[str], settings: dict[str, Any], hold: float | None = None) -> None:
+    def __init__(
+        self, mode: str, urls: list[str], settings: dict[str, Any], hold: float | None = None
+    ) -> None:
         arguments = {"mode": mode, "urls": urls, "settings": settings, "hold": hold}
         self.process = subprocess.Popen(
             [sys.executable, str(HERE / "worker_runner.py"), json.dumps(arguments)],

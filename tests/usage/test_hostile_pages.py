@@ -18,10 +18,15 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 
-@pytest.mark.parametrize("attributes", ["".join(f" a{number}=1" for number in range(70_000)), " a" * 100_000])
+@pytest.mark.parametrize(
+    "attributes", ["".join(f" a{number}=1" for number in range(70_000)), " a" * 100_000]
+)
 @pytest.mark.parametrize("tag", ["meta", "a"])
 def test_tags_with_very_many_attributes_are_left_out(tag: str, attributes: str) -> None:
-    """A tag for which lxml would take minutes costs its page nothing else: the tags beside it count."""
+    """A tag for which lxml would take minutes costs its page nothing else.
+
+    The tags beside it count.
+    """
     crowded = f"<{tag}{attributes} name=robots content=noindex rel=ugc href=/x>"
     body = f"<meta name=robots content=nofollow>{crowded}<a rel=ugc href=/y>y</a>"
     response = HtmlResponse("https://e.example/", body=body.encode(), encoding="utf-8")
@@ -35,7 +40,10 @@ HIDDEN = "<!-- <meta name=robots content=noarchive> --><META name=robots content
 @pytest.mark.parametrize("tag", ["div", "foo", "DIV class='a > b'"])
 @pytest.mark.parametrize("end", ["", "</head><body>"])
 def test_metas_behind_very_many_open_elements_count(tag: str, end: str) -> None:
-    """A page cannot hide a meta from the parser by nesting: behind thousands of open elements each meta counts."""
+    """A page cannot hide a meta from the parser by nesting.
+
+    Behind thousands of open elements each meta counts.
+    """
     body = f"<head>{f'<{tag}>' * 50_000}{HIDDEN}{end}"
     assert metas_of(HtmlResponse("https://e.example/", body=body.encode(), encoding="utf-8")) == [
         ("robots", "nofollow")
@@ -43,7 +51,10 @@ def test_metas_behind_very_many_open_elements_count(tag: str, end: str) -> None:
 
 
 def test_metas_behind_very_many_closed_elements() -> None:
-    """Elements that are closed hide nothing: without a body that is written, a meta behind them is not in the head."""
+    """Elements that are closed hide nothing.
+
+    Without a body that is written, a meta behind them is not in the head.
+    """
     body = f"<head>{'<div></div>' * 50_000}{HIDDEN}"
     assert metas_of(HtmlResponse("https://e.example/", body=body.encode(), encoding="utf-8")) == []
 
@@ -71,7 +82,9 @@ HOSTILE = {
     "open links": "<a " * (MEBI // 3),
     "crowded scripts": f"{HEAD}<script{' a=1' * 250_000}>",
     "links": "".join(f"<a rel=nofollow href=/x/{number}>" for number in range(32_000)),
-    "unusual links": "".join(f"<a rel=nofollow href='/x?b={number}&a=%7e'>" for number in range(25_000)),
+    "unusual links": "".join(
+        f"<a rel=nofollow href='/x?b={number}&a=%7e'>" for number in range(25_000)
+    ),
     "rels": f"<a href=/x rel='{'ugc ' * 250_000}'>",
     "hosts": "".join(f"<a rel=ugc href='http://{number}{'é.x' * 300}/'>" for number in range(200)),
     "bases": f"<base href='http://{'é.x' * 1300}/'>"
@@ -81,7 +94,9 @@ HOSTILE = {
 
 def hostile(body: str, **headers: list[bytes]) -> HtmlResponse:
     """A page."""
-    return HtmlResponse("https://e.example/", body=body.encode()[:MEBI], encoding="utf-8", headers=headers)
+    return HtmlResponse(
+        "https://e.example/", body=body.encode()[:MEBI], encoding="utf-8", headers=headers
+    )
 
 
 @pytest.mark.parametrize("kind", HOSTILE)
@@ -103,7 +118,9 @@ def test_time_for_a_page(kind: str) -> None:
 
     usual = "<p class=x>Some words of a page. <a href=/x>A link</a></p>" * (MEBI // 57)
     parsing = seconds(usual, lambda response: response.selector)
-    reading = seconds(HOSTILE[kind], lambda response: (rules_of(response, ["foobot"]), unendorsed(response)))
+    reading = seconds(
+        HOSTILE[kind], lambda response: (rules_of(response, ["foobot"]), unendorsed(response))
+    )
     assert reading < 5 * parsing
 
 
@@ -154,9 +171,14 @@ def test_links_to_other_sites_count() -> None:
     assert unendorsed(hostile("".join(f"<a rel=ugc href={link}>" for link in links))) == {*links}
 
 
-@given(href=st.text("aB1._-/?=&%~#", max_size=12), start=st.sampled_from(["", "http:/", "https://e", "http://a-b.c"]))
+@given(
+    href=st.text("aB1._-/?=&%~#", max_size=12),
+    start=st.sampled_from(["", "http:/", "https://e", "http://a-b.c"]),
+)
 def test_urls_of_links_are_canonical(href: str, start: str) -> None:
-    """The URL of a link is the one that Scrapy's filter of duplicates compares, also where that is read off."""
+    """The URL of a link is the one that Scrapy's filter of duplicates compares, also where that
+    is read off.
+    """
     response = hostile(f"<a rel=ugc href='{escape(start + '/' + href)}'>")
     try:
         expected = {canonicalize_url(safe_url_string(response.urljoin(f"{start}/{href}"), "utf-8"))}

@@ -52,7 +52,11 @@ def page(body: str = "", *headers: str, kind: str = "text/html") -> Reply:
 def counted(result: Any) -> dict[str, int]:
     """Return what was counted of rules of pages, without the common prefix."""
     prefix = "robotstxt/page/"
-    return {key.removeprefix(prefix): value for key, value in result.stats.items() if key.startswith(prefix)}
+    return {
+        key.removeprefix(prefix): value
+        for key, value in result.stats.items()
+        if key.startswith(prefix)
+    }
 
 
 async def run(requests: list[Any], settings: dict[str, Any], spider: Any = Linked) -> Any:
@@ -88,7 +92,10 @@ async def run(requests: list[Any], settings: dict[str, Any], spider: Any = Linke
         ("<meta name='a'content='x'>", "a"),
         ("<meta name=a><meta content=x><meta name=b content>", "b"),
         (
-            "<?xml version='1.0'?><html xmlns='http://www.w3.org/1999/xhtml'><head><meta name='a' content='x'/></head>",
+            (
+                "<?xml version='1.0'?><html xmlns='http://www.w3.org/1999/xhtml'><head><meta"
+                " name='a' content='x'/></head>"
+            ),
             "a",
         ),
         ("<!-- -->" * (MAX_DOCUMENT // 8) + "<meta name=a content=x>", ""),
@@ -96,16 +103,22 @@ async def run(requests: list[Any], settings: dict[str, Any], spider: Any = Linke
     ],
 )
 def test_metas_of_the_head(document: str, names: str) -> None:
-    """Metas count that the head has, or that stand before a written body; not those that no browser reads."""
+    """Metas count that the head has, or that stand before a written body.
+
+    Not those that no browser reads.
+    """
     response = HtmlResponse("https://a.example/", body=document.encode(), encoding="utf-8")
     assert "".join(name for name, _ in metas_of(response)) == names
 
 
 @pytest.mark.parametrize(
-    "piece", ["<!--", "<a '", '<a ="', "<script>", "<script ", "<", "<b>", "</", "=\"'", "\0", "\ud800"]
+    "piece",
+    ["<!--", "<a '", '<a ="', "<script>", "<script ", "<", "<b>", "</", "=\"'", "\0", "\ud800"],
 )
 def test_hostile_documents_end(piece: str) -> None:
-    """A document that is made to be slow, or cannot be decoded, is read in one pass, and has no metas."""
+    """A document that is made to be slow, or cannot be decoded, is read in one pass, and has no
+    metas.
+    """
     body = (piece * MAX_DOCUMENT).encode("utf-8", "surrogatepass")[:MAX_DOCUMENT]
     assert metas_of(HtmlResponse("https://a.example/", body=body)) == []
 
@@ -124,7 +137,9 @@ def test_other_documents_have_no_metas() -> None:
 
 def test_rules_are_stored_with_a_request() -> None:
     """A request whose meta has rules that were asked something can be kept in JOBDIR."""
-    response = HtmlResponse("https://a.example/", body=META.encode(), headers={"X-Robots-Tag": "noindex"})
+    response = HtmlResponse(
+        "https://a.example/", body=META.encode(), headers={"X-Robots-Tag": "noindex"}
+    )
     rules = page_rules(response, make_crawler(Linked))
     assert rules.noindex
     assert pickle.loads(pickle.dumps(rules)) == rules
@@ -159,7 +174,10 @@ class Reads(Spider):
 
 @ensureDeferred
 async def test_spiders_read_rules_without_any_setting(site: Site) -> None:
-    """All header lines and metas count that are for everyone or for the token of the request; nothing is dropped."""
+    """All header lines and metas count that are for everyone or for the token of the request.
+
+    Nothing is dropped.
+    """
     site.replies["/"] = page(
         '<meta name=DemoBot content="max-snippet: 5"><meta name=otherbot content=noarchive>',
         "noindex, otherbot: nosnippet",
@@ -175,7 +193,10 @@ async def test_spiders_read_rules_without_any_setting(site: Site) -> None:
 
 @ensureDeferred
 async def test_tokens_are_those_of_the_request(site: Site) -> None:
-    """A request that names its token gets the rules for that; rules of a page that copied its meta do not stay."""
+    """A request that names its token gets the rules for that.
+
+    Rules of a page that copied its meta do not stay.
+    """
     site.replies["/a"] = page("", "one: nofollow, two: noindex")
     requests = [
         Request(site.url("/a"), meta={"robotstxt_user_agent": "one"}),
@@ -202,14 +223,21 @@ async def test_tokens_are_those_of_the_request(site: Site) -> None:
 async def test_nofollow(
     site: Site, caplog: pytest.LogCaptureFixture, spider: Any, reply: Reply, source: str, where: str
 ) -> None:
-    """Requests that the callback of such a page makes are dropped, and the log says by what; its items pass."""
+    """Requests that the callback of such a page makes are dropped, and the log says by what.
+
+    Its items pass.
+    """
     site.replies["/"] = reply
-    result = await run([site.url(), site.url("/a"), site.url("/b")], obeying("nofollow"), spider=spider)
+    result = await run(
+        [site.url(), site.url("/a"), site.url("/b")], obeying("nofollow"), spider=spider
+    )
     assert site.pages == ["/"]
     assert counted(result) == {f"nofollow/{source}": 2}
     assert result.stats["item_scraped_count"] == 1
     why = f"nofollow of {site.url()}, {where}"
-    assert f"Forbidden by its page: <GET {site.url('/a')}> ({why})" in records(caplog, logging.DEBUG)
+    assert f"Forbidden by its page: <GET {site.url('/a')}> ({why})" in records(
+        caplog, logging.DEBUG
+    )
     assert f"  rules of pages: 2 nofollow (2 {source})" in lines(caplog, logging.INFO)
 
 
@@ -270,8 +298,10 @@ async def test_rules_of_a_redirect_are_not_those_of_its_target(site: Site) -> No
 
 
 LINKS = """\
-<a href="/plain">x</a><a rel="noopener NoFollow" href="/nofollow">x</a><a rel=ugc href="ugc?b=2&amp;a=1#top">x</a>
-<area rel="sponsored,x" href=" /sponsored "><a rel=unfollow href="/unfollow">x</a><a rel=nofollow href="http://[">x</a>
+<a href="/plain">x</a><a rel="noopener NoFollow" href="/nofollow">x</a>
+<a rel=ugc href="ugc?b=2&amp;a=1#top">x</a>
+<area rel="sponsored,x" href=" /sponsored "><a rel=unfollow href="/unfollow">x</a>
+<a rel=nofollow href="http://[">x</a>
 <a rel=nofollow href="/both">x</a><a href="/both">x</a>
 <a rel=nofollow href="/caf\N{LATIN SMALL LETTER E WITH ACUTE}">x</a>
 """
@@ -284,7 +314,11 @@ class Follows(Linked):
     def first(self, response: Response) -> Iterable[Any]:
         """Follow them."""
         assert isinstance(response, HtmlResponse)
-        hrefs = [href.strip() for href in response.css("a::attr(href), area::attr(href)").getall() if "[" not in href]
+        hrefs = [
+            href.strip()
+            for href in response.css("a::attr(href), area::attr(href)").getall()
+            if "[" not in href
+        ]
         yield from response.follow_all(hrefs, self.parse)
 
 
@@ -302,7 +336,10 @@ class Rules(CrawlSpider):
 @pytest.mark.parametrize("spider", [Follows, Rules])
 @ensureDeferred
 async def test_links(site: Site, spider: Any) -> None:
-    """A URL that its page links with nofollow, ugc or sponsored alone is not followed; no spider need change."""
+    """A URL that its page links with nofollow, ugc or sponsored alone is not followed.
+
+    No spider need change.
+    """
     site.replies["/from"] = page(LINKS, kind="text/html; charset=utf-8")
     result = await run([site.url("/from")], obeying("link-nofollow"), spider=spider)
     assert site.pages == FOLLOWED
@@ -312,9 +349,13 @@ async def test_links(site: Site, spider: Any) -> None:
 @pytest.mark.parametrize("spider", [Follows, Rules])
 @ensureDeferred
 async def test_links_in_another_encoding(site: Site, spider: Any) -> None:
-    """The query of a link is encoded as its page is, in the links that are looked at as in those that are followed."""
+    """The query of a link is encoded as its page is, in the links that are looked at as in those
+    that are followed.
+    """
     body = '<a rel=nofollow href="/?q=\N{LATIN SMALL LETTER E WITH ACUTE}">x</a>'.encode("latin-1")
-    site.replies["/from"] = Reply(body=body, headers=(("Content-Type", "text/html; charset=iso-8859-1"),))
+    site.replies["/from"] = Reply(
+        body=body, headers=(("Content-Type", "text/html; charset=iso-8859-1"),)
+    )
     result = await run([site.url("/from")], obeying("link-nofollow"), spider=spider)
     assert counted(result) == {"link-nofollow/link": 1}
 
@@ -337,10 +378,16 @@ async def test_a_form_is_no_link(site: Site) -> None:
     assert result.stats["downloader/request_method_count/POST"] == 1
 
 
-@pytest.mark.parametrize("piece", ["<div><a rel=ugc href={}>", "<a rel=ugc href=http://[{}>", "<a rel=ugc href={}/>"])
+@pytest.mark.parametrize(
+    "piece", ["<div><a rel=ugc href={}>", "<a rel=ugc href=http://[{}>", "<a rel=ugc href={}/>"]
+)
 def test_hostile_links_end(monkeypatch: pytest.MonkeyPatch, piece: str) -> None:
-    """Each link of a document is looked at once, whatever it stands in, and only those within the limit count."""
-    limit = MAX_DOCUMENT // 2  # tens of thousands of links: whoever looks at each of them for each other takes minutes
+    """Each link of a document is looked at once, whatever it stands in, and only those within
+    the limit count.
+    """
+    limit = (
+        MAX_DOCUMENT // 2
+    )  # tens of thousands of links: whoever looks at each of them for each other takes minutes
     monkeypatch.setattr("scrapy_robots_rfc.usage.html.MAX_DOCUMENT", limit)
     body = "".join(piece.format(number) for number in range(2 * limit // len(piece)))
     found = unendorsed(HtmlResponse("https://a.example/", body=body.encode(), encoding="utf-8"))
@@ -368,7 +415,9 @@ async def test_crawl_spider_on_a_nofollow_page(site: Site) -> None:
 
 @ensureDeferred
 async def test_exempt_pages(site: Site, other: Site) -> None:
-    """Rules do not count of a page whose request says so, of an exempt site, nor for a request that says so."""
+    """Rules do not count of a page whose request says so, of an exempt site, nor for a request
+    that says so.
+    """
     for each in (site, other):
         each.replies["/"] = page("", "none")
     says_so = {"dont_obey_robots_tag": True}
@@ -394,7 +443,10 @@ async def test_dry_run(site: Site, caplog: pytest.LogCaptureFixture) -> None:
 
 @ensureDeferred
 async def test_report(site: Site, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """The report has a record of everything that is dropped: of an item, with the URL of its page. No terminal acts."""
+    """The report has a record of everything that is dropped: of an item, with the URL of its page.
+
+    No terminal acts.
+    """
     site.replies["/"] = page("", "none, \x1b[2J")
     file = tmp_path / "robots.jsonl"
     settings = obeying("nofollow", "noindex", ROBOTS_REPORT={str(file): {"format": "jsonlines"}})
@@ -427,7 +479,9 @@ async def test_without_robots_txt(site: Site) -> None:
 async def test_without_the_middleware(site: Site, obey: bool) -> None:
     """A setting that nothing obeys stops the crawl at start."""
     settings = obeying("nofollow", SPIDER_MIDDLEWARES={}, ROBOTSTXT_OBEY=obey)
-    with pytest.raises(SettingError, match=r"ROBOTS_TAG_OBEY = \['nofollow'\].*RfcPageRulesMiddleware': 1000"):
+    with pytest.raises(
+        SettingError, match=r"ROBOTS_TAG_OBEY = \['nofollow'\].*RfcPageRulesMiddleware': 1000"
+    ):
         await run([site.url()], settings)
     assert site.asked == []
 

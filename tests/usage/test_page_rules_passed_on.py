@@ -38,7 +38,10 @@ class WithErrback(Pages):
 @pytest.mark.parametrize("status", [404, 410, 500])
 @ensureDeferred
 async def test_what_an_errback_makes(site: Site, status: int) -> None:
-    """Requests and items of an errback pass: the page that says nofollow and noindex is an error page."""
+    """Requests and items of an errback pass.
+
+    The page that says nofollow and noindex is an error page.
+    """
     site.replies["/gone"] = replace(page(META, "none"), status=status)
     result = await run([site.url("/gone")], obeying("nofollow", "noindex"), spider=WithErrback)
     assert result.outcomes == {site.url("/gone"): status, site.url("/next"): 200}
@@ -65,7 +68,9 @@ async def test_meta_that_callbacks_pass_on(site: Site, tmp_path: Path) -> None:
     reply = page(f"<meta name=robots content='{', '.join(tags)}'>", *tags)
     reply = replace(reply, headers=(*reply.headers, *(("Content-Signal", one) for one in signals)))
     site.replies["/first"] = reply
-    settings = obeying("nofollow", JOBDIR=str(tmp_path), ROBOTS_USE=["search"], CONCURRENT_REQUESTS=1)
+    settings = obeying(
+        "nofollow", JOBDIR=str(tmp_path), ROBOTS_USE=["search"], CONCURRENT_REQUESTS=1
+    )
     result = await run([site.url("/first")], settings, spider=Copying)
     assert result.stats["scheduler/enqueued/disk"] >= 31
     queue = (tmp_path / "requests.queue").rglob("*")

@@ -7,7 +7,13 @@ import json
 import pytest
 
 from scrapy_robots_rfc.core.preferences import Preference
-from scrapy_robots_rfc.usage.reservations import MOST_TDMREP_OCTETS, of_page, of_tdm, parse_tdmrep, reservation_of
+from scrapy_robots_rfc.usage.reservations import (
+    MOST_TDMREP_OCTETS,
+    of_page,
+    of_tdm,
+    parse_tdmrep,
+    reservation_of,
+)
 from scrapy_robots_rfc.usage.rules import parse_headers
 
 
@@ -31,7 +37,10 @@ def test_directives_of_the_page(directive: str) -> None:
     ],
 )
 def test_tdm_reservation(values: list[object], allowed: bool | None) -> None:
-    """File, header and document: each overrides the one before, and what is neither 0 nor 1 overrides nothing."""
+    """File, header and document.
+
+    Each overrides the one before, and what is neither 0 nor 1 overrides nothing.
+    """
     found = of_tdm(*(("here", value) for value in values))
     assert {label: one.allowed for label, one in found.items()} == (
         {} if allowed is None else {"tdm": allowed, "train-ai": allowed}
@@ -39,9 +48,13 @@ def test_tdm_reservation(values: list[object], allowed: bool | None) -> None:
 
 
 def test_tdmrep_file() -> None:
-    """The first entry that matches decides, not the longest; entries that cannot be read are passed over."""
+    """The first entry that matches decides, not the longest.
+
+    Entries that cannot be read are passed over.
+    """
     entries = parse_tdmrep(
-        b'[{"location": "/a*", "tdm-reservation": 1}, 3, {"location": 4}, {"location": "/a/b", "tdm-reservation": 0}]'
+        b'[{"location": "/a*", "tdm-reservation": 1}, 3, {"location": 4}, {"location": "/a/b",'
+        b' "tdm-reservation": 0}]'
     )
     found = reservation_of(entries, "https://e.example/a/b")
     assert found is not None

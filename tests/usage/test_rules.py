@@ -31,7 +31,9 @@ def of_header(*lines: str, now: float = NOW) -> PageRules:
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case["says"])
 def test_case(case: dict[str, Any]) -> None:
     """A page asks for what the case says."""
-    metas = parse_metas([(name, content) for name, content in case.get("metas", [])], TOKENS, now=NOW)
+    metas = parse_metas(
+        [(name, content) for name, content in case.get("metas", [])], TOKENS, now=NOW
+    )
     rules = combine(of_header(*case.get("headers", [])), metas)
     directives = {name: value or "" for name, value in rules.directives.items()}
     assert (directives, list(rules.conflicts)) == (case["directives"], case.get("conflicts", []))
@@ -45,9 +47,17 @@ def test_restrictions_as_properties() -> None:
 
 
 def test_where_a_directive_stands() -> None:
-    """For each directive, the header lines and metas are named in which it stands, as they are written."""
-    rules = combine(of_header("NoIndex", "none"), parse_metas([("FOOBOT", "noindex ,x")], TOKENS, now=NOW))
-    assert rules.where("noindex") == ("X-Robots-Tag: NoIndex", "X-Robots-Tag: none", "meta FOOBOT: noindex ,x")
+    """For each directive, the header lines and metas are named in which it stands, as they are
+    written.
+    """
+    rules = combine(
+        of_header("NoIndex", "none"), parse_metas([("FOOBOT", "noindex ,x")], TOKENS, now=NOW)
+    )
+    assert rules.where("noindex") == (
+        "X-Robots-Tag: NoIndex",
+        "X-Robots-Tag: none",
+        "meta FOOBOT: noindex ,x",
+    )
     assert rules.where("nofollow") == ("X-Robots-Tag: none",)
     assert rules.where("noai") == ()
 
@@ -63,20 +73,34 @@ def test_rules_cannot_be_changed() -> None:
 
 def test_no_token() -> None:
     """A crawler without a product token obeys what is for everyone."""
-    assert dict(parse_headers([b"noindex, foobot: nofollow"], [], now=NOW).directives) == {"noindex": None}
+    assert dict(parse_headers([b"noindex, foobot: nofollow"], [], now=NOW).directives) == {
+        "noindex": None
+    }
 
 
 def test_limit_of_the_header() -> None:
-    """64 KiB of header lines are read, up to the last whole member; a short line behind that is not."""
+    """64 KiB of header lines are read, up to the last whole member.
+
+    A short line behind that is not.
+    """
     long = "noindex," + "x" * (MAX_HEADERS - 20)
     assert of_header(long, "noai, nofollow").directives.keys() == {"noindex", "noai", long[8:]}
-    assert of_header(long, "y" * 12, "nofollow").directives.keys() == {"noindex", long[8:], "y" * 12}
+    assert of_header(long, "y" * 12, "nofollow").directives.keys() == {
+        "noindex",
+        long[8:],
+        "y" * 12,
+    }
     assert of_header("nofollow, " + "x" * MAX_HEADERS, "noai").directives.keys() == {"nofollow"}
 
 
-@pytest.mark.parametrize("unit", ["a:", ",", "noindex,", "unavailable_after:", "unavailable_after: Wed, 03 Dec ", ": "])
+@pytest.mark.parametrize(
+    "unit", ["a:", ",", "noindex,", "unavailable_after:", "unavailable_after: Wed, 03 Dec ", ": "]
+)
 def test_hostile_text_takes_linear_time(unit: str) -> None:
-    """However often a text repeats itself, no member costs more than its own length: a mebibyte is read at once."""
+    """However often a text repeats itself, no member costs more than its own length.
+
+    A mebibyte is read at once.
+    """
     rules = parse_metas([("robots", unit * (1_048_576 // len(unit)))], TOKENS, now=NOW)
     assert all(len(found.where) <= 1_048_590 for found in rules.found)
 

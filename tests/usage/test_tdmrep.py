@@ -1,4 +1,7 @@
-"""How the tdmrep.json of a site is asked for: judged, paced and counted like a page, and again where that failed."""
+"""How the tdmrep.json of a site is asked for.
+
+Judged, paced and counted like a page, and again where that failed.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +34,11 @@ def site() -> Iterator[Site]:
     """A site with three pages, a private file, and a redirect from its tdmrep.json to that."""
     pages = dict.fromkeys(("/a", "/b", "/c"), PAGE)
     rules = robots("User-agent: *\nDisallow: /private/\n")
-    replies = {"/robots.txt": rules, NAME: redirect("/private/tdm.json"), "/private/tdm.json": RESERVED}
+    replies = {
+        "/robots.txt": rules,
+        NAME: redirect("/private/tdm.json"),
+        "/private/tdm.json": RESERVED,
+    }
     with Site({**replies, **pages}) as running:
         yield running
 
@@ -43,13 +50,18 @@ class Permitted(Pages):
 
     def parse(self, response: Response, **_: Any) -> Any:
         """Keep it."""
-        self.permitted = {**getattr(self, "permitted", {}), response.url: response.meta.get("robots_use")}
+        self.permitted = {
+            **getattr(self, "permitted", {}),
+            response.url: response.meta.get("robots_use"),
+        }
         return super().parse(response)
 
 
 async def asked_for(site: Site, *paths: str, **settings: Any) -> Crawl:
     """Crawl pages that declare a use for which the tdmrep.json counts."""
-    return await crawl([site.url(path) for path in paths], {**SETTINGS, **settings}, spider=Permitted)
+    return await crawl(
+        [site.url(path) for path in paths], {**SETTINGS, **settings}, spider=Permitted
+    )
 
 
 def unread(caplog: pytest.LogCaptureFixture) -> list[str]:
@@ -59,7 +71,9 @@ def unread(caplog: pytest.LogCaptureFixture) -> list[str]:
 
 @ensureDeferred
 async def test_hop_that_its_own_site_forbids(site: Site, caplog: pytest.LogCaptureFixture) -> None:
-    """A redirect to a path that robots.txt forbids is not followed, and the pages go on without a warning."""
+    """A redirect to a path that robots.txt forbids is not followed, and the pages go on without
+    a warning.
+    """
     result = await asked_for(site, "/a", "/b")
     assert site.pages == [NAME, "/a", "/b"]
     assert list(result.outcomes.values()) == [200, 200]
@@ -87,10 +101,14 @@ async def test_hop_that_another_site_forbids(
 
 @ensureDeferred
 async def test_hop_that_another_site_allows(site: Site) -> None:
-    """A redirect to a host whose robots.txt allows it is followed, also beyond the domains of the spider."""
+    """A redirect to a host whose robots.txt allows it is followed, also beyond the domains of
+    the spider.
+    """
     with Site({"/tdm.json": RESERVED}) as other:
         site.replies[NAME] = redirect(other.url("/tdm.json").replace("127.0.0.1", "localhost"))
-        result = await crawl([site.url("/a")], SETTINGS, spider=Permitted, allowed_domains=["127.0.0.1"])
+        result = await crawl(
+            [site.url("/a")], SETTINGS, spider=Permitted, allowed_domains=["127.0.0.1"]
+        )
         assert other.pages == ["/tdm.json"]
     (refused,) = result.outcomes.values()
     assert isinstance(refused, RobotsDisallowed)
@@ -125,14 +143,21 @@ async def test_two_sites_that_refer_to_each_other(site: Site) -> None:
         (Reply(reset=True), ""),
         (Reply(200, b"{"), "ValueError: no JSON"),
         (redirect(NAME), "ValueError: more than 5 redirects"),
-        (Reply(200, b"[" + b"1," * 500 + b"1]"), "ValueError: no array of at most 500 entries and 131072 octets"),
+        (
+            Reply(200, b"[" + b"1," * 500 + b"1]"),
+            "ValueError: no array of at most 500 entries and 131072 octets",
+        ),
         (Reply(200, b'["' + b"x" * 200_000 + b'"]'), ""),
     ],
     ids=["503", "reset", "json", "redirects", "entries", "octets"],
 )
 @ensureDeferred
-async def test_file_that_cannot_be_had(site: Site, reply: Reply, why: str, caplog: pytest.LogCaptureFixture) -> None:
-    """Where the file cannot be read the use is unknown, with one warning a site, and the pages go on."""
+async def test_file_that_cannot_be_had(
+    site: Site, reply: Reply, why: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Where the file cannot be read the use is unknown, with one warning a site, and the pages
+    go on.
+    """
     site.replies[NAME] = reply
     result = await asked_for(site, "/a", "/b", "/c")
     assert list(result.spider.permitted.values()) == [{"tdm": None}] * 3
@@ -148,7 +173,11 @@ async def test_file_that_is_there_later(site: Site, caplog: pytest.LogCaptureFix
     """A file that could not be read is asked for again after ROBOTS_UNREACHABLE_TTL."""
     site.replies[NAME] = lambda _: Reply(503) if site.pages.count(NAME) == 1 else RESERVED
     result = await asked_for(site, "/a", "/b", "/c", ROBOTS_UNREACHABLE_TTL=1e-6)
-    assert [isinstance(one, RobotsDisallowed) for one in result.outcomes.values()] == [False, True, True]
+    assert [isinstance(one, RobotsDisallowed) for one in result.outcomes.values()] == [
+        False,
+        True,
+        True,
+    ]
     assert site.pages.count(NAME) == 2
     assert len(unread(caplog)) == 1
 
@@ -165,9 +194,15 @@ async def test_no_file(site: Site, caplog: pytest.LogCaptureFixture) -> None:
 
 @ensureDeferred
 async def test_refusal_of_the_site(site: Site, caplog: pytest.LogCaptureFixture) -> None:
-    """A page that the file refuses is said to be forbidden by its site, and is not counted as allowed."""
+    """A page that the file refuses is said to be forbidden by its site, and is not counted as
+    allowed.
+    """
     site.replies[NAME] = RESERVED
     caplog.set_level("DEBUG")
     result = await asked_for(site, "/a", "/b")
-    assert (result.stat("forbidden"), result.stat("allowed"), result.stat("use/tdmrep")) == (2, 1, 2)
+    assert (result.stat("forbidden"), result.stat("allowed"), result.stat("use/tdmrep")) == (
+        2,
+        1,
+        2,
+    )
     assert f"Forbidden by its site: <GET {site.url('/a')}> ({NAME} /*: 1)" in caplog.messages

@@ -40,7 +40,9 @@ HTML = (("Content-Type", "text/html"),)
 @pytest.fixture
 def site() -> Iterator[Site]:
     """A site that refuses some uses, of some pages."""
-    with Site({"/robots.txt": robots(FILE), **dict.fromkeys(("/open", "/closed", "/never"), PAGE)}) as running:
+    with Site(
+        {"/robots.txt": robots(FILE), **dict.fromkeys(("/open", "/closed", "/never"), PAGE)}
+    ) as running:
         yield running
 
 
@@ -49,7 +51,10 @@ class Permitted(Pages):
 
     def parse(self, response: Response, **_: Any) -> Any:
         """Keep it."""
-        self.permitted = {**getattr(self, "permitted", {}), response.url: response.meta.get("robots_use")}
+        self.permitted = {
+            **getattr(self, "permitted", {}),
+            response.url: response.meta.get("robots_use"),
+        }
         return super().parse(response)
 
 
@@ -58,7 +63,9 @@ async def outcomes(site: Site, *paths: str, use: Any = None, **others: Any) -> l
     declared = {} if use is None else {"ROBOTS_USE": use}
     result = await crawl([site.url(path) for path in paths], {**declared, **others})
     found = [result.outcomes[site.url(path)] for path in paths]
-    return [one.decision.reason.value if isinstance(one, RobotsDisallowed) else one for one in found]
+    return [
+        one.decision.reason.value if isinstance(one, RobotsDisallowed) else one for one in found
+    ]
 
 
 @pytest.mark.parametrize(
@@ -75,13 +82,20 @@ async def outcomes(site: Site, *paths: str, use: Any = None, **others: Any) -> l
     ],
 )
 @ensureDeferred
-async def test_requests_whose_uses_are_all_refused(site: Site, use: Any, expected: list[Any]) -> None:
-    """A request is not sent if robots.txt refuses all declared uses; a page that may not be fetched stays forbidden."""
+async def test_requests_whose_uses_are_all_refused(
+    site: Site, use: Any, expected: list[Any]
+) -> None:
+    """A request is not sent if robots.txt refuses all declared uses.
+
+    A page that may not be fetched stays forbidden.
+    """
     assert await outcomes(site, "/open", "/closed", "/never", use=use) == expected
 
 
 @ensureDeferred
-async def test_refusal_names_the_line(site: Site, caplog: pytest.LogCaptureFixture, tmp_path: Path) -> None:
+async def test_refusal_names_the_line(
+    site: Site, caplog: pytest.LogCaptureFixture, tmp_path: Path
+) -> None:
     """Log, exception, stats and report say which line refuses."""
     wanted = {"ROBOTS_USE": ["train-ai"], "ROBOTS_REPORT": {tmp_path / "r.jsonl": {}}}
     with caplog.at_level(logging.DEBUG):
@@ -93,21 +107,35 @@ async def test_refusal_names_the_line(site: Site, caplog: pytest.LogCaptureFixtu
     assert f"Forbidden by robots.txt: <GET {site.url('/closed')}> ({error.why})" in caplog.text
     assert (result.stat("forbidden/use"), result.stat("use/robots.txt")) == (1, 1)
     record = json.loads((tmp_path / "r.jsonl").read_text(encoding="utf-8"))
-    assert (record["reason"], record["why"], record["line"], record["rule"]) == ("use", error.why, 3, None)
+    assert (record["reason"], record["why"], record["line"], record["rule"]) == (
+        "use",
+        error.why,
+        3,
+        None,
+    )
 
 
 @ensureDeferred
 async def test_a_refused_request_is_not_allowed_as_well(site: Site) -> None:
-    """A request that is refused for its use is not sent, and not counted as allowed; nor is one whose response is."""
+    """A request that is refused for its use is not sent, and not counted as allowed.
+
+    Nor is one whose response is.
+    """
     site.replies["/open"] = Reply(200, headers=(("Content-Usage", "train-ai=n"),))
     result = await crawl([site.url("/open"), site.url("/closed")], {"ROBOTS_USE": ["train-ai"]})
     assert site.pages == ["/open"]
-    assert (result.stat("allowed"), result.stat("forbidden"), result.stat("forbidden/use")) == (0, 2, 2)
+    assert (result.stat("allowed"), result.stat("forbidden"), result.stat("forbidden/use")) == (
+        0,
+        2,
+        2,
+    )
 
 
 @ensureDeferred
 async def test_refused_requests_take_no_turn() -> None:
-    """A site that asks for an interval does not wait for one after each request that is refused for its use."""
+    """A site that asks for an interval does not wait for one after each request that is refused
+    for its use.
+    """
     rules = f"User-agent: *\nCrawl-delay: {DELAY}\nContent-Usage: /closed train-ai=n\n"
     with Site({"/robots.txt": robots(rules), "/open": PAGE}) as site:
         pages = [*(site.url(f"/closed/{number}") for number in range(30)), site.url("/open")]
@@ -119,10 +147,15 @@ async def test_refused_requests_take_no_turn() -> None:
 
 @ensureDeferred
 async def test_file_that_is_stale_at_once(site: Site) -> None:
-    """A request is refused for its use, too, where the file that it was judged by is not fresh any more."""
+    """A request is refused for its use, too, where the file that it was judged by is not fresh
+    any more.
+    """
     file = Reply(200, FILE.encode(), (("Cache-Control", "max-age=0"),))
     site.replies["/robots.txt"] = file
-    assert await outcomes(site, "/open", "/closed", use=["train-ai"], ROBOTS_CACHE_MIN_AGE=0) == [200, "use"]
+    assert await outcomes(site, "/open", "/closed", use=["train-ai"], ROBOTS_CACHE_MIN_AGE=0) == [
+        200,
+        "use",
+    ]
     assert site.pages == ["/open"]
 
 
@@ -148,17 +181,30 @@ async def test_what_a_spider_says_may_change(site: Site) -> None:
 
 @pytest.mark.parametrize("use", [None, []])
 @ensureDeferred
-async def test_only_requests_say_what_they_are_for(site: Site, use: Any, caplog: pytest.LogCaptureFixture) -> None:
-    """Meta of requests counts where ROBOTS_USE is []; where it is not set, one warning says that it does not."""
-    requests = [Request(site.url(path), meta={"robots_declared_use": "train-ai"}) for path in ("/open", "/closed")]
+async def test_only_requests_say_what_they_are_for(
+    site: Site, use: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Meta of requests counts where ROBOTS_USE is [].
+
+    Where it is not set, one warning says that it does not.
+    """
+    requests = [
+        Request(site.url(path), meta={"robots_declared_use": "train-ai"})
+        for path in ("/open", "/closed")
+    ]
     result = await crawl(requests, {"ROBOTS_USE": use})
     assert result.stat("forbidden/use") == (0 if use is None else 1)
-    warning = "Request meta 'robots_declared_use' counts for nothing without the setting: set ROBOTS_USE = []"
+    warning = (
+        "Request meta 'robots_declared_use' counts for nothing without the setting: set ROBOTS_USE"
+        " = []"
+    )
     assert caplog.messages.count(warning) == (1 if use is None else 0)
 
 
 @ensureDeferred
-async def test_a_spider_alone_says_what_it_is_for(site: Site, caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_spider_alone_says_what_it_is_for(
+    site: Site, caplog: pytest.LogCaptureFixture
+) -> None:
     """The attribute of a spider counts for nothing without the setting, which a warning names."""
 
     class Trains(Pages):
@@ -170,7 +216,10 @@ async def test_a_spider_alone_says_what_it_is_for(site: Site, caplog: pytest.Log
     result = await crawl([site.url("/closed")], spider=Trains)
     assert result.outcomes == {site.url("/closed"): 200}
     await crawl([site.url("/closed")], spider=Silent)
-    warning = "The spider's attribute 'robots_use' counts for nothing without the setting: set ROBOTS_USE = []"
+    warning = (
+        "The spider's attribute 'robots_use' counts for nothing without the setting: set ROBOTS_USE"
+        " = []"
+    )
     assert caplog.messages.count(warning) == 1
 
 
@@ -199,7 +248,9 @@ async def test_what_is_permitted_stands_in_meta(site: Site) -> None:
 )
 @ensureDeferred
 async def test_responses_that_refuse(site: Site, headers: Any, body: str, source: str) -> None:
-    """A response whose header or meta refuses all declared uses is dropped, and counted by source."""
+    """A response whose header or meta refuses all declared uses is dropped, and counted by
+    source.
+    """
     site.replies["/open"] = Reply(200, body.encode(), headers)
     result = await crawl([site.url("/open")], {"ROBOTS_USE": ["train-ai"]})
     assert result.stat(f"use/{source}") == 1
@@ -211,11 +262,18 @@ async def test_responses_that_refuse(site: Site, headers: Any, body: str, source
 
 @ensureDeferred
 async def test_responses_that_permit(site: Site) -> None:
-    """Other crawlers' rules, a reservation that is lifted, and what cannot be read refuse nothing."""
+    """Other crawlers' rules, a reservation that is lifted, and what cannot be read refuse
+    nothing.
+    """
     site.replies["/open"] = Reply(
         200,
         b'<meta name="tdm-reservation" content="0"><body><meta name="robots" content="noai">',
-        (*HTML, ("tdm-reservation", "1"), ("X-Robots-Tag", "otherbot: noai"), ("Content-Usage", "train-ai=n search")),
+        (
+            *HTML,
+            ("tdm-reservation", "1"),
+            ("X-Robots-Tag", "otherbot: noai"),
+            ("Content-Usage", "train-ai=n search"),
+        ),
     )
     assert await outcomes(site, "/open", use=["train-ai"]) == [200]
 
@@ -248,23 +306,36 @@ async def test_use_of_spider_and_request(site: Site) -> None:
 async def test_exempt_requests_sites_and_dry_runs(site: Site) -> None:
     """Exempt requests and sites are not asked; a dry run counts, and lets through."""
     site.replies["/open"] = Reply(200, headers=(("X-Robots-Tag", "noai"),))
-    pages = [Request(site.url(path), meta={"dont_obey_robotstxt": True}) for path in ("/open", "/closed")]
+    pages = [
+        Request(site.url(path), meta={"dont_obey_robotstxt": True}) for path in ("/open", "/closed")
+    ]
     result = await crawl(pages, {"ROBOTS_USE": ["train-ai"]})
     assert [*result.outcomes.values()] == [200, 200]
-    assert await outcomes(site, "/open", "/closed", use=["train-ai"], ROBOTS_EXEMPT=[site.url("")]) == [200, 200]
-    result = await crawl([site.url("/open"), site.url("/closed")], {"ROBOTS_USE": "train-ai", "ROBOTS_DRY_RUN": 1})
+    assert await outcomes(
+        site, "/open", "/closed", use=["train-ai"], ROBOTS_EXEMPT=[site.url("")]
+    ) == [200, 200]
+    result = await crawl(
+        [site.url("/open"), site.url("/closed")], {"ROBOTS_USE": "train-ai", "ROBOTS_DRY_RUN": 1}
+    )
     assert [*result.outcomes.values()] == [200, 200]
     assert (result.stat("forbidden/use"), result.stat("dry_run")) == (2, 2)
 
 
 @ensureDeferred
 async def test_dry_run_refuses_once(site: Site) -> None:
-    """What a dry run lets through is counted for one reason, though robots.txt, use and response refuse it."""
+    """What a dry run lets through is counted for one reason, though robots.txt, use and response
+    refuse it.
+    """
     for path in ("/closed", "/never"):
         site.replies[path] = Reply(200, headers=(("X-Robots-Tag", "noai"),))
-    result = await crawl([site.url("/closed"), site.url("/never")], {"ROBOTS_USE": "train-ai", "ROBOTS_DRY_RUN": 1})
+    result = await crawl(
+        [site.url("/closed"), site.url("/never")], {"ROBOTS_USE": "train-ai", "ROBOTS_DRY_RUN": 1}
+    )
     assert [*result.outcomes.values()] == [200, 200]
-    counts = [result.stat(key) for key in ("allowed", "forbidden", "forbidden/use", "forbidden/rule", "dry_run")]
+    counts = [
+        result.stat(key)
+        for key in ("allowed", "forbidden", "forbidden/use", "forbidden/rule", "dry_run")
+    ]
     assert counts == [0, 2, 1, 1, 2]
     assert (result.stat("use/robots.txt"), result.stat("use/header")) == (1, 0)
 
@@ -272,8 +343,14 @@ async def test_dry_run_refuses_once(site: Site) -> None:
 @pytest.mark.parametrize(("ours", "position"), [(100, None), (100, 100), (543, 101)])
 @ensureDeferred
 async def test_without_its_middleware(ours: int, position: int | None) -> None:
-    """ROBOTS_USE stops the crawl at start where its middleware is missing, or does not stand behind ours."""
-    placed = {**SETTINGS["DOWNLOADER_MIDDLEWARES"], "scrapy_robots_rfc.RfcRobotsTxtMiddleware": ours, USE: position}
+    """ROBOTS_USE stops the crawl at start where its middleware is missing, or does not stand
+    behind ours.
+    """
+    placed = {
+        **SETTINGS["DOWNLOADER_MIDDLEWARES"],
+        "scrapy_robots_rfc.RfcRobotsTxtMiddleware": ours,
+        USE: position,
+    }
     wanted = rf"must be None, or DOWNLOADER_MIDDLEWARES must have '{USE}': {ours + 1}"
     with pytest.raises(SettingError, match=wanted):
         await crawl(["http://127.0.0.1:1/"], {"ROBOTS_USE": [], "DOWNLOADER_MIDDLEWARES": placed})
@@ -281,18 +358,27 @@ async def test_without_its_middleware(ours: int, position: int | None) -> None:
 
 @ensureDeferred
 async def test_not_obeying(site: Site) -> None:
-    """Where robots.txt is not obeyed, uses are not, either, and the middleware need not be there."""
+    """Where robots.txt is not obeyed, uses are not, either, and the middleware need not be
+    there.
+    """
     off = {"ROBOTSTXT_OBEY": False, "ROBOTS_USE": ["train-ai"]}
     assert [*(await crawl([site.url("/closed")], off)).outcomes.values()] == [200]
     placed = {**SETTINGS["DOWNLOADER_MIDDLEWARES"], USE: None}
-    assert [*(await crawl([site.url("/closed")], {**off, "DOWNLOADER_MIDDLEWARES": placed})).outcomes.values()] == [200]
+    assert [
+        *(
+            await crawl([site.url("/closed")], {**off, "DOWNLOADER_MIDDLEWARES": placed})
+        ).outcomes.values()
+    ] == [200]
 
 
 @ensureDeferred
 async def test_unknown_label_is_warned_of(site: Site, caplog: pytest.LogCaptureFixture) -> None:
     """A label that nobody knows is warned of with the nearest one, since a typo refuses nothing."""
     assert await outcomes(site, "/closed", use=["trian-ai"]) == [200]
-    warning = "Declared use 'trian-ai' is no known label: only a site that names it refuses it. Nearest known one:"
+    warning = (
+        "Declared use 'trian-ai' is no known label: only a site that names it refuses it. Nearest"
+        " known one:"
+    )
     assert [record.message for record in caplog.records if record.levelno == logging.WARNING].count(
         f"{warning} 'train-ai'"
     ) == 1
@@ -301,7 +387,9 @@ async def test_unknown_label_is_warned_of(site: Site, caplog: pytest.LogCaptureF
 @ensureDeferred
 async def test_wrong_setting() -> None:
     """A wrong setting stops the crawl at start, and says what is accepted."""
-    with pytest.raises(ValueError, match="ROBOTS_USE = 3 is not accepted; it must be a list of labels"):
+    with pytest.raises(
+        ValueError, match="ROBOTS_USE = 3 is not accepted; it must be a list of labels"
+    ):
         await crawl(["http://127.0.0.1:1/"], {"ROBOTS_USE": 3})
 
 
@@ -310,7 +398,9 @@ async def test_meta_that_is_no_list(site: Site) -> None:
     """A request whose meta is something else fails, and says so."""
     page = Request(site.url("/open"), meta={"robots_declared_use": 3})
     result = await crawl([page], {"ROBOTS_USE": []})
-    assert "robots_declared_use is 3; it must be a list of labels" in str(result.outcomes[site.url("/open")])
+    assert "robots_declared_use is 3; it must be a list of labels" in str(
+        result.outcomes[site.url("/open")]
+    )
 
 
 @ensureDeferred
@@ -323,7 +413,9 @@ async def test_a_crawl_that_declares_nothing_has_no_step_for_responses(site: Sit
 @ensureDeferred
 async def test_as_the_page_shows(site: Site) -> None:
     """The setting and the lines of Python on docs/preferences.md do what the page says."""
-    assert await outcomes(site, "/closed", **settings(block("docs/preferences.md", "python", "ROBOTS_USE"))) == ["use"]
+    assert await outcomes(
+        site, "/closed", **settings(block("docs/preferences.md", "python", "ROBOTS_USE"))
+    ) == ["use"]
     by_hand = settings(block("docs/preferences.md", "python", "DOWNLOADER_MIDDLEWARES"))
     assert by_hand["DOWNLOADER_MIDDLEWARES"][USE] == 101
     assert await outcomes(site, "/closed", use=["train-ai"], **by_hand) == ["use"]
@@ -336,10 +428,15 @@ def test_labels_of_the_page() -> None:
     assert found == {label: ", ".join(synonyms) or "-" for label, synonyms in LABELS.items()}
 
 
-@pytest.mark.parametrize("reply", [Reply(402), Reply(401, headers=(("WWW-Authenticate", "License error=x"),))])
+@pytest.mark.parametrize(
+    "reply", [Reply(402), Reply(401, headers=(("WWW-Authenticate", "License error=x"),))]
+)
 @ensureDeferred
 async def test_pages_that_ask_for_payment(site: Site, reply: Reply) -> None:
-    """A page that asks for payment is not asked for again; nothing of ours comes between it and the spider."""
+    """A page that asks for payment is not asked for again.
+
+    Nothing of ours comes between it and the spider.
+    """
     site.replies["/open"] = reply
     result = await crawl([site.url("/open")], {"ROBOTS_USE": ["search"], "RETRY_ENABLED": True})
     assert site.pages == ["/open"]
@@ -351,11 +448,19 @@ TDMREP = [{"location": "/open", "tdm-reservation": 1}, {"location": "/*", "tdm-r
 
 @pytest.mark.parametrize(
     ("use", "expected"),
-    [(["tdm"], ["use", 200]), (["train-ai", "tdm"], ["use", 200]), (["train-ai"], [200, "use"]), ([], [200, 200])],
+    [
+        (["tdm"], ["use", 200]),
+        (["train-ai", "tdm"], ["use", 200]),
+        (["train-ai"], [200, "use"]),
+        ([], [200, 200]),
+    ],
 )
 @ensureDeferred
 async def test_tdmrep_file(site: Site, use: list[str], expected: list[Any]) -> None:
-    """With the label tdm, the site's tdmrep.json counts: asked for once; the first location that matches decides."""
+    """With the label tdm, the site's tdmrep.json counts: asked for once.
+
+    The first location that matches decides.
+    """
     site.replies["/.well-known/tdmrep.json"] = redirect("/elsewhere.json")
     site.replies["/elsewhere.json"] = Reply(200, json.dumps(TDMREP).encode())
     pages = ("/open", "/open/2", "/closed")

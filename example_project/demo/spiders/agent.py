@@ -15,12 +15,15 @@ TARGETS = ("/news.html", "/drafts/idea.html", "/drafts/press/release.html")
 
 
 class AgentSpider(ReportingSpider):
-    """Crawls as `presswatch`, and shows beside each verdict what the project's default, `demobot`, would get."""
+    """Crawls as `presswatch`, and shows beside each verdict what the project's default,
+    `demobot`, would get.
+    """
 
     name = "agent"
 
-    # The product token whose group is obeyed. It should be part of the User-Agent header that is sent, so that site
-    # owners can find it in their logs (RFC 9309, 2.2.1); a warning at the start says so where it is not.
+    # The product token whose group is obeyed. It should be part of the User-Agent header that is
+    # sent, so that site owners can find it in their logs (RFC 9309, 2.2.1); a warning at the start
+    # says so where it is not.
     robotstxt_user_agent = "presswatch"
     custom_settings = {  # noqa: RUF012 - as Scrapy's spiders declare it
         "USER_AGENT": "presswatch/1.0 (+https://example.com/presswatch)",
@@ -31,7 +34,9 @@ class AgentSpider(ReportingSpider):
         """Ask for the pages of the exhibit that has groups for both."""
         exhibit = DemoSite.of(self.crawler).exhibits["groups"]
         url = exhibit.site.url
-        self.report.titles[url()] = "One site, two crawlers: it has a group for presswatch and another for demobot"
+        self.report.titles[url()] = (
+            "One site, two crawlers: it has a group for presswatch and another for demobot"
+        )
         self.report.also = "as demobot"
         robots = await robots_service(self.crawler).robots(url("/"))
         for target in TARGETS:

@@ -22,21 +22,27 @@ class DemoSpider(ReportingSpider):
     name = "demo"
     custom_settings = SETTINGS
 
-    # One exhibit's robots.txt redirects to `localhost`. It is followed all the same: this names the hosts of pages.
+    # One exhibit's robots.txt redirects to `localhost`. It is followed all the same: this names the
+    # hosts of pages.
     allowed_domains = ["127.0.0.1"]  # noqa: RUF012 - as Scrapy's spiders declare it
 
     async def start(self) -> AsyncIterator[Any]:
         """Ask for the pages, exhibit by exhibit."""
         for exhibit in DemoSite.of(self.crawler).exhibits.values():
             self.report.titles[exhibit.site.url()] = exhibit.title
-            # All sites of the demo are on one host, and would share its slot in the downloader: the pace of one of them
-            # would hold the others back.
+            # All sites of the demo are on one host, and would share its slot in the downloader: the
+            # pace of one of them would hold the others back.
             slot = {"download_slot": "paced"} if exhibit.paced else {}
             for target in exhibit.asks:
-                yield self.ask(exhibit.site.url(target), batch=exhibit.batch, follow=exhibit.follow, **slot)
+                yield self.ask(
+                    exhibit.site.url(target), batch=exhibit.batch, follow=exhibit.follow, **slot
+                )
 
     async def parse(self, response: Response) -> Any:  # noqa: ANN401 - as in the base
-        """Follow the links of a page where its exhibit is about that; what they may not lead to is never asked for."""
+        """Follow the links of a page where its exhibit is about that.
+
+        What they may not lead to is never asked for.
+        """
         await self.keep_fetched(response)
         if response.meta["follow"] and isinstance(response, HtmlResponse):
             for link in LinkExtractor().extract_links(response):

@@ -1,4 +1,7 @@
-"""`scrapy crawl gemini`: a Gemini capsule, and what its robots.txt lets each kind of crawler fetch."""
+"""`scrapy crawl gemini`.
+
+A Gemini capsule, and what its robots.txt lets each kind of crawler fetch.
+"""
 
 from __future__ import annotations
 
@@ -27,19 +30,28 @@ Disallow: /essays
 Disallow: /drafts
 """
 PAGE = ("20 text/gemini", "# A page\n")
-PAGES = {"/": PAGE, "/essays/trust.gmi": PAGE, "/drafts/idea.gmi": PAGE, "/robots.txt": ("20 text/plain", ROBOTS)}
-#: A capsule cannot see who asks, so it addresses crawlers by their purpose: these are the names for it.
+PAGES = {
+    "/": PAGE,
+    "/essays/trust.gmi": PAGE,
+    "/drafts/idea.gmi": PAGE,
+    "/robots.txt": ("20 text/plain", ROBOTS),
+}
+#: A capsule cannot see who asks, so it addresses crawlers by their purpose: these are the names for
+#: it.
 PURPOSES = ("archiver", "indexer", "researcher", "webproxy")
 
 
 class GeminiSpider(Spider):
-    """Crawls a capsule as an indexer, and shows beside it what crawlers with other purposes would get."""
+    """Crawls a capsule as an indexer, and shows beside it what crawlers with other purposes
+    would get.
+    """
 
     name = "gemini"
     handle_httpstatus_list = [20]  # noqa: RUF012 - Scrapy's spiders declare it so; for other statuses there is no page
 
-    # Who the crawl is: first its own name, then its purposes. A group for demobot would decide alone; without one, each
-    # purpose has to be allowed, and where no group names it, the group for * counts.
+    # Who the crawl is: first its own name, then its purposes. A group for demobot would decide
+    # alone; without one, each purpose has to be allowed, and where no group names it, the group for
+    # * counts.
     robotstxt_user_agent = ("demobot", "indexer")
 
     @classmethod
@@ -58,8 +70,13 @@ class GeminiSpider(Spider):
         robots = await robots_service(self.crawler).robots(self.capsule.url("/"))
         for path in PAGES.keys() - {"/robots.txt"}:
             url = self.capsule.url(path)
-            verdicts = ["yes" if robots.decide(url, ["demobot", purpose]).allowed else "no" for purpose in PURPOSES]
-            self.rows.append(f"{path:<22}{''.join(f'{verdict:<12}' for verdict in verdicts)}".rstrip())
+            verdicts = [
+                "yes" if robots.decide(url, ["demobot", purpose]).allowed else "no"
+                for purpose in PURPOSES
+            ]
+            self.rows.append(
+                f"{path:<22}{''.join(f'{verdict:<12}' for verdict in verdicts)}".rstrip()
+            )
             yield Request(url)
 
     def parse(self, response: Response) -> None:
@@ -67,9 +84,22 @@ class GeminiSpider(Spider):
 
     def closed(self, reason: str) -> None:  # noqa: ARG002 - Scrapy's name
         """Print the file, the verdicts, and what was fetched."""
-        print("The robots.txt of the capsule:", "", *(f"    {line}".rstrip() for line in ROBOTS.splitlines()), sep="\n")
-        print("", f"{'May it be fetched by':<22}{''.join(f'{purpose:<12}' for purpose in PURPOSES)}".rstrip(), sep="\n")
+        print(
+            "The robots.txt of the capsule:",
+            "",
+            *(f"    {line}".rstrip() for line in ROBOTS.splitlines()),
+            sep="\n",
+        )
+        columns = "".join(f"{purpose:<12}" for purpose in PURPOSES)
+        print(
+            "",
+            f"{'May it be fetched by':<22}{columns}".rstrip(),
+            sep="\n",
+        )
         print(*sorted(self.rows), "", sep="\n")
         fetched = sorted(path for path in self.capsule.log if path != "/robots.txt")
         files = self.capsule.log.count("/robots.txt")
-        print(f"This crawl is an indexer. The capsule's log: robots.txt {files} time, pages {', '.join(fetched)}")
+        print(
+            f"This crawl is an indexer. The capsule's log: robots.txt {files} time, pages"
+            f" {', '.join(fetched)}"
+        )

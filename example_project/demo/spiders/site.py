@@ -1,4 +1,7 @@
-"""`scrapy crawl site -a url=https://example.com/`: what this crawler may fetch on a real site, and why."""
+"""`scrapy crawl site -a url=https://example.com/`.
+
+What this crawler may fetch on a real site, and why.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,8 @@ class SiteSpider(ReportingSpider):
     """Follows the links of one site, politely: that origin only, one page a second, a few pages.
 
     :param url: where to begin.
-    :param pages: how many pages are asked for at most, those that turn out to be disallowed included.
+    :param pages: how many pages are asked for at most, those that turn out to be disallowed
+        included.
     """
 
     name = "site"
@@ -41,7 +45,9 @@ class SiteSpider(ReportingSpider):
     async def start(self) -> AsyncIterator[Any]:
         """Ask for the first page."""
         if urlsplit(self.url).scheme not in ("http", "https") or not urlsplit(self.url).netloc:
-            self.logger.error("Name the site to crawl: scrapy crawl site -a url=https://example.com/")
+            self.logger.error(
+                "Name the site to crawl: scrapy crawl site -a url=https://example.com/"
+            )
             return
         for request in self.new([self.url]):
             yield request
@@ -50,17 +56,25 @@ class SiteSpider(ReportingSpider):
         """Keep the page, and follow its links."""
         await self.keep_fetched(response)
         if response.meta["position"] == 0:
-            self.url = response.url  # http://example.com/ may lead to https://www.example.com/, and there is the site
+            self.url = (
+                response.url
+            )  # http://example.com/ may lead to https://www.example.com/, and there is the site
         if isinstance(response, TextResponse):
             links = response.xpath("//a/@href").getall()
             for request in self.new([_joined(response, link) for link in links]):
                 yield request
 
     def new(self, urls: list[str]) -> Iterator[Request]:
-        """Yield requests for URLs of this origin that were not asked for yet, while there is room."""
+        """Yield requests for URLs of this origin that were not asked for yet, while there is
+        room.
+        """
         for url in urls:
             page = urldefrag(url).url
-            if _origin(page) == _origin(self.url) and page not in self.seen and len(self.seen) < self.pages:
+            if (
+                _origin(page) == _origin(self.url)
+                and page not in self.seen
+                and len(self.seen) < self.pages
+            ):
                 self.seen.add(page)
                 yield self.ask(page)
 

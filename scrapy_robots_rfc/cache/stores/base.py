@@ -1,7 +1,7 @@
 """The contract of a store, which keeps robots.txt files outside of a crawl's memory.
 
-`cache/client.py` calls a store, on which thread and with what consequence of an error. To a store values are octets;
-`cache/entry.py` writes and reads them.
+`cache/client.py` calls a store, on which thread and with what consequence of an error. To a store
+values are octets; `cache/entry.py` writes and reads them.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from typing import ClassVar
 class Store(ABC):
     """Keeps octets by key.
 
-    All methods may block: only `open` is called on the thread of the event loop. At most `threads` calls run at a time,
-    each on a thread of its own. Any exception means that the store failed: the crawl goes on without it, and calls it
-    again later.
+    All methods may block: only `open` is called on the thread of the event loop. At most `threads`
+    calls run at a time, each on a thread of its own. Any exception means that the store failed: the
+    crawl goes on without it, and calls it again later.
 
     Keys are origins as ``scheme://authority``, lower-case ASCII, without userinfo.
     """
@@ -28,12 +28,16 @@ class Store(ABC):
     def open(self) -> None:
         """Get ready; called once, before anything else, when the crawl starts.
 
-        :raises StoreError: the store can never work; this stops the crawl. Do not raise it for a fault that may pass.
+        :raises StoreError: the store can never work; this stops the crawl. Do not raise it for a
+            fault that may pass.
         """
 
     @abstractmethod
     def get(self, key: str) -> bytes | None:
-        """Return the value that was put last; ``None`` if there is none, or if it is no longer kept."""
+        """Return the value that was put last.
+
+        ``None`` if there is none, or if it is no longer kept.
+        """
 
     @abstractmethod
     def put(self, key: str, value: bytes, keep: float) -> None:
@@ -78,13 +82,17 @@ class SharedStore(Store):
     def take_turn(self, key: str, owner: str, hold: float) -> float:
         """Let one owner at a time send a request, an interval apart from all other requests of the key.
 
-        The owner that has waited longest goes first, so that nobody waits for ever; one that stops asking loses its
-        place.
+        The owner that has waited longest goes first, so that nobody waits for ever; one that stops
+        asking loses its place.
 
-        :param hold: seconds after which a turn ends by itself, unless its owner takes it again before.
+        :param hold: seconds after which a turn ends by itself, unless its owner takes it again
+            before.
         :returns: 0 if the turn is the owner's; else the seconds, above 0, after which to ask again.
         """
 
     @abstractmethod
     def end_turn(self, key: str, owner: str, interval: float) -> None:
-        """End a turn, if it is the owner's or nobody's; the next one begins after so many seconds at the earliest."""
+        """End a turn, if it is the owner's or nobody's.
+
+        The next one begins after so many seconds at the earliest.
+        """

@@ -29,7 +29,9 @@ def errors_of(spec: object, key: str = CACHE) -> Iterator[None]:
     try:
         yield
     except StoreError as error:
-        raise StoreError(f"{key} = {hidden(spec)!r} cannot be used: {error}; it must be {CACHE_ACCEPTED}") from error
+        raise StoreError(
+            f"{key} = {hidden(spec)!r} cannot be used: {error}; it must be {CACHE_ACCEPTED}"
+        ) from error
 
 
 def store_of(spec: object, crawler: Crawler, key: str = CACHE) -> tuple[Store, str] | None:
@@ -49,7 +51,9 @@ def store_of(spec: object, crawler: Crawler, key: str = CACHE) -> tuple[Store, s
         try:
             from scrapy_robots_rfc.cache.stores.redis import RedisStore  # noqa: PLC0415 - the package is an extra
         except ModuleNotFoundError as error:
-            raise StoreError("a Redis server needs a package: pip install 'scrapy-robots-rfc[redis]'") from error
+            raise StoreError(
+                "a Redis server needs a package: pip install 'scrapy-robots-rfc[redis]'"
+            ) from error
         store = RedisStore(address)
         return store, store.name
     if (path := sqlite_path(address)) is not None:
@@ -63,7 +67,9 @@ def store_of(spec: object, crawler: Crawler, key: str = CACHE) -> tuple[Store, s
         if not issubclass(found, Store):
             raise TypeError("it is another class")
     except Exception as error:
-        raise SettingError(key, spec, f"{CACHE_ACCEPTED} ({type(error).__name__}: {error})") from error
+        raise SettingError(
+            key, spec, f"{CACHE_ACCEPTED} ({type(error).__name__}: {error})"
+        ) from error
     return build_from_crawler(found, crawler), f"{found.__module__}.{found.__qualname__}"
 
 

@@ -26,7 +26,8 @@ PREFIX = "robots:"
 # Seconds for a connection, and for each answer: a healthy server needs a thousandth of that.
 _TIMEOUT = 2.0
 
-# The longest time in milliseconds. It is longer than any crawl, and the server can still add it to its clock.
+# The longest time in milliseconds. It is longer than any crawl, and the server can still add it to
+# its clock.
 _LONGEST = 10**12
 
 #: The parameters for TLS that the query of an address may have, beside `prefix` and `timeout`.
@@ -44,10 +45,11 @@ _RELEASE = """
 if redis.call('GET', KEYS[1]) == ARGV[1] then redis.call('DEL', KEYS[1]) end
 """
 
-# A turn is a hash: its owner, when it ends, when the next one may begin, the interval between two; and for each worker
-# that waits, since when, and until when its place in the line is kept. Times are microseconds on the server's clock:
-# Lua's numbers hold all their digits. That clock may be put back: then the times of a key go on from the last one that
-# was seen, so that no turn lasts for as long as the clock went back.
+# A turn is a hash: its owner, when it ends, when the next one may begin, the interval between two;
+# and for each worker that waits, since when, and until when its place in the line is kept. Times
+# are microseconds on the server's clock: Lua's numbers hold all their digits. That clock may be put
+# back: then the times of a key go on from the last one that was seen, so that no turn lasts for as
+# long as the clock went back.
 _TURN = """
 local time = redis.call('TIME')
 local turn = {}
@@ -62,9 +64,10 @@ local function digits(number) return string.format('%.0f', math.ceil(number)) en
 local function write(...) redis.call('HSET', KEYS[1], 'seen', digits(now), 'ahead', digits(ahead), ...) end
 """
 
-# ARGV: owner, microseconds to hold it. While another worker holds the turn, nobody knows for how long; but the next one
-# is at least an interval away, so a worker that asks again after an interval loses nothing. A free turn belongs to the
-# worker that has waited longest; the others ask again soon, in case that one does not come back and loses its place.
+# ARGV: owner, microseconds to hold it. While another worker holds the turn, nobody knows for how
+# long; but the next one is at least an interval away, so a worker that asks again after an interval
+# loses nothing. A free turn belongs to the worker that has waited longest; the others ask again
+# soon, in case that one does not come back and loses its place.
 _TAKE = (
     _TURN
     + """
@@ -98,7 +101,8 @@ return math.ceil(pause)
 """
 )
 
-# ARGV: owner, microseconds. The key is kept a minute longer than needed, for workers that ask meanwhile.
+# ARGV: owner, microseconds. The key is kept a minute longer than needed, for workers that ask
+# meanwhile.
 _END = (
     _TURN
     + """
@@ -115,9 +119,10 @@ redis.call('PEXPIRE', KEYS[1], digits((start - now) / 1000 + 60000))
 class RedisStore(SharedStore):
     """A Redis server, 5 or newer.
 
-    :param address: ``redis://user:password@host:port/database?prefix=name`` or, with TLS, ``rediss://``; all but the
-        scheme may be missing.
-    :raises StoreError: the address cannot be read. The error does not show it: its password may stand anywhere.
+    :param address: ``redis://user:password@host:port/database?prefix=name`` or, with TLS,
+        ``rediss://``; all but the scheme may be missing.
+    :raises StoreError: the address cannot be read. The error does not show it: its password may
+        stand anywhere.
     """
 
     threads: ClassVar[int] = 8
@@ -128,11 +133,15 @@ class RedisStore(SharedStore):
         except ValueError:
             advice = "redis://user:password@host:port/database, with %2F for a / in the password, and so on"
             known = ", ".join(("prefix", "timeout", *_TLS))
-            raise StoreError(f"the address of a Redis server must be like {advice}; after a ?: {known}") from None
+            raise StoreError(
+                f"the address of a Redis server must be like {advice}; after a ?: {known}"
+            ) from None
         #: The address without credentials.
         self.name: str = without_credentials(address)
         scripts = (_LEASE, _RELEASE, _TAKE, _END)
-        self._lease, self._release, self._take, self._end = map(self._client.register_script, scripts)
+        self._lease, self._release, self._take, self._end = map(
+            self._client.register_script, scripts
+        )
 
     def open(self) -> None:
         """Try the server.
@@ -140,9 +149,13 @@ class RedisStore(SharedStore):
         :raises StoreError: it cannot be reached, or cannot be used; says why.
         """
         try:
-            self.lease("", "probe", 0.001)  # a script that writes: whoever can run it can do everything else
+            self.lease(
+                "", "probe", 0.001
+            )  # a script that writes: whoever can run it can do everything else
         except (exceptions.RedisError, OSError, ValueError) as error:
-            raise StoreError(f"the Redis server {self.name} cannot be used: {error_text(error)}") from None
+            raise StoreError(
+                f"the Redis server {self.name} cannot be used: {error_text(error)}"
+            ) from None
 
     def get(self, key: str) -> bytes | None:
         """Return the value of a key."""
@@ -161,8 +174,12 @@ class RedisStore(SharedStore):
         """All keys, each once."""
         start = self._name("copy", "")
         pattern = re.sub(rb"([\\*?\[\]])", rb"\\\1", start) + b"*"
-        for name in set(self._client.scan_iter(match=pattern, count=1000)):  # the server may name one twice
-            yield name[len(start) :].decode("utf-8", "surrogateescape")  # so that others' names can be deleted, too
+        for name in set(
+            self._client.scan_iter(match=pattern, count=1000)
+        ):  # the server may name one twice
+            yield name[len(start) :].decode(
+                "utf-8", "surrogateescape"
+            )  # so that others' names can be deleted, too
 
     def close(self) -> None:
         """Close all connections."""
@@ -179,7 +196,9 @@ class RedisStore(SharedStore):
 
     def take_turn(self, key: str, owner: str, hold: float) -> float:
         """Let one owner at a time send a request; 0, or seconds after which to ask again."""
-        microseconds: int = self._take([self._name("turn", key)], [owner, 1000 * _milliseconds(hold)])
+        microseconds: int = self._take(
+            [self._name("turn", key)], [owner, 1000 * _milliseconds(hold)]
+        )
         return microseconds / 1e6
 
     def end_turn(self, key: str, owner: str, interval: float) -> None:
@@ -194,22 +213,30 @@ class RedisStore(SharedStore):
 def _client_of(address: str) -> tuple[Any, str]:
     """Return a client that is not connected yet, and the prefix of all names.
 
-    :raises ValueError: the address cannot be read. redis-py alone would take a wrong database, and any option.
+    :raises ValueError: the address cannot be read. redis-py alone would take a wrong database, and
+        any option.
     """
     parts = urlsplit(address)
     query = dict(parse_qsl(parts.query, keep_blank_values=True, strict_parsing=bool(parts.query)))
     prefix, timeout = query.pop("prefix", PREFIX), float(query.pop("timeout", _TIMEOUT))
-    known = re.fullmatch("/?[0-9]{0,9}", parts.path) and not query.keys() - _TLS and not parts.fragment
+    known = (
+        re.fullmatch("/?[0-9]{0,9}", parts.path) and not query.keys() - _TLS and not parts.fragment
+    )
     if not known or not 0 < timeout < math.inf:
         raise ValueError
-    tls = {"ssl_check_hostname": query.get("ssl_cert_reqs") != "none", **query} if parts.scheme == "rediss" else {}
+    tls = (
+        {"ssl_check_hostname": query.get("ssl_cert_reqs") != "none", **query}
+        if parts.scheme == "rediss"
+        else {}
+    )
     client = redis.Redis.from_url(
         address.partition("?")[0],
         socket_timeout=timeout,
         socket_connect_timeout=timeout,
         socket_keepalive=True,
         protocol=2,
-        # A kept connection may have been closed meanwhile. Every command may be repeated: nothing of it adds up.
+        # A kept connection may have been closed meanwhile. Every command may be repeated: nothing
+        # of it adds up.
         retry=Retry(NoBackoff(), 1, supported_errors=(exceptions.ConnectionError,)),
         **tls,
     )

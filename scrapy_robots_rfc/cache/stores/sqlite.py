@@ -1,6 +1,7 @@
 """SqliteStore keeps copies in an SQLite file: for a crawl that goes on later, and for several processes on one machine.
 
-A file of ours that is damaged is renamed, and a new one is begun. A file that is not ours is never touched.
+A file of ours that is damaged is renamed, and a new one is begun. A file that is not ours is never
+touched.
 """
 
 from __future__ import annotations
@@ -36,22 +37,25 @@ VERSION = 1
 PATIENCE = 2.0
 # Seconds between two looks whether another process is done with opening the file.
 _LOOK = 0.02
-# How an SQLite database begins, and where it has its application id (https://sqlite.org/fileformat.html).
+# How an SQLite database begins, and where it has its application id
+# (https://sqlite.org/fileformat.html).
 _MAGIC = b"SQLite format 3\x00"
 _APPLICATION_ID_AT = 68
 #: How many values that nobody wants any more are deleted by a write at most.
 _SWEPT = 20
 
-# A rollback journal, and no write-ahead log: if somebody removes the file, the log may stay there, and SQLite takes it
-# for the log of the next file. With a journal SQLite notices that the file was removed. SQLite does not wait for the
-# disk. A killed process loses nothing by that; if the machine crashes, the file may be damaged, and a new one is begun.
+# A rollback journal, and no write-ahead log: if somebody removes the file, the log may stay there,
+# and SQLite takes it for the log of the next file. With a journal SQLite notices that the file was
+# removed. SQLite does not wait for the disk. A killed process loses nothing by that; if the machine
+# crashes, the file may be damaged, and a new one is begun.
 _JOURNAL = ("PRAGMA journal_mode = TRUNCATE", "PRAGMA synchronous = OFF")
 # One statement, so that all three are read at the same moment.
 _OWNER = """
 SELECT (SELECT application_id FROM pragma_application_id), (SELECT user_version FROM pragma_user_version),
     (SELECT count(*) FROM sqlite_master)
 """
-# Key and value stand in one record, so that damage elsewhere in the file cannot give a key the value of another one.
+# Key and value stand in one record, so that damage elsewhere in the file cannot give a key the
+# value of another one.
 _SCHEMA = f"""
 BEGIN IMMEDIATE;
 CREATE TABLE IF NOT EXISTS copies (key TEXT PRIMARY KEY, keep_until REAL NOT NULL, value BLOB NOT NULL) WITHOUT ROWID;
@@ -66,15 +70,17 @@ INSERT INTO copies (key, keep_until, value) VALUES (?, ?, ?)
 ON CONFLICT (key) DO UPDATE SET keep_until = excluded.keep_until, value = excluded.value
 """
 _SWEEP = "DELETE FROM copies WHERE key IN (SELECT key FROM copies WHERE keep_until <= ? LIMIT ?)"
-# A value whose time is over counts as absent. RETURNING is not used, because SQLite has it from 3.35 on only.
+# A value whose time is over counts as absent. RETURNING is not used, because SQLite has it from
+# 3.35 on only.
 _DELETE = "DELETE FROM copies WHERE key = ? AND keep_until > ?"
 # Nobody can write while keys are read. The index has them all, so that takes a moment only.
 _KEYS = "SELECT key FROM copies INDEXED BY copies_by_end WHERE keep_until > ?"
 
-#: Errors that mean a damaged file if a new connection has them, too. SQLITE_ERROR is among them: our statements are
-#: right, so the table is wrong.
+#: Errors that mean a damaged file if a new connection has them, too. SQLITE_ERROR is among them:
+#: our statements are right, so the table is wrong.
 _DAMAGED = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR}
-#: Errors that a new connection may not have: the file was removed, replaced or damaged while the old one had it open.
+#: Errors that a new connection may not have: the file was removed, replaced or damaged while the
+#: old one had it open.
 _OPEN_ANEW = {*_DAMAGED, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_READONLY}
 
 
@@ -93,17 +99,22 @@ class SqliteStore(Store):
     def open(self) -> None:
         """Open the file, or make it.
 
-        A full disk raises nothing here, because that may pass; meanwhile the calls of the store fail. Nor does a file
-        that others hold locked: the crawl begins without the store, which is said.
+        A full disk raises nothing here, because that may pass; meanwhile the calls of the store
+        fail. Nor does a file that others hold locked: the crawl begins without the store, which is
+        said.
 
         :raises StoreError: it is no file, is not ours, or may not be read or made.
         """
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True)
-            os.close(os.open(self._path, os.O_RDONLY | os.O_CREAT, 0o644))  # it fails as SQLite would, and says why
+            os.close(
+                os.open(self._path, os.O_RDONLY | os.O_CREAT, 0o644)
+            )  # it fails as SQLite would, and says why
         except OSError as error:
             if error.errno not in (errno.ENOSPC, errno.EDQUOT):
-                raise StoreError(f"{self._path} cannot be opened or made: {error.strerror}") from error
+                raise StoreError(
+                    f"{self._path} cannot be opened or made: {error.strerror}"
+                ) from error
         self._check_owner()  # before there is a lock, so that nothing is left beside a file of the user's
         try:
             self._do(lambda _: None)
@@ -133,11 +144,15 @@ class SqliteStore(Store):
 
     def delete(self, key: str) -> bool:
         """See `Store`."""
-        return self._do(lambda connection: connection.execute(_DELETE, (key, self._now())).rowcount > 0)
+        return self._do(
+            lambda connection: connection.execute(_DELETE, (key, self._now())).rowcount > 0
+        )
 
     def keys(self) -> Iterator[str]:
         """See `Store`."""
-        yield from self._do(lambda connection: [key for (key,) in connection.execute(_KEYS, (self._now(),))])
+        yield from self._do(
+            lambda connection: [key for (key,) in connection.execute(_KEYS, (self._now(),))]
+        )
 
     def close(self) -> None:
         """See `Store`."""
@@ -147,13 +162,18 @@ class SqliteStore(Store):
                 connection.close()
 
     def _do(self, function: Callable[[sqlite3.Connection], _T]) -> _T:
-        """Do something with the file; if a new connection finds it damaged as well, do it with a new file."""
+        """Do something with the file.
+
+        If a new connection finds it damaged as well, do it with a new file.
+        """
         try:
             return function(self._connected())
         except sqlite3.Error as error:
             if _code(error) not in _OPEN_ANEW:
                 raise
-        with self._alone():  # of several processes, one renames the file; the others find the new one
+        with (
+            self._alone()
+        ):  # of several processes, one renames the file; the others find the new one
             self.close()
             try:
                 return function(self._connect())
@@ -165,8 +185,9 @@ class SqliteStore(Store):
 
     def _connected(self) -> sqlite3.Connection:
         if self._connection is None:
-            # Nobody must read a damaged file after another process has renamed it: SQLite would take the journal of the
-            # new file, which has the same name, for that of the old one, and write it there.
+            # Nobody must read a damaged file after another process has renamed it: SQLite would
+            # take the journal of the new file, which has the same name, for that of the old one,
+            # and write it there.
             with self._alone():
                 return self._connect()
         return self._connection
@@ -174,7 +195,9 @@ class SqliteStore(Store):
     def _connect(self) -> sqlite3.Connection:
         self._check_owner()
         # It is opened on the thread of `open` and used on another one, but never on two at once.
-        connection = sqlite3.connect(self._path, timeout=PATIENCE, isolation_level=None, check_same_thread=False)
+        connection = sqlite3.connect(
+            self._path, timeout=PATIENCE, isolation_level=None, check_same_thread=False
+        )
         try:
             self._prepare(connection)
         except BaseException:
@@ -186,8 +209,9 @@ class SqliteStore(Store):
     def _check_owner(self) -> None:
         """Look at the first octets of a file before SQLite does: whatever is not ours stays as it is.
 
-        An empty file is taken: SQLite makes one before it writes, and there is nothing in it to lose. SQLite itself
-        would write the log that another program has left beside its database into that.
+        An empty file is taken: SQLite makes one before it writes, and there is nothing in it to
+        lose. SQLite itself would write the log that another program has left beside its database
+        into that.
 
         :raises StoreError: it is not ours.
         """
@@ -201,7 +225,9 @@ class SqliteStore(Store):
         if head.startswith(_MAGIC) and int.from_bytes(head[_APPLICATION_ID_AT:]) == APPLICATION_ID:
             return
         what = "a database of another program" if head.startswith(_MAGIC) else "no SQLite database"
-        raise StoreError(f"{self._path} is {what}: it was not changed; remove it, or name another file")
+        raise StoreError(
+            f"{self._path} is {what}: it was not changed; remove it, or name another file"
+        )
 
     def _prepare(self, connection: sqlite3.Connection) -> None:
         owner, version, tables = connection.execute(_OWNER).fetchone()
@@ -222,7 +248,10 @@ class SqliteStore(Store):
         """
         self.close()
         with self._path.open("rb") as file:
-            ours = int.from_bytes(file.read(_APPLICATION_ID_AT + 4)[_APPLICATION_ID_AT:]) == APPLICATION_ID
+            ours = (
+                int.from_bytes(file.read(_APPLICATION_ID_AT + 4)[_APPLICATION_ID_AT:])
+                == APPLICATION_ID
+            )
         if not ours:
             raise why
         names = (f"{self._path.name}.damaged{number or ''}" for number in itertools.count())
@@ -239,7 +268,8 @@ class SqliteStore(Store):
     def _alone(self) -> Iterator[None]:
         """Keep other processes out that open the same file; a file system without locks lets everybody in.
 
-        The lock is on a file of its own, beside the database: users lock the folder of a crawl, as with ``flock``.
+        The lock is on a file of its own, beside the database: users lock the folder of a crawl, as
+        with ``flock``.
 
         :raises sqlite3.OperationalError: another process held the lock for two seconds.
         """
@@ -258,7 +288,9 @@ class SqliteStore(Store):
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
                 if time.monotonic() >= until:
-                    raise sqlite3.OperationalError(f"{self._path}.lock is locked by another process") from None
+                    raise sqlite3.OperationalError(
+                        f"{self._path}.lock is locked by another process"
+                    ) from None
                 time.sleep(_LOOK)
             else:
                 return

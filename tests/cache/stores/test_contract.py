@@ -33,7 +33,11 @@ def place_of(kind: str, request: pytest.FixtureRequest) -> Place:
     if kind == "redis":
         return places.Served(request.getfixturevalue("redis_address"))
     folder: Path = request.getfixturevalue("tmp_path")
-    return places.sqlite(folder) if kind == "sqlite" else places.Patched(folder, request.getfixturevalue("monkeypatch"))
+    return (
+        places.sqlite(folder)
+        if kind == "sqlite"
+        else places.Patched(folder, request.getfixturevalue("monkeypatch"))
+    )
 
 
 @pytest.fixture(params=KINDS)
@@ -73,7 +77,9 @@ def test_an_empty_store(store: Store) -> None:
     assert store.delete(KEY) is False
 
 
-@pytest.mark.parametrize("value", [b"", b"\x00\xff\r\n'\"", b"x" * 1_000_000], ids=["empty", "octets", "large"])
+@pytest.mark.parametrize(
+    "value", [b"", b"\x00\xff\r\n'\"", b"x" * 1_000_000], ids=["empty", "octets", "large"]
+)
 def test_values_come_back(store: Store, value: bytes) -> None:
     """Whatever octets were put are what is got, under their key and no other."""
     store.put(KEY, value, LONG)
@@ -144,7 +150,9 @@ def test_it_is_there_afterwards(place: Place, store: Store) -> None:
 
 def test_all_keys_are_listed_once(store: Store) -> None:
     """All keys are listed, each once, and what is deleted meanwhile disturbs nobody."""
-    wanted = {f"https://{number}.example" for number in range(1200)}  # Redis is asked for 1000 at a time
+    wanted = {
+        f"https://{number}.example" for number in range(1200)
+    }  # Redis is asked for 1000 at a time
     for key in wanted:
         store.put(key, key.encode(), LONG)
     assert sorted(store.keys()) == sorted(wanted)
@@ -169,7 +177,10 @@ def test_as_many_threads_as_it_says(store: Store) -> None:
 
 
 def test_one_owner_at_a_time(shared: SharedStore) -> None:
-    """A lease is one owner's, for one key; it takes it again as often as it likes, and gives back only its own."""
+    """A lease is one owner's, for one key.
+
+    It takes it again as often as it likes, and gives back only its own.
+    """
     assert shared.lease(KEY, "one", LONG) is True
     assert shared.lease(KEY, "one", LONG) is True
     assert shared.lease(KEY, "two", LONG) is False
@@ -183,7 +194,9 @@ def test_one_owner_at_a_time(shared: SharedStore) -> None:
 
 
 def test_leases_end_by_themselves(shared_place: Place, shared: SharedStore) -> None:
-    """A lease whose owner does not come back ends by itself, and its last term is the one that counts."""
+    """A lease whose owner does not come back ends by itself, and its last term is the one that
+    counts.
+    """
     assert shared.lease(KEY, "one", SHORT)
     assert shared.lease(OTHER, "one", SHORT)
     assert shared.lease(OTHER, "one", LONG)

@@ -1,4 +1,7 @@
-"""docs/stores.md shows what there is: a value, addresses of servers, and a store of a user's own."""
+"""docs/stores.md shows what there is.
+
+A value, addresses of servers, and a store of a user's own.
+"""
 
 from __future__ import annotations
 
@@ -29,13 +32,19 @@ def test_the_value_that_is_shown() -> None:
     value = block("docs/stores.md", "text", '{"version"').encode()
     copy = decode(zlib.compress(value))
     assert zlib.decompress(encode(copy)) == value
-    assert (copy.validity.outcome, copy.body) == (Outcome.SUCCESSFUL, b"User-agent: *\nDisallow: /x\n")
+    assert (copy.validity.outcome, copy.body) == (
+        Outcome.SUCCESSFUL,
+        b"User-agent: *\nDisallow: /x\n",
+    )
 
 
 def test_the_store_that_is_shown() -> None:
     """The store in the document is the one that passes the contract."""
     own = Path(own_store.__file__).read_text(encoding="utf-8")
-    assert block("docs/stores.md", "python", "class FolderStore") == own[own.index("from __future__") :]
+    assert (
+        block("docs/stores.md", "python", "class FolderStore")
+        == own[own.index("from __future__") :]
+    )
 
 
 def test_the_addresses_that_are_shown(
@@ -44,13 +53,19 @@ def test_the_addresses_that_are_shown(
     """Both addresses in the document open a server of that kind: one with a user, one with TLS."""
     plain, encrypted = block("docs/stores.md", "text", "rediss://").splitlines()
     with RedisServer() as server, redis.Redis(port=server.port) as client:
-        client.acl_setuser("user", enabled=True, passwords=["+password"], keys=["*"], categories=["+@all"])
+        client.acl_setuser(
+            "user", enabled=True, passwords=["+password"], keys=["*"], categories=["+@all"]
+        )
         open_redis(plain.replace("host:6379", f"127.0.0.1:{server.port}")).put(KEY, b"value", LONG)
         assert client.exists(f"news:copy:{KEY}")
     file = tmp_path / "redis.pem"
     file.write_bytes(self_signed())
-    with RedisServer(tls_cert_file=file, tls_key_file=file, tls_auth_clients="no", requirepass="password") as server:
-        address = encrypted.replace("host", f"127.0.0.1:{server.port}").replace("/etc/ssl/redis.pem", str(file))
+    with RedisServer(
+        tls_cert_file=file, tls_key_file=file, tls_auth_clients="no", requirepass="password"
+    ) as server:
+        address = encrypted.replace("host", f"127.0.0.1:{server.port}").replace(
+            "/etc/ssl/redis.pem", str(file)
+        )
         store = open_redis(address)
         store.put(KEY, b"value", LONG)
         assert store.get(KEY) == b"value"

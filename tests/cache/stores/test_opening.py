@@ -34,9 +34,15 @@ def test_memory_alone_needs_no_store(spec: str | None) -> None:
     assert store_of(spec, Crawler(Spider)) is None
 
 
-@pytest.mark.parametrize("path", ["robots.sqlite", "a folder/100%25?x#y@z", "/robots.sqlite", ":memory:"])
-def test_sqlite_path_is_taken_as_it_stands(path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What follows three slashes is a path as it stands, from the folder in which the crawl starts or from the root."""
+@pytest.mark.parametrize(
+    "path", ["robots.sqlite", "a folder/100%25?x#y@z", "/robots.sqlite", ":memory:"]
+)
+def test_sqlite_path_is_taken_as_it_stands(
+    path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What follows three slashes is a path as it stands, from the folder in which the crawl
+    starts or from the root.
+    """
     monkeypatch.chdir(tmp_path)
     path = f"{tmp_path}{path}" if path.startswith("/") else path
     store, name = opened(f"sqlite:///{path}")
@@ -56,14 +62,18 @@ def test_name_of_a_redis_store_has_no_password() -> None:
 
 
 def test_without_the_extra(tmp_path: Path) -> None:
-    """Where redis-py is not installed, the error says how to install it, and everything else works."""
+    """Where redis-py is not installed, the error says how to install it, and everything else
+    works.
+    """
     code = (
         "import sys; sys.modules['redis'] = None\n"
         "from scrapy_robots_rfc.cache.stores.opening import store_of\n"
         "assert store_of('sqlite:///x', None)\n"
         "store_of('redis://:' + 'sec' + 'ret@h', None)\n"
     )
-    found = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False)
+    found = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
     last = found.stderr.splitlines()[-1]
     assert last.startswith("scrapy_robots_rfc.errors.StoreError: ")
     assert "pip install 'scrapy-robots-rfc[redis]'" in last
@@ -97,8 +107,12 @@ def test_a_store_of_the_users_own(spec: object, tmp_path: Path) -> None:
     ],
 )
 def test_what_is_not_accepted(spec: object) -> None:
-    """Another value stops the crawl at start, with what would be accepted and without a password."""
-    with pytest.raises(SettingError, match=r"ROBOTS_CACHE = .*it must be 'memory:', 'sqlite:///PATH'") as raised:
+    """Another value stops the crawl at start, with what would be accepted and without a
+    password.
+    """
+    with pytest.raises(
+        SettingError, match=r"ROBOTS_CACHE = .*it must be 'memory:', 'sqlite:///PATH'"
+    ) as raised:
         opened(spec)
     assert "secret" not in str(raised.value)
     assert "secret" not in str(raised.value.value)

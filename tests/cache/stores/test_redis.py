@@ -1,4 +1,7 @@
-"""The Redis store: what only it does. What every store does is in the contract; what goes wrong stands beside this."""
+"""The Redis store: what only it does.
+
+What every store does is in the contract; what goes wrong stands beside this.
+"""
 
 from __future__ import annotations
 
@@ -51,7 +54,11 @@ def turn_of(store: RedisStore, owner: str, hold: float = LONG) -> None:
     [
         ("redis://", {}, "redis://"),
         ("redis://h", {"host": "h"}, "redis://h"),
-        ("rediss://h:1/2", {"host": "h", "port": 1, "db": 2, "ssl_check_hostname": True}, "rediss://h:1/2"),
+        (
+            "rediss://h:1/2",
+            {"host": "h", "port": 1, "db": 2, "ssl_check_hostname": True},
+            "rediss://h:1/2",
+        ),
         (
             "rediss://h?ssl_cert_reqs=none",
             {"ssl_cert_reqs": "none", "ssl_check_hostname": False},
@@ -59,7 +66,11 @@ def turn_of(store: RedisStore, owner: str, hold: float = LONG) -> None:
         ),
         ("redis://[::1]:5/", {"host": "::1", "port": 5}, "redis://[::1]:5/"),
         (f"redis://:{QUOTED}@h", {"host": "h", "password": PASSWORD}, "redis://h"),
-        (f"redis://me:{QUOTED}@h:7/1", {"username": "me", "password": PASSWORD, "db": 1}, "redis://h:7/1"),
+        (
+            f"redis://me:{QUOTED}@h:7/1",
+            {"username": "me", "password": PASSWORD, "db": 1},
+            "redis://h:7/1",
+        ),
         (
             "redis://h?prefix=a:&timeout=.5",
             {"host": "h", "socket_timeout": 0.5, "socket_connect_timeout": 0.5},
@@ -67,14 +78,18 @@ def turn_of(store: RedisStore, owner: str, hold: float = LONG) -> None:
         ),
     ],
 )
-def test_address_is_read_and_shown_without_credentials(text: str, expected: dict[str, Any], shown: str) -> None:
+def test_address_is_read_and_shown_without_credentials(
+    text: str, expected: dict[str, Any], shown: str
+) -> None:
     """An address is read, and shown without credentials."""
     store = RedisStore(text)
     options = raw(store).connection_pool.connection_kwargs
     assert options | expected == options
     assert store.name == shown
     assert PASSWORD not in repr(store)
-    assert (raw(store).connection_pool.connection_class is SSLConnection) is text.startswith("rediss:")
+    assert (raw(store).connection_pool.connection_class is SSLConnection) is text.startswith(
+        "rediss:"
+    )
 
 
 @pytest.mark.parametrize(
@@ -107,9 +122,15 @@ def test_address_that_cannot_be_read(text: str) -> None:
 # What is kept, and for how long.
 
 
-def test_fleets_with_prefixes_share_nothing(open_redis: Callable[..., RedisStore], redis_server: RedisServer) -> None:
-    """Fleets with prefixes of their own share a server and nothing on it, whatever characters are in them."""
-    one, other = (open_redis(f"{redis_server.url}?prefix={prefix}") for prefix in ("f*[a]?:", "f*b:"))
+def test_fleets_with_prefixes_share_nothing(
+    open_redis: Callable[..., RedisStore], redis_server: RedisServer
+) -> None:
+    """Fleets with prefixes of their own share a server and nothing on it, whatever characters
+    are in them.
+    """
+    one, other = (
+        open_redis(f"{redis_server.url}?prefix={prefix}") for prefix in ("f*[a]?:", "f*b:")
+    )
     one.put(KEY, b"one", LONG)
     other.put("http://b", b"other", LONG)
     assert (list(one.keys()), list(other.keys())) == ([KEY], ["http://b"])
@@ -126,8 +147,13 @@ def test_all_names_have_the_prefix_and_end(store: RedisStore) -> None:
     store.take_turn(KEY, "me", LONG)
     store.end_turn("http://b", "me", 1)
     prefix = store._prefix
-    names = {name.decode() for name in raw(store).scan_iter(match=f"{prefix}*")} - {f"{prefix}lease:"}
-    assert names == {f"{prefix}{name}" for name in (f"copy:{KEY}", f"lease:{KEY}", f"turn:{KEY}", "turn:http://b")}
+    names = {name.decode() for name in raw(store).scan_iter(match=f"{prefix}*")} - {
+        f"{prefix}lease:"
+    }
+    assert names == {
+        f"{prefix}{name}"
+        for name in (f"copy:{KEY}", f"lease:{KEY}", f"turn:{KEY}", "turn:http://b")
+    }
     assert all(0 < raw(store).pttl(name) <= LONG * 1000 for name in names)
 
 
@@ -193,7 +219,9 @@ def test_one_of_many_has_the_lease(open_redis: Callable[..., RedisStore]) -> Non
         if store.lease(KEY, owner, LONG):
             won.append(owner)
 
-    threads = [threading.Thread(target=ask, args=(open_redis(), str(number))) for number in range(8)]
+    threads = [
+        threading.Thread(target=ask, args=(open_redis(), str(number))) for number in range(8)
+    ]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -205,7 +233,9 @@ def test_one_of_many_has_the_lease(open_redis: Callable[..., RedisStore]) -> Non
 
 
 def test_next_turn_begins_an_interval_after_the_last_end(store: RedisStore) -> None:
-    """The next turn begins an interval after the end of the one before, whoever asks, and whoever asks is told when."""
+    """The next turn begins an interval after the end of the one before, whoever asks, and
+    whoever asks is told when.
+    """
     assert store.take_turn(KEY, "one", LONG) == 0
     store.end_turn(KEY, "one", 60)
     assert 59 < store.take_turn(KEY, "one", LONG) <= 60
@@ -213,7 +243,10 @@ def test_next_turn_begins_an_interval_after_the_last_end(store: RedisStore) -> N
 
 
 def test_turn_is_held(store: RedisStore) -> None:
-    """A turn is one owner's until it ends; another one asks again in between, never after the end of the hold."""
+    """A turn is one owner's until it ends.
+
+    Another one asks again in between, never after the end of the hold.
+    """
     assert store.take_turn(KEY, "one", LONG) == 0
     assert store.take_turn(KEY, "one", LONG) == 0
     assert 0 < store.take_turn(KEY, "other", LONG) <= 5
@@ -225,7 +258,10 @@ def test_turn_is_held(store: RedisStore) -> None:
 
 
 def test_others_ask_again_after_the_last_interval(store: RedisStore) -> None:
-    """While a turn is held, others ask again after the interval that was kept last: there is no turn before."""
+    """While a turn is held, others ask again after the interval that was kept last.
+
+    There is no turn before.
+    """
     turn_of(store, "one")
     store.end_turn(KEY, "one", 0.5)
     turn_of(store, "one")
@@ -233,7 +269,10 @@ def test_others_ask_again_after_the_last_interval(store: RedisStore) -> None:
 
 
 def test_turn_ends_by_itself(open_redis: Callable[..., RedisStore]) -> None:
-    """A turn whose owner dies passes on when its hold is over, and not before; what its owner says then is nothing."""
+    """A turn whose owner dies passes on when its hold is over, and not before.
+
+    What its owner says then is nothing.
+    """
     one, other = open_redis(), open_redis()
     begun = time.monotonic()
     assert one.take_turn(KEY, "one", 0.3) == 0
@@ -244,7 +283,9 @@ def test_turn_ends_by_itself(open_redis: Callable[..., RedisStore]) -> None:
 
 
 def test_request_before_any_turn(store: RedisStore) -> None:
-    """A request that was sent without a turn, as that for robots.txt may be, is followed by the interval as any."""
+    """A request that was sent without a turn, as that for robots.txt may be, is followed by the
+    interval as any.
+    """
     store.end_turn(KEY, "one", 60)
     assert store.take_turn(KEY, "other", LONG) > 59
 
@@ -276,7 +317,9 @@ def put_back(store: RedisStore, seconds: int) -> None:
 
 
 def test_clock_that_is_put_back(store: RedisStore) -> None:
-    """Turns, places in the line and intervals last no longer because the server's clock went back."""
+    """Turns, places in the line and intervals last no longer because the server's clock went
+    back.
+    """
     turn_of(store, "dead", 0.2)
     store.take_turn(KEY, "also dead", LONG)
     put_back(store, 3600)
@@ -291,7 +334,9 @@ def test_clock_that_is_put_back(store: RedisStore) -> None:
 
 
 def test_turns_of_many(open_redis: Callable[..., RedisStore]) -> None:
-    """However many workers compete, between the end of a turn and the next one lies the interval."""
+    """However many workers compete, between the end of a turn and the next one lies the
+    interval.
+    """
     interval, turns, each = 0.05, [], 4
 
     def work(store: RedisStore, owner: str) -> None:
@@ -302,7 +347,9 @@ def test_turns_of_many(open_redis: Callable[..., RedisStore]) -> None:
             turns.append((begun, time.monotonic()))
             store.end_turn(KEY, owner, interval)
 
-    threads = [threading.Thread(target=work, args=(open_redis(), str(number))) for number in range(4)]
+    threads = [
+        threading.Thread(target=work, args=(open_redis(), str(number))) for number in range(4)
+    ]
     for thread in threads:
         thread.start()
     for thread in threads:

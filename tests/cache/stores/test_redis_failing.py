@@ -1,4 +1,7 @@
-"""A Redis server that cannot be used, at start and later. For what the crawl makes of it see test_redis_crawls.py."""
+"""A Redis server that cannot be used, at start and later.
+
+For what the crawl makes of it see test_redis_crawls.py.
+"""
 
 from __future__ import annotations
 
@@ -57,8 +60,12 @@ def refusal(address: str) -> str:
     return text.partition("cannot be used: ")[2]
 
 
-def test_server_that_is_not_there_is_an_error(redis_installed: None, open_redis: Callable[..., RedisStore]) -> None:
-    """No server: an error at start, errors while it is gone, and no trace of them when it is back, though empty."""
+def test_server_that_is_not_there_is_an_error(
+    redis_installed: None, open_redis: Callable[..., RedisStore]
+) -> None:
+    """No server: an error at start, errors while it is gone, and no trace of them when it is
+    back, though empty.
+    """
     with RedisServer() as server:
         store = open_redis(server.url)
         store.put(KEY, b"value", LONG)
@@ -76,8 +83,12 @@ def test_unknown_host_is_named() -> None:
     assert "nowhere.invalid" in refusal("redis://nowhere.invalid")
 
 
-def test_server_that_does_not_answer_is_an_error(redis_installed: None, open_redis: Callable[..., RedisStore]) -> None:
-    """A server that does not answer in time is an error, and no trace of it remains when it answers again."""
+def test_server_that_does_not_answer_is_an_error(
+    redis_installed: None, open_redis: Callable[..., RedisStore]
+) -> None:
+    """A server that does not answer in time is an error, and no trace of it remains when it
+    answers again.
+    """
     with RedisServer() as server:
         store = open_redis(f"{server.url}?timeout=0.2")
         store.put(KEY, b"value", LONG)
@@ -93,7 +104,9 @@ def test_server_that_does_not_answer_is_an_error(redis_installed: None, open_red
                 pass
 
 
-def test_server_without_memory_can_only_be_read(redis_installed: None, open_redis: Callable[..., RedisStore]) -> None:
+def test_server_without_memory_can_only_be_read(
+    redis_installed: None, open_redis: Callable[..., RedisStore]
+) -> None:
     """A server without memory is an error, and can be read all the same."""
     with RedisServer() as server:
         store = open_redis(server.url)
@@ -127,10 +140,14 @@ def test_wrong_password_is_an_error_that_does_not_show_it(
         assert issubclass(failure(store), redis.AuthenticationError)
 
 
-def test_user_with_too_few_rights_is_an_error(redis_installed: None, open_redis: Callable[..., RedisStore]) -> None:
+def test_user_with_too_few_rights_is_an_error(
+    redis_installed: None, open_redis: Callable[..., RedisStore]
+) -> None:
     """A user who may not write is an error at start."""
     with RedisServer() as server:
-        raw(open_redis(server.url)).acl_setuser("guest", enabled=True, passwords=["+x"], keys=["*"], commands=["+get"])
+        raw(open_redis(server.url)).acl_setuser(
+            "guest", enabled=True, passwords=["+x"], keys=["*"], commands=["+get"]
+        )
         assert "NoPermissionError: " in refusal(f"redis://guest:x@127.0.0.1:{server.port}")
 
 

@@ -57,25 +57,44 @@ def test_statements_that_older_versions_know(path: Path, monkeypatch: pytest.Mon
 
 @pytest.fixture(scope="module")
 def processes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]:
-    """What came of all tasks of the program beside this file, which takes longer to start than to do them.
+    """What came of all tasks of the program beside this file, which takes longer to start than to
+    do them.
 
     The name of each is also that of the folder in which its processes have their file.
     """
-    places = {name: tmp_path_factory.mktemp(name) / "robots.sqlite" for name in ("new", "damaged", "killed")}
+    places = {
+        name: tmp_path_factory.mktemp(name) / "robots.sqlite"
+        for name in ("new", "damaged", "killed")
+    }
     content = damaged(places["damaged"])
-    tasks = [["share", places["new"], 8, 50], ["share", places["damaged"], 8, 50], ["kill", places["killed"], 40]]
+    tasks = [
+        ["share", places["new"], 8, 50],
+        ["share", places["damaged"], 8, 50],
+        ["kill", places["killed"], 40],
+    ]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    program = [sys.executable, str(ROOT / "tests" / "support" / "sqlite_processes.py"), json.dumps(tasks, default=str)]
-    done = subprocess.run(program, env=environment, capture_output=True, text=True, timeout=110, check=False)
+    program = [
+        sys.executable,
+        str(ROOT / "tests" / "support" / "sqlite_processes.py"),
+        json.dumps(tasks, default=str),
+    ]
+    done = subprocess.run(
+        program, env=environment, capture_output=True, text=True, timeout=110, check=False
+    )
     assert done.returncode == 0, done.stderr
     assert "Traceback" not in done.stderr
     found = dict(zip(places, json.loads(done.stdout), strict=True))
-    found["damaged"]["whole"] = places["damaged"].with_name("robots.sqlite.damaged").read_bytes() == content
+    found["damaged"]["whole"] = (
+        places["damaged"].with_name("robots.sqlite.damaged").read_bytes() == content
+    )
     return found
 
 
 def test_eight_processes_share_a_file(processes: dict[str, dict[str, Any]]) -> None:
-    """Eight processes make one file at once, write and read it: none fails, and every value is whole."""
+    """Eight processes make one file at once, write and read it.
+
+    None fails, and every value is whole.
+    """
     found = processes["new"]
     assert (found["failed"], found["keys"], found["integrity"]) == (0, 40, "ok")
 
@@ -88,14 +107,19 @@ def test_eight_processes_find_a_damaged_file(processes: dict[str, dict[str, Any]
 
 
 def test_killed_writers_lose_nothing(processes: dict[str, dict[str, Any]]) -> None:
-    """A writer is killed forty times, at any moment: each value that was put is there and whole afterwards."""
+    """A writer is killed forty times, at any moment.
+
+    Each value that was put is there and whole afterwards.
+    """
     found = processes["killed"]
     assert found["with_values"] > 20
     assert (found["wrong"], found["integrity"]) == ([], "ok")
 
 
 def test_two_stores_make_a_new_file_after_another(path: Path, store: SqliteStore) -> None:
-    """Where one process sets a file aside, the others go over to the new one, and leave it where it is."""
+    """Where one process sets a file aside, the others go over to the new one, and leave it where
+    it is.
+    """
     second = opened(path)
     damage(path, 18, 48)  # where SQLite sees at once that the file has changed
     with opened_twice(path) as third:
@@ -106,7 +130,9 @@ def test_two_stores_make_a_new_file_after_another(path: Path, store: SqliteStore
 
 
 def test_another_process_was_faster(path: Path) -> None:
-    """A file that another process has replaced while this one waited its turn to do so is left where it is."""
+    """A file that another process has replaced while this one waited its turn to do so is left
+    where it is.
+    """
     store = opened_and_damaged(path)
     lock = os.open(f"{path}.lock", os.O_RDONLY | os.O_CREAT)
     fcntl.flock(lock, fcntl.LOCK_EX)
@@ -146,7 +172,9 @@ def opened_and_damaged(path: Path) -> SqliteStore:
 
 
 def test_a_damaged_file_of_ours(path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """A damaged file of ours gets a name that is free, and a new one is made, with one warning for each."""
+    """A damaged file of ours gets a name that is free, and a new one is made, with one warning
+    for each.
+    """
     contents = []
     for _ in range(2):
         contents.append(damaged(path))
@@ -175,7 +203,9 @@ def test_a_damaged_file_of_ours(path: Path, caplog: pytest.LogCaptureFixture) ->
     ids=["items", "picture", "octet", "cut", "database"],
 )
 def test_a_file_of_the_users(path: Path, content: bytes) -> None:
-    """A file that is not ours stops the crawl at start, and nothing in it or beside it is changed."""
+    """A file that is not ours stops the crawl at start, and nothing in it or beside it is
+    changed.
+    """
     path.write_bytes(content)
     with pytest.raises(StoreError, match="it was not changed; remove it, or name another file"):
         opened(path)
@@ -184,19 +214,27 @@ def test_a_file_of_the_users(path: Path, content: bytes) -> None:
 
 
 def test_a_database_without_an_owner(path: Path) -> None:
-    """A database that says of no program that it is its own is the user's, damaged or not: the crawl does not start."""
+    """A database that says of no program that it is its own is the user's, damaged or not.
+
+    The crawl does not start.
+    """
     with contextlib.closing(sqlite3.connect(path)) as connection:
         connection.execute("CREATE TABLE theirs (x)")
     for _ in range(2):
         before = path.read_bytes()
-        with pytest.raises(StoreError, match="is a database of another program: it was not changed"):
+        with pytest.raises(
+            StoreError, match="is a database of another program: it was not changed"
+        ):
             opened(path)
         assert path.read_bytes() == before
         damage(path)
 
 
 def test_a_database_with_a_log(path: Path, tmp_path: Path) -> None:
-    """A log that a killed program has left beside its database stays there: SQLite would write it into that."""
+    """A log that a killed program has left beside its database stays there.
+
+    SQLite would write it into that.
+    """
     theirs = tmp_path / "theirs.sqlite"
     with contextlib.closing(sqlite3.connect(theirs, isolation_level=None)) as connection:
         connection.execute("PRAGMA journal_mode = WAL")
@@ -212,7 +250,10 @@ def test_a_database_with_a_log(path: Path, tmp_path: Path) -> None:
 
 
 def test_a_file_that_becomes_the_users(store: SqliteStore, path: Path) -> None:
-    """A file that is put in the place of ours during a crawl is not touched: the calls of the store fail."""
+    """A file that is put in the place of ours during a crawl is not touched.
+
+    The calls of the store fail.
+    """
     path.unlink()
     path.write_bytes(b"mine" * 2000)
     with pytest.raises(StoreError, match="is no SQLite database"):
@@ -220,8 +261,13 @@ def test_a_file_that_becomes_the_users(store: SqliteStore, path: Path) -> None:
     assert path.read_bytes() == b"mine" * 2000
 
 
-def test_damage_inside_is_set_aside_when_it_shows(path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """Damage that shows only when a page is read sets the file aside at that moment; the call has a new one."""
+def test_damage_inside_is_set_aside_when_it_shows(
+    path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Damage that shows only when a page is read sets the file aside at that moment.
+
+    The call has a new one.
+    """
     store = opened_and_damaged(path)
     assert store.get("https://7.example") is None
     store.put(KEY, b"one", LONG)
@@ -234,7 +280,9 @@ def test_damage_inside_is_set_aside_when_it_shows(path: Path, caplog: pytest.Log
 
 @pytest.mark.parametrize("start", range(100, 20_000, 1024))
 def test_damage_gives_no_value_of_another_key(path: Path, start: int) -> None:
-    """Wherever a file is damaged, no value is got that was not put under its key, and the store can be used."""
+    """Wherever a file is damaged, no value is got that was not put under its key, and the store
+    can be used.
+    """
     store = opened(path)
     keys = [f"https://{number}.example" for number in range(40)]
     for key in keys:
@@ -243,7 +291,8 @@ def test_damage_gives_no_value_of_another_key(path: Path, start: int) -> None:
     damage(path, start)
     store = opened(path)
     for key in keys:
-        # A value itself may be damaged: that shows by its own checksum, see test_written_entries.py.
+        # A value itself may be damaged: that shows by its own checksum, see
+        # test_written_entries.py.
         value = store.get(key)
         assert value is None or b"\xa5" in value or value == f"{key} ".encode() * 20
     for key in keys:
@@ -276,8 +325,12 @@ def test_file_of_a_later_version_is_set_aside(path: Path, caplog: pytest.LogCapt
     ids=["none", "column", "no-key", "view"],
 )
 @pytest.mark.parametrize("opened_before", [False, True])
-def test_a_table_that_is_not_ours(path: Path, caplog: pytest.LogCaptureFixture, sql: str, opened_before: bool) -> None:
-    """A file of ours without our table is set aside by the call that needs it, and that call has a new one."""
+def test_a_table_that_is_not_ours(
+    path: Path, caplog: pytest.LogCaptureFixture, sql: str, opened_before: bool
+) -> None:
+    """A file of ours without our table is set aside by the call that needs it, and that call has
+    a new one.
+    """
     store = opened(path)
     if not opened_before:
         store.close()
@@ -293,8 +346,13 @@ def test_a_table_that_is_not_ours(path: Path, caplog: pytest.LogCaptureFixture, 
     assert f"The store of robots.txt files {path} is damaged (" in warning
 
 
-def test_damage_that_cannot_be_set_aside(store: SqliteStore, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where the damaged file cannot be renamed, calls fail, and go on failing: nothing is made up."""
+def test_damage_that_cannot_be_set_aside(
+    store: SqliteStore, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where the damaged file cannot be renamed, calls fail, and go on failing.
+
+    Nothing is made up.
+    """
     store.close()
     damage(path)
 

@@ -1,4 +1,7 @@
-"""The SQLite store on files that are gone, full, locked, read-only or not ours: see also test_sqlite.py."""
+"""The SQLite store on files that are gone, full, locked, read-only or not ours.
+
+See also test_sqlite.py.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +28,10 @@ if TYPE_CHECKING:
 
 
 def test_a_file_that_is_deleted(store: SqliteStore, path: Path) -> None:
-    """A file that somebody deletes fails no call: what is put next makes a new file, with nothing of the old one's."""
+    """A file that somebody deletes fails no call.
+
+    What is put next makes a new file, with nothing of the old one's.
+    """
     path.unlink()
     assert store.get(KEY) == b"one"  # as long as nobody writes
     store.put(OTHER, b"new", LONG)
@@ -46,7 +52,9 @@ def test_a_file_that_is_replaced(store: SqliteStore, path: Path, tmp_path: Path)
 
 
 def test_a_file_that_is_deleted_below_two(store: SqliteStore, path: Path) -> None:
-    """Where several processes had the file that was deleted, each goes over to the new one, and none spoils it."""
+    """Where several processes had the file that was deleted, each goes over to the new one, and
+    none spoils it.
+    """
     second = opened(path)
     second.put(OTHER, b"old", LONG)
     path.unlink()
@@ -55,13 +63,16 @@ def test_a_file_that_is_deleted_below_two(store: SqliteStore, path: Path) -> Non
     second.put(KEY, b"two", LONG)
     for each in (store, second):
         assert (each.get(KEY), each.get(OTHER)) == (b"two", None)
-        assert all(each.get(f"https://{number}.example") == b"%d" % number * 500 for number in range(100))
+        assert all(
+            each.get(f"https://{number}.example") == b"%d" % number * 500 for number in range(100)
+        )
     second.close()
     with contextlib.closing(sqlite3.connect(path)) as connection:
         assert connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
 
 
-#: Another program that has the file open, writes to it when it is told to, and says whether that went well.
+#: Another program that has the file open, writes to it when it is told to, and says whether that
+#: went well.
 PROGRAM = """
 import itertools, sqlite3, sys
 connection = sqlite3.connect(sys.argv[1], isolation_level=None)
@@ -75,9 +86,13 @@ for line in itertools.chain(["first"], sys.stdin):
 
 
 def test_a_file_that_is_deleted_below_another_process(store: SqliteStore, path: Path) -> None:
-    """Where another process still writes to the file that was deleted, it and the new one do not get mixed up."""
+    """Where another process still writes to the file that was deleted, it and the new one do not
+    get mixed up.
+    """
     command = [sys.executable, "-c", PROGRAM, str(path)]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as other:
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as other:
         assert other.stdin is not None
         assert other.stdout is not None
         assert other.stdout.readline() == "written\n"
@@ -132,7 +147,10 @@ def fill(store: SqliteStore) -> None:
 
 
 def test_files_that_cannot_grow(store: SqliteStore) -> None:
-    """A file that cannot grow fails the calls that write; what is in it can be read, and later it is written again."""
+    """A file that cannot grow fails the calls that write.
+
+    What is in it can be read, and later it is written again.
+    """
     with limited(1_000_000):
         fill(store)
         assert store.get(KEY) == b"one"
@@ -152,7 +170,10 @@ def small_disk() -> Iterator[Path]:
 
 
 def test_a_full_disk(small_disk: Path) -> None:
-    """On a full disk writing fails and reading works; a store that is opened there fails later, not at the start."""
+    """On a full disk writing fails and reading works.
+
+    A store that is opened there fails later, not at the start.
+    """
     store = opened(small_disk / "robots.sqlite")
     store.put(KEY, b"one", LONG)
     fill(store)
@@ -171,7 +192,9 @@ def test_a_full_disk(small_disk: Path) -> None:
     late.close()
 
 
-def test_a_file_that_is_locked(store: SqliteStore, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_that_is_locked(
+    store: SqliteStore, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """While another program writes for long, writing fails in the end and reading goes on."""
     monkeypatch.setattr(module, "PATIENCE", 0.05)
     second = opened(path)
@@ -227,7 +250,9 @@ def test_a_file_without_rights(nobody: Path) -> None:
     """Where a file may not be read, the crawl does not start, and the error says why."""
     path = nobody / "robots.sqlite"
     path.touch(0o000)
-    with pytest.raises(StoreError, match=r"robots\.sqlite cannot be opened or made: Permission denied"):
+    with pytest.raises(
+        StoreError, match=r"robots\.sqlite cannot be opened or made: Permission denied"
+    ):
         opened(path)
 
 
@@ -236,7 +261,9 @@ def test_what_is_no_file(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match="cannot be opened or made: Is a directory"):
         opened(tmp_path)
     (tmp_path / "file").touch()
-    with pytest.raises(StoreError, match=r"cannot be opened or made: (Not a directory|File exists)"):
+    with pytest.raises(
+        StoreError, match=r"cannot be opened or made: (Not a directory|File exists)"
+    ):
         opened(tmp_path / "file" / "robots.sqlite")
 
 
