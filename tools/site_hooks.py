@@ -40,7 +40,8 @@ API_HEAD = """# Python API
 
 The public names of `scrapy_robots_rfc`, with the docstrings of the code.
 Names that do not stand here may change. Request meta and settings stand in
-[settings.md](settings.md), what the service gives in [service.md](service.md).
+[settings](settings.md), what the service gives in
+[use robots.txt in a spider](spiders.md).
 """
 #: Modules with public names that the package itself does not have.
 API_MODULES = ("scrapy_robots_rfc.errors", "scrapy_robots_rfc.signals")
@@ -83,9 +84,9 @@ def reference() -> str:
         for name, module in re.findall(r'"(\w+)": "([\w.]+)"', table)
     ]
     blocks = [f"\n::: {name}\n" for name in names if not name.startswith(API_MODULES)]
-    # Of the service, docs/service.md describes what is for users.
+    # Of the service, docs/spiders.md describes what is for users.
     [described] = re.findall(
-        r"^## `RobotsService`\n(.*?)^## ", (ROOT / "docs/service.md").read_text("utf-8"), _LINES
+        r"^## `RobotsService`\n(.*?)^## ", (ROOT / "docs/spiders.md").read_text("utf-8"), _LINES
     )
     members = ", ".join(re.findall(r"^[|] `(\w+)`", described, re.MULTILINE))
     options = f"    options:\n      members: [{members}]\n"

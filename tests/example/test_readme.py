@@ -52,7 +52,7 @@ def table(page: str, first: str) -> dict[str, tuple[str, ...]]:
 
 
 def test_what_scrapy_alone_gets_wrong() -> None:
-    """`stock.py` prints the rows of the table in docs/why.md.
+    """`stock.py` prints the rows of the table in docs/demo.md.
 
     None of the pages is fetched with this package.
     """
@@ -60,7 +60,7 @@ def test_what_scrapy_alone_gets_wrong() -> None:
     lines = [
         re.split(r" {2,}", line.strip().replace("`", "")) for line in output.stdout.splitlines()[3:]
     ]
-    printed, written = {line[0]: line[1:] for line in lines}, table("docs/why.md", "row")
+    printed, written = {line[0]: line[1:] for line in lines}, table("docs/demo.md", "row")
     assert {name: (row[0], row[2]) for name, row in printed.items()} == {
         name: (row[0], row[2]) for name, row in written.items()
     }
