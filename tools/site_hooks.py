@@ -1,5 +1,5 @@
-"""What mkdocs.yml cannot say of the site: pages from outside of docs/, the reference of the code,
-links that leave it.
+"""What mkdocs.yml cannot say about the site: a page from outside of docs/, the reference of the
+code, links that leave it.
 
 mkdocs calls the functions whose names begin with `on_`.
 """
@@ -28,12 +28,7 @@ if TYPE_CHECKING:
 
 #: Documents of the root that are pages of the site, with their names there.
 FROM_ROOT = {
-    "ARCHITECTURE.md": "architecture.md",
-    "CHANGELOG.md": "changelog.md",
-    "CODE_OF_CONDUCT.md": "conduct.md",
-    "CONTRIBUTING.md": "contributing.md",
     "README.md": "index.md",
-    "SECURITY.md": "security.md",
 }
 API = "api.md"
 API_HEAD = """# Python API
