@@ -28,7 +28,7 @@ def taken() -> Iterator[tuple[str, str, str]]:
     What they ask `documents.py` for, literally, is asked for once more.
     """
     for file in (ROOT / "tests").rglob("*.py"):
-        name = file.relative_to(ROOT / "tests").as_posix()
+        where = file.relative_to(ROOT / "tests").as_posix()
         for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
             match node:
                 case ast.Call(
@@ -44,7 +44,7 @@ def taken() -> Iterator[tuple[str, str, str]]:
                         if name == "blocks"
                         else [block(page, *others, **more)]
                     )
-                    yield from ((name, page, text) for text in found)
+                    yield from ((where, page, text) for text in found)
 
 
 def test_every_block_is_taken() -> None:

@@ -40,7 +40,9 @@ def test_settings_page() -> None:
     """
     text = (DOCS / "settings.md").read_text(encoding="utf-8")
     facts = re.findall(
-        r"^## `(\w+)`\n\n(.*)\n\n- Type: (.*)\n- Default: (.*)\n- Accepted: (.*)\n", text, re.MULTILINE
+        r"^## `(\w+)`\n\n(.*)\n\n- Type: (.*)\n- Default: (.*)\n- Accepted: (.*)\n",
+        text,
+        re.MULTILINE,
     )
     assert facts == [
         (row.key, row.text.strip(), row.type, shown(row.default), row.accepted) for row in TABLE
@@ -93,7 +95,8 @@ def members(name: str) -> list[list[str]]:
     """The rows of the table below the heading with a class's name."""
     text = (DOCS / "spiders.md").read_text(encoding="utf-8").partition(f"## `{name}`\n")[2]
     (table,) = re.findall(r"\A\s*((?:^\|.*\n)+)", text, re.MULTILINE)
-    return [[cell.strip() for cell in row.strip("|").split(" | ")] for row in table.splitlines()[2:]]
+    lines = table.splitlines()[2:]
+    return [[cell.strip() for cell in line.strip("|").split(" | ")] for line in lines]
 
 
 def inner(page: str) -> list[set[str]]:

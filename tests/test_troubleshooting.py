@@ -17,7 +17,7 @@ from scrapy.robotstxt import ProtegoRobotParser
 
 from tests.support.crawling import crawl
 from tests.support.documents import block, settings
-from tests.support.log_texts import texts
+from tests.support.log_texts import constants, texts
 from tests.support.service_crawls import run
 from tests.support.site import Reply, robots
 from tools.check_docs import ROOT
@@ -77,6 +77,16 @@ def test_every_warning_stands_there() -> None:
         for row in rows("docs/troubleshooting.md", "text | what it means, and what to do")
     }
     assert told == texts()
+
+
+def test_other_lines_are_those_of_the_code() -> None:
+    """The words of each line of the last table stand in a text of the package."""
+    written = constants()
+    for line, _ in rows("docs/troubleshooting.md", "line | what it means, and what to do"):
+        words = [part.strip() for part in line.strip("`").split("...") if len(part.strip()) > 8]
+        assert words
+        for part in words:
+            assert any(part in text for text in written), part
 
 
 @ensureDeferred

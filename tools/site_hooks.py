@@ -45,6 +45,8 @@ _LINES = re.MULTILINE | re.DOTALL
 _LINK = re.compile(r"(?<=\]\()([^)\s]+)(?=\))")
 _CODE = re.compile(r"(^ *```.*?^ *```$|`[^`\n]*`)", re.MULTILINE | re.DOTALL)
 _NESTED_FENCE = re.compile(r"^(?: {2,3})(```\w*\n(?:.*\n)*?) {2,3}```$", re.MULTILINE)
+_TABLE = re.compile(r"<table>.*?</table>", re.DOTALL)
+_HEAD = re.compile(r"<th\b[^>]*>(.*?)</th>", re.DOTALL)
 _FOREIGN = re.compile(
     r"""<(?:script|img|iframe|source)\b[^>]*\bsrc=["']?(?:https?:)?//[^"'\s>]+
     |<link\b(?=[^>]*\brel=["']?(?:stylesheet|preload|preconnect|icon))[^>]*\bhref=["']?(?:https?:)?//[^"'\s>]+
@@ -109,6 +111,22 @@ def on_page_markdown(markdown: str, page: Page, files: Files, **_: Any) -> str: 
         for number, part in enumerate(parts)
     ]
     return "".join(parts)
+
+
+def on_page_content(html: str, **_: Any) -> str:  # noqa: ANN401 - mkdocs's own arguments
+    """Give each cell of a table the head of its column, which a narrow screen shows before it."""
+    return _TABLE.sub(labelled, html)
+
+
+def labelled(table: re.Match[str]) -> str:
+    """Return a table whose cells have an attribute `data-head`."""
+    heads = [re.sub("<[^>]*>", "", head).replace('"', "") for head in _HEAD.findall(table[0])]
+
+    def row(found: re.Match[str]) -> str:
+        names = iter(heads)
+        return re.sub("<td", lambda _: f'<td data-head="{next(names, "")}"', found[0])
+
+    return re.sub(r"<tr>.*?</tr>", row, table[0], flags=re.DOTALL)
 
 
 def target_of(link: str, origin: str, files: Files) -> str:

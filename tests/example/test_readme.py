@@ -168,7 +168,7 @@ async def test_warning_about_a_token_that_is_not_in_the_header(
     """The list of names in docs/settings.md gives one warning, about the one that is not in the
     header.
     """
-    await crawl(site, block("docs/settings.md", "python", "USER_AGENT = \"FooBot") + ADDON)
+    await crawl(site, block("docs/settings.md", "python", 'USER_AGENT = "FooBot') + ADDON)
     [warning] = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
     assert "'foobot-news' is not in the User-Agent header" in warning
     assert "set ROBOTSTXT_USER_AGENT" in warning
@@ -208,6 +208,6 @@ def test_settings_that_soften() -> None:
     changes = table("README.md", "change")
     assert len(changes) == 3
     for softened in changes.values():
-        named = re.findall(r"(ROBOTS_\w+) = ([\w.\[\]]+)", *softened)
+        named = re.findall(r"(ROBOTS_\w+) = ([\w.\[\]]+)", softened[0])
         assert named
         read_settings(Settings({key: literal_eval(value) for key, value in named}))

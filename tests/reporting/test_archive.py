@@ -374,8 +374,6 @@ async def test_setting_of_the_page(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     """The setting that docs/report.md shows makes an archive in the working folder."""
     monkeypatch.chdir(tmp_path)
     with Site({"/robots.txt": robots(FILE)}) as site:
-        await crawl(
-            [site.url("/x")], settings(block("docs/report.md", "python", "ROBOTS_ARCHIVE"))
-        )
+        await crawl([site.url("/x")], settings(block("docs/report.md", "python", "ROBOTS_ARCHIVE")))
     (fields,) = outcomes(tmp_path / "robots.warc.gz")
     assert {*fields} == {row[0].strip("`") for row in rows("report.md", "metadata field |")}
