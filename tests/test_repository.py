@@ -154,7 +154,7 @@ def test_shape_of_the_readme() -> None:
         "Install",
         "Switch it on",
         "See it and test it",
-        "What it has, and Scrapy's own has not",
+        "What it adds to Scrapy",
         "Three changes that you will notice",
         "What do you want to do?",
         "Dependencies",
