@@ -23,7 +23,7 @@ _ERROR, _WARNING, _NOTICE = Severity.ERROR, Severity.WARNING, Severity.NOTICE
 class Code(enum.Enum):
     """What is found: a stable value, which every output contains, how bad it is, and on what it is found.
 
-    A test compares `docs/cli.md` with this table.
+    A test compares `docs/lint.md` with this table.
     """
 
     _value_: str
