@@ -38,7 +38,7 @@ help:
 	@echo "make conformance ask the other parsers the cases of docs/conformance.jsonl (ARGS=--write records the answers)"
 	@echo "make matrix      the test suite on every CPython found, and with the oldest and the newest dependencies"
 	@echo "make plugins     run the recipes of docs/plugins.md with the plugins that they are for, in an environment of their own"
-	@echo "make docs        build the documents as a site in build/site, with warnings as errors (make docs-serve shows it)"
+	@echo "make docs        make the pictures anew, and the documents as a site in build/site (make docs-serve shows it)"
 	@echo "make release-check  build the package, and look at it as the package index, an installer and type checkers do"
 	@echo "make clean       remove the environments and caches"
 
@@ -99,6 +99,7 @@ plugins: $(PLUGINS)/.ready
 	$(PLUGINS)/bin/python -m pytest -n 2 tests/plugins $(ARGS)
 
 docs: $(DOCS)/.ready
+	@$(DOCS)/bin/python -m tools.pictures
 	@NO_MKDOCS_2_WARNING=1 $(DOCS)/bin/mkdocs build --strict --quiet && echo "build/site/index.html"
 
 docs-serve: $(DOCS)/.ready

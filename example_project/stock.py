@@ -48,7 +48,7 @@ QUIET: dict[str, Any] = {
 class Case:
     """One row.
 
-    :param name: how docs/why.md and its test find it.
+    :param name: how docs/demo.md and its test find it.
     :param says: what the site does.
     :param robots: its robots.txt.
     :param pages: how many pages are asked for.

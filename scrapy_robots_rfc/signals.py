@@ -1,4 +1,4 @@
-"""Every signal of this package, once. Connect to them as to Scrapy's own; see `docs/signals.md`."""
+"""Every signal of this package, once. Connect to them as to Scrapy's own; see `docs/spiders.md`."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Every stat key of this package, once.
 
-`docs/stats.md` says what each counts; a test checks that no key is missing.
+`docs/report.md` says what each counts; a test checks that no key is missing.
 """
 
 from __future__ import annotations

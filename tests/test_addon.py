@@ -311,8 +311,8 @@ def middlewares_of(settings: dict[str, Any], custom: dict[str, Any] | None = Non
 
 
 #: The two ways that the page shows.
-ADDON = settings(block("docs/addon.md", "python", "ADDONS"))
-BY_HAND = settings(block("docs/addon.md", "python", "DOWNLOADER_MIDDLEWARES"))
+ADDON = settings(block("docs/switching_on.md", "python", "ADDONS"))
+BY_HAND = settings(block("docs/switching_on.md", "python", "DOWNLOADER_MIDDLEWARES"))
 
 
 def test_the_addon_equals_settings_by_hand() -> None:

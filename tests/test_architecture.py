@@ -62,6 +62,15 @@ def test_names() -> None:
         assert all(re.search(rf"\b{part}\b", source) for part in name.split(".")), (name, path)
 
 
+def test_where_things_are() -> None:
+    """Each item of the last list names something in a module, which the test above looks for."""
+    _, _, text = TEXT.partition("## Where things are\n")
+    items = re.findall(r"^- (?:.|\n(?!- ))*", text, re.MULTILINE)
+    assert len(items) > 8
+    for item in items:
+        assert re.search(r"`[A-Za-z_][\w.]*`(?: and `\w+`)?\s+in\s+`[\w/]+\.py`", item), item
+
+
 def test_one_page() -> None:
     """The page stays one page."""
     assert TEXT.count("\n") <= 110

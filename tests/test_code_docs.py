@@ -33,9 +33,9 @@ FORBID = robots("User-agent: *\nDisallow: /private\nSitemap: /map.xml\n")
 #: Both ways to switch everything on.
 ADDON: dict[str, Any] = {
     "DOWNLOADER_MIDDLEWARES": {},
-    **settings(block("docs/addon.md", "python", "ADDONS")),
+    **settings(block("docs/switching_on.md", "python", "ADDONS")),
 }
-BY_HAND = settings(block("docs/addon.md", "python", "DOWNLOADER_MIDDLEWARES"))
+BY_HAND = settings(block("docs/switching_on.md", "python", "DOWNLOADER_MIDDLEWARES"))
 
 
 @pytest.mark.parametrize(
@@ -93,7 +93,7 @@ async def test_rules_that_spiders_read(
 async def test_service(proxy: Site, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """The spider sees the sitemaps, and what is closed, without another request for the file."""
     proxy.replies["http://example.com/robots.txt"] = FORBID
-    page = imported(plain(block("docs/service.md", "python", "class MySpider")), tmp_path)
+    page = imported(plain(block("docs/spiders.md", "python", "class MySpider")), tmp_path)
     crawler = make_crawler(page.MySpider)
     await crawler.crawl()
     assert proxy.targets == [f"http://example.com/{name}" for name in ("robots.txt", "", "map.xml")]
@@ -120,7 +120,7 @@ async def test_signal(site: Site) -> None:
 
     def connect(crawler: Crawler) -> None:
         executed(
-            block("docs/signals.md", "python", "signals.connect"), crawler=crawler, self=listening
+            block("docs/spiders.md", "python", "signals.connect"), crawler=crawler, self=listening
         )
 
     await crawl([site.url("/"), site.url("/private")], prepare=connect)
@@ -138,7 +138,7 @@ async def test_sitemaps(proxy: Site, tmp_path: Path) -> None:
         f"<url><loc>{shop}{path}</loc></url>" for path in ("/page", "/private/page")
     )
     proxy.replies[f"{shop}/a.xml"] = Reply(body=f"<urlset>{locations}</urlset>".encode())
-    page = imported(plain(block("docs/service.md", "python", "class ShopSpider")), tmp_path)
+    page = imported(plain(block("docs/spiders.md", "python", "class ShopSpider")), tmp_path)
     crawler = make_crawler(page.ShopSpider)
     await crawler.crawl()
     assert proxy.targets == [f"{shop}{path}" for path in ("/robots.txt", "/a.xml", "/page")]

@@ -7,22 +7,24 @@ from __future__ import annotations
 
 import dataclasses
 import re
+import shlex
 from pathlib import Path
 
 from scrapy_robots_rfc import RobotsService, signals, stats
 from scrapy_robots_rfc.fetching.parsed import OriginPolicy
 from scrapy_robots_rfc.settings import TABLE
+from tests.support.documents import blocks, executed
 
 DOCS = Path(__file__).parent.parent / "docs"
 
 
-def rows(page: str, table: int = 0) -> list[list[str]]:
-    """The cells of one table of a page, without its head."""
+def rows(page: str, head: str = "") -> list[list[str]]:
+    """The cells of one table of a page, the first whose head begins so, without its head."""
     text = (DOCS / page).read_text(encoding="utf-8")
     tables = re.findall(r"(?:^\|.*\n)+", text, re.MULTILINE)
+    table = next(table for table in tables if table.startswith(f"| {head}"))
     return [
-        [cell.strip() for cell in line.strip("|").split(" | ")]
-        for line in tables[table].splitlines()[2:]
+        [cell.strip() for cell in line.strip("|").split(" | ")] for line in table.splitlines()[2:]
     ]
 
 
@@ -32,32 +34,53 @@ def shown(value: object) -> str:
 
 
 def test_settings_page() -> None:
-    """docs/settings.md has a row a setting.
+    """docs/settings.md has a heading a setting, in the order of the table.
 
-    Key, type, default, accepted values, and the line of text.
+    Below it stand a line of text, type, default and accepted values, the last two as the code has
+    them.
     """
-    expected = [
-        [f"`{row.key}`", row.type, shown(row.default), row.accepted, row.text] for row in TABLE
+    text = (DOCS / "settings.md").read_text(encoding="utf-8")
+    facts = re.findall(
+        r"^## `(\w+)`\n\n(.*)\n\n- Type: (.*)\n- Default: (.*)\n- Accepted: (.*)\n",
+        text,
+        re.MULTILINE,
+    )
+    assert [(key, default, accepted) for key, _, _, default, accepted in facts] == [
+        (row.key, shown(row.default), row.accepted) for row in TABLE
     ]
-    assert rows("settings.md") == [[cell.strip() for cell in row] for row in expected]
+    assert all(text and kind for _, text, kind, _, _ in facts)
     assert len(TABLE) <= 24
 
 
+def test_examples_of_settings() -> None:
+    """Each setting has an example for settings.py and the same for `-s`, and both are accepted."""
+    written = [executed(code) for code in blocks("docs/settings.md", "python")]
+    examples = [example for example in written if len(example) == 2]  # with __builtins__
+    commands = blocks("docs/settings.md", "sh")
+    assert len(examples) == len(commands) == len(TABLE)
+    for row, example, command in zip(TABLE, examples, commands, strict=True):
+        *start, argument = shlex.split(command)
+        key, _, value = argument.partition("=")
+        assert (start, key) == (["scrapy", "crawl", "NAME", "-s"], row.key)
+        assert row.read(value) == row.read(example[row.key])
+        assert row.read(value) != row.read(row.default)
+
+
 def test_stats_page() -> None:
-    """docs/stats.md has a row a key, in their order, each with what it counts."""
+    """docs/report.md has a row a key, in their order, each with what it counts."""
     keys = [
         value for name, value in vars(stats).items() if name.isupper() and isinstance(value, str)
     ]
-    found = rows("stats.md")
+    found = rows("report.md", "key |")
     assert sorted(key for key, _ in found) == sorted(f"`{key}`" for key in keys)
     assert all(text for _, text in found)
     assert len(found) <= 35
 
 
 def test_signals_page() -> None:
-    """docs/signals.md has a row a signal."""
+    """docs/spiders.md has a row a signal."""
     names = {name for name, value in vars(signals).items() if type(value) is object}
-    assert {row[0].strip("`") for row in rows("signals.md")} == names
+    assert {row[0].strip("`") for row in rows("spiders.md", "signal |")} == names
 
 
 def public(cls: type) -> set[str]:
@@ -70,6 +93,14 @@ def public(cls: type) -> set[str]:
     return {name for name in {*vars(cls), *fields} if not name.startswith("_")}
 
 
+def members(name: str) -> list[list[str]]:
+    """The rows of the table below the heading with a class's name."""
+    text = (DOCS / "spiders.md").read_text(encoding="utf-8").partition(f"## `{name}`\n")[2]
+    (table,) = re.findall(r"\A\s*((?:^\|.*\n)+)", text, re.MULTILINE)
+    lines = table.splitlines()[2:]
+    return [[cell.strip() for cell in line.strip("|").split(" | ")] for line in lines]
+
+
 def inner(page: str) -> list[set[str]]:
     """The names that a page calls apt to change, by paragraph."""
     text = (DOCS / page).read_text(encoding="utf-8")
@@ -80,12 +111,10 @@ def inner(page: str) -> list[set[str]]:
 
 
 def test_service_page() -> None:
-    """docs/service.md has a row a public name of the service and of what it gives, or says that
+    """docs/spiders.md has a row a public name of the service and of what it gives, or says that
     it is not for users.
     """
-    for table, (cls, names) in enumerate(
-        zip((RobotsService, OriginPolicy), inner("service.md"), strict=True)
-    ):
-        described = {row[0].strip("`") for row in rows("service.md", table)}
+    for cls, names in zip((RobotsService, OriginPolicy), inner("spiders.md"), strict=True):
+        described = {row[0].strip("`") for row in members(cls.__name__)}
         assert described | names == public(cls)
         assert not described & names

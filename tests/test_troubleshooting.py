@@ -1,6 +1,6 @@
-"""docs/troubleshooting.md is true.
+"""docs/migration.md and docs/troubleshooting.md are true.
 
-What brings Scrapy's behaviour back does so, and each warning stands there.
+What brings Scrapy's behaviour back does so, and each warning has a row.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from scrapy.robotstxt import ProtegoRobotParser
 
 from tests.support.crawling import crawl
 from tests.support.documents import block, settings
-from tests.support.log_texts import texts
+from tests.support.log_texts import constants, texts
 from tests.support.service_crawls import run
 from tests.support.site import Reply, robots
 from tools.check_docs import ROOT
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from tests.support.site import Site
 
 ADDON: dict[str, Any] = {"DOWNLOADER_MIDDLEWARES": {}, "ADDONS": {"scrapy_robots_rfc.Addon": 500}}
-OWN = settings(block("docs/troubleshooting.md", "python", "ProtegoRobotParser"))
-OWN_WORDS = "Scrapy's own middleware"
+OWN = settings(block("docs/migration.md", "python", "ProtegoRobotParser"))
+OWN_WORDS = "Scrapy's own middleware."
 HOUR = 3600.0
 
 
@@ -45,21 +45,29 @@ def rows(path: str, head: str) -> list[list[str]]:
     ]
 
 
+#: What changed -> before, now, and what undoes it.
+CHANGES = {
+    what: (before, now, undo)
+    for what, before, now, undo in re.findall(
+        r"^### (.*)\n\n- Before: (.*)\n- Now: (.*)\n- To undo it: (.*)\n",
+        (ROOT / "docs" / "migration.md").read_text(encoding="utf-8"),
+        re.MULTILINE,
+    )
+}
 #: What changed -> the settings that bring it back.
 BACK = {
-    what: {key: literal_eval(value) for key, value in re.findall(r"`(\w+) = ([^`]+)`", how)}
-    for what, how in rows("docs/troubleshooting.md", "what | what brings it back")
+    what: {key: literal_eval(value) for key, value in re.findall(r"`(\w+) = ([^`]+)`", undo)}
+    for what, (_, _, undo) in CHANGES.items()
 }
 
 
-def test_every_difference_has_a_row() -> None:
-    """The rows are those of the table of what changes, in its order.
-
-    Each has settings, or says what to do.
-    """
-    assert list(BACK) == [row[0] for row in rows("README.md", "what | before | now")]
-    for what, how in rows("docs/troubleshooting.md", "what | what brings it back"):
-        assert BACK[what] or how == OWN_WORDS or how.startswith("nothing: "), what
+def test_every_difference_can_be_undone() -> None:
+    """Each part of the page has what was before, what is now, and settings or what to do."""
+    text = (ROOT / "docs" / "migration.md").read_text(encoding="utf-8")
+    assert list(CHANGES) == re.findall(r"^### (.*)$", text, re.MULTILINE)
+    assert len(CHANGES) == 21
+    for what, (_, _, undo) in CHANGES.items():
+        assert BACK[what] or undo == OWN_WORDS or undo.startswith("nothing to do. "), what
 
 
 def test_every_warning_stands_there() -> None:
@@ -71,6 +79,16 @@ def test_every_warning_stands_there() -> None:
     assert told == texts()
 
 
+def test_other_lines_are_those_of_the_code() -> None:
+    """The words of each line of the last table stand in a text of the package."""
+    written = constants()
+    for line, _ in rows("docs/troubleshooting.md", "line | what it means, and what to do"):
+        words = [part.strip() for part in line.strip("`").split("...") if len(part.strip()) > 8]
+        assert words
+        for part in words:
+            assert any(part in text for text in written), part
+
+
 @ensureDeferred
 async def test_unreachable(proxy: Site) -> None:
     """A site whose robots.txt cannot be had is open again, after a second attempt."""
@@ -78,7 +96,7 @@ async def test_unreachable(proxy: Site) -> None:
     short = {"ROBOTS_UNREACHABLE_BACKOFF": [0]}
     for more, opened in (
         (short, False),
-        (BACK["robots.txt cannot be had: timeout, refused..."], True),
+        (BACK["robots.txt cannot be fetched: timeout, refused..."], True),
     ):
         proxy.asked.clear()
         result = await crawl(["http://a.example/"], {**ADDON, **more})
@@ -114,7 +132,7 @@ async def test_how_long_it_holds(site: Site, clock: Clock) -> None:
         clock.now += HOUR
         await service.robots(site.url("/"))
 
-    for more, fetches in (({}, 2), (BACK["how long it holds"], 1)):
+    for more, fetches in (({}, 2), (BACK["How long it is used"], 1)):
         site.asked.clear()
         await run(script, {**ADDON, **more})
         assert site.fetches == fetches
@@ -123,7 +141,7 @@ async def test_how_long_it_holds(site: Site, clock: Clock) -> None:
 @ensureDeferred
 async def test_jobdir(site: Site, tmp_path: Path) -> None:
     """Nothing is kept in JOBDIR."""
-    for number, (more, kept) in enumerate((({}, True), (BACK["with `JOBDIR`"], False))):
+    for number, (more, kept) in enumerate((({}, True), (BACK["With `JOBDIR`"], False))):
         folder = tmp_path / str(number)
         await crawl([site.url("/")], {**ADDON, **more, "JOBDIR": str(folder)})
         assert (folder / "robots.sqlite").exists() is kept
@@ -136,7 +154,7 @@ async def test_retries(site: Site) -> None:
     retries = {**ADDON, "RETRY_ENABLED": True, "RETRY_TIMES": 2}
     for more, retried in (
         ({"ROBOTS_UNREACHABLE_BACKOFF": [0]}, None),
-        (BACK["retries of robots.txt"], 2),
+        (BACK["Retries of robots.txt"], 2),
     ):
         result = await crawl([site.url("/")], {**retries, **more})
         assert result.stats.get("retry/count") == retried
@@ -189,7 +207,7 @@ def test_every_reason_is_explained(reason: str) -> None:
     """The first table has each reason for which the stats count dropped pages."""
     [row] = [
         line
-        for line in (ROOT / "docs" / "stats.md").read_text("utf-8").splitlines()
+        for line in (ROOT / "docs" / "report.md").read_text("utf-8").splitlines()
         if "forbidden/{reason}" in line
     ]
     named = re.findall(r"`(\w+)`", row.partition("by `Reason`")[2])

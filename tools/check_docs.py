@@ -1,5 +1,5 @@
-"""Hold the documents to the tree: a relative link leads to a file (and heading) that is there,
-Python in them compiles.
+"""Check the documents: a relative link or picture leads to a file (and heading) that is there,
+Python in them compiles, and no sentence is too long.
 
 What the tables in docs/ say of settings, stats and signals is held to the code by tests, not here.
 """
@@ -12,9 +12,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-LINK = re.compile(r"(?<!!)\[[^\]\n]*\]\(<?([^)\s>]+)>?\)")
+LINK = re.compile(r"\[[^\]\n]*\]\(<?([^)\s>]+)>?\)")
 FENCE = re.compile(r"^( *)```(\w*)[^\n]*\n(.*?)^ *```$", re.MULTILINE | re.DOTALL)
 HEADING = re.compile(r"^#+ +(.+)$", re.MULTILINE)
+#: Readers whose first language is another one follow a sentence of so many words; code does not
+#: count.
+MAX_WORDS = 30
+_BLOCK_END = re.compile(r"\n\s*\n|\n(?= *(?:[-*]|\d+\.) |\|)|^#.*$", re.MULTILINE)
+_SENTENCE_END = re.compile(r"(?<=[.!?;:])\)?\s+")
 
 
 def documents() -> list[Path]:
@@ -46,6 +51,18 @@ def broken_links(path: Path, text: str) -> Iterator[str]:
             yield f"links to {link}, a heading that is not there"
 
 
+def long_sentences(text: str) -> Iterator[str]:
+    """Yield the sentences with too many words; each cell of a table is read alone."""
+    text = re.sub(r"`[^`]*`", "", FENCE.sub("\n\n", text))
+    text = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", text)
+    for block in _BLOCK_END.split(text):
+        for part in block.split(" | ") if block.startswith("|") else [block]:
+            for sentence in _SENTENCE_END.split(part):
+                words = re.findall(r"[^\W_][^\s]*", sentence)
+                if len(words) > MAX_WORDS:
+                    yield f"a sentence of {len(words)} words: {' '.join(sentence.split())[:70]}..."
+
+
 def broken_code(text: str) -> Iterator[str]:
     """Yield the blocks marked as Python that do not compile.
 
@@ -68,7 +85,7 @@ def main() -> int:
         text = path.read_text(encoding="utf-8")
         found += [
             f"{path.relative_to(ROOT)}: {finding}"
-            for finding in (*broken_links(path, text), *broken_code(text))
+            for finding in (*broken_links(path, text), *broken_code(text), *long_sentences(text))
         ]
     print("\n".join(found) or f"documents: nothing found in {len(documents())}")
     return 1 if found else 0

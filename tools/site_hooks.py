@@ -1,5 +1,5 @@
-"""What mkdocs.yml cannot say of the site: pages from outside of docs/, the reference of the code,
-links that leave it.
+"""What mkdocs.yml cannot say about the site: a page from outside of docs/, the reference of the
+code, links that leave it.
 
 mkdocs calls the functions whose names begin with `on_`.
 """
@@ -28,19 +28,15 @@ if TYPE_CHECKING:
 
 #: Documents of the root that are pages of the site, with their names there.
 FROM_ROOT = {
-    "ARCHITECTURE.md": "architecture.md",
-    "CHANGELOG.md": "changelog.md",
-    "CODE_OF_CONDUCT.md": "conduct.md",
-    "CONTRIBUTING.md": "contributing.md",
     "README.md": "index.md",
-    "SECURITY.md": "security.md",
 }
 API = "api.md"
 API_HEAD = """# Python API
 
 The public names of `scrapy_robots_rfc`, with the docstrings of the code.
 Names that do not stand here may change. Request meta and settings stand in
-[settings.md](settings.md), what the service gives in [service.md](service.md).
+[settings](settings.md), what the service gives in
+[use robots.txt in a spider](spiders.md).
 """
 #: Modules with public names that the package itself does not have.
 API_MODULES = ("scrapy_robots_rfc.errors", "scrapy_robots_rfc.signals")
@@ -49,6 +45,8 @@ _LINES = re.MULTILINE | re.DOTALL
 _LINK = re.compile(r"(?<=\]\()([^)\s]+)(?=\))")
 _CODE = re.compile(r"(^ *```.*?^ *```$|`[^`\n]*`)", re.MULTILINE | re.DOTALL)
 _NESTED_FENCE = re.compile(r"^(?: {2,3})(```\w*\n(?:.*\n)*?) {2,3}```$", re.MULTILINE)
+_TABLE = re.compile(r"<table>.*?</table>", re.DOTALL)
+_HEAD = re.compile(r"<th\b[^>]*>(.*?)</th>", re.DOTALL)
 _FOREIGN = re.compile(
     r"""<(?:script|img|iframe|source)\b[^>]*\bsrc=["']?(?:https?:)?//[^"'\s>]+
     |<link\b(?=[^>]*\brel=["']?(?:stylesheet|preload|preconnect|icon))[^>]*\bhref=["']?(?:https?:)?//[^"'\s>]+
@@ -83,9 +81,9 @@ def reference() -> str:
         for name, module in re.findall(r'"(\w+)": "([\w.]+)"', table)
     ]
     blocks = [f"\n::: {name}\n" for name in names if not name.startswith(API_MODULES)]
-    # Of the service, docs/service.md describes what is for users.
+    # Of the service, docs/spiders.md describes what is for users.
     [described] = re.findall(
-        r"^## `RobotsService`\n(.*?)^## ", (ROOT / "docs/service.md").read_text("utf-8"), _LINES
+        r"^## `RobotsService`\n(.*?)^## ", (ROOT / "docs/spiders.md").read_text("utf-8"), _LINES
     )
     members = ", ".join(re.findall(r"^[|] `(\w+)`", described, re.MULTILINE))
     options = f"    options:\n      members: [{members}]\n"
@@ -113,6 +111,22 @@ def on_page_markdown(markdown: str, page: Page, files: Files, **_: Any) -> str: 
         for number, part in enumerate(parts)
     ]
     return "".join(parts)
+
+
+def on_page_content(html: str, **_: Any) -> str:  # noqa: ANN401 - mkdocs's own arguments
+    """Give each cell of a table the head of its column, which a narrow screen shows before it."""
+    return _TABLE.sub(labelled, html)
+
+
+def labelled(table: re.Match[str]) -> str:
+    """Return a table whose cells have an attribute `data-head`."""
+    heads = [re.sub("<[^>]*>", "", head).replace('"', "") for head in _HEAD.findall(table[0])]
+
+    def row(found: re.Match[str]) -> str:
+        names = iter(heads)
+        return re.sub("<td", lambda _: f'<td data-head="{next(names, "")}"', found[0])
+
+    return re.sub(r"<tr>.*?</tr>", row, table[0], flags=re.DOTALL)
 
 
 def target_of(link: str, origin: str, files: Files) -> str:

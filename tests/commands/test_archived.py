@@ -417,11 +417,11 @@ def test_wrong_arguments(arguments: list[str], complaint: str, tmp_path: Path) -
 
 
 def test_as_the_page_shows(proxy: Site, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """docs/archive.md shows what the command prints; only the time is another one."""
+    """docs/report.md shows what the command prints; only the time is another one."""
     monkeypatch.chdir(path.parent)
     proxy.replies["http://example.com/robots.txt"] = file("User-agent: *\nDisallow: /private/\n")
     archive(path, "http://example.com/private/plan.html")
-    command, _, shown = block("docs/archive.md", "console", "--archive").partition("\n")
+    command, _, shown = block("docs/report.md", "console", "--archive").partition("\n")
     printed = run(
         *command.replace("https", "http").removeprefix("$ scrapy robots ").split(),
         folder=path.parent,

@@ -137,8 +137,8 @@ def test_the_document_shows_what_commands_print(folder: Path) -> None:
 
 
 def test_workflow_in_the_documents_works(folder: Path) -> None:
-    """The step that docs/lint.md shows annotates the lines of the file that it names."""
-    command = block("docs/lint.md", "yaml", "- run: ").removeprefix("- run: scrapy robots ")
+    """The step that docs/cli.md shows annotates the lines of the file that it names."""
+    command = block("docs/cli.md", "yaml", "- run: ").removeprefix("- run: scrapy robots ")
     (folder / "public").mkdir()
     (folder / "shop.txt").rename(folder / "public" / "robots.txt")
     done = run(*shlex.split(command), folder=folder)

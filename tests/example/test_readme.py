@@ -14,7 +14,9 @@ import pytest
 from pytest_twisted import ensureDeferred
 from scrapy import Request, Spider
 from scrapy.crawler import Crawler
+from scrapy.settings import Settings
 
+from scrapy_robots_rfc.settings import read_settings
 from tests.support.crawling import ASYNCIO_REACTOR
 from tests.support.documents import block, executed, imported
 from tests.support.example_project import ROOT, start, wait
@@ -52,7 +54,7 @@ def table(page: str, first: str) -> dict[str, tuple[str, ...]]:
 
 
 def test_what_scrapy_alone_gets_wrong() -> None:
-    """`stock.py` prints the rows of the table in docs/why.md.
+    """`stock.py` prints the rows of the table in docs/demo.md, and the README has five of them.
 
     None of the pages is fetched with this package.
     """
@@ -60,7 +62,13 @@ def test_what_scrapy_alone_gets_wrong() -> None:
     lines = [
         re.split(r" {2,}", line.strip().replace("`", "")) for line in output.stdout.splitlines()[3:]
     ]
-    printed, written = {line[0]: line[1:] for line in lines}, table("docs/why.md", "row")
+    printed, written = {line[0]: line[1:] for line in lines}, table("docs/demo.md", "row")
+    chosen = {
+        re.findall(r"\((.*)\)$", site)[0]: numbers
+        for site, numbers in table("README.md", "the site").items()
+    }
+    assert len(chosen) == 5
+    assert chosen == {name: written[name][1:] for name in chosen}
     assert {name: (row[0], row[2]) for name, row in printed.items()} == {
         name: (row[0], row[2]) for name, row in written.items()
     }
@@ -157,8 +165,10 @@ async def test_stock_middleware_keeps_cookies_and_uses_the_http_cache(
 async def test_warning_about_a_token_that_is_not_in_the_header(
     site: Site, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The README's list of names gives one warning, about the one that is not in the header."""
-    await crawl(site, block("README.md", "python", "ROBOTSTXT_USER_AGENT = ") + ADDON)
+    """The list of names in docs/settings.md gives one warning, about the one that is not in the
+    header.
+    """
+    await crawl(site, block("docs/settings.md", "python", 'USER_AGENT = "FooBot') + ADDON)
     [warning] = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
     assert "'foobot-news' is not in the User-Agent header" in warning
     assert "set ROBOTSTXT_USER_AGENT" in warning
@@ -193,10 +203,11 @@ async def test_spider_of_the_page(
     ]
 
 
-def test_settings_and_defaults() -> None:
-    """The defaults that the README names are the defaults."""
-    from scrapy_robots_rfc.settings import TABLE  # noqa: PLC0415 - only this test looks inside
-
-    defaults = {row.key: row.default for row in TABLE}
-    for key, (default, _) in table("README.md", "setting").items():
-        assert literal_eval(default) == defaults[key], key
+def test_settings_that_soften() -> None:
+    """The settings that the README names for its three changes are accepted."""
+    changes = table("README.md", "change")
+    assert len(changes) == 3
+    for softened in changes.values():
+        named = re.findall(r"(ROBOTS_\w+) = ([\w.\[\]]+)", softened[0])
+        assert named
+        read_settings(Settings({key: literal_eval(value) for key, value in named}))

@@ -355,8 +355,8 @@ def test_killed_crawl(tmp_path: Path) -> None:
 
 
 def test_fields_of_the_page() -> None:
-    """docs/archive.md has a row for each field of a metadata record."""
-    names = [row[0].strip("`") for row in rows("archive.md", 1)]
+    """docs/report.md has a row for each field of a metadata record."""
+    names = [row[0].strip("`") for row in rows("report.md", "metadata field |")]
     assert names == [
         "origin",
         "outcome",
@@ -371,11 +371,9 @@ def test_fields_of_the_page() -> None:
 
 @ensureDeferred
 async def test_setting_of_the_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The setting that docs/archive.md shows makes an archive in the working folder."""
+    """The setting that docs/report.md shows makes an archive in the working folder."""
     monkeypatch.chdir(tmp_path)
     with Site({"/robots.txt": robots(FILE)}) as site:
-        await crawl(
-            [site.url("/x")], settings(block("docs/archive.md", "python", "ROBOTS_ARCHIVE"))
-        )
+        await crawl([site.url("/x")], settings(block("docs/report.md", "python", "ROBOTS_ARCHIVE")))
     (fields,) = outcomes(tmp_path / "robots.warc.gz")
-    assert {*fields} == {row[0].strip("`") for row in rows("archive.md", 1)}
+    assert {*fields} == {row[0].strip("`") for row in rows("report.md", "metadata field |")}

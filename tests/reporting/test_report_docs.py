@@ -32,7 +32,7 @@ CLOSING = block("docs/report.md", "text", "What robots.txt did")
 
 def test_fields_are_those_of_the_document() -> None:
     """The page has a row a field, in their order, each with what stands in it."""
-    found = rows("report.md")
+    found = rows("report.md", "field |")
     assert [name for name, _ in found] == [f"`{name}`" for name in FIELDS]
     assert all(text for _, text in found)
 

@@ -42,6 +42,16 @@ def texts() -> set[str]:
     return {re.sub(r"(?:\.\.\.)+", "...", text) for text in found}
 
 
+def constants() -> set[str]:
+    """Every text of the package, with `...` in the place of what `%` fills in."""
+    return {
+        _DIRECTIVE.sub("...", node.value)
+        for path in PACKAGE.rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Constant) and isinstance(node.value, str)
+    }
+
+
 class _Module:
     def __init__(self, module: ast.Module, name: str) -> None:
         self._module, self._name = module, name

@@ -1,4 +1,4 @@
-"""A store of a user's own, as docs/stores.md shows it."""
+"""A store of a user's own, as docs/caching.md shows it."""
 
 from __future__ import annotations
 

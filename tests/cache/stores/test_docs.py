@@ -1,4 +1,4 @@
-"""docs/stores.md shows what there is.
+"""docs/caching.md shows what there is.
 
 A value, addresses of servers, and a store of a user's own.
 """
@@ -29,7 +29,7 @@ LONG = 1000.0
 
 def test_the_value_that_is_shown() -> None:
     """The value in the document is what is written today, and can be read."""
-    value = block("docs/stores.md", "text", '{"version"').encode()
+    value = block("docs/caching.md", "text", '{"version"').encode()
     copy = decode(zlib.compress(value))
     assert zlib.decompress(encode(copy)) == value
     assert (copy.validity.outcome, copy.body) == (
@@ -42,7 +42,7 @@ def test_the_store_that_is_shown() -> None:
     """The store in the document is the one that passes the contract."""
     own = Path(own_store.__file__).read_text(encoding="utf-8")
     assert (
-        block("docs/stores.md", "python", "class FolderStore")
+        block("docs/caching.md", "python", "class FolderStore")
         == own[own.index("from __future__") :]
     )
 
@@ -51,7 +51,7 @@ def test_the_addresses_that_are_shown(
     redis_installed: None, open_redis: Callable[..., RedisStore], tmp_path: Path
 ) -> None:
     """Both addresses in the document open a server of that kind: one with a user, one with TLS."""
-    plain, encrypted = block("docs/stores.md", "text", "rediss://").splitlines()
+    plain, encrypted = block("docs/caching.md", "text", "rediss://").splitlines()
     with RedisServer() as server, redis.Redis(port=server.port) as client:
         client.acl_setuser(
             "user", enabled=True, passwords=["+password"], keys=["*"], categories=["+@all"]
