@@ -34,12 +34,13 @@ def shown(value: object) -> str:
 def test_settings_page() -> None:
     """docs/settings.md has a row a setting.
 
-    Key, type, default, accepted values, and the line of text.
+    Key, type, default, accepted values, and a line of text.
     """
-    expected = [
-        [f"`{row.key}`", row.type, shown(row.default), row.accepted, row.text] for row in TABLE
+    found = rows("settings.md")
+    assert [(key, default, accepted) for key, _, default, accepted, _ in found] == [
+        (f"`{row.key}`", shown(row.default), row.accepted) for row in TABLE
     ]
-    assert rows("settings.md") == [[cell.strip() for cell in row] for row in expected]
+    assert all(kind and text for _, kind, _, _, text in found)
     assert len(TABLE) <= 24
 
 
