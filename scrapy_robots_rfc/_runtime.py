@@ -69,7 +69,7 @@ class Runtime:
 
         Without asyncio it starts at once.
         """
-        task = deferred_from_coro(coroutine)
+        task: Deferred[None] = deferred_from_coro(coroutine)
         self._tasks.add(task)
 
         def ended(result: _T) -> _T:
