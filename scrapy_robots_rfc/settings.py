@@ -96,11 +96,9 @@ def _number(
         inside = low < number <= high if above else low <= number <= high
         if isinstance(value, bool) or not inside or number == math.inf:
             raise ValueError(value)
-        if not whole:
-            return number
-        if int(value) != number:
+        if whole and not number.is_integer():
             raise ValueError(value)
-        return int(value)
+        return int(value) if whole else number
 
     return f"{'a whole number' if whole else 'a number'}{least}{most}{note}", read
 
@@ -116,20 +114,13 @@ def _boolean(value: object) -> bool:
     return text in ("true", "1")
 
 
-class _WrongEntryError(ValueError):
-    """One entry of a list or a dict is wrong, which the error then shows in place of the whole.
-
-    Its arguments are the place of the entry, such as ``[2]``, its value, and what is accepted.
-    """
-
-
 @contextmanager
 def _entry(key: object, value: object, accepted: str) -> Iterator[None]:
-    """Have an error that is raised within name this entry."""
+    """Have an error that is raised within show this entry, such as ``[2]``, and not the whole."""
     try:
         yield
     except _WRONG:
-        raise _WrongEntryError(f"[{hidden(key)!r}]", value, accepted) from None
+        raise SettingError(f"[{hidden(key)!r}]", hidden(value), accepted) from None
 
 
 def _each(
@@ -345,9 +336,8 @@ def read_row(row: Setting, settings: BaseSettings) -> Any:  # noqa: ANN401 - the
         read = partial(read, schemes={**SCHEMES, **read_row(BY_FIELD["schemes"], settings)})
     try:
         return read(value)
-    except _WrongEntryError as wrong:
-        place, entry, accepted = wrong.args
-        raise SettingError(row.key + place, hidden(entry), accepted) from None
+    except SettingError as entry:
+        raise SettingError(row.key + entry.key, entry.value, entry.accepted) from None
     except _WRONG:
         raise SettingError(row.key, hidden(value), row.accepted) from None
 

@@ -1,9 +1,9 @@
-"""MemoryCache: what a crawl remembers of origins, in two tables that drop what was not used for longest.
+"""MemoryCache: what a crawl remembers of origins, in two tables with a bound.
 
 One has the entry of each origin, with its file compressed. The other, a smaller one, has parsed
 files: they take more memory, and each is many objects that the garbage collector looks at. A file
 that is not there any more is parsed again when it is asked for, which takes less than a tenth of a
-millisecond.
+millisecond. Each table drops what was not used for longest.
 """
 
 from __future__ import annotations
@@ -45,10 +45,11 @@ _SMALL = 1000
 # How hard `zlib` works: parsing a file again takes longer than level 1 does, not than level 6.
 _LEVEL = 1
 
-# What is remembered of an origin is plain tuples of numbers, texts and octets, its key, too: the
-# garbage collector stops to look at such tuples after a while, and so a crawl of many origins
-# stands still for a moment only.
+# What is remembered of an origin is plain tuples of numbers, texts and octets, its key, too. The
+# garbage collector soon stops looking at such tuples, so a crawl of many origins stands still for a
+# moment only.
 _Key: TypeAlias = tuple[str, str, int]
+#: The values of an entry, its validators, its file, and the octets of that without compression.
 _Packed: TypeAlias = tuple[tuple[Any, ...], tuple[Any, ...] | None, bytes | None, int]
 
 
@@ -57,17 +58,16 @@ def _key(origin: Origin) -> _Key:
 
 
 def _pack(entry: CacheEntry) -> _Packed:
-    """Return an entry as its values, its validators, its file, and the size of the file before it was compressed."""
-    validity, body = entry.validity, entry.body
+    validity = entry.validity
     values = (
         validity.outcome.value, validity.fresh_until, validity.confirmed, validity.unreachable_since,
         entry.status, entry.cause, entry.fetched, entry.lifetime, entry.cut,
     )  # fmt: skip
     validators = None if entry.validators is None else tuple(entry.validators)
-    if body is None:
-        return values, validators, None, 0
-    file = body if len(body) < _SMALL else zlib.compress(body, _LEVEL)
-    return values, validators, file if len(file) < len(body) else body, len(body)
+    body = entry.body
+    if body is None or len(body) < _SMALL:
+        return values, validators, body, len(body or b"")
+    return values, validators, min(zlib.compress(body, _LEVEL), body, key=len), len(body)
 
 
 def _unpack(packed: _Packed) -> CacheEntry:
@@ -87,7 +87,8 @@ class _Table(Generic[_T]):
     """
 
     def __init__(self, most: int, heaviest: int) -> None:
-        self._most, self._heaviest = most, heaviest
+        self._most = most
+        self._heaviest = heaviest
         self._values: OrderedDict[_Key, tuple[_T, int]] = OrderedDict()  # in the order of use
         self.weight: int = 0
 
@@ -105,10 +106,7 @@ class _Table(Generic[_T]):
             self._values.move_to_end(key)
 
     def put(self, key: _Key, value: _T, weight: int) -> list[_Key]:
-        """Set a value and its weight, a new one as the one used last.
-
-        Return the keys that are dropped for it.
-        """
+        """Set a value, a new one as the one used last; return the keys that are dropped for it."""
         before = self._values.get(key)
         self.weight += weight - (0 if before is None else before[1])
         self._values[key] = value, weight
@@ -145,7 +143,9 @@ class MemoryCache(Generic[_T]):
         weigh: Callable[[_T], int],
         parsed: tuple[int, int] = (PARSED, PARSED_OCTETS),
     ) -> None:
-        self._parse, self._evicted, self._weigh = parse, evicted, weigh
+        self._parse = parse
+        self._evicted = evicted
+        self._weigh = weigh
         self._entries: _Table[_Packed] = _Table(origins, max(origins * AN_ORIGIN, AT_LEAST))
         self._values: _Table[_T] = _Table(*parsed)
         self._last: _Key | None = None
@@ -177,7 +177,8 @@ class MemoryCache(Generic[_T]):
 
     def put(self, origin: Origin, value: _T, entry: CacheEntry) -> None:
         """Remember a value and the entry that it is made from."""
-        key, packed = _key(origin), _pack(entry)
+        key = _key(origin)
+        packed = _pack(entry)
         self._used(key)
         for dropped in self._entries.put(key, packed, _ENTRY + len(packed[2] or b"")):
             self._values.drop(dropped)
@@ -185,10 +186,11 @@ class MemoryCache(Generic[_T]):
         self._values.put(key, value, _VALUE)
 
     def _used(self, key: _Key) -> None:
-        """Note a use. The value that was used before may have grown since then: it is weighed."""
+        """Note a use, and weigh the value that was used before, which may have grown since."""
         self._entries.use(key)
         self._values.use(key)
-        before, self._last = self._last, key
+        before = self._last
+        self._last = key
         grown = None if before is None else self._values.get(before)
         if before is not None and grown is not None:
             self._values.put(before, grown, self._weigh(grown) + _VALUE)

@@ -182,7 +182,7 @@ async def test_unreadable_value_is_fetched_anew(
     site.replies["/robots.txt"] = FORBID
     result = await obeying(site, path)
     assert (result.stat("cache/store_errors"), site.fetches) == (1, 1)
-    assert f"holds what cannot be read ({site.url('')}: {why})" in told(caplog)
+    assert f"has what cannot be read ({site.url('')}: {why})" in told(caplog)
     with opened(path) as store:
         assert decode(store.get(site.url("")) or b"").body == RULES.encode()
 
