@@ -28,9 +28,8 @@ _T = TypeVar("_T")
 PATIENCE = 5.0
 #: Seconds for which a call that failed is not tried again.
 PAUSE = 5.0
-#: An outage ends when the kind of call that failed first works again. If no such call is made any
-#: more, it ends with a call of another kind that works, when nothing has failed for so many
-#: seconds.
+#: An outage ends when each kind of call that failed works again, or was not made for so many
+#: seconds after its pause.
 QUIET = 60.0
 #: Seconds that the clock of another machine may be ahead.
 AHEAD = 60.0
@@ -53,8 +52,8 @@ class CircuitBreaker:
         self._name = name
         self._clock = clock
         self._count = count
-        self._not_before: dict[str, float] = {}
-        self._began: tuple[str, float] | None = None
+        self._not_before: dict[str, float] = {}  # empty: there is no outage
+        self._began = 0.0
         self._failed_last = 0.0
 
     def may_try(self, call: str) -> bool:
@@ -73,14 +72,14 @@ class CircuitBreaker:
         """Count a failure, and log it if it begins an outage."""
         self._count(stats.STORE_ERRORS)
         now = self._failed_last = self._clock()
-        self._not_before[call] = now + PAUSE
-        if self._began is None:
-            self._began = call, now
+        if not self._not_before:
+            self._began = now
             logger.warning(
                 "The store of robots.txt files %s fails (%s: %s); the crawl goes on with its "
                 "memory, and tries the store again every %g s",
                 self._name, call, error_text(error), PAUSE,
             )  # fmt: skip
+        self._not_before[call] = now + PAUSE
 
     def worked(self, call: str, since: float) -> None:
         """Note a success, and log it if it ends the outage.
@@ -91,14 +90,11 @@ class CircuitBreaker:
         if since < self._failed_last or not self._not_before:
             return
         self._not_before.pop(call, None)
-        if self._began is None:
-            return
-        first, began = self._began
         now = self._clock()
-        if call == first or now >= self._failed_last + QUIET:
-            self._began = None
+        if all(now >= again + QUIET for again in self._not_before.values()):
+            self._not_before.clear()
             text = "The store of robots.txt files %s works again, after %.0f s"
-            logger.info(text, self._name, now - began)
+            logger.info(text, self._name, now - self._began)
 
 
 class CacheClient:

@@ -35,10 +35,11 @@ PARSED_OCTETS = 256 * 1024 * 1024
 #: parse it again.
 LARGE = 16 * 1024
 
-# Octets that an entry takes beside its file: its origin, its validators, its places in tables.
-_ENTRY = 1000
-# Octets that a value takes beside what `weigh` counts.
-_VALUE = 1600
+#: Octets that an entry takes beside its file: its origin, its validators, its places in tables.
+AN_ENTRY = 1000
+#: Octets that a parsed value takes at most beside its file, and for each octet of that: a file that
+#: is made to take much takes nearly so much, a usual one a seventh of it.
+A_VALUE, AN_OCTET = 1600, 36
 # Smaller files are not compressed: that would take longer than to parse them, and make them little
 # smaller.
 _SMALL = 1000
@@ -96,20 +97,18 @@ class _Table(Generic[_T]):
         return len(self._values)
 
     def get(self, key: _Key) -> _T | None:
-        """Return a value; that is not a use yet."""
+        """Return a value, and note that it is used."""
         found = self._values.get(key)
-        return None if found is None else found[0]
-
-    def use(self, key: _Key) -> None:
-        """Note that a value is used, if there is one."""
-        if key in self._values:
-            self._values.move_to_end(key)
+        if found is None:
+            return None
+        self._values.move_to_end(key)
+        return found[0]
 
     def put(self, key: _Key, value: _T, weight: int) -> list[_Key]:
-        """Set a value, a new one as the one used last; return the keys that are dropped for it."""
-        before = self._values.get(key)
-        self.weight += weight - (0 if before is None else before[1])
+        """Set a value, and return the keys that are dropped for it."""
+        self.drop(key)
         self._values[key] = value, weight
+        self.weight += weight
         dropped = []
         while len(self) > self._most or (self.weight > self._heaviest and len(self) > 1):
             oldest = next(iter(self._values))
@@ -130,7 +129,6 @@ class MemoryCache(Generic[_T]):
     :param origins: how many are remembered at most.
     :param parse: makes the value of an entry again; never ``None``.
     :param evicted: called for each origin that is dropped because of the bound.
-    :param weigh: returns how many octets a value takes; it may grow while it is in use.
     :param parsed: how many values stay parsed at most, and how many octets they may take.
     """
 
@@ -140,15 +138,12 @@ class MemoryCache(Generic[_T]):
         *,
         parse: Callable[[Origin, CacheEntry], _T],
         evicted: Callable[[], object],
-        weigh: Callable[[_T], int],
         parsed: tuple[int, int] = (PARSED, PARSED_OCTETS),
     ) -> None:
         self._parse = parse
         self._evicted = evicted
-        self._weigh = weigh
         self._entries: _Table[_Packed] = _Table(origins, max(origins * AN_ORIGIN, AT_LEAST))
         self._values: _Table[_T] = _Table(*parsed)
-        self._last: _Key | None = None
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -159,15 +154,13 @@ class MemoryCache(Generic[_T]):
         ``None``: there is none, or its file is large and not parsed.
         """
         key = _key(origin)
+        packed = self._entries.get(key)
+        if packed is None:
+            return None
         value = self._values.get(key)
-        if value is None:
-            packed = self._entries.get(key)
-            if packed is None or packed[-1] > LARGE:
-                return None
+        if value is None and packed[-1] <= LARGE:
             value = self._parse(origin, _unpack(packed))
-            self._values.put(key, value, _VALUE)
-        if key != self._last:
-            self._used(key)
+            self._values.put(key, value, _weight(packed))
         return value
 
     def entry(self, origin: Origin) -> CacheEntry | None:
@@ -179,18 +172,11 @@ class MemoryCache(Generic[_T]):
         """Remember a value and the entry that it is made from."""
         key = _key(origin)
         packed = _pack(entry)
-        self._used(key)
-        for dropped in self._entries.put(key, packed, _ENTRY + len(packed[2] or b"")):
+        for dropped in self._entries.put(key, packed, AN_ENTRY + len(packed[2] or b"")):
             self._values.drop(dropped)
             self._evicted()
-        self._values.put(key, value, _VALUE)
+        self._values.put(key, value, _weight(packed))
 
-    def _used(self, key: _Key) -> None:
-        """Note a use, and weigh the value that was used before, which may have grown since."""
-        self._entries.use(key)
-        self._values.use(key)
-        before = self._last
-        self._last = key
-        grown = None if before is None else self._values.get(before)
-        if before is not None and grown is not None:
-            self._values.put(before, grown, self._weigh(grown) + _VALUE)
+
+def _weight(packed: _Packed) -> int:
+    return A_VALUE + AN_OCTET * packed[-1]

@@ -85,7 +85,6 @@ class Fetcher:
             settings.cache_size,
             parse=files.policy,
             evicted=partial(self._count, stats.CACHE_EVICTIONS),
-            weigh=lambda robots: 0 if robots.file is None else robots.file.weight,
         )
         self.origin_log: OriginLog = OriginLog(settings, self._count, self._runtime)
         self._failed: dict[tuple[Origin, Hashable], OriginPolicy] = {}

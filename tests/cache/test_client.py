@@ -267,6 +267,10 @@ async def test_store_that_fails_is_told_once_and_asked_later(
     store.broken.clear()
     clocks.pass_by(6)
     assert await crawl.client.load(A) is not None
+    await crawl.client.save(B, FILE, 60)
+    assert await crawl.client.lease(A, 60) is True
+    assert len(said(caplog)) == 1
+    assert await crawl.client.take_turn(A, 60, 60) == 0
     assert said(caplog)[1:] == ["The store of robots.txt files a store works again, after 12 s"]
     await crawl.client.close()
 

@@ -90,7 +90,6 @@ class Crawl:
             parsed=(parsed, octets),
             parse=self._parse,
             evicted=lambda: self.counts.update(["evicted"]),
-            weigh=lambda value: value.file.weight,
         )
 
     def _parse(self, origin: Origin, copy: CacheEntry) -> Value:
@@ -209,22 +208,6 @@ def test_bound_in_octets() -> None:
     assert crawl.known(range(100)) == [31]
 
 
-def test_files_grow_in_use() -> None:
-    """A file that an index was made of since it was put counts as what it is by then."""
-    crawl = Crawl(30, octets=100_000)
-    values = [crawl.fetch(number) for number in range(4)]
-    values[2].file.robots = RobotsTxt.parse(hostile("wildcards", 5000))
-    crawl.memory.get(origin(2))
-    values[2].ask()
-    assert values[2].file.weight > 100_000
-    crawl.memory.get(origin(3))  # the one before is weighed, and goes
-    assert [crawl.memory.get(origin(number)) is values[number] for number in (3, 2)] == [
-        True,
-        False,
-    ]
-    assert crawl.counts == {"parsed": 1}
-
-
 def test_file_that_takes_more_than_all_may_stays_while_it_is_used() -> None:
     """One file above the bound is parsed once, as long as no other is asked."""
     crawl = Crawl(30, octets=1000)
@@ -274,27 +257,14 @@ def taken() -> int:
 @pytest.mark.usefixtures("traced")
 @pytest.mark.parametrize("kind", LINES)
 def test_weight_of_a_hostile_file(kind: str) -> None:
-    """A file weighs what it takes, or more: whatever stands in it, it is bounded."""
+    """A file counts for what it takes, or more, whatever stands in it."""
     Value(origin(0), copy_of(hostile(kind, 1000))).ask()  # what is kept for the whole process
     body = hostile(kind, 10_000)
     before = taken()
     value = Value(origin(1), copy_of(None))
     value.file = ParsedRobots(None, RobotsTxt.parse(bytes(bytearray(body))))
     value.ask()
-    assert taken() - before < value.file.weight + module._VALUE
-    assert value.file.weight < 80 * len(body)
-
-
-@pytest.mark.usefixtures("traced")
-def test_weight_of_a_full_reading() -> None:
-    """What a spider asks for of a file, its groups and records, counts too."""
-    value = Value(origin(1), copy_of(None))
-    body = hostile("prefixes", 20_000)
-    before = taken()
-    robots = RobotsTxt.parse(body)
-    value.file = ParsedRobots(None, robots)
-    assert len(robots.groups) == 1
-    assert taken() - before < value.file.weight
+    assert taken() - before < module.A_VALUE + module.AN_OCTET * len(body)
 
 
 @pytest.mark.usefixtures("traced")
@@ -322,7 +292,7 @@ def test_octets_of_an_origin() -> None:
     before = taken()
     for number in range(1000):
         crawl.fetch(number)
-    assert taken() - before < crawl.memory._entries.weight < 1000 * 1100
+    assert taken() - before < 1000 * (module.AN_ENTRY + len(RULES))
 
 
 @pytest.mark.usefixtures("traced")
