@@ -166,14 +166,14 @@ class CacheClient:
         moved = entry.moved(now - date, latest=now)
         return moved.expiring(now) if entry.fetched > date + AHEAD else moved
 
-    async def save(self, origin: Origin, entry: CacheEntry, keep: float) -> None:
+    async def save(self, origin: Origin, entry: CacheEntry, seconds: float) -> None:
         """Put an entry into the store.
 
-        :param keep: seconds after which no crawl needs it.
+        :param seconds: after which no crawl needs it.
         """
         key = str(origin)
         dated = entry.moved(self._runtime.date() - self._runtime.clock())
-        await self._ask("put", lambda: self._store.put(key, encode(dated), keep), otherwise=None)
+        await self._ask("put", lambda: self._store.put(key, encode(dated), seconds), otherwise=None)
 
     async def drop(self, origin: Origin) -> None:
         """Delete the entry of an origin."""
@@ -201,7 +201,7 @@ class CacheClient:
             if 0 <= seconds <= longest:
                 return seconds
             raise StoreError(
-                f"the next turn is said to begin in {seconds:g} s, although no interval of this "
+                f"by the store the next turn begins in {seconds:g} s, although no interval of this "
                 "crawl is longer than ROBOTS_CRAWL_DELAY_MAX: look at the clock of the store"
             )
 
@@ -250,11 +250,10 @@ class CacheClient:
         return not self._under_way
 
     async def close(self) -> None:
-        """Wait a little for what is under way, and close the store, if it answers."""
-        idle = await self.drain()
+        """Close the store, unless a call of it does not end: nothing is called beside `close`."""
         self._closed = True
         try:
-            if not idle or self._threads.busy:  # nothing is called beside `close`
+            if self._under_way or self._threads.busy:
                 raise TimeoutError("a call does not end")
             await self._threads.call(self._store.close, limit=FAREWELL)
         except Exception as error:  # noqa: BLE001 - a store's own

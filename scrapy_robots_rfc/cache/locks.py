@@ -137,6 +137,7 @@ class FetchLocks:
         if await self._client.drain():
             for origin in list(self._locked):
                 self.leave(origin)
+            await self._client.drain()
         await self._client.close()
 
 

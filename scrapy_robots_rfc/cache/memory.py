@@ -129,6 +129,7 @@ class MemoryCache(Generic[_T]):
     :param origins: how many are remembered at most.
     :param parse: makes the value of an entry again; never ``None``.
     :param evicted: called for each origin that is dropped because of the bound.
+    :param at_least: octets that entries may take even if `origins` is small.
     :param parsed: how many values stay parsed at most, and how many octets they may take.
     """
 
@@ -138,11 +139,12 @@ class MemoryCache(Generic[_T]):
         *,
         parse: Callable[[Origin, CacheEntry], _T],
         evicted: Callable[[], object],
+        at_least: int = AT_LEAST,
         parsed: tuple[int, int] = (PARSED, PARSED_OCTETS),
     ) -> None:
         self._parse = parse
         self._evicted = evicted
-        self._entries: _Table[_Packed] = _Table(origins, max(origins * AN_ORIGIN, AT_LEAST))
+        self._entries: _Table[_Packed] = _Table(origins, max(origins * AN_ORIGIN, at_least))
         self._values: _Table[_T] = _Table(*parsed)
 
     def __len__(self) -> int:

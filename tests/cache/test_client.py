@@ -232,6 +232,7 @@ async def test_the_end_does_not_wait_for_a_call_that_hangs(store: Breakable) -> 
     store.hangs.add("put")
     crawl = Crawl(store, Hurried())
     crawl.runtime.spawn(crawl.client.save(A, FILE, 60))
+    assert not await crawl.client.drain()
     await crawl.client.close()
     assert store.calls == ["open", "put"]
     assert crawl.counted == ["robotstxt/cache/store_errors"]
@@ -431,6 +432,7 @@ async def test_the_last_writes(store: Breakable) -> None:
     for origin in (A, B):
         crawl.runtime.spawn(crawl.client.save(origin, FILE, 60))
     crawl.runtime.call_later(0, store.go_on.set)
+    assert await crawl.client.drain()
     await crawl.client.close()
     assert sorted(store.keys()) == ["http://b.example:8080", "https://a.example"]
     assert store.calls == ["open", "put", "put", "close"]

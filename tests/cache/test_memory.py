@@ -82,11 +82,16 @@ class Crawl:
     """A memory, and what was made and dropped."""
 
     def __init__(
-        self, origins: int, parsed: int = module.PARSED, octets: int = module.PARSED_OCTETS
+        self,
+        origins: int,
+        parsed: int = module.PARSED,
+        octets: int = module.PARSED_OCTETS,
+        at_least: int = module.AT_LEAST,
     ) -> None:
         self.counts: Counter[str] = Counter()
         self.memory: MemoryCache[Value] = MemoryCache(
             origins,
+            at_least=at_least,
             parsed=(parsed, octets),
             parse=self._parse,
             evicted=lambda: self.counts.update(["evicted"]),
@@ -106,12 +111,6 @@ class Crawl:
     def known(self, numbers: range) -> list[int]:
         """The origins that are remembered, of some."""
         return [number for number in numbers if self.memory.entry(origin(number)) is not None]
-
-
-@pytest.fixture
-def small(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A memory of few origins has room for few octets."""
-    monkeypatch.setattr(module, "AT_LEAST", 100_000)
 
 
 def test_what_is_put_is_parsed() -> None:
@@ -191,13 +190,12 @@ def test_least_recently_used_goes_first(parsed: int) -> None:
     assert crawl.memory.get(origin(1)) is None
 
 
-@pytest.mark.usefixtures("small")
 def test_bound_in_octets() -> None:
     """Files that cannot be made small are bounded in octets.
 
     The last one stays, whatever its size.
     """
-    crawl = Crawl(30)
+    crawl = Crawl(30, at_least=100_000)
     for number in range(30):
         crawl.fetch(number, noise(9000, number))
     assert crawl.known(range(100)) == list(range(20, 30))
@@ -268,13 +266,12 @@ def test_weight_of_a_hostile_file(kind: str) -> None:
 
 
 @pytest.mark.usefixtures("traced")
-def test_hostile_files_fill_no_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_hostile_files_fill_no_memory() -> None:
     """However many files are made to fill the memory, the bound holds.
 
     By Python's count of it, not by our own.
     """
-    monkeypatch.setattr(module, "AT_LEAST", 400_000)
-    crawl = Crawl(300, octets=800_000)
+    crawl = Crawl(300, octets=800_000, at_least=400_000)
     before = taken()
     for number in range(2 * len(LINES)):
         crawl.fetch(number, hostile(list(LINES)[number % len(LINES)], 8000)).ask()

@@ -74,8 +74,8 @@ end
 _TAKE = f"""{_TURN}
 local me, mine, first = ARGV[1], now, nil
 for name, value in pairs(turn) do
-  local since, kept = string.match(value, '^(%d+) (%d+)$')
-  if since and tonumber(kept) <= now then
+  local since, lasts = string.match(value, '^(%d+) (%d+)$')
+  if since and tonumber(lasts) <= now then
     redis.call('HDEL', KEYS[1], name)
   elseif since and name == 'wait:' .. me then
     mine = tonumber(since)
@@ -126,7 +126,7 @@ class RedisStore(SharedStore):
 
     def __init__(self, address: str) -> None:
         try:
-            self._client, self._prefix = _client_of(address)
+            self.client, self._prefix = _client_of(address)
         except ValueError:
             known = ", ".join(("prefix", "timeout", *_TLS))
             raise StoreError(
@@ -135,10 +135,10 @@ class RedisStore(SharedStore):
             ) from None
         #: The address without credentials.
         self.name: str = without_credentials(address)
-        self._lease = self._client.register_script(_LEASE)
-        self._release = self._client.register_script(_RELEASE)
-        self._take = self._client.register_script(_TAKE)
-        self._end = self._client.register_script(_END)
+        self._lease = self.client.register_script(_LEASE)
+        self._release = self.client.register_script(_RELEASE)
+        self._take = self.client.register_script(_TAKE)
+        self._end = self.client.register_script(_END)
 
     def open(self) -> None:
         """Try the server.
@@ -154,51 +154,52 @@ class RedisStore(SharedStore):
 
     def get(self, key: str) -> bytes | None:
         """See `Store`."""
-        value: bytes | None = self._client.get(self._name("copy", key))
+        value: bytes | None = self.client.get(self.name_of("copy", key))
         return value
 
     def put(self, key: str, value: bytes, keep: float) -> None:
         """See `Store`."""
-        self._client.set(self._name("copy", key), value, px=_milliseconds(keep))
+        self.client.set(self.name_of("copy", key), value, px=_milliseconds(keep))
 
     def delete(self, key: str) -> bool:
         """See `Store`."""
-        return bool(self._client.delete(self._name("copy", key)))
+        return bool(self.client.delete(self.name_of("copy", key)))
 
     def keys(self) -> Iterator[str]:
         """See `Store`."""
-        start = self._name("copy", "")
+        start = self.name_of("copy", "")
         pattern = re.sub(rb"([\\*?\[\]])", rb"\\\1", start) + b"*"
         # The server may name one twice.
-        for name in set(self._client.scan_iter(match=pattern, count=1000)):
+        for name in set(self.client.scan_iter(match=pattern, count=1000)):
             # Names that others have put there can be deleted, too.
             yield name[len(start) :].decode("utf-8", "surrogateescape")
 
     def close(self) -> None:
         """See `Store`."""
-        self._client.close()
-        self._client.connection_pool.disconnect()
+        self.client.close()
+        self.client.connection_pool.disconnect()
 
     def lease(self, key: str, owner: str, seconds: float) -> bool:
         """See `SharedStore`."""
-        return bool(self._lease([self._name("lease", key)], [owner, _milliseconds(seconds)]))
+        return bool(self._lease([self.name_of("lease", key)], [owner, _milliseconds(seconds)]))
 
     def release(self, key: str, owner: str) -> None:
         """See `SharedStore`."""
-        self._release([self._name("lease", key)], [owner])
+        self._release([self.name_of("lease", key)], [owner])
 
     def take_turn(self, key: str, owner: str, hold: float) -> float:
         """See `SharedStore`."""
         arguments = [owner, 1000 * _milliseconds(hold)]
-        microseconds: int = self._take([self._name("turn", key)], arguments)
+        microseconds: int = self._take([self.name_of("turn", key)], arguments)
         return microseconds / 1e6
 
     def end_turn(self, key: str, owner: str, interval: float) -> None:
         """See `SharedStore`."""
         microseconds = 1000 * _milliseconds(interval) if interval else 0
-        self._end([self._name("turn", key)], [owner, microseconds])
+        self._end([self.name_of("turn", key)], [owner, microseconds])
 
-    def _name(self, kind: str, key: str) -> bytes:
+    def name_of(self, kind: str, key: str) -> bytes:
+        """Return the name that the server has for a key: of its copy, its lease or its turn."""
         return f"{self._prefix}{kind}:{key}".encode("utf-8", "surrogateescape")
 
 
