@@ -209,8 +209,8 @@ VERSION = 1
 #: than it was given.
 _LARGEST_PACKED = 16 * 1024 * 1024
 _LARGEST_HEAD = 128 * 1024
-#: Characters of what comes from a site: a longer URL or validator is left out, a longer cause is
-#: cut off.
+#: Characters of what comes from a site: a longer URL is left out, a longer cause is cut off, and
+#: `policy/caching.py` reads no longer validator.
 _LONGEST_URL, _LONGEST_VALIDATOR, _LONGEST_CAUSE = 8192, 1024, 200
 _HEADER = re.compile(rf"[\t\x20-\x7e\x80-\xff]{{0,{_LONGEST_VALIDATOR}}}")
 #: A time that no clock shows: ten times the largest year that a date can have, in seconds.
@@ -246,8 +246,7 @@ def decode(value: object) -> CacheEntry:
 def head_of(entry: CacheEntry) -> dict[str, Any]:
     """Return all of an entry but its file, as values of JSON; what is not known is left out.
 
-    Validators are left out too if they are longer than real ones, if no header can have them, or if
-    their URL must not be shown.
+    Validators are left out, too, if their URL is longer than real ones, or must not be shown.
     """
     validity = entry.validity
     head: dict[str, Any] = {
@@ -265,8 +264,10 @@ def head_of(entry: CacheEntry) -> dict[str, Any]:
     if entry.validators is not None:
         with contextlib.suppress(ValueError):
             head["url"] = _url(entry.validators.url)
-            head["etag"] = _header_text(entry.validators.etag)
-            head["last_modified"] = _header_text(entry.validators.last_modified)
+            for key in ("etag", "last_modified"):
+                value = getattr(entry.validators, key)
+                # Latin-1 has a character for each octet, and an octet for each of these characters.
+                head[key] = None if value is None else value.decode("latin-1")
     return {key: value for key, value in head.items() if value is not None}
 
 
@@ -312,11 +313,7 @@ def _outcome(value: object) -> Outcome:
 def _number(value: float) -> float:
     if type(value) not in (int, float) or not abs(value) < _NEVER:  # it may be NaN
         raise ValueError
-    return float(value)
-
-
-def _whole(value: float) -> int:
-    return int(_number(value))
+    return value
 
 
 def _line(value: object, longest: int = _LONGEST_CAUSE) -> str:
@@ -341,23 +338,17 @@ def _header(value: str) -> bytes:
     return value.encode("latin-1")
 
 
-def _header_text(value: bytes | None) -> str | None:
-    # Latin-1 has a character for each octet, and an octet for each of these characters.
-    text = None if value is None else value.decode("latin-1")
-    return text if text is not None and _HEADER.fullmatch(text) else None
-
-
 #: The names in a head, beside the version, and what reads their values. Other names are ignored.
 _READERS: dict[str, Callable[[Any], object]] = {
     "outcome": _outcome,
-    "status": _whole,
+    "status": _number,
     "cause": _line,
     "fetched": _number,
     "fresh_until": _number,
     "confirmed": _number,
     "unreachable_since": _number,
     "lifetime": _number,
-    "cut": _whole,
+    "cut": _number,
     "url": _url,
     "etag": _header,
     "last_modified": _header,

@@ -77,26 +77,20 @@ class FetchLocks:
         """Let others go on, without an entry for them."""
         self._client.later(self.unlock(origin))
 
-    def publish(self, origin: Origin, entry: CacheEntry, *, stored: bool, since: float) -> None:
-        """Put an entry into the store in the background, unless a newer one is there; then unlock.
+    def publish(self, origin: Origin, entry: CacheEntry, *, stored: bool) -> None:
+        """Put an entry into the store in the background, and unlock the file then.
 
         :param stored: whether its site allows to store it.
-        :param since: see `newer`.
         """
-        self._client.later(self._publish(origin, entry, stored=stored, since=since))
+        self._client.later(self._publish(origin, entry, stored=stored))
 
-    async def _publish(
-        self, origin: Origin, entry: CacheEntry, *, stored: bool, since: float
-    ) -> None:
-        # A newer entry may be there if this process stood still for longer than its lock lasts, or
-        # there are no locks.
-        if await self.newer(origin, since) is None:
-            if stored:
-                seconds = entry.stored_for(self._runtime.clock(), self._settings)
-                await self._client.save(origin, entry, seconds)
-            elif entry.validity.unreachable_since is None:
-                # The earlier entry must not be used any more, not even as a stale one.
-                await self._client.drop(origin)
+    async def _publish(self, origin: Origin, entry: CacheEntry, *, stored: bool) -> None:
+        if stored:
+            seconds = entry.stored_for(self._runtime.clock(), self._settings)
+            await self._client.save(origin, entry, seconds)
+        elif entry.validity.unreachable_since is None:
+            # The earlier entry must not be used any more, not even as a stale one.
+            await self._client.drop(origin)
         await self.unlock(origin)
 
     async def lock(self, origin: Origin) -> bool:

@@ -343,9 +343,7 @@ class Fetcher:
             self.origin_log.concluded(robots, fetch)
             self.memory.put(fetch.origin, robots, entry)
             if self.locks is not None:
-                self.locks.publish(
-                    fetch.origin, entry, stored=fetched.freshness.stored, since=fetch.asked
-                )
+                self.locks.publish(fetch.origin, entry, stored=fetched.freshness.stored)
         return robots, pauses
 
     def _pauses(
