@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 from scrapy.exceptions import DownloadTimeoutError
 from scrapy.utils.asyncio import call_later, is_asyncio_available
-from scrapy.utils.defer import deferred_from_coro, maybe_deferred_to_future
+from scrapy.utils.defer import maybe_deferred_to_future
 from twisted.internet.defer import CancelledError, Deferred
 from twisted.internet.error import TimeoutError as TwistedTimeoutError
 from twisted.python.failure import Failure
@@ -60,8 +60,8 @@ class Waiter(Generic[_T]):
 class Runtime:
     """Tasks, timers and clocks."""
 
-    # Tasks under way. An event loop has weak references to them only, so without this the garbage
-    # collector could take them.
+    # Tasks under way. Without this the garbage collector could take them, because an event loop has
+    # weak references to them only.
     _tasks: ClassVar[set[Cancellable]] = set()
 
     def spawn(self, coroutine: Coroutine[Any, Any, None]) -> Cancellable:
@@ -69,15 +69,20 @@ class Runtime:
 
         Without asyncio it starts at once.
         """
-        task: Deferred[None] = deferred_from_coro(coroutine)
-        self._tasks.add(task)
+        if is_asyncio_available():  # Scrapy's `deferred_from_coro` takes twice as long
+            task = asyncio.get_event_loop().create_task(coroutine)
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+            return task
+        deferred = Deferred.fromCoroutine(coroutine)
+        self._tasks.add(deferred)
 
         def ended(result: _T) -> _T:
-            self._tasks.discard(task)
+            self._tasks.discard(deferred)
             return result
 
-        task.addBoth(ended).addErrback(_unless_cancelled)
-        return task
+        deferred.addBoth(ended).addErrback(_unless_cancelled)
+        return deferred
 
     def call_later(self, delay: float, function: Callable[[], object]) -> Cancellable:
         """Call a function after so many seconds."""

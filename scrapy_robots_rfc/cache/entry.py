@@ -228,7 +228,7 @@ def decode(value: object) -> CacheEntry:
     """Return the entry of `encode`.
 
     :raises ValueError: this is none, damaged, or of an unknown version. The text has nothing of the
-        value but its version.
+        value.
     """
     unpacking, head = zlib.decompressobj(), None
     try:  # a database, or a user's own store, may give anything
@@ -277,10 +277,8 @@ def _checked(head: dict[str, Any], file: bytes) -> CacheEntry:
     :raises ValueError: a value has a wrong type, or is not possible; the text names it.
     """
     version = head.get("version")
-    if type(version) is not int or version < 0:
-        raise ValueError("it has no version")
-    if version != VERSION:
-        raise ValueError(f"written in version {version}, where {VERSION} is known")
+    if type(version) is not int or version != VERSION:
+        raise ValueError(f"it is not of version {VERSION}")
     read: dict[str, Any] = {}
     for key, reader in _READERS.items():
         value = head.get(key)

@@ -167,7 +167,7 @@ async def test_damaged_file_is_renamed_by_a_crawl(
 @pytest.mark.parametrize(
     ("value", "why"),
     [
-        (zlib.compress(b'{"version":2}\n'), "written in version 2, where 1 is known"),
+        (zlib.compress(b'{"version":2}\n'), "it is not of version 1"),
         (encode(FILE)[:-1], "not a copy of a robots.txt"),
     ],
 )
