@@ -173,10 +173,10 @@ class SqliteStore(Store):
 
     @contextlib.contextmanager
     def _alone(self) -> Iterator[None]:
-        """Keep other processes out that open the same file.
+        """Let one process at a time open the file.
 
         The lock is SQLite's own, on an empty file beside the database: users lock the folder of a
-        crawl, as with ``flock``. Where no such file can be made, all processes are let in.
+        crawl, as with ``flock``. Where no such file can be made, there is no lock.
 
         :raises sqlite3.OperationalError: another process had the lock for two seconds.
         """
