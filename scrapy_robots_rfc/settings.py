@@ -60,7 +60,10 @@ _SITE = f"'HOST', '*.HOST', 'HOST:PORT', {_ORIGIN}"
 _PAGE_RULE = "'nofollow', 'noindex' or 'link-nofollow'"
 _FILE = f"the path of a file; its key an origin, {_ORIGIN}, that is there once"
 _FEED = "a dict of the feed's options, 'allowed' True or False; its key a URI or a path"
-_ARCHIVE = "the path of a file, with the package warcio (pip install 'scrapy-robots-rfc[archive]')"
+_ARCHIVE = (
+    "the path of a file, or None; a path needs the package warcio "
+    "(pip install 'scrapy-robots-rfc[archive]')"
+)
 
 #: What a reader of `Accepts` raises.
 _WRONG = (ValueError, TypeError, AttributeError, OverflowError)
@@ -103,8 +106,8 @@ def _number(
     return f"{'a whole number' if whole else 'a number'}{least}{most}{note}", read
 
 
-def _or_none(text: str, read: Callable[[Value], Any]) -> Accepts:
-    return f"{text}, or None", lambda value: None if value in (None, "", "None") else read(value)
+def _or_none(read: Callable[[Value], Any]) -> Callable[[Value], Any]:
+    return lambda value: None if value in (None, "", "None") else read(value)
 
 
 def _boolean(value: object) -> bool:
@@ -244,7 +247,7 @@ class Settings:
     )
     cache_min_age: float = _setting(
         "ROBOTS_CACHE_MIN_AGE", 600.0,
-        _number(0, MAX_AGE_24_HOURS, note=" and at most ROBOTS_CACHE_MAX_AGE"),
+        ("a number, at least 0, at most ROBOTS_CACHE_MAX_AGE", _number(0, MAX_AGE_24_HOURS)[1]),
     )
     cache_size: int = _setting("ROBOTS_CACHE_SIZE", 10_000, _number(1, whole=True))
     unreachable_ttl: float = _setting("ROBOTS_UNREACHABLE_TTL", 300.0, _number(0, above=True))
@@ -255,7 +258,8 @@ class Settings:
     )
     stale_max_age: float = _setting("ROBOTS_STALE_MAX_AGE", float(30 * _DAY), _number(0))
     unreachable_max_age: float | None = _setting(
-        "ROBOTS_UNREACHABLE_MAX_AGE", float(30 * _DAY), _or_none(*_number(0, above=True)),
+        "ROBOTS_UNREACHABLE_MAX_AGE", float(30 * _DAY),
+        ("a number above 0, or None", _or_none(_number(0, above=True)[1])),
     )
     crawl_delay_max: float = _setting("ROBOTS_CRAWL_DELAY_MAX", 60.0, _number(0, _DAY))
     crawl_delay_over: Over = _setting(
@@ -287,7 +291,7 @@ class Settings:
         ("a list of labels, or a string with commas, or None",
          lambda value: uses_of(_unpacked(value))),
     )
-    archive: str | None = _setting("ROBOTS_ARCHIVE", None, _or_none(_ARCHIVE, _archive))
+    archive: str | None = _setting("ROBOTS_ARCHIVE", None, (_ARCHIVE, _or_none(_archive)))
     # fmt: on
 
     @property
