@@ -180,8 +180,9 @@ async def test_what_may_not_be_stored_ends_what_was(
     await two.keeper.save(ORIGIN, file(b"old", -50, -1), 1000)
     failed = made(Outcome.UNREACHABLE, 503, "503", NOW, NOW + 10, unreachable_since=NOW)
     one.sharing.publish(ORIGIN, failed, stored=False)
-    one.sharing.publish(ORIGIN, file(b"new", 0, 100), stored=False)
+    assert await one.keeper.drain()
     assert store.get(str(ORIGIN)) is not None
+    one.sharing.publish(ORIGIN, file(b"new", 0, 100), stored=False)
     await one.sharing.close()
     assert store.get(str(ORIGIN)) is None
 
