@@ -183,7 +183,7 @@ class SqliteStore(Store):
         with contextlib.ExitStack() as stack:
             try:
                 lock = sqlite3.connect(f"{self._path}.lock", PATIENCE, isolation_level=None)
-                stack.enter_context(contextlib.closing(lock))
+                stack.callback(lock.close)
                 lock.execute("BEGIN EXCLUSIVE")
             except sqlite3.Error as error:
                 if _code(error) == sqlite3.SQLITE_BUSY:
