@@ -113,7 +113,6 @@ def remembered(samples: Sequence[Sample]) -> float:
             len(samples),
             parse=lambda *_: True,
             evicted=lambda: None,
-            weigh=lambda _: 0,
             parsed=(1, 0),
         )
         for at, sample in enumerate(samples):

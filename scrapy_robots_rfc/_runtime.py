@@ -1,7 +1,4 @@
-"""Tasks, timers, waiters, threads and clocks for every runtime of Scrapy: asyncio, another reactor, or no reactor.
-
-Also the classes of their errors.
-"""
+"""Tasks, timers, waiters, threads and clocks, whether Scrapy runs asyncio, another reactor or none."""
 
 from __future__ import annotations
 
@@ -31,8 +28,8 @@ LATE: tuple[type[Exception], ...] = (DownloadTimeoutError, TwistedTimeoutError, 
 #: What is raised inside a coroutine that was cancelled; Twisted's is a subclass of `Exception`.
 CANCELLED: tuple[type[BaseException], ...] = (asyncio.CancelledError, CancelledError)
 
-# A date is shown that is at most this many seconds ahead, some thirty years: far dates cannot be
-# shown.
+# `time.localtime` fails for far dates: times count as at most this many seconds ahead, some thirty
+# years.
 _LONGEST = 1e9
 
 
@@ -40,14 +37,11 @@ class Cancellable(Protocol):
     """A task or a timer."""
 
     def cancel(self) -> object:
-        """End it; nothing happens when it has ended."""
+        """End it; nothing happens if it has ended."""
 
 
 class Waiter(Generic[_T]):
-    """A value that one coroutine waits for.
-
-    Each waiter has its own future, so that cancelling one stops no other.
-    """
+    """A value that one coroutine waits for."""
 
     __slots__ = ("_deferred",)
 
@@ -58,16 +52,16 @@ class Waiter(Generic[_T]):
         return maybe_deferred_to_future(self._deferred).__await__()
 
     def resolve(self, value: _T) -> None:
-        """Hand over the value, unless the waiter was cancelled or has it already."""
+        """Hand over the value, unless the waiter was cancelled or has one already."""
         if not self._deferred.called:
             self._deferred.callback(value)
 
 
 class Runtime:
-    """Tasks, timers and the clock, whichever runtime Scrapy runs in."""
+    """Tasks, timers and clocks."""
 
-    # Tasks under way. An event loop has weak references to them only, and a Deferred is held by
-    # what it waits for at most, so without this they could be collected.
+    # Tasks under way. Without this the garbage collector could take them, because an event loop has
+    # weak references to them only.
     _tasks: ClassVar[set[Cancellable]] = set()
 
     def spawn(self, coroutine: Coroutine[Any, Any, None]) -> Cancellable:
@@ -75,7 +69,7 @@ class Runtime:
 
         Without asyncio it starts at once.
         """
-        if is_asyncio_available():
+        if is_asyncio_available():  # Scrapy's `deferred_from_coro` takes twice as long
             task = asyncio.get_event_loop().create_task(coroutine)
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
@@ -103,14 +97,6 @@ class Runtime:
         finally:
             timer.cancel()
 
-    def loop(self) -> Any:  # noqa: ANN401 - an event loop of asyncio, or Twisted's reactor
-        """The event loop of this crawl. Crawls that run on the same one run on the same thread."""
-        if is_asyncio_available():
-            return asyncio.get_event_loop()
-        from twisted.internet import reactor  # noqa: PLC0415 - imported sooner it would be installed
-
-        return reactor
-
     def clock(self) -> float:
         """Seconds on a clock that never goes back."""
         return time.monotonic()
@@ -124,27 +110,22 @@ class Runtime:
         return time.time()
 
     def at(self, seconds: float) -> str:
-        """The local time so many seconds from now, as log lines have it.
-
-        With the date, where that is another day.
-        """
+        """The local time in so many seconds, for log lines; with its date if that is another day."""
         now = self.date()
-        today, then = time.localtime(now), time.localtime(now + min(seconds, _LONGEST))
+        today = time.localtime(now)
+        then = time.localtime(now + min(seconds, _LONGEST))
         return time.strftime("%H:%M:%S" if today[:3] == then[:3] else "%Y-%m-%d %H:%M:%S", then)
 
 
 def _unless_cancelled(failure: Failure) -> None:
-    """Pass over the end of a task whose work is done elsewhere.
-
-    Twisted logs any other error, as asyncio does.
-    """
+    """Pass over the end of a task that was cancelled; Twisted logs any other error."""
     failure.trap(*CANCELLED)  # type: ignore[no-untyped-call]  # Twisted's
 
 
 class Threads:
     """Daemon threads for calls that block; each is started when there is work for it.
 
-    `concurrent.futures` does not serve here: at exit the interpreter waits for its threads, even
+    `concurrent.futures` and Twisted do not serve here: at exit they wait for their threads, even
     for one that hangs.
 
     :param count: how many calls are under way at once; the others wait in a queue.
@@ -152,7 +133,9 @@ class Threads:
     """
 
     def __init__(self, count: int, runtime: Runtime, name: str) -> None:
-        self._count, self._runtime, self._name = count, runtime, name
+        self._count = count
+        self._runtime = runtime
+        self._name = name
         self._jobs: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
         self._running: set[object] = set()
         self._started = 0
@@ -169,36 +152,34 @@ class Threads:
         :raises TimeoutError: it took longer. A call that has begun goes on, and its result is
             dropped.
         """
-        waiter: Waiter[Future[_T]] = Waiter()
-        loop, waiting, token = self._runtime.loop(), True, object()
-        on_this_thread = (
-            loop.call_soon_threadsafe if is_asyncio_available() else loop.callFromThread
-        )
+        result: Future[_T] = Future()
+        ended: Waiter[None] = Waiter()
+        timer = self._runtime.call_later(limit, partial(ended.resolve, None))
+        on_this_thread = _to_this_thread()
 
         def job() -> None:
-            if not waiting:
+            if not result.set_running_or_notify_cancel():  # its caller has given up
                 return
-            self._running.add(token)
-            done: Future[_T] = Future()
+            self._running.add(result)
             try:
-                done.set_result(function())
-            except Exception as failure:  # noqa: BLE001 - raised again where it is waited for
-                done.set_exception(failure)
-            self._running.discard(token)
+                result.set_result(function())
+            except Exception as error:  # noqa: BLE001 - raised again where it is waited for
+                result.set_exception(error)
+            self._running.discard(result)
             with contextlib.suppress(RuntimeError):  # the loop is closed
-                on_this_thread(lambda: waiter.resolve(done))
+                on_this_thread(partial(ended.resolve, None))
 
-        late: Future[_T] = Future()
-        late.set_exception(TimeoutError(f"no answer in {limit:g} s"))
-        timer = self._runtime.call_later(limit, lambda: waiter.resolve(late))
         self._jobs.put(job)
         if self._started < self._count:
             self._started += 1
             threading.Thread(target=self._work, name=self._name, daemon=True).start()
         try:
-            return (await waiter).result()
+            await ended
+            if result.done():
+                return result.result()
+            raise TimeoutError(f"no answer in {limit:g} s")
         finally:
-            waiting = False
+            result.cancel()
             timer.cancel()
 
     def stop(self) -> None:
@@ -209,3 +190,12 @@ class Threads:
     def _work(self) -> None:
         while (job := self._jobs.get()) is not None:
             job()
+
+
+def _to_this_thread() -> Callable[[Callable[[], None]], object]:
+    """Return what calls a function on the thread of the event loop, from any thread."""
+    if is_asyncio_available():
+        return asyncio.get_event_loop().call_soon_threadsafe
+    from twisted.internet import reactor  # noqa: PLC0415 - imported sooner it would be installed
+
+    return reactor.callFromThread  # type: ignore[no-any-return]  # a module to mypy

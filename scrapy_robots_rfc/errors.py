@@ -14,10 +14,7 @@ from scrapy_robots_rfc.core.decision import Decision
 
 
 class RobotsError(Exception):
-    """The base class of all errors of this package.
-
-    They, and subclasses of them, can be copied and pickled.
-    """
+    """The base class of all errors of this package. They can be copied and pickled."""
 
     def __reduce__(self) -> tuple[Any, ...]:
         # The default calls the class with the text alone, but most of these classes take other
@@ -48,12 +45,12 @@ class SettingError(RobotsError, ValueError):
 class StoreError(RobotsError):
     """A store of robots.txt files cannot work, or failed.
 
-    The text says what to do, and holds no credentials.
+    The text says what to do, without credentials.
     """
 
 
 class AgentError(RobotsError, ValueError):
-    """Request meta ``robotstxt_user_agent`` or ``robots_declared_use``, is neither a string nor a list of strings.
+    """Request meta ``robotstxt_user_agent`` or ``robots_declared_use`` has a value of another type.
 
     The request fails, and Scrapy logs the error. It is no IgnoreRequest, because Scrapy does not
     log those.
@@ -61,7 +58,7 @@ class AgentError(RobotsError, ValueError):
 
 
 class RobotsDisallowed(RobotsError, IgnoreRequest):  # noqa: N818 - named like Scrapy's IgnoreRequest
-    """The page may not be fetched (RFC 9309, 2.2.2 and 2.3.1.4). The errback of the request gets this exception.
+    """The page may not be fetched (RFC 9309, 2.2.2 and 2.3.1.4); the request's errback gets this.
 
     :param decision: the decision, with its reason and its rule.
     :param why: the reason for people, for example ``robots.txt line 3: Disallow: /x``.
@@ -74,15 +71,14 @@ class RobotsDisallowed(RobotsError, IgnoreRequest):  # noqa: N818 - named like S
 
 
 class UnreachableError(RobotsError):
-    """A command of Scrapy's for one page gets none, because nobody can tell whether it may be fetched.
+    """A command of Scrapy's for one page gets no page, as its robots.txt is unreachable.
 
-    It is no IgnoreRequest: those are passed over in silence by ``scrapy shell`` and ``scrapy
-    fetch``.
+    It is no IgnoreRequest, about which ``scrapy shell`` and ``scrapy fetch`` say nothing.
     """
 
 
 class RobotsUndecided(RobotsError, IgnoreRequest):  # noqa: N818 - as above
-    """The spider was closed before the request could be decided, or before its turn came; it is not fetched.
+    """The spider was closed before the request was decided, or before its turn: it is not fetched.
 
     Only requests that never passed the scheduler fail with it; the others go back to the scheduler.
     """
@@ -93,10 +89,7 @@ class BrokenTransferError(RobotsError):
 
 
 class ForeignAnswerError(RobotsError):
-    """A downloader middleware answered a request for a robots.txt whose download had failed.
-
-    The site did not.
-    """
+    """A downloader middleware, and not the site, answered for a robots.txt that was not there."""
 
 
 class DecodingError(RobotsError):

@@ -1,8 +1,8 @@
-"""The leaves of a crawl: what hangs on the way of a request, and is loaded where a setting asks for it.
+"""The leaves of a crawl: what no request needs, and what is loaded where a setting asks for it.
 
-A leaf hears of the crawl by signals, or is a middleware of its own, and asks what users can ask,
-too: the service, `Decision`, the stats. Nothing else imports a leaf, so to take one out is to
-delete its files and its rows here.
+A leaf listens to signals, or is a middleware of its own, and uses what users can use, too: the
+service, `Decision`, the stats. Nothing else imports a leaf, so to take one out is to delete its
+files and its rows here.
 """
 
 from __future__ import annotations
@@ -17,8 +17,7 @@ from scrapy_robots_rfc.policy.schemes import Answers
 from scrapy_robots_rfc.settings import BY_FIELD, Settings
 
 #: Setting -> the path of the class that is loaded where it is set. The class is made with the
-#: crawler and its `Settings`, and connects to signals. It raises SettingError for what it does not
-#: accept.
+#: crawler and its `Settings`, and connects to signals.
 LEAVES = {
     "ROBOTSTXT_OBEY": "scrapy_robots_rfc.reporting.summary.Summary",
     "ROBOTS_REPORT": "scrapy_robots_rfc.reporting.report.Report",
@@ -37,6 +36,8 @@ TRANSFERS = {Answers.FTP: "scrapy_robots_rfc.fetching.ftp.bound"}
 #: The path of the class by which the workers of a fleet take turns, loaded where they share a
 #: store.
 SHARED_TURNS = "scrapy_robots_rfc.scheduling.shared.SharedThrottle"
+
+DOWNLOADER_MIDDLEWARES = "DOWNLOADER_MIDDLEWARES"
 
 
 class Placed(NamedTuple):
@@ -59,15 +60,13 @@ class Placed(NamedTuple):
         return value is not None if self.empty else bool(value)
 
 
-DOWNLOADER_MIDDLEWARES = "DOWNLOADER_MIDDLEWARES"
 #: Setting -> the middleware that it needs.
 MIDDLEWARES = {
-    # Next to the spider: what its `process_spider_input` sees goes to a callback, all else to an
-    # errback.
+    # Next to the spider: a page passes its `process_spider_input` right before its callback.
     "ROBOTS_TAG_OBEY": Placed(
         "SPIDER_MIDDLEWARES", "scrapy_robots_rfc.RfcPageRulesMiddleware", 1000
     ),
-    # A spider or its requests may say what they are for.
+    # With an empty list, too: a spider or its requests may say what they are for.
     "ROBOTS_USE": Placed(
         DOWNLOADER_MIDDLEWARES, "scrapy_robots_rfc.RfcUseMiddleware", 1, empty=True
     ),
@@ -79,7 +78,7 @@ _FIELDS = {row.key: field for field, row in BY_FIELD.items()}
 def load_leaves(crawler: Crawler, settings: Settings) -> list[object]:
     """Load the leaves that the settings of a crawl ask for.
 
-    :returns: the leaves, for the caller to keep: signals do not keep whom they are sent to.
+    :returns: the leaves; the caller refers to them, since signals have weak references only.
     :raises SettingError: a leaf does not accept its setting.
     """
     return [leaf(crawler, settings) for leaf in asked_for(LEAVES, settings)]
@@ -87,10 +86,8 @@ def load_leaves(crawler: Crawler, settings: Settings) -> list[object]:
 
 def asked_for(table: Mapping[str, str], settings: Settings) -> list[Any]:
     """Load the classes of a table, each once, whose settings are set."""
-    return [
-        load_object(path)
-        for path in dict.fromkeys(path for key, path in table.items() if value_of(settings, key))
-    ]
+    paths = [path for key, path in table.items() if value_of(settings, key)]
+    return [load_object(path) for path in dict.fromkeys(paths)]
 
 
 def value_of(settings: Settings, key: str) -> Any:  # noqa: ANN401 - the type stands in `settings.py`

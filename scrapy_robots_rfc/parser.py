@@ -1,4 +1,4 @@
-"""The parser of `core/` as a `RobotParser` of Scrapy's, which Scrapy's own middleware can use without the add-on."""
+"""The parser of `core/` as Scrapy asks for one, for Scrapy's own middleware without the add-on."""
 
 from __future__ import annotations
 
@@ -31,12 +31,9 @@ class RfcRobotParser(RobotParser):
         :raises SettingError: the value of the setting is not accepted. A crawl with Scrapy's own
             middleware gets the error at its start, because that middleware makes a parser then.
         """
-        max_size = (
-            RobotsTxt.MAX_SIZE
-            if crawler is None
-            else read_row(BY_FIELD["max_size"], crawler.settings)
-        )
-        return cls(robotstxt_body, max_size=max_size)
+        if crawler is None:
+            return cls(robotstxt_body)
+        return cls(robotstxt_body, max_size=read_row(BY_FIELD["max_size"], crawler.settings))
 
     def allowed(self, url: str | bytes, user_agent: str | bytes) -> bool:
         """Whether a URL may be fetched (RFC 9309, 2.2).

@@ -1,4 +1,4 @@
-"""CacheClient: calls a store on threads. One that fails is warned of once an outage, and the crawl goes on.
+"""CacheClient: calls a store on threads. It warns of one that fails once, and the crawl goes on.
 
 Callers see times on the clock of the crawl; in the store they are seconds since 1970.
 """
@@ -17,7 +17,6 @@ from scrapy_robots_rfc.cache.entry import CacheEntry, decode, encode
 from scrapy_robots_rfc.cache.stores.base import SharedStore, Store
 from scrapy_robots_rfc.core.text import error_text
 from scrapy_robots_rfc.errors import StoreError
-from scrapy_robots_rfc.policy.access import Outcome
 from scrapy_robots_rfc.policy.origins import Origin
 
 logger: logging.Logger = logging.getLogger(__name__)
@@ -29,20 +28,18 @@ _T = TypeVar("_T")
 PATIENCE = 5.0
 #: Seconds for which a call that failed is not tried again.
 PAUSE = 5.0
-#: An outage ends when the kind of call that failed first works again. If no such call is made any
-#: more, it ends with a call of another kind that works, when nothing has failed for so many
-#: seconds.
+#: An outage ends when each kind of call that failed works again, or was not made for so many
+#: seconds after its pause.
 QUIET = 60.0
 #: Seconds that the clock of another machine may be ahead.
 AHEAD = 60.0
-#: Seconds that a store has to finish when the crawl ends, and as many to close. One that answers
-#: nothing for so long while the end of the crawl waits for it is not waited for any more: a healthy
-#: one needs a thousandth of that.
+#: Seconds that the end of the crawl waits for a store: to finish what is under way, and to close. A
+#: healthy one needs a thousandth of that.
 FAREWELL = 0.5
 
 
 class CircuitBreaker:
-    """Says which calls of a store are to be made: after a failure, a call of the same kind is not made for a while.
+    """Says which calls of a store are to be made: one that failed is not made again for a while.
 
     Each kind of call counts for itself, because on a full disk reading works and writing fails.
 
@@ -52,9 +49,11 @@ class CircuitBreaker:
     def __init__(
         self, name: str, *, clock: Callable[[], float], count: Callable[[str], None]
     ) -> None:
-        self._name, self._clock, self._count = name, clock, count
-        self._not_before: dict[str, float] = {}
-        self._began: tuple[str, float] | None = None
+        self._name = name
+        self._clock = clock
+        self._count = count
+        self._not_before: dict[str, float] = {}  # empty: there is no outage
+        self._began = 0.0
         self._failed_last = 0.0
 
     def may_try(self, call: str) -> bool:
@@ -65,24 +64,22 @@ class CircuitBreaker:
         now = self._clock()
         if now < self._not_before.get(call, now):
             return False
-        if call in self._not_before:
-            self._not_before[call] = (
-                now + PATIENCE + PAUSE
-            )  # if the trial does not end, another one follows
+        if call in self._not_before:  # if the trial does not end, another one follows
+            self._not_before[call] = now + PATIENCE + PAUSE
         return True
 
     def failed(self, call: str, error: Exception) -> None:
         """Count a failure, and log it if it begins an outage."""
         self._count(stats.STORE_ERRORS)
         now = self._failed_last = self._clock()
-        self._not_before[call] = now + PAUSE
-        if self._began is None:
-            self._began = call, now
+        if not self._not_before:
+            self._began = now
             logger.warning(
-                "The store of robots.txt files %s fails (%s: %s); the crawl goes on with its memory, and tries the "
-                "store again every %g s",
+                "The store of robots.txt files %s fails (%s: %s); the crawl goes on with its "
+                "memory, and tries the store again every %g s",
                 self._name, call, error_text(error), PAUSE,
             )  # fmt: skip
+        self._not_before[call] = now + PAUSE
 
     def worked(self, call: str, since: float) -> None:
         """Note a success, and log it if it ends the outage.
@@ -93,16 +90,11 @@ class CircuitBreaker:
         if since < self._failed_last or not self._not_before:
             return
         self._not_before.pop(call, None)
-        if self._began is not None:
-            first, began = self._began
-            now = self._clock()
-            if call == first or now >= self._failed_last + QUIET:
-                self._began = None
-                logger.info(
-                    "The store of robots.txt files %s works again, after %.0f s",
-                    self._name,
-                    now - began,
-                )
+        now = self._clock()
+        if all(now >= again + QUIET for again in self._not_before.values()):
+            self._not_before.clear()
+            text = "The store of robots.txt files %s works again, after %.0f s"
+            logger.info(text, self._name, now - self._began)
 
 
 class CacheClient:
@@ -117,7 +109,9 @@ class CacheClient:
         self, store: Store, name: str, *, runtime: Runtime, count: Callable[[str], None]
     ) -> None:
         self._store: Any = store
-        self._name, self._runtime, self._count = name, runtime, count
+        self._name = name
+        self._runtime = runtime
+        self._count = count
         #: Whether workers take turns by this store; only then is anything asked of leases and
         #: turns.
         self.shared: bool = isinstance(store, SharedStore)
@@ -125,9 +119,8 @@ class CacheClient:
         self._threads = Threads(store.threads, runtime, "robots.txt store")
         self._breaker = CircuitBreaker(name, clock=runtime.clock, count=count)
         self._under_way = 0
-        self._idle: Waiter[None] | None = None
-        self._answers = 0
-        self._silent = self._closed = False
+        self._idle: Waiter[None] = Waiter()
+        self._closed = False
         self._warned = False
 
     def start(self) -> None:
@@ -140,61 +133,67 @@ class CacheClient:
         except StoreError:
             raise
         except Exception as error:
-            text = (
-                f"The store of robots.txt files {self._name} cannot be opened: {error_text(error)}"
-            )
-            raise StoreError(text) from error
+            text = "The store of robots.txt files {} cannot be opened: {}"
+            raise StoreError(text.format(self._name, error_text(error))) from error
 
     async def load(self, origin: Origin) -> CacheEntry | None:
-        """Return what the store has of an origin.
-
-        ``None`` if it has nothing, or nothing that can be read.
-        """
+        """Return what the store has of an origin, if that can be read; ``None``: nothing."""
         key = str(origin)
         value = await self._ask("get", lambda: self._store.get(key), otherwise=None)
         try:
-            return None if value is None else self._on_our_clock(_believed(decode(value)))
+            return None if value is None else self._on_our_clock(decode(value))
         except ValueError as error:
             self._count(stats.STORE_ERRORS)
             if not self._warned:
                 self._warned = True
                 logger.warning(
-                    "The store of robots.txt files %s holds what cannot be read (%s: %s): it is fetched anew; further "
-                    "ones are only counted",
+                    "The store of robots.txt files %s has what cannot be read (%s: %s): it is "
+                    "fetched anew; further ones are only counted",
                     self._name, key, error,
                 )  # fmt: skip
             await self.drop(origin)  # so that it is counted once
             return None
 
-    async def save(self, origin: Origin, entry: CacheEntry, keep: float) -> None:
+    def _on_our_clock(self, entry: CacheEntry) -> CacheEntry:
+        """Return an entry on the clock of this crawl, with no time of the past later than now.
+
+        The clock of the machine that wrote it may be ahead. If it is far ahead, the file is asked
+        for again; else the entry would stay fresh until the clock of this machine has come that
+        far.
+        """
+        now = self._runtime.clock()
+        date = self._runtime.date()
+        moved = entry.moved(now - date, latest=now)
+        return moved.expiring(now) if entry.fetched > date + AHEAD else moved
+
+    async def save(self, origin: Origin, entry: CacheEntry, seconds: float) -> None:
         """Put an entry into the store.
 
-        :param keep: seconds after which nobody needs it.
+        :param seconds: after which no crawl needs it.
         """
-        key, dated = str(origin), entry.moved(self._runtime.date() - self._runtime.clock())
-        await self._ask("put", lambda: self._store.put(key, encode(dated), keep), otherwise=None)
+        key = str(origin)
+        dated = entry.moved(self._runtime.date() - self._runtime.clock())
+        await self._ask("put", lambda: self._store.put(key, encode(dated), seconds), otherwise=None)
 
     async def drop(self, origin: Origin) -> None:
         """Delete the entry of an origin."""
-        await self._ask("delete", lambda: self._store.delete(str(origin)), otherwise=False)
+        await self._ask("delete", partial(self._store.delete, str(origin)), otherwise=False)
 
     async def lease(self, origin: Origin, seconds: float) -> bool:
         """Whether this crawl is to fetch a file. It is, too, if the store fails."""
-        return await self._ask(
-            "lease", lambda: self._store.lease(str(origin), self._owner, seconds), otherwise=True
-        )
+        lease = partial(self._store.lease, str(origin), self._owner, seconds)
+        return await self._ask("lease", lease, otherwise=True)
 
     async def release(self, origin: Origin) -> None:
         """Let others fetch a file."""
-        await self._ask(
-            "release", lambda: self._store.release(str(origin), self._owner), otherwise=None
-        )
+        release = partial(self._store.release, str(origin), self._owner)
+        await self._ask("release", release, otherwise=None)
 
     async def take_turn(self, origin: Origin, hold: float, longest: float) -> float | None:
         """Ask for a turn as `SharedStore.take_turn` does; ``None`` if the store fails.
 
         :param longest: seconds. If the store says more, the call has failed: its clock is wrong, or
-            another crawl keeps longer intervals.
+            another crawl has longer intervals.
         """
 
         def take() -> float:
@@ -202,57 +201,16 @@ class CacheClient:
             if 0 <= seconds <= longest:
                 return seconds
             raise StoreError(
-                f"the next turn is said to begin in {seconds:g} s, although no interval of this crawl is longer than "
-                "ROBOTS_CRAWL_DELAY_MAX: look at the clock of the store"
+                f"by the store the next turn begins in {seconds:g} s, although no interval of this "
+                "crawl is longer than ROBOTS_CRAWL_DELAY_MAX: look at the clock of the store"
             )
 
         return await self._ask("take_turn", take, otherwise=None)
 
     async def end_turn(self, origin: Origin, interval: float) -> None:
         """End a turn as `SharedStore.end_turn` does."""
-        await self._ask(
-            "end_turn",
-            lambda: self._store.end_turn(str(origin), self._owner, interval),
-            otherwise=None,
-        )
-
-    def later(self, coroutine: Coroutine[Any, Any, None]) -> None:
-        """Do something in the background; the end of the crawl waits for it."""
-        self._runtime.spawn(self._counted(coroutine))
-
-    async def drain(self, patience: float) -> None:
-        """Wait until nothing is under way, for so many seconds at most. What was spawned before begins first.
-
-        A store that has answered nothing for FAREWELL seconds is not waited for, now and in later
-        calls.
-        """
-        begun: Waiter[None] = Waiter()
-        self._runtime.call_later(0, partial(begun.resolve, None))
-        await begun
-        while self._under_way and patience > 0 and not self._silent:
-            self._idle, answers = Waiter(), self._answers
-            timer = self._runtime.call_later(
-                min(patience, FAREWELL), partial(self._idle.resolve, None)
-            )
-            await self._idle
-            timer.cancel()
-            patience -= FAREWELL
-            self._silent = bool(self._under_way) and answers == self._answers
-
-    async def close(self) -> None:
-        """Wait a little for what is under way, and close the store."""
-        await self.drain(FAREWELL)
-        self._closed = True
-        try:
-            await self._threads.call(self._close_store, limit=0 if self._silent else FAREWELL)
-        except Exception as error:  # noqa: BLE001 - a store's own
-            self._breaker.failed("close", error)
-        self._threads.stop()
-
-    def _close_store(self) -> None:
-        if self._threads.busy > 1:  # nothing is called beside `close`
-            raise TimeoutError("a call does not end")
-        self._store.close()
+        end = partial(self._store.end_turn, str(origin), self._owner, interval)
+        await self._ask("end_turn", end, otherwise=None)
 
     async def _ask(self, call: str, function: Callable[[], _T], *, otherwise: _T) -> _T:
         if self._closed or not self._breaker.may_try(call):
@@ -265,9 +223,12 @@ class CacheClient:
         except Exception as error:  # noqa: BLE001 - whatever a store raises, the crawl goes on
             self._breaker.failed(call, error)
             return otherwise
-        self._answers += 1
         self._breaker.worked(call, since)
         return value
+
+    def later(self, coroutine: Coroutine[Any, Any, None]) -> None:
+        """Do something in the background; the end of the crawl waits for it."""
+        self._runtime.spawn(self._counted(coroutine))
 
     async def _counted(self, coroutine: Coroutine[Any, Any, _T]) -> _T:
         self._under_way += 1
@@ -275,27 +236,26 @@ class CacheClient:
             return await coroutine
         finally:
             self._under_way -= 1
-            if not self._under_way and self._idle is not None:
+            if not self._under_way:
                 self._idle.resolve(None)
 
-    def _on_our_clock(self, entry: CacheEntry) -> CacheEntry:
-        """Return an entry on the clock of this crawl. No time of the past is later than now, whatever was written.
+    async def drain(self) -> bool:
+        """Wait a little until nothing is under way; whether that came."""
+        await self._runtime.sleep(0)  # what was spawned before begins first
+        if self._under_way:
+            self._idle = Waiter()
+            timer = self._runtime.call_later(FAREWELL, partial(self._idle.resolve, None))
+            await self._idle
+            timer.cancel()
+        return not self._under_way
 
-        The clock of the machine that wrote it may be ahead. If it is far ahead, the file is asked
-        for again; else the entry would stay fresh until the clock of this machine has come that
-        far.
-        """
-        now, date = self._runtime.clock(), self._runtime.date()
-        far_ahead, entry = entry.fetched > date + AHEAD, entry.moved(now - date, latest=now)
-        return entry.expiring(now) if far_ahead else entry
-
-
-def _believed(entry: CacheEntry) -> CacheEntry:
-    """Return an entry of a store.
-
-    :raises ValueError: it says that another crawl failed. That is nothing of the site's: no crawl
-        of ours writes it.
-    """
-    if entry.validity.outcome is Outcome.LOCAL:
-        raise ValueError("its outcome is local")
-    return entry
+    async def close(self) -> None:
+        """Close the store, unless a call of it does not end: nothing is called beside `close`."""
+        self._closed = True
+        try:
+            if self._under_way or self._threads.busy:
+                raise TimeoutError("a call does not end")
+            await self._threads.call(self._store.close, limit=FAREWELL)
+        except Exception as error:  # noqa: BLE001 - a store's own
+            self._breaker.failed("close", error)
+        self._threads.stop()

@@ -1,7 +1,6 @@
-"""CacheEntry: all that is kept of an origin's robots.txt, and how it is written down for stores.
+"""CacheEntry: all that is known of an origin's robots.txt, and how it is written down for stores.
 
-`policy/caching.py` says for how long an entry is used. Which entry follows from a fetch is said
-here.
+`policy/caching.py` says for how long an entry is used; which one follows from a fetch is said here.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ _REMEMBERED = 30 * 86_400.0
 
 
 class Validators(NamedTuple):
-    """Values of an answer with which the server is asked later whether the file has changed (RFC 9110, 13.1).
+    """With these the server is asked later whether the file has changed (RFC 9110, 13.1).
 
     :param url: the URL that gave the file, after redirects; they are sent to no other URL.
     :param etag: the ETag header, as it came; ``None`` if there was none.
@@ -50,7 +49,9 @@ class Validators(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class CacheEntry:
-    """What is known of one origin. In memory times are on the clock of the crawl, in stores since 1970: see `moved`.
+    """What is known of one origin.
+
+    In memory, times are on the clock of the crawl, in stores since 1970: see `moved`.
 
     :param validity: what governs the decisions, and until when.
     :param status: the HTTP status of the last fetch; ``None`` if there was no answer.
@@ -75,23 +76,15 @@ class CacheEntry:
 
     @property
     def for_all(self) -> bool:
-        """Whether it governs every route.
-
-        It does unless there was neither an answer nor an earlier file.
-        """
+        """Whether it governs every route: there was an answer, or an earlier file is obeyed."""
         return self.status is not None or self.validity.outcome is not Outcome.UNREACHABLE
 
     def known_at(self, url: str) -> Validators | None:
-        """Return the validators, if the file came from this URL.
-
-        They mean nothing to another one.
-        """
-        known = None if self.body is None else self.validators
-        return (
-            known
-            if known is not None and known.url == url and (known.etag or known.last_modified)
-            else None
-        )
+        """Return the validators if the file came from this URL; to another one they mean nothing."""
+        known = self.validators
+        if self.body is None or known is None or known.url != url:
+            return None
+        return known if known.etag or known.last_modified else None
 
     def moved(self, seconds: float, latest: float = math.inf) -> CacheEntry:
         """Return the same entry on another clock.
@@ -111,36 +104,32 @@ class CacheEntry:
 
     def expiring(self, time: float) -> CacheEntry:
         """Return the same entry, fresh until this time at the latest."""
-        return self.judged(replace(self.validity, fresh_until=min(self.validity.fresh_until, time)))
+        until = min(self.validity.fresh_until, time)
+        return replace(self, validity=replace(self.validity, fresh_until=until))
 
     def reviewed(self, now: float, limits: Settings) -> CacheEntry:
-        """Return what an entry of a store is worth here.
-
-        Another crawl may have had other settings.
-        """
+        """Return what an entry of a store is worth here: another crawl may have other settings."""
         if self.cut is not None and self.cut < limits.max_size:
             return self.expiring(now)
         if self.status is not None and 400 <= self.status <= 499:
             closed = self.status in limits.unreachable_statuses or self.status == PROXY_REFUSES
             if closed is not (self.validity.unreachable_since is not None):
                 return self.expiring(now)
-        return self.judged(caching.review(self.validity, self.fetched, now, limits))
-
-    def judged(self, validity: Validity) -> CacheEntry:
-        """Return the same entry with another validity, without the file if that is not obeyed any more."""
+        validity = caching.review(self.validity, self.fetched, now, limits)
         if validity.outcome is Outcome.SUCCESSFUL:
             return replace(self, validity=validity)
         return replace(self, validity=validity, body=None, validators=None, cut=None)
 
-    def kept_for(self, now: float, limits: Settings) -> float:
-        """Return the seconds for which a store is to keep this entry."""
-        validity, ends = self.validity, [self.validity.fresh_until]
+    def stored_for(self, now: float, limits: Settings) -> float:
+        """Return the seconds for which a store is to have this entry."""
+        validity = self.validity
+        ends = [now + 1.0, validity.fresh_until]
         if validity.confirmed is not None:
             ends.append(validity.confirmed + limits.stale_max_age)
         if validity.unreachable_since is not None:  # else a restart would begin to count anew
             longest = limits.unreachable_max_age
             ends.append(now + (_REMEMBERED if longest is None else longest))
-        return max(max(ends) - now, 1.0)
+        return max(ends) - now
 
 
 class Fetched(NamedTuple):
@@ -172,50 +161,46 @@ def following(
     """
     validity = None if old is None else old.validity
     if since is not None and (validity is None or validity.unreachable_since is None):
-        validity = Validity(
-            Outcome.UNREACHABLE, now, None if validity is None else validity.confirmed, since
-        )
-    access, said = fetched.access, fetched.freshness
-    lifetime = said.lifetime
+        confirmed = None if validity is None else validity.confirmed
+        validity = Validity(Outcome.UNREACHABLE, now, confirmed, since)
+    access = fetched.access
+    lifetime = fetched.freshness.lifetime
     if lifetime is None and fetched.confirmed and old is not None:
         lifetime = old.lifetime  # what a 304 leaves out stays (RFC 9111, 3.2)
-    left = None if lifetime is None else max(0.0, lifetime - said.age)
+    left = None if lifetime is None else max(0.0, lifetime - fetched.freshness.age)
     new = caching.renew(validity, access.outcome, now, limits, left)
     made = partial(CacheEntry, new, access.status, access.cause, now)
     if isinstance(access, Successful):
         whole = fetched.confirmed or len(access.body) <= limits.max_size
         return made(fetched.validators, access.body, lifetime, None if whole else limits.max_size)
-    return (
-        made(old.validators, old.body, old.lifetime, old.cut)
-        if new.stale and old is not None
-        else made()
-    )
+    if new.stale and old is not None:
+        return made(old.validators, old.body, old.lifetime, old.cut)
+    return made()
 
 
 def following_for_route(
     old: CacheEntry | None, access: Unreachable | Local, now: float, limits: Settings
 ) -> CacheEntry:
-    """Return what governs requests whose attempt says nothing about the site: an earlier file, or nothing is known.
+    """Return what governs requests whose attempt says nothing about the site.
 
-    It does not become the entry of the origin, since it must not count in how long the file was
-    unreachable.
+    That is an earlier file, or nothing is known. It does not become the entry of the origin, since
+    it must not count in how long the file was unreachable.
 
     :param old: the entry of the origin.
     """
-    limits = replace(
-        limits, unreachable_max_age=None
-    )  # such a failure must not open the origin, however old it is
+    # However old such a failure is, it must not open the origin.
+    limits = replace(limits, unreachable_max_age=None)
     if old is not None:
         old = replace(old, validity=replace(old.validity, unreachable_since=None))
     entry = following(old, Fetched(Unreachable(access.status, access.cause)), now, limits)
-    if isinstance(access, Local):
-        outcome = Outcome.LOCAL if entry.body is None else entry.validity.outcome
-        # It is stale at once, so that the next request tries again: that costs the site nothing.
-        return replace(entry, validity=replace(entry.validity, outcome=outcome, fresh_until=now))
-    return entry
+    if isinstance(access, Unreachable):
+        return entry
+    outcome = Outcome.LOCAL if entry.body is None else entry.validity.outcome
+    # It is stale at once, so that the next request tries again: that costs the site nothing.
+    return replace(entry, validity=replace(entry.validity, outcome=outcome, fresh_until=now))
 
 
-# An entry is written as the head, which is a line of JSON, and the file. Both are compressed
+# In a store, an entry is a head, which is a line of JSON, and the file; both are compressed
 # together.
 
 #: The version of what is written.
@@ -224,9 +209,10 @@ VERSION = 1
 #: than it was given.
 _LARGEST_PACKED = 16 * 1024 * 1024
 _LARGEST_HEAD = 128 * 1024
-#: Characters of what comes from a site: a longer URL or validator is left out, a longer cause is
-#: cut off.
+#: Characters of what comes from a site: a longer URL is left out, a longer cause is cut off, and
+#: `policy/caching.py` reads no longer validator.
 _LONGEST_URL, _LONGEST_VALIDATOR, _LONGEST_CAUSE = 8192, 1024, 200
+_HEADER = re.compile(rf"[\t\x20-\x7e\x80-\xff]{{0,{_LONGEST_VALIDATOR}}}")
 #: A time that no clock shows: ten times the largest year that a date can have, in seconds.
 _NEVER = 1e13
 
@@ -241,8 +227,8 @@ def encode(entry: CacheEntry) -> bytes:
 def decode(value: object) -> CacheEntry:
     """Return the entry of `encode`.
 
-    :raises ValueError: this is none, damaged, or of an unknown version. The text holds nothing of
-        the value but its version.
+    :raises ValueError: this is none, damaged, or of an unknown version. The text has nothing of the
+        value.
     """
     unpacking, head = zlib.decompressobj(), None
     try:  # a database, or a user's own store, may give anything
@@ -254,16 +240,15 @@ def decode(value: object) -> CacheEntry:
         pass
     if not isinstance(head, dict):
         raise ValueError("not a copy of a robots.txt")
-    return _entry_of(head, text[end + 1 :])
+    return _checked(head, text[end + 1 :])
 
 
 def head_of(entry: CacheEntry) -> dict[str, Any]:
     """Return all of an entry but its file, as values of JSON; what is not known is left out.
 
-    Validators are left out too if they are longer than real ones, if no header can hold them, or if
-    their URL must not be shown.
+    Validators are left out, too, if their URL is longer than real ones, or must not be shown.
     """
-    validity, validators = entry.validity, entry.validators
+    validity = entry.validity
     head: dict[str, Any] = {
         "version": VERSION,
         "outcome": validity.outcome.value,
@@ -276,29 +261,24 @@ def head_of(entry: CacheEntry) -> dict[str, Any]:
         "lifetime": entry.lifetime,
         "cut": entry.cut,
     }
-    if validators is not None:
+    if entry.validators is not None:
         with contextlib.suppress(ValueError):
-            head["url"] = _url(validators.url)
-            for key, value in (
-                ("etag", validators.etag),
-                ("last_modified", validators.last_modified),
-            ):
+            head["url"] = _url(entry.validators.url)
+            for key in ("etag", "last_modified"):
+                value = getattr(entry.validators, key)
                 # Latin-1 has a character for each octet, and an octet for each of these characters.
-                text = None if value is None else value.decode("latin-1")
-                head[key] = text if text is not None and _HEADER.fullmatch(text) else None
+                head[key] = None if value is None else value.decode("latin-1")
     return {key: value for key, value in head.items() if value is not None}
 
 
-def _entry_of(head: dict[str, Any], file: bytes) -> CacheEntry:
-    """Return the entry that a head of `head_of` and what stands behind it make. Every value is checked first.
+def _checked(head: dict[str, Any], file: bytes) -> CacheEntry:
+    """Return the entry of a head that somebody wrote, and of what stands behind it.
 
     :raises ValueError: a value has a wrong type, or is not possible; the text names it.
     """
     version = head.get("version")
-    if type(version) is not int or version < 0:
-        raise ValueError("it has no version")
-    if version != VERSION:
-        raise ValueError(f"written in version {version}, where {VERSION} is known")
+    if type(version) is not int or version != VERSION:
+        raise ValueError(f"it is not of version {VERSION}")
     read: dict[str, Any] = {}
     for key, reader in _READERS.items():
         value = head.get(key)
@@ -306,36 +286,36 @@ def _entry_of(head: dict[str, Any], file: bytes) -> CacheEntry:
             read[key] = None if value is None and key not in _NEEDED else reader(value)
         except (ValueError, TypeError):
             raise ValueError(f"damaged: {key} is not what it should be") from None
-    outcome = read["outcome"]
-    if file and outcome is not Outcome.SUCCESSFUL:
+    outcome = read.pop("outcome")
+    successful = outcome is Outcome.SUCCESSFUL
+    if file and not successful:
         raise ValueError("damaged: there is a file, which such a result has not")
-    body = file if outcome is Outcome.SUCCESSFUL else None  # an empty one is a file, too
-    url = read["url"]
-    validity = Validity(outcome, read["fresh_until"], read["confirmed"], read["unreachable_since"])
-    validators = None if url is None else Validators(url, read["etag"], read["last_modified"])
+    url = read.pop("url")
+    sent = (read.pop("etag"), read.pop("last_modified"))
     return CacheEntry(
-        validity,
-        read["status"],
-        read["cause"],
-        read["fetched"],
-        validators,
-        body,
-        read["lifetime"],
-        read["cut"],
+        Validity(outcome, *(read.pop(key) for key in _OF_VALIDITY)),
+        validators=None if url is None else Validators(url, *sent),
+        body=file if successful else None,  # an empty one is a file, too
+        **read,
     )
+
+
+def _outcome(value: object) -> Outcome:
+    outcome = Outcome(value)
+    # That another crawl failed says nothing about the site: no crawl of ours writes it.
+    if outcome is Outcome.LOCAL:
+        raise ValueError
+    return outcome
 
 
 def _number(value: float) -> float:
     if type(value) not in (int, float) or not abs(value) < _NEVER:  # it may be NaN
         raise ValueError
-    return float(value)
+    return value
 
 
 def _line(value: object, longest: int = _LONGEST_CAUSE) -> str:
-    """Return a text that can be shown in a log.
-
-    It must not look like another line of it, or act on a terminal.
-    """
+    """Return a text for a log: it must not look like another line of it, or act on a terminal."""
     if not isinstance(value, str) or len(value) > longest or not value.isprintable():
         raise ValueError
     return value
@@ -356,21 +336,20 @@ def _header(value: str) -> bytes:
     return value.encode("latin-1")
 
 
-_HEADER = re.compile(rf"[\t\x20-\x7e\x80-\xff]{{0,{_LONGEST_VALIDATOR}}}")
-
 #: The names in a head, beside the version, and what reads their values. Other names are ignored.
 _READERS: dict[str, Callable[[Any], object]] = {
-    "outcome": Outcome,
-    "status": lambda value: int(_number(value)),
+    "outcome": _outcome,
+    "status": _number,
     "cause": _line,
     "fetched": _number,
     "fresh_until": _number,
     "confirmed": _number,
     "unreachable_since": _number,
     "lifetime": _number,
-    "cut": lambda value: int(_number(value)),
+    "cut": _number,
     "url": _url,
     "etag": _header,
     "last_modified": _header,
 }
+_OF_VALIDITY = ("fresh_until", "confirmed", "unreachable_since")
 _NEEDED = {"outcome", "cause", "fetched", "fresh_until"}

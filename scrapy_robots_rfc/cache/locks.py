@@ -1,6 +1,6 @@
-"""Keeps crawls that share a store from fetching the same file twice.
+"""FetchLocks: prevents that crawls that share a store fetch the same file twice.
 
-`client.py` handles the failures of a store. `fetching/service.py` calls this in the course of a
+`client.py` handles the failures of a store; `fetching/fetch.py` calls this in the course of a
 fetch.
 """
 
@@ -12,21 +12,16 @@ from scrapy_robots_rfc.cache.entry import CacheEntry
 from scrapy_robots_rfc.policy.origins import Origin
 from scrapy_robots_rfc.settings import Settings
 
-#: Seconds after which a lock ends that is not renewed, because its holder is dead; seconds between
+#: Seconds after which a lock ends that is not renewed, because its crawl is dead; seconds between
 #: two renewals.
 LEASE, RENEWED = 15.0, 5.0
 
 #: Seconds between two looks at a file that another crawl fetches: at first, and at most.
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 1.0
 
-#: Seconds that the end of a crawl waits for what is still to be written. With the time of
-#: `CacheClient.close`, in which locks are given back, these are two seconds at most; half a second
-#: if the store hangs.
-_TO_WRITE = 1.0
-
 
 class FetchLocks:
-    """Looks into the store of a crawl before a fetch, writes to it afterwards, and locks a file while it is fetched.
+    """Looks into the store before a fetch, writes to it afterwards, and locks the file meanwhile.
 
     A lock is renewed until it is given back.
 
@@ -35,36 +30,37 @@ class FetchLocks:
     """
 
     def __init__(self, client: CacheClient, settings: Settings, runtime: Runtime) -> None:
-        self._client, self._settings, self._runtime = client, settings, runtime
+        self._client = client
+        self._settings = settings
+        self._runtime = runtime
         #: Whether other crawls use the store at the same time.
         self.shared: bool = client.shared
-        self._held: set[Origin] = set()
+        self._locked: set[Origin] = set()
         self._timer: Cancellable | None = None
-        self._closed = False
 
     async def look(
-        self, origin: Origin, held: CacheEntry | None
+        self, origin: Origin, known: CacheEntry | None
     ) -> tuple[CacheEntry | None, bool, bool]:
         """Look for an entry before a fetch.
 
-        :param held: the entry in memory, which is not fresh.
+        :param known: the entry in memory, which is not fresh.
         :returns: the newest entry; whether it is fresh; and, where it is not, whether this crawl is
             to fetch the file.
         """
-        newest, fresh = await self._load(origin, held)
+        newest, fresh = await self._load(origin, known)
         ours = not fresh and await self.lock(origin)
-        if ours and self.shared:  # the one who had the lock before may have put it there meanwhile
+        if ours and self.shared:  # the crawl that had the lock may have put it there meanwhile
             newest, fresh = await self._load(origin, newest)
         if fresh:
             self.leave(origin)
         return newest, fresh, ours
 
     async def _load(
-        self, origin: Origin, held: CacheEntry | None
+        self, origin: Origin, known: CacheEntry | None
     ) -> tuple[CacheEntry | None, bool]:
         loaded = await self._client.load(origin)
-        if loaded is None or (held is not None and loaded.fetched < held.fetched):
-            return held, False
+        if loaded is None or (known is not None and loaded.fetched < known.fetched):
+            return known, False
         now = self._runtime.clock()
         loaded = loaded.reviewed(now, self._settings)
         return loaded, now < loaded.validity.fresh_until
@@ -81,82 +77,62 @@ class FetchLocks:
         """Let others go on, without an entry for them."""
         self._client.later(self.unlock(origin))
 
-    def publish(self, origin: Origin, entry: CacheEntry, *, stored: bool, since: float) -> None:
-        """Put an entry into the store, in the background, and let others go on. A newer entry in the store stays.
+    def publish(self, origin: Origin, entry: CacheEntry, *, stored: bool) -> None:
+        """Put an entry into the store in the background, and unlock the file then.
 
         :param stored: whether its site allows to store it.
-        :param since: see `newer`.
         """
-        self._client.later(self._publish(origin, entry, stored=stored, since=since))
+        self._client.later(self._publish(origin, entry, stored=stored))
 
-    async def _publish(
-        self, origin: Origin, entry: CacheEntry, *, stored: bool, since: float
-    ) -> None:
-        # A newer entry may be there if this process stood still for longer than its lock lasts, or
-        # there are no locks.
-        if await self.newer(origin, since) is None:
-            if stored:
-                await self._client.save(
-                    origin, entry, entry.kept_for(self._runtime.clock(), self._settings)
-                )
-            elif entry.validity.unreachable_since is None:
-                await self._client.drop(
-                    origin
-                )  # the earlier entry must not be used any more, not even as a stale one
+    async def _publish(self, origin: Origin, entry: CacheEntry, *, stored: bool) -> None:
+        if stored:
+            seconds = entry.stored_for(self._runtime.clock(), self._settings)
+            await self._client.save(origin, entry, seconds)
+        elif entry.validity.unreachable_since is None:
+            # The earlier entry must not be used any more, not even as a stale one.
+            await self._client.drop(origin)
         await self.unlock(origin)
 
     async def lock(self, origin: Origin) -> bool:
-        """Whether this crawl is to fetch a file now.
-
-        If so, others wait until it gives the lock back.
-        """
+        """Whether this crawl is to fetch a file now; others wait until it gives the lock back."""
         if not self.shared:
             return True
-        self._held.add(
-            origin
-        )  # before the answer comes, so that a crawl that ends meanwhile gives it back
+        # Before the answer comes, so that a crawl that ends meanwhile gives it back.
+        self._locked.add(origin)
         await self._renew(origin)
-        self._start_timer()
-        return origin in self._held
+        if self._timer is None and self._locked:
+            self._timer = self._runtime.call_later(RENEWED, self._renew_all)
+        return origin in self._locked
 
     async def unlock(self, origin: Origin) -> None:
         """Let others fetch a file."""
-        if origin in self._held:
-            self._held.discard(origin)
+        if origin in self._locked:
+            self._locked.discard(origin)
             await self._client.release(origin)
-
-    def _start_timer(self) -> None:
-        if self._timer is None and self._held and not self._closed:
-            self._timer = self._runtime.call_later(RENEWED, self._renew_all)
 
     def _renew_all(self) -> None:
         self._timer = None
-        for origin in list(self._held):
+        for origin in list(self._locked):
             self._runtime.spawn(self._renew(origin))
-        self._start_timer()
+        if self._locked:
+            self._timer = self._runtime.call_later(RENEWED, self._renew_all)
 
     async def _renew(self, origin: Origin) -> None:
         if not await self._client.lease(origin, LEASE):
-            self._held.discard(origin)  # another crawl has it
-        elif origin not in self._held:
-            await self._client.release(
-                origin
-            )  # it was given back meanwhile, and has just been taken again
+            self._locked.discard(origin)  # another crawl has it
+        elif origin not in self._locked:
+            # It was given back meanwhile, and has just been taken again.
+            await self._client.release(origin)
 
     async def close(self) -> None:
-        """Wait for what is under way, give all locks back, close the store."""
-        await self._client.drain(_TO_WRITE)
-        self._client.later(self.unlock_all())
-        await self._client.close()
-
-    async def unlock_all(self) -> None:
-        """Give all locks back; none is renewed any more."""
-        self._closed = True
+        """Wait a little for what is written, then give all locks back, and close the store."""
         if self._timer is not None:
             self._timer.cancel()
-            self._timer = None
-        for origin in list(self._held):
-            await self.unlock(origin)
+        if await self._client.drain():
+            for origin in list(self._locked):
+                self.leave(origin)
+            await self._client.drain()
+        await self._client.close()
 
 
 def pause(looks: int) -> float:

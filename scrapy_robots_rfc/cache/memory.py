@@ -1,9 +1,9 @@
-"""MemoryCache: what a crawl remembers of origins, in two tables that drop what was not used for longest.
+"""MemoryCache: what a crawl remembers of origins, in two tables with a bound.
 
 One has the entry of each origin, with its file compressed. The other, a smaller one, has parsed
 files: they take more memory, and each is many objects that the garbage collector looks at. A file
 that is not there any more is parsed again when it is asked for, which takes less than a tenth of a
-millisecond.
+millisecond. Each table drops what was not used for longest.
 """
 
 from __future__ import annotations
@@ -35,20 +35,22 @@ PARSED_OCTETS = 256 * 1024 * 1024
 #: parse it again.
 LARGE = 16 * 1024
 
-# Octets that an entry takes beside its file: its origin, its validators, its places in tables.
-_ENTRY = 1000
-# Octets that a value takes beside what `weigh` counts.
-_VALUE = 1600
+#: Octets that an entry takes beside its file: its origin, its validators, its places in tables.
+AN_ENTRY = 1000
+#: Octets that a parsed value takes at most beside its file, and for each octet of that: a file that
+#: is made to take much takes nearly so much, a usual one an eighth of it.
+A_VALUE, AN_OCTET = 1600, 40
 # Smaller files are not compressed: that would take longer than to parse them, and make them little
 # smaller.
 _SMALL = 1000
 # How hard `zlib` works: parsing a file again takes longer than level 1 does, not than level 6.
 _LEVEL = 1
 
-# What is remembered of an origin is plain tuples of numbers, texts and octets, its key, too: the
-# garbage collector stops to look at such tuples after a while, and so a crawl of many origins
-# stands still for a moment only.
+# What is remembered of an origin is plain tuples of numbers, texts and octets, its key, too. The
+# garbage collector soon stops looking at such tuples, so a crawl of many origins stands still for a
+# moment only.
 _Key: TypeAlias = tuple[str, str, int]
+#: The values of an entry, its validators, its file, and the octets of that without compression.
 _Packed: TypeAlias = tuple[tuple[Any, ...], tuple[Any, ...] | None, bytes | None, int]
 
 
@@ -57,17 +59,16 @@ def _key(origin: Origin) -> _Key:
 
 
 def _pack(entry: CacheEntry) -> _Packed:
-    """Return an entry as its values, its validators, its file, and the size of the file before it was compressed."""
-    validity, body = entry.validity, entry.body
+    validity = entry.validity
     values = (
         validity.outcome.value, validity.fresh_until, validity.confirmed, validity.unreachable_since,
         entry.status, entry.cause, entry.fetched, entry.lifetime, entry.cut,
     )  # fmt: skip
     validators = None if entry.validators is None else tuple(entry.validators)
-    if body is None:
-        return values, validators, None, 0
-    file = body if len(body) < _SMALL else zlib.compress(body, _LEVEL)
-    return values, validators, file if len(file) < len(body) else body, len(body)
+    body = entry.body
+    if body is None or len(body) < _SMALL:
+        return values, validators, body, len(body or b"")
+    return values, validators, min(zlib.compress(body, _LEVEL), body, key=len), len(body)
 
 
 def _unpack(packed: _Packed) -> CacheEntry:
@@ -87,7 +88,8 @@ class _Table(Generic[_T]):
     """
 
     def __init__(self, most: int, heaviest: int) -> None:
-        self._most, self._heaviest = most, heaviest
+        self._most = most
+        self._heaviest = heaviest
         self._values: OrderedDict[_Key, tuple[_T, int]] = OrderedDict()  # in the order of use
         self.weight: int = 0
 
@@ -95,23 +97,18 @@ class _Table(Generic[_T]):
         return len(self._values)
 
     def get(self, key: _Key) -> _T | None:
-        """Return a value; that is not a use yet."""
+        """Return a value, and note that it is used."""
         found = self._values.get(key)
-        return None if found is None else found[0]
-
-    def use(self, key: _Key) -> None:
-        """Note that a value is used, if there is one."""
-        if key in self._values:
-            self._values.move_to_end(key)
+        if found is None:
+            return None
+        self._values.move_to_end(key)
+        return found[0]
 
     def put(self, key: _Key, value: _T, weight: int) -> list[_Key]:
-        """Set a value and its weight, a new one as the one used last.
-
-        Return the keys that are dropped for it.
-        """
-        before = self._values.get(key)
-        self.weight += weight - (0 if before is None else before[1])
+        """Set a value, and return the keys that are dropped for it."""
+        self.drop(key)
         self._values[key] = value, weight
+        self.weight += weight
         dropped = []
         while len(self) > self._most or (self.weight > self._heaviest and len(self) > 1):
             oldest = next(iter(self._values))
@@ -132,7 +129,7 @@ class MemoryCache(Generic[_T]):
     :param origins: how many are remembered at most.
     :param parse: makes the value of an entry again; never ``None``.
     :param evicted: called for each origin that is dropped because of the bound.
-    :param weigh: returns how many octets a value takes; it may grow while it is in use.
+    :param at_least: octets that entries may take even if `origins` is small.
     :param parsed: how many values stay parsed at most, and how many octets they may take.
     """
 
@@ -142,13 +139,13 @@ class MemoryCache(Generic[_T]):
         *,
         parse: Callable[[Origin, CacheEntry], _T],
         evicted: Callable[[], object],
-        weigh: Callable[[_T], int],
+        at_least: int = AT_LEAST,
         parsed: tuple[int, int] = (PARSED, PARSED_OCTETS),
     ) -> None:
-        self._parse, self._evicted, self._weigh = parse, evicted, weigh
-        self._entries: _Table[_Packed] = _Table(origins, max(origins * AN_ORIGIN, AT_LEAST))
+        self._parse = parse
+        self._evicted = evicted
+        self._entries: _Table[_Packed] = _Table(origins, max(origins * AN_ORIGIN, at_least))
         self._values: _Table[_T] = _Table(*parsed)
-        self._last: _Key | None = None
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -159,15 +156,13 @@ class MemoryCache(Generic[_T]):
         ``None``: there is none, or its file is large and not parsed.
         """
         key = _key(origin)
+        packed = self._entries.get(key)
+        if packed is None:
+            return None
         value = self._values.get(key)
-        if value is None:
-            packed = self._entries.get(key)
-            if packed is None or packed[-1] > LARGE:
-                return None
+        if value is None and packed[-1] <= LARGE:
             value = self._parse(origin, _unpack(packed))
-            self._values.put(key, value, _VALUE)
-        if key != self._last:
-            self._used(key)
+            self._values.put(key, value, _weight(packed))
         return value
 
     def entry(self, origin: Origin) -> CacheEntry | None:
@@ -177,18 +172,13 @@ class MemoryCache(Generic[_T]):
 
     def put(self, origin: Origin, value: _T, entry: CacheEntry) -> None:
         """Remember a value and the entry that it is made from."""
-        key, packed = _key(origin), _pack(entry)
-        self._used(key)
-        for dropped in self._entries.put(key, packed, _ENTRY + len(packed[2] or b"")):
+        key = _key(origin)
+        packed = _pack(entry)
+        for dropped in self._entries.put(key, packed, AN_ENTRY + len(packed[2] or b"")):
             self._values.drop(dropped)
             self._evicted()
-        self._values.put(key, value, _VALUE)
+        self._values.put(key, value, _weight(packed))
 
-    def _used(self, key: _Key) -> None:
-        """Note a use. The value that was used before may have grown since then: it is weighed."""
-        self._entries.use(key)
-        self._values.use(key)
-        before, self._last = self._last, key
-        grown = None if before is None else self._values.get(before)
-        if before is not None and grown is not None:
-            self._values.put(before, grown, self._weigh(grown) + _VALUE)
+
+def _weight(packed: _Packed) -> int:
+    return A_VALUE + AN_OCTET * packed[-1]

@@ -85,7 +85,6 @@ class Fetcher:
             settings.cache_size,
             parse=files.policy,
             evicted=partial(self._count, stats.CACHE_EVICTIONS),
-            weigh=lambda robots: 0 if robots.file is None else robots.file.weight,
         )
         self.origin_log: OriginLog = OriginLog(settings, self._count, self._runtime)
         self._failed: dict[tuple[Origin, Hashable], OriginPolicy] = {}
@@ -344,9 +343,7 @@ class Fetcher:
             self.origin_log.concluded(robots, fetch)
             self.memory.put(fetch.origin, robots, entry)
             if self.locks is not None:
-                self.locks.publish(
-                    fetch.origin, entry, stored=fetched.freshness.stored, since=fetch.asked
-                )
+                self.locks.publish(fetch.origin, entry, stored=fetched.freshness.stored)
         return robots, pauses
 
     def _pauses(

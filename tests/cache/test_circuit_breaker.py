@@ -77,17 +77,20 @@ def test_one_that_went_ahead_for_nothing(log: Log) -> None:
     assert log.outages.may_try("get")
     assert not log.outages.may_try("get")
     log.outages.worked("get", log.now)
+    log.outages.worked("put", log.now)
     assert log.said == [BEGINS, ENDS]
 
 
-def test_the_call_that_began_it_ends_it(log: Log) -> None:
-    """An outage is over when what failed first works.
+def test_all_that_failed_has_to_work(log: Log) -> None:
+    """An outage is over when each kind of call that failed works again.
 
     That something else works is no reason to say so.
     """
-    log.outages.failed("put", OSError())
+    for call in ("put", "get"):
+        log.outages.failed(call, OSError())
     log.now += 6
-    log.outages.worked("get", log.now)
+    for call in ("lease", "get"):
+        log.outages.worked(call, log.now)
     assert log.said == [BEGINS]
     log.outages.worked("put", log.now)
     log.outages.failed("put", OSError())
@@ -95,9 +98,7 @@ def test_the_call_that_began_it_ends_it(log: Log) -> None:
 
 
 def test_a_call_that_is_made_no_more(log: Log) -> None:
-    """An outage whose first call is not made again is over when everything else has worked for a
-    minute.
-    """
+    """A kind of call that is not made for a minute is waited for no more."""
     log.outages.failed("take_turn", OSError())
     log.now += 50
     log.outages.worked("get", log.now)

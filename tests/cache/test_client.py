@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from scrapy_robots_rfc._runtime import Runtime, Waiter
-from scrapy_robots_rfc.cache import client as client_module
 from scrapy_robots_rfc.cache.client import CacheClient
 from scrapy_robots_rfc.cache.entry import decode, encode
 from scrapy_robots_rfc.errors import StoreError
@@ -23,7 +22,9 @@ from tests.support.memory_store import MemoryStore
 from tests.support.running import under_the_reactor
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
+
+    from scrapy_robots_rfc._runtime import Cancellable
 
 pytestmark = pytest.mark.reactor
 
@@ -48,6 +49,14 @@ class Clocks(Runtime):
     def pass_by(self, seconds: float) -> None:
         """Let time pass."""
         self.times = [time + seconds for time in self.times]
+
+
+class Hurried(Clocks):
+    """Waits for a hundredth of the time."""
+
+    def call_later(self, delay: float, function: Callable[[], object]) -> Cancellable:
+        """Call it so much sooner."""
+        return super().call_later(delay / 100, function)
 
 
 class Breakable(MemoryStore):
@@ -203,18 +212,14 @@ async def turns(runtime: Runtime, count: int) -> None:
 
 
 @under_the_reactor
-async def test_a_store_that_hangs(
-    store: Breakable, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_store_that_hangs(store: Breakable, caplog: pytest.LogCaptureFixture) -> None:
     """A store that does not answer is given up after a while, and the end of the crawl waits for
     it no longer.
     """
-    monkeypatch.setattr(client_module, "PATIENCE", 0.05)
-    monkeypatch.setattr(client_module, "FAREWELL", 0.05)
     store.hangs.add("get")
-    crawl = Crawl(store)
+    crawl = Crawl(store, Hurried())
     assert await crawl.client.load(A) is None
-    assert "TimeoutError: no answer in 0.05 s" in said(caplog)[0]
+    assert "TimeoutError: no answer in 5 s" in said(caplog)[0]
     await crawl.client.close()
     assert "close" not in store.calls
     assert crawl.counted == ["robotstxt/cache/store_errors"] * 2
@@ -222,43 +227,15 @@ async def test_a_store_that_hangs(
 
 
 @under_the_reactor
-async def test_the_end_waits_while_the_store_answers(
-    store: Breakable, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The end of the crawl goes on waiting for a store that has answered something, and no
-    longer for a silent one.
-    """
+async def test_the_end_does_not_wait_for_a_call_that_hangs(store: Breakable) -> None:
+    """A store that does not answer is waited for at the end for a moment, and is not closed."""
     store.hangs.add("put")
-    crawl = Crawl(store)
-    periods: list[Any] = []  # what ends them; none ends by itself
-    later = crawl.runtime.call_later
-
-    def call_later(delay: float, function: Any) -> Any:
-        if delay != client_module.FAREWELL:
-            return later(delay, function)
-        periods.append(function)
-        return later(0, lambda: None)
-
-    monkeypatch.setattr(crawl.runtime, "call_later", call_later)
-    ended: Waiter[None] = Waiter()
-
-    async def end() -> None:
-        await crawl.client.drain(1000)
-        ended.resolve(None)
-
+    crawl = Crawl(store, Hurried())
     crawl.runtime.spawn(crawl.client.save(A, FILE, 60))
-    crawl.runtime.spawn(end())
-    await turns(crawl.runtime, 3)
-    assert await crawl.client.load(B) is None
-    periods[0]()
-    await turns(crawl.runtime, 3)
-    assert len(periods) == 2
-    periods[1]()
-    await ended
-    await crawl.client.drain(1000)
+    assert not await crawl.client.drain()
     await crawl.client.close()
-    assert len(periods) == 2
-    assert "close" not in store.calls
+    assert store.calls == ["open", "put"]
+    assert crawl.counted == ["robotstxt/cache/store_errors"]
 
 
 @under_the_reactor
@@ -291,6 +268,10 @@ async def test_store_that_fails_is_told_once_and_asked_later(
     store.broken.clear()
     clocks.pass_by(6)
     assert await crawl.client.load(A) is not None
+    await crawl.client.save(B, FILE, 60)
+    assert await crawl.client.lease(A, 60) is True
+    assert len(said(caplog)) == 1
+    assert await crawl.client.take_turn(A, 60, 60) == 0
     assert said(caplog)[1:] == ["The store of robots.txt files a store works again, after 12 s"]
     await crawl.client.close()
 
@@ -361,7 +342,7 @@ async def test_unreadable_values_count_as_none(
     unreadable = 0 if value is None else 2
     assert crawl.counted == ["robotstxt/cache/store_errors"] * unreadable
     assert len(said(caplog)) == min(unreadable, 1)
-    assert all("holds what cannot be read (https://a.example: " in line for line in said(caplog))
+    assert all("has what cannot be read (https://a.example: " in line for line in said(caplog))
     await crawl.client.save(A, FILE, 60)
     assert await crawl.client.load(A) is not None
     await crawl.client.close()
@@ -451,6 +432,7 @@ async def test_the_last_writes(store: Breakable) -> None:
     for origin in (A, B):
         crawl.runtime.spawn(crawl.client.save(origin, FILE, 60))
     crawl.runtime.call_later(0, store.go_on.set)
+    assert await crawl.client.drain()
     await crawl.client.close()
     assert sorted(store.keys()) == ["http://b.example:8080", "https://a.example"]
     assert store.calls == ["open", "put", "put", "close"]

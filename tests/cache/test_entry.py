@@ -147,12 +147,12 @@ def test_what_another_crawl_kept(copy: CacheEntry, fresh_until: float) -> None:
 )
 def test_how_long_a_store_keeps_it(copy: CacheEntry, seconds: float) -> None:
     """A file is kept while it may be obeyed, a failure until it no longer matters when it began."""
-    assert copy.kept_for(50, POLICY) == seconds
+    assert copy.stored_for(50, POLICY) == seconds
 
 
-def test_a_failure_that_never_ends_is_kept_for_a_month() -> None:
+def test_a_failure_that_never_ends_is_stored_for_a_month() -> None:
     """2.3.1.4: where an origin is never opened, its store forgets a failure after the RFC's 30
     days.
     """
     never = replace(POLICY, unreachable_max_age=None)
-    assert CLOSED.kept_for(0, never) == 30 * 86_400
+    assert CLOSED.stored_for(0, never) == 30 * 86_400

@@ -77,8 +77,7 @@ class Worker:
 
     async def close(self) -> None:
         """End."""
-        await self.leases.unlock_all()
-        await self.client.close()
+        await self.leases.close()
 
 
 @under_the_reactor

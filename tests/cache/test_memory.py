@@ -82,15 +82,19 @@ class Crawl:
     """A memory, and what was made and dropped."""
 
     def __init__(
-        self, origins: int, parsed: int = module.PARSED, octets: int = module.PARSED_OCTETS
+        self,
+        origins: int,
+        parsed: int = module.PARSED,
+        octets: int = module.PARSED_OCTETS,
+        at_least: int = module.AT_LEAST,
     ) -> None:
         self.counts: Counter[str] = Counter()
         self.memory: MemoryCache[Value] = MemoryCache(
             origins,
+            at_least=at_least,
             parsed=(parsed, octets),
             parse=self._parse,
             evicted=lambda: self.counts.update(["evicted"]),
-            weigh=lambda value: value.file.weight,
         )
 
     def _parse(self, origin: Origin, copy: CacheEntry) -> Value:
@@ -107,12 +111,6 @@ class Crawl:
     def known(self, numbers: range) -> list[int]:
         """The origins that are remembered, of some."""
         return [number for number in numbers if self.memory.entry(origin(number)) is not None]
-
-
-@pytest.fixture
-def small(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A memory of few origins has room for few octets."""
-    monkeypatch.setattr(module, "AT_LEAST", 100_000)
 
 
 def test_what_is_put_is_parsed() -> None:
@@ -192,13 +190,12 @@ def test_least_recently_used_goes_first(parsed: int) -> None:
     assert crawl.memory.get(origin(1)) is None
 
 
-@pytest.mark.usefixtures("small")
 def test_bound_in_octets() -> None:
     """Files that cannot be made small are bounded in octets.
 
     The last one stays, whatever its size.
     """
-    crawl = Crawl(30)
+    crawl = Crawl(30, at_least=100_000)
     for number in range(30):
         crawl.fetch(number, noise(9000, number))
     assert crawl.known(range(100)) == list(range(20, 30))
@@ -207,22 +204,6 @@ def test_bound_in_octets() -> None:
     assert crawl.memory.get(origin(30)) is not None
     crawl.fetch(31)
     assert crawl.known(range(100)) == [31]
-
-
-def test_files_grow_in_use() -> None:
-    """A file that an index was made of since it was put counts as what it is by then."""
-    crawl = Crawl(30, octets=100_000)
-    values = [crawl.fetch(number) for number in range(4)]
-    values[2].file.robots = RobotsTxt.parse(hostile("wildcards", 5000))
-    crawl.memory.get(origin(2))
-    values[2].ask()
-    assert values[2].file.weight > 100_000
-    crawl.memory.get(origin(3))  # the one before is weighed, and goes
-    assert [crawl.memory.get(origin(number)) is values[number] for number in (3, 2)] == [
-        True,
-        False,
-    ]
-    assert crawl.counts == {"parsed": 1}
 
 
 def test_file_that_takes_more_than_all_may_stays_while_it_is_used() -> None:
@@ -274,37 +255,25 @@ def taken() -> int:
 @pytest.mark.usefixtures("traced")
 @pytest.mark.parametrize("kind", LINES)
 def test_weight_of_a_hostile_file(kind: str) -> None:
-    """A file weighs what it takes, or more: whatever stands in it, it is bounded."""
+    """A file counts for what it takes, or more, whatever stands in it and is asked of it."""
     Value(origin(0), copy_of(hostile(kind, 1000))).ask()  # what is kept for the whole process
     body = hostile(kind, 10_000)
     before = taken()
     value = Value(origin(1), copy_of(None))
     value.file = ParsedRobots(None, RobotsTxt.parse(bytes(bytearray(body))))
     value.ask()
-    assert taken() - before < value.file.weight + module._VALUE
-    assert value.file.weight < 80 * len(body)
+    assert value.file.robots is not None
+    assert len(value.file.robots.groups) < len(body)  # a spider may ask for all of it
+    assert taken() - before < module.A_VALUE + module.AN_OCTET * len(body)
 
 
 @pytest.mark.usefixtures("traced")
-def test_weight_of_a_full_reading() -> None:
-    """What a spider asks for of a file, its groups and records, counts too."""
-    value = Value(origin(1), copy_of(None))
-    body = hostile("prefixes", 20_000)
-    before = taken()
-    robots = RobotsTxt.parse(body)
-    value.file = ParsedRobots(None, robots)
-    assert len(robots.groups) == 1
-    assert taken() - before < value.file.weight
-
-
-@pytest.mark.usefixtures("traced")
-def test_hostile_files_fill_no_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_hostile_files_fill_no_memory() -> None:
     """However many files are made to fill the memory, the bound holds.
 
     By Python's count of it, not by our own.
     """
-    monkeypatch.setattr(module, "AT_LEAST", 400_000)
-    crawl = Crawl(300, octets=800_000)
+    crawl = Crawl(300, octets=800_000, at_least=400_000)
     before = taken()
     for number in range(2 * len(LINES)):
         crawl.fetch(number, hostile(list(LINES)[number % len(LINES)], 8000)).ask()
@@ -322,7 +291,7 @@ def test_octets_of_an_origin() -> None:
     before = taken()
     for number in range(1000):
         crawl.fetch(number)
-    assert taken() - before < crawl.memory._entries.weight < 1000 * 1100
+    assert taken() - before < 1000 * (module.AN_ENTRY + len(RULES))
 
 
 @pytest.mark.usefixtures("traced")

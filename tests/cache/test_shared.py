@@ -144,7 +144,7 @@ async def test_others_go_on_when_a_file_is_there(
     """
     assert (await one.sharing.look(ORIGIN, None))[1:] == (False, True)
     assert (await two.sharing.look(ORIGIN, None))[1:] == (False, False)
-    one.sharing.publish(ORIGIN, file(b"file", 0, 100), stored=True, since=NOW)
+    one.sharing.publish(ORIGIN, file(b"file", 0, 100), stored=True)
     await until(lambda: store.lease(str(ORIGIN), "other", 1))
     store.release(str(ORIGIN), "other")
     assert (await two.sharing.look(ORIGIN, None))[1:] == (True, False)
@@ -154,7 +154,7 @@ async def test_others_go_on_when_a_file_is_there(
 async def test_what_may_not_be_stored(store: MemoryStore, one: Worker, two: Worker) -> None:
     """Who has fetched a file that may be in no store lets the next one fetch it for itself."""
     assert (await one.sharing.look(ORIGIN, None))[1:] == (False, True)
-    one.sharing.publish(ORIGIN, file(b"file", 0, 100), stored=False, since=NOW)
+    one.sharing.publish(ORIGIN, file(b"file", 0, 100), stored=False)
     await until(lambda: store.lease(str(ORIGIN), "other", 1))
     store.release(str(ORIGIN), "other")
     assert await two.sharing.look(ORIGIN, None) == (None, False, True)
@@ -166,22 +166,10 @@ async def test_the_end_waits_for_what_is_written(
 ) -> None:
     """What was published right before the end is in the store after it, and no lease is left."""
     assert (await one.sharing.look(ORIGIN, None))[1:] == (False, True)
-    one.sharing.publish(ORIGIN, file(b"file", 0, 100), stored=True, since=NOW)
+    one.sharing.publish(ORIGIN, file(b"file", 0, 100), stored=True)
     await one.sharing.close()
     assert store.get(str(ORIGIN)) is not None
     assert store.lease(str(ORIGIN), "other", 1)
-
-
-@with_workers
-async def test_what_is_newer_stays(store: MemoryStore, one: Worker, two: Worker) -> None:
-    """Who began to ask before another crawl's file was there, and is late, changes nothing."""
-    await two.keeper.save(ORIGIN, file(b"new", -1, 50), 1000)
-    before = store.get(str(ORIGIN))
-    for stored in (True, False):
-        one.sharing.publish(ORIGIN, file(b"old", 0, 100), stored=stored, since=NOW - 2)
-        await one.sharing.close()
-        one = Worker(store)
-    assert store.get(str(ORIGIN)) == before
 
 
 @with_workers
@@ -191,9 +179,10 @@ async def test_what_may_not_be_stored_ends_what_was(
     """A file that may not be stored drops the one from before, and a failure does not."""
     await two.keeper.save(ORIGIN, file(b"old", -50, -1), 1000)
     failed = made(Outcome.UNREACHABLE, 503, "503", NOW, NOW + 10, unreachable_since=NOW)
-    one.sharing.publish(ORIGIN, failed, stored=False, since=NOW)
-    one.sharing.publish(ORIGIN, file(b"new", 0, 100), stored=False, since=NOW)
+    one.sharing.publish(ORIGIN, failed, stored=False)
+    assert await one.keeper.drain()
     assert store.get(str(ORIGIN)) is not None
+    one.sharing.publish(ORIGIN, file(b"new", 0, 100), stored=False)
     await one.sharing.close()
     assert store.get(str(ORIGIN)) is None
 
@@ -225,7 +214,7 @@ async def test_nobody_is_let_in_before_a_file_is_written() -> None:
     store = Recording()
     one = Worker(store)
     await one.sharing.look(ORIGIN, None)
-    one.sharing.publish(ORIGIN, file(b"file", 0, 100), stored=True, since=NOW)
+    one.sharing.publish(ORIGIN, file(b"file", 0, 100), stored=True)
     await one.sharing.close()
     assert store.done == ["put", "release"]
 

@@ -19,12 +19,11 @@ from pytest_twisted import ensureDeferred
 
 from scrapy_robots_rfc import RobotsDisallowed
 from scrapy_robots_rfc.cache.entry import decode, encode
-from scrapy_robots_rfc.cache.stores import sqlite
 from scrapy_robots_rfc.cache.stores.sqlite import SqliteStore
 from tests.support.crawling import Crawl, crawl, records
 from tests.support.kept_entries import FILE
 from tests.support.site import Asked, Reply, Site, robots
-from tests.support.sqlite_files import damaged
+from tests.support.sqlite_files import damaged, locked
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -162,13 +161,13 @@ async def test_damaged_file_is_renamed_by_a_crawl(
         result = await obeying(site, path)
         assert result.stat("cache/store_errors") == 0
     assert site.fetches == 1
-    assert "it is kept as robots.sqlite.damaged" in told(caplog)
+    assert "it is renamed to robots.sqlite.damaged" in told(caplog)
 
 
 @pytest.mark.parametrize(
     ("value", "why"),
     [
-        (zlib.compress(b'{"version":2}\n'), "written in version 2, where 1 is known"),
+        (zlib.compress(b'{"version":2}\n'), "it is not of version 1"),
         (encode(FILE)[:-1], "not a copy of a robots.txt"),
     ],
 )
@@ -182,7 +181,7 @@ async def test_unreadable_value_is_fetched_anew(
     site.replies["/robots.txt"] = FORBID
     result = await obeying(site, path)
     assert (result.stat("cache/store_errors"), site.fetches) == (1, 1)
-    assert f"holds what cannot be read ({site.url('')}: {why})" in told(caplog)
+    assert f"has what cannot be read ({site.url('')}: {why})" in told(caplog)
     with opened(path) as store:
         assert decode(store.get(site.url("")) or b"").body == RULES.encode()
 
@@ -221,17 +220,15 @@ async def test_folder_of_the_job_is_locked_by_the_user(site: Site, tmp_path: Pat
 
 @ensureDeferred
 async def test_file_that_another_process_is_opening_for_ever(
-    site: Site, path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+    site: Site, path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """While another process holds the lock of ours, the crawl goes on without the store after a
+    """While another process has the lock of ours, the crawl goes on without the store after a
     bound, and says so.
     """
     site.replies["/robots.txt"] = FORBID
-    monkeypatch.setattr(sqlite, "PATIENCE", 0.05)
-    descriptor = os.open(f"{path}.lock", os.O_RDONLY | os.O_CREAT)
-    fcntl.flock(descriptor, fcntl.LOCK_EX)
+    lock = locked(path)
     await obeying(site, path)
-    os.close(descriptor)
+    lock.close()
     first, second = (line for line in records(caplog) if "store of robots.txt files" in line)
     assert (
         f"does not open ({path}.lock is locked by another process): the crawl begins without it"

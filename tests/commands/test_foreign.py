@@ -87,7 +87,7 @@ def test_redis_keys_that_are_no_text_are_listed_and_purged(
     gone.
     """
     store = RedisStore(redis_address)
-    client: Any = store._client
+    client: Any = store.client
     client.set(f"{store._prefix}copy:".encode() + b"\xff\xfe", b"junk")
     client.set(f"{store._prefix}copy:http://", b"junk")
     assert "\\udcff\\udcfe" in robots("cache", "ls", "--store", redis_address).out

@@ -37,8 +37,8 @@ class Picky:
         ("r.jsonl", TYPES),
         ('["ftp://me:secret@h/r"]', TYPES),
         ({"ftp://me:secret@h/r.jsonl": "jsonlines"}, "a dict of the feed's options"),
-        ({"": {}}, "a URI or a path"),
-        ({3: {}}, "a URI or a path"),
+        ({"": {}}, "a dict of the feed's options"),
+        ({3: {}}, "a dict of the feed's options"),
         (
             {"r.jsonl": {"format": "yaml"}},
             f"{OURS}format 'yaml' is none of FEED_EXPORTERS: 'csv', ",
@@ -76,7 +76,7 @@ class Picky:
             "options that work: LookupError: unknown encoding: klingon",
         ),
         ({"a.jsonl": {}, "b.jsonl": {}}, TYPES),
-        ({"r.jsonl": {"allowed": "perhaps"}}, "True or False"),
+        ({"r.jsonl": {"allowed": "perhaps"}}, "a dict of the feed's options"),
         (
             {"r.gz": {"format": "csv", "postprocessing": [GZIP]}},
             f"{OURS}there is no postprocessing here",

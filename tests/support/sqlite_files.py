@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 from typing import TYPE_CHECKING
 
 from scrapy_robots_rfc.cache.stores.sqlite import SqliteStore
@@ -18,6 +19,13 @@ def opened(path: Path) -> SqliteStore:
     store = SqliteStore(path)
     store.open()
     return store
+
+
+def locked(path: Path) -> sqlite3.Connection:
+    """Lock a file, as a process does that opens it, until what is returned is closed."""
+    lock = sqlite3.connect(f"{path}.lock", isolation_level=None, check_same_thread=False)
+    lock.execute("BEGIN EXCLUSIVE")
+    return lock
 
 
 def damage(path: Path, start: int = 100, octets: int = 200) -> None:

@@ -1,4 +1,4 @@
-"""The contract of a store, which keeps robots.txt files outside of a crawl's memory.
+"""The contract of a store, which has robots.txt files outside of a crawl's memory.
 
 `cache/client.py` calls a store, on which thread and with what consequence of an error. To a store
 values are octets; `cache/entry.py` writes and reads them.
@@ -12,7 +12,7 @@ from typing import ClassVar
 
 
 class Store(ABC):
-    """Keeps octets by key.
+    """Octets by key.
 
     All methods may block: only `open` is called on the thread of the event loop. At most `threads`
     calls run at a time, each on a thread of its own. Any exception means that the store failed: the
@@ -34,16 +34,13 @@ class Store(ABC):
 
     @abstractmethod
     def get(self, key: str) -> bytes | None:
-        """Return the value that was put last.
-
-        ``None`` if there is none, or if it is no longer kept.
-        """
+        """Return the value that was put last; ``None`` if there is none, or its time is over."""
 
     @abstractmethod
     def put(self, key: str, value: bytes, keep: float) -> None:
-        """Keep a value, whole or not at all, in place of any other.
+        """Store a value, whole or not at all, in place of any other.
 
-        :param keep: seconds, above 0, after which nobody wants it; it may be gone before.
+        :param keep: seconds, above 0, after which its time is over; it may be gone before.
         """
 
     @abstractmethod
@@ -69,7 +66,8 @@ class SharedStore(Store):
     def lease(self, key: str, owner: str, seconds: float) -> bool:
         """Let one owner at a time fetch the file of a key.
 
-        :param owner: a name that nobody else has. An owner that has the lease renews it, from now.
+        :param owner: a name that no other worker has. An owner that has the lease renews it, from
+            now.
         :param seconds: after which the lease ends by itself.
         :returns: whether the owner has it now.
         """
@@ -80,9 +78,9 @@ class SharedStore(Store):
 
     @abstractmethod
     def take_turn(self, key: str, owner: str, hold: float) -> float:
-        """Let one owner at a time send a request, an interval apart from all other requests of the key.
+        """Let one owner at a time send a request, an interval apart from all others of the key.
 
-        The owner that has waited longest goes first, so that nobody waits for ever; one that stops
+        The owner that has waited longest goes first, so that none waits for ever; one that stops
         asking loses its place.
 
         :param hold: seconds after which a turn ends by itself, unless its owner takes it again
@@ -92,7 +90,7 @@ class SharedStore(Store):
 
     @abstractmethod
     def end_turn(self, key: str, owner: str, interval: float) -> None:
-        """End a turn, if it is the owner's or nobody's.
+        """End a turn, unless another owner has it.
 
         The next one begins after so many seconds at the earliest.
         """

@@ -1,4 +1,4 @@
-"""Makes the store that ROBOTS_CACHE names, without opening it. Errors hold no credentials."""
+"""Makes the store that ROBOTS_CACHE names, without opening it. Errors show no credentials."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _REDIS = ("redis://", "rediss://")
 
 @contextmanager
 def errors_of(spec: object, key: str = CACHE) -> Iterator[None]:
-    """Have each `StoreError` that is raised within name the setting, its value and what is accepted.
+    """Have each `StoreError` that is raised within name the setting and what is accepted.
 
     :param spec: the value.
     :param key: the setting, or the option of a command.
@@ -29,13 +29,12 @@ def errors_of(spec: object, key: str = CACHE) -> Iterator[None]:
     try:
         yield
     except StoreError as error:
-        raise StoreError(
-            f"{key} = {hidden(spec)!r} cannot be used: {error}; it must be {CACHE_ACCEPTED}"
-        ) from error
+        text = f"{key} = {hidden(spec)!r} cannot be used: {error}; it must be {CACHE_ACCEPTED}"
+        raise StoreError(text) from error
 
 
 def store_of(spec: object, crawler: Crawler, key: str = CACHE) -> tuple[Store, str] | None:
-    """Return the store that a value of ROBOTS_CACHE asks for, not opened yet, and its name for people.
+    """Return the store that a value of ROBOTS_CACHE asks for, and its name for people.
 
     :param spec: an address, a class, or the path of one.
     :param crawler: what a class of the user's is made from, as Scrapy makes its components.
@@ -51,9 +50,8 @@ def store_of(spec: object, crawler: Crawler, key: str = CACHE) -> tuple[Store, s
         try:
             from scrapy_robots_rfc.cache.stores.redis import RedisStore  # noqa: PLC0415 - the package is an extra
         except ModuleNotFoundError as error:
-            raise StoreError(
-                "a Redis server needs a package: pip install 'scrapy-robots-rfc[redis]'"
-            ) from error
+            text = "a Redis server needs a package: pip install 'scrapy-robots-rfc[redis]'"
+            raise StoreError(text) from error
         store = RedisStore(address)
         return store, store.name
     if (path := sqlite_path(address)) is not None:
@@ -67,14 +65,13 @@ def store_of(spec: object, crawler: Crawler, key: str = CACHE) -> tuple[Store, s
         if not issubclass(found, Store):
             raise TypeError("it is another class")
     except Exception as error:
-        raise SettingError(
-            key, spec, f"{CACHE_ACCEPTED} ({type(error).__name__}: {error})"
-        ) from error
+        accepted = f"{CACHE_ACCEPTED} ({type(error).__name__}: {error})"
+        raise SettingError(key, spec, accepted) from error
     return build_from_crawler(found, crawler), f"{found.__module__}.{found.__qualname__}"
 
 
 def sqlite_path(address: str) -> str | None:
-    """Return the path in the address of an SQLite file, as it stands there: nothing in it is decoded.
+    """Return the path in the address of an SQLite file; nothing in it is decoded.
 
     :returns: ``None`` for another address, or one without a path.
     """

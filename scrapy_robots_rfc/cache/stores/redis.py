@@ -1,6 +1,7 @@
-"""RedisStore: a Redis server that the workers of a fleet share, for files, leases and turns. Needs the extra `redis`.
+"""RedisStore: a Redis server that the workers of a fleet share, for files, leases and turns.
 
-Every command uses one name only, as a Redis cluster requires. `cache/client.py` handles the errors.
+It needs the extra `redis`. Every command uses one name only, as a Redis cluster requires.
+`cache/client.py` handles the errors.
 """
 
 from __future__ import annotations
@@ -46,9 +47,9 @@ if redis.call('GET', KEYS[1]) == ARGV[1] then redis.call('DEL', KEYS[1]) end
 """
 
 # A turn is a hash: its owner, when it ends, when the next one may begin, the interval between two;
-# and for each worker that waits, since when, and until when its place in the line is kept. Times
-# are microseconds on the server's clock: Lua's numbers hold all their digits. That clock may be put
-# back: then the times of a key go on from the last one that was seen, so that no turn lasts for as
+# and for each worker that waits, since when, and until when it has its place in the line. Times are
+# microseconds on the server's clock: Lua's numbers have room for all their digits. If that clock is
+# put back, the times of a key go on from the last one that was seen, so that no turn lasts for as
 # long as the clock went back.
 _TURN = """
 local time = redis.call('TIME')
@@ -61,20 +62,20 @@ if now < seen then ahead, now = ahead + seen - now, seen end
 local ends, start = tonumber(turn['until'] or 0), tonumber(turn['next'] or 0)
 local holder = ends > now and turn['owner']
 local function digits(number) return string.format('%.0f', math.ceil(number)) end
-local function write(...) redis.call('HSET', KEYS[1], 'seen', digits(now), 'ahead', digits(ahead), ...) end
+local function write(...)
+  redis.call('HSET', KEYS[1], 'seen', digits(now), 'ahead', digits(ahead), ...)
+end
 """
 
-# ARGV: owner, microseconds to hold it. While another worker holds the turn, nobody knows for how
-# long; but the next one is at least an interval away, so a worker that asks again after an interval
-# loses nothing. A free turn belongs to the worker that has waited longest; the others ask again
-# soon, in case that one does not come back and loses its place.
-_TAKE = (
-    _TURN
-    + """
+# ARGV: owner, microseconds after which the turn ends by itself. While another worker has the turn,
+# its end is not known; but the next one begins an interval after it, so a worker that asks again
+# after an interval loses nothing. A free turn belongs to the worker that has waited longest; the
+# others ask again soon, in case that one does not come back and loses its place.
+_TAKE = f"""{_TURN}
 local me, mine, first = ARGV[1], now, nil
 for name, value in pairs(turn) do
-  local since, kept = string.match(value, '^(%d+) (%d+)$')
-  if since and tonumber(kept) <= now then
+  local since, lasts = string.match(value, '^(%d+) (%d+)$')
+  if since and tonumber(lasts) <= now then
     redis.call('HDEL', KEYS[1], name)
   elseif since and name == 'wait:' .. me then
     mine = tonumber(since)
@@ -99,13 +100,10 @@ write('wait:' .. me, digits(mine) .. ' ' .. digits(now + pause + 500000))
 redis.call('PEXPIRE', KEYS[1], digits((math.max(ends, start, now + pause) - now) / 1000 + 60000))
 return math.ceil(pause)
 """
-)
 
-# ARGV: owner, microseconds. The key is kept a minute longer than needed, for workers that ask
+# ARGV: owner, microseconds. The key lasts a minute longer than needed, for workers that ask
 # meanwhile.
-_END = (
-    _TURN
-    + """
+_END = f"""{_TURN}
 if holder and holder ~= ARGV[1] then return end
 start = math.max(start, now + ARGV[2])
 redis.call('HDEL', KEYS[1], 'owner', 'until')
@@ -113,7 +111,6 @@ write('next', digits(start))
 if tonumber(ARGV[2]) > 0 then redis.call('HSET', KEYS[1], 'interval', ARGV[2]) end
 redis.call('PEXPIRE', KEYS[1], digits((start - now) / 1000 + 60000))
 """
-)
 
 
 class RedisStore(SharedStore):
@@ -129,19 +126,19 @@ class RedisStore(SharedStore):
 
     def __init__(self, address: str) -> None:
         try:
-            self._client, self._prefix = _client_of(address)
+            self.client, self._prefix = _client_of(address)
         except ValueError:
-            advice = "redis://user:password@host:port/database, with %2F for a / in the password, and so on"
             known = ", ".join(("prefix", "timeout", *_TLS))
             raise StoreError(
-                f"the address of a Redis server must be like {advice}; after a ?: {known}"
+                "the address of a Redis server must be like redis://user:password@host:port/"
+                "database, with %2F for a / in the password, and so on; after a ?: " + known
             ) from None
         #: The address without credentials.
         self.name: str = without_credentials(address)
-        scripts = (_LEASE, _RELEASE, _TAKE, _END)
-        self._lease, self._release, self._take, self._end = map(
-            self._client.register_script, scripts
-        )
+        self._lease = self.client.register_script(_LEASE)
+        self._release = self.client.register_script(_RELEASE)
+        self._take = self.client.register_script(_TAKE)
+        self._end = self.client.register_script(_END)
 
     def open(self) -> None:
         """Try the server.
@@ -149,64 +146,60 @@ class RedisStore(SharedStore):
         :raises StoreError: it cannot be reached, or cannot be used; says why.
         """
         try:
-            self.lease(
-                "", "probe", 0.001
-            )  # a script that writes: whoever can run it can do everything else
+            # A script that writes: an account that can run it can do everything else.
+            self.lease("", "probe", 0.001)
         except (exceptions.RedisError, OSError, ValueError) as error:
-            raise StoreError(
-                f"the Redis server {self.name} cannot be used: {error_text(error)}"
-            ) from None
+            why = f"the Redis server {self.name} cannot be used: {error_text(error)}"
+            raise StoreError(why) from None
 
     def get(self, key: str) -> bytes | None:
-        """Return the value of a key."""
-        value: bytes | None = self._client.get(self._name("copy", key))
+        """See `Store`."""
+        value: bytes | None = self.client.get(self.name_of("copy", key))
         return value
 
     def put(self, key: str, value: bytes, keep: float) -> None:
-        """Keep a value."""
-        self._client.set(self._name("copy", key), value, px=_milliseconds(keep))
+        """See `Store`."""
+        self.client.set(self.name_of("copy", key), value, px=_milliseconds(keep))
 
     def delete(self, key: str) -> bool:
-        """Drop a value; whether there was one."""
-        return bool(self._client.delete(self._name("copy", key)))
+        """See `Store`."""
+        return bool(self.client.delete(self.name_of("copy", key)))
 
     def keys(self) -> Iterator[str]:
-        """All keys, each once."""
-        start = self._name("copy", "")
+        """See `Store`."""
+        start = self.name_of("copy", "")
         pattern = re.sub(rb"([\\*?\[\]])", rb"\\\1", start) + b"*"
-        for name in set(
-            self._client.scan_iter(match=pattern, count=1000)
-        ):  # the server may name one twice
-            yield name[len(start) :].decode(
-                "utf-8", "surrogateescape"
-            )  # so that others' names can be deleted, too
+        # The server may name one twice.
+        for name in set(self.client.scan_iter(match=pattern, count=1000)):
+            # Names that others have put there can be deleted, too.
+            yield name[len(start) :].decode("utf-8", "surrogateescape")
 
     def close(self) -> None:
-        """Close all connections."""
-        self._client.close()
-        self._client.connection_pool.disconnect()
+        """See `Store`."""
+        self.client.close()
+        self.client.connection_pool.disconnect()
 
     def lease(self, key: str, owner: str, seconds: float) -> bool:
-        """Let one owner at a time fetch the file of a key."""
-        return bool(self._lease([self._name("lease", key)], [owner, _milliseconds(seconds)]))
+        """See `SharedStore`."""
+        return bool(self._lease([self.name_of("lease", key)], [owner, _milliseconds(seconds)]))
 
     def release(self, key: str, owner: str) -> None:
-        """End a lease, if it is the owner's."""
-        self._release([self._name("lease", key)], [owner])
+        """See `SharedStore`."""
+        self._release([self.name_of("lease", key)], [owner])
 
     def take_turn(self, key: str, owner: str, hold: float) -> float:
-        """Let one owner at a time send a request; 0, or seconds after which to ask again."""
-        microseconds: int = self._take(
-            [self._name("turn", key)], [owner, 1000 * _milliseconds(hold)]
-        )
+        """See `SharedStore`."""
+        arguments = [owner, 1000 * _milliseconds(hold)]
+        microseconds: int = self._take([self.name_of("turn", key)], arguments)
         return microseconds / 1e6
 
     def end_turn(self, key: str, owner: str, interval: float) -> None:
-        """End a turn; the next one begins after so many seconds at the earliest."""
+        """See `SharedStore`."""
         microseconds = 1000 * _milliseconds(interval) if interval else 0
-        self._end([self._name("turn", key)], [owner, microseconds])
+        self._end([self.name_of("turn", key)], [owner, microseconds])
 
-    def _name(self, kind: str, key: str) -> bytes:
+    def name_of(self, kind: str, key: str) -> bytes:
+        """Return the name that the server has for a key: of its copy, its lease or its turn."""
         return f"{self._prefix}{kind}:{key}".encode("utf-8", "surrogateescape")
 
 
@@ -218,27 +211,23 @@ def _client_of(address: str) -> tuple[Any, str]:
     """
     parts = urlsplit(address)
     query = dict(parse_qsl(parts.query, keep_blank_values=True, strict_parsing=bool(parts.query)))
-    prefix, timeout = query.pop("prefix", PREFIX), float(query.pop("timeout", _TIMEOUT))
-    known = (
-        re.fullmatch("/?[0-9]{0,9}", parts.path) and not query.keys() - _TLS and not parts.fragment
-    )
-    if not known or not 0 < timeout < math.inf:
+    prefix = query.pop("prefix", PREFIX)
+    timeout = float(query.pop("timeout", _TIMEOUT))
+    unknown = query.keys() - _TLS
+    database = re.fullmatch("/?[0-9]{0,9}", parts.path)
+    if unknown or parts.fragment or database is None or not 0 < timeout < math.inf:
         raise ValueError
-    tls = (
-        {"ssl_check_hostname": query.get("ssl_cert_reqs") != "none", **query}
-        if parts.scheme == "rediss"
-        else {}
-    )
+    tls = {"ssl_check_hostname": query.get("ssl_cert_reqs") != "none", **query}
     client = redis.Redis.from_url(
         address.partition("?")[0],
         socket_timeout=timeout,
         socket_connect_timeout=timeout,
         socket_keepalive=True,
         protocol=2,
-        # A kept connection may have been closed meanwhile. Every command may be repeated: nothing
+        # An idle connection may have been closed meanwhile. Every command may be repeated: nothing
         # of it adds up.
         retry=Retry(NoBackoff(), 1, supported_errors=(exceptions.ConnectionError,)),
-        **tls,
+        **(tls if parts.scheme == "rediss" else {}),
     )
     return client, prefix
 

@@ -1,4 +1,4 @@
-"""SqliteStore keeps copies in an SQLite file: for a crawl that goes on later, and for several processes on one machine.
+"""SqliteStore: copies in an SQLite file, for a crawl that goes on later, or several processes.
 
 A file of ours that is damaged is renamed, and a new one is begun. A file that is not ours is never
 touched.
@@ -12,18 +12,13 @@ import itertools
 import logging
 import os
 import sqlite3
-import sys
 import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TypeVar
 
 from scrapy_robots_rfc.cache.stores.base import Store
 from scrapy_robots_rfc.errors import StoreError
-
-if sys.platform != "win32":
-    import fcntl
-
-from collections.abc import Callable, Iterator
 
 logger: logging.Logger = logging.getLogger(__name__)
 
@@ -33,15 +28,13 @@ _T = TypeVar("_T")
 APPLICATION_ID = 0x52464339
 #: The version of the table.
 VERSION = 1
-#: Seconds to wait while another process writes.
+#: Seconds to wait while another process writes, or opens the file.
 PATIENCE = 2.0
-# Seconds between two looks whether another process is done with opening the file.
-_LOOK = 0.02
 # How an SQLite database begins, and where it has its application id
 # (https://sqlite.org/fileformat.html).
 _MAGIC = b"SQLite format 3\x00"
 _APPLICATION_ID_AT = 68
-#: How many values that nobody wants any more are deleted by a write at most.
+#: How many values whose time is over are deleted by a write at most.
 _SWEPT = 20
 
 # A rollback journal, and no write-ahead log: if somebody removes the file, the log may stay there,
@@ -49,16 +42,13 @@ _SWEPT = 20
 # removed. SQLite does not wait for the disk. A killed process loses nothing by that; if the machine
 # crashes, the file may be damaged, and a new one is begun.
 _JOURNAL = ("PRAGMA journal_mode = TRUNCATE", "PRAGMA synchronous = OFF")
-# One statement, so that all three are read at the same moment.
-_OWNER = """
-SELECT (SELECT application_id FROM pragma_application_id), (SELECT user_version FROM pragma_user_version),
-    (SELECT count(*) FROM sqlite_master)
-"""
 # Key and value stand in one record, so that damage elsewhere in the file cannot give a key the
 # value of another one.
 _SCHEMA = f"""
 BEGIN IMMEDIATE;
-CREATE TABLE IF NOT EXISTS copies (key TEXT PRIMARY KEY, keep_until REAL NOT NULL, value BLOB NOT NULL) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS copies (
+    key TEXT PRIMARY KEY, keep_until REAL NOT NULL, value BLOB NOT NULL
+) WITHOUT ROWID;
 CREATE INDEX IF NOT EXISTS copies_by_end ON copies (keep_until);
 PRAGMA application_id = {APPLICATION_ID};
 PRAGMA user_version = {VERSION};
@@ -73,7 +63,7 @@ _SWEEP = "DELETE FROM copies WHERE key IN (SELECT key FROM copies WHERE keep_unt
 # A value whose time is over counts as absent. RETURNING is not used, because SQLite has it from
 # 3.35 on only.
 _DELETE = "DELETE FROM copies WHERE key = ? AND keep_until > ?"
-# Nobody can write while keys are read. The index has them all, so that takes a moment only.
+# No process can write while keys are read. The index has them all, so that takes a moment only.
 _KEYS = "SELECT key FROM copies INDEXED BY copies_by_end WHERE keep_until > ?"
 
 #: Errors that mean a damaged file if a new connection has them, too. SQLITE_ERROR is among them:
@@ -99,31 +89,28 @@ class SqliteStore(Store):
     def open(self) -> None:
         """Open the file, or make it.
 
-        A full disk raises nothing here, because that may pass; meanwhile the calls of the store
-        fail. Nor does a file that others hold locked: the crawl begins without the store, which is
-        said.
+        A full disk raises nothing here, nor does a file that others have locked, because that may
+        pass: a warning says that the crawl begins without the store.
 
         :raises StoreError: it is no file, is not ours, or may not be read or made.
         """
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True)
-            os.close(
-                os.open(self._path, os.O_RDONLY | os.O_CREAT, 0o644)
-            )  # it fails as SQLite would, and says why
+            # This fails as SQLite would, and says why.
+            os.close(os.open(self._path, os.O_RDONLY | os.O_CREAT, 0o644))
         except OSError as error:
             if error.errno not in (errno.ENOSPC, errno.EDQUOT):
-                raise StoreError(
-                    f"{self._path} cannot be opened or made: {error.strerror}"
-                ) from error
-        self._check_owner()  # before there is a lock, so that nothing is left beside a file of the user's
+                why = f"{self._path} cannot be opened or made: {error.strerror}"
+                raise StoreError(why) from error
+        self._check_owner()  # before there is a file for the lock, beside a file of the user's
         try:
             self._do(lambda _: None)
         except (sqlite3.Error, OSError) as error:  # an OSError: a damaged file cannot be renamed
             logger.warning(
-                "The store of robots.txt files %s does not open (%s): the crawl begins without it, and tries it again",
-                self._path,
-                error,
-            )
+                "The store of robots.txt files %s does not open (%s): the crawl begins without it, "
+                "and tries it again",
+                self._path, error,
+            )  # fmt: skip
 
     def get(self, key: str) -> bytes | None:
         """See `Store`."""
@@ -144,36 +131,37 @@ class SqliteStore(Store):
 
     def delete(self, key: str) -> bool:
         """See `Store`."""
-        return self._do(
-            lambda connection: connection.execute(_DELETE, (key, self._now())).rowcount > 0
+        return (
+            self._do(lambda connection: connection.execute(_DELETE, (key, self._now()))).rowcount
+            > 0
         )
 
     def keys(self) -> Iterator[str]:
         """See `Store`."""
-        yield from self._do(
-            lambda connection: [key for (key,) in connection.execute(_KEYS, (self._now(),))]
-        )
+        rows = self._do(lambda connection: connection.execute(_KEYS, (self._now(),)).fetchall())
+        return (key for (key,) in rows)
 
     def close(self) -> None:
         """See `Store`."""
-        connection, self._connection = self._connection, None
-        if connection is not None:
+        if self._connection is not None:
             with contextlib.suppress(sqlite3.Error):
-                connection.close()
+                self._connection.close()
+        self._connection = None
 
     def _do(self, function: Callable[[sqlite3.Connection], _T]) -> _T:
-        """Do something with the file.
+        """Do something with the file, or with a new one if a new connection finds it damaged, too.
 
-        If a new connection finds it damaged as well, do it with a new file.
+        A file is opened, and renamed, by one process at a time. A process that would read a damaged
+        file after another one has renamed it would take the journal of the new file, which has the
+        same name, for that of the old one, and write it there.
         """
-        try:
-            return function(self._connected())
-        except sqlite3.Error as error:
-            if _code(error) not in _OPEN_ANEW:
-                raise
-        with (
-            self._alone()
-        ):  # of several processes, one renames the file; the others find the new one
+        if self._connection is not None:
+            try:
+                return function(self._connection)
+            except sqlite3.Error as error:
+                if _code(error) not in _OPEN_ANEW:
+                    raise
+        with self._alone():
             self.close()
             try:
                 return function(self._connect())
@@ -183,117 +171,83 @@ class SqliteStore(Store):
                 self._rename_damaged(error)
             return function(self._connect())
 
-    def _connected(self) -> sqlite3.Connection:
-        if self._connection is None:
-            # Nobody must read a damaged file after another process has renamed it: SQLite would
-            # take the journal of the new file, which has the same name, for that of the old one,
-            # and write it there.
-            with self._alone():
-                return self._connect()
-        return self._connection
+    @contextlib.contextmanager
+    def _alone(self) -> Iterator[None]:
+        """Let one process at a time open the file.
+
+        The lock is SQLite's own, on an empty file beside the database: users lock the folder of a
+        crawl, as with ``flock``. Where no such file can be made, there is no lock.
+
+        :raises sqlite3.OperationalError: another process had the lock for two seconds.
+        """
+        with contextlib.ExitStack() as stack:
+            try:
+                lock = sqlite3.connect(f"{self._path}.lock", PATIENCE, isolation_level=None)
+                stack.callback(lock.close)
+                lock.execute("BEGIN EXCLUSIVE")
+            except sqlite3.Error as error:
+                if _code(error) == sqlite3.SQLITE_BUSY:
+                    why = f"{self._path}.lock is locked by another process"
+                    raise sqlite3.OperationalError(why) from None
+            yield
 
     def _connect(self) -> sqlite3.Connection:
-        self._check_owner()
+        is_new = self._check_owner()
         # It is opened on the thread of `open` and used on another one, but never on two at once.
         connection = sqlite3.connect(
-            self._path, timeout=PATIENCE, isolation_level=None, check_same_thread=False
+            self._path, PATIENCE, isolation_level=None, check_same_thread=False
         )
         try:
-            self._prepare(connection)
-        except BaseException:
+            for statement in _JOURNAL:
+                connection.execute(statement)
+            if is_new:
+                connection.executescript(_SCHEMA)
+            [version] = connection.execute("PRAGMA user_version").fetchone()
+            if version != VERSION:
+                wrong = sqlite3.DatabaseError(f"version {version}, where {VERSION} is known")
+                wrong.sqlite_errorcode = sqlite3.SQLITE_NOTADB
+                raise wrong
+        except sqlite3.Error:
             connection.close()
             raise
         self._connection = connection
         return connection
 
-    def _check_owner(self) -> None:
-        """Look at the first octets of a file before SQLite does: whatever is not ours stays as it is.
+    def _check_owner(self) -> bool:
+        """Whether there is nothing in the file yet: SQLite makes an empty one before it writes.
 
-        An empty file is taken: SQLite makes one before it writes, and there is nothing in it to
-        lose. SQLite itself would write the log that another program has left beside its database
-        into that.
+        This is asked before SQLite sees the file: it would write the log that another program has
+        left beside its database into that.
 
-        :raises StoreError: it is not ours.
+        :raises StoreError: the file is not ours.
         """
         try:
             with self._path.open("rb") as file:
                 head = file.read(_APPLICATION_ID_AT + 4)
-        except OSError:
-            return  # SQLite says what is wrong
-        if not head:
-            return
-        if head.startswith(_MAGIC) and int.from_bytes(head[_APPLICATION_ID_AT:]) == APPLICATION_ID:
-            return
-        what = "a database of another program" if head.startswith(_MAGIC) else "no SQLite database"
-        raise StoreError(
-            f"{self._path} is {what}: it was not changed; remove it, or name another file"
-        )
-
-    def _prepare(self, connection: sqlite3.Connection) -> None:
-        owner, version, tables = connection.execute(_OWNER).fetchone()
-        new = owner == 0 and version == 0 and not tables
-        if not new and (owner, version) != (APPLICATION_ID, VERSION):
-            wrong = sqlite3.DatabaseError(f"version {version}, where {VERSION} is known")
-            wrong.sqlite_errorcode = sqlite3.SQLITE_NOTADB
-            raise wrong
-        for statement in _JOURNAL:
-            connection.execute(statement)
-        if new:
-            connection.executescript(_SCHEMA)
+        except OSError:  # SQLite says what is wrong
+            return True
+        is_database = head.startswith(_MAGIC)
+        ours = int.from_bytes(head[_APPLICATION_ID_AT:]) == APPLICATION_ID
+        if head and not (is_database and ours):
+            what = "a database of another program" if is_database else "no SQLite database"
+            text = f"{self._path} is {what}: it was not changed; remove it, or name another file"
+            raise StoreError(text)
+        return not head
 
     def _rename_damaged(self, why: sqlite3.Error) -> None:
-        """Give a damaged file of ours a name that is free.
-
-        :raises sqlite3.Error: the file is not known to be ours.
-        """
+        """Give a damaged file of ours a name that is free."""
         self.close()
-        with self._path.open("rb") as file:
-            ours = (
-                int.from_bytes(file.read(_APPLICATION_ID_AT + 4)[_APPLICATION_ID_AT:])
-                == APPLICATION_ID
-            )
-        if not ours:
-            raise why
+        self._check_owner()
         names = (f"{self._path.name}.damaged{number or ''}" for number in itertools.count())
-        aside = next(path for path in map(self._path.with_name, names) if not path.exists())
+        free = next(path for path in map(self._path.with_name, names) if not path.exists())
         # Its journal would count as that of the next file, which has the same name.
         self._path.with_name(f"{self._path.name}-journal").unlink(missing_ok=True)
-        self._path.replace(aside)
+        self._path.replace(free)
         logger.warning(
-            "The store of robots.txt files %s is damaged (%s): it is kept as %s, and a new one is made",
-            self._path, why, aside.name,
+            "The store of robots.txt files %s is damaged (%s): it is renamed to %s, and a new one "
+            "is made",
+            self._path, why, free.name,
         )  # fmt: skip
-
-    @contextlib.contextmanager
-    def _alone(self) -> Iterator[None]:
-        """Keep other processes out that open the same file; a file system without locks lets everybody in.
-
-        The lock is on a file of its own, beside the database: users lock the folder of a crawl, as
-        with ``flock``.
-
-        :raises sqlite3.OperationalError: another process held the lock for two seconds.
-        """
-        with contextlib.ExitStack() as stack:
-            if sys.platform != "win32":  # where a file that is in use cannot be renamed
-                with contextlib.suppress(OSError):  # SQLite says what is wrong
-                    descriptor = os.open(f"{self._path}.lock", os.O_RDONLY | os.O_CREAT, 0o644)
-                    stack.callback(os.close, descriptor)
-                    self._lock(descriptor)
-            yield
-
-    def _lock(self, descriptor: int) -> None:
-        until = time.monotonic() + PATIENCE
-        while True:
-            try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                if time.monotonic() >= until:
-                    raise sqlite3.OperationalError(
-                        f"{self._path}.lock is locked by another process"
-                    ) from None
-                time.sleep(_LOOK)
-            else:
-                return
 
 
 def _code(error: sqlite3.Error) -> int:

@@ -37,7 +37,7 @@ def store(open_redis: Callable[..., RedisStore]) -> RedisStore:
 
 def raw(store: RedisStore) -> Any:
     """The client below a store."""
-    return store._client
+    return store.client
 
 
 def turn_of(store: RedisStore, owner: str, hold: float = LONG) -> None:
@@ -178,7 +178,7 @@ def test_any_time_above_zero_is_taken(store: RedisStore, keep: float) -> None:
 
 def test_something_else_in_its_place(store: RedisStore) -> None:
     """What somebody else put under a name of ours cannot be read, and is overwritten."""
-    raw(store).lpush(store._name("copy", KEY), "x")
+    raw(store).lpush(store.name_of("copy", KEY), "x")
     with pytest.raises(ResponseError, match="WRONGTYPE"):
         store.get(KEY)
     store.put(KEY, b"value", LONG)
@@ -304,12 +304,12 @@ def test_who_does_not_come_back_has_no_place(store: RedisStore) -> None:
     store.end_turn(KEY, "one", 0)
     assert store.take_turn(KEY, "three", LONG) > 0
     turn_of(store, "three")
-    assert [name for name in raw(store).hkeys(store._name("turn", KEY)) if b"wait" in name] == []
+    assert [name for name in raw(store).hkeys(store.name_of("turn", KEY)) if b"wait" in name] == []
 
 
 def put_back(store: RedisStore, seconds: int) -> None:
     """Leave a key as it is after the server's clock was put back by so much."""
-    name = store._name("turn", KEY)
+    name = store.name_of("turn", KEY)
     for field, value in raw(store).hgetall(name).items():
         if field not in (b"owner", b"interval", b"ahead"):
             later = [str(int(time) + seconds * 1_000_000) for time in value.split()]

@@ -27,7 +27,7 @@ QUOTED = "se%2Fcr%23et"
 
 def raw(store: RedisStore) -> Any:
     """The client below a store."""
-    return store._client
+    return store.client
 
 
 def failure(store: RedisStore) -> type[Exception]:

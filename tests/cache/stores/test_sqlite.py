@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import json
 import logging
 import os
@@ -19,7 +18,7 @@ import pytest
 
 from scrapy_robots_rfc.cache.stores.sqlite import SqliteStore
 from scrapy_robots_rfc.errors import StoreError
-from tests.support.sqlite_files import KEY, LONG, OTHER, damage, damaged, opened
+from tests.support.sqlite_files import KEY, LONG, OTHER, damage, damaged, locked, opened
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -134,14 +133,13 @@ def test_another_process_was_faster(path: Path) -> None:
     where it is.
     """
     store = opened_and_damaged(path)
-    lock = os.open(f"{path}.lock", os.O_RDONLY | os.O_CREAT)
-    fcntl.flock(lock, fcntl.LOCK_EX)
+    lock = locked(path)
     with ThreadPoolExecutor(1) as pool:
         call = pool.submit(store.get, "https://7.example")
         new = path.with_name("new.sqlite")
         opened(new).close()
         new.replace(path)
-        os.close(lock)
+        lock.close()
         assert call.result() is None
     store.put(KEY, b"new", LONG)
     assert store.get(KEY) == b"new"
@@ -188,7 +186,7 @@ def test_a_damaged_file_of_ours(path: Path, caplog: pytest.LogCaptureFixture) ->
     begin = f"The store of robots.txt files {path} is damaged (database disk image is malformed)"
     for name, warning in zip(names, warnings(caplog), strict=True):
         assert warning.startswith(begin)
-        assert warning.endswith(f"it is kept as {name}, and a new one is made")
+        assert warning.endswith(f"it is renamed to {name}, and a new one is made")
 
 
 @pytest.mark.parametrize(

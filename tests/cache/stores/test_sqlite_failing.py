@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from scrapy_robots_rfc.cache.stores import sqlite as module
 from scrapy_robots_rfc.errors import StoreError
 from tests.support.sqlite_files import KEY, LONG, OTHER, opened
 
@@ -192,11 +191,8 @@ def test_a_full_disk(small_disk: Path) -> None:
     late.close()
 
 
-def test_a_file_that_is_locked(
-    store: SqliteStore, path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_file_that_is_locked(store: SqliteStore, path: Path) -> None:
     """While another program writes for long, writing fails in the end and reading goes on."""
-    monkeypatch.setattr(module, "PATIENCE", 0.05)
     second = opened(path)
     with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as connection:
         connection.execute("BEGIN IMMEDIATE")
