@@ -107,7 +107,7 @@ class RfcRobotsTxtMiddleware:
         self._throttle = Throttle(
             crawler, self._settings, self.origin_of, self._runtime, self._turns_of(store)
         )
-        #: What spiders may ask, see docs/service.md.
+        #: What spiders may ask, see docs/spiders.md.
         self.service: RobotsService = RobotsService(
             crawler, self._settings, self, parse=parse, cache=cache, store=store, sources=sources
         )
