@@ -39,7 +39,7 @@ from scrapy_robots_rfc.fetching.parsed import OriginPolicy
 from scrapy_robots_rfc.middleware.downloader import STALE_FOR, RfcRobotsTxtMiddleware, at_work
 from scrapy_robots_rfc.policy.origins import Origin
 from scrapy_robots_rfc.settings import read_settings
-from scrapy_robots_rfc.usage.html import head_metas, is_cut, note_cut, rules_of
+from scrapy_robots_rfc.usage.html import is_cut, metas_of, note_cut, rules_of
 from scrapy_robots_rfc.usage.reservations import of_page, of_tdm, reservation_of
 from scrapy_robots_rfc.usage.tdmrep import PATH, TdmFiles
 
@@ -220,7 +220,7 @@ class RfcUseMiddleware:
 def _of_response(
     response: Response, agent: Agent, tdm: list[tuple[str, object]]
 ) -> Mapping[str, Preference]:
-    headers, metas = response.headers, head_metas(response)
+    headers, metas = response.headers, metas_of(response)
     reservations = headers.getlist("tdm-reservation")
     lines = (value[:_RESERVATION].decode("latin-1") for value in reservations[:_MOST_RESERVATIONS])
     named = [

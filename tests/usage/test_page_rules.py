@@ -130,6 +130,12 @@ def test_text_that_cannot_be_parsed(monkeypatch: pytest.MonkeyPatch) -> None:
     assert metas_of(response) == []
 
 
+def test_metas_are_read_once() -> None:
+    """A page whose rules and uses are both obeyed is parsed once for the two of them."""
+    response = HtmlResponse("https://a.example/", body=META.encode())
+    assert metas_of(response) is metas_of(response)
+
+
 def test_other_documents_have_no_metas() -> None:
     """A text that is neither HTML nor XHTML has header lines alone."""
     assert metas_of(TextResponse("https://a.example/", body=META.encode())) == []
