@@ -1,4 +1,4 @@
-"""The rules and links of a response: header lines, the metas of its head, links that it does not vouch for.
+"""What a response says of itself: its header lines, the metas of its head, and some of its links.
 
 No more of a page is read than takes a few milliseconds, whatever its site sent. See `rules.py` for
 what rules say.
@@ -31,8 +31,8 @@ MAX_DOCUMENT = 1_048_576
 MAX_MARKS = 40_000
 #: Metas and links of a document that are read, together, and the characters of their tags.
 MAX_TAGS, MAX_TAG_CHARACTERS = 3000, 196_608
-# Metas and links of more characters are left out if they have a hundred attributes, or words in one:
-# the time of lxml grows with the square of their number.
+# Metas and links of more characters are left out if they have a hundred attributes, or words in
+# one: the time of lxml grows with the square of their number.
 _LONG = 1000
 _CROWDED = re.compile(r"(?:[^\s/=]*+[\s/=]++){100}")
 # Characters of URLs of one page that canonicalize_url looks at. A short one takes a twentieth of a
@@ -171,7 +171,7 @@ def _page(response: Response) -> _Page:
 
 
 def rules_of(response: Response, tokens: Sequence[str]) -> PageRules:
-    """Return what the header lines of a response, and the metas in its head, ask of some product tokens."""
+    """Return what the header lines and the metas of a response ask of some product tokens."""
     now = Runtime().date()
     headers = parse_headers(response.headers.getlist("X-Robots-Tag"), tokens, now=now)
     rules = combine(headers, parse_metas(metas_of(response), tokens, now=now))

@@ -21,8 +21,8 @@ EVERYONE = frozenset({"*", "robots"})
 MAX_CHARACTERS, MAX_MEMBERS = 65_536, 500
 #: Members that restrict.
 RESTRICTS: frozenset[str] = frozenset({
-    "nofollow", "noindex", "noarchive", "nocache", "nosnippet", "noimageindex", "notranslate", "noodp", "noyaca",
-    "nositelinkssearchbox", "noai", "noimageai", "noml", "none",
+    "nofollow", "noindex", "noarchive", "nocache", "nosnippet", "noimageindex", "notranslate",
+    "noodp", "noyaca", "nositelinkssearchbox", "noai", "noimageai", "noml", "none",
 })  # fmt: skip
 #: What each of these members permits; it restricts nothing.
 PERMITS: dict[str, tuple[str, ...]] = {
@@ -171,7 +171,7 @@ def read_members(text: str) -> Iterator[Member]:
 
 
 def _is_prefix(name: str, following: str) -> bool:
-    """Whether what stands before a colon names a crawler: it is no directive, and no hours of a time."""
+    """Whether what stands before a colon names a crawler: no directive, and no hours of a time."""
     is_time = following[:2].isdigit() and _HOURS.search(name) is not None
     return not is_time and name.lower() not in _KNOWN
 
