@@ -97,6 +97,8 @@ def test_a_crawl_loads_stores_and_reports_when_a_setting_asks_for_them(
     modules = loaded["crawl"]
     page_rules = ("usage.rules", "usage.page_rules")
     asked_for = (
+        "core.gemini",
+        "core.lint",
         "reporting.report",
         "reporting.archive",
         "cache.stores.sqlite",

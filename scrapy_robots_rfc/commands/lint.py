@@ -22,8 +22,7 @@ from scrapy_robots_rfc.commands.common import (
     origin_of,
     read,
 )
-from scrapy_robots_rfc.core.findings import Severity
-from scrapy_robots_rfc.core.lint import Finding, lint
+from scrapy_robots_rfc.core.lint import Finding, Severity, lint
 from scrapy_robots_rfc.core.robotstxt import RobotsTxt
 from scrapy_robots_rfc.core.text import many, printable
 
@@ -105,7 +104,7 @@ def _fetched(settings: Settings, url: str) -> tuple[str, RobotsTxt]:
 
 def _show(name: str, finding: Finding, console: Console) -> None:
     severity = console.paint(finding.severity.value, _SEVERITIES[finding.severity][1])
-    rest = f"{finding.code.value}: {printable(finding.text)}".rstrip(": ")
+    rest = f"{finding.code}: {printable(finding.text)}".rstrip(": ")
     console.say(f"{printable(name)}:{finding.line}: {severity} {rest}")
     for told in (finding.effect, finding.meant and f"meant: {finding.meant}"):
         if told:
@@ -117,7 +116,7 @@ def _record(name: str, finding: Finding) -> dict[str, object]:
         "file": name,
         "line": finding.line,
         "severity": finding.severity.value,
-        "code": finding.code.value,
+        "code": finding.code,
         "text": finding.text,
         "effect": finding.effect,
         "meant": finding.meant or None,
@@ -132,4 +131,6 @@ def _annotation(name: str, finding: Finding) -> str:
     told = [finding.text, finding.effect, *([f"meant: {finding.meant}"] if finding.meant else [])]
     file, text = (printable(text).replace("%", "%25") for text in (name, "; ".join(told)))
     file = file.replace(":", "%3A").replace(",", "%2C")
-    return f"::{finding.severity.value} file={file},line={finding.line},title={finding.code.value}::{text}"
+    return (
+        f"::{finding.severity.value} file={file},line={finding.line},title={finding.code}::{text}"
+    )

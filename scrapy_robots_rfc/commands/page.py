@@ -17,8 +17,8 @@ from scrapy_robots_rfc.commands import asking, check, common
 from scrapy_robots_rfc.commands.common import DOUBT, GOOD, STRONG, is_url
 from scrapy_robots_rfc.core.text import printable
 from scrapy_robots_rfc.policy.origins import without_userinfo
-from scrapy_robots_rfc.usage.html import MAX_DOCUMENT, head_metas, metas_of, rules_of
-from scrapy_robots_rfc.usage.rules import EVERYONE, PageRules, header_texts, read_members
+from scrapy_robots_rfc.usage.html import MAX_DOCUMENT, all_metas_of, metas_of, rules_of
+from scrapy_robots_rfc.usage.rules import EVERYONE, PageRules, as_far_as_read, read_members
 
 HELP = "Show the rules of a page, X-Robots-Tag lines and robots metas: for whom each is, what holds, what is odd."
 
@@ -67,11 +67,10 @@ def run(settings: ScrapySettings, console: common.Console, opts: argparse.Namesp
 def _rules(response: Response, tokens: Sequence[str]) -> Iterator[dict[str, Any]]:
     """Yield every member of the header lines and of the metas, whoever it is for, as an object of JSON."""
     own = {"robots", *(token.lower() for token in tokens)}
-    texts = [
-        ("header", "*", text, "") for text in header_texts(response.headers.getlist("X-Robots-Tag"))
-    ]
-    metas = Counter(head_metas(response))
-    for count, odd in ((metas, ""), (Counter(metas_of(response, head=False)) - metas, _ELSEWHERE)):
+    lines = (value.decode("latin-1") for value in response.headers.getlist("X-Robots-Tag"))
+    texts = [("header", "*", text, "") for text in as_far_as_read(lines)[0]]
+    metas = Counter(metas_of(response))
+    for count, odd in ((metas, ""), (Counter(all_metas_of(response)) - metas, _ELSEWHERE)):
         texts += [("meta", name.strip(), content, odd) for name, content in count.elements()]
     for source, name, text, odd in texts:
         members, mine = (

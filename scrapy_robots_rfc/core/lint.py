@@ -1,78 +1,88 @@
-"""The linter: what is odd about the lines of a robots.txt, what a crawler makes of them, what was probably meant.
+"""The linter: what is odd about the lines of a robots.txt, and what was probably meant.
 
 It reads the same lines and groups as the parser (`lines.py`, `groups.py`), so the two agree on what
-a file says.
+a file says. `docs/lint.md` says what each code is found on.
 """
 
 from __future__ import annotations
 
 import difflib
+import enum
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from urllib.parse import urlsplit
+from typing import TypeAlias
 
 from scrapy_robots_rfc.core.agents import ANY, product_tokens, token_of
 from scrapy_robots_rfc.core.decision import Rule, RuleKind
 from scrapy_robots_rfc.core.extensions import parse_delay, parse_rate, parse_window, plain_delay
-from scrapy_robots_rfc.core.findings import Code, Severity
 from scrapy_robots_rfc.core.groups import Group, Record, read_groups
 from scrapy_robots_rfc.core.labels import LABELS
 from scrapy_robots_rfc.core.lines import KNOWN_RECORDS, MAX_LINE, RULES, Flag, Line, LineKind
 from scrapy_robots_rfc.core.percent import to_octets
 from scrapy_robots_rfc.core.preferences import (
-    LICENSE,
     RECORDS,
     SIGNAL,
     TRAINING,
     USAGE,
-    Preference,
     read_records,
 )
 from scrapy_robots_rfc.core.robotstxt import RobotsTxt
 
-#: Characters of a site's text that a finding repeats.
-_LONGEST = 120
-#: Characters of the longest key that is compared with the known ones.
-_LONGEST_KEY = 24
-#: Octets of a line that is not taken for UTF-16 however it looks: so few may contain a NUL by
-#: accident.
-_SHORTEST_WIDE = 3
 
-_MISPLACED_PERCENT = re.compile("%(?![0-9A-Fa-f]{2})")
-_INNER_DOLLAR = re.compile(r"\$(?!\Z)")
-_CONTROL = re.compile("[\x00-\x1f\x7f]")
-_BLANKS = re.compile("[ \t]+")
-_TOKEN = re.compile("[A-Za-z_-]+")
-_FIRST_WORD = re.compile("[A-Za-z-]+")
+class Severity(enum.Enum):
+    """How bad a finding is. The values are those of GitHub's annotations."""
 
-_KEYS_TO_MEAN = tuple(sorted({"user-agent", "allow", "disallow", *KNOWN_RECORDS}))
+    #: The line has no effect.
+    ERROR = "error"
+    #: The line has an effect, but perhaps not on every crawler, or not the one that was meant.
+    WARNING = "warning"
+    #: The line has the effect that was meant, and could say so more clearly.
+    NOTICE = "notice"
 
-_TRAINING_KEYS = {"disallowaitraining": "DisallowAITraining", "allowaitraining": "AllowAITraining"}
 
-# The label of Content-Signal that says how much may be shown, not whether.
-_DEGREE = "use"
+class Code(enum.StrEnum):
+    """What is found beside the flags of a line. The values are stable: all outputs have them."""
 
-#: The functions that read the values of the records that a crawl obeys, with an example of each
-#: record.
-_VALUES: dict[str, tuple[Callable[[str], object], str]] = {
-    "crawl-delay": (plain_delay, "Crawl-delay: 10"),
-    "request-rate": (parse_rate, "Request-rate: 1/5"),
-    "visit-time": (parse_window, "Visit-time: 0600-0845"),
+    # What the value of a line shows, or its place in the file.
+    ALMOST_A_KEY = enum.auto()
+    NO_RECORD = enum.auto()
+    MARKUP = enum.auto()
+    FILE_TOO_LONG = enum.auto()
+    DOLLAR_INSIDE = enum.auto()
+    BAD_ESCAPE = enum.auto()
+    INVALID_VALUE = enum.auto()
+    RECORD_OUTSIDE_GROUP = enum.auto()
+    RELATIVE_URL = enum.auto()
+    # What the group of a line shows.
+    AGENTS_JOINED = enum.auto()
+    SPLIT_GROUP = enum.auto()
+    NO_RULES = enum.auto()
+    EMPTY_RULE = enum.auto()
+    REPEATED_RULE = enum.auto()
+    CONTRADICTION = enum.auto()
+    # What records about the use of pages show, see `preferences.py`.
+    USE_VOID = enum.auto()
+    USE_NO_VALUE = enum.auto()
+    USE_UNKNOWN = enum.auto()
+    SIGNAL_OUTSIDE_GROUP = enum.auto()
+
+
+# The codes that are no warnings.
+_ERRORS = {
+    *(Flag.OUTSIDE_GROUP, Flag.NEVER_MATCHES, Flag.TOO_LONG, Flag.CUT_OFF, Code.ALMOST_A_KEY),
+    *(Code.MARKUP, Code.FILE_TOO_LONG, Code.RECORD_OUTSIDE_GROUP, Code.USE_VOID),
 }
-_LEFT_OUT = "crawlers that do not take it as relative to the robots.txt leave it out"
-#: The records whose value is a URL, with the effect of one that is none, and the end of an example.
-_URLS = {
-    "sitemap": (_LEFT_OUT, "sitemap.xml"),
-    "site-map": (_LEFT_OUT, "sitemap.xml"),
-    LICENSE: ("shown as it is, though nobody can tell where the license stands", "license.xml"),
+_NOTICES = {
+    *(Flag.UNKNOWN_KEY, Flag.BYTE_ORDER_MARK, Code.SPLIT_GROUP, Code.NO_RULES, Code.EMPTY_RULE),
+    *(Code.REPEATED_RULE, Code.USE_UNKNOWN),
 }
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What is to be said about a line. Its texts contain what the site wrote: escape them for a terminal.
+    """What is to be said about a line. A site wrote parts of it: escape them for a terminal.
 
     :param code: what was found.
     :param line: the number of the line, from 1.
@@ -81,59 +91,140 @@ class Finding:
     :param meant: what was probably meant, or what helps; empty where neither is known.
     """
 
-    code: Code
+    code: Flag | Code
     line: int
     text: str
     effect: str
-    meant: str = ""
+    meant: str
 
     @property
     def severity(self) -> Severity:
         """How bad it is."""
-        return self.code.severity
+        if self.code in _ERRORS:
+            return Severity.ERROR
+        return Severity.NOTICE if self.code in _NOTICES else Severity.WARNING
+
+
+#: A finding without the text of its line: code, number of the line, effect, what was meant.
+_Found: TypeAlias = tuple[Flag | Code, int, str, str]
+
+#: Characters of a site's text that a finding repeats.
+_LONGEST = 120
+#: Characters of the longest key that is compared with the known ones.
+_LONGEST_KEY = 24
+
+_MISPLACED_PERCENT = re.compile("%(?![0-9A-Fa-f]{2})")
+_INNER_DOLLAR = re.compile(r"\$(?!\Z)")
+_CONTROL = re.compile("[\x00-\x1f\x7f]")
+_BLANKS = re.compile("[ \t]+")
+_TOKEN = re.compile("[A-Za-z_-]+")
+_ABSOLUTE_URL = re.compile("https?://[^/?#]", re.IGNORECASE)
+_FIRST_WORD = re.compile("[A-Za-z-]+")
+
+_KEYS_TO_MEAN = tuple(sorted({"user-agent", "allow", "disallow", *KNOWN_RECORDS}))
+_TRAINING_KEYS = {"disallowaitraining": "DisallowAITraining", "allowaitraining": "AllowAITraining"}
+#: What reads the value of a record that a crawl obeys, and an example of such a record.
+_VALUES: dict[str, tuple[Callable[[str], object], str]] = {
+    "crawl-delay": (plain_delay, "Crawl-delay: 10"),
+    "request-rate": (parse_rate, "Request-rate: 1/5"),
+    "visit-time": (parse_window, "Visit-time: 0600-0845"),
+}
+#: The effect of a record whose value is no whole URL.
+_URLS = {
+    "Sitemap": "crawlers that do not take it as relative to the robots.txt leave it out",
+    "License": "shown as it is, though it does not say where the license stands",
+}
+
+_OUTSIDE = "ignored: it belongs to no group, as no user-agent line stands above it"
+_AGENT_ABOVE = "a line `User-agent: *` above it"
+_AS_UTF8 = "the file saved as UTF-8"
+_SHORTER = "a shorter file"
+#: The effect of a line with a flag, and what was meant. In braces stand the usual spelling of its
+#: key, its value, the path that was meant by that, and the line without control octets.
+_OF_FLAG = {
+    Flag.MISSPELT_KEY: (
+        "read as `{key}`, by this crawler and many; others leave the line out",
+        "{key}: {value}",
+    ),
+    Flag.NO_COLON: (
+        "read as if the colon were there, by this crawler and some; others leave the line out",
+        "{key}: {value}",
+    ),
+    Flag.NEVER_MATCHES: (
+        "it matches no URL: the path that it is compared with begins with `/` (RFC 9309, 2.2.2)",
+        "{key}: {path}",
+    ),
+    Flag.CONTROL_OCTET: (
+        "in a value, it is percent-encoded; a key that contains one is unknown",
+        "{plain}",
+    ),
+    Flag.OUTSIDE_GROUP: (f"{_OUTSIDE} (RFC 9309, 2.2.2)", _AGENT_ABOVE),
+    Flag.NOT_UTF8: ("its octets are percent-encoded one by one", _AS_UTF8),
+    Flag.TOO_LONG: (f"what follows octet {MAX_LINE:,} is not read", "several shorter lines"),
+    Flag.CUT_OFF: ("ignored: the size limit cuts it short (RFC 9309, 2.5)", _SHORTER),
+    Flag.BYTE_ORDER_MARK: (
+        "passed over, by this crawler and most; others take it for a part of the key",
+        f"{_AS_UTF8} without a byte order mark",
+    ),
+    Flag.OTHER_ENCODING: (
+        "converted, by this crawler; others find no record, and allow everything (RFC 9309, 2.3)",
+        _AS_UTF8,
+    ),
+}
 
 
 def lint(robots: RobotsTxt) -> list[Finding]:
     """Return the findings on a file, by line. Never raises."""
     lines = list(robots.lines())
+    texts = {line.number: _text(line) for line in lines}
     groups, _ = read_groups(lines)
+    found = list[_Found]()
     markup = markup_line(lines)
-    found = [_finding(Code.MARKUP, markup, *_MARKUP)] if markup else []
-    found += () if groups else _unmarked_utf16(robots)
-    if (
-        not found or groups
-    ):  # the lines of a web page, or of what is no text, are not worth a finding each
-        found += (finding for line in lines for finding in _of_line(line))
+    wide = None if groups else _wide_line(robots)
+    if markup is not None:
+        effect = "a web page, it seems: without a group in it, everything is allowed"
+        meant = "a plain text file; or status 404, where the site has none"
+        found.append((Code.MARKUP, markup.number, effect, meant))
+    elif wide is not None:
+        effect = "not converted, as no byte order mark tells how: everything is allowed"
+        found.append((Flag.OTHER_ENCODING, wide, effect, _AS_UTF8))
+        texts[wide] = robots.line_text(wide).replace("\0", "")
+    if groups or not found:  # else the lines of such a file are not worth a finding each
+        found += (one for line in lines for one in _of_line(line))
         found += _of_order(lines)
         found += _of_groups(groups)
     if robots.truncated:
+        last = lines[-1].number if lines else 1
         effect = "the lines below it are not read: they are beyond the size limit (RFC 9309, 2.5)"
-        last = lines[-1] if lines else Line(1, LineKind.BLANK, "", "")
-        found.append(_finding(Code.FILE_TOO_LONG, last, effect, "a shorter file"))
-    return sorted(found, key=lambda finding: finding.line)
+        found.append((Code.FILE_TOO_LONG, last, effect, _SHORTER))
+    findings = (
+        Finding(code, line, _short(texts.get(line, "")), effect, _short(meant))
+        for code, line, effect, meant in found
+    )
+    return sorted(findings, key=lambda finding: finding.line)
 
 
 def markup_line(lines: Iterable[Line]) -> Line | None:
-    """Return the first line of a file that is neither blank nor a comment, if it begins as HTML or XML does.
+    """Return the first line that is neither blank nor a comment, if it begins as HTML or XML does.
 
     Such a file is a page for people and no robots.txt.
     """
-    first = next(
-        (line for line in lines if line.kind not in (LineKind.BLANK, LineKind.COMMENT)), None
-    )
+    empty = (LineKind.BLANK, LineKind.COMMENT)
+    first = next((line for line in lines if line.kind not in empty), None)
     return first if first and _text(first).startswith("<") else None
 
 
-def _unmarked_utf16(robots: RobotsTxt) -> Iterator[Finding]:
-    """Yield a finding on UTF-16 or UTF-32 without a byte order mark, in which at least every second octet is NUL."""
-    filled = (
-        (number, line) for number, line in enumerate(robots.raw_lines, 1) if line.strip("\0 \t")
-    )
-    number, line = next(filled, (0, ""))
-    if len(line) > _SHORTEST_WIDE and not all(line[side::2].strip("\0") for side in (0, 1)):
-        effect = "not converted, as no byte order mark tells how: it has no group, and everything is allowed"
-        text = _short(robots.line_text(number).replace("\0", ""))
-        yield Finding(Code.OTHER_ENCODING, number, text, effect, "the file saved as UTF-8")
+def _wide_line(robots: RobotsTxt) -> int | None:
+    """Return the first line that is not blank, if at least each second octet of it is NUL.
+
+    So UTF-16 and UTF-32 look without a byte order mark.
+    """
+    for number, line in enumerate(robots.raw_lines, 1):
+        if line.strip("\0 \t"):
+            # Of so few octets, one may be NUL by accident.
+            narrow = len(line) < 4 or all(line[side::2].strip("\0") for side in (0, 1))
+            return None if narrow else number
+    return None
 
 
 def _short(text: str) -> str:
@@ -142,9 +233,8 @@ def _short(text: str) -> str:
 
 def _text(line: Line) -> str:
     """Return a line as it is read, which is with its key in lower case."""
-    if not line.key:
-        return line.value
-    return f"{line.key}{'' if Flag.NO_COLON in line.flags else ':'} {line.value}".rstrip()
+    colon = "" if Flag.NO_COLON in line.flags else ":"
+    return f"{line.key}{colon} {line.value}".rstrip() if line.key else line.value
 
 
 def _usual_key(line: Line) -> str:
@@ -153,51 +243,40 @@ def _usual_key(line: Line) -> str:
     return "Sitemap" if key == "site-map" else key.capitalize()
 
 
-def _finding(code: Code, line: Line, effect: str, meant: str = "") -> Finding:
-    return Finding(code, line.number, _short(_text(line)), effect, _short(meant))
-
-
-_OUTSIDE = "ignored: it belongs to no group, as no user-agent line stands above it"
-_AGENT_ABOVE = "a line `User-agent: *` above it"
-_MARKUP = (
-    "a web page, it seems: each line is tried all the same, and without a group everything is allowed",
-    "a plain text file; or status 404, where the site has none",
-)
-#: The effect of a line with a flag, and what was meant. In braces stand the usual spelling of its
-#: key, its value, the path that was meant by that, and the line without control octets.
-_OF_FLAG: dict[Code, tuple[str, str]] = {
-    Code.MISSPELT_KEY: (
-        "read as `{key}`, by this crawler and many; others leave the line out",
-        "{key}: {value}",
-    ),
-    Code.NO_COLON: (
-        "read as if the colon were there, by this crawler and some; others leave the line out",
-        "{key}: {value}",
-    ),
-    Code.NEVER_MATCHES: (
-        "it matches no URL: the path that it is compared with begins with `/` (RFC 9309, 2.2.2)",
-        "{key}: {path}",
-    ),
-    Code.CONTROL_OCTET: (
-        "in a value, it is kept and percent-encoded; a key that holds one is unknown",
-        "{plain}",
-    ),
-    Code.OUTSIDE_GROUP: (f"{_OUTSIDE} (RFC 9309, 2.2.2)", _AGENT_ABOVE),
-    Code.NOT_UTF8: ("its octets are percent-encoded one by one", "the file saved as UTF-8"),
-    Code.TOO_LONG: (f"what follows octet {MAX_LINE:,} is not read", "several shorter lines"),
-    Code.CUT_OFF: ("ignored: the size limit cuts it short (RFC 9309, 2.5)", "a shorter file"),
-    Code.BYTE_ORDER_MARK: (
-        "passed over, by this crawler and most; others take it for a part of the key, and leave the line out",
-        "the file saved as UTF-8 without a byte order mark",
-    ),
-    Code.OTHER_ENCODING: (
-        "converted, by this crawler; others find no record in the file, and allow everything (RFC 9309, 2.3)",
-        "the file saved as UTF-8",
-    ),
-}
-
-
 # Findings on the text of a line.
+
+
+def _of_line(line: Line) -> Iterator[_Found]:
+    for flag in Flag if line.flags else ():
+        if flag in line.flags:
+            yield _of_flag(line, flag)
+    if line.kind is LineKind.JUNK and Flag.CUT_OFF not in line.flags:
+        yield _no_record(line)
+    elif line.kind in RULES:
+        yield from _of_pattern(line)
+    elif line.key in (USAGE, SIGNAL):
+        yield from _of_use(line)
+    elif line.kind is LineKind.RECORD:
+        yield from _of_value(line)
+
+
+def _of_flag(line: Line, flag: Flag) -> _Found:
+    key, value = _usual_key(line), line.value
+    if flag is Flag.UNKNOWN_KEY:
+        return _unknown(line)
+    if flag is Flag.INVALID_TOKEN:
+        return Flag.INVALID_TOKEN, line.number, *_of_token(value)
+    if flag is Flag.SPACE_IN_PATTERN:
+        meant = f"{key}: {value.replace(' ', '%20').replace(chr(9), '%09')}"
+        paths = _BLANKS.split(value)
+        if all(path.startswith(("/", "*")) for path in paths):
+            meant = f"a line for each: {', '.join(f'{key}: {path}' for path in paths)}"
+        effect = "part of the one pattern, percent-encoded"
+        return Flag.SPACE_IN_PATTERN, line.number, effect, meant
+    effect, meant = _OF_FLAG[flag]
+    plain = _CONTROL.sub("", _text(line))
+    meant = meant.format(key=key, value=value, path=_path(value), plain=plain)
+    return flag, line.number, effect.format(key=key), meant
 
 
 @lru_cache(maxsize=1024)
@@ -205,249 +284,164 @@ def _similar_key(key: str) -> str | None:
     """Return the known key to which a key is similar, in its usual spelling."""
     if len(key) > _LONGEST_KEY:
         return None
-    close = difflib.get_close_matches(
-        key.replace("_", "-").replace(" ", "-"), _KEYS_TO_MEAN, n=1, cutoff=0.8
-    )
+    plain = key.replace("_", "-").replace(" ", "-")
+    close = difflib.get_close_matches(plain, _KEYS_TO_MEAN, n=1, cutoff=0.8)
     return close[0].capitalize() if close else None
 
 
-def _unknown(line: Line) -> Finding:
+def _unknown(line: Line) -> _Found:
     key = _similar_key(line.key)
     if key is None:
-        return _finding(
-            Code.UNKNOWN_KEY, line, "ignored: no crawler is known to read such a record"
-        )
+        effect = "ignored: no crawler is known to read such a record"
+        return Flag.UNKNOWN_KEY, line.number, effect, ""
     effect = f"ignored: it is not read as `{key}`, for keys are compared whole (RFC 9309, 2.2)"
-    return _finding(Code.ALMOST_A_KEY, line, effect, f"{key}: {line.value}")
+    return Code.ALMOST_A_KEY, line.number, effect, f"{key}: {line.value}"
 
 
-def _token(line: Line) -> Finding:
-    value = line.value
-    token = token_of(to_octets(value))
+def _of_token(value: str) -> tuple[str, str]:
+    """Return the effect of a name that is no product token, and the line that was meant."""
     if not value:
-        return _finding(Code.INVALID_TOKEN, line, "it names no crawler", "User-agent: *")
-    if value.lower() != token and value.lower().startswith(token):  # its beginning is a token
-        run = value[: len(token)]
-        what = "any crawler" if token == ANY else f"the crawler `{run}`"
-        # Where a whole User-Agent header stands, its own name may not be what it begins with.
-        names = () if token == ANY else product_tokens(_short(value))
-        name = _TOKEN.match(names[0]) if names else None
-        return _finding(
-            Code.INVALID_TOKEN, line, f"it names {what}", f"User-agent: {name[0] if name else run}"
-        )
-    effect = (
-        "compared whole: no crawler whose name is a product token (RFC 9309, 2.2.1) is meant by it"
-    )
-    runs = _TOKEN.findall(value)
-    return _finding(
-        Code.INVALID_TOKEN, line, effect, f"User-agent: {max(runs, key=len)}" if runs else ""
-    )
+        return "it names no crawler", "User-agent: *"
+    token = token_of(to_octets(value))
+    names = _TOKEN.findall(value)
+    if value.lower() == token or not value.lower().startswith(token):
+        effect = "compared whole, so it names no crawler: product tokens have letters, `-` and `_`"
+        return effect, f"User-agent: {max(names, key=len)}" if names else ""
+    if token == ANY:  # its beginning is a token
+        return "it names any crawler", "User-agent: *"
+    # Where a whole User-Agent header stands, its own name may not be what it begins with.
+    own = _TOKEN.match(next(iter(product_tokens(_short(value))), ""))
+    meant = own[0] if own else value[: len(token)]
+    return f"it names the crawler `{value[: len(token)]}`", f"User-agent: {meant}"
 
 
 def _path(value: str) -> str:
-    """Return the path pattern that was probably meant by one without its slash, or by a whole URL."""
+    """Return the path pattern that was probably meant by one without its slash, or by a URL."""
     scheme, separator, rest = value.partition("://")
     if separator and scheme.isalpha():
         value = rest.partition("/")[2]
     return f"/{value.removeprefix('/')}"
 
 
-def _space(line: Line) -> Finding:
-    key, paths = _usual_key(line), _BLANKS.split(line.value)
-    if all(path.startswith(("/", "*")) for path in paths):
-        meant = f"a line for each: {', '.join(f'{key}: {path}' for path in paths)}"
-    else:
-        meant = f"{key}: {line.value.replace(' ', '%20').replace(chr(9), '%09')}"
-    return _finding(Code.SPACE_IN_PATTERN, line, "part of the one pattern, percent-encoded", meant)
-
-
-#: The functions that make the findings on the other flags.
-_BY_FLAG: dict[Code, Callable[[Line], Finding]] = {
-    Code.UNKNOWN_KEY: _unknown,
-    Code.INVALID_TOKEN: _token,
-    Code.SPACE_IN_PATTERN: _space,
-}
-
-
-def _flagged(line: Line, flag: Code) -> Finding:
-    plain = _CONTROL.sub("", _text(line))
-    parts = {
-        "key": _usual_key(line),
-        "value": line.value,
-        "path": _path(line.value),
-        "plain": plain,
-    }
-    effect, meant = (text.format_map(parts) for text in _OF_FLAG[flag])
-    return _finding(flag, line, effect, meant)
-
-
-def _of_line(line: Line) -> Iterator[Finding]:
-    for flag in Code if line.flags else ():
-        if flag.value in line.flags:
-            yield _BY_FLAG[flag](line) if flag in _BY_FLAG else _flagged(line, flag)
-    if line.kind is LineKind.JUNK and Flag.CUT_OFF not in line.flags:
-        yield _no_record(line)
-    elif line.kind in RULES:
-        yield from _of_pattern(line)
-    elif line.kind is LineKind.RECORD:
-        yield from _of_value(line)
-
-
-def _no_record(line: Line) -> Finding:
+def _no_record(line: Line) -> _Found:
     word = _FIRST_WORD.match(line.value)
     key = _similar_key(word[0].lower()) if word else None
-    meant = (
-        f"{key}: {line.value[word.end() :].lstrip()}"
-        if word and key
-        else f"a comment: # {line.value}"
-    )
-    return _finding(Code.NO_RECORD, line, "ignored: it is no record", meant)
+    meant = f"a comment: # {line.value}"
+    if word and key:
+        meant = f"{key}: {line.value[word.end() :].lstrip()}"
+    return Code.NO_RECORD, line.number, "ignored: it is no record", meant
 
 
-def _of_pattern(line: Line) -> Iterator[Finding]:
-    if "$" in line.value[:-1]:
+def _of_pattern(line: Line) -> Iterator[_Found]:
+    key, value = _usual_key(line), line.value
+    if "$" in value[:-1]:
         effect = "it stands for itself: only a last `$` is the end of a URL (RFC 9309, 2.2.3)"
-        beginning, _, rest = line.value.partition("$")
+        beginning, _, rest = value.partition("$")
         end_meant = not rest.strip("/?*$")
-        meant = f"{beginning}$" if end_meant else _INNER_DOLLAR.sub("%24", line.value)
-        yield _finding(Code.DOLLAR_INSIDE, line, effect, f"{_usual_key(line)}: {meant}")
-    if _MISPLACED_PERCENT.search(line.value):
-        meant = f"{_usual_key(line)}: {_MISPLACED_PERCENT.sub('%25', line.value)}"
-        yield _finding(Code.BAD_ESCAPE, line, "the `%` stands for itself, as `%25` would", meant)
+        meant = f"{beginning}$" if end_meant else _INNER_DOLLAR.sub("%24", value)
+        yield Code.DOLLAR_INSIDE, line.number, effect, f"{key}: {meant}"
+    if _MISPLACED_PERCENT.search(value):
+        meant = f"{key}: {_MISPLACED_PERCENT.sub('%25', value)}"
+        yield Code.BAD_ESCAPE, line.number, "the `%` stands for itself, as `%25` would", meant
 
 
-def _of_value(line: Line) -> Iterator[Finding]:
-    if line.key in _VALUES:
-        parse, example = _VALUES[line.key]
-        if parse(line.value) is None:
-            effect = "ignored: nobody can tell what it asks for"
-            if line.key == "crawl-delay" and (delay := parse_delay(line.value)) is not None:
-                effect = f"read as {delay:.15g} s, the largest number in it: it is no number with a known unit"
-            yield _finding(Code.INVALID_VALUE, line, effect, f"such as {example}")
-    elif line.key in (USAGE, SIGNAL):
-        yield from _of_use(line)
-    elif line.key in _URLS and not _is_absolute(line.value):
-        effect, name = _URLS[line.key]
-        yield _finding(
-            Code.RELATIVE_URL, line, effect, f"the whole URL, such as https://www.example/{name}"
-        )
-    elif line.key in TRAINING and line.value and line.value[0] not in "/*":
-        effect = "it matches no URL, so it says nothing of training: a path pattern begins with `/` or with `*`"
-        yield _finding(
-            Code.NEVER_MATCHES, line, effect, f"{_TRAINING_KEYS[line.key]}: {_path(line.value)}"
-        )
+def _of_value(line: Line) -> Iterator[_Found]:
+    key, name, value = line.key, _usual_key(line), line.value
+    if key in _VALUES:
+        parse, example = _VALUES[key]
+        if parse(value) is None:
+            delay = parse_delay(value) if key == "crawl-delay" else None
+            effect = "ignored: it is not clear what it asks for"
+            if delay is not None:
+                effect = f"read as {delay:.15g} s, the largest number in it: its unit is unknown"
+            yield Code.INVALID_VALUE, line.number, effect, f"such as {example}"
+    elif name in _URLS and not _ABSOLUTE_URL.match(value):
+        meant = f"the whole URL, such as https://www.example/{name.lower()}.xml"
+        yield Code.RELATIVE_URL, line.number, _URLS[name], meant
+    elif key in TRAINING and value and value[0] not in "/*":
+        effect = "it matches no URL, so it says nothing of training: paths begin with `/` or `*`"
+        meant = f"{_TRAINING_KEYS[key]}: {_path(value)}"
+        yield Flag.NEVER_MATCHES, line.number, effect, meant
 
 
-def _is_absolute(url: str) -> bool:
-    try:
-        parts = urlsplit(url)
-    except ValueError:
-        return False
-    return parts.scheme in ("http", "https") and bool(parts.netloc)
+def _of_use(line: Line) -> Iterator[_Found]:
+    """Yield the findings on a Content-Usage or a Content-Signal."""
+    record = Record(line.key, to_octets(line.value), line.number)
+    said = [one.said for records in read_records([record]).values() for one in records]
+    found = [(label, one.allowed) for each in said for label, one in each.items()]
+    if line.key == USAGE and not found:
+        effect = "void as a whole: crawlers cannot tell what it permits (RFC 9651)"
+        meant = "such as Content-Usage: train-ai=n, search=y"
+        yield Code.USE_VOID, line.number, effect, meant
+    yes, no = ("y", "n") if line.key == USAGE else ("yes", "no")
+    for label, allowed in found:
+        if allowed is not None and label not in LABELS:
+            effect = f"read, as any label; no crawler is known to ask for `{label}`"
+            yield Code.USE_UNKNOWN, line.number, effect, ""
+        elif allowed is None and (line.key, label) != (SIGNAL, "use"):  # that has other values
+            effect = f"`{label}` is neither permitted nor refused by it"
+            yield Code.USE_NO_VALUE, line.number, effect, f"{label}={yes} or {label}={no}"
 
 
 # Findings on the order of lines, and on groups.
 
 
-def _of_order(lines: Sequence[Line]) -> Iterator[Finding]:
-    agent: Line | None = None  # the last user-agent line, as long as no rule follows it
+def _of_order(lines: Sequence[Line]) -> Iterator[_Found]:
+    agent: int | None = None  # the last user-agent line, as long as no rule follows it
     in_group = apart = False
     for line in lines:
+        number = line.number
         if line.kind is LineKind.USER_AGENT:
             if agent is not None and apart:
-                effect = f"it ends no group: the rules below are those of line {agent.number}, too (RFC 9309, 2.1)"
-                yield _finding(
-                    Code.AGENTS_JOINED,
-                    line,
-                    effect,
-                    "a rule above it, such as an empty `Disallow:`",
-                )
-            agent, in_group, apart = line, True, False
+                effect = f"it ends no group: rules below it are those of line {agent}, too"
+                meant = "a rule above it, such as an empty `Disallow:`"
+                yield Code.AGENTS_JOINED, number, f"{effect} (RFC 9309, 2.1)", meant
+            agent, in_group, apart = number, True, False
         elif line.kind in RULES:
             agent = None
         else:
             apart = apart or line.kind not in (LineKind.COMMENT, LineKind.JUNK)
             if not in_group and line.key == SIGNAL:
-                effect = "it counts for every group that does not say otherwise; other crawlers may read it for none"
-                yield _finding(
-                    Code.SIGNAL_OUTSIDE_GROUP, line, effect, "the same line in each group"
-                )
+                effect = "it counts for every group that does not say otherwise"
+                meant = "the same line in each group, for crawlers that do not read it here"
+                yield Code.SIGNAL_OUTSIDE_GROUP, number, effect, meant
             elif not in_group and (line.key in _VALUES or line.key in RECORDS):
-                yield _finding(Code.RECORD_OUTSIDE_GROUP, line, _OUTSIDE, _AGENT_ABOVE)
+                yield Code.RECORD_OUTSIDE_GROUP, number, _OUTSIDE, _AGENT_ABOVE
 
 
-def _of_groups(groups: Iterable[Group]) -> Iterator[Finding]:
+def _of_groups(groups: Iterable[Group]) -> Iterator[_Found]:
     first: dict[str, int] = {}  # the line of the first group of each token
     for group in groups:
-        agents = f"user-agent: {', '.join(group.tokens)}"
         tokens = dict.fromkeys(token_of(to_octets(token)) for token in group.tokens)
         earlier = next((first[token] for token in tokens if token in first), None)
         if earlier is not None:
-            effect = f"combined with the group of line {earlier}, by RFC 9309, 2.2.1; others read only one of them"
-            yield Finding(
-                Code.SPLIT_GROUP,
-                group.line,
-                _short(agents),
-                effect,
-                "one group with the rules of both",
-            )
+            effect = f"combined with the group of line {earlier} (RFC 9309, 2.2.1)"
+            meant = "one group with the rules of both"
+            yield Code.SPLIT_GROUP, group.line, f"{effect}; others read only one of them", meant
         elif not group.rules:
             effect = "without a rule, everything is allowed (RFC 9309, 2.2.2)"
-            yield Finding(
-                Code.NO_RULES, group.line, _short(agents), effect, "an empty `Disallow:`, to say so"
-            )
+            yield Code.NO_RULES, group.line, effect, "an empty `Disallow:`, to say so"
         for token in tokens:
             first.setdefault(token, group.line)
         yield from _of_rules(group.rules)
 
 
-def _of_rules(rules: Sequence[Rule]) -> Iterator[Finding]:
+def _of_rules(rules: Sequence[Rule]) -> Iterator[_Found]:
     first: dict[tuple[RuleKind, str], int] = {}  # the line on which each rule stands first
     for rule in rules:
         other = RuleKind.DISALLOW if rule.kind is RuleKind.ALLOW else RuleKind.ALLOW
-        text = _short(f"{rule.kind.value.lower()}: {rule.pattern}")
         same, opposite = first.get((rule.kind, rule.pattern)), first.get((other, rule.pattern))
         if not rule.pattern and len(rules) > 1:
             effect = "it matches nothing: the other rules of the group decide (RFC 9309, 2.2.2)"
-            yield Finding(
-                Code.EMPTY_RULE, rule.line, text, effect, "nothing, or the only rule of its group"
-            )
+            yield Code.EMPTY_RULE, rule.line, effect, "nothing, or the only rule of its group"
         elif same is not None:
-            yield Finding(
+            yield (
                 Code.REPEATED_RULE,
                 rule.line,
-                text,
                 f"it changes nothing: line {same} says the same",
+                "",
             )
         elif opposite is not None:
-            effect = f"of it and line {opposite} the allow decides, as they are equally specific (RFC 9309, 2.2.2)"
-            yield Finding(Code.CONTRADICTION, rule.line, text, effect, "one of them")
+            effect = f"of it and line {opposite} the allow decides: they are equally specific"
+            yield Code.CONTRADICTION, rule.line, f"{effect} (RFC 9309, 2.2.2)", "one of them"
         first.setdefault((rule.kind, rule.pattern), rule.line)
-
-
-# Findings on what is said of the use of pages.
-
-
-def _of_use(line: Line) -> Iterator[Finding]:
-    """Yield the findings on a Content-Usage or a Content-Signal."""
-    found = _said(Record(line.key, line.value, line.number))
-    if line.key == USAGE and not found:
-        effect = "void as a whole: crawlers cannot tell what it permits (RFC 9651)"
-        yield _finding(Code.USE_VOID, line, effect, "such as Content-Usage: train-ai=n, search=y")
-    yes, no = ("y", "n") if line.key == USAGE else ("yes", "no")
-    for label, preference in found:
-        if preference.allowed is None and not (line.key == SIGNAL and label == _DEGREE):
-            effect = f"`{label}` is neither permitted nor refused by it"
-            yield _finding(Code.USE_NO_VALUE, line, effect, f"{label}={yes} or {label}={no}")
-        elif label not in LABELS and preference.allowed is not None:
-            yield _finding(
-                Code.USE_UNKNOWN,
-                line,
-                f"read, as any label; no crawler is known to ask for `{label}`",
-            )
-
-
-def _said(record: Record) -> list[tuple[str, Preference]]:
-    """Return what one record says of each label."""
-    read = read_records([Record(record.key, to_octets(record.value), record.line)])
-    return [said for found in read.values() for one in found for said in one.said.items()]

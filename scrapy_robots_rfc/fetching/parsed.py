@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from datetime import time
 from hashlib import sha256
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from scrapy.crawler import Crawler
 from scrapy.utils.misc import build_from_crawler, load_object
@@ -19,7 +19,6 @@ from scrapy.utils.misc import build_from_crawler, load_object
 from scrapy_robots_rfc.cache.memory import LARGE
 from scrapy_robots_rfc.core.agents import Agent, agent_of
 from scrapy_robots_rfc.core.decision import Decision, Reason
-from scrapy_robots_rfc.core.gemini import GeminiFile
 from scrapy_robots_rfc.core.percent import request_target
 from scrapy_robots_rfc.core.robotstxt import RobotsTxt
 from scrapy_robots_rfc.core.ruleset import ROBOTS_TXT
@@ -31,6 +30,9 @@ from scrapy_robots_rfc.policy.origins import Origin, other_reading
 from scrapy_robots_rfc.policy.pacing import KEYS, Bound, Limit, Over, Pace, pace_of_number, paces_of
 from scrapy_robots_rfc.policy.schemes import Dialect
 from scrapy_robots_rfc.settings import PARSER_ACCEPTED, Settings
+
+if TYPE_CHECKING:
+    from scrapy_robots_rfc.core.gemini import GeminiFile
 
 logger: logging.Logger = logging.getLogger(__name__)
 
@@ -200,8 +202,11 @@ def gemini_file(body: bytes, settings: Settings, scheme: str) -> GeminiFile | No
     ``None`` for all others.
     """
     known = settings.schemes.get(scheme)
-    gemini = known is not None and known.dialect is Dialect.GEMINI
-    return GeminiFile(body, max_size=settings.max_size) if gemini else None
+    if known is None or known.dialect is not Dialect.GEMINI:
+        return None
+    from scrapy_robots_rfc.core.gemini import GeminiFile  # noqa: PLC0415 - few crawls need it
+
+    return GeminiFile(body, max_size=settings.max_size)
 
 
 def load_parser(settings: Settings, crawler: Crawler) -> type[Any]:

@@ -22,8 +22,10 @@ from scrapy_robots_rfc._scrapy import asks_once
 from scrapy_robots_rfc.core.agents import USER_AGENT_KEY
 from scrapy_robots_rfc.core.labels import DECLARED_KEY, USE_ATTRIBUTE
 from scrapy_robots_rfc.errors import SettingError
+from scrapy_robots_rfc.fetching.download import MARK
 from scrapy_robots_rfc.leaves import DOWNLOADER_MIDDLEWARES, MIDDLEWARES, value_of
 from scrapy_robots_rfc.parser import RfcRobotParser
+from scrapy_robots_rfc.scheduling.gate import MARK as WAITING
 from scrapy_robots_rfc.settings import BACKOFF, BY_FIELD, TABLE, Settings, read_settings, written
 
 logger: logging.Logger = logging.getLogger(__name__)
@@ -36,7 +38,7 @@ _NEED_OBEY = ("dry_run", "overrides", "report")
 # was meant for it.
 _ATTRIBUTES = (USER_AGENT_KEY, USE_ATTRIBUTE)
 _META_KEYS = (USER_AGENT_KEY, DECLARED_KEY, "dont_obey_robotstxt", "dont_obey_robots_tag")
-_WRITTEN_KEYS = frozenset({"robots_tag", "robots_use", "robots_waited"})  # by this package
+_WRITTEN_KEYS = frozenset({"robots_tag", "robots_use", MARK, WAITING})  # by this package
 _PART = "robot"
 _CLOSE = 0.9
 # Keys of metas that are remembered; a spider may make up one for each request.

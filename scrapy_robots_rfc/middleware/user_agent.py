@@ -19,7 +19,6 @@ from scrapy_robots_rfc.core.agents import (
     agent_of,
     invalid_reason,
 )
-from scrapy_robots_rfc.core.gemini import VIRTUAL_AGENTS
 from scrapy_robots_rfc.errors import AgentError, SettingError
 
 logger: logging.Logger = logging.getLogger(__name__)
@@ -109,7 +108,7 @@ class UserAgents:
             reason = invalid_reason(token)
             if reason is not None:
                 found.append(f"{token!r} is no product token: {reason}")
-            elif token.lower() not in VIRTUAL_AGENTS and token.lower() not in header.lower():
+            elif token.lower() not in header.lower() and not _is_virtual(token):
                 found.append(
                     f"{token!r} is not in the User-Agent header {header!r} (RFC 9309, 2.2.1)"
                 )
@@ -164,6 +163,13 @@ class UserAgents:
     def _configured(self) -> bool:
         """Whether the user named the agent, so that it does not come from the header."""
         return self._setting is not None or self._of_spider is not None
+
+
+def _is_virtual(token: str) -> bool:
+    """Whether a token is a name for many crawlers, as Gemini has them."""
+    from scrapy_robots_rfc.core.gemini import VIRTUAL_AGENTS  # noqa: PLC0415 - few crawls need it
+
+    return token.lower() in VIRTUAL_AGENTS
 
 
 def default_header(settings: BaseSettings, spider: Spider | None = None) -> str | bytes | None:

@@ -1,4 +1,4 @@
-"""Rules of a page in a crawl: `page_rules` for spiders, and RfcPageRulesMiddleware, which obeys ROBOTS_TAG_OBEY.
+"""Rules of a page in a crawl: `page_rules` for spiders, and what obeys ROBOTS_TAG_OBEY.
 
 See `html.py` for what is read of a response.
 """
@@ -35,6 +35,9 @@ RULES_KEY = "robots_tag"
 EXEMPT_KEY = "dont_obey_robots_tag"
 # Characters of a header line or a meta that the log and the report have.
 _LONGEST = 200
+_BY_LINK = "link-nofollow"
+# First word of where a rule stands -> its source, for the stats.
+_SOURCES = {"X-Robots-Tag:": "header", "meta": "meta", "rel": "link"}
 
 # What `page_rules` has parsed: a response may be asked about often.
 _PARSED: WeakKeyDictionary[Response, PageRules] = WeakKeyDictionary()
@@ -43,8 +46,7 @@ _PARSED: WeakKeyDictionary[Response, PageRules] = WeakKeyDictionary()
 def page_rules(response: Response, crawler: Crawler) -> PageRules:
     """Return what the `X-Robots-Tag` lines and the robots metas of a response ask of this crawl.
 
-    A response is parsed when it is first asked about. Metas count in HTML and XHTML, within the
-    first 1,048,576 characters; what cannot be parsed has none.
+    A response is parsed when it is first asked about.
 
     :param response: of any status and type.
     :param crawler: of the spider, for the product tokens of the request: ``page_rules(response,
@@ -61,7 +63,7 @@ def page_rules(response: Response, crawler: Crawler) -> PageRules:
 
 
 class RfcPageRulesMiddleware:
-    """Spider middleware that drops requests and items against which a page has a rule that ROBOTS_TAG_OBEY names.
+    """Spider middleware that drops what a page forbids of the requests and items of its callback.
 
     It puts the rules of each response into its meta, as `robots_tag`, before the callback gets it.
 
@@ -73,14 +75,9 @@ class RfcPageRulesMiddleware:
     def __init__(self, crawler: Crawler) -> None:
         assert crawler.stats is not None
         self._crawler, self._count = crawler, crawler.stats.inc_value
-        settings = read_settings(crawler.settings)
-        if not settings.page_rules:
+        self._settings = read_settings(crawler.settings)
+        if not self._settings.page_rules:
             raise NotConfigured
-        self._obeyed, self._dry_run, self._exempt = (
-            settings.page_rules,
-            settings.dry_run,
-            settings.exempt,
-        )
         # Responses that callbacks got. Others went to an errback, whose requests and items are not
         # dropped.
         self._given: WeakSet[Response] = WeakSet()
@@ -97,10 +94,11 @@ class RfcPageRulesMiddleware:
         """
         self._given.add(response)
         response.meta[RULES_KEY] = page_rules(response, self._crawler)
+        self._count_cut(response)
 
     def process_spider_output(self, response: Response, result: Iterable[Any]) -> Iterator[Any]:
         """Leave out what is dropped."""
-        drops = self._judge(response)
+        drops = self._drops(response)
         for item in result:
             if not drops(item):
                 yield item
@@ -109,87 +107,89 @@ class RfcPageRulesMiddleware:
         self, response: Response, result: AsyncIterator[Any]
     ) -> AsyncIterator[Any]:
         """Do the same for a callback that is an asynchronous generator."""
-        drops = self._judge(response)
+        drops = self._drops(response)
         async for item in result:
             if not drops(item):
                 yield item
 
-    def _judge(self, response: Response) -> Callable[[object], bool]:
-        """Return what says of anything that the callback of a response yields whether it is dropped."""
+    def _drops(self, response: Response) -> Callable[[object], bool]:
+        """Return what says whether something that a callback yields is dropped."""
         if response not in self._given:
             return lambda _: False
-        rules, drops = page_rules(response, self._crawler), self._drops(response)
-        if is_cut(response):
-            self._count(stats.PAGE_CUT)
-
-        def judged(item: object) -> bool:
-            if isinstance(item, Request) and item.meta.get(RULES_KEY) is rules:
-                del item.meta[
-                    RULES_KEY
-                ]  # the callback copied the meta of its response; they are not of this request
-            return drops(item)
-
-        return judged
-
-    def _drops(self, response: Response) -> Callable[[object], bool]:
-        origin, rules = Origin.of(response.url), page_rules(response, self._crawler)
-        # Directive that is obeyed -> the first place where it stands.
-        stands = {name: rules.where(name)[0] for name in self._obeyed & rules.directives.keys()}
-        exempt = response.meta.get(EXEMPT_KEY) or (
-            origin is not None and any(site.covers(origin) for site in self._exempt)
-        )
-        by_link = "link-nofollow" in self._obeyed
-        if exempt or not (stands or by_link):
-            return lambda _: False
+        rules, places = page_rules(response, self._crawler), self._places(response)
         # To ask for the page itself again is to follow no link.
-        own = {
-            canonicalize_url(url)
-            for url in (response.url, *([response.request.url] if response.request else []))
-        }
-        links = cache(lambda: unendorsed(response))
+        asked = response.url if response.request is None else response.request.url
+        own = cache(lambda: {canonicalize_url(url) for url in (response.url, asked)})
+        links = cache(lambda: self._unendorsed(response))
+
+        def directive_of(request: Request) -> str | None:
+            if not places or request.meta.get(EXEMPT_KEY):
+                return None
+            url = canonicalize_url(request.url)
+            if url in own():
+                return None
+            if "nofollow" in places:
+                return "nofollow"
+            # To send a form is to follow no link, either.
+            return _BY_LINK if request.method == "GET" and url in links() else None
 
         def drops(item: object) -> bool:
-            if not isinstance(item, Request):
-                drops_items = item is not None and "noindex" in stands
-                return drops_items and self._drop(response, None, "noindex", stands["noindex"])
-            if item.meta.get(EXEMPT_KEY) or (url := canonicalize_url(item.url)) in own:
+            request = item if isinstance(item, Request) else None
+            if request is not None and request.meta.get(RULES_KEY) is rules:
+                # The callback copied the meta of its response: they are not of this request.
+                del request.meta[RULES_KEY]
+            directive = "noindex" if request is None else directive_of(request)
+            if item is None or directive not in places:
                 return False
-            if "nofollow" in stands:
-                return self._drop(response, item, "nofollow", stands["nofollow"])
-            # To send a form is to follow no link, either.
-            found = by_link and item.method == "GET" and url in links()
-            return found and self._drop(response, item, "link-nofollow", "rel of the link")
+            return self._drop(response, request, directive, places[directive])
 
         return drops
+
+    def _places(self, response: Response) -> dict[str, str]:
+        """Return what is obeyed of the rules of a page -> the first place where that stands."""
+        origin = Origin.of(response.url)
+        exempt = origin is not None and any(site.covers(origin) for site in self._settings.exempt)
+        if exempt or response.meta.get(EXEMPT_KEY):
+            return {}
+        rules, obeyed = page_rules(response, self._crawler), self._settings.page_rules
+        places = {name: rules.where(name)[0] for name in obeyed & rules.directives.keys()}
+        return {**places, _BY_LINK: "rel of the link"} if _BY_LINK in obeyed else places
+
+    def _unendorsed(self, response: Response) -> set[str]:
+        if _BY_LINK not in self._settings.page_rules:
+            return set()
+        urls = unendorsed(response)
+        self._count_cut(response)
+        return urls
+
+    def _count_cut(self, response: Response) -> None:
+        if is_cut(response):
+            self._count(stats.PAGE_CUT)
 
     def _drop(
         self, response: Response, request: Request | None, directive: str, where: str
     ) -> bool:
-        """Count, log and signal what a rule forbids; return whether it is dropped, which it is not in a dry run.
+        """Count, log and signal what a rule forbids.
 
         :param request: ``None``: it is an item.
+        :returns: whether it is dropped, which it is not in a dry run.
         """
-        source = (
-            "header"
-            if where.startswith("X-Robots-Tag")
-            else "meta"
-            if where.startswith("meta")
-            else "link"
-        )
+        source = _SOURCES[where.split(maxsplit=1)[0]]
         self._count(stats.PAGE.format(directive=directive, source=source))
-        page = response.request or Request(response.url)
-        why = f"{directive} of {without_userinfo(response.url)}, {where[:_LONGEST]}"
-        let_through = ", let through (dry run)" if self._dry_run else ""
-        what = "an item" if request is None else request_text(request)
-        message = "Forbidden by its page%s: %s (%s)"
-        logger.debug(
-            message, let_through, what, printable(why), extra={"spider": self._crawler.spider}
+        url = without_userinfo(response.url)
+        why = f"{directive} of {url}, {where[:_LONGEST]}"
+        message = (
+            "Forbidden by its page, let through (dry run): %s (%s)"
+            if self._settings.dry_run
+            else "Forbidden by its page: %s (%s)"
         )
-        origin = Origin.of((request or page).url)
-        decision = Decision(False, Reason.PAGE, origin=None if origin is None else str(origin))
+        what = "an item" if request is None else request_text(request)
+        logger.debug(message, what, printable(why), extra={"spider": self._crawler.spider})
         # A request that is dropped here does not get to the middleware that sets this header.
-        shown = page if request is None else request.copy()
-        shown.headers.setdefault("Referer", without_userinfo(response.url))
+        shown = (response.request or Request(response.url)) if request is None else request.copy()
+        shown.headers.setdefault("Referer", url)
+        origin = Origin.of(shown.url)
+        decision = Decision(False, Reason.PAGE, origin=None if origin is None else str(origin))
         self._crawler.signals.send_catch_log(
             signals.request_disallowed,
             request=shown,
@@ -198,4 +198,4 @@ class RfcPageRulesMiddleware:
             robots=None,
             line=None,
         )
-        return not self._dry_run
+        return not self._settings.dry_run

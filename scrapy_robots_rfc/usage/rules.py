@@ -1,7 +1,7 @@
-"""Rules of a page: `X-Robots-Tag` header lines and robots metas. No standard defines them; `docs/page_rules.md` does.
+"""Rules of a page: `X-Robots-Tag` header lines and robots metas.
 
-Members are separated by commas. `NAME:` in front of a member limits it, and the members behind it,
-to that crawler.
+No standard defines them, so `docs/page_rules.md` does. Members are separated by commas. `NAME:` in
+front of a member says for which crawler it is, and those behind it.
 """
 
 from __future__ import annotations
@@ -9,24 +9,20 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
-from functools import cached_property
-from itertools import islice
 from types import MappingProxyType
 from typing import NamedTuple
 
 #: Names that are for every crawler, beside its own product tokens.
 EVERYONE = frozenset({"*", "robots"})
-#: Octets of all header lines together that are read, and characters of all metas together.
-MAX_HEADERS = 65_536
-#: Members of all header lines together that are read, and of all metas together.
-MAX_MEMBERS = 500
+#: Characters and members of all header lines together that are read, and as many of all metas.
+MAX_CHARACTERS, MAX_MEMBERS = 65_536, 500
 #: Members that restrict.
 RESTRICTS: frozenset[str] = frozenset({
-    "nofollow", "noindex", "noarchive", "nocache", "nosnippet", "noimageindex", "notranslate", "noodp", "noyaca",
-    "nositelinkssearchbox", "noai", "noimageai", "noml", "none",
+    "nofollow", "noindex", "noarchive", "nocache", "nosnippet", "noimageindex", "notranslate",
+    "noodp", "noyaca", "nositelinkssearchbox", "noai", "noimageai", "noml", "none",
 })  # fmt: skip
 #: What each of these members permits; it restricts nothing.
 PERMITS: dict[str, tuple[str, ...]] = {
@@ -83,7 +79,7 @@ class Found(NamedTuple):
     where: str
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class PageRules:
     """What a page asks of this crawler.
 
@@ -93,10 +89,6 @@ class PageRules:
 
     found: tuple[Found, ...] = ()
     cut: bool = False
-
-    def __reduce__(self) -> tuple[type[PageRules], tuple[tuple[Found, ...], bool]]:
-        """Leave out what `directives` stores: a user may pickle the rules of a page."""
-        return type(self), (self.found, self.cut)
 
     @property
     def nofollow(self) -> bool:
@@ -113,7 +105,7 @@ class PageRules:
         """Whether no copy of the page is to be shown."""
         return "noarchive" in self.directives
 
-    @cached_property
+    @property
     def directives(self) -> Mapping[str, str | None]:
         """All directives, also unknown ones: name in lower case -> value.
 
@@ -121,10 +113,8 @@ class PageRules:
         """
         values: dict[str, str | None] = {}
         for name, value, _ in self.found:
-            known = values.get(name, value)
-            values[name] = min(
-                known, value, key=lambda one: (_rank(name, one or "") or 0.0, one or "")
-            )
+            both = (values.get(name, value), value)
+            values[name] = min(both, key=lambda one: (_rank(name, one or ""), one or ""))
         return MappingProxyType(values)
 
     @property
@@ -153,135 +143,74 @@ def _rank(name: str, value: str) -> float | None:
 
 
 def read_members(text: str) -> Iterator[Member]:
-    """Yield every member of a header line or of a meta's content, for whomever it is.
+    """Yield every member of a header line or of a meta's content, whichever crawler it is for.
 
-    :param text: the value of the header line, or of the attribute.
+    :param text: the value of the header line, or of the attribute, as far as it is read.
     """
-    members = text.split(",", MAX_MEMBERS + 1)
+    members = text.split(",")
     bot, at = "", 0
     while at < len(members):
-        pieces, size = [piece.strip() for piece in members[at].split(":")], 1
+        pieces = [piece.strip() for piece in members[at].split(":")]
+        at += 1
         first = 0
         while first < len(pieces) - 1 and _is_prefix(pieces[first], pieces[first + 1]):
-            bot, first = pieces[first] or bot, first + 1
-        name, value = (
-            pieces[first].lower(),
-            ":".join(pieces[first + 1 :]) if first < len(pieces) - 1 else None,
-        )
-        if name == _UNTIL and value is not None:
-            longer = ",".join(
-                (value, *members[at + 1 : at + 2])
-            ).strip()  # a comma stands behind the day of the week
-            value, size = (longer, 2) if _seconds(longer) is not None else (value, 1)
+            bot = pieces[first] or bot
+            first += 1
+        name, *values = pieces[first].lower(), *pieces[first + 1 :]
+        value = ":".join(values) if values else None
+        if name == _UNTIL and value is not None and at < len(members):
+            # A comma stands behind the day of the week.
+            longer = f"{value},{members[at]}".strip()
+            if _seconds(longer) is not None:
+                value = longer
+                at += 1
+        if name in VALUED and name != _UNTIL and value is not None:
+            value = value.lower()
         if name or value:
-            yield _member(name, value, bot)
-        at += size
+            yield Member(name, value, bot, _odd(name, value))
 
 
 def _is_prefix(name: str, following: str) -> bool:
-    """Return whether what stands before a colon is the name of a crawler.
-
-    No directive, and no hours of a time.
-    """
+    """Whether what stands before a colon names a crawler: no directive, and no hours of a time."""
     is_time = following[:2].isdigit() and _HOURS.search(name) is not None
     return not is_time and name.lower() not in _KNOWN
 
 
-def _member(name: str, value: str | None, bot: str) -> Member:
+def _odd(name: str, value: str | None) -> str:
+    """Return what is wrong with a member, in words for people; nothing where nothing is."""
     if name in VALUED:
-        value = value if value is None or name == _UNTIL else value.lower()
-        return Member(
-            name,
-            value,
-            bot,
-            "no valid value" if value is None or _rank(name, value) is None else "",
-        )
+        return "no valid value" if value is None or _rank(name, value) is None else ""
     if name in _KNOWN:
-        return Member(name, value, bot, "" if value is None else "takes no value")
+        return "" if value is None else "takes no value"
     words = name.split() if value is None else []
-    odd = (
-        "spaces in place of commas"
-        if len(words) > 1 and _KNOWN.issuperset(words)
-        else "unknown directive"
-    )
-    return Member(name, value, bot, odd)
+    if len(words) > 1 and _KNOWN.issuperset(words):
+        return "spaces in place of commas"
+    return "unknown directive"
 
 
 def _seconds(text: str) -> float | None:
-    """Return a date of RFC 822, RFC 850 or ISO 8601 in seconds since 1970.
-
-    ``None`` where it is none.
-    """
+    """Return a date of RFC 822, RFC 850 or ISO 8601 in seconds since 1970; ``None``: it is none."""
     if len(text) > _DATE_SIZE:
         return None
     try:
-        date = (
-            parsedate_to_datetime(text)
-            if _DATE.fullmatch(text)
-            else datetime.fromisoformat(text.upper())
-        )
+        if _DATE.fullmatch(text):
+            date = parsedate_to_datetime(text)
+        else:
+            date = datetime.fromisoformat(text.upper())
         return (date if date.tzinfo else date.replace(tzinfo=UTC)).timestamp()
-    except (
-        ValueError,
-        TypeError,
-        OverflowError,
-    ):  # TypeError: what `email.utils` raises for some of them
+    except (ValueError, TypeError, OverflowError):  # `email.utils` raises TypeError for some dates
         return None
-
-
-def _rules(sources: Iterable[tuple[str, str]], tokens: Sequence[str], now: float) -> PageRules:
-    """Return what holds for this crawler of some texts, each with where it stands."""
-    own = {*EVERYONE, "", *(token.lower() for token in tokens)}
-    found = []
-    left = MAX_MEMBERS
-    for where, text in sources:
-        # Empty members count, too: to pass over one takes as long as to read it.
-        read, left = left, left - 1 - text.count(",")
-        for member in islice(read_members(text), max(read, 0)):
-            if member.bot.lower() not in own or (member.odd and member.name in _KNOWN):
-                continue
-            names = ("noindex", "nofollow") if member.name == "none" else (member.name,)
-            if member.name == _UNTIL and (_seconds(member.value or "") or 0.0) <= now:
-                names = (_UNTIL, "noindex")
-            found += [
-                Found(name, None if name == "noindex" else member.value, where) for name in names
-            ]
-        if left < 0:
-            return _union(found, cut=True)
-    return _union(found)
-
-
-def _union(found: Iterable[Found], *, cut: bool = False) -> PageRules:
-    return PageRules(
-        tuple(sorted(set(found), key=lambda one: (one.name, one.value or "", one.where))), cut
-    )
 
 
 def parse_headers(values: Iterable[bytes], tokens: Sequence[str], *, now: float) -> PageRules:
     """Parse the `X-Robots-Tag` lines of a response; nothing is raised.
 
-    :param values: the value of each line, in order; together, `MAX_HEADERS` octets and
-        `MAX_MEMBERS` members are read.
+    :param values: the value of each line, in order.
     :param tokens: the product tokens of the crawler.
     :param now: seconds since 1970, to which `unavailable_after` is compared.
     """
-    lines = list(values)
-    rules = _rules(((f"X-Robots-Tag: {text}", text) for text in header_texts(lines)), tokens, now)
-    return replace(rules, cut=True) if sum(map(len, lines)) > MAX_HEADERS else rules
-
-
-def header_texts(values: Iterable[bytes]) -> Iterator[str]:
-    """Yield the text of each header line, as far as it is read.
-
-    Whole members within `MAX_HEADERS` octets.
-    """
-    left = MAX_HEADERS
-    for octets in values:
-        read = octets if len(octets) <= left else octets[: octets.rfind(b",", 0, left) + 1]
-        left -= len(octets)
-        yield read.decode("latin-1")
-        if left <= 0:
-            return
+    lines = [("X-Robots-Tag", value.decode("latin-1")) for value in values]
+    return _rules(lines, tokens, now)
 
 
 def parse_metas(
@@ -289,22 +218,65 @@ def parse_metas(
 ) -> PageRules:
     """Parse the robots metas of a document; nothing is raised.
 
-    :param pairs: name and content of each meta, in order. Those of other names are passed over. Of
-        all contents together, `MAX_MEMBERS` members are read.
+    :param pairs: name and content of each meta, in order. Those of other names are passed over.
     :param tokens: as for `parse_headers`.
     :param now: as for `parse_headers`.
     """
     own = {"robots", *(token.lower() for token in tokens)}
     named = ((name.strip(), content) for name, content in pairs)
-    return _rules(
-        ((f"meta {name}: {content}", content) for name, content in named if name.lower() in own),
-        tokens,
-        now,
-    )
+    metas = [(f"meta {name}", content) for name, content in named if name.lower() in own]
+    return _rules(metas, tokens, now)
+
+
+def _rules(sources: Sequence[tuple[str, str]], tokens: Sequence[str], now: float) -> PageRules:
+    """Return what holds for this crawler of some texts.
+
+    :param sources: what a text stands in, and the text.
+    """
+    own = {*EVERYONE, "", *(token.lower() for token in tokens)}
+    texts, cut = as_far_as_read(text for _, text in sources)
+    found = []
+    for (source, _), text in zip(sources, texts, strict=False):
+        for member in read_members(text):
+            if member.bot.lower() not in own or (member.odd and member.name in _KNOWN):
+                continue
+            where = f"{source}: {text}"
+            if member.name == "none":
+                found += [Found("noindex", None, where), Found("nofollow", None, where)]
+                continue
+            found.append(Found(member.name, member.value, where))
+            if member.name == _UNTIL and (_seconds(member.value or "") or 0.0) <= now:
+                found.append(Found("noindex", None, where))
+    return _union(found, cut=cut)
+
+
+def as_far_as_read(texts: Iterable[str]) -> tuple[list[str], bool]:
+    """Return header lines, or contents of metas, up to the last whole member that is read.
+
+    :returns: also whether there is more.
+    """
+    characters, members = MAX_CHARACTERS, MAX_MEMBERS
+    read = list[str]()
+    for text in texts:
+        if members <= 0:
+            return read, True
+        whole = text if len(text) <= characters else text[: text.rfind(",", 0, characters) + 1]
+        # Empty members count, too: to pass over one takes as long as to read it.
+        found = whole.split(",", members)
+        read.append(",".join(found[:members]))
+        if read[-1] != text:
+            return read, True
+        characters -= len(text)
+        members -= len(found)
+    return read, False
 
 
 def combine(*rules: PageRules) -> PageRules:
     """Return the union of the restrictions of several sources."""
-    return _union(
-        (one for part in rules for one in part.found), cut=any(part.cut for part in rules)
-    )
+    found = (one for part in rules for one in part.found)
+    return _union(found, cut=any(part.cut for part in rules))
+
+
+def _union(found: Iterable[Found], *, cut: bool) -> PageRules:
+    ordered = sorted(set(found), key=lambda one: (one.name, one.value or "", one.where))
+    return PageRules(tuple(ordered), cut)

@@ -1,7 +1,7 @@
-"""The label `tdm`: the `/.well-known/tdmrep.json` of each site, asked for once while its robots.txt is fresh.
+"""The label `tdm`: the `/.well-known/tdmrep.json` of each site.
 
-It is asked for like a page: each hop of its redirects is judged by the robots.txt of its host,
-keeps the interval of its site, and is counted.
+It is asked for once while the robots.txt of its site is fresh, and like a page: each hop of its
+redirects is judged by the robots.txt of its host, waits for its turn, and is counted.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ from typing import Any
 
 from scrapy import Request
 from scrapy.crawler import Crawler
-from scrapy.http import Response
 from scrapy.http.request import NO_CALLBACK
 from scrapy.utils.datatypes import LocalCache
 
@@ -55,7 +54,7 @@ class _File:
 
     def __init__(self, until: float) -> None:
         self.until = until
-        #: Its entries; ``None``: it is not known what they are.
+        #: Its entries; ``None``: they are unknown.
         self.entries: tuple[Reservation, ...] | None = None
         #: Those who wait for the fetch; ``None``: it is over.
         self.waiters: list[Waiter[None]] | None = []
@@ -77,11 +76,10 @@ class TdmFiles:
         self._files: LocalCache[Origin, _File] = LocalCache(_MOST_SITES)
 
     async def of(self, request: Request, robots: OriginPolicy) -> tuple[Reservation, ...] | None:
-        """Return the entries of a site's file, none where there is no file; ``None``: it is not known what they are.
+        """Return the entries of a site's file, none where there is no file; ``None``: unknown.
 
         :param request: the page; the file is asked for by its route.
-        :param robots: what is known of the site's robots.txt, for as long as which the file is
-            used.
+        :param robots: what is known of the site's robots.txt. The file is used for as long as that.
         """
         file = self._files.get(robots.origin)
         if file is None or (file.waiters is None and self._runtime.clock() >= file.until):
@@ -97,12 +95,12 @@ class TdmFiles:
         """Ask for a file. Whatever goes wrong, those who wait go on."""
         try:
             file.entries = await self._fetch(page, origin)
+        except RobotsUndecided:  # the spider was closed
+            pass
         except RobotsDisallowed as refusal:
             if refusal.decision.reason is Reason.UNREACHABLE:
                 self._ask_again(file, origin, refusal)
-        except RobotsUndecided:  # the spider was closed
-            pass
-        except Exception as error:  # noqa: BLE001 - whatever goes wrong says nothing about the site's reservations
+        except Exception as error:  # noqa: BLE001 - whatever it is, the site reserved nothing by it
             self._ask_again(file, origin, error)
         finally:
             waiters = file.waiters or []
@@ -111,11 +109,11 @@ class TdmFiles:
                 waiter.resolve(None)
 
     def _ask_again(self, file: _File, origin: Origin, error: Exception) -> None:
-        """Note that a file is to be asked for again after a pause, and say so once for each time."""
+        """Ask for a file again after a pause, and say so each time."""
         file.until = min(file.until, self._runtime.clock() + self._pause)
         logger.warning(
-            "%s%s cannot be read (%s): whether the site reserves text and data mining is unknown, its pages go on; "
-            "the file is asked for again after %g s",
+            "%s%s cannot be read (%s): whether the site reserves text and data mining is unknown, "
+            "its pages go on; the file is asked for again after %g s",
             origin,
             PATH,
             error_text(error),
@@ -124,11 +122,16 @@ class TdmFiles:
         )
 
     async def _fetch(self, page: Request, origin: Origin) -> tuple[Reservation, ...]:
+        assert self._crawler.engine is not None
         url: str | None = f"{origin}{PATH}"
         for _ in range(MAX_REDIRECTS + 1):
             if url is None:
                 raise ValueError("a redirect without a usable Location")
-            response = await self._ask(page, url)
+            meta = {**_META, "download_timeout": self._timeout}
+            headers: dict[bytes, bytes] = {}
+            self._download.inherit_route(page, url, meta, headers)
+            request = Request(url, callback=NO_CALLBACK, meta=meta, headers=headers)
+            response = await self._crawler.engine.download_async(request)
             if response.status // 100 == 2:
                 return parse_tdmrep(response.body)
             if response.status // 100 == 4:
@@ -137,11 +140,3 @@ class TdmFiles:
                 raise ValueError(f"status {response.status}")
             url = target_of(url, response.headers.get(b"Location"))
         raise ValueError(f"more than {MAX_REDIRECTS} redirects")
-
-    async def _ask(self, page: Request, url: str) -> Response:
-        assert self._crawler.engine is not None
-        meta = {**_META, "download_timeout": self._timeout}
-        headers: dict[bytes, bytes] = {}
-        self._download.inherit_route(page, url, meta, headers)
-        request = Request(url, callback=NO_CALLBACK, meta=meta, headers=headers)
-        return await self._crawler.engine.download_async(request)

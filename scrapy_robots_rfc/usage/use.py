@@ -1,8 +1,8 @@
-"""What a crawl is for (ROBOTS_USE), and what follows where a site refuses that use. See `core/preferences.py`.
+"""What a crawl is for (ROBOTS_USE), and what follows where a site refuses that use.
 
 A request is not sent if robots.txt refuses all that it is for. A response is dropped if its headers
 or metas refuse all of it. Otherwise the response carries what is permitted, in its meta as
-`robots_use`.
+`robots_use`. See `core/preferences.py` for what sites say.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from functools import cached_property
 from itertools import islice
-from typing import Self
+from typing import Self, TypeAlias
 from weakref import WeakKeyDictionary
 
 from scrapy import Request, signals
@@ -22,7 +22,7 @@ from scrapy.http import Response
 
 from scrapy_robots_rfc import stats
 from scrapy_robots_rfc.core.agents import Agent
-from scrapy_robots_rfc.core.decision import Decision, Reason
+from scrapy_robots_rfc.core.decision import Reason
 from scrapy_robots_rfc.core.labels import (
     DECLARED_KEY,
     LABELS,
@@ -37,21 +37,24 @@ from scrapy_robots_rfc.core.ruleset import ROBOTS_TXT
 from scrapy_robots_rfc.errors import AgentError, SettingError
 from scrapy_robots_rfc.fetching.parsed import OriginPolicy
 from scrapy_robots_rfc.middleware.downloader import STALE_FOR, RfcRobotsTxtMiddleware, at_work
-from scrapy_robots_rfc.policy.origins import Origin
 from scrapy_robots_rfc.settings import read_settings
-from scrapy_robots_rfc.usage.html import head_metas, is_cut, note_cut, rules_of
+from scrapy_robots_rfc.usage.html import is_cut, metas_of, note_cut, rules_of
 from scrapy_robots_rfc.usage.reservations import of_page, of_tdm, reservation_of
 from scrapy_robots_rfc.usage.tdmrep import PATH, TdmFiles
 
 logger: logging.Logger = logging.getLogger(__name__)
 
-#: The meta key of what is permitted: label -> bool, or ``None`` where nobody says.
+_Said: TypeAlias = Mapping[str, Preference]
+
+#: The meta key of what is permitted: label -> bool, or ``None`` if it is not known.
 PERMITTED_KEY = "robots_use"
 # Labels that no draft has and the crawl does not declare: so many of a page are in its meta, each
 # of so many octets at most. Thirty requests with that meta then take less than 100 KB of JOBDIR.
 _MOST_OTHERS, _LONGEST_LABEL = 32, 64
 # Octets of a tdm-reservation, which is one digit, that are read, and its header lines.
 _RESERVATION, _MOST_RESERVATIONS = 20, 100
+# First word of what refuses a response -> its source, for the stats. All others are header lines.
+_SOURCES = {"meta": "meta", PATH: "tdmrep"}
 _ACCEPTED = "a list of labels, or a string with commas"
 
 
@@ -73,8 +76,9 @@ class RfcUseMiddleware:
         assert crawler.stats is not None
         self._crawler, self._count = crawler, crawler.stats.inc_value
         self._settings, self._setting = settings, settings.use
-        # What robots.txt said when a request was sent: it counts, not what robots.txt says later.
-        self._said: WeakKeyDictionary[Request, Mapping[str, Preference]] = WeakKeyDictionary()
+        # What was known of robots.txt when a request was sent, and what that said: it counts, not
+        # what robots.txt says later.
+        self._sent: WeakKeyDictionary[Request, tuple[OriginPolicy, _Said]] = WeakKeyDictionary()
         self._of_spider()
         crawler.signals.connect(self._opened, signals.spider_opened)
 
@@ -92,11 +96,16 @@ class RfcUseMiddleware:
         return TdmFiles(self._crawler, self._settings, self._robots.service.download)
 
     def _opened(self) -> None:
-        """Warn of labels that nobody is known to use: a typo refuses nothing."""
+        """Warn of labels that no site is known to use: a typo refuses nothing."""
         uses = self._of_spider()
         for label, near in unknown_labels(self._setting if uses is None else uses):
-            text = "Declared use %r is no known label: only a site that names it refuses it. Nearest known one: %r"
-            logger.warning(text, label, near, extra={"spider": self._crawler.spider})
+            logger.warning(
+                "Declared use %r is no known label: only a site that names it refuses it. "
+                "Nearest known one: %r",
+                label,
+                near,
+                extra={"spider": self._crawler.spider},
+            )
 
     async def process_request(self, request: Request) -> None:
         """Let a request through, unless robots.txt refuses all that it is for.
@@ -104,92 +113,66 @@ class RfcUseMiddleware:
         :raises RobotsDisallowed: it does.
         :raises AgentError: meta `robots_declared_use` is not accepted.
         """
-        origin = self._judged(request)
-        if (
-            origin is None or request_target(request.url) == ROBOTS_TXT
-        ):  # that may always be fetched (RFC 9309, 2.2.2)
+        origin = self._robots.origin_of(request)
+        # A robots.txt may always be fetched (RFC 9309, 2.2.2).
+        own = request_target(request.url) == ROBOTS_TXT
+        if origin is None or own or request.meta.get("dont_obey_robotstxt"):
             return
         service = self._robots.service
         # It may have been judged by a file that is not fresh any more.
-        robots = service.cached(
-            origin, request, stale_for=STALE_FOR, counted=False
-        ) or await service.get(origin)
+        robots = service.cached(origin, request, stale_for=STALE_FOR, counted=False)
+        robots = robots or await service.get(origin)
         if robots.exempt is not None:
             return
-        agent = self._robots.user_agents.of(request)
-        said = {} if robots.robots is None else robots.robots.preferences(request.url, agent.tokens)
+        tokens = self._robots.user_agents.of(request).tokens
+        said = {} if robots.robots is None else robots.robots.preferences(request.url, tokens)
         uses = self.of(request)
-        self._said[request] = said
+        self._sent[request] = robots, said
         request.meta[PERMITTED_KEY] = _permitted(uses, said)
         refusal = refused_by(uses, said)
         if refusal is not None:
-            self._refuse(
-                request,
-                "robots.txt",
-                refusal._replace(why=f"{robots.source} {refusal.why}"),
-                robots,
-            )
+            refusal = refusal._replace(why=f"{robots.source} {refusal.why}")
+            self._refuse(request, "robots.txt", refusal, robots)
 
     async def process_response(self, request: Request, response: Response) -> Response:
-        """Let a response through, unless with its header lines and metas, and tdmrep.json, all is refused.
+        """Let a response through, unless with its headers, metas and tdmrep.json all is refused.
 
         :raises RobotsDisallowed: it is.
         """
-        origin = self._judged(request)
-        robots = (
-            None
-            if origin is None
-            else self._robots.service.cached(origin, request, stale_for=STALE_FOR, counted=False)
-        )
-        if origin is None or (robots is not None and robots.exempt is not None):
+        if request not in self._sent:
             return response
+        robots, said = self._sent.pop(request)
         uses, tdm = self.of(request), list[tuple[str, object]]()
-        web = origin.scheme in ("http", "https")  # other schemes have no such file
-        if robots is not None and web and TDM in uses:
+        if TDM in uses and robots.origin.scheme in ("http", "https"):  # others have no such file
             found = reservation_of(await self._files.of(request, robots) or (), request.url)
             tdm += [] if found is None else [(f"{PATH} {found.location}", found.reservation)]
         own = _of_response(response, self._robots.user_agents.of(request), tdm)
-        said = combined(self._said.pop(request, {}), own)
+        said = combined(said, own)
         if is_cut(response):
             self._count(stats.PAGE_CUT)
         request.meta[PERMITTED_KEY] = _permitted(uses, said)
         refusal = refused_by(uses, said) if own else None
         if refusal is not None:
-            first = next((own[use].source for use in uses if use in own), "")
-            source = (
-                "meta"
-                if first.startswith("meta")
-                else "tdmrep"
-                if first.startswith(PATH)
-                else "header"
-            )
+            where = next((own[use].source for use in uses if use in own), "")
+            source = _SOURCES.get(where.partition(" ")[0], "header")
             by = "its site" if source == "tdmrep" else "its page"
             self._refuse(request, source, refusal._replace(by=by), robots)
         return response
 
-    def _judged(self, request: Request) -> Origin | None:
-        """Return the origin of a request.
-
-        ``None``: it is exempt, or no robots.txt belongs to it.
-        """
-        return None if request.meta.get("dont_obey_robotstxt") else self._robots.origin_of(request)
-
     def _refuse(
-        self, request: Request, source: str, refusal: Refusal, robots: OriginPolicy | None
+        self, request: Request, source: str, refusal: Refusal, robots: OriginPolicy
     ) -> None:
-        """Refuse a request or its response, unless that was done before, in a dry run.
+        """Refuse a request or its response, unless a dry run did so before.
 
         :param source: of the refusal, for the stats.
         """
-        enforcement, agents = self._robots.enforcement, self._robots.user_agents
+        enforcement = self._robots.enforcement
         if request in enforcement.let_through:
             return
-        decision = Decision(False, Reason.USE)
-        if robots is not None:
-            judged = robots.judge(request.url, agents.of(request))
-            decision = replace(judged, allowed=False, reason=Reason.USE, rule=None)
-        decision = replace(decision, origin=str(self._judged(request)))
         self._count(stats.USE.format(source=source))
+        judged = robots.judge(request.url, self._robots.user_agents.of(request))
+        decision = replace(judged, allowed=False, reason=Reason.USE, rule=None)
+        decision = replace(decision, origin=str(robots.origin))
         enforcement.refuse_allowed(request, decision, refusal, robots)
 
     def of(self, request: Request) -> tuple[str, ...]:
@@ -201,9 +184,9 @@ class RfcUseMiddleware:
             try:
                 return uses_of(request.meta[DECLARED_KEY]) or ()
             except TypeError:
-                raise AgentError(
-                    f"{DECLARED_KEY} is {request.meta[DECLARED_KEY]!r}; it must be {_ACCEPTED}"
-                ) from None
+                wrong = request.meta[DECLARED_KEY]
+                text = f"{DECLARED_KEY} is {wrong!r}; it must be {_ACCEPTED}"
+                raise AgentError(text) from None
         uses = self._of_spider()
         return self._setting if uses is None else uses
 
@@ -217,26 +200,27 @@ class RfcUseMiddleware:
             ) from None
 
 
-def _of_response(
-    response: Response, agent: Agent, tdm: list[tuple[str, object]]
-) -> Mapping[str, Preference]:
-    headers, metas = response.headers, head_metas(response)
-    reservations = headers.getlist("tdm-reservation")
-    lines = (value[:_RESERVATION].decode("latin-1") for value in reservations[:_MOST_RESERVATIONS])
-    named = [
-        (name, content[:_RESERVATION])
-        for name, content in metas
-        if name.strip().lower() == "tdm-reservation"
-    ]
-    tdm = [*tdm, *(("header tdm-reservation", value) for value in lines)]
-    tdm += [(f"meta {name}", content) for name, content in named]
-    stated, cut = of_headers(headers.getlist("Content-Usage"), headers.getlist("Content-Signal"))
+def _of_response(response: Response, agent: Agent, tdm: list[tuple[str, object]]) -> _Said:
+    """Return what a response says.
+
+    :param tdm: what the tdmrep.json of its site says: where, and the value.
+    """
+    get_lines = response.headers.getlist
+    reservations = get_lines("tdm-reservation")
+    stated, cut = of_headers(get_lines("Content-Usage"), get_lines("Content-Signal"))
     if cut or len(reservations) > _MOST_RESERVATIONS:
         note_cut(response)
-    return combined(stated, of_page(rules_of(response, agent.tokens)), of_tdm(*tdm))
+    lines = (value.decode("latin-1") for value in reservations[:_MOST_RESERVATIONS])
+    found = [("header tdm-reservation", value) for value in lines]
+    for name, content in metas_of(response):
+        if name.strip().lower() == "tdm-reservation":
+            found.append((f"meta {name.strip()}", content))
+    found = [(where, value[:_RESERVATION]) for where, value in found]
+    rules = rules_of(response, agent.tokens)
+    return combined(stated, of_page(rules), of_tdm(*tdm, *found))
 
 
-def _permitted(uses: tuple[str, ...], said: Mapping[str, Preference]) -> dict[str, bool | None]:
+def _permitted(uses: tuple[str, ...], said: _Said) -> dict[str, bool | None]:
     """Return what is permitted, for meta.
 
     A request that carries it may be stored in JOBDIR, so it is bounded.

@@ -8,17 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scrapy_robots_rfc.core.findings import Code, Severity
 from scrapy_robots_rfc.core.lines import MAX_LINE, Flag
-from scrapy_robots_rfc.core.lint import Finding, lint
+from scrapy_robots_rfc.core.lint import Code, Finding, Severity, lint
 from scrapy_robots_rfc.core.robotstxt import RobotsTxt
 from tests.test_reference_pages import rows
 
 TEXT = "a plain text file; or status 404, where the site has none"
 AGENT = "a line `User-agent: *` above it"
 WHOLE_URL = "the whole URL, such as https://www.example/sitemap.xml"
-#: The codes that the parser flags lines with: the first ones of the table.
-FLAGS = {Code[flag.name] for flag in Flag}
 #: The size limit of the files that are longer than it.
 LIMIT = 36
 
@@ -27,113 +24,113 @@ OPEN = b"User-agent: *\nAllow: /\n"
 USAGE = "such as Content-Usage: train-ai=n, search=y"
 
 #: Code, file, line, a part of what a crawler makes of it, what was meant.
-CASES: list[tuple[Code, bytes, int, str, str]] = [
-    (Code.MISSPELT_KEY, b"User-agent: *\nDissallow: /x", 2, "read as `Disallow`", "Disallow: /x"),
+CASES: list[tuple[Flag | Code, bytes, int, str, str]] = [
+    (Flag.MISSPELT_KEY, b"User-agent: *\nDissallow: /x", 2, "read as `Disallow`", "Disallow: /x"),
     (
-        Code.MISSPELT_KEY,
+        Flag.MISSPELT_KEY,
         b"Site-map: http://e.example/",
         1,
         "read as `Sitemap`",
         "Sitemap: http://e.example/",
     ),
-    (Code.NO_COLON, b"User-agent *\nDisallow: /", 1, "as if the colon were there", "User-agent: *"),
-    (Code.UNKNOWN_KEY, b"Owner: me", 1, "ignored", ""),
-    (Code.OUTSIDE_GROUP, b"Allow: /x\nUser-agent: *\nDisallow:", 1, "ignored", AGENT),
+    (Flag.NO_COLON, b"User-agent *\nDisallow: /", 1, "as if the colon were there", "User-agent: *"),
+    (Flag.UNKNOWN_KEY, b"Owner: me", 1, "ignored", ""),
+    (Flag.OUTSIDE_GROUP, b"Allow: /x\nUser-agent: *\nDisallow:", 1, "ignored", AGENT),
     (
-        Code.INVALID_TOKEN,
+        Flag.INVALID_TOKEN,
         b"User-agent: FooBot/2.1\nDisallow: /",
         1,
         "the crawler `FooBot`",
         "User-agent: FooBot",
     ),
     (
-        Code.INVALID_TOKEN,
+        Flag.INVALID_TOKEN,
         b"User-agent: * all\nDisallow: /",
         1,
         "it names any crawler",
         "User-agent: *",
     ),
     (
-        Code.INVALID_TOKEN,
+        Flag.INVALID_TOKEN,
         b"User-agent: Mozilla/4.0 (compatible; BullsEye; Windows 95)\nDisallow: /",
         1,
         "the crawler `Mozilla`",
         "User-agent: BullsEye",
     ),
     (
-        Code.INVALID_TOKEN,
+        Flag.INVALID_TOKEN,
         b"User-agent: 360Spider\nDisallow: /",
         1,
         "compared whole",
         "User-agent: Spider",
     ),
-    (Code.INVALID_TOKEN, b"User-agent:\nDisallow: /", 1, "it names no crawler", "User-agent: *"),
-    (Code.NEVER_MATCHES, b"User-agent: *\nDisallow: x", 2, "it matches no URL", "Disallow: /x"),
+    (Flag.INVALID_TOKEN, b"User-agent:\nDisallow: /", 1, "it names no crawler", "User-agent: *"),
+    (Flag.NEVER_MATCHES, b"User-agent: *\nDisallow: x", 2, "it matches no URL", "Disallow: /x"),
     (
-        Code.NEVER_MATCHES,
+        Flag.NEVER_MATCHES,
         b"User-agent: *\nAllow: https://e.example/x?y",
         2,
         "it matches no URL",
         "Allow: /x?y",
     ),
     (
-        Code.SPACE_IN_PATTERN,
+        Flag.SPACE_IN_PATTERN,
         b"User-agent: *\nDisallow: /My Folder",
         2,
         "one pattern",
         "Disallow: /My%20Folder",
     ),
     (
-        Code.SPACE_IN_PATTERN,
+        Flag.SPACE_IN_PATTERN,
         b"User-agent: *\nDisallow: /a /b",
         2,
         "one pattern",
         "a line for each: Disallow: /a, Disallow: /b",
     ),
     (
-        Code.CONTROL_OCTET,
+        Flag.CONTROL_OCTET,
         b"User-agent: *\nDisallow: /\x00x",
         2,
-        "kept and percent-encoded",
+        "it is percent-encoded",
         "disallow: /x",
     ),
     (
-        Code.NOT_UTF8,
+        Flag.NOT_UTF8,
         b"User-agent: *\nDisallow: /caf\xe9",
         2,
         "one by one",
         "the file saved as UTF-8",
     ),
     (
-        Code.TOO_LONG,
+        Flag.TOO_LONG,
         b"User-agent: *\nDisallow: /" + b"x" * MAX_LINE,
         2,
         "octet 16,664",
         "several shorter lines",
     ),
     (
-        Code.CUT_OFF,
+        Flag.CUT_OFF,
         b"User-agent: *\nDisallow: /x\nDisallow: /xyzabc",
         3,
         "cuts it short",
         "a shorter file",
     ),
     (
-        Code.BYTE_ORDER_MARK,
+        Flag.BYTE_ORDER_MARK,
         b"\xef\xbb\xbfUser-agent: *\nDisallow: /x",
         1,
         "passed over",
         "the file saved as UTF-8 without a byte order mark",
     ),
     (
-        Code.BYTE_ORDER_MARK,
+        Flag.BYTE_ORDER_MARK,
         b"\xef\xbb\xbf# x\n",
         1,
         "passed over",
         "the file saved as UTF-8 without a byte order mark",
     ),
     (
-        Code.OTHER_ENCODING,
+        Flag.OTHER_ENCODING,
         "Host: e.example\n".encode("utf-16"),
         1,
         "converted",
@@ -288,14 +285,14 @@ CASES: list[tuple[Code, bytes, int, str, str]] = [
     ),
     (Code.USE_UNKNOWN, OPEN + b"Content-Usage: trian-ai=n", 3, "`trian-ai`", ""),
     (
-        Code.NEVER_MATCHES,
+        Flag.NEVER_MATCHES,
         OPEN + b"DisallowAITraining: images/",
         3,
         "says nothing of training",
         "DisallowAITraining: /images/",
     ),
     (
-        Code.NEVER_MATCHES,
+        Flag.NEVER_MATCHES,
         OPEN + b"allowaitraining: https://e.example/x",
         3,
         "matches no URL",
@@ -305,7 +302,7 @@ CASES: list[tuple[Code, bytes, int, str, str]] = [
         Code.RELATIVE_URL,
         b"License: /license.xml\n" + OPEN,
         1,
-        "nobody can tell where",
+        "does not say where",
         "the whole URL, such as https://www.example/license.xml",
     ),
     (Code.RECORD_OUTSIDE_GROUP, b"Content-Usage: search=y\n" + OPEN, 1, "ignored", AGENT),
@@ -314,9 +311,14 @@ CASES: list[tuple[Code, bytes, int, str, str]] = [
         b"Content-Signal: search=yes\n" + OPEN,
         1,
         "it counts for every group that does not say otherwise",
-        "the same line in each group",
+        "the same line in each group, for crawlers that do not read it here",
     ),
 ]
+
+
+def severity(code: Flag | Code) -> Severity:
+    """How bad a finding of a code is."""
+    return Finding(code, 1, "", "", "").severity
 
 
 def findings(body: bytes, max_size: int = RobotsTxt.MAX_SIZE) -> list[Finding]:
@@ -325,13 +327,13 @@ def findings(body: bytes, max_size: int = RobotsTxt.MAX_SIZE) -> list[Finding]:
 
 
 @pytest.mark.parametrize(("code", "body", "line", "effect", "meant"), CASES)
-def test_finding(code: Code, body: bytes, line: int, effect: str, meant: str) -> None:
+def test_finding(code: Flag | Code, body: bytes, line: int, effect: str, meant: str) -> None:
     """A line gets the finding of its code, and no other, with what a crawler makes of it and
     what was meant.
     """
-    size = LIMIT if code in (Code.CUT_OFF, Code.FILE_TOO_LONG) else RobotsTxt.MAX_SIZE
+    size = LIMIT if code in (Flag.CUT_OFF, Code.FILE_TOO_LONG) else RobotsTxt.MAX_SIZE
     found = findings(body, size)
-    if code is Code.CUT_OFF:  # there it is the file that is too long, too
+    if code is Flag.CUT_OFF:  # there it is the file that is too long, too
         assert found.pop().code is Code.FILE_TOO_LONG
     [finding] = found
     assert (finding.code, finding.line, finding.meant) == (code, line, meant)
@@ -340,7 +342,7 @@ def test_finding(code: Code, body: bytes, line: int, effect: str, meant: str) ->
 
 def test_every_code_is_shown() -> None:
     """Every code has a file above that earns it."""
-    assert {case[0] for case in CASES} == set(Code)
+    assert {case[0] for case in CASES} == {*Flag, *Code}
 
 
 def test_every_flag_is_found() -> None:
@@ -351,15 +353,15 @@ def test_every_flag_is_found() -> None:
         for size in (LIMIT, RobotsTxt.MAX_SIZE)
     ]
     told = {finding.code for file in files for finding in lint(file)}
-    flagged = {Code[flag.name] for file in files for line in file.lines() for flag in line.flags}
-    assert flagged == FLAGS
+    flagged = {flag for file in files for line in file.lines() for flag in line.flags}
+    assert flagged == {*Flag}
     assert flagged <= told
 
 
 def test_page() -> None:
     """docs/cli.md has a row a code: code, severity, and what it is found on."""
-    expected = [[f"`{code.value}`", code.severity.value, code.description] for code in Code]
-    assert rows("cli.md", "code | severity") == expected
+    expected = [[f"`{code}`", severity(code).value] for code in (*Flag, *Code)]
+    assert [row[:2] for row in rows("cli.md", "code | severity")] == expected
 
 
 def test_a_good_file() -> None:
@@ -419,7 +421,7 @@ def test_other_encodings_without_a_mark(text: str, line: int, shown: str, encodi
     Nobody wants to read what its octets are by themselves.
     """
     [finding] = findings(text.encode(encoding))
-    assert (finding.code, finding.line, finding.text) == (Code.OTHER_ENCODING, line, shown)
+    assert (finding.code, finding.line, finding.text) == (Flag.OTHER_ENCODING, line, shown)
     assert finding.effect.startswith("not converted, as no byte order mark tells how")
     file = RobotsTxt.parse(text.encode(encoding))
     assert (file.groups, file.decide("/x", "foobot").allowed) == ((), True)
@@ -431,22 +433,22 @@ def test_other_encodings_without_a_mark(text: str, line: int, shown: str, encodi
 )
 def test_no_other_encoding(body: bytes) -> None:
     """A NUL here and there is none, and neither is a file with a group that is read."""
-    assert Code.OTHER_ENCODING not in {finding.code for finding in findings(body)}
+    assert Flag.OTHER_ENCODING not in {finding.code for finding in findings(body)}
 
 
 def test_a_web_page_with_groups() -> None:
     """Lines of a web page that make a group are obeyed, so what is odd about them is said."""
     found = findings(b"<html>\nUser-agent: *\nDisallow: x\n")
-    assert [finding.code for finding in found] == [Code.MARKUP, Code.NO_RECORD, Code.NEVER_MATCHES]
+    assert [finding.code for finding in found] == [Code.MARKUP, Code.NO_RECORD, Flag.NEVER_MATCHES]
 
 
 def test_severities() -> None:
     """An error is a line that is not obeyed as it stands; what is obeyed is a warning at most."""
-    assert {flag for flag in FLAGS if flag.severity is Severity.ERROR} == {
-        Code.OUTSIDE_GROUP,
-        Code.NEVER_MATCHES,
-        Code.TOO_LONG,
-        Code.CUT_OFF,
+    assert {flag for flag in Flag if severity(flag) is Severity.ERROR} == {
+        Flag.OUTSIDE_GROUP,
+        Flag.NEVER_MATCHES,
+        Flag.TOO_LONG,
+        Flag.CUT_OFF,
     }
 
 

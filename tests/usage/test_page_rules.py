@@ -19,7 +19,7 @@ from scrapy.spiders import CrawlSpider, Rule
 from scrapy_robots_rfc import PageRules, page_rules
 from scrapy_robots_rfc.errors import SettingError
 from scrapy_robots_rfc.settings import read_settings
-from scrapy_robots_rfc.usage.html import MAX_DOCUMENT, metas_of, unendorsed
+from scrapy_robots_rfc.usage.html import MAX_DOCUMENT, MAX_TAGS, metas_of, unendorsed
 from tests.support.crawling import crawl, lines, make_crawler, records
 from tests.support.linked_crawls import AsyncLinked, Linked, Starts
 from tests.support.site import Reply, Site, robots
@@ -128,6 +128,12 @@ def test_text_that_cannot_be_parsed(monkeypatch: pytest.MonkeyPatch) -> None:
     response = HtmlResponse("https://a.example/", body=META.encode())
     monkeypatch.setattr(HtmlResponse, "text", property(lambda _: 1 / 0))
     assert metas_of(response) == []
+
+
+def test_metas_are_read_once() -> None:
+    """A page whose rules and uses are both obeyed is parsed once for the two of them."""
+    response = HtmlResponse("https://a.example/", body=META.encode())
+    assert metas_of(response) is metas_of(response)
 
 
 def test_other_documents_have_no_metas() -> None:
@@ -360,6 +366,17 @@ async def test_links_in_another_encoding(site: Site, spider: Any) -> None:
     assert counted(result) == {"link-nofollow/link": 1}
 
 
+@pytest.mark.parametrize(("links", "cut"), [(2000, {}), (4000, {"cut": 1})])
+@ensureDeferred
+async def test_a_page_with_more_links_than_are_read(
+    site: Site, links: int, cut: dict[str, int]
+) -> None:
+    """A page of which not all links are read is counted, once."""
+    site.replies["/"] = page("<body><a rel=ugc href=/a>x</a>" + "<a href=/x>x</a>" * links)
+    result = await run([site.url(), site.url("/a")], obeying("link-nofollow"))
+    assert counted(result) == {"link-nofollow/link": 1, **cut}
+
+
 class Sends(Linked):
     """Sends a form to what a link leads to as well."""
 
@@ -381,17 +398,14 @@ async def test_a_form_is_no_link(site: Site) -> None:
 @pytest.mark.parametrize(
     "piece", ["<div><a rel=ugc href={}>", "<a rel=ugc href=http://[{}>", "<a rel=ugc href={}/>"]
 )
-def test_hostile_links_end(monkeypatch: pytest.MonkeyPatch, piece: str) -> None:
+def test_hostile_links_end(piece: str) -> None:
     """Each link of a document is looked at once, whatever it stands in, and only those within
     the limit count.
     """
-    limit = (
-        MAX_DOCUMENT // 2
-    )  # tens of thousands of links: whoever looks at each of them for each other takes minutes
-    monkeypatch.setattr("scrapy_robots_rfc.usage.html.MAX_DOCUMENT", limit)
-    body = "".join(piece.format(number) for number in range(2 * limit // len(piece)))
+    # Tens of thousands of links: to look at each of them for each other would take minutes.
+    body = "".join(piece.format(number) for number in range(MAX_DOCUMENT // len(piece)))
     found = unendorsed(HtmlResponse("https://a.example/", body=body.encode(), encoding="utf-8"))
-    assert len(found) <= limit // len(piece)
+    assert len(found) <= MAX_TAGS
 
 
 def test_links_that_cannot_be_parsed(monkeypatch: pytest.MonkeyPatch) -> None:

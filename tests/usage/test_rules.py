@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from scrapy_robots_rfc.usage.rules import (
-    MAX_HEADERS,
+    MAX_CHARACTERS,
     PageRules,
     combine,
     parse_headers,
@@ -83,14 +83,14 @@ def test_limit_of_the_header() -> None:
 
     A short line behind that is not.
     """
-    long = "noindex," + "x" * (MAX_HEADERS - 20)
+    long = "noindex," + "x" * (MAX_CHARACTERS - 20)
     assert of_header(long, "noai, nofollow").directives.keys() == {"noindex", "noai", long[8:]}
     assert of_header(long, "y" * 12, "nofollow").directives.keys() == {
         "noindex",
         long[8:],
         "y" * 12,
     }
-    assert of_header("nofollow, " + "x" * MAX_HEADERS, "noai").directives.keys() == {"nofollow"}
+    assert of_header("nofollow, " + "x" * MAX_CHARACTERS, "noai").directives.keys() == {"nofollow"}
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,6 @@ from scrapy import Request
 from scrapy_robots_rfc import Reason, RobotsDisallowed
 from scrapy_robots_rfc.core.labels import LABELS
 from scrapy_robots_rfc.errors import SettingError
-from scrapy_robots_rfc.usage.html import metas_of
 from tests.support.crawling import SETTINGS, USE, Pages, crawl
 from tests.support.documents import block, settings
 from tests.support.site import PAGE, Reply, Site, redirect, robots
@@ -491,23 +490,3 @@ async def test_tdmrep_file_and_what_overrides_it(site: Site) -> None:
     site.replies["/robots.txt"] = robots("User-agent: *\nAllow: /\n")
     assert await outcomes(site, "/open", use=["tdm"]) == ["use"]
     assert await outcomes(site, "/open", use=["train-ai"]) == [200]
-
-
-@ensureDeferred
-async def test_page_is_parsed_once(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A page whose rules and uses are both obeyed is parsed once for the two of them."""
-    parsed: list[str] = []
-
-    def counted(response: Response, **named: Any) -> list[tuple[str, str]]:
-        parsed.append(response.url)
-        return metas_of(response, **named)
-
-    monkeypatch.setattr("scrapy_robots_rfc.usage.html.metas_of", counted)
-    site.replies["/open"] = Reply(200, b"<meta name=robots content=nofollow>", HTML)
-    both = {
-        "ROBOTS_USE": ["train-ai"],
-        "ROBOTS_TAG_OBEY": ["nofollow"],
-        "SPIDER_MIDDLEWARES": {"scrapy_robots_rfc.RfcPageRulesMiddleware": 1000},
-    }
-    assert await outcomes(site, "/open", **both) == [200]
-    assert parsed == [site.url("/open")]
