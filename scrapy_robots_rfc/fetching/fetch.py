@@ -1,4 +1,4 @@
-"""How a robots.txt is got: `Fetcher.get` reads from top to bottom, and the steps follow in their order.
+"""How a robots.txt is got: `Fetcher.get` reads from top to bottom, its steps follow in their order.
 
 `pending.py` has the fetches that are under way, their places and their time. `download.py` makes
 each exchange, `policy/access.py` says what an answer means, `cache/entry.py` what is known after
@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from scrapy.exceptions import IgnoreRequest
+from scrapy.utils.datatypes import LocalCache
 
 from scrapy_robots_rfc import _scrapy, signals, stats
 from scrapy_robots_rfc._runtime import Runtime
@@ -26,11 +27,19 @@ from scrapy_robots_rfc.cache.locks import FetchLocks, pause
 from scrapy_robots_rfc.cache.memory import MemoryCache
 from scrapy_robots_rfc.fetching.faults import access_after
 from scrapy_robots_rfc.fetching.origin_log import OriginLog
-from scrapy_robots_rfc.fetching.parsed import OriginPolicy, ParsedRobots
+from scrapy_robots_rfc.fetching.parsed import OriginPolicy
 from scrapy_robots_rfc.fetching.pending import PREEMPTED, Crawl, PendingFetch, PendingFetches
 from scrapy_robots_rfc.fetching.routes import Route, through
 from scrapy_robots_rfc.policy import backoff, caching
-from scrapy_robots_rfc.policy.access import Access, Asking, Local, Outcome, Successful, Unreachable
+from scrapy_robots_rfc.policy.access import (
+    Access,
+    Asking,
+    Local,
+    Outcome,
+    Successful,
+    Unavailable,
+    Unreachable,
+)
 from scrapy_robots_rfc.policy.caching import Freshness, Validity
 
 if TYPE_CHECKING:
@@ -44,6 +53,8 @@ if TYPE_CHECKING:
     from scrapy_robots_rfc.fetching.reading import FileReader
     from scrapy_robots_rfc.policy.origins import Origin
     from scrapy_robots_rfc.settings import Settings
+
+T = TypeVar("T", CacheEntry, OriginPolicy)
 
 # Failures of routes that are remembered; the oldest is forgotten first.
 _FAILED_ROUTES = 10_000
@@ -76,41 +87,37 @@ class Fetcher:
         self.pending: PendingFetches = PendingFetches(
             crawler, crawl, download, settings.timeout, self._undecided
         )
-        #: What workers share; what the crawl remembers; what is logged of origins that cannot be
-        #: reached.
-        self.locks: FetchLocks | None = (
-            None if store is None else FetchLocks(store, settings, self._runtime)
-        )
+        #: What workers share.
+        self.locks: FetchLocks | None = None
+        if store is not None:
+            self.locks = FetchLocks(store, settings, self._runtime)
+        #: What the crawl remembers.
         self.memory: MemoryCache[OriginPolicy] = MemoryCache(
             settings.cache_size,
             parse=files.policy,
             evicted=partial(self._count, stats.CACHE_EVICTIONS),
             weigh=lambda robots: 0 if robots.file is None else robots.file.weight,
         )
+        #: What is logged of origins that cannot be reached.
         self.origin_log: OriginLog = OriginLog(settings, self._count, self._runtime)
-        self._failed: dict[tuple[Origin, Hashable], OriginPolicy] = {}
+        self._failed: LocalCache[tuple[Origin, Hashable], OriginPolicy] = LocalCache(_FAILED_ROUTES)
 
     def newest(self, origin: Origin, route: Route, stale_for: float) -> OriginPolicy | None:
-        """Return the newest that is known of an origin by a route, if it has not been stale for so many seconds.
+        """Return the newest that is known of an origin by a route.
 
-        When another route led to the site after this one had failed, that failure does not count
-        any more.
+        ``None`` if it has been stale for so many seconds. When another route led to the site after
+        this one had failed, that failure does not count any more.
         """
         known = self.memory.get(origin)
         if known is not None and route is not None and not known.for_all:
             known = None
-        found = (each for each in (known, self._failed.get((origin, route))) if each is not None)
-        newest = max(found, key=lambda robots: robots.fetched, default=None)
-        fresh = (
-            newest is not None and self._runtime.clock() < newest.validity.fresh_until + stale_for
-        )
-        return newest if fresh else None
+        newest = _newest(known, self._failed.get((origin, route)))
+        if newest is None or self._runtime.clock() >= newest.validity.fresh_until + stale_for:
+            return None
+        return newest
 
     async def get(self, fetch: PendingFetch) -> OriginPolicy:
-        """Look, ask, conclude, tell.
-
-        Again after a pause, while the origin is closed and attempts are left.
-        """
+        """Look, ask, conclude, notify; again after a pause, if the origin is closed and attempts are left."""
         looks = 0
         while True:
             await self.pending.place(fetch)
@@ -129,13 +136,9 @@ class Fetcher:
                 fetch.preempted += 1
                 self.pending.leave_place(fetch)
                 continue
-            newer = await self._found_meanwhile(fetch, fetched.access)
-            if newer is not None:
-                return await self._adopt(fetch, newer)
-            file, fetched = await self._parsed(fetch, fetched)
-            robots, pauses = await self._conclude(fetch, copy, fetched, file)
+            robots, access, pauses = await self._conclude(fetch, copy, fetched)
             self.pending.leave_place(fetch)
-            await self._tell(fetch, robots, fetched.access)
+            await self._notify(fetch, robots, access)
             if not pauses:
                 return robots
             fetch.attempts += 1
@@ -147,63 +150,41 @@ class Fetcher:
     async def _look(
         self, fetch: PendingFetch
     ) -> tuple[OriginPolicy | None, CacheEntry | None, bool]:
-        """Return what memory or store has, if it is fresh; the newest copy.
+        """Look for a fresh file in memory and in the store.
 
-        And whether no other worker fetches it.
+        :returns: what is known by it; the newest copy; whether this crawl is to ask the site, as no
+            other worker does.
         """
         copy = self.memory.entry(fetch.origin)
-        fetch.before = self._governing(fetch, copy)
-        if (
-            copy is not None
-            and self._runtime.clock() < copy.validity.fresh_until
-            and fetch.suits(copy)
-        ):
-            # A large file that is not parsed any more; or one that a fetch by another route has
-            # brought.
-            robots = self.memory.get(fetch.origin) or await self._files.policy_aside(
-                fetch.origin, copy
-            )
+        before = _newest(copy, self._failed.get((fetch.origin, fetch.route)))
+        fetch.before = None if before is None else before.validity
+        fresh = copy is not None and self._runtime.clock() < copy.validity.fresh_until
+        if copy is not None and fresh and fetch.suits(copy):
+            # A large file that is not parsed any more, or one that another route has brought.
+            robots = self.memory.get(fetch.origin)
+            robots = robots or await self._files.policy_aside(fetch.origin, copy)
             self.memory.put(fetch.origin, robots, copy)
             return robots, copy, False
         if self.locks is None:
             return None, copy, True
         copy, fresh, ours = await self.locks.look(fetch.origin, copy)
         if copy is not None and fresh and fetch.suits(copy):
-            return await self._adopt(fetch, copy), copy, False
-        if (
-            copy is not None and ours and self.locks.shared
-        ):  # its pace counts for the request that is sent now
+            return await self._use(fetch, copy), copy, False
+        if copy is not None and ours and self.locks.shared:
+            # Its pace counts for the request that is sent now.
             self._crawl.found(await self._files.policy_aside(fetch.origin, copy))
         return None, copy, ours or fresh
 
-    def _governing(self, fetch: PendingFetch, copy: CacheEntry | None) -> Validity | None:
-        """Return what governed the requests of a fetch before it."""
-        failed = self._failed.get((fetch.origin, fetch.route))
-        if failed is not None and (copy is None or copy.fetched <= failed.fetched):
-            return failed.validity
-        return None if copy is None else copy.validity
-
-    async def _adopt(self, fetch: PendingFetch, copy: CacheEntry) -> OriginPolicy:
-        """Go by a fresh copy of the store."""
+    async def _use(self, fetch: PendingFetch, copy: CacheEntry) -> OriginPolicy:
+        """Use a fresh copy of the store."""
         self._count(stats.CACHE_STORE_HITS)
         robots = await self._files.policy_aside(fetch.origin, copy)
         if robots.validity.unreachable_since is not None:
             self.origin_log.failed(robots, fetch)
         self.origin_log.concluded(robots, fetch)
         self.memory.put(fetch.origin, robots, copy)
-        await self._tell(fetch, robots, None)
+        await self._notify(fetch, robots, None)
         return robots
-
-    async def _found_meanwhile(self, fetch: PendingFetch, access: Access) -> CacheEntry | None:
-        """If an attempt failed, return what another worker has put into the store meanwhile."""
-        if self.locks is None or not isinstance(access, Unreachable | Local):
-            return None
-        newer = await self.locks.newer(fetch.origin, fetch.asked)
-        if newer is None or not fetch.suits(newer):
-            return None
-        self._count(stats.RESULT.format(outcome=access.outcome.value))
-        self.locks.leave(fetch.origin)
-        return newer
 
     # Ask.
 
@@ -211,12 +192,20 @@ class Fetcher:
         """Ask the site, and follow redirects; ``None``: others come first now."""
         self._count(stats.REQUEST_COUNT)
         fetch.asked = self._runtime.clock()
+        fetch.spent = 0.0
         limits = self._settings
         state = Asking(fetch.origin.robots_url, scheme=limits.schemes[fetch.origin.scheme])
-        fetch.spent = 0.0
         while True:
             known = None if copy is None else copy.known_at(state.url)
-            answer = await self.pending.in_time(fetch, partial(self._send, fetch, state.url, known))
+            fetch.request = self._download.request(
+                state.url,
+                fetch,
+                timeout=max(limits.timeout - fetch.spent, 0.1),
+                source=fetch.source,
+                known=known,
+            )
+            send = partial(self._download.send, fetch.request)
+            answer = await self.pending.in_time(fetch, send)
             if answer is PREEMPTED:
                 return None
             if isinstance(answer, Exception):
@@ -224,6 +213,8 @@ class Fetcher:
                     self._count(stats.EXCEPTION_COUNT.format(exception=type(answer)))
                 return Fetched(through(access_after(answer, limits.timeout), fetch.request))
             response, body = answer
+            if response is None:
+                return Fetched(Unavailable(None, "not in the HTTP cache"))
             access = state.answered(
                 response.status,
                 response.headers.get(b"Location"),
@@ -241,19 +232,6 @@ class Fetcher:
             access = replace(access, retry_after=wanted)
             return Fetched(through(access, fetch.request) if access.route else access)
         return self._answered(response, access, state.url, known)
-
-    async def _send(
-        self, fetch: PendingFetch, url: str, known: Validators | None
-    ) -> tuple[Response, bytes]:
-        fetch.request = self._download.request(
-            url,
-            timeout=max(self._settings.timeout - fetch.spent, 0.1),
-            mark=fetch,
-            retry=not self._settings.unreachable_backoff,  # retries on top of a backoff would multiply with it
-            asker=fetch.source,
-            known=known,
-        )
-        return await self._download.send(fetch.request)
 
     def _answered(
         self, response: Response, access: Access, url: str, known: Validators | None
@@ -273,117 +251,95 @@ class Fetcher:
         if confirmed and known is not None:  # what a 304 leaves out stays (RFC 9111, 3.2)
             tag = tag or known.etag
             modified = modified or known.last_modified
-        return Fetched(
-            access,
-            freshness,
-            Validators(url, tag, modified) if tag or modified else None,
-            confirmed,
-        )
+        validators = Validators(url, tag, modified) if tag or modified else None
+        return Fetched(access, freshness, validators, confirmed)
 
     # Conclude.
 
-    async def _parsed(
-        self, fetch: PendingFetch, fetched: Fetched
-    ) -> tuple[ParsedRobots | None, Fetched]:
-        """Return the file of an answer, if there is one.
-
-        A file that cannot be parsed counts as unreachable.
-        """
-        access = fetched.access
-        if not isinstance(access, Successful):
-            return None, fetched
-        file = await self._files.parsed(fetch.origin, access.body)
-        if not isinstance(file, str):
-            return file, fetched
-        failed = Unreachable(access.status, file, hopeless=True)
-        return None, Fetched(
-            failed, Freshness(stored=False)
-        )  # other crawls may have a parser that works
-
     async def _conclude(
-        self,
-        fetch: PendingFetch,
-        copy: CacheEntry | None,
-        fetched: Fetched,
-        file: ParsedRobots | None,
-    ) -> tuple[OriginPolicy, tuple[float, ...]]:
-        """Return what is known from now on, and the pauses before further attempts.
+        self, fetch: PendingFetch, copy: CacheEntry | None, fetched: Fetched
+    ) -> tuple[OriginPolicy, Access, tuple[float, ...]]:
+        """Return what is known from now on, how the attempt ended, and the pauses before others.
 
-        Without those, remember it.
+        Remember it, if no other attempt follows.
         """
         access = fetched.access
-        now = self._runtime.clock()
-        limits = self._settings
+        file = None
+        if isinstance(access, Successful):
+            file = await self._files.parsed(fetch.origin, access.body)
+            if isinstance(file, str):  # other crawls may have a parser that works
+                access = Unreachable(access.status, file, hopeless=True)
+                fetched = Fetched(access, Freshness(stored=False))
         self._count(stats.RESULT.format(outcome=access.outcome.value))
-        if isinstance(access, Local) or (isinstance(access, Unreachable) and access.route):
-            # It says nothing about the site, and governs the requests of this route only.
-            entry = following_for_route(copy, access, now, limits)
+        now = self._runtime.clock()
+        of_route = False
+        if isinstance(access, Local | Unreachable) and access.route:
+            of_route = True
+            entry = following_for_route(copy, access, now, self._settings)
+        else:
+            since = None if fetch.last is None else fetch.last.unreachable_since
+            entry = following(copy, fetched, now, self._limits_after(access), since)
+        if isinstance(access, Successful):
+            robots = self._files.policy(fetch.origin, entry, file)
+        else:
             robots = await self._files.policy_aside(fetch.origin, entry)
-            pauses: tuple[float, ...] = ()
-            if isinstance(access, Local):
-                self.origin_log.local(robots, access)
-            else:
-                # A proxy that a later middleware chose may be another one next time. One that
-                # requests name stays.
-                pauses = self._pauses(fetch, robots, access) if fetch.route is None else ()
-                self.origin_log.failed(robots, fetch, pauses, of_route=True)
-            if not pauses:
-                self._remember_failure(fetch, robots)
-            return robots, pauses
-        if isinstance(access, Unreachable):
-            ttl = backoff.at_least(limits.unreachable_ttl, access.retry_after)
-            limits = replace(limits, unreachable_ttl=ttl)
-        since = None if fetch.last is None else fetch.last.unreachable_since
-        entry = following(copy, fetched, now, limits, since)
-        robots = await self._files.policy_aside(fetch.origin, entry, file)
-        pauses = ()
-        if isinstance(access, Unreachable):
+        pauses: tuple[float, ...] = ()
+        if isinstance(access, Local):
+            self.origin_log.local(robots, access)
+        elif isinstance(access, Unreachable):
             pauses = self._pauses(fetch, robots, access)
-            self.origin_log.failed(robots, fetch, pauses)
-        if not pauses:
-            self.origin_log.concluded(robots, fetch)
-            self.memory.put(fetch.origin, robots, entry)
-            if self.locks is not None:
-                self.locks.publish(
-                    fetch.origin, entry, stored=fetched.freshness.stored, since=fetch.asked
-                )
-        return robots, pauses
+            self.origin_log.failed(robots, fetch, pauses, of_route=of_route)
+        if pauses:
+            return robots, access, pauses
+        if of_route:
+            self._remember_failure(fetch, robots)
+            return robots, access, ()
+        self.origin_log.concluded(robots, fetch)
+        self.memory.put(fetch.origin, robots, entry)
+        if self.locks is not None:
+            stored = fetched.freshness.stored
+            self.locks.publish(fetch.origin, entry, stored=stored, since=fetch.asked)
+        return robots, access, ()
+
+    def _limits_after(self, access: Access) -> Settings:
+        """Return the settings, with the time for which a server wants not to be asked."""
+        if not isinstance(access, Unreachable):
+            return self._settings
+        ttl = backoff.at_least(self._settings.unreachable_ttl, access.retry_after)
+        return replace(self._settings, unreachable_ttl=ttl)
 
     def _pauses(
         self, fetch: PendingFetch, robots: OriginPolicy, access: Unreachable
     ) -> tuple[float, ...]:
-        """Return the seconds before each further attempt.
-
-        None follows where requests can be judged already.
-        """
-        if robots.outcome is not Outcome.UNREACHABLE or access.hopeless:
+        """Return the seconds before each further attempt."""
+        judged = robots.outcome is not Outcome.UNREACHABLE
+        # A proxy that a later middleware chose may be another one next time. One that requests name
+        # stays.
+        same = access.route and fetch.route is not None
+        if judged or same or access.hopeless or self._download.offline:
             return ()
         return backoff.to_come(fetch.attempts, access.retry_after, self._settings)
 
     def _undecided(self, fetch: PendingFetch, cause: str) -> OriginPolicy:
-        """Return what is known where a fetch raised an exception.
-
-        Nothing, and the next request tries again.
-        """
+        """Return what is known where a fetch raised: nothing, and the next request tries again."""
         now = self._runtime.clock()
         validity = Validity(Outcome.LOCAL, now)
-        robots = OriginPolicy(
-            fetch.origin, validity, None, f"{__name__}: {cause}", None, self._crawl.agent, now
-        )
+        cause = f"{__name__}: {cause}"
+        robots = OriginPolicy(fetch.origin, validity, None, cause, None, self._crawl.agent, now)
         self._remember_failure(fetch, robots)
         return robots
 
     def _remember_failure(self, fetch: PendingFetch, robots: OriginPolicy) -> None:
         self._failed[fetch.origin, fetch.route] = robots
-        if len(self._failed) > _FAILED_ROUTES:
-            del self._failed[next(iter(self._failed))]
         if self.locks is not None:
             self.locks.leave(fetch.origin)
 
-    # Tell.
+    # Notify.
 
-    async def _tell(self, fetch: PendingFetch, robots: OriginPolicy, access: Access | None) -> None:
-        """Tell the crawl and handlers of signals. Then those go on who wait by other routes, if it is for all.
+    async def _notify(
+        self, fetch: PendingFetch, robots: OriginPolicy, access: Access | None
+    ) -> None:
+        """Notify the crawl and handlers of signals; then those who wait by other routes go on.
 
         :param access: how the attempt ended; ``None``: none was made.
         """
@@ -397,14 +353,11 @@ class Fetcher:
         self, fetch: PendingFetch, robots: OriginPolicy, access: Access | None
     ) -> None:
         send = self._signals.send_catch_log_async
-        file = robots.file
-        if (
-            file is not None
-            and _scrapy.ROBOTS_PARSED is not None
-            and isinstance(access, Successful | None)
-        ):
-            await send(_scrapy.ROBOTS_PARSED, robotparser=file.parser, request=fetch.source)
-        if access is None:
+        successful = isinstance(access, Successful)
+        parsed = _scrapy.ROBOTS_PARSED
+        if parsed is not None and robots.file is not None and (successful or access is None):
+            await send(parsed, robotparser=robots.file.parser, request=fetch.source)
+        if access is None or self._download.offline:
             return
         await send(
             signals.robots_fetched,
@@ -412,7 +365,14 @@ class Fetcher:
             result=access.outcome,
             status=access.status,
             body=access.body if isinstance(access, Successful) else None,
-            error=None if isinstance(access, Successful) else access.cause,
+            error=None if successful else access.cause,
             request=fetch.source,
             robots=robots,
         )
+
+
+def _newest(known: T | None, failed: OriginPolicy | None) -> T | OriginPolicy | None:
+    """Return what is known of a site, or what failed on a route after it."""
+    if known is None or (failed is not None and failed.fetched >= known.fetched):
+        return failed
+    return known

@@ -254,7 +254,7 @@ async def test_a_cache_that_fails(cached: Cached, caplog: pytest.LogCaptureFixtu
     cached.settings["HTTPCACHE_STORAGE"] = Failing
     result = await crawl(cached.requests("/x"), cached.settings)
     assert short(result.outcomes[cached.site.url("/x")]) == "rule"
-    assert records(caplog) == ["robots.txt files cannot be kept in the HTTP cache"]
+    assert records(caplog) == ["robots.txt files cannot be stored in the HTTP cache"]
 
 
 class Failing(httpcache.FilesystemCacheStorage):
