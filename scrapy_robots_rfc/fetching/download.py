@@ -40,8 +40,7 @@ from scrapy_robots_rfc.settings import Settings
 
 if TYPE_CHECKING:
     from scrapy_robots_rfc.fetching.pending import Crawl
-    from scrapy_robots_rfc.fetching.replay import HttpCache
-    from scrapy_robots_rfc.fetching.sources import Transfer
+    from scrapy_robots_rfc.fetching.sources import HttpCache, Transfer
 
 logger: logging.Logger = logging.getLogger(__name__)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from scrapy.exceptions import IgnoreRequest
 from scrapy.utils.datatypes import LocalCache
@@ -53,8 +53,6 @@ if TYPE_CHECKING:
     from scrapy_robots_rfc.fetching.reading import FileReader
     from scrapy_robots_rfc.policy.origins import Origin
     from scrapy_robots_rfc.settings import Settings
-
-T = TypeVar("T", CacheEntry, OriginPolicy)
 
 # Failures of routes that are remembered; the oldest is forgotten first.
 _FAILED_ROUTES = 10_000
@@ -108,16 +106,18 @@ class Fetcher:
         ``None`` if it has been stale for so many seconds. When another route led to the site after
         this one had failed, that failure does not count any more.
         """
-        known = self.memory.get(origin)
-        if known is not None and route is not None and not known.for_all:
-            known = None
-        newest = _newest(known, self._failed.get((origin, route)))
+        newest = self.memory.get(origin)
+        failed = self._failed.get((origin, route))
+        if newest is not None and route is not None and not newest.for_all:
+            newest = None
+        if newest is None or (failed is not None and failed.fetched >= newest.fetched):
+            newest = failed
         if newest is None or self._runtime.clock() >= newest.validity.fresh_until + stale_for:
             return None
         return newest
 
     async def get(self, fetch: PendingFetch) -> OriginPolicy:
-        """Look, ask, conclude, notify; again after a pause, if the origin is closed and attempts are left."""
+        """Look, ask, conclude, notify; again after a pause, while attempts are left."""
         looks = 0
         while True:
             await self.pending.place(fetch)
@@ -156,8 +156,10 @@ class Fetcher:
             other worker does.
         """
         copy = self.memory.entry(fetch.origin)
-        before = _newest(copy, self._failed.get((fetch.origin, fetch.route)))
-        fetch.before = None if before is None else before.validity
+        failed = self._failed.get((fetch.origin, fetch.route))
+        fetch.before = None if copy is None else copy.validity
+        if failed is not None and (copy is None or failed.fetched >= copy.fetched):
+            fetch.before = failed.validity
         fresh = copy is not None and self._runtime.clock() < copy.validity.fresh_until
         if copy is not None and fresh and fetch.suits(copy):
             # A large file that is not parsed any more, or one that another route has brought.
@@ -264,59 +266,54 @@ class Fetcher:
         Remember it, if no other attempt follows.
         """
         access = fetched.access
-        file = None
-        if isinstance(access, Successful):
-            file = await self._files.parsed(fetch.origin, access.body)
-            if isinstance(file, str):  # other crawls may have a parser that works
-                access = Unreachable(access.status, file, hopeless=True)
-                fetched = Fetched(access, Freshness(stored=False))
+        entry = self._entry_after(fetch, copy, fetched)
+        robots = await self._files.policy_aside(fetch.origin, entry)
+        if isinstance(access, Successful) and robots.file is None:
+            # It cannot be parsed, which counts as unreachable. Other crawls may have a parser that
+            # works.
+            access = Unreachable(access.status, robots.cause, hopeless=True)
+            return await self._conclude(fetch, copy, Fetched(access, Freshness(stored=False)))
         self._count(stats.RESULT.format(outcome=access.outcome.value))
-        now = self._runtime.clock()
-        of_route = False
-        if isinstance(access, Local | Unreachable) and access.route:
-            of_route = True
-            entry = following_for_route(copy, access, now, self._settings)
-        else:
-            since = None if fetch.last is None else fetch.last.unreachable_since
-            entry = following(copy, fetched, now, self._limits_after(access), since)
-        if isinstance(access, Successful):
-            robots = self._files.policy(fetch.origin, entry, file)
-        else:
-            robots = await self._files.policy_aside(fetch.origin, entry)
-        pauses: tuple[float, ...] = ()
+        pauses = self._pauses(fetch, robots, access)
+        of_route = isinstance(access, Local | Unreachable) and access.route
         if isinstance(access, Local):
             self.origin_log.local(robots, access)
         elif isinstance(access, Unreachable):
-            pauses = self._pauses(fetch, robots, access)
             self.origin_log.failed(robots, fetch, pauses, of_route=of_route)
-        if pauses:
-            return robots, access, pauses
-        if of_route:
+        if of_route and not pauses:
             self._remember_failure(fetch, robots)
-            return robots, access, ()
-        self.origin_log.concluded(robots, fetch)
-        self.memory.put(fetch.origin, robots, entry)
-        if self.locks is not None:
-            stored = fetched.freshness.stored
-            self.locks.publish(fetch.origin, entry, stored=stored, since=fetch.asked)
-        return robots, access, ()
+        elif not pauses:
+            self.origin_log.concluded(robots, fetch)
+            self.memory.put(fetch.origin, robots, entry)
+            if self.locks is not None:
+                stored = fetched.freshness.stored
+                self.locks.publish(fetch.origin, entry, stored=stored, since=fetch.asked)
+        return robots, access, pauses
 
-    def _limits_after(self, access: Access) -> Settings:
-        """Return the settings, with the time for which a server wants not to be asked."""
-        if not isinstance(access, Unreachable):
-            return self._settings
-        ttl = backoff.at_least(self._settings.unreachable_ttl, access.retry_after)
-        return replace(self._settings, unreachable_ttl=ttl)
+    def _entry_after(
+        self, fetch: PendingFetch, copy: CacheEntry | None, fetched: Fetched
+    ) -> CacheEntry:
+        access = fetched.access
+        now = self._runtime.clock()
+        limits = self._settings
+        if isinstance(access, Local | Unreachable) and access.route:
+            return following_for_route(copy, access, now, limits)
+        if isinstance(access, Unreachable):
+            ttl = backoff.at_least(limits.unreachable_ttl, access.retry_after)
+            limits = replace(limits, unreachable_ttl=ttl)
+        since = None if fetch.last is None else fetch.last.unreachable_since
+        return following(copy, fetched, now, limits, since)
 
     def _pauses(
-        self, fetch: PendingFetch, robots: OriginPolicy, access: Unreachable
+        self, fetch: PendingFetch, robots: OriginPolicy, access: Access
     ) -> tuple[float, ...]:
         """Return the seconds before each further attempt."""
-        judged = robots.outcome is not Outcome.UNREACHABLE
+        if not isinstance(access, Unreachable) or robots.outcome is not Outcome.UNREACHABLE:
+            return ()
         # A proxy that a later middleware chose may be another one next time. One that requests name
         # stays.
-        same = access.route and fetch.route is not None
-        if judged or same or access.hopeless or self._download.offline:
+        same_proxy = access.route and fetch.route is not None
+        if same_proxy or access.hopeless or self._download.offline:
             return ()
         return backoff.to_come(fetch.attempts, access.retry_after, self._settings)
 
@@ -369,10 +366,3 @@ class Fetcher:
             request=fetch.source,
             robots=robots,
         )
-
-
-def _newest(known: T | None, failed: OriginPolicy | None) -> T | OriginPolicy | None:
-    """Return what is known of a site, or what failed on a route after it."""
-    if known is None or (failed is not None and failed.fetched >= known.fetched):
-        return failed
-    return known

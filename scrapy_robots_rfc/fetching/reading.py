@@ -82,7 +82,7 @@ class FileReader:
     ) -> OriginPolicy:
         """Return what is known of an origin by a cache entry.
 
-        :param file: what `parsed` gave for the body of the entry; ``None``: it is parsed now.
+        :param file: that of the entry, or why it cannot be parsed; ``None``: it is parsed now.
         """
         validity = entry.validity
         cause = entry.cause
@@ -97,17 +97,11 @@ class FileReader:
         return OriginPolicy(origin, validity, entry.status, cause, file, self._agent, entry.fetched)
 
     async def policy_aside(self, origin: Origin, entry: CacheEntry) -> OriginPolicy:
-        """Do what `policy` does, but read a large file on the thread."""
-        file = None if entry.body is None else await self.parsed(origin, entry.body)
-        return self.policy(origin, entry, file)
-
-    async def parsed(self, origin: Origin, body: bytes) -> ParsedRobots | str:
-        """Return a parsed file, or why it cannot be parsed.
-
-        A large one is read on the thread for the crawl's own agent before it is handed out:
-        otherwise the first pages of a site would stop the event loop for up to a second.
-        """
-        file = self._tried(origin, body)
+        """Do what `policy` does, but read a large file on the thread, for the crawl's own agent."""
+        if entry.body is None:
+            return self.policy(origin, entry)
+        # Without the thread the first pages of a site would stop the event loop for up to a second.
+        file = self._tried(origin, entry.body)
         try:
             agent = self._agent()
         except Exception:  # noqa: BLE001 - the property is the user's, who sees its error when a page is judged
@@ -115,10 +109,10 @@ class FileReader:
         if isinstance(file, ParsedRobots) and file.unread(agent):
             await self.read_for(file, agent)
             if file.at_once:  # the thread may still be at work on this one
-                file = self._tried(origin, body)
+                file = self._tried(origin, entry.body)
                 if isinstance(file, ParsedRobots):
                     file.at_once = True
-        return file
+        return self.policy(origin, entry, file)
 
     async def read_for(self, file: ParsedRobots, agent: Agent) -> None:
         """Read a file on the thread for an agent. Nothing is read any more when the crawl ends."""

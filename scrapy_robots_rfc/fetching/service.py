@@ -13,7 +13,7 @@ from scrapy_robots_rfc.errors import RobotsUndecided
 from scrapy_robots_rfc.fetching.download import Downloader
 from scrapy_robots_rfc.fetching.fetch import Fetcher
 from scrapy_robots_rfc.fetching.pending import Crawl, PendingFetch
-from scrapy_robots_rfc.fetching.sources import Source, first_of
+from scrapy_robots_rfc.fetching.sources import HttpCache, Source, first_of
 from scrapy_robots_rfc.policy.origins import Origin, sitemap_urls
 
 if TYPE_CHECKING:
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from scrapy_robots_rfc.fetching.origin_log import OriginLog
     from scrapy_robots_rfc.fetching.parsed import OriginPolicy
     from scrapy_robots_rfc.fetching.reading import FileReader
-    from scrapy_robots_rfc.fetching.replay import HttpCache
     from scrapy_robots_rfc.settings import Settings
 
 # Sitemap records of one robots.txt that count. Of a thousand real files, none has more than 130;

@@ -28,8 +28,8 @@ from scrapy_robots_rfc.fetching.download import pause
 from scrapy_robots_rfc.fetching.parsed import UNREACHABLE, OriginPolicy
 from scrapy_robots_rfc.fetching.pending import TICK
 from scrapy_robots_rfc.fetching.reading import FileReader
-from scrapy_robots_rfc.fetching.replay import HttpCache
 from scrapy_robots_rfc.fetching.service import RobotsService, undecided
+from scrapy_robots_rfc.fetching.sources import HttpCache
 from scrapy_robots_rfc.leaves import SHARED_TURNS, SOURCES, asked_for, load_leaves
 from scrapy_robots_rfc.middleware.enforcement import Enforcement, request_text
 from scrapy_robots_rfc.middleware.progress import Progress
