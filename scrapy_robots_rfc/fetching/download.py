@@ -280,11 +280,12 @@ class Downloader:
         handle = self._handlers.get(id(signal))
         if handle is None or MARK not in getattr(named.get("request"), "meta", ()):
             return answers
-        answers = [
-            answer
-            for answer in answers
-            if not isinstance(getattr(answer[1], "value", None), StopDownload)
-        ]
+        if signal in (scrapy_signals.headers_received, scrapy_signals.bytes_received):
+            answers = [
+                answer
+                for answer in answers
+                if not isinstance(getattr(answer[1], "value", None), StopDownload)
+            ]
         try:
             if handle(named["request"].meta[MARK], **named):
                 answers.append((handle, Failure(StopDownload(fail=False))))  # type: ignore[no-untyped-call]  # Twisted's

@@ -118,13 +118,14 @@ class OriginLog:
         :param pauses: seconds before each further attempt, while which its requests wait.
         :param of_route: whether it is about the requests of one route only.
         """
-        closed = robots.outcome is Outcome.UNREACHABLE
-        if closed and (pauses or of_route) and fetch.changes(robots.outcome):
+        outcome = robots.outcome
+        closed = outcome is Outcome.UNREACHABLE
+        if closed and (pauses or of_route) and fetch.changes(outcome):
             self._count_later(robots.origin, robots.cause)
         known = fetch.last or fetch.before
         failed_before = known is not None and known.unreachable_since is not None
-        warned = failed_before and known is not None and known.outcome is robots.outcome
-        follows = self._follows[robots.outcome] + (" that way" if of_route and closed else "")
+        warned = failed_before and known is not None and known.outcome is outcome
+        follows = self._follows[outcome] + (" that way" if of_route and closed else "")
         url = robots.origin.robots_url
         if not pauses:
             if not warned:
@@ -180,13 +181,14 @@ class OriginLog:
         url = robots.origin.robots_url
         attempts = fetch.attempts + 1
         before = fetch.before
+        outcome = robots.outcome
         self._waiting.pop(robots.origin, None)
-        if fetch.changes(robots.outcome):
-            if robots.outcome is Outcome.UNREACHABLE:
+        if fetch.changes(outcome):
+            if outcome is Outcome.UNREACHABLE:
                 self._closes(robots.origin, robots.cause)
             else:
-                self._count(stats.ORIGINS.format(outcome=robots.outcome.value))
-            if robots.outcome is Outcome.UNAVAILABLE:
+                self._count(stats.ORIGINS.format(outcome=outcome.value))
+            if outcome is Outcome.UNAVAILABLE:
                 _count_cause(self.unavailable, robots.cause)
         self._log_what_opens(robots)
         known_to_fail = before is not None and before.unreachable_since is not None
@@ -195,7 +197,7 @@ class OriginLog:
                 logger.warning("%s can be reached again (%s)", url, robots.cause)
         elif attempts > 1:
             message = "%s stays unreachable (%s) after %d attempts: %s"
-            logger.info(message, url, robots.cause, attempts, self._follows[robots.outcome])
+            logger.info(message, url, robots.cause, attempts, self._follows[outcome])
         if robots.stale and not (before is not None and before.stale):
             self._count(stats.ORIGINS.format(outcome=STALE))
             self.stale.add(str(robots.origin), robots.cause)
@@ -205,11 +207,12 @@ class OriginLog:
         cause = robots.cause
         file = robots.file
         most = self._settings.max_size
+        outcome = robots.outcome
         # A status alone says that there is no file. Any other cause is a redirect that leads
         # nowhere.
-        lost = robots.outcome is Outcome.UNAVAILABLE and cause != str(robots.status)
+        lost = outcome is Outcome.UNAVAILABLE and cause != str(robots.status)
         if lost and robots.validity.unreachable_since is None and robots.status is not None:
-            text = f"is {robots.outcome.explained(cause)}"
+            text = f"is {outcome.explained(cause)}"
         elif file is not None and file.size > most:
             text = f"is longer than ROBOTS_MAX_SIZE: only its first {most} octets count"
         elif file is not None and file.robots is not None and file.robots.is_page:
