@@ -40,7 +40,7 @@ from scrapy_robots_rfc.policy.access import (
     Unavailable,
     Unreachable,
 )
-from scrapy_robots_rfc.policy.caching import Freshness, Validity
+from scrapy_robots_rfc.policy.caching import Freshness
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
@@ -121,7 +121,7 @@ class Fetcher:
         looks = 0
         while True:
             await self.pending.place(fetch)
-            robots, copy, ours = await self._look(fetch)
+            robots, ours = await self._look(fetch)
             if robots is not None:
                 return robots
             if not ours:
@@ -131,12 +131,12 @@ class Fetcher:
                 await self._runtime.sleep(pause(looks))
                 looks += 1
                 continue
-            fetched = await self._ask(fetch, copy)
+            fetched = await self._ask(fetch)
             if fetched is None:  # others come first now
                 fetch.preempted += 1
                 self.pending.leave_place(fetch)
                 continue
-            robots, access, pauses = await self._conclude(fetch, copy, fetched)
+            robots, access, pauses = await self._conclude(fetch, fetched)
             self.pending.leave_place(fetch)
             await self._notify(fetch, robots, access)
             if not pauses:
@@ -147,15 +147,12 @@ class Fetcher:
 
     # Look.
 
-    async def _look(
-        self, fetch: PendingFetch
-    ) -> tuple[OriginPolicy | None, CacheEntry | None, bool]:
-        """Look for a fresh file in memory and in the store.
+    async def _look(self, fetch: PendingFetch) -> tuple[OriginPolicy | None, bool]:
+        """Return what is known by a fresh file in memory or in the store.
 
-        :returns: what is known by it; the newest copy; whether this crawl is to ask the site, as no
-            other worker does.
+        And whether this crawl is to ask the site, as no other worker does.
         """
-        copy = self.memory.entry(fetch.origin)
+        copy = fetch.copy = self.memory.entry(fetch.origin)
         failed = self._failed.get((fetch.origin, fetch.route))
         fetch.before = None if copy is None else copy.validity
         if failed is not None and (copy is None or failed.fetched >= copy.fetched):
@@ -166,16 +163,17 @@ class Fetcher:
             robots = self.memory.get(fetch.origin)
             robots = robots or await self._files.policy_aside(fetch.origin, copy)
             self.memory.put(fetch.origin, robots, copy)
-            return robots, copy, False
+            return robots, False
         if self.locks is None:
-            return None, copy, True
+            return None, True
         copy, fresh, ours = await self.locks.look(fetch.origin, copy)
+        fetch.copy = copy
         if copy is not None and fresh and fetch.suits(copy):
-            return await self._use(fetch, copy), copy, False
+            return await self._use(fetch, copy), False
         if copy is not None and ours and self.locks.shared:
             # Its pace counts for the request that is sent now.
             self._crawl.found(await self._files.policy_aside(fetch.origin, copy))
-        return None, copy, ours or fresh
+        return None, ours or fresh
 
     async def _use(self, fetch: PendingFetch, copy: CacheEntry) -> OriginPolicy:
         """Use a fresh copy of the store."""
@@ -190,11 +188,12 @@ class Fetcher:
 
     # Ask.
 
-    async def _ask(self, fetch: PendingFetch, copy: CacheEntry | None) -> Fetched | None:
+    async def _ask(self, fetch: PendingFetch) -> Fetched | None:
         """Ask the site, and follow redirects; ``None``: others come first now."""
         self._count(stats.REQUEST_COUNT)
         fetch.asked = self._runtime.clock()
         fetch.spent = 0.0
+        copy = fetch.copy
         limits = self._settings
         state = Asking(fetch.origin.robots_url, scheme=limits.schemes[fetch.origin.scheme])
         while True:
@@ -259,20 +258,19 @@ class Fetcher:
     # Conclude.
 
     async def _conclude(
-        self, fetch: PendingFetch, copy: CacheEntry | None, fetched: Fetched
+        self, fetch: PendingFetch, fetched: Fetched
     ) -> tuple[OriginPolicy, Access, tuple[float, ...]]:
         """Return what is known from now on, how the attempt ended, and the pauses before others.
 
         Remember it, if no other attempt follows.
         """
         access = fetched.access
-        entry = self._entry_after(fetch, copy, fetched)
+        entry = self._entry_after(fetch, fetched)
         robots = await self._files.policy_aside(fetch.origin, entry)
         if isinstance(access, Successful) and robots.file is None:
-            # It cannot be parsed, which counts as unreachable. Other crawls may have a parser that
-            # works.
+            # It cannot be parsed. Other crawls may have a parser that works.
             access = Unreachable(access.status, robots.cause, hopeless=True)
-            return await self._conclude(fetch, copy, Fetched(access, Freshness(stored=False)))
+            return await self._conclude(fetch, Fetched(access, Freshness(stored=False)))
         self._count(stats.RESULT.format(outcome=access.outcome.value))
         pauses = self._pauses(fetch, robots, access)
         of_route = isinstance(access, Local | Unreachable) and access.route
@@ -290,19 +288,17 @@ class Fetcher:
                 self.locks.publish(fetch.origin, entry, stored=stored, since=fetch.asked)
         return robots, access, pauses
 
-    def _entry_after(
-        self, fetch: PendingFetch, copy: CacheEntry | None, fetched: Fetched
-    ) -> CacheEntry:
+    def _entry_after(self, fetch: PendingFetch, fetched: Fetched) -> CacheEntry:
         access = fetched.access
         now = self._runtime.clock()
         limits = self._settings
         if isinstance(access, Local | Unreachable) and access.route:
-            return following_for_route(copy, access, now, limits)
+            return following_for_route(fetch.copy, access, now, limits)
         if isinstance(access, Unreachable):
             ttl = backoff.at_least(limits.unreachable_ttl, access.retry_after)
             limits = replace(limits, unreachable_ttl=ttl)
         since = None if fetch.last is None else fetch.last.unreachable_since
-        return following(copy, fetched, now, limits, since)
+        return following(fetch.copy, fetched, now, limits, since)
 
     def _pauses(
         self, fetch: PendingFetch, robots: OriginPolicy, access: Access
@@ -319,10 +315,9 @@ class Fetcher:
 
     def _undecided(self, fetch: PendingFetch, cause: str) -> OriginPolicy:
         """Return what is known where a fetch raised: nothing, and the next request tries again."""
-        now = self._runtime.clock()
-        validity = Validity(Outcome.LOCAL, now)
-        cause = f"{__name__}: {cause}"
-        robots = OriginPolicy(fetch.origin, validity, None, cause, None, self._crawl.agent, now)
+        local = Local(f"{__name__}: {cause}", "")
+        entry = following_for_route(None, local, self._runtime.clock(), self._settings)
+        robots = self._files.policy(fetch.origin, entry)
         self._remember_failure(fetch, robots)
         return robots
 
@@ -350,9 +345,9 @@ class Fetcher:
         self, fetch: PendingFetch, robots: OriginPolicy, access: Access | None
     ) -> None:
         send = self._signals.send_catch_log_async
-        successful = isinstance(access, Successful)
         parsed = _scrapy.ROBOTS_PARSED
-        if parsed is not None and robots.file is not None and (successful or access is None):
+        failed = not isinstance(access, Successful | None)
+        if parsed is not None and robots.file is not None and not failed:
             await send(parsed, robotparser=robots.file.parser, request=fetch.source)
         if access is None or self._download.offline:
             return
@@ -362,7 +357,7 @@ class Fetcher:
             result=access.outcome,
             status=access.status,
             body=access.body if isinstance(access, Successful) else None,
-            error=None if successful else access.cause,
+            error=access.cause if failed else None,
             request=fetch.source,
             robots=robots,
         )

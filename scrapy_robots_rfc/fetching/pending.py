@@ -55,14 +55,13 @@ PREEMPTED = RuntimeError("others come first now")
 
 @dataclass(eq=False, slots=True)
 class PendingFetch:
-    """A fetch that is under way; what needs its value waits for it.
+    """A fetch that is under way, and the wait for its value.
 
     :param route: of the requests that it is for; it may contain credentials.
     :param source: the request for which it began.
-    :param since: when it began.
-    :param over: whether it has ended.
-    :param value: what is known then; ``None``: the crawl ended first.
+    :param value: what is known when it is over; ``None``: the crawl ended first.
     :param attempts: how many have failed that are followed by another one.
+    :param copy: the newest copy of the file, fresh or not.
     :param before: what governed these requests before; ``None``: nothing did.
     :param last: what the last attempt gave.
     :param asked: when the site was asked last.
@@ -79,6 +78,7 @@ class PendingFetch:
     over: bool = False
     value: OriginPolicy | None = None
     attempts: int = 0
+    copy: CacheEntry | None = field(default=None, repr=False)
     before: Validity | None = None
     last: Validity | None = None
     asked: float = math.inf
@@ -122,16 +122,10 @@ class Crawl(Protocol):
     """What the middleware gives this room to call, since it must not import the rooms above."""
 
     def agent(self) -> Agent:
-        """Return the agent of a request that brings none.
-
-        May raise what a property of the spider raises.
-        """
+        """Return the agent of a request that brings none; raises what the spider's property raises."""
 
     def sent(self, request: Request) -> None:
-        """Note that one of our requests was sent, with the headers that it has now.
-
-        It is answered, or its answer is not waited for any more.
-        """
+        """Note that a request of ours was sent, and is answered, or not waited for any more."""
 
     def found(self, robots: OriginPolicy) -> None:
         """Note what governs an origin from now on. Those who wait go on later.
@@ -141,10 +135,7 @@ class Crawl(Protocol):
         """
 
     def over(self, fetch: PendingFetch) -> None:
-        """Note that a fetch has ended.
-
-        Called once, after `found`, just before those who wait go on.
-        """
+        """Note that a fetch has ended, just before those who wait go on."""
 
 
 class PendingFetches:

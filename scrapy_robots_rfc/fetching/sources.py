@@ -130,10 +130,8 @@ class HttpCache:
 
         ``None``: it would not be sent, or the user made an exception of its site.
         """
-        if not self.offline or first_of(self._sources, origin) is not None:
-            return None
         why = self._why_sent(request)
-        if why is None:
+        if why is None or first_of(self._sources, origin) is not None:
             return None
         return f"HTTPCACHE_IGNORE_MISSING is on, so this must not be sent, and would be: {why}"
 

@@ -106,7 +106,13 @@ class RfcRobotsTxtMiddleware:
         )
         #: What spiders may ask, see docs/service.md.
         self.service: RobotsService = RobotsService(
-            crawler, self._settings, self, files=files, cache=self._cache, store=store, sources=sources
+            crawler,
+            self._settings,
+            self,
+            files=files,
+            cache=self._cache,
+            store=store,
+            sources=sources,
         )
         self._gate = Gate(crawler, self.origin_of, self._known, self._throttle)
         open_gate(crawler, self._gate)
@@ -158,7 +164,7 @@ class RfcRobotsTxtMiddleware:
         if origin is None:  # no robots.txt belongs to such a request
             why = None if own else "no valid authority"
         else:
-            why = self._cache.why_closed(request, origin)
+            why = self._cache.why_closed(request, origin) if self._cache.offline else None
         if why is not None:
             closed = Decision(
                 False, Reason.UNREACHABLE, origin=None if origin is None else str(origin)
