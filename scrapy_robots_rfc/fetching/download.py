@@ -52,7 +52,7 @@ META: dict[str, Any] = {
     "dont_obey_robotstxt": True,  # the file does not judge itself
     "allow_offsite": True,  # a redirect may lead to any host (RFC 9309, 2.3.1.2)
     "dont_redirect": True,  # policy/access.py follows redirects; no meta refresh is followed
-    "dont_cache": True,  # the HTTP cache does not keep to the RFC's 24 hours, see `HttpCache`
+    "dont_cache": True,  # the HTTP cache does not know the RFC's 24 hours, see `HttpCache`
     "dont_merge_cookies": True,  # the file is the same for everybody
     "download_maxsize": 0,  # longer files are cut off, not refused
     "download_warnsize": 0,
@@ -296,7 +296,7 @@ class Downloader:
     def _reached(self, exchange: _Exchange, request: Request, **_: object) -> None:
         """Begin, or begin again with a retry: the request joins the queue of its slot.
 
-        The slot has one place more until the answer is there: a robots.txt that hangs holds up no
+        The slot has one place more until the answer is there: a robots.txt that hangs delays no
         pages of other origins.
         """
         exchange.request = request
@@ -322,7 +322,7 @@ class Downloader:
     ) -> None:
         self._left(exchange)
         exchange.unanswered = False
-        # Without the header, HttpCompressionMiddleware leaves the body alone: it would drop a body
+        # Without the header, HttpCompressionMiddleware ignores the body: it would drop a body
         # that gets longer than DOWNLOAD_MAXSIZE, or decode it without a bound.
         exchange.codings = response.headers.getlist(b"Content-Encoding")
         response.headers.pop(b"Content-Encoding", None)
@@ -338,7 +338,7 @@ class Downloader:
 def _chosen_slot(request: Request) -> str | None:
     """The downloader slot that the user chose for a request; ``None`` if the user chose none.
 
-    Scrapy itself writes the host of a request there, and a redirect keeps that of the URL before
+    Scrapy itself writes the host of a request there, and a redirect has that of the URL before
     it.
     """
     slot: str | None = request.meta.get("download_slot")

@@ -101,7 +101,7 @@ _ADVICE = {
 }
 _EXHAUSTED = "let the process have more files or ports, or lower CONCURRENT_REQUESTS"
 
-# Of the errors of Zyte API, those that tell of the site. The others tell of the account or of the
+# Of the errors of Zyte API, those about the site. The others are about the account or the
 # service.
 _SITE_FAILED = {520, 521}
 

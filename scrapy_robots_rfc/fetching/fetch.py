@@ -16,13 +16,7 @@ from scrapy.utils.datatypes import LocalCache
 
 from scrapy_robots_rfc import _scrapy, signals, stats
 from scrapy_robots_rfc._runtime import Runtime
-from scrapy_robots_rfc.cache.entry import (
-    CacheEntry,
-    Fetched,
-    Validators,
-    following,
-    following_for_route,
-)
+from scrapy_robots_rfc.cache.entry import Fetched, Validators, following, following_for_route
 from scrapy_robots_rfc.cache.locks import FetchLocks, pause
 from scrapy_robots_rfc.cache.memory import MemoryCache
 from scrapy_robots_rfc.fetching.faults import access_after
@@ -35,7 +29,6 @@ from scrapy_robots_rfc.policy.access import (
     Access,
     Asking,
     Local,
-    Outcome,
     Successful,
     Unavailable,
     Unreachable,
@@ -49,6 +42,7 @@ if TYPE_CHECKING:
     from scrapy.http import Response
 
     from scrapy_robots_rfc.cache.client import CacheClient
+    from scrapy_robots_rfc.cache.entry import CacheEntry
     from scrapy_robots_rfc.fetching.download import Downloader
     from scrapy_robots_rfc.fetching.reading import FileReader
     from scrapy_robots_rfc.policy.origins import Origin
@@ -85,7 +79,6 @@ class Fetcher:
         self.pending: PendingFetches = PendingFetches(
             crawler, crawl, download, settings.timeout, self._undecided
         )
-        #: What workers share.
         self.locks: FetchLocks | None = None
         if store is not None:
             self.locks = FetchLocks(store, settings, self._runtime)
@@ -101,10 +94,9 @@ class Fetcher:
         self._failed: LocalCache[tuple[Origin, Hashable], OriginPolicy] = LocalCache(_FAILED_ROUTES)
 
     def newest(self, origin: Origin, route: Route, stale_for: float) -> OriginPolicy | None:
-        """Return the newest that is known of an origin by a route.
+        """Return what is known of an origin by a route; ``None``: nothing, or stale for so long.
 
-        ``None`` if it has been stale for so many seconds. When another route led to the site after
-        this one had failed, that failure does not count any more.
+        When another route led to the site after this one had failed, that failure does not count.
         """
         newest = self.memory.get(origin)
         failed = self._failed.get((origin, route))
@@ -125,7 +117,7 @@ class Fetcher:
             if robots is not None:
                 return robots
             if not ours:
-                self.pending.leave_place(fetch)
+                self.pending.free_place(fetch)
                 if not looks:
                     self._count(stats.CACHE_LEASE_WAITS)
                 await self._runtime.sleep(pause(looks))
@@ -134,10 +126,10 @@ class Fetcher:
             fetched = await self._ask(fetch)
             if fetched is None:  # others come first now
                 fetch.preempted += 1
-                self.pending.leave_place(fetch)
+                self.pending.free_place(fetch)
                 continue
             robots, access, pauses = await self._conclude(fetch, fetched)
-            self.pending.leave_place(fetch)
+            self.pending.free_place(fetch)
             await self._notify(fetch, robots, access)
             if not pauses:
                 return robots
@@ -183,7 +175,7 @@ class Fetcher:
             self.origin_log.failed(robots, fetch)
         self.origin_log.concluded(robots, fetch)
         self.memory.put(fetch.origin, robots, copy)
-        await self._notify(fetch, robots, None)
+        await self._notify(fetch, robots)
         return robots
 
     # Ask.
@@ -198,12 +190,9 @@ class Fetcher:
         state = Asking(fetch.origin.robots_url, scheme=limits.schemes[fetch.origin.scheme])
         while True:
             known = None if copy is None else copy.known_at(state.url)
+            left = max(limits.timeout - fetch.spent, 0.1)
             fetch.request = self._download.request(
-                state.url,
-                fetch,
-                timeout=max(limits.timeout - fetch.spent, 0.1),
-                source=fetch.source,
-                known=known,
+                state.url, fetch, timeout=left, source=fetch.source, known=known
             )
             send = partial(self._download.send, fetch.request)
             answer = await self.pending.in_time(fetch, send)
@@ -260,10 +249,7 @@ class Fetcher:
     async def _conclude(
         self, fetch: PendingFetch, fetched: Fetched
     ) -> tuple[OriginPolicy, Access, tuple[float, ...]]:
-        """Return what is known from now on, how the attempt ended, and the pauses before others.
-
-        Remember it, if no other attempt follows.
-        """
+        """Return what is known from now on, how the attempt ended, and the pauses before others."""
         access = fetched.access
         entry = self._entry_after(fetch, fetched)
         robots = await self._files.policy_aside(fetch.origin, entry)
@@ -304,7 +290,7 @@ class Fetcher:
         self, fetch: PendingFetch, robots: OriginPolicy, access: Access
     ) -> tuple[float, ...]:
         """Return the seconds before each further attempt."""
-        if not isinstance(access, Unreachable) or robots.outcome is not Outcome.UNREACHABLE:
+        if not isinstance(access, Unreachable) or robots.outcome is not access.outcome:
             return ()
         # A proxy that a later middleware chose may be another one next time. One that requests name
         # stays.
@@ -329,7 +315,7 @@ class Fetcher:
     # Notify.
 
     async def _notify(
-        self, fetch: PendingFetch, robots: OriginPolicy, access: Access | None
+        self, fetch: PendingFetch, robots: OriginPolicy, access: Access | None = None
     ) -> None:
         """Notify the crawl and handlers of signals; then those who wait by other routes go on.
 

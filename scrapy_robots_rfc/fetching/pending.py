@@ -205,7 +205,7 @@ class PendingFetches:
         if not of_origin:
             del self._pending[fetch.origin]
         try:
-            self.leave_place(fetch)
+            self.free_place(fetch)
             self._crawl.over(fetch)
         finally:
             for waiter in list(fetch.waiters):
@@ -239,7 +239,7 @@ class PendingFetches:
         self._serve()
         await served
 
-    def leave_place(self, fetch: PendingFetch) -> None:
+    def free_place(self, fetch: PendingFetch) -> None:
         """Give up the place of a fetch, if it has one."""
         self._places.discard(fetch)
         self._serve()

@@ -144,7 +144,7 @@ class HttpCache:
         probe = request.copy()  # a policy writes into a request whose copy is to be confirmed
         try:
             if not policy.should_cache_request(probe):
-                return "HTTPCACHE_POLICY keeps no such request"
+                return "HTTPCACHE_POLICY stores no such request"
             response = storage.retrieve_response(self._crawler.spider, probe)
             if response is None or policy.is_cached_response_fresh(response, probe):
                 return None
