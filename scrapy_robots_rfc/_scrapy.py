@@ -175,16 +175,20 @@ def one_more(crawler: Crawler) -> Iterator[None]:
         downloader.total_concurrency -= 1
 
 
-def with_one_place_more(crawler: Crawler, request: Request) -> Private:
-    """Give the slot of a request one place more, and return it; ``None`` where that cannot be done.
+def one_place_more(crawler: Crawler, request: Request) -> Callable[[], None] | None:
+    """Give the slot of a request one place more, as a slow robots.txt would hold up its pages.
 
-    The caller takes the place back.
+    :returns: takes it back; ``None`` where a slot has no such number.
     """
     slot: Private = _slots(crawler).get(request.meta.get("download_slot", ""))
     if _get(crawler, slot, "Slot.concurrency") is None:
         return None
+
+    def take_back() -> None:
+        slot.concurrency -= 1
+
     slot.concurrency += 1
-    return slot
+    return take_back
 
 
 def withdraw(crawler: Crawler, request: Request) -> bool:

@@ -71,7 +71,7 @@ class _Exchange:
 
     :param fetch: that it belongs to.
     :param request: the one whose answer is coming, which is another one after a retry.
-    :param slot: of the downloader, while it has one place more because of the request.
+    :param take_back: takes back the place that its slot has because of the request.
     :param codings: the values of the Content-Encoding headers of the answer.
     :param taken: octets of its body that came.
     :param stopped: whether we stopped the transfer, because the rest is not needed.
@@ -80,7 +80,7 @@ class _Exchange:
 
     fetch: Any
     request: Request | None = None
-    slot: Any = None
+    take_back: Callable[[], None] | None = None
     codings: Sequence[bytes] = ()
     taken: int = 0
     stopped: bool = False
@@ -304,7 +304,7 @@ class Downloader:
         exchange.taken = 0
         exchange.stopped = False
         exchange.unanswered = True
-        exchange.slot = _scrapy.with_one_place_more(self._crawler, request)
+        exchange.take_back = _scrapy.one_place_more(self._crawler, request)
 
     def _headers_received(self, exchange: _Exchange, headers: Headers, **_: object) -> None:
         exchange.codings = headers.getlist(b"Content-Encoding")
@@ -330,9 +330,9 @@ class Downloader:
 
     def _left(self, exchange: _Exchange, **_: object) -> None:
         """Take back the place, which may have been taken back before."""
-        if exchange.slot is not None:
-            exchange.slot.concurrency -= 1
-            exchange.slot = None
+        if exchange.take_back is not None:
+            exchange.take_back()
+            exchange.take_back = None
 
 
 def _chosen_slot(request: Request) -> str | None:

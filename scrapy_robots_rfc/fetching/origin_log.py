@@ -204,25 +204,28 @@ class OriginLog:
 
     def _log_what_opens(self, robots: OriginPolicy) -> None:
         """Log once that an origin is open, or in part, for other reasons than its rules or a 404."""
-        cause = robots.cause
         file = robots.file
         most = self._settings.max_size
-        outcome = robots.outcome
         # A status alone says that there is no file. Any other cause is a redirect that leads
         # nowhere.
-        lost = outcome is Outcome.UNAVAILABLE and cause != str(robots.status)
+        lost = robots.outcome is Outcome.UNAVAILABLE and robots.cause != str(robots.status)
+        shown: tuple[object, ...] = ()
         if lost and robots.validity.unreachable_since is None and robots.status is not None:
-            text = f"is {outcome.explained(cause)}"
+            message = "%s is unavailable (%s): everything is allowed"
+            shown = (robots.cause,)
         elif file is not None and file.size > most:
-            text = f"is longer than ROBOTS_MAX_SIZE: only its first {most} octets count"
+            message = "%s is longer than ROBOTS_MAX_SIZE: only its first %d octets count"
+            shown = (most,)
         elif file is not None and file.robots is not None and file.robots.is_page:
-            text = "is a web page and no robots.txt: it has no rules, so everything is allowed"
+            message = (
+                "%s is a web page and no robots.txt: it has no rules, so everything is allowed"
+            )
         else:
             return
-        key = hash((robots.origin, text))
+        key = hash((robots.origin, message, shown))
         if key not in self._logged:
             self._logged[key] = None
-            logger.info("%s %s", robots.origin.robots_url, text)
+            logger.info(message, robots.origin.robots_url, *shown)
 
     def _count_later(self, origin: Origin, cause: str) -> None:
         """Count an origin later, unless its file comes by another attempt or another route."""

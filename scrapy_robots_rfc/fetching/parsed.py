@@ -77,8 +77,10 @@ class ParsedRobots:
             if allowed not in (True, False):
                 raise TypeError(f"allowed() gave {allowed!r}, not True or False")
             return Decision(bool(allowed), Reason.PARSER)
-        except Exception as error:  # noqa: BLE001 - it is logged
-            self._log("%s.allowed() failed: the page is treated as disallowed", error)
+        except Exception:
+            if self._is_first("allowed"):
+                text = "%s.allowed() failed: the page is treated as disallowed"
+                logger.exception(text, type(self.parser).__name__)
             return Decision(False, Reason.PARSER)
 
     def prepare(self, agent: Agent) -> None:
@@ -110,8 +112,10 @@ class ParsedRobots:
         if self.robots is None or self.own_delay:
             try:
                 return pace_of_number(self.crawl_delay(agent))
-            except Exception as error:  # noqa: BLE001 - it is logged
-                self._log("%s.crawl_delay() failed: no interval is obeyed", error)
+            except Exception:
+                if self._is_first("crawl_delay"):
+                    text = "%s.crawl_delay() failed: no interval is obeyed"
+                    logger.exception(text, type(self.parser).__name__)
                 return None
         if self._paces is None:
             # For all agents at once: a hostile file would take a third of a second for each, on the
@@ -121,10 +125,10 @@ class ParsedRobots:
         token = self.robots.choose(agent.tokens, self._paces) if self._paces else None
         return None if token is None else self._paces[token[1]]
 
-    def _log(self, text: str, error: Exception) -> None:
-        if text not in self._logged:
-            self._logged.add(text)
-            logger.error(text, type(self.parser).__name__, exc_info=error)
+    def _is_first(self, method: str) -> bool:
+        first = method not in self._logged
+        self._logged.add(method)
+        return first
 
 
 def _name(agent: Agent) -> str:
