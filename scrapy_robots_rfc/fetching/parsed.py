@@ -54,7 +54,7 @@ class ParsedRobots:
     digest: str | None = None
     at_once: bool = False
     # The methods of the parser whose error was logged.
-    _logged: set[str] = field(default_factory=set)
+    _logged: frozenset[str] = frozenset()
     # By token, where the core reads them; ``None`` until one is asked for.
     _paces: dict[str, Pace | None] | None = None
 
@@ -127,7 +127,7 @@ class ParsedRobots:
 
     def _is_first(self, method: str) -> bool:
         first = method not in self._logged
-        self._logged.add(method)
+        self._logged |= {method}
         return first
 
 
