@@ -34,9 +34,7 @@ PRIVATE: Mapping[str, str] = MappingProxyType({
     "Slot.active": "Slots with the fewest pages under way are not preferred",
     "Slot.delay": "What Crawl-delay adds is counted with what DOWNLOAD_DELAY causes",
     "Slot.queue": "The time of a robots.txt in the queue of its slot counts against ROBOTS_TIMEOUT",
-    "Slot.transferring": "A slow robots.txt holds up the pages of its downloader slot",
     "Slot.concurrency": "A slow robots.txt holds up the pages of its downloader slot",
-    "Downloader._process_queue": "A slow robots.txt holds up the pages of its downloader slot",
     "Downloader.total_concurrency": "Slow robots.txt files take places of CONCURRENT_REQUESTS",
     "Downloader.handlers": "A robots.txt of an FTP site is read to its end, however long that takes",
     "DownloadHandlers._get_handler": "A robots.txt of an FTP site is read to its end, however long that takes",
@@ -177,38 +175,32 @@ def one_more(crawler: Crawler) -> Iterator[None]:
         downloader.total_concurrency -= 1
 
 
-def give_place(crawler: Crawler, request: Request) -> Private:
-    """Let the transfer of a request hold no place in its slot, until `end_late`. To be called once.
+def one_place_more(crawler: Crawler, request: Request) -> Callable[[], None] | None:
+    """Give the slot of a request one place more, as a slow robots.txt would hold up its pages.
 
-    :returns: its slot, if it is under way, or else false; ``None``: not yet, as it stands in the
-        queue of its slot.
+    :returns: takes it back; ``None`` where a slot has no such number.
     """
     slot: Private = _slots(crawler).get(request.meta.get("download_slot", ""))
-    process = _get(crawler, _downloader(crawler), "Downloader._process_queue")
-    transferring = _get(crawler, slot, "Slot.transferring")
-    if process is None or transferring is None or _get(crawler, slot, "Slot.concurrency") is None:
-        return False
-    if request not in transferring:
-        return None if request in (_get(crawler, slot, "Slot.active") or ()) else False
+    if _get(crawler, slot, "Slot.concurrency") is None:
+        return None
+
+    def take_back() -> None:
+        slot.concurrency -= 1
+
     slot.concurrency += 1
-    if _get(crawler, slot, "Slot.queue"):
-        process(slot)
-    return slot
+    return take_back
 
 
-def withdraw(crawler: Crawler, request: Request) -> None:
-    """Take a request that was cancelled out of the queue of its slot.
+def withdraw(crawler: Crawler, request: Request) -> bool:
+    """Take a request that was cancelled out of the queue of its slot, if it is there.
 
     Scrapy would send it all the same.
     """
     for queue in (_get(crawler, slot, "Slot.queue") for slot in _slots(crawler).values()):
         for waiting in [each for each in queue or () if each[0] is request]:
             queue.remove(waiting)
-
-
-def end_late(slot: Private) -> None:
-    """Take back what `give_place` gave a slot: the transfer has ended."""
-    slot.concurrency -= 1
+            return True
+    return False
 
 
 def handler_of(crawler: Crawler, scheme: str) -> Private:

@@ -1,1 +1,1 @@
-"""How a robots.txt is fetched, parsed and kept: from an origin to what is known of it."""
+"""How a robots.txt is fetched, parsed and remembered: from an origin to what is known of it."""

@@ -1,4 +1,4 @@
-"""Decodes the content codings of a robots.txt (RFC 9110, 8.4), up to a limit that no decompression bomb gets past.
+"""Decodes the content codings of a robots.txt (RFC 9110, 8.4), up to a limit for bombs, too.
 
 Scrapy offers servers the same codings as for a page, so each coding that Scrapy may offer has to be
 known here. What a browser made of the text is undone, too.
@@ -42,12 +42,8 @@ _ATTRIBUTES = rb"[^<>\r\n]*"
 _RENDERED = re.compile(
     rb"<html%b><head>(?:<(?:meta|link)%b>)*</head><body%b>(?:<pre%b>)?".replace(b"%b", _ATTRIBUTES)
 )
-_ESCAPES = {
-    b"&lt;": b"<",
-    b"&gt;": b">",
-    b"&nbsp;": "\xa0".encode(),
-    b"&amp;": b"&",
-}  # the last one last
+# The last one last.
+_ESCAPES = {b"&lt;": b"<", b"&gt;": b">", b"&nbsp;": "\xa0".encode(), b"&amp;": b"&"}
 _RENDERED_ENDS = b"</html>", b"</body>", b"</pre>"
 
 
@@ -60,22 +56,23 @@ def without_codings(body: bytes, codings: Sequence[bytes], limit: int) -> bytes:
     :raises DecodingError: an unknown coding, broken data, or data that break off before the limit:
         half a file must not open what the other half closes.
     """
-    names = [
-        name.strip().lower() for value in codings for name in value.split(b",") if name.strip()
-    ]
+    named = b",".join(codings).lower().split(b",")
+    names = [name.strip() for name in named if name.strip()]
     if len(names) > MAX_CODINGS:
         raise DecodingError(f"{len(names)} content codings")
     # Some servers send a .gz file without the header. No robots.txt begins with these octets.
     if not names and body.startswith(GZIP_MAGIC):
         names = [b"gzip"]
-    longest, fault = MAX_EXPANSION * limit, ""
+    longest = MAX_EXPANSION * limit
+    fault = ""
     for stage, name in enumerate(reversed(names), 1):
         if name not in _DECODERS:
             raise DecodingError(f"unknown content coding {name[:40].decode('latin-1')!r}")
         taken = len(body)
+        most = limit if stage == len(names) else longest + 1
         if body:
             try:
-                body, whole = _DECODERS[name](body, limit if stage == len(names) else longest + 1)
+                body, whole = _DECODERS[name](body, most)
             except Exception as error:  # noqa: BLE001 - each of the libraries has errors of its own
                 raise DecodingError(str(error)) from None
             if taken > longest:
@@ -93,7 +90,7 @@ def is_rendered(body: bytes) -> bool:
 
 
 def _without_rendering(body: bytes) -> bytes:
-    """Return the text that a browser was given, if a body is the page that it shows for a text; else the body itself.
+    """Return the text, if a body is the page that a browser shows for a text; else the body itself.
 
     In such a page the first line of the file stands behind tags, so that its first group would be
     lost.
@@ -120,9 +117,8 @@ def _gzip(data: bytes, room: int) -> tuple[bytes, bool]:
         output += member.decompress(data, room - len(output))
         data = member.unused_data
         if not member.eof or len(output) >= room or not data.startswith(GZIP_MAGIC):
-            return output, member.eof and data != GZIP_MAGIC[
-                :1
-            ]  # that octet may be the first one of another member
+            # One octet may be the first one of another member.
+            return output, member.eof and data != GZIP_MAGIC[:1]
     raise DecodingError(f"more than {MAX_PARTS} parts")
 
 
@@ -139,7 +135,8 @@ def _brotli(data: bytes, room: int) -> tuple[bytes, bool]:
     # Older versions cannot stop at a limit.
     if not hasattr(getattr(library, "Decompressor", None), "can_accept_more_data"):
         raise DecodingError("content coding 'br', and no brotli 1.2 or newer is installed")
-    decompressor, output = library.Decompressor(), bytearray()
+    decompressor = library.Decompressor()
+    output = bytearray()
     while not decompressor.is_finished() and len(output) < room:
         chunk = decompressor.process(data, output_buffer_limit=room - len(output))
         if not chunk:
@@ -150,29 +147,29 @@ def _brotli(data: bytes, room: int) -> tuple[bytes, bool]:
 
 
 def _zstd(data: bytes, room: int) -> tuple[bytes, bool]:
-    """Zstandard, by the library that Scrapy uses: that of Python 3.14 or its backport.
-
-    Else `zstandard`.
-    """
+    """Zstandard, by a library that Scrapy uses: that of Python 3.14, its backport, `zstandard`."""
     newer = _import("compression.zstd", "backports.zstd")
     library = newer or _import("zstandard")
     if library is None:
         raise DecodingError("content coding 'zstd', and no library for it is installed")
     piece = len(data) if newer else _PIECE
-    output, at, parts, frame = bytearray(), 0, 0, None
+    output = bytearray()
+    at = 0
+    parts = 0
+    frame = None
     while at < len(data) and len(output) < room:
         if frame is None:
             parts += 1
-            frame = (
-                library.ZstdDecompressor() if newer else library.ZstdDecompressor().decompressobj()
-            )
+            frame = library.ZstdDecompressor()
+            frame = frame if newer else frame.decompressobj()
         if parts > MAX_PARTS:
             raise DecodingError(f"more than {MAX_PARTS} parts")
         most = (room - len(output),) if newer else ()
         output += frame.decompress(data[at : at + piece], *most)
         at = min(at + piece, len(data))
         if frame.eof:
-            at, frame = at - len(frame.unused_data), None
+            at -= len(frame.unused_data)
+            frame = None
     return bytes(output[:room]), frame is None
 
 

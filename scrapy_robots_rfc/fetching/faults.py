@@ -1,4 +1,4 @@
-"""What an exception of a download means: whether the site or the crawl is at fault, and the cause in words.
+"""What an exception of a download means: whose fault it is, and the cause in words.
 
 Exceptions are known by package and name, because not all of those packages are installed.
 """
@@ -28,11 +28,15 @@ from scrapy_robots_rfc.policy.access import Local, Unreachable
 #: The exceptions that the network or a server causes: package of the class -> names, subclasses
 #: included. All others are local: they say nothing about the site.
 _NETWORK = {
-    "scrapy": "CannotResolveHostError DownloadCancelledError DownloadConnectionRefusedError DownloadFailedError "
-    "DownloadTimeoutError ResponseDataLossError TunnelError "
-    "InactiveStreamClosed InvalidNegotiatedProtocol RemoteTerminatedConnection",  # these three: HTTP/2
-    "twisted": "ConnectBindError ConnectError ConnectionClosed DNSLookupError ParseError ResponseFailed "
-    "RequestTransmissionFailed TimeoutError _WrapperException FTPError",
+    "scrapy": (
+        "CannotResolveHostError DownloadCancelledError DownloadConnectionRefusedError"
+        " DownloadFailedError DownloadTimeoutError ResponseDataLossError TunnelError"
+        " InactiveStreamClosed InvalidNegotiatedProtocol RemoteTerminatedConnection"  # of HTTP/2
+    ),
+    "twisted": (
+        "ConnectBindError ConnectError ConnectionClosed DNSLookupError ParseError ResponseFailed"
+        " RequestTransmissionFailed TimeoutError _WrapperException FTPError"
+    ),
     "builtins": "ConnectionError TimeoutError",
     "asyncio": "IncompleteReadError LimitOverrunError",
     "socket": "gaierror herror",
@@ -52,34 +56,31 @@ _NETWORK = {
 }
 
 #: Errors of the operating system that the network causes, and those that this machine causes.
-_NETWORK_ERRNO = {
-    errno.ENETUNREACH,
-    errno.EHOSTUNREACH,
-    errno.ENETDOWN,
-    errno.EHOSTDOWN,
-    errno.ETIMEDOUT,
-}
+_NETWORK_ERRNO = {errno.ENETUNREACH, errno.EHOSTUNREACH, errno.ENETDOWN, errno.EHOSTDOWN,
+                  errno.ETIMEDOUT}  # fmt: skip
 _OWN_ERRNO = {errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM, errno.EADDRNOTAVAIL}
 
 #: What Scrapy, aiohttp and httpx raise when a proxy refuses CONNECT.
 _NO_TUNNEL = frozenset({"TunnelError", "ClientHttpProxyError", "ProxyError"})
 
 #: The cause where a host name is not found: asking again soon is of no use.
-UNKNOWN_HOST = "unknown host"
+_UNKNOWN_HOST = "unknown host"
+_BROKE_OFF = "the transfer broke off"
 _NO_ANSWER = "connection closed without an answer"
 _NO_HTTP = "no valid HTTP answer"  # the text of the exception follows
 
 #: Names of exceptions -> the cause in words. The first row counts that has a name of any exception
 #: in the chain.
 _WORDS = {
-    "ResponseDataLossError _DataLoss ClientPayloadError IncompleteReadError": "the transfer broke off",
-    "CannotResolveHostError DNSLookupError ClientConnectorDNSError gaierror": UNKNOWN_HOST,
+    "ResponseDataLossError _DataLoss ClientPayloadError IncompleteReadError": _BROKE_OFF,
+    "CannotResolveHostError DNSLookupError ClientConnectorDNSError gaierror": _UNKNOWN_HOST,
     "ConnectionRefusedError": "connection refused",
     "ConnectionResetError ConnectionLost BrokenPipeError": "connection reset",
     "NoRouteError": "no route to host",
     "ServerDisconnectedError ConnectionDone": _NO_ANSWER,
     "ParseError BadStatusLine BadHttpMessage RemoteProtocolError": _NO_HTTP,
-    "DownloadConnectionRefusedError": "connection refused",  # Scrapy's, also for what has a better row
+    # Scrapy's, also for what has a better row.
+    "DownloadConnectionRefusedError": "connection refused",
 }
 
 #: Methods of middlewares and of download handlers: the part that failed is the class in whose
@@ -93,20 +94,24 @@ _ADVICE = {
     "IgnoreRequest": "let it pass requests for robots.txt, or name the site in ROBOTS_EXEMPT",
     "NotSupported": "see DOWNLOAD_HANDLERS, and install what the handler needs",
     "NotConfigured": "see DOWNLOAD_HANDLERS, and install what the handler needs",
-    "StopDownload": "let its handlers of bytes_received and headers_received pass requests for robots.txt",
+    "StopDownload": (
+        "let its handlers of bytes_received and headers_received pass requests for robots.txt"
+    ),
     "UnsupportedURLSchemeError": "see DOWNLOAD_HANDLERS, and the meta `proxy` of the request",
 }
 _EXHAUSTED = "let the process have more files or ports, or lower CONCURRENT_REQUESTS"
 
-# Of the errors of Zyte API, those that tell of the site. The others tell of the account or of the
+# Of the errors of Zyte API, those about the site. The others are about the account or the
 # service.
 _SITE_FAILED = {520, 521}
 
 # What Playwright says where the browser failed, and no site: it cannot be started, or it has ended.
 _BROWSER_FAILED = ("BrowserType.", "has been closed", "crashed")
 
-# Causes in a chain that are looked at, and characters of a library's text that are shown.
-_LONGEST_CHAIN, _LONGEST_TEXT = 20, 160
+# Causes in a chain that are looked at.
+_LONGEST_CHAIN = 20
+# Characters of a library's text that are shown.
+_LONGEST_TEXT = 160
 
 _STATUS = re.compile(r"\b[1-5]\d\d\b")
 
@@ -121,27 +126,24 @@ def access_after(error: Exception, timeout: float) -> Unreachable | Local:
     if isinstance(error, ForeignAnswerError):
         advice = "let its process_exception pass requests for robots.txt"
         return Local(f"another downloader middleware: {error}", advice)
-    if isinstance(error, UnicodeError) and "idna" in str(
-        error
-    ):  # aiohttp's, for a host that no DNS can have
-        return Unreachable(None, UNKNOWN_HOST, hopeless=True)
+    # aiohttp's, for a host that no DNS can have.
+    if isinstance(error, UnicodeError) and "idna" in str(error):
+        return Unreachable(None, _UNKNOWN_HOST, hopeless=True)
     chain = list(_chain(error))
-    own = next((one for one in chain if isinstance(one, OSError) and one.errno in _OWN_ERRNO), None)
-    if own is not None:
-        return Local(f"this machine: {_text(own)}", _EXHAUSTED)
+    for one in chain:
+        if isinstance(one, OSError) and one.errno in _OWN_ERRNO:
+            return Local(f"this machine: {_text(one)}", _EXHAUSTED)
     frames = _frames(error)
     part, method = _part(frames)
-    if method not in _HOOKS and (isinstance(error, RobotsError) or _is_network(error)):
+    of_middleware = method in _HOOKS
+    if not of_middleware and (isinstance(error, RobotsError) or _is_network(error)):
         found = _network(chain)
-        return (
-            replace(found, cause=f"no answer in {timeout:g} s")
-            if isinstance(error, LATE)
-            else found
-        )
+        late = isinstance(error, LATE)
+        return replace(found, cause=f"no answer in {timeout:g} s") if late else found
     kind = next((name for name in _names(error) if name in _ADVICE), None)
-    if kind is None and method not in _HOOKS and any(frame[1] == READING for frame in frames):
-        return Unreachable(None, f"its answer cannot be read: {_named(error)}")
     if kind is None:
+        if not of_middleware and any(method == READING for _, method in frames):
+            return Unreachable(None, f"its answer cannot be read: {_named(error)}")
         return Local(f"{part}: {_named(error)}", "mend it, or take it out of the settings", error)
     if kind == "StopDownload":
         part = "a handler of bytes_received or headers_received"
@@ -149,14 +151,15 @@ def access_after(error: Exception, timeout: float) -> Unreachable | Local:
 
 
 def _network(chain: list[BaseException]) -> Unreachable:
-    """Return what a network error means, by the first row of the tables that one of its causes is in."""
+    """Return what a network error means, by the first row of the tables that has one of its causes."""
+    named: dict[str, BaseException] = {}
     for error in chain:
         if type(error).__name__ in _NO_TUNNEL:
             return Unreachable(None, _refused(error), hopeless=True, route=True)
+        named |= dict.fromkeys(_names(error), error)
     for error in chain:
         if (words := _tls(error)) is not None:
             return Unreachable(None, f"TLS: {words}")
-    named = {name: error for error in chain for name in _names(error)}
     for row, words in _WORDS.items():
         found = next((named[name] for name in row.split() if name in named), None)
         if found is None:
@@ -164,10 +167,9 @@ def _network(chain: list[BaseException]) -> Unreachable:
         text = _text(found) if words == _NO_HTTP else ""
         if "disconnected" in text:  # httpx has one class for both
             return Unreachable(None, _NO_ANSWER)
-        return Unreachable(
-            None, f"{words}: {text}" if text else words, hopeless=words == UNKNOWN_HOST
-        )
-    text = next((text for error in chain if (text := _text(error))), "")
+        cause = f"{words}: {text}" if text else words
+        return Unreachable(None, cause, hopeless=words == _UNKNOWN_HOST)
+    text = next(filter(None, map(_text, chain)), "")
     name = type(chain[0]).__name__
     return Unreachable(None, f"{name}: {text}" if text else name)
 
@@ -175,9 +177,8 @@ def _network(chain: list[BaseException]) -> Unreachable:
 def _refused(error: BaseException) -> str:
     """Return what a proxy answered to CONNECT."""
     text = _text(error)
-    found = _STATUS.search(
-        text.partition("[")[2] or text
-    )  # Scrapy names the proxy's port before the bracket
+    # Scrapy names the proxy's port before the bracket.
+    found = _STATUS.search(text.partition("[")[2] or text)
     status = getattr(error, "status", None) or (found and found[0])
     return f"{status} to CONNECT" if status else f"no answer to CONNECT: {text}"
 
@@ -188,10 +189,8 @@ def _tls(error: BaseException) -> str | None:
     if package == "service_identity":
         return "the certificate is for another host"
     if package == "ssl":
-        text = (
-            getattr(error, "verify_message", None) or getattr(error, "reason", None) or _text(error)
-        )
-        return str(text).replace("_", " ").lower()
+        text = getattr(error, "verify_message", None) or getattr(error, "reason", None)
+        return str(text or _text(error)).replace("_", " ").lower()
     if package == "OpenSSL":
         entries = error.args[0] if error.args and isinstance(error.args[0], list) else []
         return str(entries[-1][-1]) if entries else (_text(error) or "connection closed")
@@ -207,14 +206,14 @@ def _is_network(error: BaseException) -> bool:
         return False
     found: BaseException | None = error
     for _ in range(_LONGEST_CHAIN):
+        if found is None:
+            break
         if isinstance(found, OSError) and found.errno in _NETWORK_ERRNO:
             return True
-        if any(
-            kind.__name__ in _NETWORK.get(_package(kind), "").split()
-            for kind in type(found).__mro__
-        ):
+        known = (_NETWORK.get(_package(kind), "").split() for kind in type(found).__mro__)
+        if any(name in names for name, names in zip(_names(found), known, strict=True)):
             return True
-        found = None if found is None else found.__cause__
+        found = found.__cause__
     return False
 
 
@@ -222,13 +221,14 @@ def _package(kind: type) -> str:
     return kind.__module__.partition(".")[0]
 
 
-def _names(error: BaseException) -> Iterator[str]:
-    return (kind.__name__ for kind in type(error).__mro__)
+def _names(error: BaseException) -> list[str]:
+    return [kind.__name__ for kind in type(error).__mro__]
 
 
 def _chain(error: BaseException) -> Iterator[BaseException]:
     """Yield an exception and those that it comes from; Twisted and groups have several."""
-    waiting, seen = [error], set[int]()
+    waiting = [error]
+    seen = set[int]()
     while waiting and len(seen) < _LONGEST_CHAIN:
         found = waiting.pop(0)
         if id(found) in seen:
@@ -236,10 +236,9 @@ def _chain(error: BaseException) -> Iterator[BaseException]:
         seen.add(id(found))
         yield found
         before = found.__cause__ or found.__context__  # httpcore raises its own again, `from None`
-        reasons = [
-            getattr(reason, "value", reason) for reason in getattr(found, "reasons", None) or ()
-        ]
-        causes = [before, *reasons, *getattr(found, "exceptions", ())]
+        reasons = getattr(found, "reasons", None) or ()
+        causes = [before, *(getattr(reason, "value", reason) for reason in reasons)]
+        causes += getattr(found, "exceptions", ())
         waiting += [cause for cause in causes if isinstance(cause, BaseException)]
 
 
@@ -254,8 +253,7 @@ def _text(error: BaseException) -> str:
 
 
 def _named(error: BaseException) -> str:
-    text, name = _text(error), type(error).__name__
-    return f"{name}: {text}" if text else name
+    return f"{type(error).__name__}: {_text(error)}".removesuffix(": ")
 
 
 def _part(frames: list[tuple[str, str]]) -> tuple[str, str]:
@@ -273,7 +271,10 @@ def _part(frames: list[tuple[str, str]]) -> tuple[str, str]:
 
 
 def _frames(error: Exception) -> list[tuple[str, str]]:
-    """Return who ran the code that an exception came through, and in which methods, from our own call of Scrapy on."""
+    """Return who ran the code that an exception came through, and in which methods.
+
+    It begins with our own call of Scrapy.
+    """
     frames = [(_owner(frame), frame.f_code.co_name) for frame, _ in walk_tb(error.__traceback__)]
     package = __name__.partition(".")[0]
     return list(dropwhile(lambda frame: _is_of(frame[0], package), frames))

@@ -1,4 +1,4 @@
-"""How a robots.txt is got: `Fetcher.get` reads from top to bottom, and the steps follow in their order.
+"""How a robots.txt is got: `Fetcher.get` reads from top to bottom, its steps follow in their order.
 
 `pending.py` has the fetches that are under way, their places and their time. `download.py` makes
 each exchange, `policy/access.py` says what an answer means, `cache/entry.py` what is known after
@@ -12,26 +12,28 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from scrapy.exceptions import IgnoreRequest
+from scrapy.utils.datatypes import LocalCache
 
 from scrapy_robots_rfc import _scrapy, signals, stats
 from scrapy_robots_rfc._runtime import Runtime
-from scrapy_robots_rfc.cache.entry import (
-    CacheEntry,
-    Fetched,
-    Validators,
-    following,
-    following_for_route,
-)
+from scrapy_robots_rfc.cache.entry import Fetched, Validators, following, following_for_route
 from scrapy_robots_rfc.cache.locks import FetchLocks, pause
 from scrapy_robots_rfc.cache.memory import MemoryCache
 from scrapy_robots_rfc.fetching.faults import access_after
 from scrapy_robots_rfc.fetching.origin_log import OriginLog
-from scrapy_robots_rfc.fetching.parsed import OriginPolicy, ParsedRobots
+from scrapy_robots_rfc.fetching.parsed import OriginPolicy
 from scrapy_robots_rfc.fetching.pending import PREEMPTED, Crawl, PendingFetch, PendingFetches
 from scrapy_robots_rfc.fetching.routes import Route, through
 from scrapy_robots_rfc.policy import backoff, caching
-from scrapy_robots_rfc.policy.access import Access, Asking, Local, Outcome, Successful, Unreachable
-from scrapy_robots_rfc.policy.caching import Freshness, Validity
+from scrapy_robots_rfc.policy.access import (
+    Access,
+    Asking,
+    Local,
+    Successful,
+    Unavailable,
+    Unreachable,
+)
+from scrapy_robots_rfc.policy.caching import Freshness
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
@@ -40,6 +42,7 @@ if TYPE_CHECKING:
     from scrapy.http import Response
 
     from scrapy_robots_rfc.cache.client import CacheClient
+    from scrapy_robots_rfc.cache.entry import CacheEntry
     from scrapy_robots_rfc.fetching.download import Downloader
     from scrapy_robots_rfc.fetching.reading import FileReader
     from scrapy_robots_rfc.policy.origins import Origin
@@ -76,65 +79,57 @@ class Fetcher:
         self.pending: PendingFetches = PendingFetches(
             crawler, crawl, download, settings.timeout, self._undecided
         )
-        #: What workers share; what the crawl remembers; what is logged of origins that cannot be
-        #: reached.
-        self.locks: FetchLocks | None = (
-            None if store is None else FetchLocks(store, settings, self._runtime)
-        )
+        self.locks: FetchLocks | None = None
+        if store is not None:
+            self.locks = FetchLocks(store, settings, self._runtime)
+        #: What the crawl remembers.
         self.memory: MemoryCache[OriginPolicy] = MemoryCache(
             settings.cache_size,
             parse=files.policy,
             evicted=partial(self._count, stats.CACHE_EVICTIONS),
         )
+        #: What is logged of origins that cannot be reached.
         self.origin_log: OriginLog = OriginLog(settings, self._count, self._runtime)
-        self._failed: dict[tuple[Origin, Hashable], OriginPolicy] = {}
+        self._failed: LocalCache[tuple[Origin, Hashable], OriginPolicy] = LocalCache(_FAILED_ROUTES)
 
     def newest(self, origin: Origin, route: Route, stale_for: float) -> OriginPolicy | None:
-        """Return the newest that is known of an origin by a route, if it has not been stale for so many seconds.
+        """Return what is known of an origin by a route; ``None``: nothing, or stale for so long.
 
-        When another route led to the site after this one had failed, that failure does not count
-        any more.
+        When another route led to the site after this one had failed, that failure does not count.
         """
-        known = self.memory.get(origin)
-        if known is not None and route is not None and not known.for_all:
-            known = None
-        found = (each for each in (known, self._failed.get((origin, route))) if each is not None)
-        newest = max(found, key=lambda robots: robots.fetched, default=None)
-        fresh = (
-            newest is not None and self._runtime.clock() < newest.validity.fresh_until + stale_for
-        )
-        return newest if fresh else None
+        newest = self.memory.get(origin)
+        failed = self._failed.get((origin, route))
+        if newest is not None and route is not None and not newest.for_all:
+            newest = None
+        if newest is None or (failed is not None and failed.fetched >= newest.fetched):
+            newest = failed
+        if newest is None or self._runtime.clock() >= newest.validity.fresh_until + stale_for:
+            return None
+        return newest
 
     async def get(self, fetch: PendingFetch) -> OriginPolicy:
-        """Look, ask, conclude, tell.
-
-        Again after a pause, while the origin is closed and attempts are left.
-        """
+        """Look, ask, conclude, notify; again after a pause, while attempts are left."""
         looks = 0
         while True:
             await self.pending.place(fetch)
-            robots, copy, ours = await self._look(fetch)
+            robots, ours = await self._look(fetch)
             if robots is not None:
                 return robots
             if not ours:
-                self.pending.leave_place(fetch)
+                self.pending.free_place(fetch)
                 if not looks:
                     self._count(stats.CACHE_LEASE_WAITS)
                 await self._runtime.sleep(pause(looks))
                 looks += 1
                 continue
-            fetched = await self._ask(fetch, copy)
+            fetched = await self._ask(fetch)
             if fetched is None:  # others come first now
                 fetch.preempted += 1
-                self.pending.leave_place(fetch)
+                self.pending.free_place(fetch)
                 continue
-            newer = await self._found_meanwhile(fetch, fetched.access)
-            if newer is not None:
-                return await self._adopt(fetch, newer)
-            file, fetched = await self._parsed(fetch, fetched)
-            robots, pauses = await self._conclude(fetch, copy, fetched, file)
-            self.pending.leave_place(fetch)
-            await self._tell(fetch, robots, fetched.access)
+            robots, access, pauses = await self._conclude(fetch, fetched)
+            self.pending.free_place(fetch)
+            await self._notify(fetch, robots, access)
             if not pauses:
                 return robots
             fetch.attempts += 1
@@ -143,79 +138,63 @@ class Fetcher:
 
     # Look.
 
-    async def _look(
-        self, fetch: PendingFetch
-    ) -> tuple[OriginPolicy | None, CacheEntry | None, bool]:
-        """Return what memory or store has, if it is fresh; the newest copy.
+    async def _look(self, fetch: PendingFetch) -> tuple[OriginPolicy | None, bool]:
+        """Return what is known by a fresh file in memory or in the store.
 
-        And whether no other worker fetches it.
+        And whether this crawl is to ask the site, as no other worker does.
         """
-        copy = self.memory.entry(fetch.origin)
-        fetch.before = self._governing(fetch, copy)
-        if (
-            copy is not None
-            and self._runtime.clock() < copy.validity.fresh_until
-            and fetch.suits(copy)
-        ):
-            # A large file that is not parsed any more; or one that a fetch by another route has
-            # brought.
-            robots = self.memory.get(fetch.origin) or await self._files.policy_aside(
-                fetch.origin, copy
-            )
-            self.memory.put(fetch.origin, robots, copy)
-            return robots, copy, False
-        if self.locks is None:
-            return None, copy, True
-        copy, fresh, ours = await self.locks.look(fetch.origin, copy)
-        if copy is not None and fresh and fetch.suits(copy):
-            return await self._adopt(fetch, copy), copy, False
-        if (
-            copy is not None and ours and self.locks.shared
-        ):  # its pace counts for the request that is sent now
-            self._crawl.found(await self._files.policy_aside(fetch.origin, copy))
-        return None, copy, ours or fresh
-
-    def _governing(self, fetch: PendingFetch, copy: CacheEntry | None) -> Validity | None:
-        """Return what governed the requests of a fetch before it."""
+        copy = fetch.copy = self.memory.entry(fetch.origin)
         failed = self._failed.get((fetch.origin, fetch.route))
-        if failed is not None and (copy is None or copy.fetched <= failed.fetched):
-            return failed.validity
-        return None if copy is None else copy.validity
+        fetch.before = None if copy is None else copy.validity
+        if failed is not None and (copy is None or failed.fetched >= copy.fetched):
+            fetch.before = failed.validity
+        fresh = copy is not None and self._runtime.clock() < copy.validity.fresh_until
+        if copy is not None and fresh and fetch.suits(copy):
+            # A large file that is not parsed any more, or one that another route has brought.
+            robots = self.memory.get(fetch.origin)
+            robots = robots or await self._files.policy_aside(fetch.origin, copy)
+            self.memory.put(fetch.origin, robots, copy)
+            return robots, False
+        if self.locks is None:
+            return None, True
+        copy, fresh, ours = await self.locks.look(fetch.origin, copy)
+        fetch.copy = copy
+        if copy is not None and fresh and fetch.suits(copy):
+            return await self._use(fetch, copy), False
+        if copy is not None and ours and self.locks.shared:
+            # Its pace counts for the request that is sent now.
+            self._crawl.found(await self._files.policy_aside(fetch.origin, copy))
+        return None, ours or fresh
 
-    async def _adopt(self, fetch: PendingFetch, copy: CacheEntry) -> OriginPolicy:
-        """Go by a fresh copy of the store."""
+    async def _use(self, fetch: PendingFetch, copy: CacheEntry) -> OriginPolicy:
+        """Use a fresh copy of the store."""
         self._count(stats.CACHE_STORE_HITS)
         robots = await self._files.policy_aside(fetch.origin, copy)
         if robots.validity.unreachable_since is not None:
             self.origin_log.failed(robots, fetch)
         self.origin_log.concluded(robots, fetch)
         self.memory.put(fetch.origin, robots, copy)
-        await self._tell(fetch, robots, None)
+        await self._notify(fetch, robots)
         return robots
-
-    async def _found_meanwhile(self, fetch: PendingFetch, access: Access) -> CacheEntry | None:
-        """If an attempt failed, return what another worker has put into the store meanwhile."""
-        if self.locks is None or not isinstance(access, Unreachable | Local):
-            return None
-        newer = await self.locks.newer(fetch.origin, fetch.asked)
-        if newer is None or not fetch.suits(newer):
-            return None
-        self._count(stats.RESULT.format(outcome=access.outcome.value))
-        self.locks.leave(fetch.origin)
-        return newer
 
     # Ask.
 
-    async def _ask(self, fetch: PendingFetch, copy: CacheEntry | None) -> Fetched | None:
+    async def _ask(self, fetch: PendingFetch) -> Fetched | None:
         """Ask the site, and follow redirects; ``None``: others come first now."""
         self._count(stats.REQUEST_COUNT)
         fetch.asked = self._runtime.clock()
+        fetch.spent = 0.0
+        copy = fetch.copy
         limits = self._settings
         state = Asking(fetch.origin.robots_url, scheme=limits.schemes[fetch.origin.scheme])
-        fetch.spent = 0.0
         while True:
             known = None if copy is None else copy.known_at(state.url)
-            answer = await self.pending.in_time(fetch, partial(self._send, fetch, state.url, known))
+            left = max(limits.timeout - fetch.spent, 0.1)
+            fetch.request = self._download.request(
+                state.url, fetch, timeout=left, source=fetch.source, known=known
+            )
+            send = partial(self._download.send, fetch.request)
+            answer = await self.pending.in_time(fetch, send)
             if answer is PREEMPTED:
                 return None
             if isinstance(answer, Exception):
@@ -223,6 +202,8 @@ class Fetcher:
                     self._count(stats.EXCEPTION_COUNT.format(exception=type(answer)))
                 return Fetched(through(access_after(answer, limits.timeout), fetch.request))
             response, body = answer
+            if response is None:
+                return Fetched(Unavailable(None, "not in the HTTP cache"))
             access = state.answered(
                 response.status,
                 response.headers.get(b"Location"),
@@ -240,19 +221,6 @@ class Fetcher:
             access = replace(access, retry_after=wanted)
             return Fetched(through(access, fetch.request) if access.route else access)
         return self._answered(response, access, state.url, known)
-
-    async def _send(
-        self, fetch: PendingFetch, url: str, known: Validators | None
-    ) -> tuple[Response, bytes]:
-        fetch.request = self._download.request(
-            url,
-            timeout=max(self._settings.timeout - fetch.spent, 0.1),
-            mark=fetch,
-            retry=not self._settings.unreachable_backoff,  # retries on top of a backoff would multiply with it
-            asker=fetch.source,
-            known=known,
-        )
-        return await self._download.send(fetch.request)
 
     def _answered(
         self, response: Response, access: Access, url: str, known: Validators | None
@@ -272,115 +240,83 @@ class Fetcher:
         if confirmed and known is not None:  # what a 304 leaves out stays (RFC 9111, 3.2)
             tag = tag or known.etag
             modified = modified or known.last_modified
-        return Fetched(
-            access,
-            freshness,
-            Validators(url, tag, modified) if tag or modified else None,
-            confirmed,
-        )
+        validators = Validators(url, tag, modified) if tag or modified else None
+        return Fetched(access, freshness, validators, confirmed)
 
     # Conclude.
 
-    async def _parsed(
-        self, fetch: PendingFetch, fetched: Fetched
-    ) -> tuple[ParsedRobots | None, Fetched]:
-        """Return the file of an answer, if there is one.
-
-        A file that cannot be parsed counts as unreachable.
-        """
-        access = fetched.access
-        if not isinstance(access, Successful):
-            return None, fetched
-        file = await self._files.parsed(fetch.origin, access.body)
-        if not isinstance(file, str):
-            return file, fetched
-        failed = Unreachable(access.status, file, hopeless=True)
-        return None, Fetched(
-            failed, Freshness(stored=False)
-        )  # other crawls may have a parser that works
-
     async def _conclude(
-        self,
-        fetch: PendingFetch,
-        copy: CacheEntry | None,
-        fetched: Fetched,
-        file: ParsedRobots | None,
-    ) -> tuple[OriginPolicy, tuple[float, ...]]:
-        """Return what is known from now on, and the pauses before further attempts.
+        self, fetch: PendingFetch, fetched: Fetched
+    ) -> tuple[OriginPolicy, Access, tuple[float, ...]]:
+        """Return what is known from now on, how the attempt ended, and the pauses before others."""
+        access = fetched.access
+        entry = self._entry_after(fetch, fetched)
+        robots = await self._files.policy_aside(fetch.origin, entry)
+        if isinstance(access, Successful) and robots.file is None:
+            # It cannot be parsed. Other crawls may have a parser that works.
+            access = Unreachable(access.status, robots.cause, hopeless=True)
+            return await self._conclude(fetch, Fetched(access, Freshness(stored=False)))
+        self._count(stats.RESULT.format(outcome=access.outcome.value))
+        pauses = self._pauses(fetch, robots, access)
+        of_route = isinstance(access, Local | Unreachable) and access.route
+        if isinstance(access, Local):
+            self.origin_log.local(robots, access)
+        elif isinstance(access, Unreachable):
+            self.origin_log.failed(robots, fetch, pauses, of_route=of_route)
+        if of_route and not pauses:
+            self._remember_failure(fetch, robots)
+        elif not pauses:
+            self.origin_log.concluded(robots, fetch)
+            self.memory.put(fetch.origin, robots, entry)
+            if self.locks is not None:
+                stored = fetched.freshness.stored
+                self.locks.publish(fetch.origin, entry, stored=stored)
+        return robots, access, pauses
 
-        Without those, remember it.
-        """
+    def _entry_after(self, fetch: PendingFetch, fetched: Fetched) -> CacheEntry:
         access = fetched.access
         now = self._runtime.clock()
         limits = self._settings
-        self._count(stats.RESULT.format(outcome=access.outcome.value))
-        if isinstance(access, Local) or (isinstance(access, Unreachable) and access.route):
-            # It says nothing about the site, and governs the requests of this route only.
-            entry = following_for_route(copy, access, now, limits)
-            robots = await self._files.policy_aside(fetch.origin, entry)
-            pauses: tuple[float, ...] = ()
-            if isinstance(access, Local):
-                self.origin_log.local(robots, access)
-            else:
-                # A proxy that a later middleware chose may be another one next time. One that
-                # requests name stays.
-                pauses = self._pauses(fetch, robots, access) if fetch.route is None else ()
-                self.origin_log.failed(robots, fetch, pauses, of_route=True)
-            if not pauses:
-                self._remember_failure(fetch, robots)
-            return robots, pauses
+        if isinstance(access, Local | Unreachable) and access.route:
+            return following_for_route(fetch.copy, access, now, limits)
         if isinstance(access, Unreachable):
             ttl = backoff.at_least(limits.unreachable_ttl, access.retry_after)
             limits = replace(limits, unreachable_ttl=ttl)
         since = None if fetch.last is None else fetch.last.unreachable_since
-        entry = following(copy, fetched, now, limits, since)
-        robots = await self._files.policy_aside(fetch.origin, entry, file)
-        pauses = ()
-        if isinstance(access, Unreachable):
-            pauses = self._pauses(fetch, robots, access)
-            self.origin_log.failed(robots, fetch, pauses)
-        if not pauses:
-            self.origin_log.concluded(robots, fetch)
-            self.memory.put(fetch.origin, robots, entry)
-            if self.locks is not None:
-                self.locks.publish(fetch.origin, entry, stored=fetched.freshness.stored)
-        return robots, pauses
+        return following(fetch.copy, fetched, now, limits, since)
 
     def _pauses(
-        self, fetch: PendingFetch, robots: OriginPolicy, access: Unreachable
+        self, fetch: PendingFetch, robots: OriginPolicy, access: Access
     ) -> tuple[float, ...]:
-        """Return the seconds before each further attempt.
-
-        None follows where requests can be judged already.
-        """
-        if robots.outcome is not Outcome.UNREACHABLE or access.hopeless:
+        """Return the seconds before each further attempt."""
+        if not isinstance(access, Unreachable) or robots.outcome is not access.outcome:
+            return ()
+        # A proxy that a later middleware chose may be another one next time. One that requests name
+        # stays.
+        same_proxy = access.route and fetch.route is not None
+        if same_proxy or access.hopeless or self._download.offline:
             return ()
         return backoff.to_come(fetch.attempts, access.retry_after, self._settings)
 
     def _undecided(self, fetch: PendingFetch, cause: str) -> OriginPolicy:
-        """Return what is known where a fetch raised an exception.
-
-        Nothing, and the next request tries again.
-        """
-        now = self._runtime.clock()
-        validity = Validity(Outcome.LOCAL, now)
-        robots = OriginPolicy(
-            fetch.origin, validity, None, f"{__name__}: {cause}", None, self._crawl.agent, now
-        )
+        """Return what is known where a fetch raised: nothing, and the next request tries again."""
+        local = Local(f"{__name__}: {cause}", "")
+        entry = following_for_route(None, local, self._runtime.clock(), self._settings)
+        robots = self._files.policy(fetch.origin, entry)
         self._remember_failure(fetch, robots)
         return robots
 
     def _remember_failure(self, fetch: PendingFetch, robots: OriginPolicy) -> None:
         self._failed[fetch.origin, fetch.route] = robots
-        if len(self._failed) > _FAILED_ROUTES:
-            del self._failed[next(iter(self._failed))]
         if self.locks is not None:
             self.locks.leave(fetch.origin)
 
-    # Tell.
+    # Notify.
 
-    async def _tell(self, fetch: PendingFetch, robots: OriginPolicy, access: Access | None) -> None:
-        """Tell the crawl and handlers of signals. Then those go on who wait by other routes, if it is for all.
+    async def _notify(
+        self, fetch: PendingFetch, robots: OriginPolicy, access: Access | None = None
+    ) -> None:
+        """Notify the crawl and handlers of signals; then those who wait by other routes go on.
 
         :param access: how the attempt ended; ``None``: none was made.
         """
@@ -394,14 +330,11 @@ class Fetcher:
         self, fetch: PendingFetch, robots: OriginPolicy, access: Access | None
     ) -> None:
         send = self._signals.send_catch_log_async
-        file = robots.file
-        if (
-            file is not None
-            and _scrapy.ROBOTS_PARSED is not None
-            and isinstance(access, Successful | None)
-        ):
-            await send(_scrapy.ROBOTS_PARSED, robotparser=file.parser, request=fetch.source)
-        if access is None:
+        parsed = _scrapy.ROBOTS_PARSED
+        failed = not isinstance(access, Successful | None)
+        if parsed is not None and robots.file is not None and not failed:
+            await send(parsed, robotparser=robots.file.parser, request=fetch.source)
+        if access is None or self._download.offline:
             return
         await send(
             signals.robots_fetched,
@@ -409,7 +342,7 @@ class Fetcher:
             result=access.outcome,
             status=access.status,
             body=access.body if isinstance(access, Successful) else None,
-            error=None if isinstance(access, Successful) else access.cause,
+            error=access.cause if failed else None,
             request=fetch.source,
             robots=robots,
         )

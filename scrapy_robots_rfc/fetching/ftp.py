@@ -1,7 +1,4 @@
-"""How a robots.txt is got by FTP.
-
-As Scrapy's handler gets a page, but not beyond a length, and with a timeout.
-"""
+"""How a robots.txt is got by FTP: as Scrapy's handler gets a page, with a timeout and a limit."""
 
 from __future__ import annotations
 
@@ -30,20 +27,20 @@ _MARK = re.compile(r"1\d\d[ -]")  # says that the transfer begins (RFC 959, 5.4)
 
 
 def bound(handler: Any, settings: BaseSettings, mark: str, limit: int) -> None:  # noqa: ANN401 - a download handler
-    """Have Scrapy's handler get files as `retrieve` does; leave any other one as it is.
+    """Have Scrapy's handler get files as `retrieve` does; any other one stays as it is.
 
     A `Transfer`.
     """
-    stock: Any = next(
-        (kind for kind in type(handler).__mro__ if kind.__name__ == "FTPDownloadHandler"), None
-    )
+    kinds: Any = type(handler).__mro__
+    stock = next((kind for kind in kinds if kind.__name__ == "FTPDownloadHandler"), None)
     if stock is None or type(handler).download_request is not stock.download_request:
         return
     pages = handler.download_request
 
     async def download_request(request: Request) -> Response:
-        ours = mark in request.meta
-        response: Response = await (retrieve(request, settings, limit) if ours else pages(request))
+        if mark in request.meta:
+            return await retrieve(request, settings, limit)
+        response: Response = await pages(request)
         return response
 
     handler.download_request = download_request
@@ -61,11 +58,11 @@ async def retrieve(request: Request, settings: BaseSettings, limit: int) -> Resp
     from twisted.internet import reactor  # noqa: PLC0415 - it installs one, so a crawl has to be there
     from twisted.protocols.ftp import BadResponse, CommandFailed, FTPError  # noqa: PLC0415 - imports the reactor
 
-    parts, seconds = urlparse_cached(request), request.meta["download_timeout"]
+    parts = urlparse_cached(request)
+    seconds = request.meta["download_timeout"]
     creator: Any = ClientCreator(reactor, _client, request.meta, settings)  # type: ignore[no-untyped-call]  # Twisted's
-    client = await maybe_deferred_to_future(
-        creator.connectTCP(parts.hostname, parts.port or 21, timeout=seconds)
-    )
+    connecting = creator.connectTCP(parts.hostname, parts.port or 21, timeout=seconds)
+    client = await maybe_deferred_to_future(connecting)
     done: Deferred[Any] = Deferred()
     file = _File(limit, lambda result=None: None if done.called else done.callback(result))
     try:
@@ -73,9 +70,8 @@ async def retrieve(request: Request, settings: BaseSettings, limit: int) -> Resp
         late = Failure(TimeoutError())  # type: ignore[no-untyped-call]  # Twisted's
         await maybe_deferred_to_future(done.addTimeout(seconds, reactor, lambda *_: late))
     except FTPError as error:
-        reason = getattr(
-            error.args[-1] if error.args else None, "value", error
-        )  # of a refused login, for instance
+        # That of a refused login, for instance, has the reason in it.
+        reason = getattr(error.args[-1] if error.args else None, "value", error)
         if not isinstance(reason, CommandFailed | BadResponse):
             raise reason from error
         *before, line = map(str, reason.args[0])
@@ -91,19 +87,20 @@ async def retrieve(request: Request, settings: BaseSettings, limit: int) -> Resp
 def _client(meta: Mapping[str, Any], settings: BaseSettings) -> Any:  # noqa: ANN401 - an FTPClient of Twisted's
     from twisted.protocols.ftp import FTPClient  # noqa: PLC0415 - as above
 
-    user, password = meta.get("ftp_user"), meta.get("ftp_password", settings["FTP_PASSWORD"])
-    user, password = (
+    user = meta.get("ftp_user")
+    password = meta.get("ftp_password", settings["FTP_PASSWORD"])
+    client: Any = FTPClient(  # type: ignore[no-untyped-call]  # Twisted's
         settings["FTP_USER"] if user is None else str(user),
         None if password is None else str(password),
+        passive=int(bool(meta.get("ftp_passive", settings["FTP_PASSIVE_MODE"]))),
     )
-    passive = int(bool(meta.get("ftp_passive", settings["FTP_PASSIVE_MODE"])))
-    client: Any = FTPClient(user, password, passive=passive)  # type: ignore[no-untyped-call]  # Twisted's
-    said, receive = 0, client.dataReceived
+    said = 0
+    receive = client.dataReceived
 
     def received(data: bytes) -> None:
         nonlocal said
         said += len(data)
-        if said > _MOST_SAID:  # the client keeps all lines of a reply
+        if said > _MOST_SAID:  # the client stores all lines of a reply
             client.transport.abortConnection()
         else:
             receive(data)
@@ -120,7 +117,9 @@ class _File(Protocol):
     """
 
     def __init__(self, limit: int, ended: Callable[..., object]) -> None:
-        self.body, self.ended, self._limit = bytearray(), ended, limit
+        self.body = bytearray()
+        self.ended = ended
+        self._limit = limit
 
     def dataReceived(self, data: bytes) -> None:  # noqa: N802 - Twisted's name
         self.body += data

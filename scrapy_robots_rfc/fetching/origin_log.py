@@ -1,4 +1,4 @@
-"""OriginLog: tells users which robots.txt files cannot be reached, and counts the outcomes of origins.
+"""OriginLog: logs which robots.txt files cannot be reached, and counts the outcomes of origins.
 
 The closing summary sums it up at the end of the crawl.
 """
@@ -26,27 +26,29 @@ logger: logging.Logger = logging.getLogger(__name__)
 #: What stands for the outcome in the stats of origins that began to obey a stale copy.
 STALE = "stale"
 
-#: How many names of origins are kept for the summary.
+#: How many origins the summary names.
 NAMED = 10
 
-#: How many causes are counted by name. A site can cause any number of them, because they may
-#: contain what it sends.
-KEPT_CAUSES = 100
+# How many causes are counted by name. A site can cause any number of them, because they may contain
+# what it sends.
+_MOST_CAUSES = 100
 
 # Origins of which it is remembered that their INFO line was logged. After so many others, it may be
 # logged again.
-_KEPT_TOLD = 10_000
+_MOST_LOGGED = 10_000
 
 # Origins that may still be reached by another attempt or another route; beyond these they count at
 # once.
-_KEPT_WAITING = 100_000
+_MOST_WAITING = 100_000
 
 #: What governs an origin whose file could not be fetched -> what follows, as log lines say it.
 _FOLLOWS = {
     Outcome.SUCCESSFUL: "an earlier copy is obeyed",
     Outcome.UNREACHABLE: "none of its pages is fetched",
     Outcome.LOCAL: "none of its pages is fetched",
-    Outcome.UNAVAILABLE: "it has been for so long that it counts as unavailable, and all of its pages may be fetched",
+    Outcome.UNAVAILABLE: (
+        "it has been for so long that it counts as unavailable, and all of its pages may be fetched"
+    ),
 }
 
 # The same in a dry run, where nothing is dropped.
@@ -66,7 +68,7 @@ class Names:
     more: int = 0
 
     def add(self, name: str, text: str) -> None:
-        """Count a name, and keep the text that comes with it."""
+        """Count a name, and remember the text that comes with it."""
         if name in self.named or len(self.named) < NAMED:
             self.named[name] = self.named.get(name, (0, ""))[0] + 1, text
         else:
@@ -81,23 +83,25 @@ class OriginLog:
     """
 
     def __init__(self, settings: Settings, count: Callable[[str], None], runtime: Runtime) -> None:
-        self._settings, self._count, self._runtime = settings, count, runtime
+        self._settings = settings
+        self._count = count
+        self._runtime = runtime
         self._follows = _FOLLOWS_DRY if settings.dry_run else _FOLLOWS
         #: Cause -> how many origins were unreachable because of it.
         self.causes: Counter[str] = Counter()
         #: Cause -> how many origins have no robots.txt because of it.
         self.unavailable: Counter[str] = Counter()
-        #: Origins whose pages were forbidden because their file was unreachable; origins with an
-        #: earlier copy obeyed.
+        #: Origins whose pages were forbidden because their file was unreachable.
         self.unreachable: Names = Names()
+        #: Origins of which an earlier copy is obeyed.
         self.stale: Names = Names()
-        # Those that are asked again, or that a route failed to reach, and that do not count as
-        # unreachable yet.
-        self._waiting: dict[Origin, str] = {}
-        # Hashes of the origins, with what was said of each at INFO.
-        self._told: LocalCache[int, None] = LocalCache(_KEPT_TOLD)
         #: What is to be done, by the cause of a local fault.
         self.local_advice: dict[str, str] = {}
+        # Origins that are asked again, or that a route failed to reach, and that do not count as
+        # unreachable yet, with the cause.
+        self._waiting: dict[Origin, str] = {}
+        # Hashes of the origins, with what was logged of each at INFO.
+        self._logged: LocalCache[int, None] = LocalCache(_MOST_LOGGED)
 
     def failed(
         self,
@@ -107,138 +111,126 @@ class OriginLog:
         *,
         of_route: bool = False,
     ) -> None:
-        """Say that a file cannot be reached and what follows: a warning at the first failure of a run, and at a change.
+        """Log that a file cannot be reached and what follows.
 
-        :param pauses: seconds before each further attempt.
+        It is a warning at the first failure of a run, and at a change.
+
+        :param pauses: seconds before each further attempt, while which its requests wait.
         :param of_route: whether it is about the requests of one route only.
         """
-        if (
-            (pauses or of_route)
-            and robots.outcome is Outcome.UNREACHABLE
-            and fetch.changes(robots.outcome)
-        ):
-            self._wait(robots.origin, robots.cause)
+        outcome = robots.outcome
+        closed = outcome is Outcome.UNREACHABLE
+        if closed and (pauses or of_route) and fetch.changes(outcome):
+            self._count_later(robots.origin, robots.cause)
         known = fetch.last or fetch.before
-        warned = (
-            known is not None
-            and known.unreachable_since is not None
-            and known.outcome is robots.outcome
-        )
-        then = self._follows[robots.outcome]
-        if of_route and robots.outcome is Outcome.UNREACHABLE:
-            then += " that way"
-        if pauses:
-            self._waits(robots, fetch.attempts + 1, pauses, None if warned else then)
-        elif not warned:
-            again = _seconds(robots.validity.fresh_until - self._runtime.clock())
-            message = "%s is unreachable (%s): %s; it is asked for again in %s s"
-            logger.warning(message, robots.origin.robots_url, robots.cause, then, again)
-
-    def _waits(
-        self, robots: OriginPolicy, made: int, pauses: Sequence[float], then: str | None
-    ) -> None:
-        """Say that requests wait while a file is asked for again, and until when.
-
-        :param made: how many attempts were made.
-        :param then: what follows if it stays unreachable; ``None``: there was a warning before.
-        """
-        url, cause = robots.origin.robots_url, robots.cause
+        failed_before = known is not None and known.unreachable_since is not None
+        warned = failed_before and known is not None and known.outcome is outcome
+        follows = self._follows[outcome] + (" that way" if of_route and closed else "")
+        url = robots.origin.robots_url
+        if not pauses:
+            if not warned:
+                again = _seconds(robots.validity.fresh_until - self._runtime.clock())
+                message = "%s is unreachable (%s): %s; it is asked for again in %s s"
+                logger.warning(message, url, robots.cause, follows, again)
+            return
         soonest = 1 + sum(pauses)
         # A fetch notices up to two ticks late that its time is over.
         latest = soonest + len(pauses) * (self._settings.timeout + 2 * TICK)
-        until = self._runtime.at(latest)
-        if then is None:
+        times = (_seconds(soonest), _seconds(latest), self._runtime.at(latest))
+        if warned:
+            made = fetch.attempts + 1
             message = (
                 "%s is still unreachable (%s) after attempt %d of %d: asked again after %s s; "
                 "given up in about %s s if it answers at once, in %s s at the latest (%s)"
             )
-            first, left = _seconds(pauses[0]), _seconds(latest)
-            logger.info(
-                message, url, cause, made, made + len(pauses), first, _seconds(soonest), left, until
-            )
+            attempts = (made, made + len(pauses), _seconds(pauses[0]))
+            logger.info(message, url, robots.cause, *attempts, *times)
             return
         message = (
             "%s is unreachable (%s): its requests wait while it is asked again after %s s; "
             "given up in about %s s if it answers at once, in %s s at the latest (%s), then %s"
         )
         shown = listed([_seconds(delay) for delay in pauses])
-        logger.warning(message, url, cause, shown, _seconds(soonest), _seconds(latest), until, then)
+        logger.warning(message, url, robots.cause, shown, *times, follows)
 
     def local(self, robots: OriginPolicy, access: Local) -> None:
         """Log that the crawl itself failed, once for each cause.
 
         The same failure may concern every origin.
         """
-        if access.cause in self.local_advice or len(self.local_advice) >= KEPT_CAUSES:
+        if access.cause in self.local_advice or len(self.local_advice) >= _MOST_CAUSES:
             return
         self.local_advice[access.cause] = access.advice
-        message = "%s could not be asked for, because the crawl itself failed (%s): %s until that is mended; %s"
-        follows = self._follows[robots.outcome]
         logger.error(
-            message,
+            "%s could not be asked for, because the crawl itself failed (%s): %s until that is"
+            " mended; %s",
             robots.origin.robots_url,
             access.cause,
-            follows,
+            self._follows[robots.outcome],
             access.advice,
             exc_info=access.error,
         )
 
     def closed(self) -> None:
-        """Count as unreachable the origins that still waited for another attempt, or route, when the crawl ended."""
+        """Count as unreachable what still waited for an attempt, or a route, when the crawl ended."""
         for origin, cause in list(self._waiting.items()):
             self._closes(origin, cause)
 
     def concluded(self, robots: OriginPolicy, fetch: PendingFetch) -> None:
-        """Count what governs an origin after its last attempt, and log how several attempts ended."""
-        origin, attempts, before = robots.origin, fetch.attempts + 1, fetch.before
-        reached = robots.validity.unreachable_since is None
-        self._waiting.pop(origin, None)
-        changed = fetch.changes(robots.outcome)
-        if changed and robots.outcome is Outcome.UNREACHABLE:
-            self._closes(origin, robots.cause)
-        elif changed:
-            self._count(stats.ORIGINS.format(outcome=robots.outcome.value))
-            if robots.outcome is Outcome.UNAVAILABLE:
+        """Count what governs an origin after its last attempt, and log how several ended."""
+        url = robots.origin.robots_url
+        attempts = fetch.attempts + 1
+        before = fetch.before
+        outcome = robots.outcome
+        self._waiting.pop(robots.origin, None)
+        if fetch.changes(outcome):
+            if outcome is Outcome.UNREACHABLE:
+                self._closes(robots.origin, robots.cause)
+            else:
+                self._count(stats.ORIGINS.format(outcome=outcome.value))
+            if outcome is Outcome.UNAVAILABLE:
                 _count_cause(self.unavailable, robots.cause)
-        self._tell_what_opens(robots)
+        self._log_what_opens(robots)
         known_to_fail = before is not None and before.unreachable_since is not None
-        if reached and (attempts > 1 or known_to_fail):  # the log told of that at WARNING, too
-            logger.warning("%s can be reached again (%s)", origin.robots_url, robots.cause)
+        if robots.validity.unreachable_since is None:
+            if attempts > 1 or known_to_fail:  # that was logged as a warning, too
+                logger.warning("%s can be reached again (%s)", url, robots.cause)
         elif attempts > 1:
             message = "%s stays unreachable (%s) after %d attempts: %s"
-            follows = self._follows[robots.outcome]
-            logger.info(message, origin.robots_url, robots.cause, attempts, follows)
+            logger.info(message, url, robots.cause, attempts, self._follows[outcome])
         if robots.stale and not (before is not None and before.stale):
             self._count(stats.ORIGINS.format(outcome=STALE))
-            self.stale.add(str(origin), robots.cause)
+            self.stale.add(str(robots.origin), robots.cause)
 
-    def _tell_what_opens(self, robots: OriginPolicy) -> None:
-        """Say once that an origin is open, or in part, for other reasons than its rules or a 404."""
-        url, cause, file = robots.origin.robots_url, robots.cause, robots.file
+    def _log_what_opens(self, robots: OriginPolicy) -> None:
+        """Log once that an origin is open, or in part, for other reasons than its rules or a 404."""
+        file = robots.file
+        most = self._settings.max_size
         # A status alone says that there is no file. Any other cause is a redirect that leads
         # nowhere.
-        lost = robots.outcome is Outcome.UNAVAILABLE and cause != str(robots.status)
+        lost = robots.outcome is Outcome.UNAVAILABLE and robots.cause != str(robots.status)
+        shown: tuple[object, ...] = ()
         if lost and robots.validity.unreachable_since is None and robots.status is not None:
-            text = f"is {robots.outcome.explained(cause)}"
-        elif file is not None and file.size > self._settings.max_size:
-            limit = f"{self._settings.max_size} octets"
-            text = f"is longer than ROBOTS_MAX_SIZE: only its first {limit} count"
+            message = "%s is unavailable (%s): everything is allowed"
+            shown = (robots.cause,)
+        elif file is not None and file.size > most:
+            message = "%s is longer than ROBOTS_MAX_SIZE: only its first %d octets count"
+            shown = (most,)
         elif file is not None and file.robots is not None and file.robots.is_page:
-            text = "is a web page and no robots.txt: it has no rules, so everything is allowed"
+            message = (
+                "%s is a web page and no robots.txt: it has no rules, so everything is allowed"
+            )
         else:
             return
-        key = hash((robots.origin, text))
-        if key not in self._told:
-            self._told[key] = None
-            logger.info("%s %s", url, text)
+        key = hash((robots.origin, message, shown))
+        if key not in self._logged:
+            self._logged[key] = None
+            logger.info(message, robots.origin.robots_url, *shown)
 
-    def _wait(self, origin: Origin, cause: str) -> None:
-        """Count an origin later, unless its file comes by another attempt or another route.
-
-        Not too many of them.
-        """
+    def _count_later(self, origin: Origin, cause: str) -> None:
+        """Count an origin later, unless its file comes by another attempt or another route."""
         self._waiting[origin] = cause
-        if len(self._waiting) > _KEPT_WAITING:
+        if len(self._waiting) > _MOST_WAITING:
             first = next(iter(self._waiting))
             self._closes(first, self._waiting[first])
 
@@ -251,13 +243,10 @@ class OriginLog:
 
 
 def _count_cause(causes: Counter[str], cause: str) -> None:
-    known = cause in causes or len(causes) < KEPT_CAUSES
+    known = cause in causes or len(causes) < _MOST_CAUSES
     causes[cause if known else "other"] += 1
 
 
 def _seconds(number: float) -> str:
-    """Return a number of seconds as log lines have it.
-
-    Whole from ten on, as it may be a little less than was set.
-    """
+    """Return seconds as log lines show them; whole from ten on, as it may be a little less."""
     return f"{number:.0f}" if number >= 10 else f"{round(number, 2):g}"

@@ -1,7 +1,7 @@
 """The user's exceptions from what sites say: ROBOTS_EXEMPT and ROBOTS_OVERRIDES.
 
-An exempt origin is not asked for its robots.txt; a local file decides in place of the robots.txt of
-its origin. See `policy/origins.py` for how the names of sites are read.
+An exempt origin is not asked for its robots.txt; a local file decides in place of that of its
+origin. `policy/origins.py` says how the names of sites are read.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import math
 import stat
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from pathlib import Path
 
@@ -26,9 +26,9 @@ from scrapy_robots_rfc.settings import Settings
 
 logger: logging.Logger = logging.getLogger(__name__)
 
-# Exempt origins whose value is kept, so that a request costs a look-up; a crawl of many hosts must
-# not fill the memory.
-_KEPT = 10_000
+# Exempt origins whose value is cached, so that a request costs a look-up; a crawl of many hosts
+# must not fill the memory.
+_MOST_CACHED = 10_000
 
 # How many of a kind are named at the start of a crawl.
 _NAMED = 10
@@ -52,27 +52,23 @@ class Overrides:
         parse: Callable[[bytes, Origin], ParsedRobots],
         agent: Callable[[], Agent],
     ) -> None:
-        self._crawler, self._agent = crawler, agent
-        crawler.signals.connect(self._opened, signals.spider_opened)
+        self._crawler = crawler
+        self._agent = agent
+        self._sites = settings.exempt
+        self._exempt = lru_cache(_MOST_CACHED)(self._exempted)
         self._overrides: dict[Origin, OriginPolicy] = {}
         for origin, path in settings.overrides.items():
             try:
                 file = parse(_read(Path(path), settings.max_size), origin)
             except Exception as error:  # a parser of the user's may raise anything
-                problem = (
-                    (isinstance(error, OSError) and error.strerror)
-                    or str(error)
-                    or type(error).__name__
-                )
-                accepted = (
-                    f"the path of a file that can be read ({Path(path).absolute()}: {problem})"
-                )
+                problem = str(getattr(error, "strerror", None) or error) or type(error).__name__
+                where = Path(path).absolute()
+                accepted = f"the path of a file that can be read ({where}: {problem})"
                 raise SettingError(f"ROBOTS_OVERRIDES[{str(origin)!r}]", path, accepted) from error
             self._overrides[origin] = OriginPolicy(
                 origin, _OVERRIDDEN, None, path, file, agent, override=path
             )
-        self._sites = settings.exempt
-        self._exempt = lru_cache(_KEPT)(self._exempted)
+        crawler.signals.connect(self._opened, signals.spider_opened)
 
     def robots(self, origin: Origin) -> OriginPolicy | None:
         """Return what is known of an origin if the user made an exception of it; else ``None``.
@@ -84,15 +80,16 @@ class Overrides:
 
     def _opened(self) -> None:
         """Log which exceptions there are."""
-        extra = {"spider": self._crawler.spider}
-        if self._sites:
-            named = _listed(site.text for site in self._sites)
-            logger.info("ROBOTS_EXEMPT: not asked for their robots.txt are %s", named, extra=extra)
-        if self._overrides:
-            named = _listed(
-                f"{robots.override} for {origin}" for origin, robots in self._overrides.items()
-            )
-            logger.info("ROBOTS_OVERRIDES: local files decide: %s", named, extra=extra)
+        exempt = [site.text for site in self._sites]
+        files = [f"{robots.override} for {origin}" for origin, robots in self._overrides.items()]
+        self._log("ROBOTS_EXEMPT: not asked for their robots.txt are %s", exempt)
+        self._log("ROBOTS_OVERRIDES: local files decide: %s", files)
+
+    def _log(self, text: str, names: Sequence[str]) -> None:
+        if names:
+            more = len(names) - _NAMED
+            named = ", ".join(names[:_NAMED]) + (f", and {more} more" if more > 0 else "")
+            logger.info(text, named, extra={"spider": self._crawler.spider})
 
     def _exempted(self, origin: Origin) -> OriginPolicy | None:
         site = next((site for site in self._sites if site.covers(origin)), None)
@@ -101,19 +98,12 @@ class Overrides:
         return OriginPolicy(origin, _EXEMPT, None, "not asked", None, self._agent, exempt=site.text)
 
 
-def _listed(names: Iterable[str]) -> str:
-    every = list(names)
-    more = len(every) - _NAMED
-    return ", ".join(every[:_NAMED]) + (f", and {more} more" if more > 0 else "")
-
-
 def _read(path: Path, most: int) -> bytes:
     if not stat.S_ISREG(path.stat().st_mode):  # to read a pipe would block
         raise ValueError("not a regular file")
     with path.open("rb") as file:
         body = file.read(most + 1)
-    if (
-        len(body) > most
-    ):  # a site's file would be cut off; the user has to know of rules that would not count
+    # A site's file would be cut off; here the user has to know of rules that would not count.
+    if len(body) > most:
         raise ValueError(f"longer than ROBOTS_MAX_SIZE, {most} octets")
     return body

@@ -1,6 +1,6 @@
 """A parsed robots.txt, and all that is known of an origin: whether a URL may be fetched, and why.
 
-See `service.py` for how a file is fetched.
+`reading.py` makes both. `fetch.py` says how a file is got.
 """
 
 from __future__ import annotations
@@ -10,11 +10,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from datetime import time
-from hashlib import sha256
-from typing import TYPE_CHECKING, Any
-
-from scrapy.crawler import Crawler
-from scrapy.utils.misc import build_from_crawler, load_object
+from typing import Any
 
 from scrapy_robots_rfc.cache.memory import LARGE
 from scrapy_robots_rfc.core.agents import Agent, agent_of
@@ -22,39 +18,31 @@ from scrapy_robots_rfc.core.decision import Decision, Reason
 from scrapy_robots_rfc.core.percent import request_target
 from scrapy_robots_rfc.core.robotstxt import RobotsTxt
 from scrapy_robots_rfc.core.ruleset import ROBOTS_TXT
-from scrapy_robots_rfc.errors import SettingError
-from scrapy_robots_rfc.parser import RfcRobotParser
 from scrapy_robots_rfc.policy.access import Outcome
 from scrapy_robots_rfc.policy.caching import Validity
 from scrapy_robots_rfc.policy.origins import Origin, other_reading
 from scrapy_robots_rfc.policy.pacing import KEYS, Bound, Limit, Over, Pace, pace_of_number, paces_of
-from scrapy_robots_rfc.policy.schemes import Dialect
-from scrapy_robots_rfc.settings import PARSER_ACCEPTED, Settings
-
-if TYPE_CHECKING:
-    from scrapy_robots_rfc.core.gemini import GeminiFile
 
 logger: logging.Logger = logging.getLogger(__name__)
 
-# Agents whose pace is kept where another parser gives it; a crawl that makes up a User-Agent for
-# every request must not make it grow.
-_KEPT_PACES = 16
-
-# Octets of memory that a token with its pace takes, and, about, an octet of a file that another
-# parser holds: Protego takes seven to nine for a usual file.
-_PACE, _FOREIGN_OCTET = 600, 10
+# Octets of memory that a token with its pace takes.
+_PACE = 600
+# Octets of memory, about, for an octet of a file that another parser read: Protego takes seven to
+# nine for a usual file.
+_FOREIGN_OCTET = 10
 
 
 @dataclass(eq=False, repr=False, slots=True)
 class ParsedRobots:
-    """A file that a parser has read. If a parser of the user's raises an exception, the page counts as disallowed.
+    """A file that a parser has read. Where a parser of the user's raises, the page is disallowed.
 
     :param parser: has `allowed(url, user_agent)`, and perhaps `crawl_delay(user_agent)`.
     :param robots: the file as the core reads it; ``None``: the parser is not ours, and only says
         yes or no.
     :param own_delay: whether the parser's `crawl_delay()` counts, and not the core's.
     :param size: octets of the file.
-    :param digest: ``sha256:`` and the digest of the octets that count; ``None``: nobody reports it.
+    :param digest: ``sha256:`` and the digest of the octets that count; ``None``: no report and no
+        archive needs it.
     :param at_once: whether it is read where it is needed, as the thread that reads large files was
         not ready in time.
     """
@@ -65,17 +53,16 @@ class ParsedRobots:
     size: int = 0
     digest: str | None = None
     at_once: bool = False
-    _told: bool = False
-    _paces: dict[str, Pace | None] | None = (
-        None  # by token, where the core reads them; `None` until one is asked for
-    )
-    _own_paces: dict[Agent, Pace | None] = field(default_factory=dict)
+    # The methods of the parser whose error was logged.
+    _logged: frozenset[str] = frozenset()
+    # By token, where the core reads them; ``None`` until one is asked for.
+    _paces: dict[str, Pace | None] | None = None
 
     @property
     def weight(self) -> int:
         """About the octets that it takes in memory; more when paces were asked for."""
         octets = _FOREIGN_OCTET * self.size if self.robots is None else self.robots.weight
-        return octets + _PACE * (len(self._paces or ()) + len(self._own_paces))
+        return octets + _PACE * len(self._paces or ())
 
     def decide(self, url: str, agent: Agent) -> Decision:
         """Return the core's decision (RFC 9309, 2.2), or that of the user's parser; never raises.
@@ -86,19 +73,14 @@ class ParsedRobots:
             return self.robots.decide(url, agent.tokens)
         try:
             allowed = self.parser.allowed(url, _name(agent))
-            if allowed not in (
-                True,
-                False,
-            ):  # Python takes a coroutine or a text for true, though it is no verdict
+            # Python takes a coroutine or a text for true, though it is no verdict.
+            if allowed not in (True, False):
                 raise TypeError(f"allowed() gave {allowed!r}, not True or False")
             return Decision(bool(allowed), Reason.PARSER)
         except Exception:
-            if not self._told:
-                logger.exception(
-                    "%s.allowed() failed: the page is treated as disallowed",
-                    type(self.parser).__name__,
-                )
-                self._told = True
+            if self._is_first("allowed"):
+                text = "%s.allowed() failed: the page is treated as disallowed"
+                logger.exception(text, type(self.parser).__name__)
             return Decision(False, Reason.PARSER)
 
     def prepare(self, agent: Agent) -> None:
@@ -112,16 +94,13 @@ class ParsedRobots:
             self.robots.prepare(agent.tokens)  # last: then `unread` is false
 
     def unread(self, agent: Agent) -> bool:
-        """Whether it is so large that it is read on a thread, and has not been read for an agent."""
+        """Whether it is so large that a thread reads it, and has not been read for an agent."""
         if self.size <= LARGE or self.at_once or self.robots is None:
             return False
         return not self.robots.prepared(agent.tokens)
 
     def crawl_delay(self, agent: Agent) -> float | None:
-        """Return the Crawl-delay in seconds.
-
-        The core's, or that of the user's parser, if it has such a method.
-        """
+        """Return the Crawl-delay in seconds: the core's, or that of the user's parser."""
         if self.robots is not None and not self.own_delay:
             return self.robots.crawl_delay(agent.tokens)
         ask = getattr(self.parser, "crawl_delay", None)  # parsers of Scrapy 2.18 and newer have it
@@ -130,100 +109,30 @@ class ParsedRobots:
 
     def pace(self, agent: Agent) -> Pace | None:
         """Return the pace that the file, or the parser's Crawl-delay, asks for; never raises."""
+        if self.robots is None or self.own_delay:
+            try:
+                return pace_of_number(self.crawl_delay(agent))
+            except Exception:
+                if self._is_first("crawl_delay"):
+                    text = "%s.crawl_delay() failed: no interval is obeyed"
+                    logger.exception(text, type(self.parser).__name__)
+                return None
         if self._paces is None:
-            if self.robots is None or self.own_delay:
-                return self._own_pace(agent)
             # For all agents at once: a hostile file would take a third of a second for each, on the
             # event loop.
-            self._paces = (
-                paces_of(self.robots.records_by_group(*KEYS)) if self.robots.mentions(*KEYS) else {}
-            )
-        if not self._paces or self.robots is None:
-            return None
-        token = self.robots.choose(agent.tokens, self._paces)
+            mentioned = self.robots.mentions(*KEYS)
+            self._paces = paces_of(self.robots.records_by_group(*KEYS)) if mentioned else {}
+        token = self.robots.choose(agent.tokens, self._paces) if self._paces else None
         return None if token is None else self._paces[token[1]]
 
-    def _own_pace(self, agent: Agent) -> Pace | None:
-        if agent not in self._own_paces:
-            if len(self._own_paces) >= _KEPT_PACES:
-                self._own_paces.clear()
-            try:
-                self._own_paces[agent] = pace_of_number(self.crawl_delay(agent))
-            except Exception:
-                logger.exception(
-                    "%s.crawl_delay() failed: no delay is kept", type(self.parser).__name__
-                )
-                self._own_paces[agent] = None
-        return self._own_paces[agent]
+    def _is_first(self, method: str) -> bool:
+        first = method not in self._logged
+        self._logged |= {method}
+        return first
 
 
 def _name(agent: Agent) -> str:
     return agent.tokens[0] if agent.tokens else agent.identification
-
-
-class FileParser:
-    """Parses the files of a crawl by ROBOTSTXT_PARSER.
-
-    :raises SettingError: as `load_parser`.
-    """
-
-    def __init__(self, crawler: Crawler, settings: Settings) -> None:
-        self._crawler, self._settings = crawler, settings
-        self._parser_class: type[Any] = load_parser(settings, crawler)
-
-    def __call__(self, body: bytes, origin: Origin) -> ParsedRobots:
-        """Return the parsed file of a site; raises whatever a parser of the user's raises."""
-        gemini = gemini_file(body, self._settings, origin.scheme)
-        parser = build_from_crawler(
-            self._parser_class, self._crawler, body if gemini is None else gemini.octets
-        )
-        told = self._settings.report or self._settings.archive
-        digest = f"sha256:{sha256(body[: self._settings.max_size]).hexdigest()}" if told else None
-        # A subclass with an allowed() of its own decides by that method, as a foreign parser does.
-        ours = isinstance(parser, RfcRobotParser) and type(parser).allowed is RfcRobotParser.allowed
-        own_delay = not ours or type(parser).crawl_delay is not RfcRobotParser.crawl_delay
-        if ours and gemini is not None:
-            parser.robots = gemini
-        robots = parser.robots if ours else None
-        return ParsedRobots(parser, robots, own_delay=own_delay, size=len(body), digest=digest)
-
-    def tried(self, origin: Origin, body: bytes) -> ParsedRobots | str:
-        """Return the parsed file of a site, or why it cannot be parsed; never raises."""
-        try:
-            return self(body, origin)
-        except Exception as error:
-            logger.exception("ROBOTSTXT_PARSER failed on %s", origin.robots_url)
-            return f"ROBOTSTXT_PARSER raised {type(error).__name__}"
-
-
-def gemini_file(body: bytes, settings: Settings, scheme: str) -> GeminiFile | None:
-    """Return a parsed file of a scheme whose files have the rules of Gemini.
-
-    ``None`` for all others.
-    """
-    known = settings.schemes.get(scheme)
-    if known is None or known.dialect is not Dialect.GEMINI:
-        return None
-    from scrapy_robots_rfc.core.gemini import GeminiFile  # noqa: PLC0415 - few crawls need it
-
-    return GeminiFile(body, max_size=settings.max_size)
-
-
-def load_parser(settings: Settings, crawler: Crawler) -> type[Any]:
-    """Return the parser's class.
-
-    :raises SettingError: it cannot be loaded or made, or is no parser.
-    """
-    try:
-        parser: type[Any] = load_object(settings.parser)
-        instance = build_from_crawler(
-            parser, crawler, b""
-        )  # fails at start if a dependency is missing
-        instance.allowed  # noqa: B018 - fails if the class is no parser
-    except Exception as error:
-        accepted = f"{PARSER_ACCEPTED} ({type(error).__name__}: {error})"
-        raise SettingError("ROBOTSTXT_PARSER", settings.parser, accepted) from error
-    return parser
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -232,8 +141,7 @@ class OriginPolicy:
 
     :param origin: of the file.
     :param validity: what governs the origin, and until when.
-    :param status: the status of the last answer, as the download handler gives it; ``None`` without
-        an answer.
+    :param status: of the last answer, as the download handler gives it; ``None`` without an answer.
     :param cause: how the last fetch ended, in a word or two: ``200``, ``404``, ``no answer in 30
         s``.
     :param file: the parsed file that is obeyed; ``None`` if there is none.
@@ -256,10 +164,7 @@ class OriginPolicy:
 
     @property
     def outcome(self) -> Outcome:
-        """What governs the decisions.
-
-        A file, that there is none, or that it cannot be reached (RFC 9309, 2.3.1).
-        """
+        """What governs the decisions: a file, that there is none, or that it is unreachable."""
         return self.validity.outcome
 
     @property
@@ -269,18 +174,12 @@ class OriginPolicy:
 
     @property
     def for_all(self) -> bool:
-        """Whether it governs every route.
-
-        It does unless there was neither an answer nor an earlier file.
-        """
+        """Whether it governs every route: all but a failure without an answer or an earlier file."""
         return self.status is not None or self.validity.outcome is not Outcome.UNREACHABLE
 
     @property
     def robots(self) -> RobotsTxt | None:
-        """The file itself: groups, rules, records.
-
-        ``None`` if there is none, or if another parser read it.
-        """
+        """The file: groups, rules, records; ``None`` without one, or if another parser read it."""
         return None if self.file is None else self.file.robots
 
     @property
@@ -290,31 +189,12 @@ class OriginPolicy:
 
     @property
     def source(self) -> str:
-        """What the file is called in log lines and errors.
-
-        ``robots.txt``, or the path of the local one.
-        """
+        """What log lines and errors call the file: ``robots.txt``, or the path of the local one."""
         return "robots.txt" if self.override is None else f"local file {self.override}"
 
     def cited(self, text: str) -> str:
-        """Return a text that names robots.txt.
-
-        If a local file decides, it names that file instead.
-        """
-        return text if self.override is None else text.replace("robots.txt", self.source, 1)
-
-    def refused(self, url: str, bound: Bound, limit: Limit) -> str | None:
-        """Why a page is forbidden because of the interval that its site asks for; ``None``: it is not.
-
-        :param bound: the interval that the site asks for.
-        :param limit: the longest interval that the user accepts, and what happens to pages beyond
-            it.
-        """
-        if (
-            not limit.forbids(bound) or request_target(url) == ROBOTS_TXT
-        ):  # that is always allowed (RFC 9309, 2.2.2)
-            return None
-        return f"{self.cited(bound.text)} is more than ROBOTS_CRAWL_DELAY_MAX, {limit.longest:g} s"
+        """Return a text that names robots.txt; if a local file decides, it names that one."""
+        return text.replace("robots.txt", self.source, 1)
 
     def crawl_delay(self, agent: str | list[str] | None = None) -> float | None:
         """The Crawl-delay, in seconds; ``None`` if there is none.
@@ -330,8 +210,13 @@ class OriginPolicy:
         """
         return None if self.file is None else self.file.pace(self._agent_of(agent))
 
+    def bound(self, agent: Agent, utc: time) -> Bound | None:
+        """The longest interval that the file asks for at a time of day; ``None``: it asks for none."""
+        pace = self.pace(agent)
+        return None if pace is None else pace.bound(utc)
+
     def decide(self, url: str, agent: str | list[str] | None = None) -> Decision:
-        """Whether a URL of this origin may be fetched, and why. Nothing is counted, no signal is sent.
+        """Whether a URL of this origin may be fetched, and why. Nothing is counted, no signal sent.
 
         :param agent: product tokens or a User-Agent header; ``None``: the crawl's own.
         """
@@ -342,26 +227,21 @@ class OriginPolicy:
         if self.file is not None:
             decision = self.file.decide(url, agent)
             # Nearly all pages are of http, and have no such text in them: they are not looked at
-            # any closer.
-            doubtful = decision.allowed and (
-                "/." in url or "%2" in url or url < "g"
-            )  # as "ftp:" is
-            if doubtful and (other := other_reading(url)) is not None:
+            # any closer. The last is true of "ftp:".
+            doubtful = "/." in url or "%2" in url or url < "g"
+            if doubtful and decision.allowed and (other := other_reading(url)) is not None:
                 decision = self.file.decide(other, agent)
             if self.override is not None:
                 return replace(decision, override=self.override)
-            return (
-                replace(decision, stale=True)
-                if self.validity.unreachable_since is not None
-                else decision
-            )
+            if self.validity.unreachable_since is not None:
+                return replace(decision, stale=True)
+            return decision
         if self.exempt is not None:
             return _EXEMPT
-        if self.validity.outcome is Outcome.UNAVAILABLE:
-            return _UNAVAILABLE
-        if request_target(url) == ROBOTS_TXT:  # always allowed (RFC 9309, 2.2.2)
+        decision = _WITHOUT_FILE[self.validity.outcome]
+        if not decision.allowed and request_target(url) == ROBOTS_TXT:  # RFC 9309, 2.2.2
             return _ROBOTS_TXT
-        return _LOCAL if self.validity.outcome is Outcome.LOCAL else _UNREACHABLE
+        return decision
 
     def verdict(
         self, url: str, agent: Agent, limit: Limit | None, utc: Callable[[], time]
@@ -384,13 +264,16 @@ class OriginPolicy:
             decision = replace(decision, allowed=False, reason=Reason.CRAWL_DELAY, rule=None)
         return decision, why
 
-    def bound(self, agent: Agent, utc: time) -> Bound | None:
-        """The longest interval that the file asks for at a time of day.
+    def refused(self, url: str, bound: Bound, limit: Limit) -> str | None:
+        """Why a page is forbidden because of the interval of its site; ``None``: it is not.
 
-        ``None`` if it asks for none.
+        :param bound: the interval that the site asks for.
+        :param limit: the longest interval that the user accepts, and what happens beyond it.
         """
-        pace = self.pace(agent)
-        return None if pace is None else pace.bound(utc)
+        # A robots.txt is always allowed (RFC 9309, 2.2.2).
+        if not limit.forbids(bound) or request_target(url) == ROBOTS_TXT:
+            return None
+        return f"{self.cited(bound.text)} is more than ROBOTS_CRAWL_DELAY_MAX, {limit.longest:g} s"
 
     def why(self, decision: Decision) -> str:
         """What a decision rests on, for log lines, errors and people."""
@@ -406,7 +289,7 @@ class OriginPolicy:
         return agent if isinstance(agent, Agent) else agent_of(agent) or self._agent()
 
 
-#: Begins the reason of each page whose robots.txt cannot be reached; the cause follows.
+#: Begins the reason of each page whose robots.txt is unreachable; the cause follows.
 UNREACHABLE = "robots.txt unreachable: "
 
 #: Reason -> why a decision was made that rests on no rule.
@@ -425,7 +308,11 @@ _WHY = {
 }
 
 _EXEMPT = Decision(True, Reason.EXEMPT)
-_UNAVAILABLE = Decision(True, Reason.UNAVAILABLE)
 _ROBOTS_TXT = Decision(True, Reason.ROBOTS_TXT, None, "*")
-_UNREACHABLE = Decision(False, Reason.UNREACHABLE)
-_LOCAL = Decision(False, Reason.LOCAL)
+_WITHOUT_FILE = {
+    Outcome.UNAVAILABLE: Decision(True, Reason.UNAVAILABLE),
+    Outcome.UNREACHABLE: Decision(False, Reason.UNREACHABLE),
+    Outcome.LOCAL: Decision(False, Reason.LOCAL),
+    # Not without a file; nothing opens by accident.
+    Outcome.SUCCESSFUL: Decision(False, Reason.UNREACHABLE),
+}

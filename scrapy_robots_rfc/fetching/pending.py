@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
 
 from scrapy_robots_rfc import _scrapy
 from scrapy_robots_rfc._runtime import Cancellable, Runtime, Waiter
-from scrapy_robots_rfc.fetching.download import is_paused
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Hashable
@@ -56,18 +55,18 @@ PREEMPTED = RuntimeError("others come first now")
 
 @dataclass(eq=False, slots=True)
 class PendingFetch:
-    """A fetch that is under way; whoever needs its value waits for it.
+    """A fetch that is under way, and the wait for its value.
 
-    :param route: of the requests that it is for; it may hold credentials.
+    :param route: of the requests that it is for; it may contain credentials.
     :param source: the request for which it began.
-    :param since: when it began.
-    :param over: whether it has ended.
-    :param value: what is known then; ``None``: the crawl ended first.
+    :param value: what is known when it is over; ``None``: the crawl ended first.
     :param attempts: how many have failed that are followed by another one.
+    :param copy: the newest copy of the file, fresh or not.
     :param before: what governed these requests before; ``None``: nothing did.
     :param last: what the last attempt gave.
     :param asked: when the site was asked last.
     :param request: that was sent last.
+    :param paused: whether that request waits for the turn of its site.
     :param preempted: how often it was cancelled for others.
     :param spent: seconds that count against the limit of what it waits for, up to `looked`.
     """
@@ -79,15 +78,17 @@ class PendingFetch:
     over: bool = False
     value: OriginPolicy | None = None
     attempts: int = 0
+    copy: CacheEntry | None = field(default=None, repr=False)
     before: Validity | None = None
     last: Validity | None = None
     asked: float = math.inf
     request: Request | None = field(default=None, repr=False)
+    paused: bool = False
     preempted: int = 0
     spent: float = 0.0
     looked: float = 0.0
     task: Cancellable | None = field(default=None, repr=False)
-    _waiters: dict[Waiter[OriginPolicy | None], None] = field(default_factory=dict, repr=False)
+    waiters: dict[Waiter[OriginPolicy | None], None] = field(default_factory=dict, repr=False)
 
     async def result(self, limit: float | None = None) -> OriginPolicy | None:
         """Wait for the value.
@@ -97,21 +98,16 @@ class PendingFetch:
         if self.over:
             return self.value
         waiter: Waiter[OriginPolicy | None] = Waiter()
-        self._waiters[waiter] = None
-        timer = (
-            None if limit is None else Runtime().call_later(limit, partial(waiter.resolve, None))
-        )
+        self.waiters[waiter] = None
+        timer: Cancellable | None = None
+        if limit is not None:
+            timer = Runtime().call_later(limit, partial(waiter.resolve, None))
         try:
             return await waiter
         finally:
-            self._waiters.pop(waiter, None)
+            self.waiters.pop(waiter, None)
             if timer is not None:
                 timer.cancel()
-
-    def end(self, value: OriginPolicy | None) -> None:
-        """Let those who wait go on."""
-        for waiter in list(self._waiters):
-            waiter.resolve(value)
 
     def suits(self, copy: CacheEntry) -> bool:
         """Whether a copy governs the requests of the route."""
@@ -126,16 +122,10 @@ class Crawl(Protocol):
     """What the middleware gives this room to call, since it must not import the rooms above."""
 
     def agent(self) -> Agent:
-        """Return the agent of a request that brings none.
-
-        May raise what a property of the spider raises.
-        """
+        """Return the agent of a request that brings none; raises what the spider's property raises."""
 
     def sent(self, request: Request) -> None:
-        """Note that one of our requests was sent, with the headers that it has now.
-
-        It is answered, or nobody waits for its answer any more.
-        """
+        """Note that a request of ours was sent, and is answered, or not waited for any more."""
 
     def found(self, robots: OriginPolicy) -> None:
         """Note what governs an origin from now on. Those who wait go on later.
@@ -145,10 +135,7 @@ class Crawl(Protocol):
         """
 
     def over(self, fetch: PendingFetch) -> None:
-        """Note that a fetch has ended.
-
-        Called once, after `found`, just before those who wait go on.
-        """
+        """Note that a fetch has ended, just before those who wait go on."""
 
 
 class PendingFetches:
@@ -175,7 +162,7 @@ class PendingFetches:
         self._failed = failed
         self._runtime = Runtime()
         self._pending: dict[Origin, dict[Hashable, PendingFetch]] = {}
-        self._places: dict[PendingFetch, None] = {}
+        self._places: set[PendingFetch] = set()
         self._line: list[tuple[int, int, int, PendingFetch, Waiter[None]]] = []
         self._number = itertools.count()  # first come, first served; and fetches are never compared
         self._serving = False
@@ -211,8 +198,6 @@ class PendingFetches:
                 self._end(fetch, self._failed(fetch, cause) if cause else value)
 
     def _end(self, fetch: PendingFetch, value: OriginPolicy | None) -> None:
-        if fetch.over:
-            return
         fetch.over = True
         fetch.value = value
         of_origin = self._pending[fetch.origin]
@@ -220,56 +205,54 @@ class PendingFetches:
         if not of_origin:
             del self._pending[fetch.origin]
         try:
-            self.leave_place(fetch)
+            self.free_place(fetch)
             self._crawl.over(fetch)
         finally:
-            fetch.end(value)
+            for waiter in list(fetch.waiters):
+                waiter.resolve(value)
 
-    def cancel(self, fetch: PendingFetch, value: OriginPolicy | None) -> None:
-        """End one that is under way."""
-        self._end(fetch, value)
-        if fetch.task is not None:
-            fetch.task.cancel()
+    def _cancel(self, fetch: PendingFetch, value: OriginPolicy | None) -> None:
+        if not fetch.over:  # the end of another one may have ended it
+            self._end(fetch, value)
+            if fetch.task is not None:
+                fetch.task.cancel()
 
     def cancel_others(self, fetch: PendingFetch, value: OriginPolicy) -> None:
         """End those of the same origin by other routes: what governs it is known."""
         for other in list(self._pending.get(fetch.origin, {}).values()):
             if other is not fetch:
-                self.cancel(other, value)
+                self._cancel(other, value)
 
     def cancel_all(self) -> None:
         """End all, without a value: the crawl ends."""
         for of_origin in list(self._pending.values()):
             for fetch in list(of_origin.values()):
-                self.cancel(fetch, None)
+                self._cancel(fetch, None)
 
     # The line: first attempts come first, then those that were preempted, then further attempts.
 
     async def place(self, fetch: PendingFetch) -> None:
         """Stand in line for a place."""
         served: Waiter[None] = Waiter()
-        heapq.heappush(
-            self._line, (fetch.attempts, fetch.preempted, next(self._number), fetch, served)
-        )
+        number = next(self._number)
+        heapq.heappush(self._line, (fetch.attempts, fetch.preempted, number, fetch, served))
         self._serve()
         await served
 
-    def leave_place(self, fetch: PendingFetch) -> None:
+    def free_place(self, fetch: PendingFetch) -> None:
         """Give up the place of a fetch, if it has one."""
-        if fetch in self._places:
-            del self._places[fetch]
-            self._serve()
+        self._places.discard(fetch)
+        self._serve()
 
     def _serve(self) -> None:
-        if (
-            self._serving
-        ):  # without asyncio a fetch may end while it is served: the loop below goes on
+        # Without asyncio a fetch may end while it is served: the loop below goes on then.
+        if self._serving:
             return
         self._serving = True
         while self._line and len(self._places) < MOST_AT_ONCE:
             *_, fetch, served = heapq.heappop(self._line)
             if not fetch.over:
-                self._places[fetch] = None
+                self._places.add(fetch)
                 served.resolve(None)
         self._serving = False
 
@@ -305,16 +288,13 @@ class PendingFetches:
         now = self._runtime.clock()
         in_line = len(self._line)
         for fetch, answer in list(self._bounded.items()):
-            if fetch not in queued and not is_paused(fetch.request):
+            if fetch not in queued and not fetch.paused:
                 fetch.spent += min(now - fetch.looked, _LATE_TICK)
             fetch.looked = now
+            impatient = fetch.spent >= PATIENCE * _LONGER**fetch.preempted
             if fetch.spent >= self._timeout + TICK:
                 answer.resolve(TimeoutError())
-            elif (
-                in_line
-                and fetch in self._places
-                and fetch.spent >= PATIENCE * _LONGER**fetch.preempted
-            ):
+            elif in_line and impatient and fetch in self._places:
                 in_line -= 1
                 answer.resolve(PREEMPTED)
 

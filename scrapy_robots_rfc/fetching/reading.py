@@ -1,25 +1,38 @@
-"""FileReader: from a cache entry to what is known of an origin.
+"""FileReader: from the octets of a file, or a cache entry, to what is known of an origin.
 
 Large files are read on a thread.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import logging
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any
 
+from scrapy.utils.misc import build_from_crawler, load_object
+
+from scrapy_robots_rfc import _scrapy
 from scrapy_robots_rfc._runtime import Runtime, Threads
 from scrapy_robots_rfc.core.agents import NOBODY
-from scrapy_robots_rfc.fetching.parsed import FileParser, OriginPolicy, ParsedRobots
+from scrapy_robots_rfc.errors import SettingError
+from scrapy_robots_rfc.fetching.parsed import OriginPolicy, ParsedRobots
+from scrapy_robots_rfc.parser import RfcRobotParser
 from scrapy_robots_rfc.policy.access import Outcome
 from scrapy_robots_rfc.policy.caching import Validity
+from scrapy_robots_rfc.policy.schemes import Dialect
+from scrapy_robots_rfc.settings import PARSER_ACCEPTED
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from scrapy.crawler import Crawler
+
     from scrapy_robots_rfc.cache.entry import CacheEntry
     from scrapy_robots_rfc.core.agents import Agent
-    from scrapy_robots_rfc.fetching.pending import Crawl
     from scrapy_robots_rfc.policy.origins import Origin
+    from scrapy_robots_rfc.settings import Settings
+
+logger: logging.Logger = logging.getLogger(__name__)
 
 # Seconds to wait for the thread, which takes a second at most for a file of 500 KiB; many may come
 # at once. After that, a file is read when it is needed, on the event loop.
@@ -27,72 +40,88 @@ _PATIENCE = 60.0
 
 
 class FileReader:
-    """Reads the files of a crawl.
+    """Reads the files of a crawl, by ROBOTSTXT_PARSER.
 
-    :param parse: parses them.
-    :param crawl: gives the agent that large files are read for.
-    :param runtime: of the thread.
-    :param closing: whether the crawl is ending, so that nothing is read any more.
+    :param agent: gives the agent of requests that bring none; large files are read for it.
+    :raises SettingError: the parser cannot be loaded or made, or is no parser.
     """
 
-    def __init__(
-        self, parse: FileParser, crawl: Crawl, runtime: Runtime, closing: Callable[[], bool]
-    ) -> None:
-        self._parse = parse
-        self._crawl = crawl
-        self._closing = closing
-        self._threads = Threads(1, runtime, "robots.txt parser")
+    def __init__(self, crawler: Crawler, settings: Settings, agent: Callable[[], Agent]) -> None:
+        self._crawler = crawler
+        self._settings = settings
+        self._agent = agent
+        self._threads = Threads(1, Runtime(), "robots.txt parser")
+        try:
+            self._parser: type[Any] = load_object(settings.parser)
+            # Fails at start if a dependency is missing, or if the class is no parser.
+            build_from_crawler(self._parser, crawler, b"").allowed  # noqa: B018 - as above
+        except Exception as error:
+            accepted = f"{PARSER_ACCEPTED} ({type(error).__name__}: {error})"
+            raise SettingError("ROBOTSTXT_PARSER", settings.parser, accepted) from error
+
+    def parse(self, body: bytes, origin: Origin) -> ParsedRobots:
+        """Return the parsed file of a site; raises whatever a parser of the user's raises."""
+        settings = self._settings
+        gemini = gemini_file(body, settings, origin.scheme)
+        octets = body if gemini is None else gemini.octets
+        parser = build_from_crawler(self._parser, self._crawler, octets)
+        digest = None
+        if settings.report or settings.archive:
+            digest = f"sha256:{sha256(body[: settings.max_size]).hexdigest()}"
+        # A subclass with an allowed() of its own decides by that method, as a foreign parser does.
+        ours = isinstance(parser, RfcRobotParser) and type(parser).allowed is RfcRobotParser.allowed
+        own_delay = not ours or type(parser).crawl_delay is not RfcRobotParser.crawl_delay
+        if ours and gemini is not None:
+            parser.robots = gemini
+        robots = parser.robots if ours else None
+        return ParsedRobots(parser, robots, own_delay=own_delay, size=len(body), digest=digest)
 
     def policy(
         self, origin: Origin, entry: CacheEntry, file: ParsedRobots | str | None = None
     ) -> OriginPolicy:
         """Return what is known of an origin by a cache entry.
 
-        :param file: what `parsed` gave for the body of the entry; ``None``: it is parsed now.
+        :param file: that of the entry, or why it cannot be parsed; ``None``: it is parsed now.
         """
         validity = entry.validity
         cause = entry.cause
-        if entry.body is None:
-            file = None
-        elif file is None:
-            file = self._parse.tried(origin, entry.body)
+        if file is None and entry.body is not None:
+            file = self._tried(origin, entry.body)
         if isinstance(file, str):  # a file that cannot be read must not open the origin
-            unreachable = Outcome.UNREACHABLE
-            validity = Validity(unreachable, validity.fresh_until, unreachable_since=entry.fetched)
             cause = file
             file = None
-        agent = self._crawl.agent
-        return OriginPolicy(origin, validity, entry.status, cause, file, agent, entry.fetched)
+            validity = Validity(
+                Outcome.UNREACHABLE, validity.fresh_until, unreachable_since=entry.fetched
+            )
+        return OriginPolicy(origin, validity, entry.status, cause, file, self._agent, entry.fetched)
 
-    async def policy_aside(
-        self, origin: Origin, entry: CacheEntry, file: ParsedRobots | str | None = None
-    ) -> OriginPolicy:
-        """Do what `policy` does, but read a large file on the thread."""
-        if file is None and entry.body is not None:
-            file = await self.parsed(origin, entry.body)
-        return self.policy(origin, entry, file)
-
-    async def parsed(self, origin: Origin, body: bytes) -> ParsedRobots | str:
-        """Return a parsed file, or why it cannot be parsed.
-
-        A large one is read on the thread for the crawl's own agent before it is handed out:
-        otherwise the first pages of a site would stop the event loop for up to a second.
-        """
-        file = self._parse.tried(origin, body)
-        agent = self._agent()
-        if isinstance(file, ParsedRobots) and file.unread(agent) and not self._closing():
-            try:
-                await self._read(file, agent)
-            except TimeoutError:  # the thread may still be at work on this one
-                file = self._parse.tried(origin, body)
+    async def policy_aside(self, origin: Origin, entry: CacheEntry) -> OriginPolicy:
+        """Do what `policy` does, but read a large file on the thread, for the crawl's own agent."""
+        if entry.body is None:
+            return self.policy(origin, entry)
+        # Without the thread the first pages of a site would stop the event loop for up to a second.
+        file = self._tried(origin, entry.body)
+        try:
+            agent = self._agent()
+        except Exception:  # noqa: BLE001 - the property is the user's, who sees its error when a page is judged
+            agent = NOBODY
+        if isinstance(file, ParsedRobots) and file.unread(agent):
+            await self.read_for(file, agent)
+            if file.at_once:  # the thread may still be at work on this one
+                file = self._tried(origin, entry.body)
                 if isinstance(file, ParsedRobots):
                     file.at_once = True
-        return file
+        return self.policy(origin, entry, file)
 
     async def read_for(self, file: ParsedRobots, agent: Agent) -> None:
-        """Read a file on the thread for one more agent."""
+        """Read a file on the thread for an agent. Nothing is read any more when the crawl ends."""
+
+        def read() -> None:
+            if not _scrapy.is_closing(self._crawler):
+                file.prepare(agent)
+
         try:
-            await self._read(file, agent)
+            await self._threads.call(read, limit=_PATIENCE)
         except TimeoutError:
             file.at_once = True
 
@@ -100,15 +129,20 @@ class FileReader:
         """Let the thread end."""
         self._threads.stop()
 
-    async def _read(self, file: ParsedRobots, agent: Agent) -> None:
-        def read() -> None:
-            if not self._closing():
-                file.prepare(agent)
-
-        await self._threads.call(read, limit=_PATIENCE)
-
-    def _agent(self) -> Agent:
+    def _tried(self, origin: Origin, body: bytes) -> ParsedRobots | str:
+        """Return the parsed file of a site, or why it cannot be parsed; never raises."""
         try:
-            return self._crawl.agent()
-        except Exception:  # noqa: BLE001 - the property is the user's, who sees its error when a page is judged
-            return NOBODY
+            return self.parse(body, origin)
+        except Exception as error:
+            logger.exception("ROBOTSTXT_PARSER failed on %s", origin.robots_url)
+            return f"ROBOTSTXT_PARSER raised {type(error).__name__}"
+
+
+def gemini_file(body: bytes, settings: Settings, scheme: str) -> GeminiFile | None:
+    """Return the parsed file of a scheme whose files have the rules of Gemini; else ``None``."""
+    known = settings.schemes.get(scheme)
+    if known is None or known.dialect is not Dialect.GEMINI:
+        return None
+    from scrapy_robots_rfc.core.gemini import GeminiFile  # noqa: PLC0415 - few crawls need it
+
+    return GeminiFile(body, max_size=settings.max_size)

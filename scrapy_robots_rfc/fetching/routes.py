@@ -29,10 +29,11 @@ class Routes:
     """Gives the routes of the requests of a crawl."""
 
     def __init__(self, crawler: Crawler) -> None:
-        self._crawler, self._environment = crawler, bool(getproxies())
+        self._crawler = crawler
+        self._environment = bool(getproxies())
 
     def of(self, request: Request | None) -> Route:
-        """Return the route of a request: `meta["proxy"]`, or the proxy that HttpProxyMiddleware will choose.
+        """Return the route of a request: the proxy of its meta, or that of the environment.
 
         For FTP it is the account of the meta, if that names a user: Scrapy's handler uses no proxy.
         """
@@ -62,22 +63,19 @@ def has_account(request: Request) -> bool:
 
 
 def proxy_of(request: Request | None) -> str | None:
-    """Return the proxy that a request was sent through, as log lines have it.
-
-    Without credentials.
-    """
+    """Return the proxy that a request was sent through, without credentials, for log lines."""
     proxy = None if request is None else request.meta.get("proxy")
     return _USERINFO.sub(lambda match: match[1] or "", str(proxy)) if proxy else None
 
 
 def through(access: Unreachable | Local, request: Request | None) -> Unreachable | Local:
-    """Return a failure with the name of its proxy, if the request had one: it says nothing about the site then.
+    """Return a failure with the name of its proxy, if the request had one.
 
-    Nor does one of a request with an account of its own.
+    It says nothing about the site then. Nor does one of a request with an account of its own.
     """
     proxy = proxy_of(request)
     if request is None or isinstance(access, Local):
         return access
-    if proxy is None:
-        return replace(access, route=True) if has_account(request) else access
-    return replace(access, cause=f"{access.cause}, through proxy {proxy}", route=True)
+    if proxy is not None:
+        return replace(access, cause=f"{access.cause}, through proxy {proxy}", route=True)
+    return replace(access, route=True) if has_account(request) else access

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING
 
 from scrapy_robots_rfc import _scrapy, stats
@@ -14,8 +13,7 @@ from scrapy_robots_rfc.errors import RobotsUndecided
 from scrapy_robots_rfc.fetching.download import Downloader
 from scrapy_robots_rfc.fetching.fetch import Fetcher
 from scrapy_robots_rfc.fetching.pending import Crawl, PendingFetch
-from scrapy_robots_rfc.fetching.reading import FileReader
-from scrapy_robots_rfc.fetching.sources import Source, first_of
+from scrapy_robots_rfc.fetching.sources import HttpCache, Source, first_of
 from scrapy_robots_rfc.policy.origins import Origin, sitemap_urls
 
 if TYPE_CHECKING:
@@ -28,9 +26,8 @@ if TYPE_CHECKING:
     from scrapy_robots_rfc.cache.memory import MemoryCache
     from scrapy_robots_rfc.core.agents import Agent
     from scrapy_robots_rfc.fetching.origin_log import OriginLog
-    from scrapy_robots_rfc.fetching.parsed import FileParser, OriginPolicy
-    from scrapy_robots_rfc.fetching.replay import HttpCache
-    from scrapy_robots_rfc.fetching.routes import Routes
+    from scrapy_robots_rfc.fetching.parsed import OriginPolicy
+    from scrapy_robots_rfc.fetching.reading import FileReader
     from scrapy_robots_rfc.settings import Settings
 
 # Sitemap records of one robots.txt that count. Of a thousand real files, none has more than 130;
@@ -44,9 +41,9 @@ class RobotsService:
     :param crawler: the crawl; its engine need not be there yet.
     :param settings: of the crawl.
     :param crawl: what the middleware gives to call.
-    :param parse: parses files.
-    :param cache: Scrapy's HTTP cache, which keeps answers.
-    :param store: the client of a store, already started; ``None``: nothing is kept beyond the
+    :param files: reads files.
+    :param cache: Scrapy's HTTP cache, which stores answers.
+    :param store: the client of a store, already started; ``None``: nothing is stored beyond the
         process.
     :param sources: say what is known of origins whose sites are not asked.
     """
@@ -57,28 +54,27 @@ class RobotsService:
         settings: Settings,
         crawl: Crawl,
         *,
-        parse: FileParser,
+        files: FileReader,
         cache: HttpCache,
         store: CacheClient | None,
         sources: Sequence[Source],
     ) -> None:
         assert crawler.stats is not None
+        self._crawler = crawler
         self._settings = settings
+        self._files = files
         self._sources = sources
         self._count: Callable[[str], None] = crawler.stats.inc_value
         self._runtime = Runtime()
-        self._closing = partial(_scrapy.is_closing, crawler)
-        self._files = FileReader(parse, crawl, self._runtime, self._closing)
-        #: Makes exchanges, also those of commands, and for tdmrep.json.
+        #: Makes exchanges; gives the routes of requests, for tdmrep.json, too.
         self.download: Downloader = Downloader(crawler, settings, crawl, cache)
-        self.routes: Routes = self.download.routes
-        self._fetcher = Fetcher(crawler, settings, crawl, self._files, self.download, store)
+        self._fetcher = Fetcher(crawler, settings, crawl, files, self.download, store)
         #: What the crawl remembers; what it logs of origins that cannot be reached.
         self.memory: MemoryCache[OriginPolicy] = self._fetcher.memory
         self.origin_log: OriginLog = self._fetcher.origin_log
 
     async def robots(self, url: str) -> OriginPolicy:
-        """Return what is known of the robots.txt that a URL falls under; fetch it if it is not cached.
+        """Return what is known of the robots.txt of a URL; fetch it if it is not cached.
 
         Shares memory and fetches with the crawl. Await it in a spider's callback, under any reactor
         or none.
@@ -123,7 +119,7 @@ class RobotsService:
         stale_for: float = 0.0,
         counted: bool = True,
     ) -> OriginPolicy | None:
-        """Return what is known of an origin if it is fresh, without waiting; ``None``: it has to be fetched.
+        """Return what is known of an origin, without waiting; ``None``: it has to be fetched.
 
         :param request: the request that is to be judged: the origin may be closed for its route
             only.
@@ -134,33 +130,32 @@ class RobotsService:
         if self._sources and (found := first_of(self._sources, origin)) is not None:
             return found
         robots = self.memory.get(origin)
-        if (
-            robots is None
-            or self._runtime.clock() >= robots.validity.fresh_until
-            or not robots.for_all
-        ):
-            robots = self._fetcher.newest(origin, self.routes.of(request), stale_for)
+        fresh = robots is not None and self._runtime.clock() < robots.validity.fresh_until
+        if robots is None or not fresh or not robots.for_all:
+            robots = self._fetcher.newest(origin, self.download.routes.of(request), stale_for)
         if robots is not None and counted:
             self._count(stats.CACHE_HITS)
         return robots
 
     def fetch(self, origin: Origin, request: Request | None = None) -> PendingFetch:
-        """Begin, or join, the fetch of an origin's robots.txt by the route of a request; wait for its `result`.
+        """Begin, or join, the fetch of an origin's robots.txt by the route of a request.
 
-        Without asyncio it may be over already. Its value is ``None`` if the spider is closed first.
+        Wait for its `result`, which is ``None`` if the spider is closed first. Without asyncio it
+        may be over already.
 
         :param request: the request that the file is fetched for; ``None``: there is none.
         """
         found = first_of(self._sources, origin)
-        if found is not None or self._closing():
+        if found is not None or _scrapy.is_closing(self._crawler):
             return PendingFetch(origin, over=True, value=found)
-        route = self.routes.of(request)
-        pending = self._fetcher.pending.of(origin, route)
+        fetches = self._fetcher.pending
+        route = self.download.routes.of(request)
+        pending = fetches.of(origin, route)
         self._count(stats.CACHE_MISSES if pending is None else stats.WAITS)
-        return pending or self._fetcher.pending.begin(origin, route, self._fetcher.get, request)
+        return pending or fetches.begin(origin, route, self._fetcher.get, request)
 
     def read_for(self, robots: OriginPolicy, agent: Agent) -> PendingFetch:
-        """Read a large file on the thread for one more agent, as the first questions of each take long.
+        """Read a large file on the thread for one more agent, as its first questions take long.
 
         The value is ``None`` if the spider is closed first.
         """
@@ -169,10 +164,12 @@ class RobotsService:
 
         async def read(_: PendingFetch) -> OriginPolicy | None:
             await self._files.read_for(file, agent)
-            return None if self._closing() and file.unread(agent) else robots
+            closing = _scrapy.is_closing(self._crawler)
+            return None if closing and file.unread(agent) else robots
 
-        pending, key = self._fetcher.pending, (robots, agent)
-        return pending.of(robots.origin, key) or pending.begin(robots.origin, key, read)
+        fetches = self._fetcher.pending
+        key = (robots, agent)
+        return fetches.of(robots.origin, key) or fetches.begin(robots.origin, key, read)
 
     def tick(self) -> None:
         """End what takes too long, and all fetches when the crawl ends.

@@ -1,17 +1,34 @@
 """Where a robots.txt comes from, if not from its site as a page does.
 
-`leaves.py` says what loads which source.
+`leaves.py` says what loads which source. Scrapy's HTTP cache stores answers about robots.txt, and
+gives them in an offline replay: with HTTPCACHE_IGNORE_MISSING nothing is sent.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import logging
+from collections.abc import Iterable, Sequence
+from email.utils import formatdate
+from functools import cached_property
 from typing import Any, Protocol
 
+from scrapy import Request
+from scrapy.crawler import Crawler
+from scrapy.http import Response
 from scrapy.settings import BaseSettings
 
+from scrapy_robots_rfc import _scrapy
 from scrapy_robots_rfc.fetching.parsed import OriginPolicy
+from scrapy_robots_rfc.policy.access import PROXY_REFUSES
 from scrapy_robots_rfc.policy.origins import Origin
+from scrapy_robots_rfc.settings import Settings
+
+logger: logging.Logger = logging.getLogger(__name__)
+
+# Headers that describe a transfer, and would be wrong for the decoded body that is stored.
+_OF_THE_TRANSFER = (b"Content-Encoding", b"Content-Length", b"Transfer-Encoding")
+# Those of a stored answer that count: one about its age would have it read again.
+_OF_THE_FILE = ("Content-Encoding", "Location")
 
 
 class Source(Protocol):
@@ -23,14 +40,12 @@ class Source(Protocol):
 
 def first_of(sources: Iterable[Source], origin: Origin) -> OriginPolicy | None:
     """Return what the first source that knows an origin says of it."""
-    for source in sources:
-        if (robots := source.robots(origin)) is not None:
-            return robots
-    return None
+    found = (source.robots(origin) for source in sources)
+    return next((robots for robots in found if robots is not None), None)
 
 
 class Transfer(Protocol):
-    """How the files of a kind of schemes are transferred, where Scrapy's download handler does it otherwise."""
+    """How the files of a kind of schemes are transferred, where Scrapy's handler does it otherwise."""
 
     def __call__(self, handler: Any, settings: BaseSettings, mark: str, limit: int) -> None:  # noqa: ANN401 - Scrapy's
         """Have a download handler get requests with a mark in this way.
@@ -39,3 +54,106 @@ class Transfer(Protocol):
         :param mark: a meta key.
         :param limit: octets of a file that are transferred.
         """
+
+
+class HttpCache:
+    """The HTTP cache of a crawl; there is none where HTTPCACHE_ENABLED is off.
+
+    :param crawler: its engine need not be there yet.
+    :param sources: the user's exceptions, which count offline, too.
+    """
+
+    def __init__(self, crawler: Crawler, settings: Settings, sources: Sequence[Source]) -> None:
+        self._crawler = crawler
+        self._settings = settings
+        self._sources = sources
+        #: Whether nothing may be sent.
+        self.offline: bool = crawler.settings.getbool("HTTPCACHE_IGNORE_MISSING")
+        self._logged = set[str]()
+
+    @cached_property
+    def _parts(self) -> tuple[Any, Any] | None:
+        """Policy and storage; ``None`` if there is no cache."""
+        return _scrapy.cache_of(self._crawler)
+
+    def store(self, url: str, response: Response, body: bytes) -> None:
+        """Store an answer as the policy of the cache lets it, unless it says nothing about rules.
+
+        :param url: what was asked for.
+        :param body: of the answer, without content coding.
+        """
+        scheme = self._settings.schemes.get(url.partition(":")[0])
+        status = response.status if scheme is None else scheme.http_status(response.status)
+        says_nothing = status in (304, PROXY_REFUSES, *self._settings.unreachable_statuses)
+        if self._parts is None or says_nothing or not 200 <= status < 500:
+            return
+        policy, storage = self._parts
+        # The request that was sent may have credentials for a proxy, which must not be stored.
+        request = Request(url)
+        stored = response.replace(body=body, flags=[])
+        for name in _OF_THE_TRANSFER:
+            stored.headers.pop(name, None)
+        # The middleware of the cache adds it, too: policies count on it.
+        stored.headers.setdefault(b"Date", formatdate(usegmt=True))
+        try:
+            cacheable = policy.should_cache_response(stored, request)
+            if cacheable and policy.should_cache_request(request):
+                storage.store_response(self._crawler.spider, request, stored)
+        except Exception:
+            if self._is_first("store"):
+                logger.warning("robots.txt files cannot be stored in the HTTP cache", exc_info=True)
+
+    def answer(self, url: str) -> Response | None:
+        """Return what the cache has for a URL, however old it is; ``None``: nothing."""
+        response: Response | None = None
+        try:
+            if self._parts is not None:
+                storage = self._parts[1]
+                response = storage.retrieve_response(self._crawler.spider, Request(url))
+        except Exception:
+            text = "%s cannot be read in the HTTP cache, and counts as missing there"
+            logger.warning(text, url, exc_info=True)
+        if response is None:
+            if self._is_first("missing"):
+                logger.info(
+                    "%s is not in the HTTP cache, and HTTPCACHE_IGNORE_MISSING is on: nothing is"
+                    " fetched, so the cache answers or refuses each request to sites of which it"
+                    " has no robots.txt",
+                    url,
+                )
+            return None
+        headers = {name: response.headers.getlist(name) for name in _OF_THE_FILE}
+        return response.replace(headers=headers)
+
+    def why_closed(self, request: Request, origin: Origin) -> str | None:
+        """Why a request is refused offline whatever robots.txt says: it would be sent.
+
+        ``None``: it would not be sent, or the user made an exception of its site.
+        """
+        why = self._why_sent(request)
+        if why is None or first_of(self._sources, origin) is not None:
+            return None
+        return f"HTTPCACHE_IGNORE_MISSING is on, so this must not be sent, and would be: {why}"
+
+    def _why_sent(self, request: Request) -> str | None:
+        if self._parts is None:
+            return "no HTTP cache is at work (HTTPCACHE_ENABLED)"
+        if request.meta.get("dont_cache"):
+            return "its meta has dont_cache"
+        policy, storage = self._parts
+        probe = request.copy()  # a policy writes into a request whose copy is to be confirmed
+        try:
+            if not policy.should_cache_request(probe):
+                return "HTTPCACHE_POLICY stores no such request"
+            response = storage.retrieve_response(self._crawler.spider, probe)
+            if response is None or policy.is_cached_response_fresh(response, probe):
+                return None
+        except Exception:  # noqa: BLE001 - HttpCacheMiddleware meets the same one, and sends nothing
+            return None
+        return "HTTPCACHE_POLICY would confirm the copy by asking the site"
+
+    def _is_first(self, what: str) -> bool:
+        """Whether something is to be logged that is logged once."""
+        first = what not in self._logged
+        self._logged.add(what)
+        return first

@@ -25,10 +25,11 @@ from scrapy_robots_rfc.core.decision import Decision, Reason
 from scrapy_robots_rfc.core.ruleset import ROBOTS_TXT
 from scrapy_robots_rfc.fetching.download import MARK as OUR_MARK
 from scrapy_robots_rfc.fetching.download import pause
-from scrapy_robots_rfc.fetching.parsed import UNREACHABLE, FileParser, OriginPolicy
+from scrapy_robots_rfc.fetching.parsed import UNREACHABLE, OriginPolicy
 from scrapy_robots_rfc.fetching.pending import TICK
-from scrapy_robots_rfc.fetching.replay import IGNORE_MISSING, HttpCache, Replay
+from scrapy_robots_rfc.fetching.reading import FileReader
 from scrapy_robots_rfc.fetching.service import RobotsService, undecided
+from scrapy_robots_rfc.fetching.sources import HttpCache
 from scrapy_robots_rfc.leaves import SHARED_TURNS, SOURCES, asked_for, load_leaves
 from scrapy_robots_rfc.middleware.enforcement import Enforcement, request_text
 from scrapy_robots_rfc.middleware.progress import Progress
@@ -92,24 +93,26 @@ class RfcRobotsTxtMiddleware:
         for name in ("spider_opened", "spider_closed"):
             crawler.signals.connect(getattr(self, f"_{name}"), getattr(scrapy_signals, name))
         self._leaves = load_leaves(crawler, self._settings)
-        parse = FileParser(crawler, self._settings)
-        cache = HttpCache(crawler, self._settings)
+        files = FileReader(crawler, self._settings, self.agent)
         # Local files are read before a store is opened.
         sources = [
-            source(crawler, self._settings, parse, self.agent)
+            source(crawler, self._settings, files.parse, self.agent)
             for source in asked_for(SOURCES, self._settings)
         ]
-        self._replay: Replay | None = None
-        if crawler.settings.getbool(IGNORE_MISSING):
-            self._replay = Replay(sources, self._settings, parse, self.agent, cache)
-            sources = [self._replay]
+        self._cache = HttpCache(crawler, self._settings, sources)
         store = self._open_store()
         self._throttle = Throttle(
             crawler, self._settings, self.origin_of, self._runtime, self._turns_of(store)
         )
         #: What spiders may ask, see docs/spiders.md.
         self.service: RobotsService = RobotsService(
-            crawler, self._settings, self, parse=parse, cache=cache, store=store, sources=sources
+            crawler,
+            self._settings,
+            self,
+            files=files,
+            cache=self._cache,
+            store=store,
+            sources=sources,
         )
         self._gate = Gate(crawler, self.origin_of, self._known, self._throttle)
         open_gate(crawler, self._gate)
@@ -161,7 +164,7 @@ class RfcRobotsTxtMiddleware:
         if origin is None:  # no robots.txt belongs to such a request
             why = None if own else "no valid authority"
         else:
-            why = None if self._replay is None else self._replay.why_closed(request, origin)
+            why = self._cache.why_closed(request, origin) if self._cache.offline else None
         if why is not None:
             closed = Decision(
                 False, Reason.UNREACHABLE, origin=None if origin is None else str(origin)
@@ -384,7 +387,7 @@ class RfcRobotsTxtMiddleware:
 
     def _open_store(self) -> CacheClient | None:
         # What an offline replay knows may be of any age, so that no other crawl may have it.
-        if self._replay is not None:
+        if self._cache.offline:
             return None
         with errors_of(self._settings.cache):
             found = store_of(self._settings.cache, self._crawler)

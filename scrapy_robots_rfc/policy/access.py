@@ -110,6 +110,7 @@ class Local:
 
     outcome: ClassVar[Outcome] = Outcome.LOCAL
     status: ClassVar[None] = None
+    route: ClassVar[bool] = True
     cause: str
     advice: str
     error: Exception | None = field(default=None, repr=False, compare=False)

@@ -77,7 +77,7 @@ class Desk:
             self.asked.append(fetch.origin.host)
             fetch.spent = 0.0
             answer = await self.fetches.in_time(fetch, lambda: self.answer(fetch.origin.host))
-            self.fetches.leave_place(fetch)
+            self.fetches.free_place(fetch)
             if answer is not PREEMPTED:
                 return policy(answer if isinstance(answer, str) else type(answer).__name__)
             fetch.preempted += 1

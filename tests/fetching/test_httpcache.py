@@ -186,7 +186,7 @@ async def test_none_in_the_cache(cached: Cached, caplog: pytest.LogCaptureFixtur
     [
         ({"HTTPCACHE_ENABLED": False}, {}, "no HTTP cache is at work (HTTPCACHE_ENABLED)"),
         ({}, {"dont_cache": True}, "its meta has dont_cache"),
-        ({"HTTPCACHE_IGNORE_SCHEMES": ["http"]}, {}, "HTTPCACHE_POLICY keeps no such request"),
+        ({"HTTPCACHE_IGNORE_SCHEMES": ["http"]}, {}, "HTTPCACHE_POLICY stores no such request"),
         (RFC2616, {}, "HTTPCACHE_POLICY would confirm the copy by asking the site"),
     ],
     ids=["off", "dont_cache", "scheme", "policy"],
@@ -254,7 +254,7 @@ async def test_a_cache_that_fails(cached: Cached, caplog: pytest.LogCaptureFixtu
     cached.settings["HTTPCACHE_STORAGE"] = Failing
     result = await crawl(cached.requests("/x"), cached.settings)
     assert short(result.outcomes[cached.site.url("/x")]) == "rule"
-    assert records(caplog) == ["robots.txt files cannot be kept in the HTTP cache"]
+    assert records(caplog) == ["robots.txt files cannot be stored in the HTTP cache"]
 
 
 class Failing(httpcache.FilesystemCacheStorage):

@@ -72,9 +72,7 @@ async def test_proxy_of_a_page(
 
     async def script(service: RobotsService) -> None:
         found.append(
-            service.download.request(
-                "http://a.example/robots.txt", timeout=1, mark=None, asker=asker
-            )
+            service.download.request("http://a.example/robots.txt", None, timeout=1, source=asker)
         )
 
     await run(script)

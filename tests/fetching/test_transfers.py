@@ -14,22 +14,20 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from pydispatch.dispatcher import getAllReceivers  # type: ignore[import-untyped]  # it has no types
 from pytest_twisted import ensureDeferred
 from scrapy import signals
 from scrapy.core.downloader.handlers.http11 import HTTP11DownloadHandler
 from scrapy.exceptions import StopDownload
 
-from scrapy_robots_rfc import _scrapy
-from tests.support.crawling import crawl, records
+from tests.support.crawling import Pages, crawl, records
 from tests.support.scenarios_unreachable import short
-from tests.support.site import Reply, Site, robots
+from tests.support.site import PAGE, Reply, Site, robots
 
 if TYPE_CHECKING:
-    from scrapy import Request
     from scrapy.crawler import Crawler
 
     from tests.support.runtimes import Results
+    from tests.support.site import Asked
 
 RULES = b"User-agent: *\nDisallow: /x\n"
 CODED = (("Content-Encoding", "gzip"),)
@@ -79,36 +77,38 @@ async def test_a_handler_with_a_session_of_its_own(
     assert records(caplog) == []
 
 
+class Slots(Pages):
+    """Notes how many places the slots of the downloader have in the end."""
+
+    def closed(self, _: str) -> None:
+        """Note it."""
+        assert self.crawler.engine is not None
+        slots = self.crawler.engine.downloader.slots.values()
+        self.places = [slot.concurrency for slot in slots]
+
+
 @pytest.mark.reactor
 @ensureDeferred
-async def test_several_late_transfers(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Late transfers hold no place in their slot.
+async def test_several_files_that_hang() -> None:
+    """Files that hang take no place in their slot: the page of another port comes before them.
 
-    One signal handler sees them all end, and the slot is as before.
+    In the end the slot is as before.
     """
-    gate, slots, handlers, real = threading.Event(), [], [], _scrapy.give_place
+    gate = threading.Event()
 
-    def asked(crawler: Crawler, request: Request) -> Any:
-        handlers.append(len(list(getAllReceivers(crawler, signals.request_left_downloader))))
-        slot = real(crawler, request)
-        if slot:
-            slots.append(slot)
-        if len(slots) == 3:
-            assert slot.concurrency == 8 + 3
-            gate.set()
-        return slot
+    def page(_: Asked) -> Reply:
+        gate.set()
+        return PAGE
 
-    monkeypatch.setattr(_scrapy, "give_place", asked)
-    monkeypatch.setattr("scrapy_robots_rfc.fetching.download._PATIENCE", 0.0)
     with ExitStack() as stack:
-        sites = [
+        hanging = [
             stack.enter_context(Site({"/robots.txt": robots("", gate=gate)})) for _ in range(3)
         ]
-        await crawl([site.url("/a") for site in sites], {"CONCURRENT_REQUESTS_PER_DOMAIN": 8})
-        assert [site.targets for site in sites] == 3 * [["/robots.txt", "/a"]]
-    assert {slot.concurrency for slot in slots} == {8}
-    assert len(set(slots)) == 1
-    assert max(handlers) == min(handlers) + 1
+        other = stack.enter_context(Site({"/robots.txt": robots(""), "/a": page}))
+        urls = [site.url("/a") for site in (*hanging, other)]
+        result = await crawl(urls, {"CONCURRENT_REQUESTS_PER_DOMAIN": 1}, spider=Slots)
+        assert [site.targets for site in hanging] == 3 * [["/robots.txt", "/a"]]
+    assert result.spider.places == [1]
 
 
 @pytest.mark.parametrize("stops", [signals.headers_received, signals.bytes_received])

@@ -10,7 +10,8 @@ from scrapy.utils.test import get_crawler
 
 from scrapy_robots_rfc._runtime import Runtime
 from scrapy_robots_rfc.core.agents import Agent
-from scrapy_robots_rfc.fetching.parsed import FileParser, OriginPolicy
+from scrapy_robots_rfc.fetching.parsed import OriginPolicy
+from scrapy_robots_rfc.fetching.reading import FileReader
 from scrapy_robots_rfc.policy.access import Outcome
 from scrapy_robots_rfc.policy.caching import Validity
 from scrapy_robots_rfc.policy.origins import Origin
@@ -48,8 +49,8 @@ def test_a_request_on_its_way_is_not_forgotten(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr("scrapy_robots_rfc._scrapy.send_once", lambda _: None)
     crawler, clock = get_crawler(Spider), Clock()
     settings = read_settings(crawler.settings)
-    parse = FileParser(crawler, settings)
-    file = parse(b"User-agent: *\nCrawl-delay: 1\n", Origin("http", "a.example", 80))
+    files = FileReader(crawler, settings, lambda: AGENT)
+    file = files.parse(b"User-agent: *\nCrawl-delay: 1\n", Origin("http", "a.example", 80))
     throttle = Throttle(crawler, settings, lambda request: Origin.of(request.url), clock)
 
     def note(name: str, fetched: float) -> str:
