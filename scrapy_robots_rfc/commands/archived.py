@@ -1,14 +1,15 @@
-"""Reads from ROBOTS_ARCHIVE which robots.txt governed an origin at a given time, for `check --archive`."""
+"""For `check --archive`: reads from ROBOTS_ARCHIVE which robots.txt governed an origin at a time."""
 
 from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from gzip import GzipFile
 from hashlib import sha256
-from typing import Any, TypeVar
+from pathlib import Path
+from typing import Any
 
 from scrapy_robots_rfc.commands.asking import FoundRobots, Unknown, parsed
 from scrapy_robots_rfc.commands.common import Console, Failed, date_text, seconds_of, whole_number
@@ -27,29 +28,17 @@ try:
     from warcio.archiveiterator import ArchiveIterator
     from warcio.statusandheaders import StatusAndHeadersParser
 except ImportError:
-    raise Failed(
-        "--archive needs the package warcio: pip install 'scrapy-robots-rfc[archive]'"
-    ) from None
+    advice = "pip install 'scrapy-robots-rfc[archive]'"
+    raise Failed(f"--archive needs the package warcio: {advice}") from None
 
-logging.getLogger("warcio").addHandler(
-    logging.NullHandler()
-)  # without any, octets of a file stand on stderr
+# Without a handler, warcio would print octets of a file on stderr.
+logging.getLogger("warcio").addHandler(logging.NullHandler())
 
-T = TypeVar("T")
-
-# Octets of a metadata record that are read: ours are far shorter.
-_MOST_FIELDS = 65_536
-
-# What may be wrong with a file.
+_MOST_FIELDS = 65_536  # octets of a metadata record that are read: ours are far shorter
 _DAMAGED = (
     "is no whole WARC file: what stands behind the damage, or a record that has no end, is left out"
 )
-_NO_USE = (
-    "has no whole warcinfo record, so the uses that its crawl declared are unknown: those of --use count, or else "
-    "those of the settings"
-)
-
-# What to do where the archive does not decide.
+#: What to do where the archive does not decide.
 _ADVICE = "name all files of the archive, or say another time with --at"
 
 
@@ -58,9 +47,8 @@ class _Conclusion:
     """What a metadata record says.
 
     :param time: when it was written, in seconds since 1970.
-    :param fields: of the record.
     :param response: the id of the response record that it refers to, if any.
-    :param use: the uses that its crawl declared; ``None``: they are not known.
+    :param use: the uses that its crawl declared; ``None``: they are unknown.
     """
 
     time: float
@@ -72,6 +60,10 @@ class _Conclusion:
     def limit(self) -> int:
         """How many octets of the file count."""
         return whole_number(self.fields.get("limit")) or RobotsTxt.MAX_SIZE
+
+
+#: Is called with a record of warcio's, and the uses that its crawl declared, if they are known.
+_Visit = Callable[[Any, tuple[str, ...] | None], None]
 
 
 def found_in(
@@ -92,30 +84,38 @@ def found_in(
         raise Failed(f"--at {at} is no time; write it as 2026-11-22T19:30:00Z")
     if latest % 1 == 0:  # a time without a fraction means the whole second, as `check` prints it
         latest += 0.999999
-    said: dict[str, list[_Conclusion]] = {str(origin): [] for origin in origins}
-    wrong: dict[str, None] = {}  # in order, each once
+    concluded: dict[str, list[_Conclusion]] = {str(origin): [] for origin in origins}
+
+    def conclude(record: Any, use: tuple[str, ...] | None) -> None:  # noqa: ANN401 - warcio's
+        if record.rec_type == "metadata":
+            header, fields = record.rec_headers.get_header, _fields(record)
+            time = seconds_of(header("WARC-Date") or "")
+            if time is not None and time <= latest and fields.get("origin") in concluded:
+                one = _Conclusion(time, fields, header("WARC-Refers-To"), use)
+                concluded[fields["origin"]].append(one)
+
     paths = list(dict.fromkeys(paths))
-    for path in paths:
-        for headers, fields, use in _records(path, "metadata", _fields, wrong):
-            time = seconds_of(headers.get_header("WARC-Date") or "")
-            if time is not None and time <= latest and fields.get("origin") in said:
-                said[fields["origin"]].append(
-                    _Conclusion(time, fields, headers.get_header("WARC-Refers-To"), use)
-                )
-    last = {name: max(all_, key=lambda one: one.time) for name, all_ in said.items() if all_}
+    damaged = [path for path in paths if not _visited(path, conclude)]
+    last = {name: max(all_, key=lambda one: one.time) for name, all_ in concluded.items() if all_}
     digests = {one.fields["digest"] for one in last.values() if one.fields.get("digest")}
-    # A file that was found unchanged (304), or is obeyed although it is stale, came with an earlier
-    # response.
-    earlier = (one for all_ in said.values() for one in all_ if one.fields.get("digest") in digests)
-    limits = {one.response: one.limit for one in earlier}
+    # Of a file that was found unchanged (304), or is stale, an earlier response has the octets.
+    limits = {
+        one.response: one.limit
+        for all_ in concluded.values()
+        for one in all_
+        if one.fields.get("digest") in digests
+    }
     bodies: dict[str | None, bytes] = {}
-    for path in paths:
-        for _, (digest, body), _ in _records(
-            path, "response", lambda record: _body(record, limits), wrong
-        ):
-            bodies[digest] = body
-    for text in wrong:
-        console.complain(text)
+
+    def read_body(record: Any, _: object) -> None:  # noqa: ANN401 - warcio's
+        limit = limits.get(record.rec_headers.get_header("WARC-Record-ID"))
+        if record.rec_type == "response" and limit is not None:
+            body = _body(record, limit)
+            bodies[f"sha256:{sha256(body[:limit]).hexdigest()}"] = body
+
+    damaged += [path for path in paths if not _visited(path, read_body)]
+    for path in dict.fromkeys(damaged):
+        console.complain(f"{path} {_DAMAGED}")
     return {origin: _found(origin, last.get(str(origin)), bodies, settings) for origin in origins}
 
 
@@ -125,19 +125,14 @@ class _Unpacked(GzipFile):
     read = GzipFile.read1  # type: ignore[assignment]  # which takes no None
 
 
-def _records(
-    path: str, kind: str, read: Callable[[Any], T], wrong: dict[str, None]
-) -> Iterator[tuple[Any, T, tuple[str, ...] | None]]:
-    """Yield headers and content of each record of a kind in a file, with the uses that its crawl declared.
+def _visited(path: str, visit: _Visit) -> bool:
+    """Visit each record of a file, and return whether the file is whole.
 
-    :param read: reads the content.
-    :param wrong: gets what is wrong with the file.
     :raises Failed: it cannot be read.
     """
-    use = None
-    stream: Any = None
+    use = stream = None
     try:
-        with open(path, "rb") as file:  # noqa: PTH123 - what the command line names
+        with Path(path).open("rb") as file:
             octets = _Unpacked(fileobj=file) if file.peek(2).startswith(GZIP_MAGIC) else file
             records = ArchiveIterator(octets, no_record_parse=True)
             records.INC_RECORD = ""  # else warcio writes on stderr by itself, too
@@ -147,71 +142,64 @@ def _records(
                     fields = _fields(record)
                     # `software` is the first field that a crawl writes.
                     use = uses_of(fields.get("use", "")) if "software" in fields else None
-                elif record.rec_type == kind:
-                    yield record.rec_headers, read(record), use
-                    if use is None:
-                        wrong[f"{path} {_NO_USE}"] = None
-            octets.read(
-                1
-            )  # raises where a packed file breaks off: warcio may take that for its end
-        # Without a limit it has no whole header.
-        if records.err_count or (stream is not None and getattr(stream, "limit", 1) > 0):
-            wrong[f"{path} {_DAMAGED}"] = None
-    except Exception as error:  # noqa: BLE001 - whatever warcio raises on what is no archive
+                else:
+                    visit(record, use)
+            octets.read(1)  # raises where a packed file breaks off: warcio may not see that
+    except Exception as error:  # noqa: BLE001 - warcio raises anything on what is no archive
         if isinstance(error, OSError) and error.errno is not None:
             raise Failed(f"{path} cannot be read: {error.strerror}") from None
-        wrong[f"{path} {_DAMAGED}"] = None
+        return False
+    return not records.err_count and (stream is None or _ended(stream))
+
+
+def _ended(stream: Any) -> bool:  # noqa: ANN401 - warcio's
+    """Whether a record was read to its end; it has no limit where its header is not whole."""
+    return getattr(stream, "limit", 1) <= 0
 
 
 def _fields(record: Any) -> dict[str, str]:  # noqa: ANN401 - warcio's
     """Return the fields of a record; none where it ends too early, or is far longer than ours."""
     block = record.raw_stream.read(_MOST_FIELDS)
-    if getattr(record.raw_stream, "limit", 1) > 0:
+    if not _ended(record.raw_stream):
         return {}
     lines = (line.partition(": ") for line in block.decode("utf-8", "replace").splitlines())
     return {name: value for name, _, value in lines}
 
 
-def _body(record: Any, limits: dict[str | None, int]) -> tuple[str, bytes]:  # noqa: ANN401 - warcio's
-    """Return digest and decoded body of a response.
-
-    Nothing of one that is not looked for, or cannot be decoded.
-    """
-    limit = limits.get(record.rec_headers.get_header("WARC-Record-ID"))
-    if limit is None:
-        return "", b""
+def _body(record: Any, limit: int) -> bytes:  # noqa: ANN401 - warcio's
+    """Return the decoded body of a response; it is empty where it cannot be decoded."""
+    head = StatusAndHeadersParser(["HTTP/1.1"], verify=False).parse(record.raw_stream)
+    codings = [
+        value.encode("latin-1")
+        for name, value in head.headers
+        if name.lower() == "content-encoding"
+    ]
     try:
-        head = StatusAndHeadersParser(["HTTP/1.1"], verify=False).parse(record.raw_stream)
-        codings = [
-            value.encode("latin-1")
-            for name, value in head.headers
-            if name.lower() == "content-encoding"
-        ]
-        body = without_codings(record.raw_stream.read(), codings, limit + 1)
+        return without_codings(record.raw_stream.read(), codings, limit + 1)
     except DecodingError:
-        body = b""
-    return f"sha256:{sha256(body[:limit]).hexdigest()}", body
+        return b""
 
 
 def _found(
-    origin: Origin, said: _Conclusion | None, bodies: dict[str | None, bytes], settings: Settings
+    origin: Origin, last: _Conclusion | None, bodies: dict[str | None, bytes], settings: Settings
 ) -> FoundRobots | Unknown:
-    if said is None:
+    """Return what governed an origin by the last conclusion about it."""
+    if last is None:
         return Unknown(f"the archive has nothing about {origin} at that time", _ADVICE)
-    fields = said.fields
+    fields = last.fields
     try:
         outcome = Outcome(fields.get("outcome"))
     except ValueError:
         return Unknown(f"the archive does not say what governed {origin}", _ADVICE)
-    file, stale = None, fields.get("stale") == "yes"
+    file = None
     if outcome is Outcome.SUCCESSFUL:
         body = bodies.get(fields.get("digest"))
         if body is None:
             return Unknown("the archive lacks the octets of the digest", _ADVICE)
-        file = parsed(body, origin.scheme, replace(settings, max_size=said.limit))
-    validity = Validity(outcome, math.inf, unreachable_since=said.time if stale else None)
-    cause = f"{fields.get('cause')}, archived {date_text(said.time)}"
-    robots = OriginPolicy(
-        origin, validity, whole_number(fields.get("status")), cause, file, lambda: NOBODY
-    )
-    return FoundRobots(robots, origin.robots_url, declared=said.use, advice=_ADVICE)
+        file = parsed(body, origin.scheme, replace(settings, max_size=last.limit))
+    stale_since = last.time if fields.get("stale") == "yes" else None
+    validity = Validity(outcome, math.inf, unreachable_since=stale_since)
+    status = whole_number(fields.get("status"))
+    cause = f"{fields.get('cause')}, archived {date_text(last.time)}"
+    robots = OriginPolicy(origin, validity, status, cause, file, lambda: NOBODY)
+    return FoundRobots(robots, origin.robots_url, declared=last.use, advice=_ADVICE)

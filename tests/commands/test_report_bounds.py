@@ -12,10 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scrapy_robots_rfc.commands import report_sums
+from scrapy_robots_rfc.commands import report as topic
 from scrapy_robots_rfc.commands.common import Console, Failed
-from scrapy_robots_rfc.commands.report import page, show
-from scrapy_robots_rfc.commands.report_sums import MOST_BUCKETS, Report, Sums, Timeline
+from scrapy_robots_rfc.commands.report import Report, Sums, page, show
 from tests.support.reports import exempt, exported, record, unreachable
 
 pytestmark = pytest.mark.once
@@ -87,17 +86,17 @@ def test_memory_does_not_grow_with_an_endless_line(
     first: bytes, again: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A record without an end is given up at the limit, so memory does not grow with it."""
-    monkeypatch.setattr(report_sums, "LONGEST", 20_000)
+    monkeypatch.setattr(topic, "LONGEST", 20_000)
     most, _ = peak(Endless(again, 2 * MEBIBYTE, first))
     assert most < MEBIBYTE
 
 
 def test_a_record_that_is_too_long_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
     """One that is too long is broken, and the next one counts."""
-    monkeypatch.setattr(report_sums, "LONGEST", 20_000)
+    monkeypatch.setattr(topic, "LONGEST", 20_000)
     octets = exported([record(), record(spider="x" * 50_000), record()])
     sums, report = summed(io.BytesIO(octets))
-    assert (sums.requests, report.broken, report.first, report.breaks_off) == (2, 1, 2, False)
+    assert (sums.requests, report.broken, report.first) == (2, 1, 2)
 
 
 def test_memory_does_not_grow_with_requests() -> None:
@@ -126,7 +125,7 @@ def test_a_record_that_breaks_off_anywhere_leaves_the_others() -> None:
     """Wherever the last record breaks off, the one before it is summed up."""
     for length in range(1, len(LAST)):
         sums, report = summed(io.BytesIO(BEFORE + LAST[:length]))
-        assert (sums.requests, report.breaks_off) == (1, True), LAST[:length]
+        assert (sums.requests, report.broken) == (1, 1), LAST[:length]
 
 
 def test_a_crawl_that_went_on_behind_a_break_loses_one_line() -> None:
@@ -138,7 +137,7 @@ def test_a_crawl_that_went_on_behind_a_break_loses_one_line() -> None:
     for length in range(1, len(LAST)):
         sums, report = summed(io.BytesIO(BEFORE + LAST[:length] + behind))
         assert sums.requests == 1 + 10 - 1, LAST[:length]
-        assert (report.broken, report.breaks_off) == (1, False), LAST[:length]
+        assert report.broken == 1, LAST[:length]
 
 
 ODD = [
@@ -173,9 +172,9 @@ def test_odd_values_leave_the_record_counted(name: str, value: object) -> None:
 
 def shown(sums: Sums, report: Report) -> None:
     """Show sums in all ways."""
-    assert "<h1>" in page(sums, report, 10)
+    assert "<h1>" in page(sums, report)
     out = io.StringIO()
-    show(sums, report, 10, Console(out, out, out, ""))
+    show(sums, report, Console(out, out, out, ""))
     assert out.getvalue().count("\n") > 1
     assert json.dumps(sums.record(report, 10))
 
@@ -200,23 +199,6 @@ def test_damage_of_any_kind_raises_nothing(data: st.DataObject) -> None:
     shown(sums, report)
 
 
-@given(
-    st.lists(st.tuples(st.integers(0, 2**38), st.sampled_from("ab"), st.integers(1, 9)), min_size=1)
-)
-def test_buckets_of_time_hold_each_request(added: list[tuple[int, str, int]]) -> None:
-    """However times lie, buckets are few, without a gap, and hold each request where it belongs."""
-    timeline = Timeline()
-    for time, reason, count in added:
-        timeline.add(time, reason, count)
-    buckets = list(timeline.buckets())
-    assert len(buckets) <= MOST_BUCKETS
-    starts = [start for start, _ in buckets]
-    assert starts == list(range(starts[0], starts[-1] + 1, timeline.width))
-    for start, counts in buckets:
-        inside = [entry for entry in added if start <= entry[0] < start + timeline.width]
-        assert counts.total() == sum(count for _, _, count in inside)
-
-
 @pytest.mark.parametrize("size", [1, 2, 7, 100, 1000])
 def test_pieces_make_no_difference(size: int) -> None:
     """In which pieces a stream comes makes no difference."""
@@ -224,7 +206,7 @@ def test_pieces_make_no_difference(size: int) -> None:
     sums, report = summed(
         Parts([octets[start : start + size] for start in range(0, len(octets), size)])
     )
-    assert (report.records, report.broken, report.breaks_off) == (3, 0, False)
+    assert (report.records, report.broken) == (3, 0)
     assert sums.record(report, 10) == summed(io.BytesIO(octets))[0].record(report, 10)
 
 
