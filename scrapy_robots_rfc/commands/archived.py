@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from gzip import GzipFile
@@ -62,10 +63,6 @@ class _Conclusion:
         return whole_number(self.fields.get("limit")) or RobotsTxt.MAX_SIZE
 
 
-#: Is called with a record of warcio's, and the uses that its crawl declared, if they are known.
-_Visit = Callable[[Any, tuple[str, ...] | None], None]
-
-
 def found_in(
     paths: Sequence[str],
     at: str | None,
@@ -84,19 +81,10 @@ def found_in(
         raise Failed(f"--at {at} is no time; write it as 2026-11-22T19:30:00Z")
     if latest % 1 == 0:  # a time without a fraction means the whole second, as `check` prints it
         latest += 0.999999
-    concluded: dict[str, list[_Conclusion]] = {str(origin): [] for origin in origins}
-
-    def conclude(record: Any, use: tuple[str, ...] | None) -> None:  # noqa: ANN401 - warcio's
-        if record.rec_type == "metadata":
-            header, fields = record.rec_headers.get_header, _fields(record)
-            time = seconds_of(header("WARC-Date") or "")
-            if time is not None and time <= latest and fields.get("origin") in concluded:
-                one = _Conclusion(time, fields, header("WARC-Refers-To"), use)
-                concluded[fields["origin"]].append(one)
-
     paths = list(dict.fromkeys(paths))
-    damaged = [path for path in paths if not _visited(path, conclude)]
-    last = {name: max(all_, key=lambda one: one.time) for name, all_ in concluded.items() if all_}
+    damaged: dict[str, None] = {}  # in order, each once
+    concluded = _conclusions(paths, {str(origin) for origin in origins}, latest, damaged)
+    last = {name: max(all_, key=lambda one: one.time) for name, all_ in concluded.items()}
     digests = {one.fields["digest"] for one in last.values() if one.fields.get("digest")}
     # Of a file that was found unchanged (304), or is stale, an earlier response has the octets.
     limits = {
@@ -105,18 +93,48 @@ def found_in(
         for one in all_
         if one.fields.get("digest") in digests
     }
+    bodies = _bodies(paths, limits, damaged)
+    for path in damaged:
+        console.complain(f"{path} {_DAMAGED}")
+    return {origin: _found(origin, last.get(str(origin)), bodies, settings) for origin in origins}
+
+
+def _conclusions(
+    paths: list[str], origins: set[str], latest: float, damaged: dict[str, None]
+) -> dict[str, list[_Conclusion]]:
+    """Return what metadata records say about some origins, up to a time."""
+    concluded: dict[str, list[_Conclusion]] = defaultdict(list)
+
+    def conclude(record: Any, use: tuple[str, ...] | None) -> None:  # noqa: ANN401 - warcio's
+        if record.rec_type == "metadata":
+            header, fields = record.rec_headers.get_header, _fields(record)
+            time = seconds_of(header("WARC-Date") or "")
+            origin = fields.get("origin")
+            if time is not None and time <= latest and origin in origins:
+                one = _Conclusion(time, fields, header("WARC-Refers-To"), use)
+                concluded[origin].append(one)
+
+    _visit(paths, conclude, damaged)
+    return concluded
+
+
+def _bodies(
+    paths: list[str], limits: dict[str | None, int], damaged: dict[str, None]
+) -> dict[str | None, bytes]:
+    """Return digest -> body of some responses.
+
+    :param limits: ids of the responses -> how many octets count.
+    """
     bodies: dict[str | None, bytes] = {}
 
-    def read_body(record: Any, _: object) -> None:  # noqa: ANN401 - warcio's
+    def read(record: Any, _: object) -> None:  # noqa: ANN401 - warcio's
         limit = limits.get(record.rec_headers.get_header("WARC-Record-ID"))
         if record.rec_type == "response" and limit is not None:
             body = _body(record, limit)
             bodies[f"sha256:{sha256(body[:limit]).hexdigest()}"] = body
 
-    damaged += [path for path in paths if not _visited(path, read_body)]
-    for path in dict.fromkeys(damaged):
-        console.complain(f"{path} {_DAMAGED}")
-    return {origin: _found(origin, last.get(str(origin)), bodies, settings) for origin in origins}
+    _visit(paths, read, damaged)
+    return bodies
 
 
 class _Unpacked(GzipFile):
@@ -125,31 +143,36 @@ class _Unpacked(GzipFile):
     read = GzipFile.read1  # type: ignore[assignment]  # which takes no None
 
 
-def _visited(path: str, visit: _Visit) -> bool:
-    """Visit each record of a file, and return whether the file is whole.
+def _visit(paths: list[str], visit: Callable[[Any, Any], None], damaged: dict[str, None]) -> None:
+    """Visit each record of some files; `damaged` gets the files that are not whole.
 
-    :raises Failed: it cannot be read.
+    :param visit: is called with a record of warcio's, and the uses that its crawl declared, if they
+        are known.
+    :raises Failed: a file cannot be read.
     """
-    use = stream = None
-    try:
-        with Path(path).open("rb") as file:
-            octets = _Unpacked(fileobj=file) if file.peek(2).startswith(GZIP_MAGIC) else file
-            records = ArchiveIterator(octets, no_record_parse=True)
-            records.INC_RECORD = ""  # else warcio writes on stderr by itself, too
-            for record in records:
-                stream = record.raw_stream
-                if record.rec_type == "warcinfo":
-                    fields = _fields(record)
-                    # `software` is the first field that a crawl writes.
-                    use = uses_of(fields.get("use", "")) if "software" in fields else None
-                else:
-                    visit(record, use)
-            octets.read(1)  # raises where a packed file breaks off: warcio may not see that
-    except Exception as error:  # noqa: BLE001 - warcio raises anything on what is no archive
-        if isinstance(error, OSError) and error.errno is not None:
-            raise Failed(f"{path} cannot be read: {error.strerror}") from None
-        return False
-    return not records.err_count and (stream is None or _ended(stream))
+    for path in paths:
+        use = stream = None
+        is_whole = False
+        try:
+            with Path(path).open("rb") as file:
+                octets = _Unpacked(fileobj=file) if file.peek(2).startswith(GZIP_MAGIC) else file
+                records = ArchiveIterator(octets, no_record_parse=True)
+                records.INC_RECORD = ""  # else warcio writes on stderr by itself, too
+                for record in records:
+                    stream = record.raw_stream
+                    if record.rec_type == "warcinfo":
+                        fields = _fields(record)
+                        # `software` is the first field that a crawl writes.
+                        use = uses_of(fields.get("use", "")) if "software" in fields else None
+                    else:
+                        visit(record, use)
+                octets.read(1)  # raises where a packed file breaks off: warcio may not see that
+            is_whole = not records.err_count and (stream is None or _ended(stream))
+        except Exception as error:  # noqa: BLE001 - warcio raises anything on what is no archive
+            if isinstance(error, OSError) and error.errno is not None:
+                raise Failed(f"{path} cannot be read: {error.strerror}") from None
+        if not is_whole:
+            damaged[path] = None
 
 
 def _ended(stream: Any) -> bool:  # noqa: ANN401 - warcio's

@@ -93,10 +93,7 @@ def prepared(settings: ScrapySettings) -> Settings:
 
 
 class Inquirer(Spider):
-    """The spider of the crawl: it asks sites, and yields nothing.
-
-    :param work: what it does, once it has begun.
-    """
+    """The spider of the crawl: it does some work once it has begun, and yields nothing."""
 
     name = "robots"
     work: Callable[[Inquirer], Awaitable[None]]
@@ -176,10 +173,7 @@ def crawl(settings: ScrapySettings, work: Callable[[Inquirer], Awaitable[T]]) ->
 
 
 def found_about(settings: ScrapySettings, origins: Iterable[Origin]) -> dict[Origin, FoundRobots]:
-    """Return what governs origins, by their own robots.txt.
-
-    :param settings: prepared.
-    """
+    """Return what governs origins, by their own robots.txt. The settings are prepared."""
     return crawl(settings, lambda inquirer: inquirer.find(origins))
 
 
@@ -222,17 +216,12 @@ def _as_failed(failure: BaseException) -> BaseException:
 
 def parsed(octets: bytes, scheme: str, settings: Settings) -> ParsedRobots:
     """Return a file as it counts for pages of a scheme: Gemini has rules of its own."""
-    robots = gemini_file(octets, settings, scheme)
-    if robots is None:
-        return ParsedRobots(None, RobotsTxt.parse(octets, max_size=settings.max_size))
-    return ParsedRobots(None, robots)
+    gemini = gemini_file(octets, settings, scheme)
+    return ParsedRobots(None, gemini or RobotsTxt.parse(octets, max_size=settings.max_size))
 
 
 def given(file: ParsedRobots, source: str, origin: Origin) -> FoundRobots:
-    """Return what governs an origin by a file of the command line.
-
-    :param source: the path of the file, or ``-``.
-    """
+    """Return what governs an origin by a file of the command line: a path, or ``-``."""
     validity = Validity(Outcome.SUCCESSFUL, math.inf)
-    policy = OriginPolicy(origin, validity, None, "given", file, lambda: NOBODY)
-    return FoundRobots(policy, source_name(source))
+    robots = OriginPolicy(origin, validity, None, "given", file, lambda: NOBODY)
+    return FoundRobots(robots, source_name(source))

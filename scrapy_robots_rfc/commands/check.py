@@ -17,17 +17,7 @@ from scrapy.settings import Settings as ScrapySettings
 from scrapy_robots_rfc._runtime import Runtime
 from scrapy_robots_rfc.commands import asking, common
 from scrapy_robots_rfc.commands.asking import FoundRobots, Unknown
-from scrapy_robots_rfc.commands.common import (
-    BAD,
-    DOUBT,
-    GOOD,
-    NO_ANSWER,
-    STANDARD,
-    STRONG,
-    Console,
-    Failed,
-    argument,
-)
+from scrapy_robots_rfc.commands.common import BAD, DOUBT, GOOD, STRONG, Console, Failed, argument
 from scrapy_robots_rfc.core.agents import NOBODY, Agent, agent_of
 from scrapy_robots_rfc.core.decision import Reason, Rule
 from scrapy_robots_rfc.core.gemini import deciding_tokens
@@ -46,7 +36,7 @@ from scrapy_robots_rfc.settings import Settings
 
 HELP = "Say whether URLs may be fetched, and why: the line that decided, and the rules that lost."
 #: Verdicts with their exit codes, of which the highest counts, and their colours.
-_VERDICTS = {"allowed": (0, GOOD), "disallowed": (1, BAD), "undecided": (NO_ANSWER, DOUBT)}
+_VERDICTS = {"allowed": (0, GOOD), "disallowed": (1, BAD), "undecided": (common.NO_ANSWER, DOUBT)}
 _AROUND = 2  # lines of a group shown before and after the one that decided
 _BINARY_LINES = 50  # that are searched for NUL, which no text has
 
@@ -101,12 +91,12 @@ def run(settings: ScrapySettings, console: Console, opts: argparse.Namespace) ->
 
 def _urls(console: Console, opts: argparse.Namespace) -> list[str]:
     """Return the URLs of the command line, or else those of standard input."""
-    if opts.urls and opts.urls != [STANDARD]:
+    if opts.urls and opts.urls != [common.STANDARD]:
         return [common.as_url(url) for url in opts.urls]
-    if opts.robots == STANDARD:
+    if opts.robots == common.STANDARD:
         raise Failed("standard input is the robots.txt: name the URLs on the command line")
     is_given = opts.urls or not console.stdin.isatty()
-    octets = common.read(STANDARD, console).removeprefix(BOM_UTF8) if is_given else b""
+    octets = common.read(common.STANDARD, console).removeprefix(BOM_UTF8) if is_given else b""
     lines = (line.decode("utf-8", "surrogateescape").strip() for line in octets.splitlines())
     urls = [common.as_url(line) for line in lines if line and not line.startswith("#")]
     if not urls:
@@ -155,7 +145,7 @@ def _doubt(found: FoundRobots) -> str | None:
         what = "an HTML page"
     else:
         return None
-    again = STANDARD if found.source == common.source_name(STANDARD) else found.source
+    again = common.STANDARD if found.source == common.source_name(common.STANDARD) else found.source
     return f"{found.source} looks like {what}, no robots.txt: see scrapy robots lint {again}"
 
 

@@ -15,13 +15,7 @@ from scrapy_robots_rfc.commands.common import DOUBT, GOOD, STRONG, is_url
 from scrapy_robots_rfc.core.text import printable
 from scrapy_robots_rfc.policy.origins import without_userinfo
 from scrapy_robots_rfc.usage.html import MAX_DOCUMENT, head_metas, metas_of, rules_of
-from scrapy_robots_rfc.usage.rules import (
-    EVERYONE,
-    Member,
-    PageRules,
-    header_texts,
-    read_members,
-)
+from scrapy_robots_rfc.usage.rules import EVERYONE, Member, PageRules, header_texts, read_members
 
 HELP = "Show the rules of a page, X-Robots-Tag and robots metas: for whom each is, what is odd."
 
@@ -84,11 +78,7 @@ def _rules(response: Response, tokens: Sequence[str]) -> Iterator[dict[str, Any]
 
 
 def _meta_rules(name: str, text: str, odd: str, own: set[str]) -> Iterator[dict[str, Any]]:
-    """Yield the rules of a meta.
-
-    :param odd: what is odd about all of it.
-    :param own: names of metas that are for the crawler.
-    """
+    """Yield the rules of a meta; `odd` is what is odd about all of it."""
     members = list(read_members(text))
     is_own = name.lower() in own
     # A meta of another name is for another crawler if all that it says is known.

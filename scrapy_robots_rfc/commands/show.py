@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import argparse
 import math
-from dataclasses import dataclass
 from typing import Any
 
 from scrapy.settings import Settings as ScrapySettings
 
 from scrapy_robots_rfc._runtime import Runtime
 from scrapy_robots_rfc.commands import asking, check, common
+from scrapy_robots_rfc.commands.asking import FoundRobots
 from scrapy_robots_rfc.commands.common import GOOD, NO_ANSWER, STRONG, Console, as_url, origin_of
 from scrapy_robots_rfc.core.agents import Agent
 from scrapy_robots_rfc.core.robotstxt import RobotsTxt, explain
 from scrapy_robots_rfc.core.text import printable
+from scrapy_robots_rfc.fetching.parsed import OriginPolicy
 from scrapy_robots_rfc.policy.access import Outcome
 from scrapy_robots_rfc.policy.pacing import Limit
 
@@ -36,13 +37,12 @@ def run(settings: ScrapySettings, console: Console, opts: argparse.Namespace) ->
     found = asking.found_about(settings, [origin])[origin]
     fresh_for = found.robots.validity.fresh_until - Runtime().clock()
     for number, agent in enumerate(agents):
-        shown = _Shown(found, fresh_for, agent, ours.limit)
         if opts.json:
-            console.print_json(shown.record())
+            console.print_json(_record(found, fresh_for, agent, ours.limit))
         else:
             if number:
                 console.print()
-            shown.print(console)
+            _show(found, fresh_for, agent, ours.limit, console)
     outcome = found.robots.outcome
     if outcome not in (Outcome.UNREACHABLE, Outcome.LOCAL):
         return 0
@@ -51,98 +51,94 @@ def run(settings: ScrapySettings, console: Console, opts: argparse.Namespace) ->
     return NO_ANSWER
 
 
-@dataclass(frozen=True, slots=True)
-class _Shown:
-    """What is known of an origin, for one crawler.
+def _show(
+    found: FoundRobots, fresh_for: float, agent: Agent, limit: Limit | None, console: Console
+) -> None:
+    """Print what is known of an origin, for one crawler.
 
     :param fresh_for: seconds until the file is asked for again.
     :param limit: of the intervals that a crawl accepts.
     """
+    check.show_access(found, console)
+    if math.isfinite(fresh_for):
+        console.fact("fresh for", common.span(fresh_for))
+    file, tokens = found.robots.robots, agent.tokens
+    if file is None:
+        return
+    cut = ", the rest is too much and does not count" if file.truncated else ""
+    console.fact("octets", f"{file.size:,}{cut}")
+    console.fact("agent", check.name_of(agent))
+    explanation = explain(file, "/", tokens)
+    applying = {group.line for group in explanation.groups}
+    check.show_group(explanation, console)
+    console.fact("delay", _interval(found.robots, agent, limit)[0])
+    check.show_use(file.preferences("/", tokens), console, file.licenses(tokens))
+    for record in file.records:
+        console.fact("record", f"line {record.line}: {record.key}: {record.value}")
+    for group in file.groups:
+        applies = group.line in applying
+        mark = console.paint(">", STRONG, GOOD) if applies else " "
+        names = printable(", ".join(group.tokens)) + (" (applies)" if applies else "")
+        console.print(f"\n{mark} {group.line:>5}  {names}")
+        for rule in group.rules:
+            console.print(f"  {rule.line:>5}    {rule}")
 
-    found: asking.FoundRobots
-    fresh_for: float
-    agent: Agent
-    limit: Limit | None
 
-    def print(self, console: Console) -> None:
-        """Print it for people."""
-        check.show_access(self.found, console)
-        if math.isfinite(self.fresh_for):
-            console.fact("fresh for", common.span(self.fresh_for))
-        file, tokens = self.found.robots.robots, self.agent.tokens
-        if file is None:
-            return
-        cut = ", the rest is too much and does not count" if file.truncated else ""
-        console.fact("octets", f"{file.size:,}{cut}")
-        console.fact("agent", check.name_of(self.agent))
-        explanation = explain(file, "/", tokens)
-        applying = {group.line for group in explanation.groups}
-        check.show_group(explanation, console)
-        console.fact("delay", self._interval()[0])
-        check.show_use(file.preferences("/", tokens), console, file.licenses(tokens))
-        for record in file.records:
-            console.fact("record", f"line {record.line}: {record.key}: {record.value}")
-        for group in file.groups:
-            applies = group.line in applying
-            mark = console.paint(">", STRONG, GOOD) if applies else " "
-            names = printable(", ".join(group.tokens)) + (" (applies)" if applies else "")
-            console.print(f"\n{mark} {group.line:>5}  {names}")
-            for rule in group.rules:
-                console.print(f"  {rule.line:>5}    {rule}")
+def _record(
+    found: FoundRobots, fresh_for: float, agent: Agent, limit: Limit | None
+) -> dict[str, Any]:
+    """Return the same as an object of JSON; without a file, its values are null, or empty."""
+    robots, tokens = found.robots, agent.tokens
+    file = robots.robots or RobotsTxt()
+    explanation = explain(file, "/", tokens)
+    applying = {group.line for group in explanation.groups}
+    delay = None if robots.file is None else robots.file.crawl_delay(agent)
+    return {
+        "origin": str(robots.origin),
+        "robots_txt": robots.origin.robots_url,
+        "agent": check.name_of(agent),
+        "tokens": list(tokens),
+        **check.access_record(found),
+        "fresh_for": round(fresh_for, 1) if math.isfinite(fresh_for) else None,
+        "octets": None if robots.robots is None else file.size,
+        "truncated": file.truncated,
+        "group": explanation.token,
+        # JSON has no number that is infinite.
+        "crawl_delay": "inf" if delay == math.inf else delay,
+        "interval": _interval(robots, agent, limit)[1],
+        "use": {label: one.allowed for label, one in file.preferences("/", tokens).items()},
+        "licenses": [record.value for record in file.licenses(tokens)],
+        "sitemaps": list(robots.sitemaps),
+        "records": [
+            {"line": each.line, "key": each.key, "value": each.value} for each in file.records
+        ],
+        "groups": [
+            {
+                "line": group.line,
+                "tokens": list(group.tokens),
+                "applies": group.line in applying,
+                "rules": [check.rule_record(rule) for rule in group.rules],
+            }
+            for group in file.groups
+        ],
+    }
 
-    def record(self) -> dict[str, Any]:
-        """Return it as an object of JSON; without a file, its values are null, or empty."""
-        robots, tokens = self.found.robots, self.agent.tokens
-        file = robots.robots or RobotsTxt()
-        explanation = explain(file, "/", tokens)
-        applying = {group.line for group in explanation.groups}
-        delay = None if robots.file is None else robots.file.crawl_delay(self.agent)
-        return {
-            "origin": str(robots.origin),
-            "robots_txt": robots.origin.robots_url,
-            "agent": check.name_of(self.agent),
-            "tokens": list(tokens),
-            **check.access_record(self.found),
-            "fresh_for": round(self.fresh_for, 1) if math.isfinite(self.fresh_for) else None,
-            "octets": None if robots.robots is None else file.size,
-            "truncated": file.truncated,
-            "group": explanation.token,
-            # JSON has no number that is infinite.
-            "crawl_delay": "inf" if delay == math.inf else delay,
-            "interval": self._interval()[1],
-            "use": {label: one.allowed for label, one in file.preferences("/", tokens).items()},
-            "licenses": [record.value for record in file.licenses(tokens)],
-            "sitemaps": list(robots.sitemaps),
-            "records": [
-                {"line": each.line, "key": each.key, "value": each.value} for each in file.records
-            ],
-            "groups": [
-                {
-                    "line": group.line,
-                    "tokens": list(group.tokens),
-                    "applies": group.line in applying,
-                    "rules": [check.rule_record(rule) for rule in group.rules],
-                }
-                for group in file.groups
-            ],
-        }
 
-    def _interval(self) -> tuple[str, float | None]:
-        """Return the interval that the site asks for now, for people.
+def _interval(robots: OriginPolicy, agent: Agent, limit: Limit | None) -> tuple[str, float | None]:
+    """Return the interval that the site asks for now, for people.
 
-        With it come the seconds of it that a crawl waits, if any.
-        """
-        robots, limit = self.found.robots, self.limit
-        bound = robots.bound(self.agent, Runtime().utc())
-        if bound is None:
-            return "none is asked for", None
-        text = robots.cited(bound.text)
-        if limit is None:
-            return f"{text}: ignored (ROBOTS_CRAWL_DELAY_MAX = 0)", None
-        refused = robots.refused(f"{robots.origin}/", bound, limit)
-        if refused is not None:
-            return f"{refused}: no page may be fetched", None
-        if bound.seconds <= limit.longest:
-            return text, bound.seconds
-        shortened = f"shortened to {limit.longest:g} s (ROBOTS_CRAWL_DELAY_MAX)"
-        return f"{text}: {shortened}", limit.longest
+    With it come the seconds of it that a crawl waits, if any.
+    """
+    bound = robots.bound(agent, Runtime().utc())
+    if bound is None:
+        return "none is asked for", None
+    text = robots.cited(bound.text)
+    if limit is None:
+        return f"{text}: ignored (ROBOTS_CRAWL_DELAY_MAX = 0)", None
+    refused = robots.refused(f"{robots.origin}/", bound, limit)
+    if refused is not None:
+        return f"{refused}: no page may be fetched", None
+    if bound.seconds <= limit.longest:
+        return text, bound.seconds
+    shortened = f"shortened to {limit.longest:g} s (ROBOTS_CRAWL_DELAY_MAX)"
+    return f"{text}: {shortened}", limit.longest

@@ -271,7 +271,7 @@ async def test_full_disk(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> No
     assert result.stat("archive/errors") == 2
     assert len([record for record in caplog.records if "ROBOTS_ARCHIVE" in record.message]) == 1
     assert [kind for kind, _, _ in records(path)] == ["warcinfo", "response"]
-    assert members(path)[-1] == path.stat().st_size  # noqa: ASYNC240 - short
+    assert members(path)[-1] == path.stat().st_size
 
 
 def members(path: Path) -> list[int]:
