@@ -82,8 +82,7 @@ def found_in(
     if latest % 1 == 0:  # a time without a fraction means the whole second, as `check` prints it
         latest += 0.999999
     paths = list(dict.fromkeys(paths))
-    damaged: dict[str, None] = {}  # in order, each once
-    concluded = _conclusions(paths, {str(origin) for origin in origins}, latest, damaged)
+    concluded, damaged = _conclusions(paths, {str(origin) for origin in origins}, latest)
     last = {name: max(all_, key=lambda one: one.time) for name, all_ in concluded.items()}
     digests = {one.fields["digest"] for one in last.values() if one.fields.get("digest")}
     # Of a file that was found unchanged (304), or is stale, an earlier response has the octets.
@@ -93,16 +92,16 @@ def found_in(
         for one in all_
         if one.fields.get("digest") in digests
     }
-    bodies = _bodies(paths, limits, damaged)
+    bodies = _bodies(paths, limits)
     for path in damaged:
         console.complain(f"{path} {_DAMAGED}")
     return {origin: _found(origin, last.get(str(origin)), bodies, settings) for origin in origins}
 
 
 def _conclusions(
-    paths: list[str], origins: set[str], latest: float, damaged: dict[str, None]
-) -> dict[str, list[_Conclusion]]:
-    """Return what metadata records say about some origins, up to a time."""
+    paths: list[str], origins: set[str], latest: float
+) -> tuple[dict[str, list[_Conclusion]], list[str]]:
+    """Return what metadata records say about some origins, and which files are not whole."""
     concluded: dict[str, list[_Conclusion]] = defaultdict(list)
 
     def conclude(record: Any, use: tuple[str, ...] | None) -> None:  # noqa: ANN401 - warcio's
@@ -114,13 +113,10 @@ def _conclusions(
                 one = _Conclusion(time, fields, header("WARC-Refers-To"), use)
                 concluded[origin].append(one)
 
-    _visit(paths, conclude, damaged)
-    return concluded
+    return concluded, _visit(paths, conclude)
 
 
-def _bodies(
-    paths: list[str], limits: dict[str | None, int], damaged: dict[str, None]
-) -> dict[str | None, bytes]:
+def _bodies(paths: list[str], limits: dict[str | None, int]) -> dict[str | None, bytes]:
     """Return digest -> body of some responses.
 
     :param limits: ids of the responses -> how many octets count.
@@ -133,7 +129,7 @@ def _bodies(
             body = _body(record, limit)
             bodies[f"sha256:{sha256(body[:limit]).hexdigest()}"] = body
 
-    _visit(paths, read, damaged)
+    _visit(paths, read)
     return bodies
 
 
@@ -143,13 +139,14 @@ class _Unpacked(GzipFile):
     read = GzipFile.read1  # type: ignore[assignment]  # which takes no None
 
 
-def _visit(paths: list[str], visit: Callable[[Any, Any], None], damaged: dict[str, None]) -> None:
-    """Visit each record of some files; `damaged` gets the files that are not whole.
+def _visit(paths: list[str], visit: Callable[[Any, Any], None]) -> list[str]:
+    """Visit each record of some files, and return the files that are not whole.
 
     :param visit: is called with a record of warcio's, and the uses that its crawl declared, if they
         are known.
     :raises Failed: a file cannot be read.
     """
+    damaged = []
     for path in paths:
         use = stream = None
         is_whole = False
@@ -172,7 +169,8 @@ def _visit(paths: list[str], visit: Callable[[Any, Any], None], damaged: dict[st
             if isinstance(error, OSError) and error.errno is not None:
                 raise Failed(f"{path} cannot be read: {error.strerror}") from None
         if not is_whole:
-            damaged[path] = None
+            damaged.append(path)
+    return damaged
 
 
 def _ended(stream: Any) -> bool:  # noqa: ANN401 - warcio's

@@ -52,25 +52,16 @@ ARGUMENTS = (
 #: The columns of `ls`; a cause that is too long is cut short.
 _ROW = "{}  {:20.20}  {:>7}  {:>9}  {:>10}  {}"
 _RESULT = 11  # columns of a result
-_COLOURS = {
-    "successful": GOOD,
-    "stale": DOUBT,
-    "unavailable": GOOD,
-    "unreachable": BAD,
-    "unreadable": BAD,
-}
+_COLOURS = {"successful": GOOD, "unavailable": GOOD, "stale": DOUBT}  # all others are bad
 #: The times in the record of a copy, and the columns of the names in it.
 _TIMES, _NAMES = frozenset({"fetched", "fresh_until", "confirmed", "unreachable_since"}), 17
 
 
 def run(settings: Settings, console: Console, opts: argparse.Namespace) -> int:
     """Run an action with the store, and return the exit code."""
-    is_clear = {
-        "ls": not opts.urls,
-        "show": len(opts.urls) == 1,
-        "purge": bool(opts.urls) != opts.all,
-    }
-    if not is_clear[opts.action]:
+    given = len(opts.urls)
+    wanted = {"ls": given == 0, "show": given == 1, "purge": (given > 0) != opts.all}
+    if not wanted[opts.action]:
         raise Failed("ls takes no URL, show takes one, and purge takes some, or --all")
     with _open_store(settings, opts.store) as store:
         return {"ls": _ls, "show": _show, "purge": _purge}[opts.action](store, console, opts)
@@ -78,12 +69,7 @@ def run(settings: Settings, console: Console, opts: argparse.Namespace) -> int:
 
 @dataclass(frozen=True, slots=True)
 class _OpenStore:
-    """A store, and what an action needs beside it.
-
-    :param name: the store, for people: its address without credentials.
-    :param schemes: of URLs that have an origin.
-    :param now: seconds since 1970.
-    """
+    """A store with its name for people, the schemes that have origins, and the time."""
 
     store: Store
     name: str
@@ -95,7 +81,7 @@ class _OpenStore:
         return str(common.origin_of(common.as_url(url), self.schemes))
 
     def keys(self) -> list[str]:
-        """Return all keys, in order. Other programs may have written some that are no origins."""
+        """Return all keys, in order; other programs may have written some that are no origins."""
         return self.ask(lambda: sorted(self.store.keys()))
 
     def copy(self, key: str) -> CacheEntry | ValueError | None:
@@ -107,10 +93,7 @@ class _OpenStore:
             return error
 
     def ask(self, call: Callable[..., T], *arguments: object) -> T:
-        """Call a method of the store.
-
-        :raises StoreError: it fails.
-        """
+        """Call a method of the store; an error of any class becomes a StoreError."""
         try:
             return call(*arguments)
         except Exception as error:
@@ -119,16 +102,14 @@ class _OpenStore:
 
 @contextmanager
 def _open_store(settings: Settings, address: str | None) -> Iterator[_OpenStore]:
-    """Open the store of an address, or else that of the project, and close it at the end.
-
-    :raises StoreError: it cannot be opened, or fails, here or where it is used.
-    """
+    """Open the store of an address, or else that of the project, and close it at the end."""
     ours = read_settings(settings)
     spec = address or ours.cache
     key = "--store" if address else CACHE
     with errors_of(spec, key):
+        # A store would make a database at a path that is mistyped.
         path = sqlite_path(spec) if isinstance(spec, str) else None
-        if path is not None and _is_missing(Path(path)):
+        if path and (not Path(path).exists() or not Path(path).stat().st_size):
             raise StoreError(f"{path} is not there, or empty")
         try:
             made = store_of(spec, Crawler(Spider, settings), key)
@@ -141,14 +122,8 @@ def _open_store(settings: Settings, address: str | None) -> Iterator[_OpenStore]
         if made is None:
             advice = "name one with --store ADDRESS, or in ROBOTS_CACHE"
             raise Failed(f"there is no store, only memory:; {advice}")
-        store, name = made
-        with closing(store):
-            yield _OpenStore(store, name, ours.schemes, time.time())
-
-
-def _is_missing(path: Path) -> bool:
-    """Whether a store would make a database there. The path is probably mistyped."""
-    return not path.exists() or (path.is_file() and path.stat().st_size == 0)
+        with closing(made[0]):
+            yield _OpenStore(*made, ours.schemes, time.time())
 
 
 def _ls(store: _OpenStore, console: Console, opts: argparse.Namespace) -> int:
@@ -184,7 +159,7 @@ def _print_row(name: str, found: CacheEntry | ValueError, now: float, console: C
         fresh = span(validity.fresh_until - now) if validity.fresh_until > now else "no"
         octets = "" if found.body is None else f"{len(found.body):,}"
         columns = [printable(found.cause), span(now - found.fetched), fresh, octets, name]
-    painted = console.paint(f"{result:{_RESULT}}", _COLOURS[result])
+    painted = console.paint(f"{result:{_RESULT}}", _COLOURS.get(result, BAD))
     console.print(_ROW.format(painted, *columns))
 
 

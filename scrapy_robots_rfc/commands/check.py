@@ -1,7 +1,4 @@
-"""`scrapy robots check URL...`: may these URLs be fetched, and why.
-
-The verdicts are those of a crawl.
-"""
+"""`scrapy robots check URL...`: may these URLs be fetched, and why: with the verdicts of a crawl."""
 
 from __future__ import annotations
 
@@ -71,7 +68,7 @@ def run(settings: ScrapySettings, console: Console, opts: argparse.Namespace) ->
     code = 0
     undecided = []
     for number, (url, agent) in enumerate(product(urls, agents)):
-        governs = _governing(url, found, ours)
+        governs = found[Origin.of(url, ours.schemes)]
         record = judged(url, governs, agent, ours, uses)
         code = max(code, _VERDICTS[record["verdict"]][0])
         if opts.json:
@@ -110,10 +107,10 @@ def _found_about(
     settings: ScrapySettings,
     console: Console,
     opts: argparse.Namespace,
-) -> Mapping[Origin, FoundRobots | Unknown]:
-    """Return what governs the origins of some URLs.
+) -> Mapping[Origin | None, FoundRobots | Unknown]:
+    """Return what governs some URLs: an archive, a file, or the sites' own files.
 
-    That is an archive, a file of the command line, or the sites' own files.
+    ``None`` is the origin of what is no URL.
     """
     origins = dict.fromkeys(filter(None, (Origin.of(url, ours.schemes) for url in urls)))
     found: Mapping[Origin, FoundRobots | Unknown]
@@ -131,7 +128,9 @@ def _found_about(
     known = [each for each in found.values() if isinstance(each, FoundRobots)]
     doubts = dict.fromkeys(filter(None, map(_doubt, known)))
     console.complain_of(list(doubts))
-    return found
+    what = common.NO_URL.format(" or ".join(ours.schemes))
+    governing: dict[Origin | None, FoundRobots | Unknown] = {one: found[one] for one in origins}
+    return governing | {None: Unknown(f"it is {what}", common.URL_ADVICE)}
 
 
 def _doubt(found: FoundRobots) -> str | None:
@@ -149,17 +148,6 @@ def _doubt(found: FoundRobots) -> str | None:
     return f"{found.source} looks like {what}, no robots.txt: see scrapy robots lint {again}"
 
 
-def _governing(
-    url: str, found: Mapping[Origin, FoundRobots | Unknown], settings: Settings
-) -> FoundRobots | Unknown:
-    """Return what governs a URL, of what was found about origins."""
-    origin = Origin.of(url, settings.schemes)
-    if origin is not None:
-        return found[origin]
-    what = common.NO_URL.format(" or ".join(settings.schemes))
-    return Unknown(f"it is {what}", common.URL_ADVICE)
-
-
 def judged(
     url: str,
     found: FoundRobots | Unknown,
@@ -169,7 +157,6 @@ def judged(
 ) -> dict[str, Any]:
     """Return the verdict on a URL, as `--json` prints it; its keys are always the same.
 
-    :param found: what governs it, or why that is not known.
     :param uses: what the page is for; ``None``: as the archived crawl declared, else the settings.
     """
     if isinstance(found, FoundRobots):
@@ -200,11 +187,7 @@ def _judged_without(url: str, found: Unknown, settings: Settings) -> dict[str, A
 
 
 def _judged_by(
-    url: str,
-    found: FoundRobots,
-    agent: Agent,
-    settings: Settings,
-    uses: tuple[str, ...] | None,
+    url: str, found: FoundRobots, agent: Agent, settings: Settings, uses: tuple[str, ...] | None
 ) -> dict[str, Any]:
     """Return the keys of a verdict by what governs an origin."""
     robots = found.robots
@@ -236,10 +219,7 @@ def _judged_by(
 def _explained(
     url: str, robots: OriginPolicy, agent: Agent
 ) -> tuple[Explanation, Mapping[str, Preference]]:
-    """Return which rules of a file match, and what it says of the use of the page.
-
-    Without a file, neither has anything in it.
-    """
+    """Return which rules of a file match, if there is one, and what it says of the page's use."""
     file = robots.robots or RobotsTxt()
     # Of two readings of a URL, the one that is disallowed decides.
     other = other_reading(url)
@@ -249,10 +229,7 @@ def _explained(
 
 
 def _show(record: dict[str, Any], console: Console, *, several: bool) -> None:
-    """Print a verdict.
-
-    :param several: whether there are several agents, so that each has to be named.
-    """
+    """Print a verdict, with the agent where there are several."""
     word = console.paint(f"{record['verdict']:<12}", STRONG, _VERDICTS[record["verdict"]][1])
     console.print(f"{word} {printable(record['url'] or common.EMPTY)}")
     if several:
@@ -307,9 +284,7 @@ def agents_for(
 ) -> list[Agent]:
     """Return the crawlers that the command line names, each once, or else the project's.
 
-    :param names: as ROBOTSTXT_USER_AGENT takes them: ``foobot-news,foobot`` is one crawler, with
-        two tokens in order of preference.
-    :raises Failed: one is empty, or has commas and the like only.
+    :param names: ``foobot-news,foobot`` is one crawler, with two tokens in order of preference.
     """
     found: dict[Agent, None] = {}
     for name in names or ():

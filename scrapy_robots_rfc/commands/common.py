@@ -51,10 +51,7 @@ _ODD = re.compile(r"[\x00-\x20\x7f\\]|\?(?:#|$)")
 
 
 class Failed(Exception):  # noqa: N818 - it ends a command, with one line
-    """A command cannot go on.
-
-    :param code: the exit code; 1 where a store or a disk failed, or something is not there.
-    """
+    """A command cannot go on; its exit code is 1 where a store failed, or has not what is asked."""
 
     def __init__(self, text: str, code: int = NO_ANSWER) -> None:
         super().__init__(text)
@@ -63,10 +60,7 @@ class Failed(Exception):  # noqa: N818 - it ends a command, with one line
 
 @dataclass(frozen=True, slots=True)
 class Console:
-    """Where a command reads and writes.
-
-    :param prefix: begins each line on stderr.
-    """
+    """Where a command reads and writes; the prefix begins each line on stderr."""
 
     stdin: TextIO
     stdout: TextIO
@@ -83,10 +77,7 @@ class Console:
         self.stdout.write(json.dumps(record) + "\n")
 
     def fact(self, name: str, text: str, width: int = 10) -> None:
-        """Print a name and a text, which is made safe.
-
-        :param width: columns of the name.
-        """
+        """Print a name, in some columns, and a text, which is made safe."""
         self.print(f"  {self.paint(f'{name:<{width}}', FAINT)} {printable(text)}")
 
     def paint(self, text: str, *colours: str) -> str:
@@ -131,10 +122,7 @@ JSON = argument(
 
 
 def abandon(stream: TextIO) -> None:
-    """Discard what is left of an output.
-
-    Python would write it once more when it exits, and change the exit code.
-    """
+    """Discard what is left of an output: at its exit Python would fail to write it, too."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
@@ -148,18 +136,12 @@ def span(seconds: float) -> str:
 
 
 def meaning(outcome: Outcome, cause: str, *, stale: bool) -> str:
-    """Return the result of a fetch with what follows for pages, for people.
-
-    An example: ``unavailable (404): everything is allowed``.
-    """
+    """Return a result with what follows for pages: ``unavailable (404): everything is allowed``."""
     return f"stale ({cause}): an earlier copy is obeyed" if stale else outcome.explained(cause)
 
 
 def seconds_of(text: str) -> float | None:
-    """Return a time of ISO 8601 in seconds since 1970; ``None`` where the text is no time.
-
-    It is UTC where it names no zone.
-    """
+    """Return a time of ISO 8601, by default of UTC, in seconds since 1970; ``None``: it is none."""
     try:
         time = datetime.fromisoformat(text)
     except ValueError:
@@ -179,12 +161,8 @@ def whole_number(value: object) -> int | None:
 
 
 def as_url(text: str) -> str:
-    """Return a typed URL as a crawl requests it, without blanks around it for instance.
-
-    :param text: octets that are not UTF-8 are surrogates in it (PEP 383), and become escapes
-        (RFC 3986, 2.5).
-    """
-    # `percentencode` is registered by w3lib, and is what requests do with such octets.
+    """Return a typed URL as a crawl requests it, without blanks around it for instance."""
+    # Octets that are not UTF-8 are surrogates (PEP 383). They become escapes, by w3lib's handler.
     text = text.encode("utf-8", "surrogateescape").decode("utf-8", "percentencode")
     if _ODD.search(text):
         with contextlib.suppress(ValueError):
@@ -195,11 +173,7 @@ def as_url(text: str) -> str:
 
 
 def origin_of(url: str, schemes: Mapping[str, Scheme] = SCHEMES) -> Origin:
-    """Return the origin of a URL.
-
-    :param schemes: those that have origins.
-    :raises Failed: the URL has no origin.
-    """
+    """Return the origin of a URL that has one of some schemes, or raise `Failed`."""
     origin = Origin.of(url, schemes)
     if origin is None:
         what = NO_URL.format(" or ".join(schemes))
@@ -228,10 +202,7 @@ def source_name(source: str) -> str:
 
 @contextlib.contextmanager
 def opened(source: str, console: Console) -> Iterator[BufferedReader]:
-    """Open a file, which is closed at the end, or standard input, which is not.
-
-    :raises Failed: it cannot be read, in place of any OSError.
-    """
+    """Open a file, or standard input, which stays open. An OSError becomes `Failed`."""
     try:
         if source == STANDARD:
             yield cast("BufferedReader", console.stdin.buffer)
@@ -244,11 +215,7 @@ def opened(source: str, console: Console) -> Iterator[BufferedReader]:
 
 
 def read(source: str, console: Console, max_size: float = math.inf) -> bytes:
-    """Return the octets of a file or of standard input.
-
-    :param max_size: how many octets count. One more is read, which shows that the file is longer.
-    :raises Failed: it cannot be read.
-    """
+    """Return the octets of a file or of standard input, one more than count at most."""
     found = bytearray()
     with opened(source, console) as file:
         # Piece by piece: memory for the whole limit, which may be huge, is never taken at once.

@@ -84,10 +84,7 @@ def run(_: object, console: Console, options: argparse.Namespace) -> int:
 
 
 def _write(name: str, text: str, report: Report) -> None:
-    """Write a page; a link is followed.
-
-    :raises Failed: it cannot be written, or would replace the report or something that is no file.
-    """
+    """Write a page, but not over the report, or over something that is no file."""
     path = Path(os.path.realpath(name))  # of a pipe of this process it names nothing
     is_read = path.exists() and report.name != STANDARD and path.samefile(report.name)
     if name == STANDARD or is_read or (Path(name).exists() and not path.is_file()):
@@ -155,10 +152,7 @@ _TABLES: dict[str, tuple[str, Callable[[dict[str, Any]], str]]] = {
 
 
 def page(sums: Sums, report: Report) -> str:
-    """Return the page: a template with a script, which draws the numbers that are embedded in it.
-
-    It needs no network.
-    """
+    """Return the page: a template with a script, which draws the numbers that are embedded."""
     data = {**sums.record(report, TOP), "totals": sums.totals, "title": source_name(report.name)}
     folder = resources("scrapy_robots_rfc.commands")
     style, script, template = (
@@ -193,13 +187,7 @@ def _digest(text: str) -> str:
 
 @dataclass(slots=True)
 class Report:
-    """A report, and what was read of it.
-
-    :param name: as on the command line; ``-`` is standard input.
-    :param records: how many records there were.
-    :param broken: how many lines are no records.
-    :param first: the number of the first of those.
-    """
+    """A report, how many records and other lines were read of it, and the first other line."""
 
     name: str
     records: int = 0
@@ -207,10 +195,7 @@ class Report:
     first: int = 0
 
     def read(self, console: Console) -> Iterator[Mapping[str, Any]]:
-        """Yield the fields of each record.
-
-        :raises Failed: the file cannot be read, or most of it is something else.
-        """
+        """Yield the fields of each record; raise `Failed` where most of it is something else."""
         with common.opened(self.name, console) as file:
             for number, line in enumerate(_lines(file), 1):
                 fields = _object(line)
@@ -262,10 +247,7 @@ class Sums:
         self._first, self._last = math.inf, -math.inf
 
     def add(self, fields: Mapping[str, Any]) -> None:
-        """Count a record.
-
-        :param fields: those of ROBOTS_REPORT, as far as they are there; values of any kind.
-        """
+        """Count a record. Fields may be missing, and values may be of any kind."""
         get, lists = fields.get, self._lists
         rule = _text(get("rule"))
         count = common.whole_number(get("count")) or 1
@@ -304,10 +286,7 @@ class Sums:
         return {**totals, EXEMPT: sum(parts.total() for parts in self._lists["exempt"].values())}
 
     def record(self, report: Report, top: int) -> dict[str, Any]:
-        """Return the sums as an object of JSON.
-
-        :param top: how many origins, rules and so on are listed.
-        """
+        """Return the sums as an object of JSON, with so many rows of each list."""
         has_times = self._first <= self._last
         return {
             "requests": self.requests,

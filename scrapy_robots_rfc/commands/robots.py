@@ -28,12 +28,7 @@ _TOPICS = {
 }
 #: Scrapy accepts -s before the topic only.
 _SET = common.argument(
-    "-s",
-    dest="also_set",
-    metavar="NAME=VALUE",
-    action="append",
-    default=[],
-    help="set/override setting",
+    "-s", dest="also_set", metavar="NAME=VALUE", action="append", default=[], help="a setting"
 )
 #: Those whose exit code is an answer: there is none where the output cannot be written.
 _ANSWERS = frozenset({"check", "lint", "page"})

@@ -54,11 +54,7 @@ def run(settings: ScrapySettings, console: Console, opts: argparse.Namespace) ->
 def _show(
     found: FoundRobots, fresh_for: float, agent: Agent, limit: Limit | None, console: Console
 ) -> None:
-    """Print what is known of an origin, for one crawler.
-
-    :param fresh_for: seconds until the file is asked for again.
-    :param limit: of the intervals that a crawl accepts.
-    """
+    """Print what is known of an origin, for one crawler."""
     check.show_access(found, console)
     if math.isfinite(fresh_for):
         console.fact("fresh for", common.span(fresh_for))
@@ -125,10 +121,7 @@ def _record(
 
 
 def _interval(robots: OriginPolicy, agent: Agent, limit: Limit | None) -> tuple[str, float | None]:
-    """Return the interval that the site asks for now, for people.
-
-    With it come the seconds of it that a crawl waits, if any.
-    """
+    """Return the interval that a site asks for now, and the seconds of it that a crawl waits."""
     bound = robots.bound(agent, Runtime().utc())
     if bound is None:
         return "none is asked for", None

@@ -116,10 +116,7 @@ class CrawlSummary:
         # set last.
         for (origin, line, _), count in reversed(self.cost.rules.most(stats.LISTED)):
             yield stats.COSTLIEST.format(origin_or_rule=f"{origin} line {line}"), count
-        failing = {
-            Outcome.UNREACHABLE.value: self.origins.unreachable,
-            STALE: self.origins.stale,
-        }
+        failing = {Outcome.UNREACHABLE.value: self.origins.unreachable, STALE: self.origins.stale}
         for outcome, names in failing.items():
             for origin, (count, _) in names.named.items():
                 yield stats.ORIGINS_BY.format(outcome=outcome, origin=origin), count
