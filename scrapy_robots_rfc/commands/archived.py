@@ -45,12 +45,7 @@ _ADVICE = "name all files of the archive, or say another time with --at"
 
 @dataclass(frozen=True, slots=True)
 class _Conclusion:
-    """What a metadata record says.
-
-    :param time: when it was written, in seconds since 1970.
-    :param response: the id of the response record that it refers to, if any.
-    :param use: the uses that its crawl declared; ``None``: they are unknown.
-    """
+    """What a metadata record says: when, by which response, in a crawl for which uses."""
 
     time: float
     fields: dict[str, str]
@@ -70,12 +65,7 @@ def found_in(
     settings: Settings,
     console: Console,
 ) -> dict[Origin, FoundRobots | Unknown]:
-    """Return what governed origins at a time, or why that is not known.
-
-    :param paths: the files of an archive.
-    :param at: in ISO 8601; ``None``: the last one that is known.
-    :raises Failed: a file cannot be read, or there is no such time.
-    """
+    """Return what governed origins at a time, by default the last one, or why it is not known."""
     latest = math.inf if at is None else seconds_of(at)
     if latest is None:
         raise Failed(f"--at {at} is no time; write it as 2026-11-22T19:30:00Z")
@@ -117,10 +107,7 @@ def _conclusions(
 
 
 def _bodies(paths: list[str], limits: dict[str | None, int]) -> dict[str | None, bytes]:
-    """Return digest -> body of some responses.
-
-    :param limits: ids of the responses -> how many octets count.
-    """
+    """Return digest -> body of the responses with these ids, of which so many octets count."""
     bodies: dict[str | None, bytes] = {}
 
     def read(record: Any, _: object) -> None:  # noqa: ANN401 - warcio's
@@ -142,9 +129,7 @@ class _Unpacked(GzipFile):
 def _visit(paths: list[str], visit: Callable[[Any, Any], None]) -> list[str]:
     """Visit each record of some files, and return the files that are not whole.
 
-    :param visit: is called with a record of warcio's, and the uses that its crawl declared, if they
-        are known.
-    :raises Failed: a file cannot be read.
+    :param visit: is called with a record of warcio's, and the uses that its crawl declared.
     """
     damaged = []
     for path in paths:

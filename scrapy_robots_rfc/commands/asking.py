@@ -1,7 +1,6 @@
 """The crawl of one command: it asks sites with the project's settings and components.
 
-`_WITHOUT` says how it differs from the project's own crawls. The modules of the topics decide what
-is asked, and print it.
+`_WITHOUT` says how it differs from the project's own crawls.
 """
 
 from __future__ import annotations
@@ -124,10 +123,7 @@ class Inquirer(Spider):
         return FoundRobots(robots, robots.origin.robots_url, advice=f"{advice}, {_COPY}")
 
     async def page(self, url: str) -> Response:
-        """Return the answer for a page; robots.txt is obeyed, and redirects are followed.
-
-        :raises Failed: there is no answer, or robots.txt disallows the page.
-        """
+        """Return the answer for a page; robots.txt is obeyed, and redirects are followed."""
         request = Request(stripped(url))
         assert self.crawler.engine is not None
         timeout = read_settings(self.settings).timeout
@@ -140,12 +136,9 @@ class Inquirer(Spider):
 
 
 def crawl(settings: ScrapySettings, work: Callable[[Inquirer], Awaitable[T]]) -> T:
-    """Run a crawl that does some work, and return the result of that.
+    """Run a crawl that does some work, and return the result of that. The settings are prepared.
 
     The work prints nothing: while the crawl runs, Ctrl-C ends the crawl.
-
-    :param settings: prepared.
-    :raises Failed: it could not begin, or was stopped.
     """
     failures: list[BaseException | None] = []
     results: list[T] = []
@@ -182,10 +175,7 @@ def _begin(
     work: Callable[[Inquirer], Awaitable[None]],
     ended: Callable[[BaseException | None], None],
 ) -> CrawlerProcess | AsyncCrawlerProcess:
-    """Begin a crawl in the kind of process that Scrapy's own commands choose.
-
-    :param ended: is called with the exception that prevented the crawl, if any.
-    """
+    """Begin a crawl in the kind of process that Scrapy's own commands choose."""
     forced = settings.getbool("FORCE_CRAWLER_PROCESS")
     on_asyncio = settings["TWISTED_REACTOR"] == _ASYNCIO and not forced
     if on_asyncio or not settings.getbool("TWISTED_REACTOR_ENABLED", True):
@@ -201,11 +191,7 @@ def _begin(
 def _as_failed(failure: BaseException) -> BaseException:
     """Return the exception that ends the command: one of the project's code becomes one line."""
     # Scrapy may fail once more, without a cause, when it ends a crawl that could not begin.
-    while (
-        isinstance(failure, RuntimeError)
-        and failure.__cause__ is None
-        and failure.__context__ is not None
-    ):
+    while isinstance(failure, RuntimeError) and not failure.__cause__ and failure.__context__:
         failure = failure.__context__
     if isinstance(failure, (Failed, SettingError)) or not isinstance(failure, Exception):
         return failure

@@ -1,7 +1,4 @@
-"""`scrapy robots cache ACTION`: shows the copies in a store of robots.txt files, and drops them.
-
-The store is called on this thread. `cache/entry.py` says which stored values are valid.
-"""
+"""`scrapy robots cache ACTION`: shows the copies in a store of robots.txt files, and drops them."""
 
 from __future__ import annotations
 

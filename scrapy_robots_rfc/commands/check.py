@@ -108,10 +108,7 @@ def _found_about(
     console: Console,
     opts: argparse.Namespace,
 ) -> Mapping[Origin | None, FoundRobots | Unknown]:
-    """Return what governs some URLs: an archive, a file, or the sites' own files.
-
-    ``None`` is the origin of what is no URL.
-    """
+    """Return what governs some URLs by their origins, of which what is no URL has ``None``."""
     origins = dict.fromkeys(filter(None, (Origin.of(url, ours.schemes) for url in urls)))
     found: Mapping[Origin, FoundRobots | Unknown]
     if opts.archive:
@@ -282,10 +279,7 @@ def _because(lost: dict[str, Any], decided: dict[str, Any] | None) -> str:
 def agents_for(
     names: Sequence[str] | None, settings: Settings, scrapy_settings: ScrapySettings
 ) -> list[Agent]:
-    """Return the crawlers that the command line names, each once, or else the project's.
-
-    :param names: ``foobot-news,foobot`` is one crawler, with two tokens in order of preference.
-    """
+    """Return the crawlers that the command line names, each once, or else the project's."""
     found: dict[Agent, None] = {}
     for name in names or ():
         agent = agent_of(name)

@@ -1,7 +1,4 @@
-"""`scrapy robots lint FILE|URL|-`: prints what `core/lint.py` finds.
-
-For people, for programs, and as annotations on GitHub.
-"""
+"""`scrapy robots lint FILE|URL|-`: prints what `core/lint.py` finds, also for GitHub."""
 
 from __future__ import annotations
 
@@ -64,10 +61,7 @@ def run(settings: Settings, console: Console, options: argparse.Namespace) -> in
 
 
 def _fetched(settings: Settings, url: str) -> tuple[str, RobotsTxt]:
-    """Return the URL of a site's robots.txt, and the file as the site sends it now.
-
-    :raises Failed: there is none.
-    """
+    """Return the URL of a site's robots.txt, and the file as the site sends it now."""
     for setting, value in _FROM_ITS_SITE.items():
         settings.set(setting, value, "cmdline")
     origin = common.origin_of(common.as_url(url))

@@ -14,7 +14,6 @@ import math
 import os
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from importlib.resources import files as resources
 from io import BufferedReader
 from pathlib import Path
@@ -29,11 +28,9 @@ from scrapy_robots_rfc.fetching.parsed import UNREACHABLE
 from scrapy_robots_rfc.policy.origins import without_userinfo
 
 HELP = "Sum up a report of ROBOTS_REPORT: the disallowed requests by reason, origin and rule."
-#: How many of each kind are listed: in the text a screenful, elsewhere what a browser sorts at
-#: once.
+#: Rows of each list: in the text a screenful, elsewhere what a browser sorts at once.
 TOP_OF_TEXT, TOP = 10, 1000
 NO_ORIGIN = "(no origin)"
-
 
 ARGUMENTS = (
     common.argument("file", metavar="FILE", help="a report in JSON lines; or -, standard input"),
@@ -45,10 +42,8 @@ ARGUMENTS = (
 MARKS = frozenset({"reason", "why", "rule", "robots_url", "token", "dry_run"})
 #: Octets of a line that are read: no record has as many.
 LONGEST = 1_000_000
-#: The reason of the last records: how often an entry of ROBOTS_EXEMPT was used.
-EXEMPT = "exempt"
-#: The reason where the feed has neither reason nor rule; what stands for all that is not named.
-NO_REASON, OTHER = "not given", "other"
+#: The reason of the last records, on ROBOTS_EXEMPT; of one without reason and rule; of the rest.
+EXEMPT, NO_REASON, OTHER = "exempt", "not given", "other"
 _REASONS = 20  # that are counted by name: a crawl has few, a damaged file may have any number
 _FIELD = 2000  # characters of a field that count: a longer one is no rule, and no link works
 
@@ -67,26 +62,25 @@ _LISTS = {
 
 def run(_: object, console: Console, options: argparse.Namespace) -> int:
     """Print what the file adds up to; the exit code is 0."""
-    report = Report(options.file)
-    sums = Sums()
-    for fields in report.read(console):
-        sums.add(fields)
-    if report.broken:
-        what = f"{many(report.broken, 'broken record')} left out (the first at line {report.first})"
-        console.complain(f"{source_name(report.name)}: {what}; all else is summed up")
+    sums = Sums(options.file)
+    sums.read(console)
+    if sums.broken:
+        what = f"{many(sums.broken, 'broken record')} left out"
+        first = f"(the first at line {sums.first_broken})"
+        console.complain(f"{source_name(sums.file)}: {what} {first}; all else is summed up")
     if options.html is not None:
-        _write(options.html, page(sums, report), report)
+        _write(options.html, page(sums), sums.file)
     if options.json:
-        console.print_json(sums.record(report, TOP))
+        console.print_json(sums.record(TOP))
     else:
-        show(sums, report, console)
+        show(sums, console)
     return 0
 
 
-def _write(name: str, text: str, report: Report) -> None:
+def _write(name: str, text: str, report: str) -> None:
     """Write a page, but not over the report, or over something that is no file."""
     path = Path(os.path.realpath(name))  # of a pipe of this process it names nothing
-    is_read = path.exists() and report.name != STANDARD and path.samefile(report.name)
+    is_read = path.exists() and report != STANDARD and path.samefile(report)
     if name == STANDARD or is_read or (Path(name).exists() and not path.is_file()):
         why = "since it is no file, or one that is read"
         raise Failed(f"{name} cannot be written over, {why}; name another file")
@@ -97,13 +91,13 @@ def _write(name: str, text: str, report: Report) -> None:
         raise Failed(f"{path} cannot be written: {error.strerror}; {advice}") from error
 
 
-def show(sums: Sums, report: Report, console: Console) -> None:
+def show(sums: Sums, console: Console) -> None:
     """Print the sums for people."""
-    record = sums.record(report, TOP_OF_TEXT)
+    record = sums.record(TOP_OF_TEXT)
     requests = record["requests"]
     total = f"{many(requests, 'request')} disallowed" if requests else "no request was disallowed"
     console.print(console.paint(total, STRONG))
-    console.fact("file", f"{source_name(report.name)} ({many(report.records, 'record')})")
+    console.fact("file", f"{source_name(sums.file)} ({many(sums.records, 'record')})")
     for name, text in _FACTS.items():
         if record[name]:
             console.fact(name.replace("_", " "), text.format(record[name]))
@@ -151,9 +145,9 @@ _TABLES: dict[str, tuple[str, Callable[[dict[str, Any]], str]]] = {
 }
 
 
-def page(sums: Sums, report: Report) -> str:
+def page(sums: Sums) -> str:
     """Return the page: a template with a script, which draws the numbers that are embedded."""
-    data = {**sums.record(report, TOP), "totals": sums.totals, "title": source_name(report.name)}
+    data = {**sums.record(TOP), "totals": sums.totals, "title": source_name(sums.file)}
     folder = resources("scrapy_robots_rfc.commands")
     style, script, template = (
         (folder / f"report_page.{suffix}").read_text(encoding="utf-8")
@@ -185,35 +179,6 @@ def _digest(text: str) -> str:
     return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"
 
 
-@dataclass(slots=True)
-class Report:
-    """A report, how many records and other lines were read of it, and the first other line."""
-
-    name: str
-    records: int = 0
-    broken: int = 0
-    first: int = 0
-
-    def read(self, console: Console) -> Iterator[Mapping[str, Any]]:
-        """Yield the fields of each record; raise `Failed` where most of it is something else."""
-        with common.opened(self.name, console) as file:
-            for number, line in enumerate(_lines(file), 1):
-                fields = _object(line)
-                if isinstance(fields, dict) and not MARKS.isdisjoint(fields):
-                    self.records += 1
-                    yield fields
-                elif line.strip():
-                    self.broken += 1
-                    self.first = self.first or number
-        if self.broken > self.records:
-            found = f"{many(self.records, 'record')}, and {many(self.broken, 'other line')}"
-            raise Failed(
-                f"{source_name(self.name)} is no report of ROBOTS_REPORT: it has {found};"
-                " name a file that this setting wrote as JSON lines, unpacked,"
-                f" each with one of the fields {', '.join(sorted(MARKS))}"
-            )
-
-
 def _lines(file: BufferedReader) -> Iterator[bytes]:
     """Yield the lines; of one that is too long, only the beginning."""
     while line := file.readline(LONGEST):
@@ -234,7 +199,10 @@ def _object(line: bytes) -> object:
 class Sums:
     """The sums. Requests of exempt sites, and those that are allowed, are counted apart."""
 
-    def __init__(self) -> None:
+    def __init__(self, file: str) -> None:
+        self.file, self.records, self.broken = file, 0, 0
+        #: The number of the first line that is no record.
+        self.first_broken: int = 0
         #: How many requests were disallowed.
         self.requests: int = 0
         self._dry_run = self._stale = self._allowed = 0
@@ -246,7 +214,26 @@ class Sums:
         self._examples: dict[Any, str] = {}
         self._first, self._last = math.inf, -math.inf
 
-    def add(self, fields: Mapping[str, Any]) -> None:
+    def read(self, console: Console) -> None:
+        """Count the records of the file; raise `Failed` where most of it is something else."""
+        with common.opened(self.file, console) as file:
+            for number, line in enumerate(_lines(file), 1):
+                fields = _object(line)
+                if isinstance(fields, dict) and not MARKS.isdisjoint(fields):
+                    self.records += 1
+                    self._add(fields)
+                elif line.strip():
+                    self.broken += 1
+                    self.first_broken = self.first_broken or number
+        if self.broken > self.records:
+            found = f"{many(self.records, 'record')}, and {many(self.broken, 'other line')}"
+            raise Failed(
+                f"{source_name(self.file)} is no report of ROBOTS_REPORT: it has {found};"
+                " name a file that this setting wrote as JSON lines, unpacked,"
+                f" each with one of the fields {', '.join(sorted(MARKS))}"
+            )
+
+    def _add(self, fields: Mapping[str, Any]) -> None:
         """Count a record. Fields may be missing, and values may be of any kind."""
         get, lists = fields.get, self._lists
         rule = _text(get("rule"))
@@ -285,7 +272,7 @@ class Sums:
         totals = {reason: parts.total() for (reason,), parts in self._lists["by_reason"].items()}
         return {**totals, EXEMPT: sum(parts.total() for parts in self._lists["exempt"].values())}
 
-    def record(self, report: Report, top: int) -> dict[str, Any]:
+    def record(self, top: int) -> dict[str, Any]:
         """Return the sums as an object of JSON, with so many rows of each list."""
         has_times = self._first <= self._last
         return {
@@ -297,9 +284,9 @@ class Sums:
             "allowed": self._allowed,
             **{name: list(self._rows(name, top)) for name in self._lists},
             "more": {name: max(0, len(each) - top) for name, each in self._lists.items()},
-            "file": report.name,
-            "records": report.records,
-            "broken": report.broken,
+            "file": self.file,
+            "records": self.records,
+            "broken": self.broken,
         }
 
     def _rows(self, name: str, top: int) -> Iterator[dict[str, Any]]:
