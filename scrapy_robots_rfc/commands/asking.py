@@ -1,7 +1,6 @@
-"""The crawl of one command: it asks sites with the project's settings and components, as its crawls do.
+"""The crawl of one command: it asks sites with the project's settings and components.
 
-What differs from such a crawl is in `_WITHOUT`. The modules of the topics decide what is asked, and
-print it.
+`_WITHOUT` says how it differs from the project's own crawls.
 """
 
 from __future__ import annotations
@@ -36,21 +35,21 @@ from scrapy_robots_rfc.settings import Settings, read_settings
 
 T = TypeVar("T")
 
-#: The parts of a project that may write files or open ports, which no command is to do.
+#: What could write files, open ports or run spiders of the project, which no command may do.
 _WITHOUT: dict[str, Any] = {
     "ROBOTSTXT_OBEY": True,
     "FEEDS": {},
     "ROBOTS_REPORT": {},
+    "ROBOTS_ARCHIVE": None,
     "ITEM_PIPELINES": {},
     "TELNETCONSOLE_ENABLED": False,
     "REMOTE_CONTROL_ENABLED": False,
     "JOBDIR": None,
-    "HTTPCACHE_ENABLED": False,  # the question is one to the site
+    "HTTPCACHE_ENABLED": False,  # the site is asked, not the HTTP cache
     "HTTPCACHE_IGNORE_MISSING": False,
-    "SPIDER_LOADER_CLASS": "scrapy.spiderloader.DummySpiderLoader",  # no spider of the project is asked for anything
+    "SPIDER_LOADER_CLASS": "scrapy.spiderloader.DummySpiderLoader",
 }
-
-#: What else may be done where a site has no file.
+#: What else can be done where a site has no file.
 _COPY = "or take a copy of its file: check --robots FILE, lint FILE"
 _ASYNCIO = "twisted.internet.asyncioreactor.AsyncioSelectorReactor"
 
@@ -59,8 +58,8 @@ _ASYNCIO = "twisted.internet.asyncioreactor.AsyncioSelectorReactor"
 class FoundRobots:
     """What governs an origin, and where that is from.
 
-    :param source: the URL of the robots.txt, or the name of the file that was given in its place.
-    :param declared: the uses that the crawl declared whose archive it is from; ``None``: unknown.
+    :param source: the URL of the robots.txt, or the name of a file that replaces it.
+    :param declared: the uses that an archived crawl declared; ``None``: unknown.
     :param advice: what to do where the file is unreachable, or the crawl itself failed.
     """
 
@@ -79,25 +78,22 @@ class Unknown:
 
 
 def prepared(settings: ScrapySettings) -> Settings:
-    """Change the settings of a project to those of a command's crawl, and return those of this package."""
-    # A command asks a site once: with the default it would ask an unreachable one again for a
-    # minute.
+    """Change a project's settings to those of a command's crawl, and return this package's."""
+    # A command asks a site once. By default it would go on for a minute.
     settings.set("ROBOTS_UNREACHABLE_BACKOFF", [], "command")
     Addon().update_settings(settings)
     cache = read_settings(settings).cache
-    path = sqlite_path(cache) if isinstance(cache, str) and not settings["ROBOTS_CACHE"] else None
-    if path is not None and not Path(path).exists():
-        cache = None  # a command makes no store in the folder of a job
+    if isinstance(cache, str) and not settings["ROBOTS_CACHE"]:
+        path = sqlite_path(cache)
+        if path is not None and not Path(path).exists():
+            cache = None  # a command makes no store in the folder of a job
     for name, value in {**_WITHOUT, "ROBOTS_CACHE": cache}.items():
         settings.set(name, value, "cmdline")
     return read_settings(settings)
 
 
 class Inquirer(Spider):
-    """The spider of the crawl: it asks, and yields nothing.
-
-    :param work: what it does, once it has begun.
-    """
+    """The spider of the crawl: it does some work once it has begun, and yields nothing."""
 
     name = "robots"
     work: Callable[[Inquirer], Awaitable[None]]
@@ -106,30 +102,29 @@ class Inquirer(Spider):
         """Do the work."""
         self._service = robots_service(self.crawler)
         await self.work(self)
-        for request in list[Any]():
+        for request in list[Any]():  # a `yield` makes this the generator that Scrapy wants
             yield request
 
     async def find(self, origins: Iterable[Origin]) -> dict[Origin, FoundRobots]:
         """Return what governs origins; the service limits how many are asked at a time."""
         waits = [self._service.fetch(origin) for origin in origins]
-        results = [await wait.result() for wait in waits]
-        if None in results:
-            raise Failed("stopped")
-        return {robots.origin: self._found(robots) for robots in results if robots is not None}
+        found = {}
+        for wait in waits:
+            robots = await wait.result()
+            if robots is None:  # the crawl ends
+                raise Failed("stopped")
+            found[robots.origin] = self._found(robots)
+        return found
 
     def _found(self, robots: OriginPolicy) -> FoundRobots:
         advice = "see whether the site is up"
         if robots.outcome is Outcome.LOCAL:
-            advice = self._service.origin_log.local_advice.get(
-                robots.cause, "mend the crawl's settings"
-            )
+            known = self._service.origin_log.local_advice
+            advice = known.get(robots.cause, "mend the crawl's settings")
         return FoundRobots(robots, robots.origin.robots_url, advice=f"{advice}, {_COPY}")
 
     async def page(self, url: str) -> Response:
-        """Return the answer for a page, as a crawl gets it: robots.txt is obeyed, and redirects are followed.
-
-        :raises Failed: there is none, or robots.txt forbids to ask for it.
-        """
+        """Return the answer for a page; robots.txt is obeyed, and redirects are followed."""
         request = Request(stripped(url))
         assert self.crawler.engine is not None
         timeout = read_settings(self.settings).timeout
@@ -142,43 +137,37 @@ class Inquirer(Spider):
 
 
 def crawl(settings: ScrapySettings, work: Callable[[Inquirer], Awaitable[T]]) -> T:
-    """Run a crawl that does some work, and return what that gives.
+    """Run a crawl that does some work, and return the result of that. The settings are prepared.
 
     The work prints nothing: while the crawl runs, Ctrl-C ends the crawl.
-
-    :param settings: prepared.
-    :raises Failed: it could not begin, or was stopped.
     """
     failures: list[BaseException | None] = []
-    given: list[T] = []
+    results: list[T] = []
 
     async def guarded(inquirer: Inquirer) -> None:
         try:
-            given.append(await work(inquirer))
+            results.append(await work(inquirer))
         except Exception as error:  # noqa: BLE001 - raised again below, where nothing logs it
             failures.append(error)
 
-    # A crawl leaves its own signal handlers, which call an event loop that has ended.
+    # A crawl does not remove its signal handlers, and they call an event loop that has ended.
     handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         _begin(settings, guarded, failures.append).start()
-    except Exception as error:  # noqa: BLE001 - it is what the project's settings name that raises here
+    except Exception as error:  # noqa: BLE001 - any part that the project's settings name raises
         failures.append(error)
     finally:
         for number, handler in handlers.items():
             signal.signal(number, handler)
     for failure in filter(None, failures):
         raise _as_failed(failure)
-    if not given:
+    if not results:
         raise Failed("stopped")
-    return given[0]
+    return results[0]
 
 
 def found_about(settings: ScrapySettings, origins: Iterable[Origin]) -> dict[Origin, FoundRobots]:
-    """Return what governs origins, by their own robots.txt.
-
-    :param settings: prepared.
-    """
+    """Return what governs origins, by their own robots.txt. The settings are prepared."""
     return crawl(settings, lambda inquirer: inquirer.find(origins))
 
 
@@ -187,13 +176,9 @@ def _begin(
     work: Callable[[Inquirer], Awaitable[None]],
     ended: Callable[[BaseException | None], None],
 ) -> CrawlerProcess | AsyncCrawlerProcess:
-    """Begin a crawl in the kind of process that Scrapy's own commands choose.
-
-    `ended` gets what kept it from that.
-    """
-    on_asyncio = settings["TWISTED_REACTOR"] == _ASYNCIO and not settings.getbool(
-        "FORCE_CRAWLER_PROCESS"
-    )
+    """Begin a crawl in the kind of process that Scrapy's own commands choose."""
+    forced = settings.getbool("FORCE_CRAWLER_PROCESS")
+    on_asyncio = settings["TWISTED_REACTOR"] == _ASYNCIO and not forced
     if on_asyncio or not settings.getbool("TWISTED_REACTOR_ENABLED", True):
         process = AsyncCrawlerProcess(settings)
         task = process.crawl(Inquirer, work=work)
@@ -204,45 +189,26 @@ def _begin(
     return other
 
 
-def parsed(octets: bytes, scheme: str, settings: Settings) -> ParsedRobots:
-    """Return a file that is given, as it counts for pages of a scheme.
+def _as_failed(failure: BaseException) -> BaseException:
+    """Return the exception that ends the command: one of the project's code becomes one line."""
+    # Scrapy may fail once more, without a cause, when it ends a crawl that could not begin.
+    while isinstance(failure, RuntimeError) and not failure.__cause__ and failure.__context__:
+        failure = failure.__context__
+    if isinstance(failure, (Failed, SettingError)) or not isinstance(failure, Exception):
+        return failure
+    is_sentence = isinstance(failure, (RobotsError, RuntimeError))
+    text = str(failure) if is_sentence else f"{type(failure).__name__}: {failure}"
+    return Failed(f"no crawl is possible with these settings: {text}")
 
-    Gemini has rules of its own.
-    """
-    robots = gemini_file(octets, settings, scheme) or RobotsTxt.parse(
-        octets, max_size=settings.max_size
-    )
-    return ParsedRobots(None, robots)
+
+def parsed(octets: bytes, scheme: str, settings: Settings) -> ParsedRobots:
+    """Return a file as it counts for pages of a scheme: Gemini has rules of its own."""
+    gemini = gemini_file(octets, settings, scheme)
+    return ParsedRobots(None, gemini or RobotsTxt.parse(octets, max_size=settings.max_size))
 
 
 def given(file: ParsedRobots, source: str, origin: Origin) -> FoundRobots:
-    """Return what governs an origin by a file that is given.
-
-    :param source: the path of the file, or ``-``.
-    """
+    """Return what governs an origin by a file of the command line: a path, or ``-``."""
     validity = Validity(Outcome.SUCCESSFUL, math.inf)
-    policy = OriginPolicy(origin, validity, None, "given", file, lambda: NOBODY)
-    return FoundRobots(policy, source_name(source))
-
-
-def _as_failed(failure: BaseException) -> BaseException:
-    """Return the exception that ends the command.
-
-    One of the project's own code becomes a `Failed` with one line.
-    """
-    while (
-        isinstance(failure, RuntimeError)
-        and failure.__cause__ is None
-        and failure.__context__ is not None
-    ):
-        failure = (
-            failure.__context__
-        )  # Scrapy may fail once more when it ends a crawl that could not begin
-    if isinstance(failure, (Failed, SettingError)) or not isinstance(failure, Exception):
-        return failure
-    text = (
-        str(failure)
-        if isinstance(failure, (RobotsError, RuntimeError))
-        else f"{type(failure).__name__}: {failure}"
-    )
-    return Failed(f"no crawl is possible with these settings: {text}")
+    robots = OriginPolicy(origin, validity, None, "given", file, lambda: NOBODY)
+    return FoundRobots(robots, source_name(source))

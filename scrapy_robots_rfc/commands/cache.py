@@ -1,13 +1,10 @@
-"""`scrapy robots cache ACTION`: look into a store of robots.txt files, and drop copies.
-
-The store is asked on this thread. Which values of a copy are valid is in `cache/entry.py`.
-"""
+"""`scrapy robots cache ACTION`: shows the copies in a store of robots.txt files, and drops them."""
 
 from __future__ import annotations
 
 import argparse
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,8 +25,8 @@ from scrapy_robots_rfc.commands.common import (
     STRONG,
     Console,
     Failed,
+    argument,
     span,
-    stripped,
 )
 from scrapy_robots_rfc.core.text import error_text, many, printable, utc_text
 from scrapy_robots_rfc.errors import RobotsError, StoreError
@@ -38,55 +35,38 @@ from scrapy_robots_rfc.settings import CACHE, read_settings
 
 T = TypeVar("T")
 
-HELP = "Look into the store of robots.txt files, and drop what stands there."
+HELP = (
+    "Show the store of robots.txt files: ls lists the origins, show prints one, purge drops some."
+)
 
-#: The columns of `ls` behind the result; a cause that has no room is cut short.
-_ROW = "  {:20.20}  {:>7}  {:>9}  {:>10}  {}"
-_COLOURS = {
-    "successful": GOOD,
-    "stale": DOUBT,
-    "unavailable": GOOD,
-    "unreachable": BAD,
-    "unreadable": BAD,
-}
-#: The times in the record of a copy, and the columns that the names of its values have.
+ARGUMENTS = (
+    argument("action", metavar="ACTION", choices=("ls", "show", "purge"), help="ls, show, purge"),
+    argument("urls", metavar="URL", nargs="*", help=f"of any page, {common.URL_HELP}"),
+    argument("--all", action="store_true", help="with purge: drop all copies"),
+    argument("--store", metavar="ADDRESS", help="as in ROBOTS_CACHE (default: the project's)"),
+    common.JSON,
+)
+#: The columns of `ls`; a cause that is too long is cut short.
+_ROW = "{}  {:20.20}  {:>7}  {:>9}  {:>10}  {}"
+_RESULT = 11  # columns of a result
+_COLOURS = {"successful": GOOD, "unavailable": GOOD, "stale": DOUBT}  # all others are bad
+#: The times in the record of a copy, and the columns of the names in it.
 _TIMES, _NAMES = frozenset({"fetched", "fresh_until", "confirmed", "unreachable_since"}), 17
 
 
-def add_arguments(topic: argparse.ArgumentParser) -> Collection[argparse.ArgumentParser]:
-    """Add what a command line of this topic may have; return the parsers of its actions."""
-    actions = topic.add_subparsers(title="Actions", metavar="ACTION", required=True)
-    for act, text in _ACTIONS.items():
-        action = actions.add_parser(act.__name__, help=text, description=text)
-        action.set_defaults(act=act)
-        what = "the store, as ROBOTS_CACHE names it (default: the project's)"
-        action.add_argument("--store", metavar="ADDRESS", help=what)
-        if act is purge:
-            action.add_argument("urls", metavar="URL", nargs="*", help="of any page of an origin")
-            action.add_argument("--all", action="store_true", help="all")
-            continue
-        if act is show:
-            action.add_argument("url", metavar="URL", help=f"of any page, {common.URL_HELP}")
-        action.add_argument(
-            "--json", action="store_true", help="an object in one line for each origin"
-        )
-    return actions.choices.values()
-
-
 def run(settings: Settings, console: Console, opts: argparse.Namespace) -> int:
-    """Do what is asked for with the store, and return the exit code."""
+    """Run an action with the store, and return the exit code."""
+    given = len(opts.urls)
+    wanted = {"ls": given == 0, "show": given == 1, "purge": (given > 0) != opts.all}
+    if not wanted[opts.action]:
+        raise Failed("ls takes no URL, show takes one, and purge takes some, or --all")
     with _open_store(settings, opts.store) as store:
-        return int(opts.act(store, console, opts))
+        return {"ls": _ls, "show": _show, "purge": _purge}[opts.action](store, console, opts)
 
 
 @dataclass(frozen=True, slots=True)
 class _OpenStore:
-    """A store, and what a command has to know beside it.
-
-    :param name: the store, for people: its address without credentials.
-    :param schemes: of URLs that have an origin.
-    :param now: seconds since 1970.
-    """
+    """A store with its name for people, the schemes that have origins, and the time."""
 
     store: Store
     name: str
@@ -94,7 +74,7 @@ class _OpenStore:
     now: float
 
     def key(self, url: str) -> str:
-        """Return the key of a URL that somebody typed."""
+        """Return the key of a typed URL."""
         return str(common.origin_of(common.as_url(url), self.schemes))
 
     def keys(self) -> list[str]:
@@ -102,22 +82,15 @@ class _OpenStore:
         return self.ask(lambda: sorted(self.store.keys()))
 
     def copy(self, key: str) -> CacheEntry | ValueError | None:
-        """Return the copy of a key, or why it cannot be read; ``None``: there is nothing."""
+        """Return the copy of a key, or why it cannot be read; ``None``: there is none."""
         value = self.ask(self.store.get, key)
         try:
             return None if value is None else decode(value)
         except ValueError as error:
             return error
 
-    def is_fresh(self, found: CacheEntry | ValueError | None) -> bool:
-        """Whether that is a copy, and a fresh one."""
-        return isinstance(found, CacheEntry) and found.validity.fresh_until > self.now
-
     def ask(self, call: Callable[..., T], *arguments: object) -> T:
-        """Call a method of the store.
-
-        :raises StoreError: it fails.
-        """
+        """Call a method of the store; an error of any class becomes a StoreError."""
         try:
             return call(*arguments)
         except Exception as error:
@@ -126,16 +99,14 @@ class _OpenStore:
 
 @contextmanager
 def _open_store(settings: Settings, address: str | None) -> Iterator[_OpenStore]:
-    """Open the store of an address, or else that of the project, and close it at the end.
-
-    :raises StoreError: it cannot be opened, or fails, here or where it is used.
-    """
+    """Open the store of an address, or else that of the project, and close it at the end."""
     ours = read_settings(settings)
     spec = address or ours.cache
     key = "--store" if address else CACHE
     with errors_of(spec, key):
+        # A store would make a database at a path that is mistyped.
         path = sqlite_path(spec) if isinstance(spec, str) else None
-        if path is not None and _is_missing(Path(path)):
+        if path and (not Path(path).exists() or not Path(path).stat().st_size):
             raise StoreError(f"{path} is not there, or empty")
         try:
             made = store_of(spec, Crawler(Spider, settings), key)
@@ -146,93 +117,81 @@ def _open_store(settings: Settings, address: str | None) -> Iterator[_OpenStore]
         except Exception as error:
             raise StoreError(f"it cannot be opened ({error_text(error)})") from error
         if made is None:
-            raise Failed(
-                "there is no store, only memory:; name one with --store ADDRESS, or in ROBOTS_CACHE"
-            )
-        store, name = made
-        with closing(store):
-            yield _OpenStore(store, name, ours.schemes, time.time())
+            advice = "name one with --store ADDRESS, or in ROBOTS_CACHE"
+            raise Failed(f"there is no store, only memory:; {advice}")
+        with closing(made[0]):
+            yield _OpenStore(*made, ours.schemes, time.time())
 
 
-def _is_missing(path: Path) -> bool:
-    """Whether a store would make a database there, as its path is probably mistyped."""
-    return not path.exists() or (path.is_file() and path.stat().st_size == 0)
-
-
-def ls(store: _OpenStore, console: Console, opts: argparse.Namespace) -> int:
+def _ls(store: _OpenStore, console: Console, opts: argparse.Namespace) -> int:
     """Print a line for each origin."""
     if not opts.json:
-        head = _ROW.format("last fetch", "age", "fresh for", "octets", "origin")
-        console.say(console.paint(f"{'result':11}{head}", STRONG))
+        names = ("last fetch", "age", "fresh for", "octets", "origin")
+        console.print(console.paint(_ROW.format(f"{'result':{_RESULT}}", *names), STRONG))
     count = 0
     fresh = 0
     for key in store.keys():  # noqa: SIM118 - no dict
         found = store.copy(key)
-        if found is None:  # it is gone meanwhile
+        if found is None:  # it was dropped meanwhile
             continue
         count += 1
-        fresh += store.is_fresh(found)
-        name = printable(stripped(key))
+        fresh += isinstance(found, CacheEntry) and found.validity.fresh_until > store.now
+        name = printable(common.stripped(key))
         if opts.json:
-            console.say_json(_record(name, found))
+            console.print_json(_record(name, found))
         else:
-            result = _result(found)
-            console.say(console.paint(f"{result:11}", _COLOURS[result]) + _row(name, found, store))
+            _print_row(name, found, store.now, console)
     if not opts.json:
-        console.say(f"{many(count, 'origin')} in {store.name}, {fresh:,} of them fresh")
+        console.print(f"{many(count, 'origin')} in {store.name}, {fresh:,} of them fresh")
     return 0
 
 
-def show(store: _OpenStore, console: Console, opts: argparse.Namespace) -> int:
+def _print_row(name: str, found: CacheEntry | ValueError, now: float, console: Console) -> None:
+    if isinstance(found, ValueError):
+        result = "unreadable"
+        columns = ["", "", "", "", f"{name} ({found})"]
+    else:
+        validity = found.validity
+        result = "stale" if validity.stale else validity.outcome.value
+        fresh = span(validity.fresh_until - now) if validity.fresh_until > now else "no"
+        octets = "" if found.body is None else f"{len(found.body):,}"
+        columns = [printable(found.cause), span(now - found.fetched), fresh, octets, name]
+    painted = console.paint(f"{result:{_RESULT}}", _COLOURS.get(result, BAD))
+    console.print(_ROW.format(painted, *columns))
+
+
+def _show(store: _OpenStore, console: Console, opts: argparse.Namespace) -> int:
     """Print all that is known of one origin, and its file."""
-    key = store.key(opts.url)
+    key = store.key(opts.urls[0])
     found = store.copy(key)
-    if not isinstance(found, CacheEntry):
-        raise Failed(
-            f"{key} is not in {store.name}" if found is None else f"{key} cannot be read: {found}",
-            1,
-        )
+    if found is None:
+        raise Failed(f"{key} is not in {store.name}", 1)
+    if isinstance(found, ValueError):
+        raise Failed(f"{key} cannot be read: {found}", 1)
+    body = found.body
     if opts.json:
-        record = {"origin": key, **head_of(found)}
-        if found.body is not None:
-            record["file"] = found.body.decode("utf-8", "backslashreplace")
-        console.say_json(record)
+        file = {} if body is None else {"file": body.decode("utf-8", "backslashreplace")}
+        console.print_json({"origin": key, **head_of(found), **file})
         return 0
     validity = found.validity
-    console.fact(
-        "result", common.meaning(validity.outcome, found.cause, stale=validity.stale), _NAMES
-    )
+    result = common.meaning(validity.outcome, found.cause, stale=validity.stale)
+    console.fact("result", result, _NAMES)
     for name, value in _record(key, found).items():
         text = _moment(value, store.now) if name in _TIMES else str(value)
         console.fact(name.replace("_", " "), text, _NAMES)
-    if found.body is not None:
-        console.say()
-        for line in found.body.splitlines():
-            console.say(printable(line.decode("utf-8", "backslashreplace").expandtabs(4)))
+    if body is not None:
+        console.print()
+        for line in body.splitlines():
+            console.print(printable(line.decode("utf-8", "backslashreplace").expandtabs(4)))
     return 0
 
 
 def _record(key: str, found: CacheEntry | ValueError) -> dict[str, Any]:
-    """Return all of a copy but its file, as an object of JSON."""
+    """Return all of a copy except its file, as an object of JSON."""
     if isinstance(found, ValueError):
         return {"origin": key, "error": str(found)}
     octets = {} if found.body is None else {"octets": len(found.body)}
     return {"origin": key, **head_of(found), **octets}
-
-
-def _result(found: CacheEntry | ValueError) -> str:
-    if isinstance(found, ValueError):
-        return "unreadable"
-    return "stale" if found.validity.stale else found.validity.outcome.value
-
-
-def _row(name: str, found: CacheEntry | ValueError, store: _OpenStore) -> str:
-    if isinstance(found, ValueError):
-        return _ROW.format("", "", "", "", f"{name} ({found})")
-    age = span(store.now - found.fetched)
-    fresh = span(found.validity.fresh_until - store.now) if store.is_fresh(found) else "no"
-    size = "" if found.body is None else f"{len(found.body):,}"
-    return _ROW.format(printable(found.cause), age, fresh, size, name)
 
 
 def _moment(time: float, now: float) -> str:
@@ -241,23 +200,14 @@ def _moment(time: float, now: float) -> str:
     return f"{utc_text(max(time, 0.0))} ({distance})"
 
 
-def purge(store: _OpenStore, console: Console, opts: argparse.Namespace) -> int:
-    """Drop copies, and say how many."""
+def _purge(store: _OpenStore, console: Console, opts: argparse.Namespace) -> int:
+    """Drop copies, and print how many."""
     named = list(dict.fromkeys(map(store.key, opts.urls)))
-    if bool(named) == opts.all:
-        raise Failed("say one of two: the URLs of origins, or --all")
     dropped = 0
     for key in named or store.keys():
-        there = store.ask(store.store.delete, key)
-        dropped += there
-        if named and not there:
+        is_there = store.ask(store.store.delete, key)
+        dropped += is_there
+        if named and not is_there:
             console.complain(f"{key} is not in {store.name}")
-    console.say(f"{many(dropped, 'origin')} dropped from {store.name}")
+    console.print(f"{many(dropped, 'origin')} dropped from {store.name}")
     return 1 if dropped < len(named) else 0
-
-
-_ACTIONS = {
-    ls: "List the origins, by name.",
-    show: "Show the copy that the pages of a URL's origin fall under.",
-    purge: "Drop copies, so that the next crawl fetches them anew.",
-}

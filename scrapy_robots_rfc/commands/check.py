@@ -1,7 +1,4 @@
-"""`scrapy robots check URL...`: may these URLs be fetched, and why.
-
-The verdicts are the same that a crawl comes to.
-"""
+"""`scrapy robots check URL...`: may these URLs be fetched, and why: with the verdicts of a crawl."""
 
 from __future__ import annotations
 
@@ -17,16 +14,7 @@ from scrapy.settings import Settings as ScrapySettings
 from scrapy_robots_rfc._runtime import Runtime
 from scrapy_robots_rfc.commands import asking, common
 from scrapy_robots_rfc.commands.asking import FoundRobots, Unknown
-from scrapy_robots_rfc.commands.common import (
-    BAD,
-    DOUBT,
-    GOOD,
-    NO_ANSWER,
-    STANDARD,
-    STRONG,
-    Console,
-    Failed,
-)
+from scrapy_robots_rfc.commands.common import BAD, DOUBT, GOOD, STRONG, Console, Failed, argument
 from scrapy_robots_rfc.core.agents import NOBODY, Agent, agent_of
 from scrapy_robots_rfc.core.decision import Reason, Rule
 from scrapy_robots_rfc.core.gemini import deciding_tokens
@@ -43,92 +31,69 @@ from scrapy_robots_rfc.middleware.user_agent import default_header
 from scrapy_robots_rfc.policy.origins import Origin, other_reading
 from scrapy_robots_rfc.settings import Settings
 
-HELP = "Say whether URLs may be fetched, and why: the verdict, the line that decided, the group, the rules that lost."
+HELP = "Say whether URLs may be fetched, and why: the line that decided, and the rules that lost."
 #: Verdicts with their exit codes, of which the highest counts, and their colours.
-_VERDICTS = {"allowed": (0, GOOD), "disallowed": (1, BAD), "undecided": (NO_ANSWER, DOUBT)}
-
+_VERDICTS = {"allowed": (0, GOOD), "disallowed": (1, BAD), "undecided": (common.NO_ANSWER, DOUBT)}
 _AROUND = 2  # lines of a group shown before and after the one that decided
-_BINARY_LINES = 50  # that are looked at for NUL, which no text has
+_BINARY_LINES = 50  # that are searched for NUL, which no text has
 
 
-def add_arguments(topic: argparse.ArgumentParser) -> None:
-    """Add what a command line of this topic may have."""
-    topic.add_argument(
+ARGUMENTS = (
+    argument(
         "urls", metavar="URL", nargs="*", help=f"{common.URL_HELP}; -, or none: standard input"
-    )
-    add_agent(topic)
-    topic.add_argument(
-        "--robots", metavar="FILE|-", help="the robots.txt to go by, in place of the sites' own"
-    )
-    topic.add_argument(
-        "--archive", metavar="FILE", action="append", help="go by the ROBOTS_ARCHIVE of a crawl"
-    )
-    topic.add_argument(
-        "--at", metavar="TIME", help="with --archive: as it was then, such as 2026-11-22T19:30:00Z"
-    )
-    topic.add_argument(
-        "--use",
-        metavar="LABELS",
-        help="what the pages are for, such as train-ai, as ROBOTS_USE has it",
-    )
-    topic.add_argument(
-        "--json", action="store_true", help="an object in one line for each URL and agent"
-    )
+    ),
+    common.AGENT,
+    argument("--robots", metavar="FILE|-", help="decide by this file, and ask no site for its own"),
+    argument("--archive", metavar="FILE", action="append", help="decide by a ROBOTS_ARCHIVE"),
+    argument("--at", metavar="TIME", help="with --archive: as it was at 2026-11-22T19:30:00Z"),
+    argument("--use", metavar="LABELS", help="what the pages are for: train-ai, as in ROBOTS_USE"),
+    common.JSON,
+)
 
 
 def run(settings: ScrapySettings, console: Console, opts: argparse.Namespace) -> int:
-    """Judge the URLs, print what is found, and return the exit code."""
+    """Judge the URLs, print the verdicts, and return the exit code."""
     urls = _urls(console, opts)
     if (opts.at and not opts.archive) or (opts.archive and opts.robots):
         raise Failed("--at belongs to --archive, and --archive and --robots exclude each other")
     ours = asking.prepared(settings)
     uses = uses_of(opts.use)
-    text = "--use {} is no known label: only a site that names it refuses it; the nearest known one is {}"
-    console.complain_of([text.format(*labels) for labels in unknown_labels(uses or ())])
+    for label, nearest in unknown_labels(uses or ()):
+        console.complain(
+            f"--use {label} is no known label: only a site that names it refuses it;"
+            f" the nearest known one is {nearest}"
+        )
     agents = agents_for(opts.agent, ours, settings)
     found = _found_about(urls, ours, settings, console, opts)
     code = 0
-    undecided: list[str] = []
+    undecided = []
     for number, (url, agent) in enumerate(product(urls, agents)):
-        governs = _governing(url, found, ours)
+        governs = found[Origin.of(url, ours.schemes)]
         record = judged(url, governs, agent, ours, uses)
         code = max(code, _VERDICTS[record["verdict"]][0])
         if opts.json:
-            console.say_json(record)
+            console.print_json(record)
         else:
             if number:
-                console.say()
+                console.print()
             _show(record, console, several=len(agents) > 1)
             if isinstance(governs, FoundRobots):
                 _show_file(url, record, governs, agent, console)
         if record["verdict"] == "undecided" and agent == agents[-1]:
-            undecided.append(
-                f"{record['url'] or common.EMPTY} is not decided: {record['why']}; {governs.advice}"
-            )
+            shown = record["url"] or common.EMPTY
+            undecided.append(f"{shown} is not decided: {record['why']}; {governs.advice}")
     console.complain_of(undecided)
     return code
 
 
-def _governing(
-    url: str, found: Mapping[Origin, FoundRobots | Unknown], settings: Settings
-) -> FoundRobots | Unknown:
-    """Return what governs a URL, by what was found about origins."""
-    origin = Origin.of(url, settings.schemes)
-    if origin is not None:
-        return found[origin]
-    return Unknown(
-        f"it is {common.NO_URL.format(' or '.join(settings.schemes))}", common.URL_ADVICE
-    )
-
-
 def _urls(console: Console, opts: argparse.Namespace) -> list[str]:
     """Return the URLs of the command line, or else those of standard input."""
-    if opts.urls and opts.urls != [STANDARD]:
+    if opts.urls and opts.urls != [common.STANDARD]:
         return [common.as_url(url) for url in opts.urls]
-    if opts.robots == STANDARD:
+    if opts.robots == common.STANDARD:
         raise Failed("standard input is the robots.txt: name the URLs on the command line")
     is_given = opts.urls or not console.stdin.isatty()
-    octets = common.read(STANDARD, console).removeprefix(BOM_UTF8) if is_given else b""
+    octets = common.read(common.STANDARD, console).removeprefix(BOM_UTF8) if is_given else b""
     lines = (line.decode("utf-8", "surrogateescape").strip() for line in octets.splitlines())
     urls = [common.as_url(line) for line in lines if line and not line.startswith("#")]
     if not urls:
@@ -142,55 +107,128 @@ def _found_about(
     settings: ScrapySettings,
     console: Console,
     opts: argparse.Namespace,
-) -> Mapping[Origin, FoundRobots | Unknown]:
-    """Return what governs the origins of some URLs.
-
-    By an archive, a file that is given, or the sites' own files.
-    """
-    origins = dict.fromkeys(
-        origin for url in urls if (origin := Origin.of(url, ours.schemes)) is not None
-    )
+) -> Mapping[Origin | None, FoundRobots | Unknown]:
+    """Return what governs some URLs by their origins, of which what is no URL has ``None``."""
+    origins = dict.fromkeys(filter(None, (Origin.of(url, ours.schemes) for url in urls)))
     found: Mapping[Origin, FoundRobots | Unknown]
     if opts.archive:
-        from scrapy_robots_rfc.commands.archived import found_in  # noqa: PLC0415 - it needs an extra
+        from scrapy_robots_rfc.commands.archived import found_in  # noqa: PLC0415 - needs an extra
 
         found = found_in(opts.archive, opts.at, origins, ours, console)
     elif opts.robots is None:
         found = asking.found_about(settings, origins)
     else:
         octets = common.read(opts.robots, console, ours.max_size)
-        files = {
-            scheme: asking.parsed(octets, scheme, ours)
-            for scheme in {each.scheme for each in origins}
-        }
-        found = {
-            origin: asking.given(files[origin.scheme], opts.robots, origin) for origin in origins
-        }
+        schemes = {origin.scheme for origin in origins}
+        files = {scheme: asking.parsed(octets, scheme, ours) for scheme in schemes}
+        found = {one: asking.given(files[one.scheme], opts.robots, one) for one in origins}
     known = [each for each in found.values() if isinstance(each, FoundRobots)]
-    console.complain_of(list(dict.fromkeys(text for each in known if (text := _doubt(each)))))
-    return found
+    doubts = dict.fromkeys(filter(None, map(_doubt, known)))
+    console.complain_of(list(doubts))
+    what = common.NO_URL.format(" or ".join(ours.schemes))
+    governing: dict[Origin | None, FoundRobots | Unknown] = {one: found[one] for one in origins}
+    return governing | {None: Unknown(f"it is {what}", common.URL_ADVICE)}
 
 
 def _doubt(found: FoundRobots) -> str | None:
-    """Return a warning of a web page or a binary file.
-
-    As a robots.txt it would allow everything.
-    """
+    """Return a warning of a web page or a binary file, which would allow everything."""
     file = found.robots.robots
     if file is None:
         return None
-    binary = any("\0" in line for line in file.raw_lines[:_BINARY_LINES])
-    if not binary and markup_line(file.lines()) is None:
+    if any("\0" in line for line in file.raw_lines[:_BINARY_LINES]):
+        what = "a binary file"
+    elif markup_line(file.lines()) is not None:
+        what = "an HTML page"
+    else:
         return None
-    what = "a binary file" if binary else "an HTML page"
-    again = STANDARD if found.source == common.source_name(STANDARD) else found.source
+    again = common.STANDARD if found.source == common.source_name(common.STANDARD) else found.source
     return f"{found.source} looks like {what}, no robots.txt: see scrapy robots lint {again}"
 
 
+def judged(
+    url: str,
+    found: FoundRobots | Unknown,
+    agent: Agent,
+    settings: Settings,
+    uses: tuple[str, ...] | None,
+) -> dict[str, Any]:
+    """Return the verdict on a URL, as `--json` prints it; its keys are always the same.
+
+    :param uses: what the page is for; ``None``: as the archived crawl declared, else the settings.
+    """
+    if isinstance(found, FoundRobots):
+        result = _judged_by(url, found, agent, settings, uses)
+    else:
+        result = _judged_without(url, found, settings)
+    return {
+        "url": common.stripped(url),
+        "agent": name_of(agent),
+        "tokens": list(agent.tokens),
+        **dict.fromkeys(("verdict", "why", "reason", "rule", "group")),
+        "group_lines": [],
+        "lost": [],
+        "use": {},
+        **dict.fromkeys(("declared", "robots_txt")),
+        **result,
+    }
+
+
+def _judged_without(url: str, found: Unknown, settings: Settings) -> dict[str, Any]:
+    """Return the keys of a verdict that rests on no robots.txt."""
+    scheme = common.REQUESTED.match(url)
+    name = "" if scheme is None else scheme[0].lower()
+    if not name or name in settings.schemes:
+        return {"verdict": "undecided", "why": found.why}
+    why = f"for {name} no robots.txt is asked for, only for {', '.join(settings.schemes)}"
+    return {"verdict": "allowed", "why": why, "reason": Reason.EXEMPT.value}
+
+
+def _judged_by(
+    url: str, found: FoundRobots, agent: Agent, settings: Settings, uses: tuple[str, ...] | None
+) -> dict[str, Any]:
+    """Return the keys of a verdict by what governs an origin."""
+    robots = found.robots
+    decision, why = robots.verdict(url, agent, settings.limit, Runtime().utc)
+    explanation, use = _explained(url, robots, agent)
+    if uses is None:
+        uses = settings.use if found.declared is None else found.declared
+    refusal = refused_by(uses or (), use)
+    if why is None and refusal is not None:
+        decision = replace(decision, allowed=False, reason=Reason.USE, rule=None)
+        why = f"{robots.source} {refusal.why}"
+    verdict = "allowed" if decision.allowed else "disallowed"
+    if decision.reason in (Reason.UNREACHABLE, Reason.LOCAL):
+        verdict = "undecided"
+    return {
+        "verdict": verdict,
+        "why": why or robots.why(decision),
+        "reason": decision.reason.value,
+        "rule": None if decision.rule is None else rule_record(decision.rule),
+        "group": explanation.token,
+        "group_lines": [[group.line, group.last] for group in explanation.groups],
+        "lost": [rule_record(rule) for rule in explanation.matches if rule != decision.rule],
+        "use": {label: preference.allowed for label, preference in use.items()},
+        "declared": None if found.declared is None else list(found.declared),
+        "robots_txt": {"url": found.source, **access_record(found)},
+    }
+
+
+def _explained(
+    url: str, robots: OriginPolicy, agent: Agent
+) -> tuple[Explanation, Mapping[str, Preference]]:
+    """Return which rules of a file match, if there is one, and what it says of the page's use."""
+    file = robots.robots or RobotsTxt()
+    # Of two readings of a URL, the one that is disallowed decides.
+    other = other_reading(url)
+    deciding = url if other is None or not file.decide(url, agent.tokens).allowed else other
+    explanation = explain(file, deciding, deciding_tokens(file, deciding, agent.tokens))
+    return explanation, file.preferences(url, agent.tokens)
+
+
 def _show(record: dict[str, Any], console: Console, *, several: bool) -> None:
-    """Print a verdict; who asks is named where there are several."""
+    """Print a verdict, with the agent where there are several."""
     word = console.paint(f"{record['verdict']:<12}", STRONG, _VERDICTS[record["verdict"]][1])
-    console.say(f"{word} {printable(record['url'] or common.EMPTY)}")
+    console.print(f"{word} {printable(record['url'] or common.EMPTY)}")
     if several:
         console.fact("agent", record["agent"])
     console.fact("why", record["why"])
@@ -212,142 +250,55 @@ def _show_file(
     rule = record["rule"]
     if rule is not None:
         _show_lines(file, explanation, rule["line"], console)
-    for each in record["lost"]:
-        console.fact(
-            "lost",
-            f"line {each['line']}: {each['kind']}: {each['pattern']} ({_because(each, rule)})",
-        )
+    for lost in record["lost"]:
+        text = f"line {lost['line']}: {lost['kind']}: {lost['pattern']} ({_because(lost, rule)})"
+        console.fact("lost", text)
 
 
 def _show_lines(file: RobotsTxt, explanation: Explanation, line: int, console: Console) -> None:
-    """Print the line of the rule that decided, as it stands in the file, and those around it in its group."""
+    """Print the line that decided, as the file has it, and those around it in its group."""
     group = next(group for group in explanation.groups if group.line <= line <= group.last)
     for number in range(max(line - _AROUND, group.line), min(line + _AROUND, group.last) + 1):
         text = file.line_text(number).replace("\t", " ").rstrip()
         mark = console.paint(">", STRONG, GOOD) if number == line else " "
         if text:
-            console.say(f"{mark} {number:>5}  {printable(text)}")
+            console.print(f"{mark} {number:>5}  {printable(text)}")
 
 
-def _because(rule: dict[str, Any], decided: dict[str, Any] | None) -> str:
+def _because(lost: dict[str, Any], decided: dict[str, Any] | None) -> str:
     """Return why a rule that matches did not decide (RFC 9309, 2.2.2)."""
     if decided is None:
         return "it does not count here"
-    own, other = (specificity(to_octets(each["pattern"])) for each in (rule, decided))
+    own, other = (specificity(to_octets(rule["pattern"])) for rule in (lost, decided))
     if own < other:
         return f"less specific: {own} octets, not {other}"
-    return f"as specific, and of such the {'first one' if rule['kind'] == decided['kind'] else 'allow'} decides"
-
-
-def add_agent(topic: argparse.ArgumentParser) -> None:
-    """Add the option that says who asks."""
-    text = "product token, or User-Agent; A,B: A, or else B; as often as you like (default: the project's)"
-    topic.add_argument("--agent", metavar="TOKEN", action="append", help=text)
+    preferred = "first one" if lost["kind"] == decided["kind"] else "allow"
+    return f"as specific, and of such the {preferred} decides"
 
 
 def agents_for(
     names: Sequence[str] | None, settings: Settings, scrapy_settings: ScrapySettings
 ) -> list[Agent]:
-    """Return who asks, each of them once: those whom the command line names, else the crawl.
-
-    :param names: as ROBOTSTXT_USER_AGENT takes them: ``foobot-news,foobot`` are one, in order of
-        preference.
-    :raises Failed: one is empty, or has commas and the like only.
-    """
+    """Return the crawlers that the command line names, each once, or else the project's."""
     found: dict[Agent, None] = {}
     for name in names or ():
         agent = agent_of(name)
         if agent is None or not (agent.tokens or any(map(str.isalnum, name))):
-            raise Failed("--agent names nobody: give it a product token, or a User-Agent header")
+            raise Failed("--agent names no crawler: give a product token, or a User-Agent header")
         found[agent] = None
-    return list(found) or [
-        settings.user_agent or agent_of(default_header(scrapy_settings)) or NOBODY
-    ]
+    own = settings.user_agent or agent_of(default_header(scrapy_settings)) or NOBODY
+    return list(found) or [own]
 
 
 def name_of(agent: Agent) -> str:
-    """Return who asks, for people.
-
-    The product tokens, or the User-Agent header that they are from.
-    """
+    """Return a crawler's product tokens, or the User-Agent header that they are from."""
     return ",".join(agent.tokens) if agent.identification in agent.tokens else agent.identification
 
 
-def judged(
-    url: str,
-    found: FoundRobots | Unknown,
-    agent: Agent,
-    settings: Settings,
-    uses: tuple[str, ...] | None,
-) -> dict[str, Any]:
-    """Return the verdict on a URL, as `--json` prints it; its keys are always the same.
-
-    :param found: what governs it, or why that is not known.
-    :param uses: what the page is for; ``None``: what the archived crawl declared, or else the
-        settings.
-    """
-    record: dict[str, Any] = {
-        "url": common.stripped(url),
-        "agent": name_of(agent),
-        "tokens": list(agent.tokens),
-        "verdict": "undecided",
-        "why": found.why if isinstance(found, Unknown) else None,
-        **dict.fromkeys(("reason", "rule", "group")),
-        "group_lines": [],
-        "lost": [],
-        "use": {},
-        "declared": None,
-        "robots_txt": None,
-    }
-    if isinstance(found, Unknown):
-        scheme = common.REQUESTED.match(url)
-        if scheme is not None and scheme[0].lower() not in settings.schemes:
-            exempt = f"for {scheme[0].lower()} no robots.txt is asked for, only for {', '.join(settings.schemes)}"
-            record |= {"verdict": "allowed", "why": exempt, "reason": Reason.EXEMPT.value}
-        return record
-    robots = found.robots
-    decision, why = robots.verdict(url, agent, settings.limit, Runtime().utc)
-    explanation, use = _explained(url, robots, agent)
-    if uses is None:
-        uses = settings.use if found.declared is None else found.declared
-    if why is None and (refusal := refused_by(uses or (), use)) is not None:
-        decision = replace(decision, allowed=False, reason=Reason.USE, rule=None)
-        why = f"{robots.source} {refusal.why}"
-    unknown = decision.reason in (Reason.UNREACHABLE, Reason.LOCAL)
-    return record | {
-        "verdict": "undecided" if unknown else "allowed" if decision.allowed else "disallowed",
-        "why": why or robots.why(decision),
-        "reason": decision.reason.value,
-        "rule": None if decision.rule is None else rule_record(decision.rule),
-        "group": explanation.token,
-        "group_lines": [[group.line, group.last] for group in explanation.groups],
-        "lost": [rule_record(rule) for rule in explanation.matches if rule != decision.rule],
-        "use": {label: preference.allowed for label, preference in use.items()},
-        "declared": None if found.declared is None else list(found.declared),
-        "robots_txt": {"url": found.source, **access_record(found)},
-    }
-
-
-def _explained(
-    url: str, robots: OriginPolicy, agent: Agent
-) -> tuple[Explanation, Mapping[str, Preference]]:
-    """Return what matches of the file, and what it says of the use of the page.
-
-    Nothing where there is no file.
-    """
-    file = robots.robots or RobotsTxt()
-    other = other_reading(url)  # of two readings of a URL, the one that is disallowed decides
-    deciding = url if other is None or not file.decide(url, agent.tokens).allowed else other
-    explanation = explain(file, deciding, deciding_tokens(file, deciding, agent.tokens))
-    return explanation, file.preferences(url, agent.tokens)
-
-
 def access_record(found: FoundRobots) -> dict[str, Any]:
-    """Return what came of the fetch of a robots.txt, as keys of an object of JSON."""
-    known = {
-        name: getattr(found.robots, name)
-        for name in ("status", "cause", "stale", "override", "exempt")
-    }
+    """Return the result of the fetch of a robots.txt, as keys of an object of JSON."""
+    names = ("status", "cause", "stale", "override", "exempt")
+    known = {name: getattr(found.robots, name) for name in names}
     return {"result": found.robots.outcome.value, **known}
 
 
@@ -357,7 +308,7 @@ def rule_record(rule: Rule) -> dict[str, Any]:
 
 
 def show_access(found: FoundRobots, console: Console) -> None:
-    """Print where the file came from, and what came of it."""
+    """Print where the file is from, and how its fetch ended."""
     robots, source = found.robots, found.source
     if robots.cause == "given" and robots.status is None:
         text = f"{source} (given)"
@@ -382,14 +333,11 @@ def show_use(
 
 
 def show_group(explanation: Explanation, console: Console) -> None:
-    """Print which group applies, and where it stands."""
+    """Print which group applies, and where it is in the file."""
     groups = explanation.groups
-    ends = [
-        str(group.line) if group.line == group.last else f"{group.line}-{group.last}"
-        for group in groups
-    ]
-    plural = "" if len(ends) == 1 and ends[0].isdigit() else "s"
-    places = (
-        f" (line{plural} {', '.join(ends)}{', together' if len(ends) > 1 else ''})" if ends else ""
-    )
-    console.fact("group", f"{explanation.choice}{places}")
+    ends = [f"{one.line}-{one.last}" if one.line < one.last else str(one.line) for one in groups]
+    lines = ", ".join(ends)
+    plural = "" if lines.isdigit() else "s"
+    together = ", together" if len(ends) > 1 else ""
+    where = f" (line{plural} {lines}{together})" if ends else ""
+    console.fact("group", f"{explanation.choice}{where}")

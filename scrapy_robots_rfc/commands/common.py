@@ -1,6 +1,6 @@
-"""What the topics of `scrapy robots` share: output, URLs as people type them, files that are read or written.
+"""What the topics of `scrapy robots` share: output, URLs as people type them, files that are read.
 
-In text from a site, control characters are escaped before it gets to a terminal.
+Control characters in a site's text are escaped before they reach a terminal.
 """
 
 from __future__ import annotations
@@ -24,41 +24,34 @@ from scrapy_robots_rfc.policy.access import Outcome
 from scrapy_robots_rfc.policy.origins import Origin, without_userinfo
 from scrapy_robots_rfc.policy.schemes import SCHEMES, Scheme
 
-#: The exit code where a command has no answer: it was stopped, or something is wrong with its
-#: command line.
+#: The exit code where there is no answer: the command was stopped, or its arguments are wrong.
 NO_ANSWER = 2
-#: The name of standard input, and of standard output; how an empty text is shown.
+#: What stands for standard input on a command line; how an empty text is shown.
 STANDARD, EMPTY = "-", "''"
-#: What is told of a text that has no origin, with schemes that have; the advice for it; the
-#: schemes, for `--help`.
+#: What is wrong with a text that has no origin, and what to do; the schemes, for `--help`.
 NO_URL = "no absolute URL of {} with a valid authority"
 URL_ADVICE = "write it as SCHEME://HOST/PATH"
 URL_HELP = f"absolute: {', '.join(SCHEMES)}, or a scheme of ROBOTS_SCHEMES"
 #: Colours by their meaning: codes of ECMA-48, 8.3.117 (SGR).
 GOOD, BAD, DOUBT, STRONG, FAINT = "32", "31", "33", "1", "2"
+#: The scheme of a URL that Scrapy's `Request` takes. `localhost:8000/x` has none there.
+REQUESTED = re.compile("[A-Za-z][A-Za-z0-9+.-]*(?=://)|(?:about|data)(?=:)")
 
 _PIECE = 65_536  # octets that are read at a time
-_MOST_TOLD = 10  # mistakes of one kind that have a line each
-#: Units of time, largest first, each with the seconds from which on it is used.
+_MOST_COMPLAINTS = 10  # mistakes of one kind that have a line each
+#: Units of time, the largest first, each with its seconds.
 _UNITS = ((86_400, "d"), (3600, "h"), (60, "min"))
-
-#: What may be userinfo in a text that is no URL: all before the last `@`, but for a scheme (RFC
-#: 3986, 3.1).
+#: What may be userinfo in a text that is no URL: all before the last `@`, except a scheme
+#: (RFC 3986, 3.1).
 _USERINFO = re.compile(
     r"\A(?!(?:data|mailto):[^/]|file:///)([A-Za-z][A-Za-z0-9+.-]*://)?.*@", re.DOTALL
 )
-#: The scheme of a URL that Scrapy's `Request` takes; for that, `localhost:8000/x` has none.
-REQUESTED = re.compile("[A-Za-z][A-Za-z0-9+.-]*(?=://)|(?:about|data)(?=:)")
 #: What a request removes from its URL, or changes in it (WHATWG URL, 4.4).
 _ODD = re.compile(r"[\x00-\x20\x7f\\]|\?(?:#|$)")
 
 
-class Failed(Exception):  # noqa: N818 - the end of a command, said in one line
-    """A command cannot go on.
-
-    :param code: of the process: NO_ANSWER, or 1 where a store or a disk failed, or something is not
-        there.
-    """
+class Failed(Exception):  # noqa: N818 - it ends a command, with one line
+    """A command cannot go on; its exit code is 1 where a store failed, or has not what is asked."""
 
     def __init__(self, text: str, code: int = NO_ANSWER) -> None:
         super().__init__(text)
@@ -67,49 +60,35 @@ class Failed(Exception):  # noqa: N818 - the end of a command, said in one line
 
 @dataclass(frozen=True, slots=True)
 class Console:
-    """Where a command reads and writes.
-
-    :param prefix: begins each line on stderr.
-    """
+    """Where a command reads and writes; the prefix begins each line on stderr."""
 
     stdin: TextIO
     stdout: TextIO
     stderr: TextIO
     prefix: str
 
-    def say(self, text: str = "") -> None:
-        """Print a line of the output; what the encoding of stdout cannot hold is escaped."""
+    def print(self, text: str = "") -> None:
+        """Print a line; a character that the encoding of stdout lacks is escaped."""
         encoding = self.stdout.encoding or "utf-8"
         self.stdout.write(text.encode(encoding, "backslashreplace").decode(encoding) + "\n")
 
-    def say_json(self, record: Mapping[str, Any]) -> None:
+    def print_json(self, record: Mapping[str, Any]) -> None:
         """Print an object as one line of JSON, in ASCII."""
         self.stdout.write(json.dumps(record) + "\n")
 
     def fact(self, name: str, text: str, width: int = 10) -> None:
-        """Print a name and a text, which is made safe.
-
-        :param width: columns that the name has.
-        """
-        self.say(f"  {self.paint(f'{name:<{width}}', FAINT)} {printable(text)}")
+        """Print a name, in some columns, and a text, which is made safe."""
+        self.print(f"  {self.paint(f'{name:<{width}}', FAINT)} {printable(text)}")
 
     def paint(self, text: str, *colours: str) -> str:
-        """Return a text in colours, if stdout is a terminal that wants them.
-
-        See no-color.org, and TERM=dumb.
-        """
-        wanted = (
-            self.stdout.isatty()
-            and not os.environ.get("NO_COLOR")
-            and os.environ.get("TERM") != "dumb"
-        )
-        return f"\x1b[{';'.join(colours)}m{text}\x1b[0m" if wanted and text else text
+        """Return a text in colours, if stdout is a terminal that wants them (no-color.org)."""
+        refused = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"
+        if not text or refused or not self.stdout.isatty():
+            return text
+        return f"\x1b[{';'.join(colours)}m{text}\x1b[0m"
 
     def complain(self, text: str) -> None:
-        """Print a line on stderr.
-
-        If it cannot be written, only the exit code tells of the error.
-        """
+        """Print a line on stderr. If that fails, too, only the exit code shows the error."""
         try:
             self.stderr.write(f"{self.prefix}: {printable(text)}\n")
             self.stderr.flush()
@@ -118,45 +97,51 @@ class Console:
 
     def complain_of(self, mistakes: Sequence[str]) -> None:
         """Print the first lines about many mistakes of one kind, and how many more there are."""
-        for text in mistakes[:_MOST_TOLD]:
+        for text in mistakes[:_MOST_COMPLAINTS]:
             self.complain(text)
-        if len(mistakes) > _MOST_TOLD:
-            self.complain(f"and {len(mistakes) - _MOST_TOLD:,} more of this kind")
+        if len(mistakes) > _MOST_COMPLAINTS:
+            self.complain(f"and {len(mistakes) - _MOST_COMPLAINTS:,} more of this kind")
+
+
+def argument(name: str, **options: Any) -> tuple[str, dict[str, Any]]:  # noqa: ANN401 - argparse's
+    """Return an argument of a topic, with its options as `add_argument` takes them."""
+    return name, options
+
+
+#: Arguments of several topics.
+AGENT = argument(
+    "--agent",
+    metavar="TOKEN",
+    action="append",
+    help="the crawler: a product token, or a User-Agent; A,B: A, or else B; as often as you like"
+    " (default: the project's)",
+)
+JSON = argument(
+    "--json", action="store_true", help="print JSON, one object in a line for each answer"
+)
 
 
 def abandon(stream: TextIO) -> None:
-    """Discard what is left of an output.
-
-    Python would write it again when it exits, and change the exit code.
-    """
+    """Discard what is left of an output: at its exit Python would fail to write it, too."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def span(seconds: float) -> str:
-    """Return a duration for people: ``3 min``."""
+    """Return a duration for people: ``3.0 min``, ``24 h``."""
     for size, unit in _UNITS:
         if seconds >= size:
-            return (
-                f"{seconds / size:.0f} {unit}"
-                if seconds >= 10 * size
-                else f"{seconds / size:.1f} {unit}"
-            )
+            digits = 0 if seconds >= 10 * size else 1
+            return f"{seconds / size:.{digits}f} {unit}"
     return f"{max(seconds, 0):.0f} s"
 
 
 def meaning(outcome: Outcome, cause: str, *, stale: bool) -> str:
-    """Return what came of a fetch, and what that means for pages: ``unavailable (404).
-
-    Everything is allowed``.
-    """
+    """Return a result with what follows for pages: ``unavailable (404): everything is allowed``."""
     return f"stale ({cause}): an earlier copy is obeyed" if stale else outcome.explained(cause)
 
 
 def seconds_of(text: str) -> float | None:
-    """Return a time of ISO 8601 in seconds since 1970, of UTC where it names no zone.
-
-    ``None``: it is none.
-    """
+    """Return a time of ISO 8601, by default of UTC, in seconds since 1970; ``None``: it is none."""
     try:
         time = datetime.fromisoformat(text)
     except ValueError:
@@ -164,72 +149,52 @@ def seconds_of(text: str) -> float | None:
     return (time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp()
 
 
-def date_text(seconds: float) -> str | None:
-    """Return seconds since 1970 as ISO 8601 in UTC: ``2026-11-21T22:40:01Z``.
-
-    ``None`` for what is no time.
-    """
-    return (
-        f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%SZ}"
-        if math.isfinite(seconds)
-        else None
-    )
+def date_text(seconds: float) -> str:
+    """Return seconds since 1970 as ISO 8601 in UTC: ``2026-11-21T22:40:01Z``."""
+    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%SZ}"
 
 
 def whole_number(value: object) -> int | None:
-    """Return a whole number, or what a text says of one.
-
-    ``None`` for one that no crawl could count to.
-    """
+    """Return a whole number, or what a text says of one; ``None`` where no crawl counts so far."""
     text = str(value)
     return int(text) if text.isascii() and text.isdigit() and len(text) < 16 else None
 
 
 def as_url(text: str) -> str:
-    """Return a typed URL as a crawl requests it: without blanks around it, for instance.
-
-    :param text: octets that are not UTF-8 are surrogates in it (PEP 383), and become escapes (RFC
-        3986, 2.5).
-    """
-    text = text.encode("utf-8", "surrogateescape").decode(
-        "utf-8", "percentencode"
-    )  # w3lib's way with such octets
+    """Return a typed URL as a crawl requests it, without blanks around it for instance."""
+    # Octets that are not UTF-8 are surrogates (PEP 383). They become escapes, by w3lib's handler.
+    text = text.encode("utf-8", "surrogateescape").decode("utf-8", "percentencode")
     if _ODD.search(text):
         with contextlib.suppress(ValueError):
-            asked = safe_url_string(text)
-            if Origin.of(asked) is not None:  # what cannot be requested is shown as it was typed
-                return asked
-    return text
+            requested = safe_url_string(text)
+            if Origin.of(requested) is not None:
+                return requested
+    return text  # what cannot be requested is shown as it was typed
 
 
 def origin_of(url: str, schemes: Mapping[str, Scheme] = SCHEMES) -> Origin:
-    """Return the origin of a URL.
-
-    :param schemes: those that have origins.
-    :raises Failed: it has none.
-    """
-    if (origin := Origin.of(url, schemes)) is None:
-        raise Failed(
-            f"{stripped(url) or EMPTY} is {NO_URL.format(' or '.join(schemes))}; {URL_ADVICE}"
-        )
+    """Return the origin of a URL that has one of some schemes, or raise `Failed`."""
+    origin = Origin.of(url, schemes)
+    if origin is None:
+        what = NO_URL.format(" or ".join(schemes))
+        raise Failed(f"{stripped(url) or EMPTY} is {what}; {URL_ADVICE}")
     return origin
 
 
 def stripped(url: str) -> str:
     """Return a URL without userinfo, or another text without what may be userinfo."""
     any_scheme = {url.partition("://")[0].lower(): Scheme(1)}
-    return (
-        _USERINFO.sub(r"\1", url) if Origin.of(url, any_scheme) is None else without_userinfo(url)
-    )
+    is_text = Origin.of(url, any_scheme) is None
+    return _USERINFO.sub(r"\1", url) if is_text else without_userinfo(url)
 
 
 def is_url(source: str) -> bool:
-    """Whether a source is to be fetched."""
+    """Whether a source is a URL, and not the name of a file."""
     return source.partition("://")[0].lower() in SCHEMES and "://" in source
 
 
 def source_name(source: str) -> str:
-    """Return what a source is called for people: a URL without userinfo."""
+    """Return what a source is called for people: a URL has no userinfo."""
     if source == STANDARD:
         return "standard input"
     return stripped(source) if is_url(source) else source or EMPTY
@@ -237,10 +202,7 @@ def source_name(source: str) -> str:
 
 @contextlib.contextmanager
 def opened(source: str, console: Console) -> Iterator[BufferedReader]:
-    """Open a file, which is closed at the end, or standard input, which is not.
-
-    :raises Failed: it cannot be read, in place of any OSError.
-    """
+    """Open a file, or standard input, which stays open. An OSError becomes `Failed`."""
     try:
         if source == STANDARD:
             yield cast("BufferedReader", console.stdin.buffer)
@@ -253,16 +215,10 @@ def opened(source: str, console: Console) -> Iterator[BufferedReader]:
 
 
 def read(source: str, console: Console, max_size: float = math.inf) -> bytes:
-    """Return the octets of a file or of standard input.
-
-    :param max_size: how many octets of a robots.txt count; one more is read, which shows that it is
-        longer. A device may have no end.
-    :raises Failed: it cannot be read.
-    """
+    """Return the octets of a file or of standard input, one more than count at most."""
     found = bytearray()
     with opened(source, console) as file:
-        while piece := file.read(
-            int(min(max_size + 1 - len(found), _PIECE))
-        ):  # memory is taken for what there is only
+        # Piece by piece: memory for the whole limit, which may be huge, is never taken at once.
+        while piece := file.read(int(min(max_size + 1 - len(found), _PIECE))):
             found += piece
     return bytes(found)

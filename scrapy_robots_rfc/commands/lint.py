@@ -1,7 +1,4 @@
-"""`scrapy robots lint FILE|URL|-`: findings of a robots.txt, for people, for programs, and as annotations on GitHub.
-
-The findings are made in `core/lint.py`.
-"""
+"""`scrapy robots lint FILE|URL|-`: prints what `core/lint.py` finds, also for GitHub."""
 
 from __future__ import annotations
 
@@ -10,30 +7,17 @@ from typing import Any
 
 from scrapy.settings import Settings
 
-from scrapy_robots_rfc.commands import asking
-from scrapy_robots_rfc.commands.common import (
-    BAD,
-    DOUBT,
-    STRONG,
-    Console,
-    Failed,
-    as_url,
-    is_url,
-    origin_of,
-    read,
-)
+from scrapy_robots_rfc.commands import asking, common
+from scrapy_robots_rfc.commands.common import BAD, DOUBT, STRONG, Console, Failed, argument
 from scrapy_robots_rfc.core.lint import Finding, Severity, lint
 from scrapy_robots_rfc.core.robotstxt import RobotsTxt
 from scrapy_robots_rfc.core.text import many, printable
 
-HELP = (
-    "Say what is odd about a robots.txt: what a crawler makes of it, and what was probably meant."
-)
-#: Severities with their exit codes, of which the highest counts, and their colours. 2: the file
-#: could not be read.
+HELP = "Say what is odd about a robots.txt: what a crawler reads, and what was probably meant."
+#: Severities with their exit codes, of which the highest counts, and their colours. 2 means that
+#: the file could not be read.
 _SEVERITIES = {Severity.NOTICE: (0, STRONG), Severity.WARNING: (1, DOUBT), Severity.ERROR: (3, BAD)}
-
-#: What a crawl may have in place of a site's file, or in front of it.
+#: What a crawl may read in place of a site's file, or puts in front of it.
 _FROM_ITS_SITE: dict[str, Any] = {
     "ROBOTS_CACHE": None,
     "ROBOTS_EXEMPT": [],
@@ -42,59 +26,44 @@ _FROM_ITS_SITE: dict[str, Any] = {
 }
 
 
-def add_arguments(topic: argparse.ArgumentParser) -> None:
-    """Add what a command line of this topic may have."""
-    what = "a file; -, standard input; or the URL of any page, for the robots.txt of its site"
-    topic.add_argument("source", metavar="FILE|URL|-", help=what)
-    topic.add_argument(
-        "--format",
-        choices=("text", "json", "github"),
-        default="text",
-        help="default: text, for people",
-    )
-    topic.add_argument(
-        "--json",
-        dest="format",
-        action="store_const",
-        const="json",
-        help="the same as --format json",
-    )
+ARGUMENTS = (
+    argument(
+        "source", metavar="FILE|URL|-", help="-: standard input; a URL: its site's robots.txt"
+    ),
+    argument("--format", choices=("text", "json", "github"), default="text", help="default: text"),
+    argument("--json", dest="format", action="store_const", const="json", help="--format json"),
+)
 
 
 def run(settings: Settings, console: Console, options: argparse.Namespace) -> int:
     """Print the findings of a file; return the exit code."""
     max_size = asking.prepared(settings).max_size
-    if is_url(options.source):
+    if common.is_url(options.source):
         name, file = _fetched(settings, options.source)
     else:
         name = options.source
-        file = RobotsTxt.parse(read(name, console, max_size), max_size=max_size)
+        file = RobotsTxt.parse(common.read(name, console, max_size), max_size=max_size)
     found = lint(file)
     for finding in found:
         if options.format == "json":
-            console.say_json(_record(name, finding))
+            console.print_json(_record(name, finding))
         elif options.format == "github":
-            console.say(_annotation(name, finding))
+            console.print(_annotation(name, finding))
         else:
             _show(name, finding, console)
     if options.format == "text":
-        counts = [
-            (sum(finding.severity is severity for finding in found), severity.value)
-            for severity in Severity
-        ]
+        severities = [finding.severity for finding in found]
+        counts = [(severities.count(severity), severity.value) for severity in Severity]
         summary = ", ".join(many(count, word) for count, word in counts if count)
-        console.say(printable(f"{name}: {summary or 'nothing found'}"))
+        console.print(printable(f"{name}: {summary or 'nothing found'}"))
     return max((_SEVERITIES[finding.severity][0] for finding in found), default=0)
 
 
 def _fetched(settings: Settings, url: str) -> tuple[str, RobotsTxt]:
-    """Return the robots.txt of a site, and its URL; nothing but the site is asked for it.
-
-    :raises Failed: there is none.
-    """
+    """Return the URL of a site's robots.txt, and the file as the site sends it now."""
     for setting, value in _FROM_ITS_SITE.items():
         settings.set(setting, value, "cmdline")
-    origin = origin_of(as_url(url))
+    origin = common.origin_of(common.as_url(url))
     found = asking.found_about(settings, [origin])[origin]
     if found.robots.robots is None:
         what = found.robots.outcome.explained(found.robots.cause)
@@ -102,13 +71,18 @@ def _fetched(settings: Settings, url: str) -> tuple[str, RobotsTxt]:
     return origin.robots_url, found.robots.robots
 
 
+def _explained(finding: Finding) -> list[str]:
+    """Return what follows from a finding, and what was probably meant."""
+    meant = f"meant: {finding.meant}" if finding.meant else ""
+    return [text for text in (finding.effect, meant) if text]
+
+
 def _show(name: str, finding: Finding, console: Console) -> None:
     severity = console.paint(finding.severity.value, _SEVERITIES[finding.severity][1])
     rest = f"{finding.code}: {printable(finding.text)}".rstrip(": ")
-    console.say(f"{printable(name)}:{finding.line}: {severity} {rest}")
-    for told in (finding.effect, finding.meant and f"meant: {finding.meant}"):
-        if told:
-            console.say(f"    {printable(told)}")
+    console.print(f"{printable(name)}:{finding.line}: {severity} {rest}")
+    for text in _explained(finding):
+        console.print(f"    {printable(text)}")
 
 
 def _record(name: str, finding: Finding) -> dict[str, object]:
@@ -124,13 +98,8 @@ def _record(name: str, finding: Finding) -> dict[str, object]:
 
 
 def _annotation(name: str, finding: Finding) -> str:
-    """Return a finding as a workflow command of GitHub's.
-
-    A text that a site wrote must not end the command.
-    """
-    told = [finding.text, finding.effect, *([f"meant: {finding.meant}"] if finding.meant else [])]
-    file, text = (printable(text).replace("%", "%25") for text in (name, "; ".join(told)))
-    file = file.replace(":", "%3A").replace(",", "%2C")
-    return (
-        f"::{finding.severity.value} file={file},line={finding.line},title={finding.code}::{text}"
-    )
+    """Return a finding as a workflow command of GitHub's, which a site's text cannot end."""
+    text = printable("; ".join([finding.text, *_explained(finding)])).replace("%", "%25")
+    file = printable(name).replace("%", "%25").replace(":", "%3A").replace(",", "%2C")
+    where = f"file={file},line={finding.line},title={finding.code}"
+    return f"::{finding.severity.value} {where}::{text}"

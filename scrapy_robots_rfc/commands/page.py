@@ -1,7 +1,4 @@
-"""`scrapy robots page URL|FILE|-`: the rules of a page, from header and metas.
-
-For whom each is, and what holds.
-"""
+"""`scrapy robots page URL|FILE|-`: the rules of a page, from its header lines and its metas."""
 
 from __future__ import annotations
 
@@ -18,26 +15,28 @@ from scrapy_robots_rfc.commands.common import DOUBT, GOOD, STRONG, is_url
 from scrapy_robots_rfc.core.text import printable
 from scrapy_robots_rfc.policy.origins import without_userinfo
 from scrapy_robots_rfc.usage.html import MAX_DOCUMENT, all_metas_of, metas_of, rules_of
-from scrapy_robots_rfc.usage.rules import EVERYONE, PageRules, as_far_as_read, read_members
+from scrapy_robots_rfc.usage.rules import (
+    EVERYONE,
+    Member,
+    PageRules,
+    as_far_as_read,
+    read_members,
+)
 
-HELP = "Show the rules of a page, X-Robots-Tag lines and robots metas: for whom each is, what holds, what is odd."
+HELP = "Show the rules of a page, X-Robots-Tag and robots metas: for whom each is, what is odd."
 
-_ELSEWHERE = "not in the head, so it does not count"
+_NOT_IN_HEAD = "not in the head, so it does not count"
 
 
-def add_arguments(topic: argparse.ArgumentParser) -> None:
-    """Add what a command line of this topic may have."""
-    topic.add_argument(
-        "page", metavar="URL|FILE|-", help="a URL; a file, or -, standard input, with a document"
-    )
-    check.add_agent(topic)
-    topic.add_argument(
-        "--json", action="store_true", help="an object in one line for each who asks"
-    )
+ARGUMENTS = (
+    common.argument("page", metavar="URL|FILE|-", help="a page; -: a document on standard input"),
+    common.AGENT,
+    common.JSON,
+)
 
 
 def run(settings: ScrapySettings, console: common.Console, opts: argparse.Namespace) -> int:
-    """Print the rules of a page for each who asks; return the exit code."""
+    """Print the rules of a page for each agent; return the exit code."""
     agents = check.agents_for(opts.agent, asking.prepared(settings), settings)
     if is_url(opts.page):
         url = common.as_url(opts.page)
@@ -49,65 +48,81 @@ def run(settings: ScrapySettings, console: common.Console, opts: argparse.Namesp
         name = common.source_name(opts.page)
     for number, agent in enumerate(agents):
         who, tokens = check.name_of(agent), agent.tokens
-        holds, rules = rules_of(response, tokens), list(_rules(response, tokens))
+        in_force, rules = rules_of(response, tokens), list(_rules(response, tokens))
         if opts.json:
-            about = {"url": name, "agent": who, "tokens": list(tokens)}
-            known = {
-                "nofollow": holds.nofollow,
-                "noindex": holds.noindex,
-                "directives": dict(holds.directives),
+            record = {
+                "url": name,
+                "agent": who,
+                "tokens": list(tokens),
+                "nofollow": in_force.nofollow,
+                "noindex": in_force.noindex,
+                "directives": dict(in_force.directives),
+                "conflicts": list(in_force.conflicts),
+                "rules": rules,
             }
-            console.say_json({**about, **known, "conflicts": list(holds.conflicts), "rules": rules})
+            console.print_json(record)
         else:
-            console.say(f"{chr(10) * (number > 0)}{printable(name)}")
-            _show(who, holds, rules, console)
+            if number:
+                console.print()
+            console.print(printable(name))
+            _show(who, in_force, rules, console)
     return 0
 
 
 def _rules(response: Response, tokens: Sequence[str]) -> Iterator[dict[str, Any]]:
-    """Yield every member of the header lines and of the metas, whoever it is for, as an object of JSON."""
+    """Yield all rules of the header lines and the metas, for any crawler, as objects of JSON."""
     own = {"robots", *(token.lower() for token in tokens)}
     lines = (value.decode("latin-1") for value in response.headers.getlist("X-Robots-Tag"))
-    texts = [("header", "*", text, "") for text in as_far_as_read(lines)[0]]
-    metas = Counter(metas_of(response))
-    for count, odd in ((metas, ""), (Counter(all_metas_of(response)) - metas, _ELSEWHERE)):
-        texts += [("meta", name.strip(), content, odd) for name, content in count.elements()]
-    for source, name, text, odd in texts:
-        members, mine = (
-            list(read_members(text)),
-            odd == "" and (source == "header" or name.lower() in own),
-        )
-        # A meta of another name is for another crawler if all that it says is known.
-        if name.lower() in own or all(member.odd != "unknown directive" for member in members):
-            for member in members:
-                bots = (
-                    [name, member.bot] if source == "meta" and member.bot else [member.bot or name]
-                )
-                yield {
-                    "source": source,
-                    "bot": ": ".join(bots),
-                    "name": member.name,
-                    "value": member.value,
-                    "applies": mine and (member.bot.lower() in own | EVERYONE or not member.bot),
-                    "odd": odd or member.odd or None,
-                }
+    for text in as_far_as_read(lines)[0]:
+        for member in read_members(text):
+            applies = not member.bot or member.bot.lower() in own | EVERYONE
+            yield _rule("header", member.bot or "*", member, applies, member.odd)
+    in_head = Counter(metas_of(response))
+    elsewhere = Counter(all_metas_of(response)) - in_head
+    for metas, odd in ((in_head, ""), (elsewhere, _NOT_IN_HEAD)):
+        for name, text in metas.elements():
+            yield from _meta_rules(name.strip(), text, odd, own)
 
 
-def _show(who: str, holds: PageRules, rules: list[dict[str, Any]], console: common.Console) -> None:
+def _meta_rules(name: str, text: str, odd: str, own: set[str]) -> Iterator[dict[str, Any]]:
+    """Yield the rules of a meta; `odd` is what is odd about all of it."""
+    members = list(read_members(text))
+    is_own = name.lower() in own
+    # A meta of another name is for another crawler if all that it says is known.
+    if not is_own and any(member.odd == "unknown directive" for member in members):
+        return
+    for member in members:
+        bot = f"{name}: {member.bot}" if member.bot else name
+        named = not member.bot or member.bot.lower() in own | EVERYONE
+        yield _rule("meta", bot, member, is_own and not odd and named, odd or member.odd)
+
+
+def _rule(source: str, bot: str, member: Member, applies: bool, odd: str) -> dict[str, Any]:
+    return {
+        "source": source,
+        "bot": bot,
+        "name": member.name,
+        "value": member.value,
+        "applies": applies,
+        "odd": odd or None,
+    }
+
+
+def _show(
+    who: str, in_force: PageRules, rules: list[dict[str, Any]], console: common.Console
+) -> None:
     console.fact("agent", who)
     if not rules:
         console.fact("rules", "none")
-    for name, value in holds.directives.items():
-        but = ", though it is permitted elsewhere" if name in holds.conflicts else ""
-        console.fact("holds", f"{_text(name, value)}{but} ({'; '.join(holds.where(name))})")
+    for name, value in in_force.directives.items():
+        but = ", though it is permitted elsewhere" if name in in_force.conflicts else ""
+        places = "; ".join(in_force.where(name))
+        console.fact("holds", f"{_text(name, value)}{but} ({places})")
     for rule in rules:
         mark = console.paint(">", STRONG, GOOD) if rule["applies"] else " "
-        line = printable(
-            f"{rule['source']:<6}  {rule['bot']}: {_text(rule['name'], rule['value'])}"
-        )
-        console.say(
-            f"  {mark} {line}" + (console.paint(f" ({rule['odd']})", DOUBT) if rule["odd"] else "")
-        )
+        text = f"{rule['source']:<6}  {rule['bot']}: {_text(rule['name'], rule['value'])}"
+        odd = console.paint(f" ({rule['odd']})", DOUBT) if rule["odd"] else ""
+        console.print(f"  {mark} {printable(text)}{odd}")
 
 
 def _text(name: str, value: str | None) -> str:

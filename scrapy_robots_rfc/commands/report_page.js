@@ -1,6 +1,6 @@
 "use strict";
-// Draws the page from the data that is embedded in it. What sites, spiders or file names wrote is set as `textContent`,
-// which makes no markup of it.
+// Draws the page from the data that is embedded in it. What sites, spiders or file names wrote has escapes for
+// what could not be seen, and is set as `textContent`, which makes no markup of it.
 
 const data = JSON.parse(document.getElementById("data").textContent);
 
@@ -15,24 +15,14 @@ const MEANING = new Map([
 const NO_ORIGIN = "(no origin)";
 const NO_SPIDER = "(no name)";
 const SHOWN = 100; // characters of a URL that are shown; the link has all of them
+const BARS = 10; // bars of a plot at most
 const FILTERED = 3; // rows from which on a table can be filtered
-const FEWEST = 12; // bars of time that share the whole width; fewer do not get wider than that
-const DAY = 86400;
 
 // Elements.
 
-const printable = (text) =>
-  // As the text of the command writes it: what could not be seen, or would turn others round, stands as an escape.
-  text.replace(/[^\P{C}]|[\p{Zl}\p{Zp}]|(?! )\p{Zs}/gu, (character) => {
-    const code = character.codePointAt(0);
-    const short = { 9: "\\t", 10: "\\n", 13: "\\r" }[code];
-    const [letter, digits] = code < 0x100 ? ["x", 2] : code < 0x10000 ? ["u", 4] : ["U", 8];
-    return short ?? `\\${letter}${code.toString(16).padStart(digits, "0")}`;
-  });
-
 const fill = (element, attributes, content) => {
   for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, value);
-  if (typeof content === "string") element.textContent = printable(content);
+  if (typeof content === "string") element.textContent = content;
   else element.append(...content.filter((part) => part !== null));
   return element;
 };
@@ -41,8 +31,8 @@ const svg = (name, attributes = {}, content = []) =>
   fill(document.createElementNS("http://www.w3.org/2000/svg", name), attributes, content);
 
 const webUrl = (text) => {
-  // The URL of a page on the web in which nothing is odd; null for any other text.
-  if (!/^https?:\/\/[^ ]*$/i.test(text) || printable(text) !== text) return null;
+  // The URL of a page on the web in which nothing is odd; null for any other text. Escapes have a backslash.
+  if (!/^https?:\/\/[^ \\]*$/i.test(text)) return null;
   try {
     const url = new URL(text);
     return url.username || url.password ? null : url;
@@ -68,12 +58,6 @@ const percent = (requests) => {
   const part = (100 * requests) / data.requests;
   if (part > 0 && part < 0.05) return "< 0.1 %";
   return `${(part % 1 === 0.25 ? part - 0.01 : part).toFixed(1)} %`; // a half is rounded as the text of the command is
-};
-const said = (milliseconds) => new Date(milliseconds).toISOString().slice(0, 19).replace("T", " ");
-const width = (seconds) => {
-  const units = [[7 * DAY, "week"], [DAY, "day"], [3600, "hour"], [60, "minute"], [1, "second"]];
-  const [size, unit] = units.find(([length]) => seconds >= length && seconds % length === 0);
-  return many(seconds / size, unit);
 };
 const place = (rule) =>
   [rule.line === null ? null : `line ${rule.line}`, rule.token === null ? null : `for ${rule.token}`]
@@ -113,75 +97,8 @@ const bars = (title, rows) => {
   return html("figure", {}, [html("figcaption", {}, [html("h2", {}, title)]), html("ol", { class: "bars" }, items)]);
 };
 
-const roundUp = (number) => {
-  // The next number that makes a good end of an axis, and has a half.
-  const size = 10 ** (String(number).length - 1);
-  return [10, 12, 15, 20, 25, 30, 40, 50, 60, 80, 100]
-    .map((tenths) => (size * tenths) / 10)
-    .find((end) => end >= number && end % 2 === 0);
-};
-
-const legend = () => {
-  const present = COLOURED.filter((reason) => data.totals[reason]);
-  if (total("by_reason") > present.length) present.push("other");
-  const items = present.map((reason) => {
-    const square = svg("rect", { class: colour(reason), width: 1, height: 1 });
-    const picture = svg("svg", { viewBox: "0 0 1 1", "aria-hidden": "true" }, [square]);
-    return html("li", {}, [picture, html("span", {}, reason)]);
-  });
-  return html("ul", { class: "legend" }, items);
-};
-
-const tick = (milliseconds, seconds, length) => {
-  // A time under the axis, no longer than it has to be.
-  const text = said(milliseconds);
-  const shown =
-    length > 5 * DAY ? text.slice(0, 10) : length > DAY ? text.slice(5, 16) : text.slice(11, seconds < 60 ? 19 : 16);
-  return html("li", {}, [html("time", { datetime: `${text.replace(" ", "T")}Z` }, shown)]);
-};
-
-const overTime = () => {
-  const { seconds, buckets } = data.over_time;
-  if (!buckets.length) return null;
-  const highest = buckets.reduce((most, bucket) => (bucket.requests > most.requests ? bucket : most));
-  const top = roundUp(highest.requests);
-  const start = Date.parse(buckets[0].from);
-  const length = buckets.length * seconds;
-  const wide = 8 * Math.min(1, buckets.length / FEWEST); // of the 10 that a bucket has
-  const columns = buckets.map((bucket, number) => {
-    if (!bucket.requests) return null;
-    const counts = stacked(bucket.by_reason, bucket.requests);
-    const told = counts.map(([reason, requests]) => `${count(requests)} ${reason}`).join(", ");
-    const parts = [svg("title", {}, `${said(Date.parse(bucket.from))} UTC: ${told}`)];
-    let below = 0;
-    for (const [reason, requests] of counts) {
-      below += requests;
-      const box = { x: number * 10 + 5 - wide / 2, width: wide, y: 100 - (100 * below) / top };
-      parts.push(svg("rect", { class: `bar ${colour(reason)}`, ...box, height: (100 * requests) / top }));
-    }
-    return svg("g", {}, parts);
-  });
-  const says =
-    `Disallowed requests over time; a bar is ${width(seconds)}, ` +
-    `the highest ${count(highest.requests)} requests at ${said(Date.parse(highest.from))} UTC.`;
-  const right = buckets.length * 10;
-  const picture = { viewBox: `0 0 ${right} 100`, preserveAspectRatio: "none", role: "img", "aria-labelledby": "time-title" };
-  const grid = svg("path", { class: "grid", d: [0, 50, 100].map((height) => `M0 ${height}H${right}`).join(" ") });
-  const marks = buckets.length % 2 ? [0, 1] : [0, 0.5, 1]; // the middle is named where a bucket begins there
-  const ticks = marks.map((part) => tick(start + part * length * 1000, seconds, length));
-  const levels = [top, top / 2, 0].map((number) => html("li", {}, count(number)));
-  return html("figure", {}, [
-    html("figcaption", {}, [html("h2", {}, "Over time"), note(`a bar is ${width(seconds)}`, {}, "p"), legend()]),
-    html("div", { class: "time" }, [
-      html("ul", { class: "up", "aria-hidden": "true" }, levels),
-      svg("svg", picture, [svg("title", { id: "time-title" }, says), grid, ...columns]),
-      html("ul", { class: "along", "aria-hidden": "true" }, ticks),
-    ]),
-  ]);
-};
-
 const plots = () => {
-  const first = (rows) => rows.slice(0, data.bars);
+  const first = (rows) => rows.slice(0, BARS);
   const reasons = first(data.by_reason).map((row) => ({ ...row, name: texts(row.reason), reasons: { [row.reason]: row.requests } }));
   const origins = first(data.by_origin).map((row) => ({ ...row, name: texts(row.origin ?? NO_ORIGIN), reasons: row.by_reason }));
   const rules = first(data.by_rule).map((row) => {
@@ -299,11 +216,9 @@ const idOf = (kind) => kind.replace("by_", "");
 
 const section = ({ kind, title, about = "", columns, cells }) => {
   const name = idOf(kind);
-  const shown = data[kind].slice(0, data.top);
-  const drawn = shown.map(cells);
+  const drawn = data[kind].map(cells);
   const rows = drawn.map(drawnRow);
-  const all = count(total(kind));
-  const left = total(kind) > shown.length ? `the first ${count(shown.length)} of ${all}, --top N lists more` : "";
+  const left = data.more[kind] ? `the first ${count(rows.length)} of ${count(total(kind))}` : "";
   const status = note("", { role: "status" }, "p");
   const headings = columns.map((column, place) => {
     const attributes = Array.isArray(drawn[0][place]) ? { scope: "col" } : { scope: "col", class: "n" };
@@ -336,20 +251,19 @@ const contents = (drawn) => {
 const headline = () => (data.requests ? `${many(data.requests, "request")} disallowed` : "No request was disallowed");
 
 const lede = () => {
-  const [from, to] = [data.from, data.to].map((time) => (time === null ? null : said(Date.parse(time))));
+  const [from, to] = [data.from, data.to].map((time) => time?.slice(0, 19).replace("T", " "));
   const until = from?.slice(0, 10) === to?.slice(0, 10) ? to?.slice(11) : to;
-  const times = from === null ? null : from === to ? `At ${from} UTC` : `From ${from} to ${until} UTC`;
+  const times = from === undefined ? null : from === to ? `At ${from} UTC` : `From ${from} to ${until} UTC`;
   const counted = (kind, what, only) => (total(kind) > 1 ? many(total(kind), what) : only);
   const spiders = counted("by_spider", "spider", `spider ${data.by_spider[0]?.spider ?? NO_SPIDER}`);
   const origins = counted("by_origin", "origin", `origin ${data.by_origin[0]?.origin ?? NO_ORIGIN}`);
   const found = data.requests ? [times, spiders, origins] : [];
-  const file = data.breaks_off ? `${data.title}, which breaks off` : data.title;
-  return [...found, file].filter((part) => part !== null).join(" · ");
+  return [...found, data.title].filter((part) => part !== null).join(" · ");
 };
 
 document.title = `${headline()} - robots.txt report`;
 fill(document.querySelector("h1"), {}, headline());
 fill(document.querySelector(".lede"), {}, lede());
 const drawn = tables().filter((table) => data[table.kind].length);
-const parts = [figures(), ...(data.requests ? [overTime(), plots()] : []), drawn.length ? contents(drawn) : null, ...drawn.map(section)];
+const parts = [figures(), data.requests ? plots() : null, drawn.length ? contents(drawn) : null, ...drawn.map(section)];
 document.querySelector("main").append(...parts.filter((part) => part !== null));

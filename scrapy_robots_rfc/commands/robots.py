@@ -1,7 +1,4 @@
-"""`scrapy robots TOPIC ...`.
-
-Adds the topics to Scrapy's command line, and turns how they end into exit codes.
-"""
+"""`scrapy robots TOPIC ...`: adds the topics to Scrapy's command line, and gives the exit code."""
 
 from __future__ import annotations
 
@@ -10,19 +7,17 @@ import os
 import signal
 import sys
 from argparse import ArgumentParser
-from pathlib import Path
 from typing import NoReturn
 
 from scrapy.commands import ScrapyCommand
 from scrapy.exceptions import UsageError
 
-from scrapy_robots_rfc.commands import cache, check, lint, page, report, show
+from scrapy_robots_rfc.commands import cache, check, common, lint, page, report, show
 from scrapy_robots_rfc.commands.common import NO_ANSWER, Console, Failed, abandon
 from scrapy_robots_rfc.core.text import printable
 from scrapy_robots_rfc.errors import SettingError, StoreError
 
-#: The topics, in the order of docs/cli.md: each a module with `HELP`, `run`, and `add_arguments`.
-#: The last one returns the parsers of its actions, if the topic has any.
+#: The topics, in the order of docs/cli.md: each a module with `HELP`, `ARGUMENTS` and `run`.
 _TOPICS = {
     "check": check,
     "show": show,
@@ -31,7 +26,11 @@ _TOPICS = {
     "report": report,
     "cache": cache,
 }
-#: Those whose exit code is an answer, which there is none of where the output cannot be written.
+#: Scrapy accepts -s before the topic only.
+_SET = common.argument(
+    "-s", dest="also_set", metavar="NAME=VALUE", action="append", default=[], help="a setting"
+)
+#: Those whose exit code is an answer: there is none where the output cannot be written.
 _ANSWERS = frozenset({"check", "lint", "page"})
 
 
@@ -47,36 +46,25 @@ class Command(ScrapyCommand):
 
     def short_desc(self) -> str:
         """Return the line in Scrapy's list of commands."""
-        return "Say what robots.txt allows, and why; find mistakes; sum up a report; look into the store of files"
+        return "Say what robots.txt allows, and why; find mistakes; sum up a report; show the store"
 
     def add_options(self, parser: argparse.ArgumentParser) -> None:
-        """Add the topics, each with actions of its own."""
+        """Add the topics."""
         super().add_options(parser)
         # Scrapy makes this parser, which would print the whole usage before an error.
-        parser.error = _Parser(prog="scrapy robots").error  # type: ignore[method-assign]  # there is no other way in
-        one_line: type[ArgumentParser] = _Parser
+        parser.error = _Parser(prog="scrapy robots").error  # type: ignore[method-assign]
         topics = parser.add_subparsers(
             title="Topics",
             dest="topic",
             metavar="TOPIC",
             prog="scrapy robots",
-            parser_class=one_line,
+            parser_class=_Parser,
         )
         for name, topic in _TOPICS.items():
             own = topics.add_parser(name, help=topic.HELP, description=topic.HELP)
             own.set_defaults(run=topic.run)
-            for action in topic.add_arguments(own) or [own]:
-                # Scrapy's own -s is accepted in front of the topic only; here it may stand behind
-                # it, too.
-                what = "set/override setting"
-                action.add_argument(
-                    "-s",
-                    dest="also_set",
-                    metavar="NAME=VALUE",
-                    action="append",
-                    default=[],
-                    help=what,
-                )
+            for argument, options in (*topic.ARGUMENTS, _SET):
+                own.add_argument(argument, **options)
 
     def process_options(self, args: list[str], opts: argparse.Namespace) -> None:
         """Take over the settings of the command line."""
@@ -91,38 +79,37 @@ class Command(ScrapyCommand):
         if opts.topic is None:
             raise UsageError
 
-    def run(self, args: list[str], opts: argparse.Namespace) -> None:  # noqa: ARG002 - all of them are options
-        """Do what is asked for. Every early end is told on stderr, and gets its exit code."""
+    def run(self, _: list[str], opts: argparse.Namespace) -> None:
+        """Run the topic. Every early end has a line on stderr and an exit code."""
         _open_streams()
         console = Console(sys.stdin, sys.stdout, sys.stderr, f"scrapy robots {opts.topic}")
         try:
             self.exitcode = opts.run(self.settings, console, opts)
             console.stdout.flush()
         except KeyboardInterrupt:
-            # What is left is short, and a second Ctrl-C would print a traceback.
+            # What remains is short, and a second Ctrl-C would print a traceback.
             signal.signal(signal.SIGINT, signal.SIG_IGN)
             console.complain("stopped")
             self.exitcode = NO_ANSWER
-            abandon(console.stdout)  # its reader may have stopped reading
+            abandon(console.stdout)  # its reader may be gone
         except (Failed, SettingError, StoreError) as error:
             console.complain(str(error))
-            self.exitcode = (
-                1 if isinstance(error, StoreError) else getattr(error, "code", NO_ANSWER)
-            )
+            failed_store = isinstance(error, StoreError)
+            self.exitcode = 1 if failed_store else getattr(error, "code", NO_ANSWER)
         except OSError as error:
-            enough = isinstance(error, BrokenPipeError)  # whoever read the output has seen enough
-            if not enough:
+            is_gone = isinstance(error, BrokenPipeError)  # the reader of the output, such as `head`
+            if not is_gone:
                 console.complain(f"the output cannot be written: {error.strerror or error}")
-            self.exitcode = NO_ANSWER if opts.topic in _ANSWERS else 0 if enough else 1
+            code = 0 if is_gone else 1
+            self.exitcode = NO_ANSWER if opts.topic in _ANSWERS else code
             abandon(console.stdout)
 
 
 def _open_streams() -> None:
-    """Put something in the place of standard streams that whoever began the process has closed."""
+    """Open a substitute for each closed stream, so that no exit code of Python's is a verdict."""
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
-            stream = Path(os.devnull).open(mode, encoding="utf-8")  # noqa: SIM115 - until the process ends
-            setattr(sys, name, stream)
+            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: PTH123, SIM115
 
 
 class _Parser(ArgumentParser):

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
     from scrapy_robots_rfc.cache.entry import CacheEntry
     from scrapy_robots_rfc.core.agents import Agent
+    from scrapy_robots_rfc.core.gemini import GeminiFile
     from scrapy_robots_rfc.policy.origins import Origin
     from scrapy_robots_rfc.settings import Settings
 

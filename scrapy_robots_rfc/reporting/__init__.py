@@ -1,4 +1,4 @@
-"""What users are told: the report, the archive, and the summary at the end of a crawl.
+"""What a crawl writes down for its user: the report, the archive, and the summary at its end.
 
 All of them are leaves, see `leaves.py`.
 """
@@ -15,15 +15,15 @@ from scrapy_robots_rfc.core.text import error_text
 
 logger: logging.Logger = logging.getLogger(__name__)
 
-# Seconds between two errors about one file or feed: a full disk must not fill the log, too.
+# Seconds between two errors about one file: a full disk must not fill the log, too.
 _PAUSE = 60.0
 
 
 @dataclass(slots=True)
 class LossLog:
-    """Logs that a file or feed cannot be written, once a minute at most.
+    """Logs that a file cannot be written, once a minute at most.
 
-    :param setting: names the file or feed.
+    :param setting: names the file.
     :param stat: counts what is lost.
     :param look_for: what may be the reason.
     :param clock: seconds on a clock that never goes back.
@@ -35,13 +35,24 @@ class LossLog:
     clock: Callable[[], float]
     _next: float = -math.inf
 
-    def tell(self, shown: object, error: Exception, spider: Spider | None) -> None:
-        """Tell of a file or feed, by the name that users know, unless it was told of a moment ago."""
-        if (now := self.clock()) >= self._next:
+    def log(self, place: object, error: Exception, spider: Spider | None) -> None:
+        """Log an error, unless there was one less than a minute ago.
+
+        :param place: the name of the file that users know.
+        """
+        now = self.clock()
+        if now >= self._next:
             self._next = now + _PAUSE
-            text = "%s: %s cannot be written (%s). The crawl goes on; what is lost is counted in %s. Look for %s"
-            told = self.setting, shown, error_text(error), self.stat, self.look_for
-            logger.error(text, *told, extra={"spider": spider})
+            logger.error(
+                "%s: %s cannot be written (%s). The crawl goes on; what is lost is counted in %s."
+                " Look for %s",
+                self.setting,
+                place,
+                error_text(error),
+                self.stat,
+                self.look_for,
+                extra={"spider": spider},
+            )
 
 
 def counted_by_name(counted: Mapping[str, Any], key: str) -> dict[str, Any]:
@@ -51,8 +62,5 @@ def counted_by_name(counted: Mapping[str, Any], key: str) -> dict[str, Any]:
     :param key: as in `stats.py`, such as ``robotstxt/exempted/{site}``.
     """
     begin = key.partition("{")[0]
-    return {
-        name.removeprefix(begin): count
-        for name, count in counted.items()
-        if str(name).startswith(begin)
-    }
+    names = [name for name in counted if str(name).startswith(begin)]
+    return {name.removeprefix(begin): counted[name] for name in names}

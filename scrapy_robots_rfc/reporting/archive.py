@@ -2,7 +2,7 @@
 
 An exchange is a request record and a response record. A metadata record says what followed from a
 fetch: what governs the origin, until when, and by which file. Each record is a gzip member that is
-written at once, so that the file of a crawl that was killed is whole up to its last record.
+written at once: if the crawl is killed, the file is whole up to its last record.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ import uuid
 from collections.abc import Mapping, Sequence
 from http.client import responses
 from importlib.metadata import version
-from io import BytesIO
+from io import BytesIO, FileIO
 from pathlib import Path
-from typing import IO, ClassVar
+from typing import ClassVar
 
 from scrapy import Request
 from scrapy import signals as scrapy_signals
@@ -39,12 +39,13 @@ from scrapy_robots_rfc.settings import Settings
 
 logger: logging.Logger = logging.getLogger(__name__)
 
+#: Headers of a request that are left out, and of a response: that one says how its octets came.
 _SECRETS = frozenset({b"authorization", b"proxy-authorization", b"cookie"})
-# Of a response, this header says how its octets came; the record has them without it.
 _FRAMING = frozenset({b"transfer-encoding"})
 _RECORDS, _ERRORS = (key.format(output="archive") for key in (stats.RECORDS, stats.RECORD_ERRORS))
 # Origins whose last exchange is remembered until it is known what followed from it.
-_KEPT_EXCHANGES = 10_000
+_MOST_EXCHANGES = 10_000
+_Headers = dict[str, str]
 
 
 class Archive:
@@ -54,29 +55,23 @@ class Archive:
     :raises SettingError: the file cannot be made, or another output has its place.
     """
 
-    #: Octets after which another file is begun; such a file is copied and read by other tools with
-    #: ease.
+    #: Octets after which another file is begun: other tools read and copy such a file with ease.
     MAX_SIZE: ClassVar[int] = 1_000_000_000
 
     def __init__(self, crawler: Crawler, settings: Settings) -> None:
         assert crawler.stats is not None
         refuse_shared_place(crawler, settings, ARCHIVE)
         self._count, self._spider = crawler.stats.inc_value, crawler.spider
-        runtime = self._runtime = Runtime()
+        self._settings, self._runtime = settings, Runtime()
         self._path = Path(settings.archive or "")
-        self._limit = settings.max_size
-        self._use = ""
-        self._robots = "ignore" if settings.dry_run else "obey"
-        with contextlib.suppress(TypeError):  # it stops the crawl, see `DeclaredUse`
-            own = uses_of(getattr(crawler.spider, USE_ATTRIBUTE, None))
-            self._use = ", ".join((settings.use if own is None else own) or ())
         self._buffer = BytesIO()
         self._writer = WARCWriter(self._buffer, gzip=True, warc_version="1.1")
-        self._file: IO[bytes] | None = None
+        self._file: FileIO | None = None
         self._number = 0
-        self._losses = LossLog(ARCHIVE, _ERRORS, "a full disk or missing rights", runtime.clock)
+        look_for = "a full disk or missing rights"
+        self._losses = LossLog(ARCHIVE, _ERRORS, look_for, self._runtime.clock)
         # The id of the last response record of a fetch that is under way.
-        self._last: LocalCache[Origin, str] = LocalCache(_KEPT_EXCHANGES)
+        self._last: LocalCache[Origin, str] = LocalCache(_MOST_EXCHANGES)
         try:
             self._begin()
         except OSError as error:
@@ -84,7 +79,7 @@ class Archive:
             raise SettingError(ARCHIVE, str(self._path), accepted) from None
         crawler.signals.connect(self._exchanged, signals.robots_exchanged)
         crawler.signals.connect(self._fetched, signals.robots_fetched)
-        # Not when the spider is closed: its last fetches are ended then, and stand in the archive.
+        # Not when the spider is closed: its last fetches end after that.
         crawler.signals.connect(self._close, scrapy_signals.engine_stopped)
 
     def _exchanged(
@@ -101,42 +96,34 @@ class Archive:
             received = {"WARC-Record-ID": _id(), "WARC-Concurrent-To": sent["WARC-Record-ID"]}
             if cut_off:
                 received["WARC-Truncated"] = "length"
-            lines = [
-                *_lines(response.headers, _FRAMING),
-                *(("Content-Encoding", one.decode("latin-1")) for one in codings),
-            ]
+            lines = _lines(response.headers, _FRAMING)
+            lines += [("Content-Encoding", one.decode("latin-1")) for one in codings]
             phrase = responses.get(response.status, "Unknown")
-            status = StatusAndHeaders(f"{response.status} {phrase}", lines, "HTTP/1.1")
-            self._write("response", url, response.body, received, status)
-            if origin is not None:  # redirects may have led to others
+            head = StatusAndHeaders(f"{response.status} {phrase}", lines, "HTTP/1.1")
+            self._write("response", url, response.body, received, head)
+            if origin is not None:  # a redirect may have led to another origin
                 self._last[origin] = received["WARC-Record-ID"]
-        target = url.partition("://")[2].partition("/")[2]
-        line = f"{request.method} /{target.partition('#')[0]} HTTP/1.1"
-        lines = _lines(request.headers, _SECRETS)
-        self._write(
-            "request", url, request.body, sent, StatusAndHeaders(line, lines, is_http_request=True)
-        )
+        target = url.partition("://")[2].partition("/")[2].partition("#")[0]
+        line = f"{request.method} /{target} HTTP/1.1"
+        head = StatusAndHeaders(line, _lines(request.headers, _SECRETS), is_http_request=True)
+        self._write("request", url, request.body, sent, head)
 
     def _fetched(self, robots: OriginPolicy) -> None:
         """Write what governs an origin after a fetch."""
         last = self._last.pop(robots.origin, None)
-        now, date = self._runtime.clock(), self._runtime.date()
+        left = robots.validity.fresh_until - self._runtime.clock()
         fields = {
             "origin": str(robots.origin),
             "outcome": robots.outcome.value,
             "cause": robots.cause,
             "status": "" if robots.status is None else str(robots.status),
-            "fresh-until": utc_text(date + robots.validity.fresh_until - now),
+            "fresh-until": utc_text(self._runtime.date() + left),
             "stale": "yes" if robots.stale else "no",
-            "limit": str(self._limit),
+            "limit": str(self._settings.max_size),
             "digest": "" if robots.file is None else robots.file.digest or "",
         }
-        self._write(
-            "metadata",
-            robots.origin.robots_url,
-            _fields(fields),
-            {} if last is None else {"WARC-Refers-To": last},
-        )
+        refers = {} if last is None else {"WARC-Refers-To": last}
+        self._write("metadata", robots.origin.robots_url, _fields(fields), refers)
 
     def _close(self) -> None:
         """Close the file."""
@@ -149,74 +136,79 @@ class Archive:
 
         :raises OSError: it cannot be made.
         """
+        if self._path.exists() and not self._path.is_file():
+            raise OSError(f"{self._path} is no regular file")
         suffixes = "".join(self._path.suffixes)
         stem = self._path.name.removesuffix(suffixes)
-        while True:
+        self._file = None
+        while self._file is None:
             self._number += 1
-            if self._path.exists() and not self._path.is_file():
-                raise OSError(f"{self._path} is no regular file")
             name = self._path.name if self._number == 1 else f"{stem}-{self._number}{suffixes}"
             with contextlib.suppress(FileExistsError):
-                self._file = (self._path.parent / name).open("xb")
-                break
-        software = f"scrapy-robots-rfc/{version('scrapy-robots-rfc')}"
+                # Without a buffer, which after an error would write the rest of a record again.
+                self._file = (self._path.parent / name).open("xb", buffering=0)
         info = {
-            "software": software,
+            "software": f"scrapy-robots-rfc/{version('scrapy-robots-rfc')}",
             "format": "WARC File Format 1.1",
-            "robots": self._robots,
-            "use": self._use,
+            "robots": "ignore" if self._settings.dry_run else "obey",
+            "use": ", ".join(self._declared()),
         }
         self._put("warcinfo", None, _fields(info), {"WARC-Filename": name})
 
+    def _declared(self) -> Sequence[str]:
+        """Return the uses that the crawl declares: its spider's, else the setting's."""
+        with contextlib.suppress(TypeError):  # it stops the crawl, see `DeclaredUse`
+            own = uses_of(getattr(self._spider, USE_ATTRIBUTE, None))
+            return (self._settings.use if own is None else own) or ()
+        return ()
+
     def _write(
-        self,
-        kind: str,
-        url: str,
-        payload: bytes,
-        headers: Mapping[str, str],
-        http: StatusAndHeaders | None = None,
+        self, kind: str, url: str, payload: bytes, headers: _Headers, http: StatusAndHeaders = None
     ) -> None:
+        """Write a record, and begin another file before it where this one is large; never raises."""
         try:
             if self._file is None or self._file.tell() >= self.MAX_SIZE:
                 self._close()
                 self._begin()
             self._put(kind, url, payload, headers, http)
             self._count(_RECORDS)
-        except Exception as error:  # noqa: BLE001 - whatever a disk, or text that warcio does not take, raises
+        except Exception as error:  # noqa: BLE001 - a disk, or a text that warcio rejects
             self._count(_ERRORS)
-            self._losses.tell(self._path, error, self._spider)
+            self._losses.log(self._path, error, self._spider)
 
     def _put(
         self,
         kind: str,
         url: str | None,
         payload: bytes,
-        headers: Mapping[str, str],
-        http: StatusAndHeaders | None = None,
+        headers: _Headers,
+        http: StatusAndHeaders = None,
     ) -> None:
+        """Write a record whole, or not at all.
+
+        :raises OSError: it cannot be written.
+        """
         assert self._file is not None
-        dated = {"WARC-Date": utc_text(self._runtime.date()), **headers}
-        content = "application/warc-fields" if kind in ("warcinfo", "metadata") else ""
         record = self._writer.create_warc_record(
             url,
             kind,
             BytesIO(payload),
             len(payload),
-            content,
-            warc_headers_dict=dated,
+            "application/warc-fields" if kind in ("warcinfo", "metadata") else "",
+            warc_headers_dict={"WARC-Date": utc_text(self._runtime.date()), **headers},
             http_headers=http,
         )
         self._buffer.seek(0)
         self._buffer.truncate()
         self._writer.write_record(record)
+        octets = self._buffer.getvalue()
         before = self._file.tell()
         try:
-            self._file.write(self._buffer.getvalue())
-            self._file.flush()
+            if self._file.write(octets) < len(octets):
+                raise OSError("there is no room")
         except OSError:
-            with contextlib.suppress(
-                OSError
-            ):  # a part of a record would make the whole file unreadable behind it
+            # A part of a record would make unreadable what is behind it.
+            with contextlib.suppress(OSError):
                 self._file.seek(before)
                 self._file.truncate()
             raise
@@ -228,9 +220,8 @@ def _id() -> str:
 
 def _fields(fields: Mapping[str, str]) -> bytes:
     """Return lines of `application/warc-fields`; what is empty is left out."""
-    return "".join(
-        f"{name}: {' '.join(text.split())}\r\n" for name, text in fields.items() if text
-    ).encode()
+    lines = [f"{name}: {' '.join(text.split())}\r\n" for name, text in fields.items() if text]
+    return "".join(lines).encode()
 
 
 def _lines(headers: Headers, left_out: frozenset[bytes]) -> list[tuple[str, str]]:

@@ -1,6 +1,6 @@
-"""One file of records, written by Scrapy's exporters and feed storages, as FEEDS names them.
+"""A file of records, written by Scrapy's exporters and feed storages, as FEEDS names them.
 
-The exporter writes each record into memory, and from there it goes into the file: after an error
+The exporter writes into memory, and each record goes from there into the file. So after an error
 of a disk the exporter can go on, and no part of a record is written again.
 """
 
@@ -9,16 +9,15 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Mapping
 from io import BytesIO
-from pathlib import Path, PureWindowsPath
+from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 from scrapy.crawler import Crawler
 from scrapy.extensions.feedexport import ItemFilter
 from scrapy.utils.defer import ensure_awaitable
 from scrapy.utils.misc import build_from_crawler, load_object
 
-from scrapy_robots_rfc.reporting.places import filled_in
+from scrapy_robots_rfc.reporting.places import filled_in, scheme_of
 
 # Options as in FEEDS, with Scrapy's defaults: what the user sets for the feeds of items, such as
 # FEED_EXPORT_FIELDS, does not apply to records.
@@ -28,29 +27,27 @@ _OPTIONS: dict[str, Any] = {"fields": None, "encoding": None, "indent": 0, "item
 class Feed:
     """A file that is opened with its first record.
 
-    :param uri: as in FEEDS; may hold credentials.
-    :param options: as in FEEDS; the format may be left to the suffix.
+    :param uri: as in FEEDS; credentials may be in it.
+    :param options: as in FEEDS; without a format the suffix says it.
     :param example: a record, to try the options with.
-    :raises Exception: whatever a storage, an exporter, a filter of the user's raises; a ValueError
-        for a format, a storage or an option that there is not.
+    :raises Exception: a storage, an exporter or a filter of the user's raises anything; an unknown
+        format, storage or option is a ValueError.
     """
 
     def __init__(
         self, crawler: Crawler, uri: str, options: Mapping[str, Any], example: dict[str, Any]
     ) -> None:
-        suffix = Path(uri).suffix.removeprefix(".")
         self._crawler = crawler
-        self._options = {**_OPTIONS, "format": suffix, **options}
+        self._options = {**_OPTIONS, "format": Path(uri).suffix.removeprefix("."), **options}
         for name in ("batch_item_count", "postprocessing"):
             if self._options.get(name):
                 raise ValueError(f"there is no {name} here, as a report is one file")
         #: The URI with its placeholders filled in.
         self.uri: str = filled_in(uri, self._options, crawler)
-        exporters = _named(crawler, "FEED_EXPORTERS", self._options["format"], "format")
-        self._exporter_class: Any = load_object(exporters)
-        self._filter: ItemFilter = load_object(self._options.get("item_filter", ItemFilter))(
-            self._options
-        )
+        exporter = _named(crawler, "FEED_EXPORTERS", self._options["format"], "format")
+        self._exporter_class: Any = load_object(exporter)
+        filter_class = load_object(self._options.get("item_filter", ItemFilter))
+        self._filter: ItemFilter = filter_class(self._options)
         self._storage = self._make_storage()
         self._try_out(example)
         self._file: Any = None
@@ -58,7 +55,7 @@ class Feed:
     def write(self, record: dict[str, Any]) -> bool:
         """Write a record and flush the file; return whether a filter of the user's let it pass.
 
-        :raises Exception: whatever a disk, a storage or an exporter raises; the record is lost.
+        :raises Exception: a disk, a storage or an exporter raises anything; the record is lost.
         """
         if not self._filter.accepts(record):
             return False
@@ -71,7 +68,7 @@ class Feed:
     async def close(self) -> None:
         """End the file, and wait until it is stored.
 
-        :raises Exception: whatever a disk or a storage raises; the file may be lost.
+        :raises Exception: a disk or a storage raises anything; the file may be lost.
         """
         if self._file is None:
             settings = self._crawler.settings
@@ -117,8 +114,8 @@ class Feed:
         )
 
     def _make_storage(self) -> Any:  # noqa: ANN401 - a class of the user's
-        scheme = "" if PureWindowsPath(self.uri).drive else urlsplit(self.uri).scheme
-        storage = load_object(_named(self._crawler, "FEED_STORAGES", scheme, "scheme"))
+        path = _named(self._crawler, "FEED_STORAGES", scheme_of(self.uri), "scheme")
+        storage = load_object(path)
         return build_from_crawler(storage, self._crawler, self.uri, feed_options=self._options)
 
     def _try_out(self, example: dict[str, Any]) -> None:

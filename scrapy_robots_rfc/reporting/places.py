@@ -1,4 +1,4 @@
-"""Where outputs go: URIs with their placeholders filled in, and a check that no two of them meet."""
+"""Where outputs go: URIs with their placeholders filled in, and a check that no two are the same."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
-from pathlib import Path, PureWindowsPath
+from pathlib import PureWindowsPath
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -19,8 +19,7 @@ from scrapy_robots_rfc.core.text import without_credentials
 from scrapy_robots_rfc.errors import SettingError
 from scrapy_robots_rfc.settings import Settings
 
-REPORT = "ROBOTS_REPORT"
-ARCHIVE = "ROBOTS_ARCHIVE"
+REPORT, ARCHIVE = "ROBOTS_REPORT", "ROBOTS_ARCHIVE"
 
 
 def refuse_shared_place(crawler: Crawler, settings: Settings, key: str) -> None:
@@ -39,11 +38,24 @@ def refuse_shared_place(crawler: Crawler, settings: Settings, key: str) -> None:
             raise SettingError(key, without_credentials(own), accepted)
 
 
+def _outputs(crawler: Crawler, settings: Settings) -> Iterator[tuple[str, str, str]]:
+    """Yield the setting, the value and the place of each output."""
+    feeds = crawler.settings.getdict("FEEDS")
+    for setting, named in ((REPORT, settings.report), ("FEEDS", feeds)):
+        for key, options in named.items():
+            uri = str(key)
+            with suppress(Exception):  # of a function of the user's: FEEDS reports it
+                uri = filled_in(uri, options, crawler)
+            yield setting, str(key), _place(uri)
+    if settings.archive is not None:
+        yield ARCHIVE, settings.archive, os.path.realpath(settings.archive)
+
+
 def filled_in(uri: str, options: Mapping[str, Any], crawler: Crawler) -> str:
     """Fill in the placeholders of a feed's URI, such as ``%(name)s``, as FEEDS does.
 
     :param options: of the feed; `uri_params` may name a function of the user's.
-    :raises Exception: whatever that function raises; a KeyError for an unknown placeholder.
+    :raises Exception: that function raises anything; an unknown placeholder is a KeyError.
     """
     spider = crawler.spider
     change = options.get("uri_params", crawler.settings["FEED_URI_PARAMS"])
@@ -57,36 +69,24 @@ def filled_in(uri: str, options: Mapping[str, Any], crawler: Crawler) -> str:
         "batch_time": now.isoformat().replace(":", "-"),
         "batch_id": 1,
     }
-    if function is not None:
-        changed = function(params, spider)
-        params = params if changed is None else changed
+    changed = function(params, spider) if function is not None else None
     # Another percent sign is part of the URI, such as that of %20.
-    return re.sub(r"%(?!\()", "%%", uri) % params
+    return re.sub(r"%(?!\()", "%%", uri) % (params if changed is None else changed)
 
 
-def _outputs(crawler: Crawler, settings: Settings) -> Iterator[tuple[str, str, str]]:
-    """Yield the setting, the value and the place of each output."""
-    feeds = crawler.settings.getdict("FEEDS")
-    for setting, named in ((REPORT, settings.report), ("FEEDS", feeds)):
-        for key, options in named.items():
-            uri = str(key)
-            with suppress(Exception):  # of a function of the user's: who writes there says so
-                uri = filled_in(uri, options, crawler)
-            yield setting, str(key), _place(uri)
-    if settings.archive is not None:
-        yield ARCHIVE, settings.archive, _place(str(Path(settings.archive).absolute()))
+def scheme_of(uri: str) -> str:
+    """Return the scheme of a URI; a path has none, with a drive of Windows neither."""
+    return "" if PureWindowsPath(uri).drive else urlsplit(uri).scheme
 
 
 def _place(uri: str) -> str:
     """Return a name of a place that does not depend on how it was written."""
     try:
-        scheme = "" if PureWindowsPath(uri).drive else urlsplit(uri).scheme
-        if scheme == "file":
-            uri = file_uri_to_path(uri)
-        elif scheme == "stdout":
+        scheme = scheme_of(uri)
+        if scheme == "stdout":
             return "stdout:"
-        elif scheme:
+        if scheme not in ("", "file"):
             return uri
-        return os.path.normcase(os.path.realpath(uri))
-    except ValueError:  # it is neither a URI nor a path, which the storage tells of
+        return os.path.realpath(file_uri_to_path(uri) if scheme else uri)
+    except ValueError:  # it is neither a URI nor a path; the storage raises an error
         return uri

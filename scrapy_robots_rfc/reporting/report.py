@@ -1,6 +1,6 @@
 """The report of a crawl, ROBOTS_REPORT: a record of each request that was decided.
 
-It hears of them by signals; `feed.py` writes the records.
+Signals notify it of decisions; `feed.py` writes the records.
 """
 
 from __future__ import annotations
@@ -19,13 +19,7 @@ from scrapy.crawler import Crawler
 from scrapy_robots_rfc import signals, stats
 from scrapy_robots_rfc._runtime import Runtime
 from scrapy_robots_rfc.core.decision import Decision
-from scrapy_robots_rfc.core.text import (
-    error_text,
-    many,
-    printable,
-    utc_text,
-    without_credentials,
-)
+from scrapy_robots_rfc.core.text import error_text, many, printable, utc_text, without_credentials
 from scrapy_robots_rfc.errors import SettingError
 from scrapy_robots_rfc.fetching.parsed import OriginPolicy
 from scrapy_robots_rfc.policy.origins import without_userinfo
@@ -36,10 +30,13 @@ from scrapy_robots_rfc.settings import Settings
 
 logger: logging.Logger = logging.getLogger(__name__)
 
-_NAMES = "time spider url referrer origin token reason line rule why robots_url digest outcome fresh_until version"
+_NAMES = (
+    "time spider url referrer origin token reason line rule why robots_url digest outcome"
+    " fresh_until version"
+)
 _RECORDS, _ERRORS = (key.format(output="report") for key in (stats.RECORDS, stats.RECORD_ERRORS))
 #: The fields of a record, in their order, with the value of one where a record has no other.
-#: `docs/report.md` says what stands in them.
+#: `docs/report.md` explains them.
 FIELDS: dict[str, Any] = {
     **dict.fromkeys(_NAMES.split()),
     "stale": False,
@@ -53,16 +50,16 @@ class Report:
     """The report of a crawl.
 
     :param settings: its feed is a URI -> options, as in FEEDS.
-    :raises SettingError: Scrapy does not take the feed, or another output has its place.
+    :raises SettingError: Scrapy does not accept the feed, or another output has its place.
     """
 
     def __init__(self, crawler: Crawler, settings: Settings) -> None:
         assert crawler.spider is not None
         assert crawler.stats is not None
         self._spider, self._stats = crawler.spider, crawler.stats
-        self._runtime, self._dry_run = Runtime(), settings.dry_run
+        self._runtime, self._settings = Runtime(), settings
         self._version = version("scrapy-robots-rfc")
-        # The URIs of local files are made now, because the working folder may be deleted later.
+        # The URIs of local files are made now: the working folder may be deleted later.
         self._overrides = {
             path: Path(path).absolute().as_uri() for path in settings.overrides.values()
         }
@@ -73,20 +70,22 @@ class Report:
         [(uri, options)] = settings.report.items()
         try:
             self._feed = Feed(crawler, uri, options, self._exempt("", 0))
-        except Exception as error:  # noqa: BLE001 - whatever a class of the user's raises
+        except Exception as error:  # noqa: BLE001 - a class of the user's raises anything
             key = f"{REPORT}[{without_credentials(uri)!r}]"
             accepted = f"options that work: {error_text(error)}"
             raise SettingError(key, dict(options), accepted) from None
         self._place = without_credentials(self._feed.uri)
-        for signal in (signals.request_disallowed, signals.request_allowed):
-            crawler.signals.connect(self._decided, signal)
-        # Records that are not written yet: the use of what robots.txt allows may be refused before
-        # it is sent.
+        # Records that are not written yet: a use of what robots.txt allows may be refused before
+        # the request is sent.
         self._pending: WeakKeyDictionary[Request, dict[str, Any]] = WeakKeyDictionary()
-        self._waits = settings.use is not None
-        for signal in (scrapy_signals.request_reached_downloader, scrapy_signals.response_received):
-            crawler.signals.connect(self._conclude, signal)
-        crawler.signals.connect(self._closed, scrapy_signals.spider_closed)
+        for handler, signal in (
+            (self._decided, signals.request_disallowed),
+            (self._decided, signals.request_allowed),
+            (self._conclude, scrapy_signals.request_reached_downloader),
+            (self._conclude, scrapy_signals.response_received),
+            (self._closed, scrapy_signals.spider_closed),
+        ):
+            crawler.signals.connect(handler, signal)
 
     def _decided(
         self,
@@ -96,13 +95,9 @@ class Report:
         robots: OriginPolicy | None,
         line: int | None,
     ) -> None:
-        """Write the record of a request that was decided; see `signals.py`."""
+        """Make the record of a request that was decided; see `signals.py`."""
         rule, header = decision.rule, request.headers.get("Referer")
         referrer = None if header is None else header.decode("utf-8", "backslashreplace")
-        robots_url = None
-        if robots is not None:
-            local = robots.override
-            robots_url = robots.origin.robots_url if local is None else self._overrides.get(local)
         self._pending[request] = self._record(
             url=printable(without_userinfo(request.url)),
             referrer=None if referrer is None else printable(without_userinfo(referrer)),
@@ -112,16 +107,24 @@ class Report:
             line=line,
             rule=None if rule is None else str(rule),
             why=printable(why),
-            robots_url=robots_url,
-            digest=None if robots is None or robots.file is None else robots.file.digest,
-            outcome=None if robots is None else robots.outcome.value,
-            fresh_until=None if robots is None else self._fresh_until(robots),
             stale=decision.stale,
-            dry_run=self._dry_run,
+            dry_run=self._settings.dry_run,
             allowed=decision.allowed,
+            **({} if robots is None else self._policy(robots)),
         )
-        if not (self._waits and decision.allowed):
+        if not decision.allowed or self._settings.use is None:
             self._conclude(request)
+
+    def _policy(self, robots: OriginPolicy) -> dict[str, Any]:
+        """Return the fields that say what governs an origin."""
+        left = robots.validity.fresh_until - self._runtime.clock()
+        local = robots.override
+        return {
+            "robots_url": robots.origin.robots_url if local is None else self._overrides.get(local),
+            "digest": None if robots.file is None else robots.file.digest,
+            "outcome": robots.outcome.value,
+            "fresh_until": None if left == math.inf else utc_text(self._runtime.date() + left),
+        }
 
     def _conclude(self, request: Request) -> None:
         """Write the record of a request that is sent, answered or refused."""
@@ -132,22 +135,25 @@ class Report:
 
     async def _closed(self) -> None:
         """Write the records of ROBOTS_EXEMPT, and wait until all is stored."""
-        exempt = counted_by_name(self._stats.get_stats(), stats.EXEMPTED_BY)
-        for entry, count in exempt.items():
+        for entry, count in counted_by_name(self._stats.get_stats(), stats.EXEMPTED_BY).items():
             self._write(self._exempt(entry, count))
         try:
             await self._feed.close()
-        except Exception as error:  # noqa: BLE001 - whatever a storage raises
+        except Exception as error:  # noqa: BLE001 - a storage raises anything
             self._lose(error)
-        lost = f"; writes that failed: {self._lost}" if self._lost else ""
-        text = f"{many(self._decisions, 'decision')} in {self._place}{lost}"
-        logger.info("%s: %s", REPORT, text, extra={"spider": self._spider})
+        logger.info(
+            "ROBOTS_REPORT: %s in %s; writes that failed: %d",
+            many(self._decisions, "decision"),
+            self._place,
+            self._lost,
+            extra={"spider": self._spider},
+        )
 
     def _write(self, record: dict[str, Any]) -> bool:
-        """Write a record, and say whether it is in the report; never raises."""
+        """Write a record, and return whether it is in the report; never raises."""
         try:
             return self._feed.write(record)
-        except Exception as error:  # noqa: BLE001 - whatever a disk, or a class of the user's, raises
+        except Exception as error:  # noqa: BLE001 - a disk, or a class of the user's, raises anything
             self._lose(error)
             return False
 
@@ -155,7 +161,7 @@ class Report:
         """Count a record, or the whole file, that could not be written."""
         self._lost += 1
         self._stats.inc_value(_ERRORS)
-        self._losses.tell(self._place, error, self._spider)
+        self._losses.log(self._place, error, self._spider)
 
     def _exempt(self, entry: str, count: int) -> dict[str, Any]:
         why = f"not asked: `{entry}` of ROBOTS_EXEMPT"
@@ -165,7 +171,3 @@ class Report:
         time = utc_text(self._runtime.date())
         fixed = {"time": time, "spider": self._spider.name, "version": self._version}
         return {**FIELDS, **fixed, **fields}
-
-    def _fresh_until(self, robots: OriginPolicy) -> str | None:
-        left = robots.validity.fresh_until - self._runtime.clock()
-        return None if left == math.inf else utc_text(self._runtime.date() + left)

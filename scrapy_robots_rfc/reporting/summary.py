@@ -1,4 +1,4 @@
-"""The summary that a crawl logs at its end, with the origins and the rules that cost most requests."""
+"""The summary that a crawl logs at its end, with what cost most requests."""
 
 from __future__ import annotations
 
@@ -41,22 +41,18 @@ class Cost:
         self.rules: TopK[tuple[str, int, str]] = TopK()
 
     def refused(self, decision: Decision) -> None:
-        """Count a request that may not be fetched; a rule of a page is none of robots.txt's."""
+        """Count a request that may not be fetched. A rule of a page is not one of robots.txt."""
         if decision.origin is None or decision.reason is Reason.PAGE:
             return
         self.origins.add(decision.origin)
         if decision.rule is not None:
-            source = "" if decision.override is None else f" local file {decision.override}"
-            self.rules.add(
-                (f"{decision.origin}{source}", decision.rule.line, short(str(decision.rule)))
-            )
+            local = "" if decision.override is None else f" local file {decision.override}"
+            rule = short(str(decision.rule))
+            self.rules.add((f"{decision.origin}{local}", decision.rule.line, rule))
 
 
 class Summary:
-    """Sums a crawl up when its spider is closed.
-
-    A text for the log, and stats of the lists in it.
-    """
+    """Sums a crawl up when its spider is closed: a text for the log, and stats of its lists."""
 
     def __init__(self, crawler: Crawler, _: Settings) -> None:
         self._crawler, self._cost = crawler, Cost()
@@ -88,25 +84,24 @@ class CrawlSummary:
     cost: Cost
 
     def text(self, spider: str) -> str | None:
-        """Return the text for the log; ``None`` where there is nothing to say. Lines that would be empty are left out.
+        """Return the text for the log, without lines that would be empty; ``None``: all would be.
 
         :param spider: its name, since several crawls may write to one log.
         """
-        dry, local = self._count(stats.DRY_RUN), self._count(stats.OVERRIDDEN)
-        decided = f"{local} {'request was' if local == 1 else 'requests were'}" if local else ""
+        dry_run, local = self._count(stats.DRY_RUN), self._count(stats.OVERRIDDEN)
+        slowed: TopK[str] = TopK()
+        for origin, seconds in counted_by_name(self.counted, stats.CRAWL_DELAY_ADDED_BY).items():
+            slowed.add(origin, seconds)
         sections = (
             ("origins: {}", self._origins()),
             ("requests: {}", self._requests()),
-            ("dry run: {} of the forbidden were let through", dry),
+            ("dry run: {} of the forbidden were let through", dry_run),
             ("rules of pages: {}", self._pages()),
-            ("local files: {} decided by ROBOTS_OVERRIDES", decided),
+            ("local files: ROBOTS_OVERRIDES decided {}", local and many(local, "request")),
             ("origins that cost most requests{}", _ranked(self.cost.origins, str)),
-            (
-                "rules that cost most requests{}",
-                _ranked(self.cost.rules, lambda rule: "{} line {}: {}".format(*rule)),
-            ),
+            ("rules that cost most requests{}", _ranked(self.cost.rules, _rule_text)),
             ("delays: {}", self._delays()),
-            ("origins that were slowed down most{}", _ranked(self._slowed(), str, " s")),
+            ("origins that were slowed down most{}", _ranked(slowed, str, " s")),
             ("unreachable: {}", _all_of(self.origins.unreachable)),
             ("stale: {}", _all_of(self.origins.stale)),
         )
@@ -117,14 +112,12 @@ class CrawlSummary:
         """Yield the stats that are set at the end of the crawl, with their values."""
         for origin, count in self.cost.origins.most(stats.LISTED):
             yield stats.COSTLIEST.format(origin_or_rule=origin), count
-        # A file may have changed, so that two rules stood in one line: the one that cost more is
+        # A file may have changed, so that two rules were on one line: the one that cost more is
         # set last.
         for (origin, line, _), count in reversed(self.cost.rules.most(stats.LISTED)):
             yield stats.COSTLIEST.format(origin_or_rule=f"{origin} line {line}"), count
-        for outcome, names in (
-            (Outcome.UNREACHABLE.value, self.origins.unreachable),
-            (STALE, self.origins.stale),
-        ):
+        failing = {Outcome.UNREACHABLE.value: self.origins.unreachable, STALE: self.origins.stale}
+        for outcome, names in failing.items():
             for origin, (count, _) in names.named.items():
                 yield stats.ORIGINS_BY.format(outcome=outcome, origin=origin), count
 
@@ -133,16 +126,17 @@ class CrawlSummary:
             Outcome.UNAVAILABLE: self.origins.unavailable,
             Outcome.UNREACHABLE: self.origins.causes,
         }
-        stale = _listed({"stale": self._count(stats.ORIGINS.format(outcome=STALE))})
         names = {
             outcome: outcome.explained(_by_cause(counts)) for outcome, counts in causes.items()
         }
-        names[Outcome.SUCCESSFUL] = f"successful ({stale})" if stale else "successful"
-        counted = {
-            names.get(item, item.value): self._count(stats.ORIGINS.format(outcome=item.value))
-            for item in Outcome
-        }
-        return _listed(counted)
+        stale = self._count(stats.ORIGINS.format(outcome=STALE))
+        names[Outcome.SUCCESSFUL] = f"successful ({stale} stale)" if stale else "successful"
+        return _listed(
+            {
+                names.get(item, item.value): self._count(stats.ORIGINS.format(outcome=item.value))
+                for item in Outcome
+            }
+        )
 
     def _requests(self) -> str:
         forbidden = {
@@ -155,44 +149,34 @@ class CrawlSummary:
             "undecided": self._count(stats.UNDECIDED),
             "exempt": sum(exempt.values()),
         }
-        return _listed(
-            requests,
-            {
-                "forbidden": _listed(forbidden),
-                "exempt": _most(exempt, "of other sites", stats.LISTED),
-            },
-        )
+        sites = _most(exempt, "of other sites", stats.LISTED)
+        return _listed(requests, {"forbidden": _listed(forbidden), "exempt": sites})
 
     def _pages(self) -> str:
-        counts = {
-            directive: {
-                name: self._count(stats.PAGE.format(directive=directive, source=name))
-                for name in sources
+        sums, details = {}, {}
+        for directive, sources in PAGE_RULES.items():
+            counts = {
+                source: self._count(stats.PAGE.format(directive=directive, source=source))
+                for source in sources
             }
-            for directive, sources in PAGE_RULES.items()
-        }
-        sums = {directive: sum(found.values()) for directive, found in counts.items()}
-        return _listed(sums, {directive: _listed(found) for directive, found in counts.items()})
+            sums[directive] = sum(counts.values())
+            details[directive] = _listed(counts)
+        return _listed(sums, details)
 
     def _delays(self) -> str:
         sites, added = self._count(stats.CRAWL_DELAY_SITES), self._count(stats.CRAWL_DELAY_ADDED)
         return f"{many(sites, 'site')} paced, {_number(added)} s added" if sites else ""
 
-    def _slowed(self) -> TopK[str]:
-        slowed: TopK[str] = TopK()
-        for origin, seconds in counted_by_name(self.counted, stats.CRAWL_DELAY_ADDED_BY).items():
-            slowed.add(origin, seconds)
-        return slowed
-
     def _count(self, key: str) -> Any:  # noqa: ANN401 - as Scrapy has it
         return self.counted.get(key, 0)
 
 
-def _ranked(top: TopK[K], name: Callable[[K], str], unit: str = "") -> str:
-    """Return what follows a title.
+def _rule_text(rule: tuple[str, int, str]) -> str:
+    return "{} line {}: {}".format(*rule)
 
-    How much may be missing, and a line for each key that counts most.
-    """
+
+def _ranked(top: TopK[K], name: Callable[[K], str], unit: str = "") -> str:
+    """Return what follows a title: how much may be missing, and a line for each of the first."""
     found = [(f"{_number(count)}{unit}", name(key)) for key, count in top.most(stats.LISTED)]
     if not found:
         return ""

@@ -210,7 +210,7 @@ def test_a_store_that_fails_is_one_line(robots: Callable[..., Done]) -> None:
         (
             ("cache", "purge", "--store", "tests.support.command_stores.Kept"),
             2,
-            ": say one of two: the URLs of origins, or --all",
+            ": ls takes no URL, show takes one, and purge takes some, or --all",
         ),
         (("cache", "ls", "--store", "sqlite:///no/such.sqlite"), 1, "no/such.sqlite is not there"),
         (

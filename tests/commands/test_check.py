@@ -221,7 +221,7 @@ def test_urls_or_the_file_come_from_standard_input(robots: Callable[..., Done], 
         (
             (SITE, "--agent", " "),
             "",
-            "--agent names nobody: give it a product token, or a User-Agent header",
+            "--agent names no crawler: give a product token, or a User-Agent header",
         ),
         ((SITE, "-s", "ROBOTS_TIMEOUT=never"), "", "ROBOTS_TIMEOUT = 'never' is not accepted"),
     ],
@@ -360,6 +360,7 @@ def test_in_a_project_its_settings_and_store_are_used(tmp_path: Path) -> None:
         made.open()
     with Site({"/robots.txt": file(FILE), "/other": PAGE}) as site:
         (tmp_path / "mine.py").write_text(
+            f"ROBOTS_ARCHIVE = {str(tmp_path / 'own.warc.gz')!r}\n"
             f"ROBOTSTXT_USER_AGENT = 'barbot'\nJOBDIR = {str(tmp_path / 'job')!r}\nFEEDS ="
             f" {{{feed.as_uri()!r}: {{'format': 'json', 'overwrite': True}}}}\nROBOTSTXT_OBEY ="
             " False\nTWISTED_REACTOR = 'twisted.internet.selectreactor.SelectReactor'\n"
@@ -373,6 +374,7 @@ def test_in_a_project_its_settings_and_store_are_used(tmp_path: Path) -> None:
             assert "  group      for barbot: it is named there (lines 4-10)" in done.lines
         assert site.targets == ["/robots.txt"]
     assert feed.read_text() == "mine"
+    assert list(tmp_path.glob("*.warc.gz")) == []
     assert [path.name for path in (tmp_path / "job").iterdir() if "sqlite" not in path.name] == []
     with sqlite3.connect(tmp_path / "job" / "robots.sqlite") as store:
         assert store.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
@@ -486,7 +488,7 @@ def test_an_agent_without_a_name_is_refused(
     """
     done = robots("check", SITE, "--agent", name, "--robots", given)
     assert (done.code, done.out) == (2, "")
-    assert "--agent names nobody" in done.err
+    assert "--agent names no crawler" in done.err
     assert robots("check", SITE, "--agent", "Mozilla/5.0", "--robots", given).err == ""
 
 

@@ -118,7 +118,6 @@ def folder(tmp_path: Path) -> Path:
     (tmp_path / "shop.txt").write_text(block("docs/cli.md", "text", "User-agent"))
     report = exported(crawl())
     (tmp_path / "robots.jsonl").write_bytes(report)
-    (tmp_path / "killed.jsonl").write_bytes(report[: len(report) // 2])
     (tmp_path / "robots.csv").write_text("reason,rule\n" + "rule,Disallow: /private/\n" * 957)
     return tmp_path
 
@@ -127,7 +126,7 @@ def test_the_document_shows_what_commands_print(folder: Path) -> None:
     """Each command of the document prints what stands below it, in the order in which they stand
     there.
     """
-    assert len(sessions()) == 17
+    assert len(sessions()) == 16
     with Site({"/robots.txt": redirect("/robots/v2.txt"), "/robots/v2.txt": file(NEWS)}) as site:
         for command, expected in sessions():
             topic, *arguments = shlex.split(command.replace(SERVED, site.netloc))

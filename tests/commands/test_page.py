@@ -39,7 +39,9 @@ def test_rules_of_a_url(tmp_path: Path) -> None:
     """All rules of the header and of metas are shown, for whom each is, whether it is for who
     asks, and what is odd.
     """
-    with Site({"/": page("noindex, otherbot: max-snippet: 5", "max-video-preview: 1")}) as site:
+    with Site(
+        {"/": page("noindex, otherbot: max-snippet: 5", "max-video-preview: 1, noindx")}
+    ) as site:
         (found,) = rules(site.url("/"), "--agent", "mybot", folder=tmp_path)
     assert [
         (each["source"], each["bot"], each["name"], each["applies"], each["odd"])
@@ -48,6 +50,7 @@ def test_rules_of_a_url(tmp_path: Path) -> None:
         ("header", "*", "noindex", True, None),
         ("header", "otherbot", "max-snippet", False, None),
         ("header", "*", "max-video-preview", True, None),
+        ("header", "*", "noindx", True, "unknown directive"),
         ("meta", "robots", "index", True, None),
         ("meta", "robots", "max-snippet", True, "no valid value"),
         ("meta", "robots", "foo", True, "unknown directive"),
@@ -63,6 +66,7 @@ def test_rules_of_a_url(tmp_path: Path) -> None:
         True,
     )
     assert found["directives"] == {
+        "noindx": None,
         "foo": None,
         "index": None,
         "max-video-preview": "1",

@@ -12,10 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scrapy_robots_rfc.commands import report_sums
+from scrapy_robots_rfc.commands import report as topic
 from scrapy_robots_rfc.commands.common import Console, Failed
-from scrapy_robots_rfc.commands.report import page, show
-from scrapy_robots_rfc.commands.report_sums import MOST_BUCKETS, Report, Sums, Timeline
+from scrapy_robots_rfc.commands.report import Sums, page, show
 from tests.support.reports import exempt, exported, record, unreachable
 
 pytestmark = pytest.mark.once
@@ -23,13 +22,12 @@ pytestmark = pytest.mark.once
 MEBIBYTE = 2**20
 
 
-def summed(file: Any) -> tuple[Sums, Report]:
+def summed(file: Any) -> Sums:
     """What a stream adds up to."""
     console: Any = SimpleNamespace(stdin=SimpleNamespace(buffer=io.BufferedReader(file)))
-    sums, report = Sums(), Report("-")
-    for fields in report.read(console):
-        sums.add(fields)
-    return sums, report
+    sums = Sums("-")
+    sums.read(console)
+    return sums
 
 
 class Endless(io.RawIOBase):
@@ -63,7 +61,7 @@ def peak(stream: Any) -> tuple[int, Sums | None]:
     sums = None
     tracemalloc.start()
     try:
-        sums, _ = summed(stream)
+        sums = summed(stream)
     except Failed as error:
         assert "is no report" in str(error)  # noqa: PT017 - that, or nothing
     most = tracemalloc.get_traced_memory()[1]
@@ -87,17 +85,17 @@ def test_memory_does_not_grow_with_an_endless_line(
     first: bytes, again: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A record without an end is given up at the limit, so memory does not grow with it."""
-    monkeypatch.setattr(report_sums, "LONGEST", 20_000)
+    monkeypatch.setattr(topic, "LONGEST", 20_000)
     most, _ = peak(Endless(again, 2 * MEBIBYTE, first))
     assert most < MEBIBYTE
 
 
 def test_a_record_that_is_too_long_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
     """One that is too long is broken, and the next one counts."""
-    monkeypatch.setattr(report_sums, "LONGEST", 20_000)
+    monkeypatch.setattr(topic, "LONGEST", 20_000)
     octets = exported([record(), record(spider="x" * 50_000), record()])
-    sums, report = summed(io.BytesIO(octets))
-    assert (sums.requests, report.broken, report.first, report.breaks_off) == (2, 1, 2, False)
+    sums = summed(io.BytesIO(octets))
+    assert (sums.requests, sums.broken, sums.first_broken) == (2, 1, 2)
 
 
 def test_memory_does_not_grow_with_requests() -> None:
@@ -112,7 +110,7 @@ def test_memory_does_not_grow_with_requests() -> None:
 
 def test_few_reasons_are_counted_by_name() -> None:
     """No more than a few reasons are counted by name."""
-    sums, _ = summed(io.BytesIO(exported(record(reason=f"r{number}") for number in range(100))))
+    sums = summed(io.BytesIO(exported(record(reason=f"r{number}") for number in range(100))))
     assert len(sums.totals) == 21 + 1  # exempt sites have a total of their own
     assert sums.totals["other"] == 80
 
@@ -125,8 +123,8 @@ LAST = exported([record(url='https://a.example/{b},c/"d', spider="shops")]).rstr
 def test_a_record_that_breaks_off_anywhere_leaves_the_others() -> None:
     """Wherever the last record breaks off, the one before it is summed up."""
     for length in range(1, len(LAST)):
-        sums, report = summed(io.BytesIO(BEFORE + LAST[:length]))
-        assert (sums.requests, report.breaks_off) == (1, True), LAST[:length]
+        sums = summed(io.BytesIO(BEFORE + LAST[:length]))
+        assert (sums.requests, sums.broken) == (1, 1), LAST[:length]
 
 
 def test_a_crawl_that_went_on_behind_a_break_loses_one_line() -> None:
@@ -136,9 +134,9 @@ def test_a_crawl_that_went_on_behind_a_break_loses_one_line() -> None:
     """
     behind = exported([record(), unreachable()] * 5)
     for length in range(1, len(LAST)):
-        sums, report = summed(io.BytesIO(BEFORE + LAST[:length] + behind))
+        sums = summed(io.BytesIO(BEFORE + LAST[:length] + behind))
         assert sums.requests == 1 + 10 - 1, LAST[:length]
-        assert (report.broken, report.breaks_off) == (1, False), LAST[:length]
+        assert sums.broken == 1, LAST[:length]
 
 
 ODD = [
@@ -166,18 +164,18 @@ ODD = [
 def test_odd_values_leave_the_record_counted(name: str, value: object) -> None:
     """A field with a value of any other kind leaves the record counted."""
     octets = exported([record(**{name: value}), unreachable(), exempt("a.example", 1)])
-    sums, report = summed(io.BytesIO(octets))
+    sums = summed(io.BytesIO(octets))
     assert sums.requests == 2 - (name == "allowed" and value is True)  # those are counted apart
-    shown(sums, report)
+    shown(sums)
 
 
-def shown(sums: Sums, report: Report) -> None:
+def shown(sums: Sums) -> None:
     """Show sums in all ways."""
-    assert "<h1>" in page(sums, report, 10)
+    assert "<h1>" in page(sums)
     out = io.StringIO()
-    show(sums, report, 10, Console(out, out, out, ""))
+    show(sums, Console(out, out, out, ""))
     assert out.getvalue().count("\n") > 1
-    assert json.dumps(sums.record(report, 10))
+    assert json.dumps(sums.record(10))
 
 
 @given(st.data())
@@ -193,39 +191,20 @@ def test_damage_of_any_kind_raises_nothing(data: st.DataObject) -> None:
         )
         octets = octets[:start] + put + octets[end:]
     try:
-        sums, report = summed(io.BytesIO(octets))
+        sums = summed(io.BytesIO(octets))
     except Failed as error:
         assert error.code == 2  # noqa: PT017 - that, or nothing
         return
-    shown(sums, report)
-
-
-@given(
-    st.lists(st.tuples(st.integers(0, 2**38), st.sampled_from("ab"), st.integers(1, 9)), min_size=1)
-)
-def test_buckets_of_time_hold_each_request(added: list[tuple[int, str, int]]) -> None:
-    """However times lie, buckets are few, without a gap, and hold each request where it belongs."""
-    timeline = Timeline()
-    for time, reason, count in added:
-        timeline.add(time, reason, count)
-    buckets = list(timeline.buckets())
-    assert len(buckets) <= MOST_BUCKETS
-    starts = [start for start, _ in buckets]
-    assert starts == list(range(starts[0], starts[-1] + 1, timeline.width))
-    for start, counts in buckets:
-        inside = [entry for entry in added if start <= entry[0] < start + timeline.width]
-        assert counts.total() == sum(count for _, _, count in inside)
+    shown(sums)
 
 
 @pytest.mark.parametrize("size", [1, 2, 7, 100, 1000])
 def test_pieces_make_no_difference(size: int) -> None:
     """In which pieces a stream comes makes no difference."""
     octets = exported([record(), unreachable(), record(spider="a,b", count=3)])
-    sums, report = summed(
-        Parts([octets[start : start + size] for start in range(0, len(octets), size)])
-    )
-    assert (report.records, report.broken, report.breaks_off) == (3, 0, False)
-    assert sums.record(report, 10) == summed(io.BytesIO(octets))[0].record(report, 10)
+    sums = summed(Parts([octets[start : start + size] for start in range(0, len(octets), size)]))
+    assert (sums.records, sums.broken) == (3, 0)
+    assert sums.record(10) == summed(io.BytesIO(octets)).record(10)
 
 
 class Parts(io.RawIOBase):

@@ -141,68 +141,6 @@ def test_rules_that_are_long_are_readable(browser: Browser, tmp_path: Path) -> N
         assert max(height for height, *_ in names) < 150
 
 
-def test_bars_of_time_are_as_high_as_their_numbers(shown: tuple[Browser, dict[str, Any]]) -> None:
-    """The bars over time stand in order, are as high as their numbers are large, and so are the
-    parts by reason.
-    """
-    browser, sums = shown
-    script = """
-        const parts = (group) => [...group.querySelectorAll("rect")];
-        return [...document.querySelectorAll(".time g")].map((group) => parts(group).map(
-            (part) => [part.getBoundingClientRect(), part.getAttribute("class")]))
-    """
-    columns = browser.run(script)
-    buckets = sums["over_time"]["buckets"]
-    assert len(columns) == len(buckets)
-    unit = columns[0][0][0]["height"] / buckets[0]["requests"]
-    for column, bucket in zip(columns, buckets, strict=True):
-        parts = {kind.removeprefix("bar c-"): box["height"] for box, kind in column}
-        assert parts == pytest.approx(
-            {reason: n * unit for reason, n in bucket["by_reason"].items()}, abs=0.1
-        )
-    places = [column[0][0]["x"] for column in columns]
-    assert places == sorted(places)
-
-
-@pytest.mark.parametrize("seconds", [2, 7, 23, 24])
-def test_all_of_the_time_has_room(seconds: int, browser: Browser, tmp_path: Path) -> None:
-    """The bars over time take the whole width, however few there are.
-
-    The last one stands at the right end.
-    """
-    made(tmp_path, [record(time=f"2026-11-21T08:00:{second:02}Z") for second in range(seconds)])
-    browser.open(tmp_path / "report.html")
-    script = """
-        const [plot] = document.querySelectorAll(".time svg");
-        return [plot, ...plot.querySelectorAll("rect")].map((part) => part.getBoundingClientRect())
-    """
-    plot, *bars = browser.run(script)
-    slot = plot["width"] / seconds
-    centres = [bar["x"] + bar["width"] / 2 - plot["x"] for bar in bars]
-    assert centres == pytest.approx([slot * (place + 0.5) for place in range(seconds)], abs=0.1)
-    times = browser.run(
-        "return [...document.querySelectorAll('.along time')].map((time) => time.dateTime)"
-    )
-    middle = [] if seconds % 2 else [f"2026-11-21T08:00:{seconds // 2:02}Z"]
-    end = f"2026-11-21T08:00:{seconds:02}Z"
-    assert times == ["2026-11-21T08:00:00Z", *middle, end]
-
-
-@pytest.mark.parametrize(
-    "time", ["9999-12-31T23:59:59Z", "2999-12-31T23:59:59Z", "0001-01-01T00:00:00Z", None]
-)
-def test_times_that_no_crawl_has_are_drawn(
-    time: str | None, browser: Browser, tmp_path: Path
-) -> None:
-    """Times of any age are drawn, also beside usual ones; without any there is no plot of times."""
-    made(tmp_path, [record(time=time), *([record()] if time else [])])
-    opened = browser.open(tmp_path / "report.html")
-    assert opened.console == []
-    assert browser.run("return document.querySelector('h1').innerText").endswith("disallowed")
-    drawn = browser.driver.find_elements(By.CSS_SELECTOR, ".time g")
-    assert len(drawn) == (0 if time is None else 2 if time.startswith("2999") else 1)
-
-
 def test_a_page_says_that_nothing_was_disallowed(browser: Browser, tmp_path: Path) -> None:
     """A page of an empty report says so, and has nothing to draw."""
     made(tmp_path, [])
@@ -211,18 +149,6 @@ def test_a_page_says_that_nothing_was_disallowed(browser: Browser, tmp_path: Pat
     shown = "return ['h1', '.lede'].map((part) => document.querySelector(part).innerText)"
     assert browser.run(shown) == ["No request was disallowed", "robots.jsonl"]
     assert browser.driver.find_elements(By.CSS_SELECTOR, "section, nav") == []
-
-
-def test_a_page_of_a_damaged_report_says_so(browser: Browser, tmp_path: Path) -> None:
-    """A page of a report that breaks off says so, and how many records were left out."""
-    (tmp_path / "robots.jsonl").write_bytes(exported([record(), record()])[:-100])
-    assert run("report", "robots.jsonl", "--html", "report.html", folder=tmp_path).code == 0
-    assert browser.open(tmp_path / "report.html").console == []
-    lede, figures = browser.run(
-        "return ['.lede', '.figures'].map((part) => document.querySelector(part).innerText)"
-    )
-    assert lede.endswith("robots.jsonl, which breaks off")
-    assert "broken records, left out\n1" in figures
 
 
 @pytest.mark.parametrize("counts", [[11, 5], [15, 1], [1, 9999]])
@@ -237,48 +163,37 @@ def test_shares_are_rounded_as_in_the_text(
         assert share == ("< 0.1 %" if part < 0.0005 else f"{part * 100:.1f} %")
 
 
-def test_top_changes_tables_alone(browser: Browser, tmp_path: Path) -> None:
-    """Few rows of tables leave the numbers at the top, and the bars, as they are."""
-    script = """
-        const figures = [...document.querySelectorAll(".figures div, .legend li")];
-        return [figures.map((one) => one.innerText),
-            [...document.querySelectorAll(".bars")].map((list) => list.innerText)]
-    """
-    found = []
-    for top in ("1", "10"):
-        made(tmp_path, crawl(), "--top", top)
-        browser.open(tmp_path / "report.html")
-        found.append(browser.run(script))
-    assert found[0] == found[1]
+def test_a_page_of_a_damaged_report_says_so(browser: Browser, tmp_path: Path) -> None:
+    """A page of a report that breaks off says how many records were left out."""
+    (tmp_path / "robots.jsonl").write_bytes(exported([record(), record()])[:-100])
+    assert run("report", "robots.jsonl", "--html", "report.html", folder=tmp_path).code == 0
+    assert browser.open(tmp_path / "report.html").console == []
+    figures = browser.run("return document.querySelector('.figures').innerText")
+    assert "broken records, left out\n1" in figures
 
 
-def test_other_reasons_have_one_colour(browser: Browser, tmp_path: Path) -> None:
-    """Reasons without a colour of their own share one, and lengths still add up.
-
-    One bar does not fill the plot.
-    """
+def test_parts_of_a_bar_add_up(browser: Browser, tmp_path: Path) -> None:
+    """The parts of an origin's bar fill it; reasons without a colour of their own share one."""
     made(tmp_path, [record(), *(record(reason=f"r{number}") for number in range(3))])
     browser.open(tmp_path / "report.html")
-    script = (
-        "return [...document.querySelectorAll('.time rect')].map((part) =>"
-        " part.getBoundingClientRect())"
-    )
-    rule, other = browser.run(script)
-    assert other["height"] == pytest.approx(3 * rule["height"], abs=0.1)
-    assert rule["width"] < 100
-    assert browser.run("return document.querySelector('.legend').innerText.split('\\n')") == [
-        "rule",
-        "other",
-    ]
+    script = """
+        const [, origins] = document.querySelectorAll(".bars");
+        return [...origins.querySelectorAll(".bar")].map((part) =>
+            [part.getAttribute("class"), part.getBoundingClientRect().width])
+    """
+    (rule, short), (other, long) = browser.run(script)
+    assert (rule, other) == ("bar c-rule", "bar c-other")
+    assert long == pytest.approx(3 * short, abs=0.1)
 
 
 def test_it_says_how_much_is_not_listed(browser: Browser, tmp_path: Path) -> None:
     """A table that does not list all says how many there are."""
-    made(tmp_path, crawl(), "--top", "3")
+    made(tmp_path, [record(origin=f"https://{number}.example") for number in range(1001)])
     browser.open(tmp_path / "report.html")
-    assert len(rows(browser, "origin")) == 3
+    assert len(rows(browser, "origin")) == 1000
     text = browser.run("return document.querySelector('#origin .head').innerText")
-    assert "the first 3 of 8, --top N lists more" in text
+    assert "the first 1,000 of 1,001" in text
+    assert browser.run("return document.querySelectorAll('.bars')[1].children.length") == 10
 
 
 # What it is like to use.
@@ -453,9 +368,6 @@ def test_a_screen_reader_can_read_it(shown: tuple[Browser, dict[str, Any]]) -> N
     ):
         assert roles[role], role
         assert all(roles[role]), role
-    assert "Disallowed requests over time; a bar is 1 minute, the highest 25 requests" in " ".join(
-        roles["image"]
-    )
     assert f"893 of {sums['requests']} requests, 93.3 %" in roles["image"]
     levels = browser.run(
         "return [...document.querySelectorAll('h1, h2')].map((one) => one.tagName)"

@@ -131,18 +131,3 @@ def test_what_cannot_be_read_or_written_is_said_in_one_line(
     assert says in done.err
     assert (tmp_path / "good").read_bytes() == exported(FEW)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["good", "link"]
-
-
-@pytest.mark.parametrize(
-    ("top", "says"),
-    [
-        ("0", "--top must be 1 or more"),
-        ("-1", "--top must be 1 or more"),
-        ("many", "invalid int value: 'many'"),
-    ],
-)
-def test_a_top_that_makes_no_sense_is_refused(top: str, says: str, robots: OriginPolicy) -> None:
-    """A number of rows that makes no sense is refused."""
-    done = robots("report", "x", f"--top={top}")
-    assert (done.code, done.err.count("\n")) == (2, 1)
-    assert says in done.err

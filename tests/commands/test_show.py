@@ -140,9 +140,9 @@ def test_several_agents_have_a_group_each(tmp_path: Path) -> None:
 
 MAX = "ROBOTS_CRAWL_DELAY_MAX"
 PACED = {
-    "": ("Crawl-delay 100 s (robots.txt line 2): kept at 60 s (ROBOTS_CRAWL_DELAY_MAX)", 60),
+    "": ("Crawl-delay 100 s (robots.txt line 2): shortened to 60 s (ROBOTS_CRAWL_DELAY_MAX)", 60),
     f"{MAX}=200": ("Crawl-delay 100 s (robots.txt line 2)", 100),
-    f"{MAX}=0": (f"Crawl-delay 100 s (robots.txt line 2): not kept ({MAX} = 0)", None),
+    f"{MAX}=0": (f"Crawl-delay 100 s (robots.txt line 2): ignored ({MAX} = 0)", None),
     "ROBOTS_CRAWL_DELAY_OVER=forbid": (
         f"Crawl-delay 100 s (robots.txt line 2) is more than {MAX}, 60 s: no page may be fetched",
         None,

@@ -5,8 +5,10 @@ from __future__ import annotations
 import gzip
 import logging
 import os
+import resource
 import subprocess
 import sys
+import zlib
 from contextlib import redirect_stdout
 from hashlib import sha256
 from io import StringIO
@@ -251,43 +253,38 @@ async def test_another_file_when_one_is_large(
 
 
 @ensureDeferred
-async def test_full_disk(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_full_disk(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """When a record cannot be written whole, it is left out, the crawl goes on, and one error
     says so.
     """
     path = tmp_path / "robots.warc.gz"
-    begin = archives.Archive._begin
-
-    class Full:
-        """A file that has room for the first record only."""
-
-        def __init__(self, file: Any) -> None:
-            self._file, self._room = file, 1
-
-        def __getattr__(self, name: str) -> Any:
-            return getattr(self._file, name)
-
-        def write(self, octets: bytes) -> int:
-            """Write half of what does not fit."""
-            if self._room:
-                self._room -= 1
-                return int(self._file.write(octets))
-            self._file.write(octets[: len(octets) // 2])
-            raise OSError(28, "No space left on device")
-
-    def full(self: Any) -> None:
-        begin(self)
-        self._file = Full(self._file)
-
-    monkeypatch.setattr(archives.Archive, "_begin", full)
     with Site({"/robots.txt": robots(FILE)}) as site, caplog.at_level(logging.ERROR):
-        result = await archived(path, site.url("/x"), site.url("/y"))
+        await archived(tmp_path / "whole.warc.gz", site.url("/x"), site.url("/y"))
+        third = members(tmp_path / "whole.warc.gz")[2]
+        before = resource.getrlimit(resource.RLIMIT_FSIZE)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (third + 60, before[1]))
+        try:
+            result = await archived(path, site.url("/x"), site.url("/y"))
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, before)
     assert result.stat("forbidden") == 1
     assert result.stat("archive/errors") == 2
     assert len([record for record in caplog.records if "ROBOTS_ARCHIVE" in record.message]) == 1
     assert [kind for kind, _, _ in records(path)] == ["warcinfo", "response"]
+    assert members(path)[-1] == path.stat().st_size
+
+
+def members(path: Path) -> list[int]:
+    """Where each gzip member of a file begins, and where the last whole one ends."""
+    data, begins = path.read_bytes(), [0]
+    while data:
+        member = zlib.decompressobj(31)
+        member.decompress(data)
+        if not member.eof:
+            break
+        begins.append(begins[-1] + len(data) - len(member.unused_data))
+        data = member.unused_data
+    return begins
 
 
 @ensureDeferred

@@ -433,7 +433,9 @@ async def test_places_are_written_to(
     texts = {Path(name).read_bytes() for name in ("plain.jsonl", "new/a.jsonl", "of/pages.jsonl")}  # noqa: ASYNC240 - short
     assert len(texts) == 1
     assert capfdbinary.readouterr().out in texts
-    assert "ROBOTS_REPORT: 1 decision in of/pages.jsonl" in records(caplog, logging.INFO)
+    assert "ROBOTS_REPORT: 1 decision in of/pages.jsonl; writes that failed: 0" in records(
+        caplog, logging.INFO
+    )
 
 
 @ensureDeferred

@@ -85,11 +85,10 @@ def test_requests_that_local_files_decided_are_counted() -> None:
     cost = Cost()
     cost.refused(replace(refusal("https://a.example", 2), override="mine.txt"))
     lines = text({"robotstxt/overridden": 3}, cost=cost)
-    assert lines[0] == "  local files: 3 requests were decided by ROBOTS_OVERRIDES"
+    assert lines[0] == "  local files: ROBOTS_OVERRIDES decided 3 requests"
     assert lines[-1] == "    1  https://a.example local file mine.txt line 2: Disallow: /x"
     assert (
-        text({"robotstxt/overridden": 1})[0]
-        == "  local files: 1 request was decided by ROBOTS_OVERRIDES"
+        text({"robotstxt/overridden": 1})[0] == "  local files: ROBOTS_OVERRIDES decided 1 request"
     )
 
 
