@@ -43,7 +43,7 @@ class GeminiFile(RobotsTxt):
     @property
     def octets(self) -> bytes:
         """The file as a parser of RFC 9309 has to see it."""
-        return self._content.octets
+        return self._content.octets[1:]
 
     def decide(self, url: str | bytes, tokens: str | Sequence[str]) -> Decision:
         """Return whether a URL may be fetched, and why.

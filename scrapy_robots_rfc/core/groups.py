@@ -54,20 +54,6 @@ class Group:
         return any(token_of(to_octets(name)) == token for name in self.tokens)
 
 
-def merged(groups: Iterable[Group]) -> Group | None:
-    """Combine groups of one token into one (RFC 9309, 2.2.1); return ``None`` for no groups."""
-    parts = tuple(groups)
-    if not parts:
-        return None
-    return Group(
-        tuple(dict.fromkeys(token for group in parts for token in group.tokens)),
-        tuple(rule for group in parts for rule in group.rules),
-        tuple(record for group in parts for record in group.records),
-        parts[0].line,
-        parts[-1].last,
-    )
-
-
 def read_groups(lines: Iterable[Line]) -> tuple[tuple[Group, ...], tuple[Record, ...]]:
     """Divide the lines of a file into groups.
 

@@ -177,36 +177,25 @@ def as_text(octets: str) -> str:
     )
 
 
-_BOMS = (  # UTF-32 comes before UTF-16, because the mark of UTF-32-LE begins with that of UTF-16-LE
-    (codecs.BOM_UTF8, "utf-8"),
-    (
-        codecs.BOM_UTF8[:2],
-        "utf-8",
-    ),  # of a mark that lost its end, Google's reference parser skips the rest
-    (codecs.BOM_UTF8[:1], "utf-8"),
-    (codecs.BOM_UTF32_LE, "utf-32-le"),
-    (codecs.BOM_UTF32_BE, "utf-32-be"),
-    (codecs.BOM_UTF16_LE, "utf-16-le"),
-    (codecs.BOM_UTF16_BE, "utf-16-be"),
-)
-_FIRST_OF_BOM = frozenset(mark[:1] for mark, _ in _BOMS)
-
-
-def _decoded(body: bytes) -> tuple[bytes, str]:
-    """Return a file as UTF-8 without its byte order mark, and the encoding that the mark names (empty without one)."""
-    for mark, encoding in _BOMS if body[:1] in _FIRST_OF_BOM else ():
-        if body.startswith(mark):
-            body = body[len(mark) :]
-            return body if encoding == "utf-8" else body.decode(encoding, "replace").encode(
-                "utf-8"
-            ), encoding
-    return body, ""
+# Byte order marks. That of UTF-32-LE comes before that of UTF-16-LE, with which it begins. Of a mark
+# of UTF-8 that lost its end, Google's reference parser skips what is there.
+_ENCODINGS = {
+    codecs.BOM_UTF8: "utf-8",
+    codecs.BOM_UTF8[:2]: "utf-8",
+    codecs.BOM_UTF8[:1]: "utf-8",
+    codecs.BOM_UTF32_LE: "utf-32-le",
+    codecs.BOM_UTF32_BE: "utf-32-be",
+    codecs.BOM_UTF16_LE: "utf-16-le",
+    codecs.BOM_UTF16_BE: "utf-16-be",
+}
+_byte_order_mark = re.compile(b"|".join(map(re.escape, _ENCODINGS))).match
 
 
 class Content(NamedTuple):
     """The part of a file that counts, up to the size limit (RFC 9309, 2.5).
 
-    :param octets: the whole lines, without a byte order mark; every line ends in LF.
+    :param octets: the whole lines in UTF-8, without a byte order mark. LF ends each line, and
+        stands before the first one, too, so that every line is found alike.
     :param rest: the beginning of the last line, where the limit cuts that line; else empty.
     :param truncated: whether the file is longer than the limit.
     :param size: octets of the file, up to the limit.
@@ -221,26 +210,27 @@ class Content(NamedTuple):
 
 
 def content_of(body: bytes, max_size: int) -> Content:
-    """Return the part of a file that counts: its first octets, without a last line that the limit cuts (2.5).
+    """Return the part of a file that counts: its first octets, but no line that the limit cuts.
 
     :param body: the file.
     :param max_size: the limit in octets of the body.
     """
-    truncated = len(body) > max_size
-    whole_line = (
-        truncated
-        and body[max_size : max_size + 1] in (b"\n", b"\r")
-        and body[:1] not in b"\x00\xfe\xff"
-    )
-    octets, encoding = _decoded(body[:max_size] if truncated else body)
-    size = min(len(body), max_size)
+    octets = body[:max_size]
+    truncated = len(octets) < len(body)
+    size = len(octets)
+    found = _byte_order_mark(octets)
+    mark = found[0] if found else b""
+    encoding = _ENCODINGS.get(mark, "")
+    wide = encoding not in ("", "utf-8")
+    cut = truncated and (wide or body[max_size] not in b"\n\r")
+    octets = octets[len(mark) :]
+    if wide:
+        octets = octets.decode(encoding, "replace").encode()
+    octets = b"\n" + octets
     if b"\r" in octets:
-        octets = octets.replace(b"\r\n", b"\n")
-        octets = octets.replace(b"\r", b"\n")
-    if not truncated or whole_line or octets.endswith(b"\n"):
-        return Content(octets, b"", truncated, size, encoding)
-    end = octets.rfind(b"\n") + 1
-    return Content(octets[:end], octets[end : end + MAX_LINE], truncated, size, encoding)
+        octets = octets.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+    end = octets.rfind(b"\n") + 1 if cut else len(octets)
+    return Content(octets[:end], octets[end:][:MAX_LINE], truncated, size, encoding)
 
 
 def _all_flags(line: ParsedLine, in_group: bool) -> set[Flag]:
@@ -267,9 +257,7 @@ def _all_flags(line: ParsedLine, in_group: bool) -> set[Flag]:
 def read_lines(content: Content) -> Iterator[Line]:
     """Yield every line of a file, for explanations and the linter. A verdict does not need this."""
     in_group = False
-    lines = content.octets.decode("latin-1").split("\n")
-    if not lines[-1]:
-        lines.pop()
+    lines = content.octets.decode("latin-1").removesuffix("\n").split("\n")[1:]
     for number, line in enumerate(lines, 1):
         parsed = read_line(line)
         in_group = in_group or parsed.kind is LineKind.USER_AGENT

@@ -133,9 +133,7 @@ class ParsedRobots:
                 return self._own_pace(agent)
             # For all agents at once: a hostile file would take a third of a second for each, on the
             # event loop.
-            self._paces = (
-                paces_of(self.robots.records_by_group(*KEYS)) if self.robots.mentions(*KEYS) else {}
-            )
+            self._paces = paces_of(self.robots.records_by_group(*KEYS))
         if not self._paces or self.robots is None:
             return None
         token = self.robots.choose(agent.tokens, self._paces)
