@@ -50,7 +50,7 @@ class Group:
     last: int
 
     def names(self, token: str) -> bool:
-        """Return whether one of its user-agent lines names a token, given in the form of `agents.token_of`."""
+        """Return whether a user-agent line names a token, given in the form of `token_of`."""
         return any(token_of(to_octets(name)) == token for name in self.tokens)
 
 
@@ -66,7 +66,7 @@ def read_groups(lines: Iterable[Line]) -> tuple[tuple[Group, ...], tuple[Record,
         if line.kind is LineKind.USER_AGENT:
             if ended:  # only a user-agent line that follows a rule begins a new group
                 groups.append([])
-                ended = False
+            ended = False
         elif line.kind in RULES:
             ended = True
         elif line.kind is LineKind.RECORD:
@@ -79,13 +79,10 @@ def read_groups(lines: Iterable[Line]) -> tuple[tuple[Group, ...], tuple[Record,
 
 
 def _group_of(lines: list[Line], records: Mapping[int, Record]) -> Group:
+    rules = [line for line in lines if line.kind in RULES]
     return Group(
         tuple(line.value for line in lines if line.kind is LineKind.USER_AGENT),
-        tuple(
-            Rule(RuleKind[line.kind.name], line.value, line.number)
-            for line in lines
-            if line.kind in RULES
-        ),
+        tuple(Rule(RuleKind[line.kind.name], line.value, line.number) for line in rules),
         tuple(records[line.number] for line in lines if line.kind is LineKind.RECORD),
         lines[0].number,
         lines[-1].number,

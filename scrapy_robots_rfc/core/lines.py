@@ -73,18 +73,6 @@ class Line:
     flags: frozenset[Flag] = frozenset()
 
 
-class ParsedLine(NamedTuple):
-    """One line by itself, without its number and group.
-
-    Key and value are octets, one character each.
-    """
-
-    kind: LineKind
-    key: str
-    value: str
-    flags: frozenset[Flag]
-
-
 #: Keys of records that RFC 9309 does not define and that some crawler is known to read.
 KNOWN_RECORDS = frozenset(
     {"sitemap", "crawl-delay", "request-rate", "visit-time", "host", "clean-param", "noindex"}
@@ -109,72 +97,40 @@ _KEYS = {
     **dict.fromkeys(KNOWN_RECORDS, LineKind.RECORD),
     **_MISSPELT,
 }
-RULES = frozenset({LineKind.ALLOW, LineKind.DISALLOW})
+RULES = (LineKind.ALLOW, LineKind.DISALLOW)
+#: The keys of rules, in lower case.
+RULE_KEYS = tuple(key for key, kind in _KEYS.items() if kind in RULES)
 
-_WORDS = re.compile("[^ \t]+").findall
+_words_of = re.compile("[^ \t]+").findall
 _CONTROL = re.compile("[\x00-\x08\x0a-\x1f\x7f]").search
+_TOKEN = re.compile(r"\*|[A-Za-z_-]+").fullmatch
 
 
-def _key_and_value(text: str) -> tuple[str | None, str]:
-    """Return the key, in lower case, and the value of a line without comment.
-
-    ``None`` for one that is no record.
-    """
-    key, colon, value = text.partition(":")
-    if not colon:
-        words = _WORDS(text)
-        if len(words) != 2 or words[0].lower() not in _KEYS:
-            return None, text
-        key, value = words
-    return key.strip(BLANKS).lower(), value.strip(BLANKS)
-
-
-def read_line(line: str) -> ParsedLine:
+def read_line(line: str) -> tuple[LineKind, str, str]:
     """Read one line (RFC 9309, 2.2) with the leniency that `docs/rfc9309.md` lists. Never raises.
 
     :param line: its octets, one character each, without the line end.
+    :returns: what it is, its key in lower case, and its value, or all of it if it has no key.
     """
-    flags = set()
-    if len(line) > MAX_LINE:
-        line = line[:MAX_LINE]
-        flags.add(Flag.TOO_LONG)
-    text = line.partition("#")[0].strip(BLANKS)
+    text, comment, _ = line[:MAX_LINE].partition("#")
+    text = text.strip(BLANKS)
     if not text:
-        kind = LineKind.COMMENT if "#" in line else LineKind.BLANK
-        return ParsedLine(kind, "", "", frozenset(flags))
-    if _CONTROL(text):
-        flags.add(Flag.CONTROL_OCTET)
-    key, value = _key_and_value(text)
-    if key is None:
-        return ParsedLine(LineKind.JUNK, "", text, frozenset(flags))
-    if ":" not in text:
-        flags.add(Flag.NO_COLON)
-    if key in _MISSPELT:
-        flags.add(Flag.MISSPELT_KEY)
-    elif key not in _KEYS:
-        flags.add(Flag.UNKNOWN_KEY)
-    return ParsedLine(_KEYS.get(key, LineKind.RECORD), key, value, frozenset(flags))
-
-
-#: The keys of rules in lower case with whether they allow.
-RULE_KEYS = {key: kind is LineKind.ALLOW for key, kind in _KEYS.items() if kind in RULES}
-
-
-def read_rule(line: str) -> tuple[bool, str] | None:
-    """Read one line as a rule, as `read_line` does, but faster.
-
-    :param line: its octets, one character each, without the line end; not longer than `MAX_LINE`.
-    :returns: whether the rule allows, and its pattern; ``None`` for a line that is no rule.
-    """
-    key, pattern = _key_and_value(line.partition("#")[0])
-    return (RULE_KEYS[key], pattern) if key in RULE_KEYS else None
+        return LineKind.COMMENT if comment else LineKind.BLANK, "", ""
+    key, colon, value = text.partition(":")
+    if not colon:
+        words = _words_of(text)
+        if len(words) != 2 or words[0].lower() not in _KEYS:
+            return LineKind.JUNK, "", text
+        key, value = words
+    key = key.strip(BLANKS).lower()
+    return _KEYS.get(key, LineKind.RECORD), key, value.strip(BLANKS)
 
 
 def as_text(octets: str) -> str:
     r"""Decode octets as UTF-8; octets that are not UTF-8 become ``\\xNN``."""
-    return (
-        octets if octets.isascii() else octets.encode("latin-1").decode("utf-8", "backslashreplace")
-    )
+    if octets.isascii():
+        return octets
+    return octets.encode("latin-1").decode("utf-8", "backslashreplace")
 
 
 # Byte order marks. That of UTF-32-LE comes before that of UTF-16-LE, with which it begins. Of a mark
@@ -233,25 +189,31 @@ def content_of(body: bytes, max_size: int) -> Content:
     return Content(octets[:end], octets[end:][:MAX_LINE], truncated, size, encoding)
 
 
-def _all_flags(line: ParsedLine, in_group: bool) -> set[Flag]:
-    """Return the flags of a line, with those of its value and of its place in the file."""
-    flags = set(line.flags)
-    value = line.value
+def _flags_of(line: str, kind: LineKind, key: str, value: str) -> Iterator[Flag]:
+    """Yield what is odd about a line by itself.
+
+    :param line: its octets; the other parameters are what `read_line` makes of it.
+    """
+    if len(line) > MAX_LINE:
+        yield Flag.TOO_LONG
+    text = line[:MAX_LINE].partition("#")[0]
+    if _CONTROL(text):
+        yield Flag.CONTROL_OCTET
+    if key and ":" not in text:
+        yield Flag.NO_COLON
+    if key in _MISSPELT:
+        yield Flag.MISSPELT_KEY
+    elif kind is LineKind.RECORD and key not in _KEYS:
+        yield Flag.UNKNOWN_KEY
     octets = value.encode("latin-1")
     if octets.decode("utf-8", "ignore").encode() != octets:
-        flags.add(Flag.NOT_UTF8)
-    if line.kind is LineKind.USER_AGENT and not (
-        value == "*" or re.fullmatch("[A-Za-z_-]+", value)
-    ):
-        flags.add(Flag.INVALID_TOKEN)
-    if line.kind in RULES:
-        if not in_group:
-            flags.add(Flag.OUTSIDE_GROUP)
-        if value and value[0] not in "/*":
-            flags.add(Flag.NEVER_MATCHES)
-        if " " in value or "\t" in value:
-            flags.add(Flag.SPACE_IN_PATTERN)
-    return flags
+        yield Flag.NOT_UTF8
+    if kind is LineKind.USER_AGENT and not _TOKEN(value):
+        yield Flag.INVALID_TOKEN
+    if kind in RULES and value and value[0] not in "/*":
+        yield Flag.NEVER_MATCHES
+    if kind in RULES and len(_words_of(value)) > 1:
+        yield Flag.SPACE_IN_PATTERN
 
 
 def read_lines(content: Content) -> Iterator[Line]:
@@ -259,14 +221,14 @@ def read_lines(content: Content) -> Iterator[Line]:
     in_group = False
     lines = content.octets.decode("latin-1").removesuffix("\n").split("\n")[1:]
     for number, line in enumerate(lines, 1):
-        parsed = read_line(line)
-        in_group = in_group or parsed.kind is LineKind.USER_AGENT
-        flags = _all_flags(parsed, in_group)
+        kind, key, value = read_line(line)
+        flags = {*_flags_of(line, kind, key, value)}
+        in_group = in_group or kind is LineKind.USER_AGENT
+        if kind in RULES and not in_group:
+            flags.add(Flag.OUTSIDE_GROUP)
         if number == 1 and content.encoding:
             flags.add(Flag.BYTE_ORDER_MARK if content.encoding == "utf-8" else Flag.OTHER_ENCODING)
-        yield Line(
-            number, parsed.kind, as_text(parsed.key), as_text(parsed.value), frozenset(flags)
-        )
+        yield Line(number, kind, as_text(key), as_text(value), frozenset(flags))
     if content.rest:
         text = as_text(content.rest.decode("latin-1"))
         yield Line(len(lines) + 1, LineKind.JUNK, "", text, frozenset({Flag.CUT_OFF}))

@@ -231,7 +231,7 @@ class RobotsTxt:
         )
 
     def _parse(self, rule: Rule) -> tuple[tuple[int, bool], Pattern, Rule]:
-        octets = read_line(self.raw_lines[rule.line - 1]).value
+        _, _, octets = read_line(self.raw_lines[rule.line - 1])
         rank = specificity(octets), rule.kind is RuleKind.ALLOW
         return rank, parse_pattern(octets), rule
 

@@ -14,14 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from scrapy_robots_rfc.core.agents import token_of
 from scrapy_robots_rfc.core.groups import Record
-from scrapy_robots_rfc.core.lines import (
-    MAX_LINE,
-    RULE_KEYS,
-    LineKind,
-    as_text,
-    read_line,
-    read_rule,
-)
+from scrapy_robots_rfc.core.lines import MAX_LINE, RULE_KEYS, RULES, LineKind, as_text, read_line
 from scrapy_robots_rfc.core.percent import NORMAL_RUN
 
 if TYPE_CHECKING:
@@ -64,8 +57,8 @@ def agent_lines(octets: bytes) -> list[AgentLine]:
 @lru_cache(maxsize=64)  # a hostile file may repeat a line that takes long to read
 def _unusual_token(line: bytes) -> str | None:
     """Return the token of a line in an unusual spelling; ``None``: it is no user-agent line."""
-    parsed = read_line(line.decode("latin-1"))
-    return token_of(parsed.value) if parsed.kind is LineKind.USER_AGENT else None
+    kind, _, value = read_line(line.decode("latin-1"))
+    return token_of(value) if kind is LineKind.USER_AGENT else None
 
 
 class Section(NamedTuple):
@@ -114,13 +107,13 @@ def divide_at_rules(text: str) -> list[str]:
 @lru_cache(maxsize=64)  # a hostile file may repeat a line that takes long to read
 def _usual(line: str) -> str:
     """Return a line with its rule in a usual spelling, or without any."""
-    allow, pattern = read_rule(line[1:]) or (True, "")
-    return f"\n{'allow' if allow else 'disallow'}:{pattern}"
+    kind, _, pattern = read_line(line[1:])
+    return f"\n{kind.value}:{pattern}" if kind in RULES else "\n"
 
 
 def _has_rules(octets: bytes, start: int, end: int) -> bool:
     for line in _rule_lines(octets, start, end):
-        if read_rule(line[1][:MAX_LINE].decode("latin-1")):
+        if read_line(line[1].decode("latin-1"))[0] in RULES:
             return True
     return False
 
@@ -174,9 +167,9 @@ def records_in(
             most -= 1
             if most < 0:
                 break
-            parsed = read(found[0][1:].decode("latin-1"))
-            if parsed.kind is LineKind.RECORD and parsed.key in keys:
+            kind, key, value = read(found[0][1:].decode("latin-1"))
+            if kind is LineKind.RECORD and key in keys:
                 line += octets.count(b"\n", counted, found.end())
                 counted = found.end()
-                records.append(Record(parsed.key, decode(parsed.value), line))
+                records.append(Record(key, decode(value), line))
         yield records
