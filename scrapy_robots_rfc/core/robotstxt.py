@@ -38,6 +38,8 @@ _OBJECTS, _AGENT_LINE, _READ_LINE = 2000, 250, 400
 # How a page begins in whose place a robots.txt was expected.
 _MARKUP = re.compile(rb"\s*<").match
 
+_NO_GROUP = Decision(True, Reason.NO_GROUP)
+
 
 class RobotsTxt:
     """A robots.txt as RFC 9309 reads it (2.1, 2.2, 2.5). Its answers never change.
@@ -79,6 +81,8 @@ class RobotsTxt:
             rules = self._asked[tokens]
         except (KeyError, TypeError):  # tokens that ask for the first time, or a list
             rules = self._rules_for(tokens)
+        if rules.token is None:
+            return _NO_GROUP
         normal = is_normal_url(url) if type(url) is str else None
         target = normal[1] if normal else request_target(url)
         pattern = rules.index.find(target)

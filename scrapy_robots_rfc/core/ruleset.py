@@ -232,8 +232,7 @@ class Ruleset:
         """Make, store and return the decision of a pattern; of an empty one, that no rule matches."""
         line = self.index.lines.get(pattern)
         if line is None:
-            reason = Reason.NO_GROUP if self.token is None else Reason.NO_RULE
-            decision = Decision(True, reason, None, self.token)
+            decision = Decision(True, Reason.NO_RULE, None, self.token)
         else:
             kind = RuleKind.ALLOW if line > 0 else RuleKind.DISALLOW
             rule = Rule(kind, as_text(pattern), abs(line))
