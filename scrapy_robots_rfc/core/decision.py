@@ -1,7 +1,6 @@
 """`Decision`: whether a URL may be fetched, and why. Log, stats, signals and spiders all see it.
 
-`ruleset.py` finds the decision in a file; `policy/access.py` says what holds where there is no
-file.
+`ruleset.py` finds the decision in a file; `policy/access.py` decides where there is no file.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The values of Crawl-delay, Request-rate and Visit-time (RFC 9309, 2.2.4, leaves them to crawlers).
+"""The values of Crawl-delay, Request-rate and Visit-time, which RFC 9309 does not define (2.2.4).
 
 `policy/pacing.py` says what a crawl does with them.
 """
@@ -46,7 +46,7 @@ class RequestRate(NamedTuple):
 
     :param requests: a positive number.
     :param seconds: the period, above 0.
-    :param window: when the rate holds; ``None`` for always.
+    :param window: when the rate counts; ``None``: always.
     """
 
     requests: int

@@ -27,7 +27,7 @@ _SPECIAL = re.compile(
 class GeminiFile(RobotsTxt):
     """A robots.txt of a Gemini capsule; parameters and answers are those of `RobotsTxt`.
 
-    Its lines keep their numbers. A line with Allow becomes a comment, and ``*`` and ``$`` in
+    Its lines have the same numbers. A line with Allow becomes a comment, and ``*`` and ``$`` in
     patterns become escapes.
     """
 

@@ -63,7 +63,7 @@ class Pattern(NamedTuple):
         if not self.parts:
             return not self.anchored or target == self.head
         end = len(self.head)
-        # The leftmost occurrence leaves the most room for the next parts: no other one is tried.
+        # Behind the leftmost occurrence is the most room for the next parts: no other one is tried.
         if self.placed:
             for number, run in enumerate(self.placed, 1):
                 end = run.find(target, end, self.anchored and number == len(self.placed))

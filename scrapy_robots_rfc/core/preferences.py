@@ -45,7 +45,7 @@ class Preference(NamedTuple):
     source: str
 
 
-# RFC 9651, 3 and 4.2. Wherever a part can end in two ways, the next character tells which, so time
+# RFC 9651, 3 and 4.2. Wherever a part can end in two ways, the next character says which, so time
 # is linear.
 _KEY = r"[a-z*][a-z0-9_.*-]*"
 _TAIL = "%[89ab][0-9a-f]"
@@ -149,7 +149,7 @@ class PathPreference(NamedTuple):
 
     :param pattern: of the URLs that it is about; ``None``: all of them.
     :param length: of that pattern in octets (2.2.2); the longest one that matches decides.
-    :param said: what it says of each label.
+    :param said: its preference for each label.
     """
 
     pattern: Pattern | None

@@ -206,7 +206,7 @@ def _ends(run: str) -> tuple[str, str]:
 
 
 def _needle(runs: Sequence[str]) -> str:
-    """Return the last octets of a pattern's runs: they tell it from others with its literal."""
+    """Return the last octets of a pattern's runs: others with its literal have other ones."""
     return _ends(runs[-1] or runs[-2])[1]
 
 

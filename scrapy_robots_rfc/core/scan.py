@@ -1,7 +1,7 @@
 """What a crawl reads of a file: the groups of one product token, their rules, records of some keys.
 
-It searches for what it needs instead of reading lines one by one, and leaves unusual lines to
-`lines.py`. It finds the same groups as `groups.py`: a property test compares the two.
+It searches for what it needs instead of reading lines one by one, and has `lines.py` read
+unusual lines. It finds the same groups as `groups.py`: a property test compares the two.
 A file is passed as octets in which a line end stands before each line, also before the first one.
 """
 
@@ -25,8 +25,9 @@ if TYPE_CHECKING:
 _AGENT_LINE = re.compile(
     rb"\n([ \t]*+(?i:user[- ]?agent)(?:[ \t]*+:[ \t]*+([A-Za-z_-]++|\*(?![^ \t\v\f#\n])))?[^\n]*+)"
 )
-# A line that may be a rule.
-_ANY_RULE = rf"[ \t]*+(?i:{'|'.join(RULE_KEYS)})[ \t:][^\n]*+"
+# A line that may be a rule. To look at its first letter first takes half the time.
+_FIRST = "".join({key[0] for key in RULE_KEYS})
+_ANY_RULE = rf"[ \t]*+(?i:(?=[{_FIRST}])(?:{'|'.join(RULE_KEYS)}))[ \t:][^\n]*+"
 _rule_lines = re.compile(rf"\n({_ANY_RULE})".encode()).finditer
 # A rule in a usual spelling: something for a disallow, the prefix of its pattern, and the rest.
 _KEY = r"[ \t]*+(?i:(dis)?+allow)[ \t]*+:"
@@ -157,7 +158,7 @@ def records_in(
 
     :param keys: in lower case.
     :param most: how many lines that begin with a key are read at most.
-    :param decode: makes the value of a record from its octets; `str` leaves them as they are.
+    :param decode: makes the value of a record from its octets; `str` changes nothing.
     """
     lines = re.compile(rf"\n[ \t]*+(?i:{'|'.join(keys)})[^\n]*+".encode("ascii"))
     read = lru_cache(maxsize=64)(read_line)  # a hostile file may repeat a line

@@ -1,7 +1,6 @@
 """When an unreachable robots.txt is asked for again while requests wait for it (RFC 9309, 2.3.1.4).
 
-`fetching/fetch.py` makes these pauses. `caching.py` says what holds for the origin when the last
-attempt has failed.
+`fetching/fetch.py` makes these pauses. `caching.py` says what counts when the last attempt has failed.
 """
 
 from __future__ import annotations

@@ -36,7 +36,7 @@ MAX_RETRY_AFTER = 300.0
 
 @dataclass(frozen=True, slots=True)
 class Validity:
-    """What holds for an origin, and until when.
+    """What governs an origin, and until when.
 
     :param outcome: what governs the decisions.
     :param fresh_until: from then on the file is asked for again.

@@ -55,7 +55,7 @@ class Bound(NamedTuple):
 
     :param seconds: above 0, may be infinite.
     :param text: the record that asks for it, for people: ``Crawl-delay 10 s (robots.txt line 4)``.
-    :param window: the time of day when it holds; ``None``: always.
+    :param window: the time of day when it counts; ``None``: always.
     """
 
     seconds: float
@@ -76,7 +76,7 @@ class Visit(NamedTuple):
 class Pace(NamedTuple):
     """How fast a site asks to be crawled, and when.
 
-    :param bounds: at a time of day, the largest one of those that hold then counts.
+    :param bounds: at a time of day, the largest of those for that time counts.
     :param visits: the crawler is welcome at a time of day that is inside any of them.
     """
 
@@ -84,7 +84,7 @@ class Pace(NamedTuple):
     visits: tuple[Visit, ...] = ()
 
     def bound(self, utc: time) -> Bound | None:
-        """The largest bound that holds at a time of day; ``None`` where none does."""
+        """The largest bound for a time of day; ``None`` where there is none."""
         found = (each for each in self.bounds if each.window is None or inside(each.window, utc))
         return max(found, key=lambda bound: bound.seconds, default=None)
 

@@ -68,9 +68,9 @@ def test_304_confirms_the_file_at_hand_only() -> None:
 
     To another one it means nothing.
     """
-    assert FIRST.answered(304, None, b"", unreachable_statuses=CLOSED, cached=b"file") == Successful(
-        304, b"file"
-    )
+    assert FIRST.answered(
+        304, None, b"", unreachable_statuses=CLOSED, cached=b"file"
+    ) == Successful(304, b"file")
     assert FIRST.answered(304, None, b"", unreachable_statuses=CLOSED, cached=b"") == Successful(
         304, b""
     )
