@@ -16,7 +16,7 @@ import pytest
 
 from scrapy_robots_rfc.core.decision import Reason
 from scrapy_robots_rfc.core.lines import LineKind
-from scrapy_robots_rfc.core.robotstxt import RobotsTxt
+from scrapy_robots_rfc.core.robotstxt import RobotsTxt, explain
 from scrapy_robots_rfc.parser import RfcRobotParser
 
 SHARED = Path(os.environ.get("ROBOTS_SHARED", Path(__file__).parents[2] / "shared"))
@@ -67,14 +67,10 @@ def test_real_files() -> None:
             assert all(lines[rule.line].value == rule.pattern for rule in group.rules), file.name
             assert lines[group.line].kind is LineKind.USER_AGENT, file.name
         for tokens in (["Googlebot-Image", "Googlebot"], ["Scrapy"]):
-            applies = robots.group(tokens)
+            applying = explain(robots, "/", tokens)
+            rules = {rule for group in applying.groups for rule in group.rules}
             for target in _TARGETS * 2:
                 decision = robots.decide(f"https://e.example{target}", tokens)
-                assert (decision.reason is Reason.NO_GROUP) is (applies is None), (
-                    file.name,
-                    target,
-                )
-                assert decision.rule is None or (applies and decision.rule in applies.rules), (
-                    file.name,
-                    target,
-                )
+                case = file.name, target
+                assert (decision.reason is Reason.NO_GROUP) is (applying.token is None), case
+                assert decision.rule is None or decision.rule in rules, case

@@ -1,4 +1,4 @@
-"""Product tokens (RFC 9309, 2.2.1): read from a User-Agent header or a setting, and from user-agent lines.
+"""Product tokens (RFC 9309, 2.2.1): of a User-Agent header, a setting, or a user-agent line.
 
 `groups.py` and `scan.py` find the group that a token selects.
 """
@@ -17,25 +17,24 @@ ACCEPTED = "a string, or a list of strings in order of preference"
 #: The value that stands for all crawlers in a user-agent line.
 ANY = "*"
 
-_RUN = re.compile("[A-Za-z_-]+")  # RFC 9309, 2.2: 1*( %x2D / %x41-5A / %x5F / %x61-7A )
+_RUN = re.compile("[A-Za-z_-]+")  # RFC 9309, 2.2
 # The name of a product in a User-Agent header may have more characters than a product token (RFC
 # 9110, 5.6.2).
 _WORD = r"[A-Za-z_][\w.!#$%&'*+^`|~-]*"
 _PRODUCT = re.compile(rf"(?<![^\s;,(])({_WORD})(?=/)", re.ASCII)
-_FIRST_WORD = re.compile(rf"({_WORD})(?=[\s;,]|$)", re.ASCII)
+_FIRST_WORD = re.compile(rf"\A({_WORD})(?=[\s;,]|$)", re.ASCII)
 _COMMENT = re.compile(r"\(([^()]*)\)")
 _URL = re.compile(r"\+?(?:[A-Za-z][A-Za-z0-9+.-]*://|www\.)[^\s;,()]*|[^\s;,()@]+@[^\s;,()]+")
-# In a comment that says `compatible`, a name may have no slash: `(compatible; FooBot 2.1)`.
 _LOOSE_NAME = re.compile(rf"({_WORD})(?: v?[\d.]+\w*)?$", re.ASCII)
 
 #: Words in the User-Agent headers of browsers, in lower case; none of them is a crawler's own name.
 BROWSER_WORDS = frozenset(
     """
     mozilla applewebkit khtml gecko like chrome chromium headlesschrome crios safari version mobile
-    edg edge edga edgios opr opera presto trident msie firefox fxios seamonkey compatible samsungbrowser
-    windows win wow macintosh macos mac intel ppc x linux android iphone ipad ipod cros ubuntu fedora
-    debian freebsd openbsd u n i wv rv nt touch tablet build ucbrowser vivaldi yabrowser brave duckduckgo
-    en de fr es us webos tizen nexus pixel sm
+    edg edge edga edgios opr opera presto trident msie firefox fxios seamonkey compatible
+    samsungbrowser windows win wow macintosh macos mac intel ppc x linux android iphone ipad ipod
+    cros ubuntu fedora debian freebsd openbsd u n i wv rv nt touch tablet build ucbrowser vivaldi
+    yabrowser brave duckduckgo en de fr es us webos tizen nexus pixel sm
     """.split()  # noqa: SIM905 -- eighty words read better as text than as a list
 )
 
@@ -48,11 +47,12 @@ def invalid_reason(value: str) -> str | None:
         return "it is empty"
     odd = sorted({c for c in value if not _RUN.match(c)})
     shown = ", ".join(repr(c) for c in odd[:5]) + (", ..." if len(odd) > 5 else "")
-    return f"it contains {shown}; a product token has only the letters A-Z and a-z, '_' and '-' (RFC 9309, 2.2.1)"
+    accepted = "the letters A-Z and a-z, '_' and '-' (RFC 9309, 2.2.1)"
+    return f"it contains {shown}; a product token has only {accepted}"
 
 
 def token_of(value: str) -> str:
-    """Return the form in which tokens are compared (RFC 9309, 2.2.1): the leading token characters, in lower case.
+    """Return the form in which tokens are compared (2.2.1): its token characters, in lower case.
 
     A value that begins with another character, such as ``360Spider``, is compared whole. The
     function serves the values of user-agent lines and the tokens of crawlers.
@@ -69,12 +69,11 @@ def _is_own_name(name: str) -> bool:
 
 
 def _names_in_comment(comment: str) -> tuple[list[str], bool]:
-    """Return the crawler names in a comment of a header, and whether the comment says `compatible`."""
+    """Return the crawler names in a comment of a header, and whether it says `compatible`."""
     parts = [part.strip() for part in _URL.sub("", comment).split(";")]
     compatible = any(part.lower() == "compatible" for part in parts)
-    found = [
-        _PRODUCT.match(part) or (_LOOSE_NAME.match(part) if compatible else None) for part in parts
-    ]
+    # In a comment that says `compatible`, a name may have no slash: `(compatible; FooBot 2.1)`.
+    found = [_PRODUCT.match(part) or (compatible and _LOOSE_NAME.match(part)) for part in parts]
     return [match[1] for match in found if match and _is_own_name(match[1])], compatible
 
 
@@ -86,8 +85,7 @@ def _names_in_header(header: str) -> list[str]:
         names, compatible = _names_in_comment(comment)
         (beside if compatible else in_comments).extend(names)
     products = _URL.sub("", _COMMENT.sub(" ", header)).strip()
-    first = _FIRST_WORD.match(products)
-    names = [*([first[1]] if first else []), *_PRODUCT.findall(products)]
+    names = _FIRST_WORD.findall(products) + _PRODUCT.findall(products)
     return [*beside, *filter(_is_own_name, names), *in_comments]
 
 
@@ -103,17 +101,18 @@ def product_tokens(identification: str | bytes) -> tuple[str, ...]:
     :returns: the tokens as written; empty where the string names no crawler, so that only the ``*``
         group can apply.
     """
-    text = (
-        identification.decode("utf-8", "replace")
-        if isinstance(identification, bytes)
-        else identification
-    )
-    text = text.strip()
+    text = _text_of(identification)
     if text and not re.search(r"[\s/();,]", text):
         return () if text.lower() in BROWSER_WORDS else (text,)
     runs = [match[0] for match in map(_RUN.match, _names_in_header(text)) if match]
     first_spelling = {run.lower(): run for run in reversed(runs)}
     return tuple(first_spelling[key] for key in dict.fromkeys(run.lower() for run in runs))
+
+
+def _text_of(identification: str | bytes) -> str:
+    if isinstance(identification, bytes):
+        identification = identification.decode("utf-8", "replace")
+    return identification.strip()
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +132,7 @@ NOBODY = Agent((), "")
 
 
 def agent_of(value: object) -> Agent | None:
-    """Return the agent that a user's value names, or ``None`` for a value that says nothing (``None``, ``""``).
+    """Return the agent that a user's value names; ``None``: it names none, as ``None`` and ``""``.
 
     :param value: a product token, a User-Agent header's value, or a list of those.
     :raises TypeError: it is something else.
@@ -148,13 +147,12 @@ def agent_of(value: object) -> Agent | None:
 
 @lru_cache(maxsize=1024)
 def _agent_of(names: tuple[str | bytes, ...], by_comma: bool) -> Agent | None:
-    texts = [name.decode("utf-8", "replace") if isinstance(name, bytes) else name for name in names]
-    if by_comma:  # `foobot-news,foobot`, as the command line gives a list; a User-Agent header's value stays whole
+    texts = [text for text in map(_text_of, names) if text]
+    if by_comma and texts:
+        # `foobot-news,foobot` is a list on the command line; a User-Agent header is one text.
         tokens = [token.strip() for token in texts[0].split(",")]
         texts = tokens if all(map(_RUN.fullmatch, tokens)) else texts
-    texts = [text.strip() for text in texts if text.strip()]
     if not texts:
         return None
-    return Agent(
-        tuple(dict.fromkeys(token for text in texts for token in product_tokens(text))), texts[0]
-    )
+    tokens = [token for text in texts for token in product_tokens(text)]
+    return Agent(tuple(dict.fromkeys(tokens)), texts[0])

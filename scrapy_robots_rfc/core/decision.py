@@ -1,7 +1,6 @@
-"""`Decision`: whether a URL may be fetched, and why. Log, stats, signals and spiders all see this one value.
+"""`Decision`: whether a URL may be fetched, and why. Log, stats, signals and spiders all see it.
 
-`ruleset.py` finds the decision in a file; `policy/access.py` says what holds where there is no
-file.
+`ruleset.py` finds the decision in a file; `policy/access.py` decides where there is no file.
 """
 
 from __future__ import annotations
@@ -37,16 +36,14 @@ class Reason(enum.Enum):
     UNAVAILABLE = "unavailable"
     #: The file is unreachable, for example 503 or a timeout (2.3.1.4): disallowed.
     UNREACHABLE = "unreachable"
-    #: A part of the crawl itself failed on the way to the file, so that nobody knows the rules:
-    #: disallowed.
+    #: A part of the crawl itself failed on the way to the file, so the rules are unknown: disallowed.
     LOCAL = "local"
     #: A `RobotParser` that the user chose gave the verdict; it does not say by which rule.
     PARSER = "parser"
     #: The site asks for a longer interval than the user's maximum, and the user excluded such
     #: sites: disallowed.
     CRAWL_DELAY = "crawl_delay"
-    #: A rule of the page itself, see `docs/page_rules.md`: its links are not followed, or its items
-    #: not kept.
+    #: A rule of the page itself: its links are not followed, or its items are dropped.
     PAGE = "page"
     #: The site refuses all uses that the crawl declares (ROBOTS_USE): disallowed.
     USE = "use"
@@ -75,7 +72,7 @@ class Rule:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """Whether a URL may be fetched, and why. It does not hold the URL, so that all URLs that a rule decides share it.
+    """Whether a URL may be fetched, and why. All URLs on which one rule decides share it.
 
     :param allowed: the verdict.
     :param reason: why.

@@ -1,4 +1,4 @@
-"""Values of Crawl-delay, Request-rate and Visit-time, records that RFC 9309 leaves to crawlers (2.2.4).
+"""The values of Crawl-delay, Request-rate and Visit-time, which RFC 9309 does not define (2.2.4).
 
 `policy/pacing.py` says what a crawl does with them.
 """
@@ -6,8 +6,8 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from datetime import time
+from typing import NamedTuple
 
 _NUMBER = r"(\d+(?:[.,]\d*)?|[.,]\d+|inf(?:inity|inite)?)"
 _UNITS = {
@@ -30,8 +30,7 @@ _RATE = re.compile(
 _WINDOW = re.compile(r"(\d\d):?(\d\d)\s*-\s*(\d\d):?(\d\d)(?!\d)", re.ASCII)
 
 
-@dataclass(frozen=True, slots=True)
-class VisitTime:
+class VisitTime(NamedTuple):
     """The time of day in which a site wants to be crawled.
 
     :param start: UTC.
@@ -42,13 +41,12 @@ class VisitTime:
     end: time
 
 
-@dataclass(frozen=True, slots=True)
-class RequestRate:
+class RequestRate(NamedTuple):
     """How many requests a site accepts in how many seconds.
 
     :param requests: a positive number.
     :param seconds: the period, above 0.
-    :param window: when the rate holds; ``None`` for always.
+    :param window: when the rate counts; ``None``: always.
     """
 
     requests: int
@@ -68,7 +66,7 @@ def _seconds(number: str, unit: str = "") -> float:
 
 
 def plain_delay(value: str) -> float | None:
-    """Return the seconds of a Crawl-delay that is a number, perhaps with a unit: ``10``, ``0.5``, ``10 min.``, ``inf``.
+    """Return the seconds of a Crawl-delay that is a number, such as ``10``, ``10 min.``, ``inf``.
 
     :returns: ``None`` for a negative number, and for any other value.
     """
@@ -77,7 +75,7 @@ def plain_delay(value: str) -> float | None:
 
 
 def parse_delay(value: str) -> float | None:
-    """Return the seconds of a Crawl-delay; for a value with an unknown unit or other text, the largest number in it.
+    """Return the seconds of a Crawl-delay; of one with other text in it, the largest number.
 
     :returns: ``None`` for a negative number, and for a value without a number.
     """
@@ -98,16 +96,11 @@ def parse_window(value: str) -> VisitTime | None:
 
 
 def parse_rate(value: str) -> RequestRate | None:
-    """Return a Request-rate, ``1/5``, ``30/1m`` or ``1/5 0600-0845``.
-
-    ``None`` for any other value.
-    """
+    """Return a Request-rate, such as ``30/1m`` or ``1/5 0600-0845``; ``None``: it is none."""
     match = _RATE.match(value)
     if match is None:
         return None
     requests, seconds = int(match[1]), _seconds(match[2], match[3])
-    return (
-        RequestRate(requests, seconds, parse_window(match[4] or ""))
-        if requests and seconds
-        else None
-    )
+    if not requests or not seconds:
+        return None
+    return RequestRate(requests, seconds, parse_window(match[4] or ""))

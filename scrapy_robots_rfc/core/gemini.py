@@ -1,7 +1,7 @@
-"""A robots.txt as "robots.txt for Gemini" has it: groups as in RFC 9309, and no rules but Disallow with a prefix.
+"""A robots.txt as "robots.txt for Gemini" has it: its only rules are Disallow lines with a prefix.
 
-A crawler may have purposes beside its name, the virtual user agents; the most restrictive of their
-groups counts.
+Groups are those of RFC 9309. A crawler may have purposes beside its name, the virtual user agents:
+the most restrictive of their groups counts.
 """
 
 from __future__ import annotations
@@ -16,9 +16,8 @@ from scrapy_robots_rfc.core.robotstxt import RobotsTxt
 #: The virtual user agents of the specification, each a purpose that a crawler may have.
 VIRTUAL_AGENTS = frozenset({"archiver", "indexer", "researcher", "webproxy"})
 
-_DISALLOW = "|".join(key for key, allows in RULE_KEYS.items() if not allows)
-# What RFC 9309 reads in another way: Allow lines, and Disallow lines with octets that are special
-# there.
+_DISALLOW = "|".join(key for key in RULE_KEYS if key != "allow")
+# What RFC 9309 reads in another way: Allow lines, and Disallow lines with `*` or `$`.
 _ALLOW_LINE = re.compile(rb"^(?=[ \t]*allow[ \t:])", re.IGNORECASE | re.MULTILINE)
 _SPECIAL = re.compile(
     rf"^[ \t]*(?:{_DISALLOW})[ \t:][^#\n]*[*$][^#\n]*".encode(), re.IGNORECASE | re.MULTILINE
@@ -28,33 +27,31 @@ _SPECIAL = re.compile(
 class GeminiFile(RobotsTxt):
     """A robots.txt of a Gemini capsule; parameters and answers are those of `RobotsTxt`.
 
-    Its lines keep their numbers. A line with Allow becomes a comment, and ``*`` and ``$`` in
+    Its lines have the same numbers. A line with Allow becomes a comment, and ``*`` and ``$`` in
     patterns become escapes.
     """
 
     def __init__(self, body: bytes = b"", *, max_size: int = RobotsTxt.MAX_SIZE) -> None:
         super().__init__(body, max_size=max_size)
         octets = _ALLOW_LINE.sub(b"#", self._content.octets)
-        octets = _SPECIAL.sub(
-            lambda line: line[0].replace(b"*", b"%2A").replace(b"$", b"%24"), octets
-        )
+        octets = _SPECIAL.sub(_escaped, octets)
         self._content = self._content._replace(octets=octets)
 
     @property
     def octets(self) -> bytes:
         """The file as a parser of RFC 9309 has to see it."""
-        return self._content.octets
+        return self._content.octets[1:]
 
     def decide(self, url: str | bytes, tokens: str | Sequence[str]) -> Decision:
         """Return whether a URL may be fetched, and why.
 
         :param url: as for `RobotsTxt`.
-        :param tokens: the same. Several virtual user agents do not come one after the other: each
-            is asked for, and the first one that disallows decides.
+        :param tokens: the same; of several virtual user agents, the first one whose group disallows
+            decides.
         """
-        return super().decide(
-            url, tokens if isinstance(tokens, str) else deciding_tokens(self, url, tokens)
-        )
+        if not isinstance(tokens, str):
+            tokens = deciding_tokens(self, url, tokens)
+        return super().decide(url, tokens)
 
     def prepare(self, tokens: str | Sequence[str]) -> None:
         """Do what `RobotsTxt.prepare` does, for each virtual user agent."""
@@ -63,16 +60,17 @@ class GeminiFile(RobotsTxt):
         super().prepare(tokens)
 
 
+def _escaped(line: re.Match[bytes]) -> bytes:
+    return line[0].replace(b"*", b"%2A").replace(b"$", b"%24")
+
+
 def _with_one_virtual(tokens: Sequence[str]) -> list[tuple[str, ...]]:
     virtual = [name for name in tokens if name.lower() in VIRTUAL_AGENTS]
     return [tuple(name for name in tokens if name == one or name not in virtual) for one in virtual]
 
 
 def deciding_tokens(file: RobotsTxt, url: str | bytes, tokens: Sequence[str]) -> Sequence[str]:
-    """Return those of a crawler's tokens that decide about a URL.
-
-    In a Gemini file, one virtual user agent at most.
-    """
+    """Return the tokens that decide about a URL: in a Gemini file, with one virtual agent at most."""
     each = _with_one_virtual(tokens) if isinstance(file, GeminiFile) else []
     if len(each) < 2:
         return tokens

@@ -50,22 +50,8 @@ class Group:
     last: int
 
     def names(self, token: str) -> bool:
-        """Return whether one of its user-agent lines names a token, given in the form of `agents.token_of`."""
+        """Return whether a user-agent line names a token, given in the form of `token_of`."""
         return any(token_of(to_octets(name)) == token for name in self.tokens)
-
-
-def merged(groups: Iterable[Group]) -> Group | None:
-    """Combine groups of one token into one (RFC 9309, 2.2.1); return ``None`` for no groups."""
-    parts = tuple(groups)
-    if not parts:
-        return None
-    return Group(
-        tuple(dict.fromkeys(token for group in parts for token in group.tokens)),
-        tuple(rule for group in parts for rule in group.rules),
-        tuple(record for group in parts for record in group.records),
-        parts[0].line,
-        parts[-1].last,
-    )
 
 
 def read_groups(lines: Iterable[Line]) -> tuple[tuple[Group, ...], tuple[Record, ...]]:
@@ -80,7 +66,7 @@ def read_groups(lines: Iterable[Line]) -> tuple[tuple[Group, ...], tuple[Record,
         if line.kind is LineKind.USER_AGENT:
             if ended:  # only a user-agent line that follows a rule begins a new group
                 groups.append([])
-                ended = False
+            ended = False
         elif line.kind in RULES:
             ended = True
         elif line.kind is LineKind.RECORD:
@@ -93,13 +79,10 @@ def read_groups(lines: Iterable[Line]) -> tuple[tuple[Group, ...], tuple[Record,
 
 
 def _group_of(lines: list[Line], records: Mapping[int, Record]) -> Group:
+    rules = [line for line in lines if line.kind in RULES]
     return Group(
         tuple(line.value for line in lines if line.kind is LineKind.USER_AGENT),
-        tuple(
-            Rule(RuleKind[line.kind.name], line.value, line.number)
-            for line in lines
-            if line.kind in RULES
-        ),
+        tuple(Rule(RuleKind[line.kind.name], line.value, line.number) for line in rules),
         tuple(records[line.number] for line in lines if line.kind is LineKind.RECORD),
         lines[0].number,
         lines[-1].number,

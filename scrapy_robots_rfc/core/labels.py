@@ -1,7 +1,4 @@
-"""The labels of use that a crawl may declare.
-
-A table, since the drafts may still change these words.
-"""
+"""The labels of use that a crawl may declare: a table, as drafts may still change these words."""
 
 from __future__ import annotations
 
@@ -28,24 +25,24 @@ LABEL_OF = {synonym: label for label, synonyms in LABELS.items() for synonym in 
 
 
 def uses_of(value: object) -> tuple[str, ...] | None:
-    """Return the labels that a user's value names, in lower case and without synonyms; ``None`` for ``None``.
+    """Return the labels that a user's value names, in lower case and without synonyms.
 
-    :param value: a list of labels, or a string with commas.
+    :param value: a list of labels, or a string with commas; ``None`` gives ``None``.
     :raises TypeError: it is something else.
     """
     labels = value.split(",") if isinstance(value, str) else value
     if labels is None:
         return None
-    if not isinstance(labels, (list, tuple, set, frozenset)) or not all(
-        isinstance(label, str) for label in labels
-    ):
+    if not isinstance(labels, (list, tuple, set, frozenset)):
+        raise TypeError(value)
+    if not all(isinstance(label, str) for label in labels):
         raise TypeError(value)
     named = (label.strip().lower() for label in labels if label.strip())
     return tuple(dict.fromkeys(LABEL_OF.get(label, label) for label in named))
 
 
 def unknown_labels(uses: Iterable[str]) -> Iterator[tuple[str, str]]:
-    """Yield each label that nobody is known to use, such as a typo, and the nearest known one."""
+    """Yield each label that no site is known to use, such as a typo, and the nearest known one."""
     for label in uses:
         if label not in LABELS:
             from difflib import get_close_matches  # noqa: PLC0415 - loaded for a wrong name only

@@ -73,18 +73,6 @@ class Line:
     flags: frozenset[Flag] = frozenset()
 
 
-class ParsedLine(NamedTuple):
-    """One line by itself, without its number and group.
-
-    Key and value are octets, one character each.
-    """
-
-    kind: LineKind
-    key: str
-    value: str
-    flags: frozenset[Flag]
-
-
 #: Keys of records that RFC 9309 does not define and that some crawler is known to read.
 KNOWN_RECORDS = frozenset(
     {"sitemap", "crawl-delay", "request-rate", "visit-time", "host", "clean-param", "noindex"}
@@ -109,104 +97,61 @@ _KEYS = {
     **dict.fromkeys(KNOWN_RECORDS, LineKind.RECORD),
     **_MISSPELT,
 }
-RULES = frozenset({LineKind.ALLOW, LineKind.DISALLOW})
+RULES = (LineKind.ALLOW, LineKind.DISALLOW)
+#: The keys of rules, in lower case.
+RULE_KEYS = tuple(key for key, kind in _KEYS.items() if kind in RULES)
 
-_WORDS = re.compile("[^ \t]+").findall
+_words_of = re.compile("[^ \t]+").findall
 _CONTROL = re.compile("[\x00-\x08\x0a-\x1f\x7f]").search
+_TOKEN = re.compile(r"\*|[A-Za-z_-]+").fullmatch
 
 
-def _key_and_value(text: str) -> tuple[str | None, str]:
-    """Return the key, in lower case, and the value of a line without comment.
-
-    ``None`` for one that is no record.
-    """
-    key, colon, value = text.partition(":")
-    if not colon:
-        words = _WORDS(text)
-        if len(words) != 2 or words[0].lower() not in _KEYS:
-            return None, text
-        key, value = words
-    return key.strip(BLANKS).lower(), value.strip(BLANKS)
-
-
-def read_line(line: str) -> ParsedLine:
+def read_line(line: str) -> tuple[LineKind, str, str]:
     """Read one line (RFC 9309, 2.2) with the leniency that `docs/rfc9309.md` lists. Never raises.
 
     :param line: its octets, one character each, without the line end.
+    :returns: what it is, its key in lower case, and its value, or all of it if it has no key.
     """
-    flags = set()
-    if len(line) > MAX_LINE:
-        line = line[:MAX_LINE]
-        flags.add(Flag.TOO_LONG)
-    text = line.partition("#")[0].strip(BLANKS)
+    text, comment, _ = line[:MAX_LINE].partition("#")
+    text = text.strip(BLANKS)
     if not text:
-        kind = LineKind.COMMENT if "#" in line else LineKind.BLANK
-        return ParsedLine(kind, "", "", frozenset(flags))
-    if _CONTROL(text):
-        flags.add(Flag.CONTROL_OCTET)
-    key, value = _key_and_value(text)
-    if key is None:
-        return ParsedLine(LineKind.JUNK, "", text, frozenset(flags))
-    if ":" not in text:
-        flags.add(Flag.NO_COLON)
-    if key in _MISSPELT:
-        flags.add(Flag.MISSPELT_KEY)
-    elif key not in _KEYS:
-        flags.add(Flag.UNKNOWN_KEY)
-    return ParsedLine(_KEYS.get(key, LineKind.RECORD), key, value, frozenset(flags))
-
-
-#: The keys of rules in lower case with whether they allow.
-RULE_KEYS = {key: kind is LineKind.ALLOW for key, kind in _KEYS.items() if kind in RULES}
-
-
-def read_rule(line: str) -> tuple[bool, str] | None:
-    """Read one line as a rule, as `read_line` does, but faster.
-
-    :param line: its octets, one character each, without the line end; not longer than `MAX_LINE`.
-    :returns: whether the rule allows, and its pattern; ``None`` for a line that is no rule.
-    """
-    key, pattern = _key_and_value(line.partition("#")[0])
-    return (RULE_KEYS[key], pattern) if key in RULE_KEYS else None
+        return LineKind.COMMENT if comment else LineKind.BLANK, "", ""
+    key, colon, value = text.partition(":")
+    if not colon:
+        words = _words_of(text)
+        if len(words) != 2 or words[0].lower() not in _KEYS:
+            return LineKind.JUNK, "", text
+        key, value = words
+    key = key.strip(BLANKS).lower()
+    return _KEYS.get(key, LineKind.RECORD), key, value.strip(BLANKS)
 
 
 def as_text(octets: str) -> str:
     r"""Decode octets as UTF-8; octets that are not UTF-8 become ``\\xNN``."""
-    return (
-        octets if octets.isascii() else octets.encode("latin-1").decode("utf-8", "backslashreplace")
-    )
+    if octets.isascii():
+        return octets
+    return octets.encode("latin-1").decode("utf-8", "backslashreplace")
 
 
-_BOMS = (  # UTF-32 comes before UTF-16, because the mark of UTF-32-LE begins with that of UTF-16-LE
-    (codecs.BOM_UTF8, "utf-8"),
-    (
-        codecs.BOM_UTF8[:2],
-        "utf-8",
-    ),  # of a mark that lost its end, Google's reference parser skips the rest
-    (codecs.BOM_UTF8[:1], "utf-8"),
-    (codecs.BOM_UTF32_LE, "utf-32-le"),
-    (codecs.BOM_UTF32_BE, "utf-32-be"),
-    (codecs.BOM_UTF16_LE, "utf-16-le"),
-    (codecs.BOM_UTF16_BE, "utf-16-be"),
-)
-_FIRST_OF_BOM = frozenset(mark[:1] for mark, _ in _BOMS)
-
-
-def _decoded(body: bytes) -> tuple[bytes, str]:
-    """Return a file as UTF-8 without its byte order mark, and the encoding that the mark names (empty without one)."""
-    for mark, encoding in _BOMS if body[:1] in _FIRST_OF_BOM else ():
-        if body.startswith(mark):
-            body = body[len(mark) :]
-            return body if encoding == "utf-8" else body.decode(encoding, "replace").encode(
-                "utf-8"
-            ), encoding
-    return body, ""
+# Byte order marks. That of UTF-32-LE comes before that of UTF-16-LE, with which it begins. Of a mark
+# of UTF-8 that lost its end, Google's reference parser skips what is there.
+_ENCODINGS = {
+    codecs.BOM_UTF8: "utf-8",
+    codecs.BOM_UTF8[:2]: "utf-8",
+    codecs.BOM_UTF8[:1]: "utf-8",
+    codecs.BOM_UTF32_LE: "utf-32-le",
+    codecs.BOM_UTF32_BE: "utf-32-be",
+    codecs.BOM_UTF16_LE: "utf-16-le",
+    codecs.BOM_UTF16_BE: "utf-16-be",
+}
+_byte_order_mark = re.compile(b"|".join(map(re.escape, _ENCODINGS))).match
 
 
 class Content(NamedTuple):
     """The part of a file that counts, up to the size limit (RFC 9309, 2.5).
 
-    :param octets: the whole lines, without a byte order mark; every line ends in LF.
+    :param octets: the whole lines in UTF-8, without a byte order mark. LF ends each line, and
+        stands before the first one, too, so that every line is found alike.
     :param rest: the beginning of the last line, where the limit cuts that line; else empty.
     :param truncated: whether the file is longer than the limit.
     :param size: octets of the file, up to the limit.
@@ -221,64 +166,69 @@ class Content(NamedTuple):
 
 
 def content_of(body: bytes, max_size: int) -> Content:
-    """Return the part of a file that counts: its first octets, without a last line that the limit cuts (2.5).
+    """Return the part of a file that counts: its first octets, but no line that the limit cuts.
 
     :param body: the file.
     :param max_size: the limit in octets of the body.
     """
-    truncated = len(body) > max_size
-    whole_line = (
-        truncated
-        and body[max_size : max_size + 1] in (b"\n", b"\r")
-        and body[:1] not in b"\x00\xfe\xff"
-    )
-    octets, encoding = _decoded(body[:max_size] if truncated else body)
-    size = min(len(body), max_size)
+    octets = body[:max_size]
+    truncated = len(octets) < len(body)
+    size = len(octets)
+    found = _byte_order_mark(octets)
+    mark = found[0] if found else b""
+    encoding = _ENCODINGS.get(mark, "")
+    wide = encoding not in ("", "utf-8")
+    cut = truncated and (wide or body[max_size] not in b"\n\r")
+    octets = octets[len(mark) :]
+    if wide:
+        octets = octets.decode(encoding, "replace").encode()
+    octets = b"\n" + octets
     if b"\r" in octets:
-        octets = octets.replace(b"\r\n", b"\n")
-        octets = octets.replace(b"\r", b"\n")
-    if not truncated or whole_line or octets.endswith(b"\n"):
-        return Content(octets, b"", truncated, size, encoding)
-    end = octets.rfind(b"\n") + 1
-    return Content(octets[:end], octets[end : end + MAX_LINE], truncated, size, encoding)
+        octets = octets.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+    end = octets.rfind(b"\n") + 1 if cut else len(octets)
+    return Content(octets[:end], octets[end:][:MAX_LINE], truncated, size, encoding)
 
 
-def _all_flags(line: ParsedLine, in_group: bool) -> set[Flag]:
-    """Return the flags of a line, with those of its value and of its place in the file."""
-    flags = set(line.flags)
-    value = line.value
+def _flags_of(line: str, kind: LineKind, key: str, value: str) -> Iterator[Flag]:
+    """Yield what is odd about a line by itself.
+
+    :param line: its octets; the other parameters are what `read_line` makes of it.
+    """
+    if len(line) > MAX_LINE:
+        yield Flag.TOO_LONG
+    text = line[:MAX_LINE].partition("#")[0]
+    if _CONTROL(text):
+        yield Flag.CONTROL_OCTET
+    if key and ":" not in text:
+        yield Flag.NO_COLON
+    if key in _MISSPELT:
+        yield Flag.MISSPELT_KEY
+    elif kind is LineKind.RECORD and key not in _KEYS:
+        yield Flag.UNKNOWN_KEY
     octets = value.encode("latin-1")
     if octets.decode("utf-8", "ignore").encode() != octets:
-        flags.add(Flag.NOT_UTF8)
-    if line.kind is LineKind.USER_AGENT and not (
-        value == "*" or re.fullmatch("[A-Za-z_-]+", value)
-    ):
-        flags.add(Flag.INVALID_TOKEN)
-    if line.kind in RULES:
-        if not in_group:
-            flags.add(Flag.OUTSIDE_GROUP)
-        if value and value[0] not in "/*":
-            flags.add(Flag.NEVER_MATCHES)
-        if " " in value or "\t" in value:
-            flags.add(Flag.SPACE_IN_PATTERN)
-    return flags
+        yield Flag.NOT_UTF8
+    if kind is LineKind.USER_AGENT and not _TOKEN(value):
+        yield Flag.INVALID_TOKEN
+    if kind in RULES and value and value[0] not in "/*":
+        yield Flag.NEVER_MATCHES
+    if kind in RULES and len(_words_of(value)) > 1:
+        yield Flag.SPACE_IN_PATTERN
 
 
 def read_lines(content: Content) -> Iterator[Line]:
     """Yield every line of a file, for explanations and the linter. A verdict does not need this."""
     in_group = False
-    lines = content.octets.decode("latin-1").split("\n")
-    if not lines[-1]:
-        lines.pop()
+    lines = content.octets.decode("latin-1").removesuffix("\n").split("\n")[1:]
     for number, line in enumerate(lines, 1):
-        parsed = read_line(line)
-        in_group = in_group or parsed.kind is LineKind.USER_AGENT
-        flags = _all_flags(parsed, in_group)
+        kind, key, value = read_line(line)
+        flags = {*_flags_of(line, kind, key, value)}
+        in_group = in_group or kind is LineKind.USER_AGENT
+        if kind in RULES and not in_group:
+            flags.add(Flag.OUTSIDE_GROUP)
         if number == 1 and content.encoding:
             flags.add(Flag.BYTE_ORDER_MARK if content.encoding == "utf-8" else Flag.OTHER_ENCODING)
-        yield Line(
-            number, parsed.kind, as_text(parsed.key), as_text(parsed.value), frozenset(flags)
-        )
+        yield Line(number, kind, as_text(key), as_text(value), frozenset(flags))
     if content.rest:
         text = as_text(content.rest.decode("latin-1"))
         yield Line(len(lines) + 1, LineKind.JUNK, "", text, frozenset({Flag.CUT_OFF}))

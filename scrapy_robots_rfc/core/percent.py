@@ -1,6 +1,6 @@
 """The normal form in which URLs and patterns are compared (RFC 9309, 2.2.2): percent-encoding.
 
-A str in this module holds octets, one character each (U+0000 to U+00FF). An octet is bare where it
+A str in this module contains octets, one character each (U+0000 to U+00FF). An octet is bare where it
 stands for itself and is not percent-encoded. For `*` and `$` in patterns see `pattern.py`.
 """
 
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import string
+from itertools import product
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -27,18 +28,8 @@ _DELIMITERS_OF_QUERY = "&=+;"
 BARE = UNRESERVED + _BARE_EITHER_WAY + _DELIMITERS_OF_PATH + _DELIMITERS_OF_QUERY
 
 
-def _spellings(octet: int) -> set[str]:
-    """Return all the ways to write an octet as an escape, such as `%2f` and `%2F`."""
-    return {
-        f"%{octet:02X}",
-        f"%{octet:02x}",
-        f"%{octet >> 4:X}{octet & 15:x}",
-        f"%{octet >> 4:x}{octet & 15:X}",
-    }
-
-
 def _table(distinct: str) -> dict[str, str]:
-    """Return the normal form of every spelling of every octet.
+    """Return the normal form of every spelling of every octet, such as `%2f` and `%2F`.
 
     Escapes of the octets in `distinct` stay escapes.
     """
@@ -46,17 +37,14 @@ def _table(distinct: str) -> dict[str, str]:
     for octet in range(256):
         raw, escape = chr(octet), f"%{octet:02X}"
         table[raw] = raw if raw in BARE else escape
-        for spelling in _spellings(octet):
-            table[spelling] = escape if raw in distinct else table[raw]
+        for high, low in product({escape[1], escape[1].lower()}, {escape[2], escape[2].lower()}):
+            table[f"%{high}{low}"] = escape if raw in distinct else table[raw]
     return table
 
 
 _IN_PATH = _table(distinct=_DELIMITERS_OF_PATH)
 _IN_QUERY = _table(distinct=_DELIMITERS_OF_QUERY)
 _TO_CHANGE = re.compile(f"%[0-9A-Fa-f]{{2}}|[^{re.escape(BARE)}]", re.DOTALL)
-
-# In a text with more percent signs, equal pieces are changed once.
-_MANY = 16
 
 # Escapes of octets that are never bare are normal in the path and in the query. A text of such
 # escapes and of bare octets is its own normal form. Nearly every URL is like that, so this is
@@ -66,8 +54,11 @@ _NORMAL_ESCAPE = "%(?:[01][0-9A-F]|2[02345A]|3[CE]|5[CE]|60|7[BCDF]|[89A-F][0-9A
 NORMAL_RUN = f"[{re.escape(BARE)}]*+(?:{_NORMAL_ESCAPE}[{re.escape(BARE)}]*+)*+"
 _NORMAL_PATTERN = f"[*{re.escape(BARE)}]*(?:{_NORMAL_ESCAPE}[*{re.escape(BARE)}]*)*"
 
+# With so many percent signs, a text is changed in pieces: a hostile URL may have 300,000.
+_MANY = 16
+
 # Matches a scheme (RFC 3986, 3.1) and an authority, where they stand before a path.
-_BEFORE_PATH = re.compile("(?:[A-Za-z][A-Za-z0-9+.-]*://|//|)[^/?]*")
+_before_path = re.compile("(?:[A-Za-z][A-Za-z0-9+.-]*://|//|)[^/?]*").match
 
 #: Matches a URL (or a path) without a fragment whose request target, group 1, is in normal form
 #: already.
@@ -84,19 +75,20 @@ is_normal_pattern: Callable[[str], re.Match[str] | None] = re.compile(
 def _changed(text: str, table: Mapping[str, str]) -> str:
     """Return a text with all that is to be encoded or decoded as a table has it."""
     if text.count("%") < _MANY:
-        return _TO_CHANGE.sub(lambda match: table[match[0]], text)
-    # Many pieces between two percent signs are equal, as in a text of another script.
+        return _TO_CHANGE.sub(lambda octet: table[octet[0]], text)
+    # Many pieces between two percent signs are equal, as in a text of another script: each is
+    # changed once.
     first, *pieces = text.split("%")
     changed = {
-        piece: _TO_CHANGE.sub(lambda match: table[match[0]], f"%{piece}") for piece in set(pieces)
+        piece: _TO_CHANGE.sub(lambda octet: table[octet[0]], f"%{piece}") for piece in {*pieces}
     }
-    return _TO_CHANGE.sub(lambda match: table[match[0]], first) + "".join(
-        map(changed.__getitem__, pieces)
-    )
+    return _changed(first, table) + "".join(map(changed.__getitem__, pieces))
 
 
 def normal_form(text: str, *, in_query: bool = False) -> str:
-    """Return the form in which paths, queries and patterns are compared (RFC 9309, 2.2.2). Idempotent; never raises.
+    """Return the form in which paths, queries and patterns are compared (RFC 9309, 2.2.2).
+
+    Idempotent; never raises.
 
     :param text: octets, one character each. What follows the first ``?`` is read as a query.
     :param in_query: whether the whole text lies in a query, so that a ``?`` in it is no delimiter.
@@ -104,15 +96,11 @@ def normal_form(text: str, *, in_query: bool = False) -> str:
     if in_query:
         return _changed(text, _IN_QUERY)
     path, delimiter, query = text.partition("?")
-    path = _changed(path, _IN_PATH)
-    return path + delimiter + _changed(query, _IN_QUERY) if delimiter else path
+    return _changed(path, _IN_PATH) + delimiter + _changed(query, _IN_QUERY)
 
 
 def to_octets(text: str | bytes) -> str:
-    """Return octets, one character each.
-
-    A str is encoded as UTF-8 (RFC 3986, 2.5), bytes are taken as they are.
-    """
+    """Return octets, one character each; a str is encoded as UTF-8 (RFC 3986, 2.5)."""
     if isinstance(text, str):
         if text.isascii():
             return text
@@ -121,11 +109,12 @@ def to_octets(text: str | bytes) -> str:
 
 
 def request_target(url: str | bytes) -> str:
-    """Return path and query of a URL in normal form, from the first octet of the path (RFC 9309, 2.2.2).
+    """Return path and query of a URL in normal form, from the first octet of the path (2.2.2).
 
     :param url: absolute, or from the path on; in any spelling. Without a scheme, everything before
         the first ``/`` or ``?`` is read as an authority, as Google's reference parser does.
     """
     text = to_octets(url).partition("#")[0]
-    text = _BEFORE_PATH.sub("", text, count=1)
-    return normal_form(text if text[:1] == "/" else "/" + text)
+    before = _before_path(text)
+    target = text[before.end() :] if before else text
+    return normal_form(target if target[:1] == "/" else f"/{target}")

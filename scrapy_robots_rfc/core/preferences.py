@@ -1,4 +1,4 @@
-"""What a site says of the use of its pages: preferences by label, in robots.txt and in headers of the same form.
+"""What a site says of the use of its pages, by label: in robots.txt and in headers of the same form.
 
 Most of it rests on drafts, which may still change: `labels.py` names them. `docs/preferences.md`
 has the decisions.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import islice
+from itertools import chain, islice
 from typing import NamedTuple
 
 from scrapy_robots_rfc.core.groups import Record
@@ -22,13 +22,11 @@ from scrapy_robots_rfc.core.text import listed, printable
 USAGE, SIGNAL, LICENSE = "content-usage", "content-signal", "license"
 TRAINING = {"disallowaitraining": False, "allowaitraining": True}
 RECORDS = (USAGE, SIGNAL, *TRAINING)
-#: Lines of use in a group that are read, and octets of their values: all are tried for each page,
-#: and a file may have 30,000, or 70,000 labels. Real ones have a handful. So many take ten
-#: milliseconds, on the event loop.
+#: Lines of use in a group that are read, and octets of their values. All are tried for each page, on
+#: the event loop: so many take ten milliseconds. Real files have a handful, a hostile one 30,000.
 MOST_RECORDS, MOST_OCTETS = 1000, 32_768
 # Characters of a record, a header line or a meta that people are shown.
 _LONGEST = 200
-
 
 # Of several values for one label, the one with the highest number counts.
 _STRICTNESS = {None: 0, True: 1, False: 2}
@@ -47,7 +45,7 @@ class Preference(NamedTuple):
     source: str
 
 
-# RFC 9651, 3 and 4.2. Wherever a part can end in two ways, the next character tells which, so time
+# RFC 9651, 3 and 4.2. Wherever a part can end in two ways, the next character says which, so time
 # is linear.
 _KEY = r"[a-z*][a-z0-9_.*-]*"
 _TAIL = "%[89ab][0-9a-f]"
@@ -63,7 +61,7 @@ _ITEM = rf"""(?:
   | "(?:[\x20\x21\x23-\x5b\x5d-\x7e]|\\["\\])*"        # a string
   | -?(?:\d{{1,12}}\.\d{{1,3}}|\d{{1,15}})(?![\d.])     # a number
   | \?[01] | @-?\d{{1,15}}(?![\d.])                    # a boolean, a date
-  | :(?:[A-Za-z0-9+/]{{4}})*(?:[A-Za-z0-9+/]{{2,3}})?(?:(?<!:)={{1,2}})?:  # octets; padding may be missing
+  | :(?:[A-Za-z0-9+/]{{4}})*(?:[A-Za-z0-9+/]{{2,3}})?(?:(?<!:)={{1,2}})?:  # octets
   | %"(?:[\x20\x21\x23\x24\x26-\x7e]|{_ESCAPED})*"     # a display string
 )"""
 _PARAMETERS = rf"(?:;\ *{_KEY}(?:={_ITEM})?)*"
@@ -75,7 +73,7 @@ _MEMBER = re.compile(
 
 
 def parse_usage(value: bytes) -> Mapping[str, bool | None]:
-    """Parse a Content-Usage value without a path, a dictionary of RFC 9651 (draft-ietf-aipref-attach).
+    """Parse a Content-Usage value without a path, a dictionary of RFC 9651.
 
     :param value: as the file or the header line has it.
     :returns: label -> whether that use is permitted (`y`), refused (`n`), or neither; empty where
@@ -94,23 +92,19 @@ def parse_usage(value: bytes) -> Mapping[str, bool | None]:
 
 
 def parse_signal(value: bytes) -> Mapping[str, bool | None]:
-    """Parse a Content-Signal value, such as `search=yes, ai-train=no`. Names and values compare without case.
+    """Parse a Content-Signal value, such as `search=yes, ai-train=no`, in any case.
 
-    :returns: label -> whether that use is permitted (`yes`), refused (`no`), or neither. Of several
-        values for one label, `no` counts before `yes`.
+    :returns: label -> whether that use is permitted (`yes`), refused (`no`), or neither.
     """
     members = (member.partition("=") for member in value.decode("latin-1").lower().split(","))
-    named = ((name.strip(), said.strip()) for name, equals, said in members if equals)
-    return _by_label((name, {"yes": True, "no": False}.get(said)) for name, said in named if name)
+    named = ((name.strip(), given.strip()) for name, equals, given in members if equals)
+    return _by_label((name, {"yes": True, "no": False}.get(given)) for name, given in named if name)
 
 
-def _by_label(said: Iterable[tuple[str, bool | None]]) -> dict[str, bool | None]:
-    """Return what is said of each label, by whichever of its names.
-
-    No if one says no, else yes if one says yes.
-    """
+def _by_label(values: Iterable[tuple[str, bool | None]]) -> dict[str, bool | None]:
+    """Return the strictest value of each label, by whichever of its names."""
     found: dict[str, bool | None] = {}
-    for name, allowed in said:
+    for name, allowed in values:
         label = LABEL_OF.get(name, name)
         found[label] = max(found.get(label), allowed, key=_STRICTNESS.__getitem__)
     return found
@@ -119,9 +113,9 @@ def _by_label(said: Iterable[tuple[str, bool | None]]) -> dict[str, bool | None]
 def combined(*sources: Mapping[str, Preference]) -> Mapping[str, Preference]:
     """Combine sources for each label: any no is a no; else any yes a yes; else it is unknown."""
     found: dict[str, Preference] = {}
-    for label, preference in ((label, one) for source in sources for label, one in source.items()):
-        before = found.get(label)
-        if before is None or _STRICTNESS[preference.allowed] > _STRICTNESS[before.allowed]:
+    for label, preference in chain.from_iterable(source.items() for source in sources):
+        before = found.setdefault(label, preference)
+        if _STRICTNESS[preference.allowed] > _STRICTNESS[before.allowed]:
             found[label] = preference
     return found
 
@@ -130,7 +124,7 @@ class Refusal(NamedTuple):
     """What refuses all of some uses.
 
     :param why: the records, header lines or metas that do, for people.
-    :param line: the line of robots.txt that does; of several lines the first; ``None``: none does.
+    :param line: the first line of robots.txt that does, if one does.
     :param by: what they belong to, for people.
     """
 
@@ -139,9 +133,9 @@ class Refusal(NamedTuple):
     by: str = "robots.txt"
 
 
-def refused_by(uses: Iterable[str], said: Mapping[str, Preference]) -> Refusal | None:
+def refused_by(uses: Iterable[str], stated: Mapping[str, Preference]) -> Refusal | None:
     """Return what refuses all of some uses; ``None``: not all of them are refused."""
-    found = [said.get(use) for use in uses]
+    found = [stated.get(use) for use in uses]
     refusals = [one for one in found if one is not None and one.allowed is False]
     if not found or len(refusals) < len(found):
         return None
@@ -154,9 +148,8 @@ class PathPreference(NamedTuple):
     """What one record of robots.txt says.
 
     :param pattern: of the URLs that it is about; ``None``: all of them.
-    :param length: of that pattern in octets (RFC 9309, 2.2.2); the longest one that matches
-        decides.
-    :param said: what it says of each label.
+    :param length: of that pattern in octets (2.2.2); the longest one that matches decides.
+    :param said: its preference for each label.
     """
 
     pattern: Pattern | None
@@ -167,7 +160,7 @@ class PathPreference(NamedTuple):
 def read_records(
     records: Iterable[Record], above: Iterable[Record] = ()
 ) -> dict[str, list[PathPreference]]:
-    """Return what records of robots.txt say, in three lists: of Content-Signal, of Content-Usage, and of training.
+    """Return what records of robots.txt say: of Content-Signal, of Content-Usage, of training.
 
     :param records: those with a key of `RECORDS` in the group that applies; their values are
         octets, one character each.
@@ -177,8 +170,8 @@ def read_records(
     found = _read_all(records)
     own = {label for signal in found[SIGNAL] for label in signal.said}
     for signal in _read_all(above)[SIGNAL]:
-        said = {label: one for label, one in signal.said.items() if label not in own}
-        found[SIGNAL].append(signal._replace(said=said))
+        others = {label: one for label, one in signal.said.items() if label not in own}
+        found[SIGNAL].append(signal._replace(said=others))
     return found
 
 
@@ -186,29 +179,26 @@ def _read_all(records: Iterable[Record]) -> dict[str, list[PathPreference]]:
     found: dict[str, list[PathPreference]] = {SIGNAL: [], USAGE: [], TRAIN_AI: []}
     left = MOST_OCTETS
     for record in records:
-        key, value, path, kind = record.key, record.value, "", record.key
+        key, value = record.key, record.value
         left -= len(value)
         if left < 0:
             break
-        if key == USAGE:
-            path, said = usage_parts(value)
-            values = parse_usage(said.encode("latin-1"))
-        elif key == SIGNAL:
+        kind, path = key, ""
+        if key == SIGNAL:
             values = parse_signal(value.encode("latin-1"))
+        elif key == USAGE:
+            if value.startswith("/"):
+                path, *rest = value.split(maxsplit=1)
+                value = "".join(rest)
+            values = parse_usage(value.encode("latin-1"))
         elif value[:1] in {"/", "*"}:
-            path, kind, values = value, TRAIN_AI, {TRAIN_AI: TRAINING[key]}
+            kind, path, values = TRAIN_AI, value, {TRAIN_AI: TRAINING[key]}
         else:
             continue  # as a rule with such a pattern, it matches nothing
         pattern = parse_pattern(path) if path else None
-        named = _named(values, record.line, f"{key}: {as_text(value)}")
-        found[kind].append(PathPreference(pattern, specificity(path), named))
+        stated = _named(values, record.line, f"{key}: {as_text(record.value)}")
+        found[kind].append(PathPreference(pattern, specificity(path), stated))
     return found
-
-
-def usage_parts(value: str) -> tuple[str, str]:
-    """Return the path of a Content-Usage record, empty where it has none, and its dictionary."""
-    path, said = [*value.split(maxsplit=1), ""][:2] if value.startswith("/") else ("", value)
-    return path, said
 
 
 def of_records(
@@ -220,14 +210,12 @@ def of_records(
     :param url: as for `RobotsTxt.decide`.
     """
     target = request_target(url)
-    said: list[Mapping[str, Preference]] = []
+    stated: list[Mapping[str, Preference]] = []
     for records in read.values():
-        matches = [
-            record for record in records if record.pattern is None or record.pattern.matches(target)
-        ]
-        longest = max((record.length for record in matches), default=0)
-        said += [record.said for record in matches if record.length == longest]
-    return combined(*said)
+        matches = [one for one in records if one.pattern is None or one.pattern.matches(target)]
+        longest = max((one.length for one in matches), default=0)
+        stated += [one.said for one in matches if one.length == longest]
+    return combined(*stated)
 
 
 def _named(
@@ -246,22 +234,20 @@ def of_headers(
     :param signals: those of its Content-Signal lines, of which as many are read as have
         `MOST_OCTETS` together.
     """
-    whole = b", ".join(islice(usage, MOST_OCTETS))  # more lines have more octets, empty ones too
+    # Lines of one header are one line with commas (RFC 9110, 5.3), so empty ones count, too.
+    whole = b", ".join(islice(usage, MOST_OCTETS))
     void = len(whole) > MOST_OCTETS
-    said = [] if void else [(parse_usage(whole), "Content-Usage", whole)]
-    left, read = MOST_OCTETS, list[bytes]()
+    stated = []
+    if not void:
+        source = f"header Content-Usage: {whole.decode('latin-1')}"
+        stated.append(_named(parse_usage(whole), None, source))
+    read, left = list[bytes](), MOST_OCTETS
     for line in signals:
-        # They are one line with commas (RFC 9110, 5.3). So empty ones have a bound, too.
         left -= len(line) + len(b", ")
         if left < 0:
             break
         read.append(line)
     signal = b", ".join(read)
-    said.append((parse_signal(signal), "Content-Signal", signal))
-    found = combined(
-        *(
-            _named(values, None, f"header {name}: {one.decode('latin-1')}")
-            for values, name, one in said
-        )
-    )
-    return found, void or left < 0
+    source = f"header Content-Signal: {signal.decode('latin-1')}"
+    stated.append(_named(parse_signal(signal), None, source))
+    return combined(*stated), void or left < 0

@@ -1,8 +1,9 @@
 """An index of the rules of a group: it finds the most specific rule that matches (RFC 9309, 2.2.2).
 
-Most rules are prefixes. In sorted order, the longest one with which a target begins is the one
-right before the target, or a prefix of that one. Of the other rules, only those are tried that
-have a literal in the target, and only those are parsed.
+Most rules are prefixes, such as `/shop/`. In sorted order, the longest prefix with which a target
+begins stands right before the target, or right before it stands a rule that begins with it.
+All other rules have a wildcard, or octets to normalize. Each of them contains a literal, octets
+that a target must have to match it. Only the rules whose literal is in the target are tried.
 """
 
 from __future__ import annotations
@@ -17,137 +18,139 @@ from scrapy_robots_rfc.core.decision import Decision, Reason, Rule, RuleKind
 from scrapy_robots_rfc.core.lines import BLANKS, as_text
 from scrapy_robots_rfc.core.pattern import Pattern, parse_pattern, specificity
 from scrapy_robots_rfc.core.percent import BARE
-from scrapy_robots_rfc.core.scan import Section, divide_at_rules
+from scrapy_robots_rfc.core.scan import Section, divide_at_rules, texts_of
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
+    from scrapy_robots_rfc.core.preferences import PathPreference
+
+#: The target that is always allowed (RFC 9309, 2.2.2).
 ROBOTS_TXT = "/robots.txt"
 
 # With more rules that are no prefixes, it is faster to look up pieces of a target than to look for
-# a literal of each rule in it. Pieces have one of some sizes, in octets.
+# each literal in it. Literals are then as long as one of these sizes, in octets.
 _FEW = 96
 _SIZES = (0, 1, 2, 3, 5, 8)
-# More rules with one literal are parsed by `prepare`, because one target may have it.
+# `prepare` parses the rules of a literal that so many share: one target may need them all.
 _SHARING = 32
-# Decisions that are kept, so that a crawl to which every rule of a large file applies does not
+# Decisions that are stored, so that a crawl to which every rule of a large file applies does not
 # double its memory.
-_KEPT_DECISIONS = 256
+_STORED_DECISIONS = 256
 
-# Octets of memory, as measured: of a part of a group, of a rule beside its pattern, of one that is
-# no prefix and of one that is parsed beside that, of its wildcards and escapes, of a decision.
-_SECTION, _RULE, _ODD_RULE, _PARSED, _STAR, _ESCAPE, _DECISION = 240, 130, 220, 400, 60, 260, 400
+# Octets of memory, as measured: of a section, of a rule beside its pattern, of one that is no
+# prefix, of one that is parsed beside that, of its wildcards and escapes, of a decision.
+_SECTION, _RULE, _OTHER_RULE, _PARSED, _STAR, _ESCAPE, _DECISION = 240, 130, 220, 400, 60, 260, 400
 
-# Divides a pattern into runs of octets that every target has that it matches; some may be empty.
+# Divides a pattern into runs of octets that a target must have to match it; some may be empty.
 _runs_of = re.compile(f"%[0-9A-Fa-f]{{2}}|[^{re.escape(BARE)}]").split
-_AFTER_ALL = "\u0100"  # comes behind every octet
+_AFTER_ALL = "\u0100"  # sorts behind every octet
 # More lines than a file has.
 _LINES = 1 << 32
 
-# A rule that is no prefix: its rank, octets that a target must have, its pattern, parsed and not.
+# A rule that is no prefix: its rank, its needle, its pattern parsed, its pattern as written.
 _Parsed = tuple[int, str, Pattern, str]
 
 
 class RuleIndex:
-    """The rules of one group, for all crawlers to which it applies. It is built at the first question.
+    """The rules of one group, for all crawlers to which it applies. The first question builds it.
 
+    :param octets: the file.
     :param sections: the lines of the group.
     """
 
-    def __init__(self, sections: Sequence[Section]) -> None:
+    def __init__(self, octets: bytes, sections: Sequence[Section]) -> None:
+        self._octets = octets
         self._sections = sections
         #: Whether `prepare` is through: no question takes long.
         self.prepared: bool = False
         #: About the octets of memory that it takes beside the file. Grows with the questions.
         self.weight: int = _SECTION * len(sections)
-        #: By pattern, the first line with it that allows, or else the first one, with a minus.
+        #: What the group says of the use of pages, once that was read.
+        self.preferences: Mapping[str, Sequence[PathPreference]] | None = None
+        #: The line of each pattern: the first one that allows, or else the first one, as a negative
+        #: number.
         self.lines: dict[str, int] = {}
-        self._heads: list[str] = []  # the prefixes, sorted, behind an empty one
-        self._parents: list[int] = []  # of each, where the longest other one is that it begins with
-        # All other rules by a literal that a target must have: lines of patterns, or parsed.
-        self._odd: dict[str, str | tuple[_Parsed, ...]] = {}
-        self._sizes: set[int] = set()  # of the literals, where these are pieces
+        self._prefixes: list[str] = []  # sorted, behind an empty one
+        self._parents: list[int] = []  # of each prefix: the longest other one with which it begins
+        # The other rules by literal: their patterns, one a line, until a target has the literal.
+        self._others: dict[str, str | tuple[_Parsed, ...]] = {}
+        self._sizes: set[int] = set()  # of the literals, if pieces of a target are looked up
 
     def find(self, target: str) -> str:
         """Return the pattern of the rule that decides on a target in normal form, or nothing."""
-        heads = self._heads or self._build()
-        at = bisect_right(heads, target) - 1
-        while not target.startswith(heads[at]):
+        prefixes = self._prefixes or self._build()
+        at = bisect_right(prefixes, target) - 1
+        while not target.startswith(prefixes[at]):
             at = self._parents[at]
-        best = heads[at]
-        odd = self._odd
-        if not odd:
+        best = prefixes[at]
+        others = self._others
+        if not others:
             return best
-        rank = -1 if best else 0  # a rank takes long to compute, and most targets have no literal
-        known = self._pieces_of(target) if self._sizes else target  # both tell what is in them
-        for literal in odd if known is target else known:
-            if literal in known:
-                rules = odd[literal]
+        rank = None  # computed only for a target that has a literal: most have none
+        # With pieces, `in` asks a set; without, it looks into the target.
+        octets = self._pieces_of(target) if self._sizes else target
+        for literal in others if octets is target else octets:
+            if literal in octets:
+                if rank is None:
+                    rank = self._rank(best)
+                rules = others[literal]
                 if isinstance(rules, str):
                     rules = self._parse(literal, rules)
-                if rank < 0:
-                    rank = self._rank(best)
                 for other, needle, pattern, text in rules:
                     if other < rank:
                         break
-                    if needle in known and pattern.matches(target):
+                    if needle in octets and pattern.matches(target):
                         best, rank = text, other
                         break
         return best
 
     def prepare(self) -> None:
-        """Build the index, and parse rules of which many share a literal."""
-        if not self._heads:
+        """Build the index, and parse the rules of each literal that many share."""
+        if not self._prefixes:
             self._build()
-        for literal, rules in self._odd.items():
+        for literal, rules in self._others.items():
             if isinstance(rules, str) and rules.count("\n") >= _SHARING:
                 self._parse(literal, rules)
         self.prepared = True
 
     def _build(self) -> list[str]:
-        """Index all rules; return the prefixes, sorted, behind an empty one."""
+        """Index all rules; return the prefixes."""
         lines: dict[str, int] = {}
-        odd: dict[str, None] = {}  # patterns that are no prefixes, in order
-        for piece in chain.from_iterable(map(Section.pieces, self._sections)):
-            line = piece.agent_line
-            text = piece.text()
-            self.weight += len(text)
-            parts = iter(divide_at_rules(text))
-            for before, disallow, head, rest in zip(parts, parts, parts, parts, strict=False):
-                line += before.count("\n") + 1 if before else 1
-                pattern = head
-                if rest:
-                    pattern = (head + rest.partition("#")[0]).rstrip(BLANKS)
-                    if pattern != head:
-                        odd[pattern] = None
-                if disallow:
-                    lines.setdefault(pattern, -line)
-                elif lines.get(pattern, -1) < 0:
-                    lines[pattern] = line
+        others: dict[str, None] = {}  # the patterns that are no prefixes, in order
+        for section in self._sections:
+            for above, text in texts_of(self._octets, section):
+                line = above
+                self.weight += len(text)
+                parts = iter(divide_at_rules(text))
+                for before, disallow, head, rest in zip(parts, parts, parts, parts, strict=False):
+                    line += before.count("\n") + 1 if before else 1
+                    pattern = head
+                    if rest:
+                        pattern = (head + rest.partition("#")[0]).rstrip(BLANKS)
+                        if pattern != head:
+                            others[pattern] = None
+                    if disallow:
+                        lines.setdefault(pattern, -line)
+                    elif lines.get(pattern, -1) < 0:
+                        lines[pattern] = line
         lines.pop("", None)
-        heads = ["", *sorted(filterfalse(odd.__contains__, lines))]
-        parents = [0] * len(heads)
-        # All that begin with a prefix come right behind it, and longer prefixes behind shorter
-        # ones.
-        nested = map(str.startswith, heads[2:], heads[1:])
-        for at in compress(range(1, len(heads)), nested):
-            end = bisect_left(heads, heads[at] + _AFTER_ALL, at)
-            parents[at + 1 : end] = [at] * (end - at - 1)
-        found = _by_literal(odd)
+        prefixes = ["", *sorted(filterfalse(others.__contains__, lines))]
+        by_literal = _by_literal(others)
         self.lines = lines
-        self._parents = parents
-        self._odd = {literal: "\n".join(patterns) or () for literal, patterns in found.items()}
-        self._sizes = {*map(len, found)} if len(odd) > _FEW else set()
-        self.weight += _RULE * len(lines) + _ODD_RULE * len(odd)
-        self._heads = heads  # last, because another thread may ask meanwhile
-        return heads
+        self._parents = _parents_of(prefixes)
+        self._others = {key: "\n".join(patterns) or () for key, patterns in by_literal.items()}
+        self._sizes = {*map(len, by_literal)} if len(others) > _FEW else set()
+        self.weight += _RULE * len(lines) + _OTHER_RULE * len(others)
+        self._prefixes = prefixes  # last, because another thread may ask meanwhile
+        return prefixes
 
     def _pieces_of(self, target: str) -> set[str]:
         pieces = {target[at : at + size] for size in self._sizes for at in range(len(target))}
-        return pieces & self._odd.keys()
+        return pieces & self._others.keys()
 
     def _rank(self, pattern: str) -> int:
-        """Return a number: of two rules, the more specific, else the allow, else the first has more."""
+        """Return a number that is higher for a more specific rule, then for an allow, then above."""
         line = self.lines.get(pattern, 0)
         return (specificity(pattern) << 1 | (line > 0)) * _LINES - abs(line)
 
@@ -157,10 +160,43 @@ class RuleIndex:
             (self._rank(pattern), _needle(_runs_of(pattern)), parse_pattern(pattern), pattern)
             for pattern in text.split("\n")
         ]
-        found = self._odd[literal] = tuple(sorted(rules, reverse=True))
+        found = self._others[literal] = tuple(sorted(rules, reverse=True))
         self.weight += _PARSED * len(rules) + 2 * len(text) + 8 * (len(text.encode()) - len(text))
         self.weight += _STAR * text.count("*") + _ESCAPE * text.count("%")
         return found
+
+
+def _parents_of(prefixes: list[str]) -> list[int]:
+    """Return of each prefix where the longest other one stands with which it begins.
+
+    :param prefixes: sorted: all that begin with one come right behind it.
+    """
+    parents = [0] * len(prefixes)
+    nested = map(str.startswith, prefixes[2:], prefixes[1:])
+    for at in compress(range(1, len(prefixes)), nested):
+        end = bisect_left(prefixes, prefixes[at] + _AFTER_ALL, at)
+        parents[at + 1 : end] = [at] * (end - at - 1)  # longer ones overwrite it later
+    return parents
+
+
+def _by_literal(patterns: Collection[str]) -> dict[str, list[str]]:
+    """Return patterns by a literal of each.
+
+    That is its longest run. Of many patterns, it is an end of the rarest run, so that few share
+    one; the needle of each is a key, too, so that it is among the pieces of a target.
+    """
+    found: dict[str, list[str]] = {}
+    if len(patterns) <= _FEW:
+        for pattern in patterns:
+            found.setdefault(max(_runs_of(pattern), key=len), []).append(pattern)
+        return found
+    times = Counter(chain.from_iterable(map(_runs_of, patterns)))
+    for pattern in patterns:
+        runs = _runs_of(pattern)
+        found.setdefault(_needle(runs), [])
+        ends = _ends(min(runs, key=times.__getitem__))
+        found.setdefault(min(ends, key=lambda end: len(found.get(end, ()))), []).append(pattern)
+    return found
 
 
 def _ends(run: str) -> tuple[str, str]:
@@ -170,67 +206,38 @@ def _ends(run: str) -> tuple[str, str]:
 
 
 def _needle(runs: Sequence[str]) -> str:
-    """Return the last octets of the runs of a pattern, which a target must have, too."""
+    """Return the last octets of a pattern's runs: others with its literal have other ones."""
     return _ends(runs[-1] or runs[-2])[1]
-
-
-def _by_literal(patterns: Collection[str]) -> dict[str, list[str]]:
-    """Return patterns by octets that every target has that they match.
-
-    These are the longest run of each, or of many patterns an end of the rarest one, so that few
-    share it. The needle of each is there, too: it tells apart those that share a rare run.
-    """
-    found: dict[str, list[str]] = {}
-    many = len(patterns) > _FEW
-    times = Counter(chain.from_iterable(map(_runs_of, patterns))) if many else {}
-    for pattern in patterns:
-        runs = _runs_of(pattern)
-        if many:
-            found.setdefault(_needle(runs), [])
-            ends = _ends(min(runs, key=times.__getitem__))
-            end = min(ends, key=lambda one: len(found.get(one, ())))
-            found.setdefault(end, []).append(pattern)
-        else:
-            found.setdefault(max(runs, key=len), []).append(pattern)
-    return found
 
 
 class Ruleset:
     """The decisions for one product token.
 
     :param index: the rules of its group.
-    :param token: the product token, as the crawler writes it.
+    :param token: as the crawler writes it; ``None``: no group applies.
     """
 
-    def __init__(self, index: RuleIndex, token: str) -> None:
+    def __init__(self, index: RuleIndex, token: str | None) -> None:
         self.index = index
-        self._token = token
-        self._decisions: dict[str, Decision] = {}  # by the pattern that decides
+        self.token = token
+        #: By the pattern that decides; only those that were asked for.
+        self.decisions: dict[str, Decision] = {}
 
     @property
     def weight(self) -> int:
         """About the octets of memory that it takes beside its index. Grows with the questions."""
-        return _DECISION * len(self._decisions)
+        return _DECISION * len(self.decisions)
 
-    def decide(self, target: str) -> Decision:
-        """Return the decision on a request target in normal form."""
-        pattern = self.index.find(target)
-        decision = self._decisions.get(pattern)
-        if decision is None:
-            decision = self._decision(pattern)
-        if target == ROBOTS_TXT and not decision.allowed:
-            return Decision(True, Reason.ROBOTS_TXT, None, self._token)
-        return decision
-
-    def _decision(self, pattern: str) -> Decision:
+    def decision_by(self, pattern: str) -> Decision:
+        """Make, store and return the decision of a pattern; of an empty one, that no rule matches."""
         line = self.index.lines.get(pattern)
         if line is None:
-            decision = Decision(True, Reason.NO_RULE, None, self._token)
+            decision = Decision(True, Reason.NO_RULE, None, self.token)
         else:
             kind = RuleKind.ALLOW if line > 0 else RuleKind.DISALLOW
             rule = Rule(kind, as_text(pattern), abs(line))
-            decision = Decision(line > 0, Reason.RULE, rule, self._token)
-        if len(self._decisions) >= _KEPT_DECISIONS:
-            self._decisions.clear()
-        self._decisions[pattern] = decision
+            decision = Decision(line > 0, Reason.RULE, rule, self.token)
+        if len(self.decisions) >= _STORED_DECISIONS:
+            self.decisions.clear()
+        self.decisions[pattern] = decision
         return decision

@@ -37,8 +37,7 @@ class TopK(Generic[K]):
             # Subtract the count of the first key beyond the bound from all counts.
             cut = sorted(self._counts.values(), reverse=True)[self._bound]
             self.error += cut
-            kept = {key: count - cut for key, count in self._counts.items() if count > cut}
-            self._counts = kept
+            self._counts = {key: n - cut for key, n in self._counts.items() if n > cut}
 
     def most(self, number: int) -> list[tuple[K, float]]:
         """Return the keys that count most, with their counts; equal ones by their text."""

@@ -1,7 +1,4 @@
-"""Helpers for text that people read.
-
-A site's own text made safe to print, counts, addresses without credentials.
-"""
+"""Text for people: a site's text made safe to print, counts, addresses without credentials."""
 
 from __future__ import annotations
 
@@ -12,18 +9,15 @@ from typing import Any
 
 _LAST_TIME = 253_402_300_799.0  # 9999-12-31: what is fresh for ever has a time, too
 
-
 # Characters of an origin, a rule or a cause that are shown: they may have any length.
 _LONGEST = 100
 
 
 def printable(text: str) -> str:
-    """Escape control characters in a site's text, so that they have no effect in a log, a report or a terminal."""
+    """Escape control characters in a site's text, so that they have no effect where it is shown."""
     if text.isprintable():
         return text
-    return "".join(
-        c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text
-    )
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
 def short(site_text: object) -> str:
@@ -46,20 +40,19 @@ def many(count: int, what: str) -> str:
 
 
 def without_credentials(text: str, instead: str = "") -> str:
-    """Return a text that may hold an address, without the user and the password of that.
+    """Return a text without the user and the password of an address in it.
 
-    Too much is rather taken than too little: a password may hold slashes and more than one ``@``.
+    It removes rather too much than too little: a password may have slashes and more than one ``@``.
 
     :param instead: what stands where they were.
     """
-    # From the first colon of a word to its last @, looked for once a word: time is linear, whatever
-    # stands there.
+    # From the first colon of a word to its last @, looked for once a word: time is linear.
     text = re.sub(r"(?<!\S)([^\s:]*+:/{0,2})\S*@", rf"\1{instead}", text)
     return re.sub(r"(?i)\b(password|username)=[^&\s]*", r"\1=***", text)
 
 
 def hidden(value: Any) -> Any:  # noqa: ANN401 - whatever a user may write
-    """Return a value with ``***`` in place of the credentials that URIs in it hold, so that it can be shown."""
+    """Return a value with ``***`` in place of the credentials in its addresses, to be shown."""
     if isinstance(value, str):
         return without_credentials(value, "***@")
     if isinstance(value, Mapping):
@@ -68,7 +61,7 @@ def hidden(value: Any) -> Any:  # noqa: ANN401 - whatever a user may write
 
 
 def error_text(error: Exception) -> str:
-    """Return the class and the text of an error on one short line, without the credentials of an address in it."""
+    """Return the class and the text of an error on one short line, without credentials."""
     text = without_credentials(" ".join(str(error).split()))
     return f"{type(error).__name__}: {printable(text)[:200]}".removesuffix(": ")
 

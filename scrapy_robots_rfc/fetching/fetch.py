@@ -209,7 +209,7 @@ class Fetcher:
                 response.headers.get(b"Location"),
                 body,
                 unreachable_statuses=limits.unreachable_statuses,
-                held=copy.body if copy is not None and known is not None else None,
+                cached=copy.body if copy is not None and known is not None else None,
             )
             if not isinstance(access, Asking):
                 break

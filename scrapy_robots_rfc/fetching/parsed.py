@@ -120,8 +120,7 @@ class ParsedRobots:
         if self._paces is None:
             # For all agents at once: a hostile file would take a third of a second for each, on the
             # event loop.
-            mentioned = self.robots.mentions(*KEYS)
-            self._paces = paces_of(self.robots.records_by_group(*KEYS)) if mentioned else {}
+            self._paces = paces_of(self.robots.records_by_group(*KEYS))
         token = self.robots.choose(agent.tokens, self._paces) if self._paces else None
         return None if token is None else self._paces[token[1]]
 

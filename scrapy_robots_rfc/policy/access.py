@@ -21,10 +21,7 @@ MAX_REDIRECTS = 5
 
 
 class Outcome(enum.Enum):
-    """The three access results of RFC 9309, 2.3.1, and a fourth one: no result.
-
-    The values are parts of stat keys.
-    """
+    """The three access results of RFC 9309, 2.3.1, and a fourth one. Stat keys have the values."""
 
     #: 2.3.1.1: the rules are obeyed.
     SUCCESSFUL = "successful"
@@ -32,15 +29,11 @@ class Outcome(enum.Enum):
     UNAVAILABLE = "unavailable"
     #: 2.3.1.4: complete disallow.
     UNREACHABLE = "unreachable"
-    #: The crawl itself failed, so that nothing is known about the site: complete disallow, but
-    #: never cached.
+    #: The crawl itself failed, so nothing is known about the site: complete disallow, never cached.
     LOCAL = "local"
 
     def explained(self, cause: str) -> str:
-        """Return this result with what it means for the pages of the origin, for people.
-
-        :param cause: how the fetch ended, in a word or two.
-        """
+        """Return this result, how the fetch ended, and what it means for pages, for people."""
         return _EXPLAINED[self].format(cause=cause)
 
 
@@ -81,12 +74,11 @@ class Unavailable:
 
 @dataclass(frozen=True, slots=True)
 class Unreachable:
-    """The file could not be fetched, so that nobody knows whether there is one (2.3.1.4).
+    """The file could not be fetched, so it is unknown whether there is one (2.3.1.4).
 
     :param status: of the answer; ``None`` where there was none.
     :param cause: what happened, in a few words.
-    :param retry_after: after how many seconds the server wants to be asked again; ``None``: it did
-        not say.
+    :param retry_after: the seconds after which the server wants to be asked again, if it says so.
     :param hopeless: whether it is of no use to ask again soon, as for a host that does not exist.
     :param route: whether the proxy, or the account, failed, which says nothing about the site.
     """
@@ -101,7 +93,7 @@ class Unreachable:
 
 @dataclass(frozen=True, slots=True)
 class Local:
-    """A part of the crawl itself failed, as a middleware or a download handler. This says nothing about the site.
+    """A part of the crawl itself failed, such as a middleware. This says nothing about the site.
 
     :param cause: which part failed, and how.
     :param advice: what to do about it.
@@ -148,28 +140,26 @@ class Asking(NamedTuple):
         body: bytes,
         *,
         unreachable_statuses: Collection[int],
-        held: bytes | None = None,
+        cached: bytes | None = None,
     ) -> Asking | Access:
         """Return what follows from an answer.
 
         :param status: the status code, as the download handler gives it.
         :param location: the Location header as it came, if there was one.
         :param body: the octets of the body, decoded from any content coding.
-        :param unreachable_statuses: statuses of the 4xx class that count as unreachable and not as
-            unavailable: those of ROBOTS_UNREACHABLE_STATUSES.
-        :param held: the body of the cached file that the request was conditional on, if it was (RFC
-            9110, 13.1).
+        :param unreachable_statuses: ROBOTS_UNREACHABLE_STATUSES, statuses of the 4xx class that
+            count as unreachable and not as unavailable.
+        :param cached: the body of the cached file that the request was conditional on, if it was
+            (RFC 9110, 13.1).
         """
         meaning = self.scheme.http_status(status)
-        if meaning == 304:
-            # Without a condition, a 304 says that there is a file, but not what is in it. With one,
-            # the cached file is confirmed (RFC 9111, 4.3.3).
-            return Unreachable(status, str(status)) if held is None else Successful(status, held)
+        if meaning == 304 and cached is not None:
+            return Successful(status, cached)  # the file is confirmed (RFC 9111, 4.3.3)
         if meaning == PROXY_REFUSES:
-            return Unreachable(
-                status, "407 Proxy Authentication Required", hopeless=True, route=True
-            )
-        if meaning in unreachable_statuses:
+            cause = "407 Proxy Authentication Required"
+            return Unreachable(status, cause, hopeless=True, route=True)
+        # Without a condition, a 304 says that there is a file, but not what is in it.
+        if meaning == 304 or meaning in unreachable_statuses:
             return Unreachable(status, str(status))
         if meaning in _REDIRECTS:
             return self._redirected(status, location)
@@ -177,9 +167,8 @@ class Asking(NamedTuple):
             return Successful(status, body)
         if 300 <= meaning <= 499:
             return Unavailable(status, str(status))
-        return Unreachable(
-            status, str(status)
-        )  # 5xx, and any status that does not exist: nothing opens by accident
+        # 5xx, and any status that does not exist: nothing opens by accident.
+        return Unreachable(status, str(status))
 
     def _redirected(self, status: int, location: bytes | None) -> Asking | Unavailable:
         target = target_of(self.url, location, self.scheme)
@@ -194,7 +183,7 @@ class Asking(NamedTuple):
 
 
 def target_of(url: str, location: bytes | None, scheme: Scheme = _HTTP) -> str | None:
-    """Return the URL that a Location names, without userinfo and fragment; ``None`` where it cannot be followed.
+    """Return the URL that a Location names, without userinfo and fragment; ``None``: it names none.
 
     Only between http and https does a redirect lead from one scheme to another.
 
@@ -202,10 +191,10 @@ def target_of(url: str, location: bytes | None, scheme: Scheme = _HTTP) -> str |
     :param location: the header as it came, if there was one.
     :param scheme: that of the URL.
     """
-    name = url.partition(":")[0]
-    schemes = _WEB if name in _WEB else {name: SCHEMES.get(name, scheme)}
     if not location:
         return None
+    name = url.partition(":")[0]
+    schemes = _WEB if name in _WEB else {name: SCHEMES.get(name, scheme)}
     try:
         text = location.decode("utf-8")
     except UnicodeDecodeError:

@@ -1,7 +1,6 @@
-"""After how many seconds an unreachable robots.txt is asked for again while requests wait for it (RFC 9309, 2.3.1.4).
+"""When an unreachable robots.txt is asked for again while requests wait for it (RFC 9309, 2.3.1.4).
 
-`fetching/fetch.py` keeps these pauses; `caching.py` says what holds for the origin when the last
-attempt has failed.
+`fetching/fetch.py` makes these pauses. `caching.py` says what counts when the last attempt has failed.
 """
 
 from __future__ import annotations
@@ -25,12 +24,12 @@ def to_come(attempts: int, retry_after: float | None, settings: Settings) -> tup
 
 
 def at_least(seconds: float, retry_after: float | None) -> float:
-    """Return the larger of the given seconds and those that the server asked for, up to `MAX_RETRY_AFTER`."""
+    """Return the seconds, or those that the server asked for, up to `MAX_RETRY_AFTER`, if longer."""
     return max(seconds, min(retry_after or 0.0, MAX_RETRY_AFTER))
 
 
 def retry_after(value: bytes | None, date: float) -> float | None:
-    """Return the seconds of a Retry-After header (RFC 9110, 10.2.3); ``None`` where it is absent or malformed.
+    """Return the seconds of a Retry-After header (RFC 9110, 10.2.3); ``None`` if it has none.
 
     :param value: the header as it came: a number of seconds, or a date.
     :param date: the present, in seconds since 1970.

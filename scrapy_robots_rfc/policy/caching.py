@@ -1,4 +1,4 @@
-"""For how long a robots.txt may be used: RFC 9309, 2.4 and 2.3.1.4, and the cache headers of its answer (RFC 9111).
+"""For how long a robots.txt may be used (RFC 9309, 2.4 and 2.3.1.4; RFC 9111).
 
 `renew` and `review` give the `Validity` of one result within the limits of the user's settings;
 `freshness` reads what the site itself says. Times are seconds on a clock that never goes back,
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from scrapy_robots_rfc.settings import Settings
 
-_T = TypeVar("_T")
+_V = TypeVar("_V", bound="bytes | None")
 
 #: Returns the lines of a header by its name, in the order in which they came.
 Lines: TypeAlias = "Callable[[bytes], Sequence[bytes]]"
@@ -36,7 +36,7 @@ MAX_RETRY_AFTER = 300.0
 
 @dataclass(frozen=True, slots=True)
 class Validity:
-    """What holds for an origin, and until when.
+    """What governs an origin, and until when.
 
     :param outcome: what governs the decisions.
     :param fresh_until: from then on the file is asked for again.
@@ -74,11 +74,9 @@ def renew(
     """
     if fetched is Outcome.UNREACHABLE:
         return _unreachable(old, now, limits)
-    age = (
-        limits.cache_max_age
-        if fresh_for is None
-        else min(max(fresh_for, limits.cache_min_age), limits.cache_max_age)
-    )
+    age = limits.cache_max_age
+    if fresh_for is not None:
+        age = min(max(fresh_for, limits.cache_min_age), age)
     return Validity(fetched, now + age, confirmed=now if fetched is Outcome.SUCCESSFUL else None)
 
 
@@ -101,9 +99,8 @@ def _unreachable(old: Validity | None, now: float, limits: Settings) -> Validity
     again = now + limits.unreachable_ttl
     confirmed = None if old is None else old.confirmed
     if confirmed is not None and now < confirmed + limits.stale_max_age:
-        return Validity(
-            Outcome.SUCCESSFUL, min(again, confirmed + limits.stale_max_age), confirmed, since
-        )
+        again = min(again, confirmed + limits.stale_max_age)
+        return Validity(Outcome.SUCCESSFUL, again, confirmed, since)
     if limits.unreachable_max_age is not None and now >= since + limits.unreachable_max_age:
         return Validity(Outcome.UNAVAILABLE, again, unreachable_since=since)
     return Validity(Outcome.UNREACHABLE, again, unreachable_since=since)
@@ -111,8 +108,7 @@ def _unreachable(old: Validity | None, now: float, limits: Settings) -> Validity
 
 # Longer times count as this many seconds (RFC 9111, 1.2.2).
 _LONGEST_SECONDS = 2.0**31
-# Octets of a Cache-Control header that are read. Real headers are far shorter; this bounds the work
-# for a hostile one.
+# Octets of a Cache-Control header that are read: a bound for hostile ones.
 _CACHE_CONTROL_READ = 8192
 
 _ELEMENT = re.compile(rb'(?:[^,"]|"(?:[^"\\]|\\.)*"?)+', re.DOTALL)
@@ -123,10 +119,9 @@ _VALIDATOR = re.compile(rb"[\t\x20-\x7e\x80-\xff]{1,1024}")
 
 
 class Freshness(NamedTuple):
-    """What an answer says of its own freshness.
+    """What an answer says of its own freshness (RFC 9111).
 
-    :param lifetime: for how many seconds after it was made it is fresh (RFC 9111, 4.2.1); ``None``:
-        it says nothing.
+    :param lifetime: the seconds for which it is fresh after it was made (4.2.1), if it says so.
     :param age: for how many seconds it was in other caches (5.1).
     :param stored: whether it may be put into a store (5.2.2.5).
     """
@@ -148,66 +143,49 @@ def freshness(lines: Lines, now: float) -> Freshness:
     directives = _directives(b",".join(lines(b"Cache-Control")))
     stored = b"no-store" not in directives
     # An Age line may be a list; its first element counts (RFC 9111, 5.1).
-    age = (
-        _first(seconds_of, (element for line in lines(b"Age") for element in line.split(b",")))
-        or 0.0
-    )
+    age = _first(seconds_of, b",".join(lines(b"Age")).split(b",")) or 0.0
     # A no-cache with field names as its value is about those fields only (RFC 9111, 5.2.2.4).
     if not stored or directives.get(b"no-cache") == b"":
         return Freshness(0.0, age, stored=stored)
-    # s-maxage counts because this cache may serve every spider of a fleet: it is a shared cache
-    # (5.2.2.10).
-    for name in (b"s-maxage", b"max-age"):
-        seconds = seconds_of(directives.get(name))
-        if seconds is not None:
-            return Freshness(seconds, age)
+    # A store may serve every spider of a fleet: it is a shared cache, so s-maxage counts (5.2.2.10).
+    seconds = _first(seconds_of, map(directives.get, (b"s-maxage", b"max-age")))
+    if seconds is not None:
+        return Freshness(seconds, age)
     then = _first(_expiry, lines(b"Expires"))
     if then is None:
         return Freshness(None, age)
     made = _first(http_date, lines(b"Date"))
-    return Freshness(min(max(0.0, then - (now if made is None else made)), _LONGEST_SECONDS), age)
+    lifetime = then - (now if made is None else made)
+    return Freshness(min(max(0.0, lifetime), _LONGEST_SECONDS), age)
 
 
 def etag(lines: Lines) -> bytes | None:
-    """Return the ETag for If-None-Match (RFC 9110, 13.1.2).
-
-    Never ``*``, which would match any file.
-    """
-    return next(
-        (
-            value
-            for value in lines(b"ETag")
-            if value.strip() != b"*" and _VALIDATOR.fullmatch(value)
-        ),
-        None,
-    )
+    """Return the ETag for If-None-Match (RFC 9110, 13.1.2); never ``*``, which matches any file."""
+    values = filter(_VALIDATOR.fullmatch, lines(b"ETag"))
+    return next((value for value in values if value.strip() != b"*"), None)
 
 
 def last_modified(lines: Lines) -> bytes | None:
     """Return the Last-Modified date for If-Modified-Since (RFC 9110, 13.1.3)."""
-    values = (value for value in lines(b"Last-Modified") if _VALIDATOR.fullmatch(value))
+    values = filter(_VALIDATOR.fullmatch, lines(b"Last-Modified"))
     return next((value for value in values if http_date(value) is not None), None)
 
 
 def _directives(cache_control: bytes) -> dict[bytes, bytes]:
-    """Return the directives of Cache-Control by name.
-
-    A value may be empty; of two of one name the first one counts.
-    """
+    """Return the directives of Cache-Control by name; of two of one name the first one counts."""
     found: dict[bytes, bytes] = {}
     for element in _ELEMENT.findall(cache_control[:_CACHE_CONTROL_READ]):
         name, _, value = element.partition(b"=")
         name, value = name.strip().lower(), value.strip()
         if len(value) > 1 and value.startswith(b'"') and value.endswith(b'"'):
             value = value[1:-1]
-        if name not in found and not (
-            name in (b"max-age", b"s-maxage") and seconds_of(value) is None
-        ):
-            found[name] = value
+        malformed = name in (b"max-age", b"s-maxage") and seconds_of(value) is None
+        if not malformed:
+            found.setdefault(name, value)
     return found
 
 
-def _first(read: Callable[[bytes], _T | None], values: Iterable[bytes]) -> _T | None:
+def _first(read: Callable[[_V], float | None], values: Iterable[_V]) -> float | None:
     return next((found for found in map(read, values) if found is not None), None)
 
 
@@ -223,10 +201,7 @@ def seconds_of(value: bytes | None) -> float | None:
 
 
 def http_date(value: bytes) -> float | None:
-    """Return a date in any of HTTP's three forms (RFC 9110, 5.6.7) as seconds since 1970.
-
-    ``None``: it is in none.
-    """
+    """Return the seconds since 1970 of a date of HTTP (RFC 9110, 5.6.7); ``None``: it is none."""
     try:
         parsed = parsedate_tz(value.decode("latin-1"))
         if parsed is None:

@@ -1,7 +1,6 @@
 """The origin that a robots.txt belongs to: scheme, host and effective port (RFC 9309, 2.3).
 
-`Origin.of` reads it from a URL; a `Site` is what a user names in a setting, hosts or an origin. An
-origin never holds the userinfo of its URL.
+`Origin.of` reads it from a URL, without userinfo. A `Site` is what a user names in a setting.
 """
 
 from __future__ import annotations
@@ -14,8 +13,7 @@ from urllib.parse import quote, unquote, urlsplit
 
 from scrapy_robots_rfc.policy.schemes import SCHEMES, Scheme, joined
 
-# A host with one of these characters is refused, because two programs could read it as two
-# different hosts.
+# A host with one of these characters is refused: two programs could read it as different hosts.
 _NO_HOST = re.compile(r"[\x00-\x20\x7f\"#%/<>?@\[\\\]^`{|}]")
 
 
@@ -63,8 +61,7 @@ class Origin:
         # The port of a scheme that the user adds is always written: another program does not know
         # its default.
         default = self.scheme in SCHEMES and self.port == SCHEMES[self.scheme].port
-        port = "" if default else f":{self.port}"
-        return f"{self.scheme}://{host}{port}"
+        return f"{self.scheme}://{host}" if default else f"{self.scheme}://{host}:{self.port}"
 
 
 def _normal_ipv6(host: str) -> str | None:
@@ -72,16 +69,14 @@ def _normal_ipv6(host: str) -> str | None:
         address = IPv6Address(host)
     except AddressValueError:
         return None
-    return (
-        None if address.scope_id else address.compressed
-    )  # a zone has a meaning on one machine only
+    # A zone has a meaning on one machine only.
+    return None if address.scope_id else address.compressed
 
 
 def _normal_host(host: str) -> str | None:
     if not host.isascii():
         try:
-            # IDNA 2003, as in w3lib: the URL of a request and its origin have to name the same
-            # host.
+            # IDNA 2003, as in w3lib: a request's URL and its origin have to name the same host.
             host = host.encode("idna").decode("ascii")
         except UnicodeError:
             return None
@@ -90,10 +85,7 @@ def _normal_host(host: str) -> str | None:
 
 
 def without_userinfo(url: str) -> str:
-    """Return the URL without ``user:password@``, for log lines.
-
-    Text that is no URL is returned unchanged.
-    """
+    """Return a URL without ``user:password@``, for log lines; a text that is no URL unchanged."""
     scheme, separator, rest = url.partition("://")
     if not separator:
         return url
@@ -110,10 +102,9 @@ _PARAMS = re.compile(";[^/]*$")
 def other_reading(url: str) -> str | None:
     """Return a URL as another program may read it; ``None`` where all read it alike.
 
-    Some download handlers remove ``.`` and ``..`` from a path (RFC 3986, 5.2.4) before they send a
-    request, and some servers after they received it. Scrapy's handler for FTP leaves out params and
-    query, and decodes the path; to a server, several slashes are one. Callers judge both forms, and
-    the page is fetched only if neither is disallowed.
+    Some download handlers and some servers remove ``.`` and ``..`` from a path (RFC 3986, 5.2.4).
+    Scrapy's handler for FTP leaves out params and query, and decodes the path; to a server, several
+    slashes are one. Callers judge both forms: the page is fetched only if neither is disallowed.
     """
     parts = _PARTS.match(url)
     if parts is None:
@@ -121,10 +112,8 @@ def other_reading(url: str) -> str | None:
     path, after = parts["path"], parts["after"]
     if _FTP.match(url):
         name = re.sub("/+", "/", unquote(_PARAMS.sub("", path)))
-        path, after = (
-            quote(name, encoding="latin-1", errors="replace"),
-            "",
-        )  # Twisted sends it in this encoding
+        path = quote(name, encoding="latin-1", errors="replace")  # as Twisted sends it
+        after = ""
     if _DOT_SEGMENT.search(path):
         path = _without_dot_segments(path)
     reading = f"{parts['before']}{path}{after}"
@@ -132,20 +121,21 @@ def other_reading(url: str) -> str | None:
 
 
 def _without_dot_segments(path: str) -> str:
-    kept: list[str] = []
+    left: list[str] = []
     for segment in path.split("/")[1:]:
         plain = re.sub("%2e", ".", segment, flags=re.IGNORECASE)
         if plain == "..":
-            del kept[-1:]
+            del left[-1:]
         elif plain != ".":
-            kept.append(segment)
+            left.append(segment)
     if plain in (".", ".."):
-        kept.append("")  # a path that ends in a dot segment names a folder
-    return f"/{'/'.join(kept)}"
+        left.append("")  # a path that ends in a dot segment names a folder
+    return f"/{'/'.join(left)}"
 
 
 _NAME = re.compile(
-    r"(?:(?P<scheme>[a-z][a-z0-9+.-]*)://)?(?P<below>\*\.)?(?P<host>\[[0-9a-f:.]+\]|[^\s/?#@:*\[\]\\]+)(?P<port>:[0-9]{1,5})?/?",
+    r"(?:(?P<scheme>[a-z][a-z0-9+.-]*)://)?(?P<below>\*\.)?"
+    r"(?P<host>\[[0-9a-f:.]+\]|[^\s/?#@:*\[\]\\]+)(?P<port>:[0-9]{1,5})?/?",
     re.IGNORECASE,
 )
 
@@ -169,9 +159,9 @@ class Site:
 
     @classmethod
     def of(cls, text: str, schemes: Mapping[str, Scheme] = SCHEMES) -> Site:
-        """Read ``host``, ``*.host``, each also with a ``:port``, or an origin, ``https://host`` or ``https://*.host:port``.
+        """Read ``host`` or ``*.host``, each also with a ``:port``, with ``https://``, or both.
 
-        An origin without a port has the default port of its scheme.
+        With a scheme and without a port, its default port is meant.
 
         :param schemes: those that an origin may have.
         :raises ValueError: the text is none of these.
@@ -209,9 +199,9 @@ def named_origin(text: str, schemes: Mapping[str, Scheme] = SCHEMES) -> Origin:
 
 
 def sitemap_urls(values: Iterable[str], base: str) -> list[str]:
-    """Return the absolute URLs of sitemaps, each once, and no others than http, https and the scheme of the file.
+    """Return the absolute URLs of sitemaps, each once, if they have http, https or the file's scheme.
 
-    A site may name ``file:///etc/passwd``, or an address in the user's own network.
+    A site may name ``file:///etc/passwd``.
 
     :param values: of the Sitemap records; they may be malformed.
     :param base: the URL of the file, against which relative values are resolved.

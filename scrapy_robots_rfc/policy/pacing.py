@@ -1,8 +1,8 @@
-"""The interval that Crawl-delay, Request-rate and Visit-time ask for, records that RFC 9309, 2.2.4 leaves to crawlers.
+"""The pace that Crawl-delay, Request-rate and Visit-time ask for.
 
-`pace_of` reads the records of a file; `IntervalClock` says when the next request may start.
-`scheduling/` has requests wait for it. Times of day are UTC; other times are seconds on a clock
-that never goes back.
+`pace_of` reads these records, `IntervalClock` says when the next request may start, `scheduling/`
+has requests wait for it. Times of day are UTC; other times are seconds on a clock that never goes
+back.
 """
 
 from __future__ import annotations
@@ -22,22 +22,21 @@ CRAWL_DELAY, REQUEST_RATE, VISIT_TIME = "crawl-delay", "request-rate", "visit-ti
 #: The keys of the records that `pace_of` reads.
 KEYS = (CRAWL_DELAY, REQUEST_RATE, VISIT_TIME)
 
-# How many windows of a file are told apart. Real files have one or two; each costs memory, and time
-# at each request.
+# How many windows of a file count. Real files have one or two; each costs time at each request.
 _MOST_WINDOWS = 16
 
 
 class Over(enum.Enum):
     """What is done with a site that asks for a longer interval than ROBOTS_CRAWL_DELAY_MAX."""
 
-    #: The maximum is kept.
+    #: The maximum is used.
     CLAMP = "clamp"
     #: None of the site's pages is fetched.
     FORBID = "forbid"
 
 
 class Limit(NamedTuple):
-    """The longest interval that is kept.
+    """The longest interval that is accepted.
 
     :param longest: seconds.
     :param over: what is done with a site that asks for more.
@@ -56,7 +55,7 @@ class Bound(NamedTuple):
 
     :param seconds: above 0, may be infinite.
     :param text: the record that asks for it, for people: ``Crawl-delay 10 s (robots.txt line 4)``.
-    :param window: the time of day when it holds; ``None``: always.
+    :param window: the time of day when it counts; ``None``: always.
     """
 
     seconds: float
@@ -77,7 +76,7 @@ class Visit(NamedTuple):
 class Pace(NamedTuple):
     """How fast a site asks to be crawled, and when.
 
-    :param bounds: at a time of day, the largest one of those that hold then counts.
+    :param bounds: at a time of day, the largest of those for that time counts.
     :param visits: the crawler is welcome at a time of day that is inside any of them.
     """
 
@@ -85,27 +84,18 @@ class Pace(NamedTuple):
     visits: tuple[Visit, ...] = ()
 
     def bound(self, utc: time) -> Bound | None:
-        """The largest bound that holds at a time of day; ``None`` where none does."""
-        found = (
-            bound for bound in self.bounds if bound.window is None or inside(bound.window, utc)
-        )
+        """The largest bound for a time of day; ``None`` where there is none."""
+        found = (each for each in self.bounds if each.window is None or inside(each.window, utc))
         return max(found, key=lambda bound: bound.seconds, default=None)
 
     def unwelcome(self, utc: time) -> Visit | None:
-        """A Visit-time that a time of day is outside of.
-
-        ``None`` where the crawler is welcome then.
-        """
-        if any(inside(visit.window, utc) for visit in self.visits):
-            return None
-        return self.visits[0] if self.visits else None
+        """A Visit-time that excludes a time of day; ``None`` where the crawler is welcome then."""
+        welcome = any(inside(visit.window, utc) for visit in self.visits)
+        return self.visits[0] if self.visits and not welcome else None
 
 
 def inside(window: VisitTime, utc: time) -> bool:
-    """Whether a time of day is in a window, its start included, its end not.
-
-    One that ends as it starts is all day.
-    """
+    """Whether a time of day is in a window; one that ends as it starts is all day."""
     start, end = window.start, window.end
     return start <= utc < end if start < end else utc >= start or utc < end
 
@@ -122,14 +112,12 @@ def pace_of(records: Iterable[Record]) -> Pace | None:
         if record.key == CRAWL_DELAY:
             delay = parse_delay(record.value)
             if delay:
-                _keep(bounds, Bound(delay, f"Crawl-delay {delay:.15g} s {place}"))
+                _add(bounds, Bound(delay, f"Crawl-delay {delay:.15g} s {place}"))
         elif record.key == REQUEST_RATE:
             rate = parse_rate(record.value)
             if rate is not None and rate.interval:
-                text = (
-                    f"Request-rate {rate.requests}/{rate.seconds:g} s{_when(rate.window)} {place}"
-                )
-                _keep(bounds, Bound(rate.interval, text, rate.window))
+                asked = f"{rate.requests}/{rate.seconds:g} s{_when(rate.window)}"
+                _add(bounds, Bound(rate.interval, f"Request-rate {asked} {place}", rate.window))
         elif record.key == VISIT_TIME:
             window = parse_window(record.value)
             if window is not None and len(visits) < _MOST_WINDOWS:
@@ -138,14 +126,15 @@ def pace_of(records: Iterable[Record]) -> Pace | None:
 
 
 def paces_of(groups: Iterable[tuple[Iterable[str], Iterable[Record]]]) -> dict[str, Pace | None]:
-    """Return the pace that all groups of each token ask for together (RFC 9309, 2.2.1); empty where none asks for one.
+    """Return the pace that all groups of each token ask for together (2.2.1); empty: none does.
 
     :param groups: the tokens of each group, and its records, as `pace_of` reads them.
     """
     found: dict[str, Pace | None] = {}
     for tokens, records in groups:
         pace = pace_of(records)
-        found.update({token: _together(found.get(token), pace) for token in tokens})
+        for token in tokens:
+            found[token] = _together(found.get(token), pace)
     return found if any(found.values()) else {}
 
 
@@ -154,15 +143,12 @@ def _together(first: Pace | None, second: Pace | None) -> Pace | None:
         return first or second
     bounds = {bound.window: bound for bound in first.bounds}
     for bound in second.bounds:
-        _keep(bounds, bound)
+        _add(bounds, bound)
     return Pace(tuple(bounds.values()), (*first.visits, *second.visits)[:_MOST_WINDOWS])
 
 
-def _keep(bounds: dict[VisitTime | None, Bound], bound: Bound) -> None:
-    """Keep a bound if it is the largest of its window.
-
-    If there are too many windows, let it hold all day.
-    """
+def _add(bounds: dict[VisitTime | None, Bound], bound: Bound) -> None:
+    """Add a bound if it is the largest of its window; with too many windows, for all day."""
     if bound.window not in bounds and len(bounds) >= _MOST_WINDOWS:
         bound = bound._replace(window=None)
     known = bounds.get(bound.window)
@@ -171,10 +157,7 @@ def _keep(bounds: dict[VisitTime | None, Bound], bound: Bound) -> None:
 
 
 def pace_of_number(delay: object) -> Pace | None:
-    """Return the pace for the Crawl-delay of a user's own parser.
-
-    ``None`` for what is no number above 0.
-    """
+    """Return the pace for a Crawl-delay of a user's own parser; ``None``: it is no number above 0."""
     if not isinstance(delay, (int, float)) or not delay > 0:  # `delay <= 0` would let NaN through
         return None
     try:
@@ -188,31 +171,12 @@ def _when(window: VisitTime | None) -> str:
     return "" if window is None else f" {window.start:%H%M}-{window.end:%H%M}"
 
 
-class Held(NamedTuple):
-    """A site whose requests wait for their turns.
-
-    :param requests: how many wait.
-    :param interval: the seconds from one request to the next.
-    :param seconds: after so many the next request may go, at the soonest.
-    """
-
-    requests: int
-    interval: float
-    seconds: float
-
-    @property
-    def last(self) -> float:
-        """After so many seconds the last of them may go, at the soonest."""
-        return self.seconds + (self.requests - 1) * self.interval
-
-
 @dataclass(slots=True, eq=False)
 class IntervalClock:
-    """Says when the next request to a server may start, so that the server sees no shorter interval than it asked for.
+    """Says when the next request to a server may start, so that it sees the interval it asked for.
 
-    A request reaches the server at an unknown time after it started, as a connection has to be made
-    first, but always before its answer begins to arrive. So the interval is counted from the
-    beginning of the answer.
+    A request reaches the server at an unknown time after its start, but before its answer begins to
+    arrive. So the interval is counted from the beginning of the answer.
 
     :param last: when the last answer began to arrive, or a request ended without one.
     """
@@ -225,9 +189,8 @@ class IntervalClock:
         self._unanswered[request] = now
 
     def answered(self, request: object, now: float) -> None:
-        """Note that the answer to a request begins to arrive now, or that the request has ended without one."""
-        if request in self._unanswered:
-            del self._unanswered[request]
+        """Note that the answer to a request begins to arrive, or that the request ended without."""
+        if self._unanswered.pop(request, None) is not None:
             self.last = max(self.last, now)
 
     def forget(self, request: object) -> None:
@@ -242,7 +205,7 @@ class IntervalClock:
     def wait(
         self, request: object, interval: float, now: float, *, patient: bool = True
     ) -> float | None:
-        """Return the seconds until a request may start; ``None`` while an answer has to be waited for.
+        """Return the seconds until a request may start; ``None`` while it waits for an answer.
 
         :param interval: seconds; 0: there is nothing to wait for.
         :param patient: whether to wait for outstanding answers as long as they take; otherwise the

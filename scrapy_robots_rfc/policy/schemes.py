@@ -1,4 +1,4 @@
-"""The schemes whose robots.txt files are obeyed: default port, what an answer means, and how a file is read.
+"""The schemes whose robots.txt is obeyed: port, what an answer means, how a file is read.
 
 RFC 9309, 2.3 names HTTP and FTP; Gemini has a companion specification, "robots.txt for Gemini".
 ROBOTS_SCHEMES adds schemes and takes them away.
@@ -48,38 +48,31 @@ class Scheme:
         """Return the status of HTTP that means the same for a robots.txt (RFC 9309, 2.3.1)."""
         if self.answers is Answers.FTP:
             return status if status in (200, 404) else 503
-        if self.answers is Answers.GEMINI and status < 100:  # a handler may give statuses of HTTP
+        if self.answers is Answers.GEMINI and status < 100:
             return _GEMINI.get(status // 10, 503)
         return status
 
 
-# The first digit of a Gemini status -> what it means; all others, such as 4x and 60, mean that
-# nobody knows the file.
+# The first digit of a Gemini status -> what it means. After all others, such as 4x and 60, the file
+# is unknown.
 _GEMINI = {2: 200, 3: 302, 5: 404}
 
-#: The schemes that are obeyed unless a setting says otherwise (RFC 9110, 4.2; RFC 959, 8; Gemini,
-#: 1).
-SCHEMES: Mapping[str, Scheme] = MappingProxyType(
-    {
-        "http": Scheme(80),
-        "https": Scheme(443),
-        "ftp": Scheme(21, Answers.FTP),
-        "gemini": Scheme(1965, Answers.GEMINI, Dialect.GEMINI),
-    }
-)
+#: The schemes that are obeyed unless a setting says otherwise (RFC 9110, 4.2; RFC 959, 8; Gemini).
+SCHEMES: Mapping[str, Scheme] = MappingProxyType({
+    "http": Scheme(80),
+    "https": Scheme(443),
+    "ftp": Scheme(21, Answers.FTP),
+    "gemini": Scheme(1965, Answers.GEMINI, Dialect.GEMINI),
+})  # fmt: skip
 #: What a description of ROBOTS_SCHEMES may be.
 SCHEME_ACCEPTED = (
-    "None for 'ftp' or 'gemini'; or, for a scheme of your own with a name in lower case, {'port': NUMBER from 1 to "
-    "65535} and, where they differ from those of http, 'answers': 'ftp' or 'gemini', and 'rules': 'gemini'"
+    "None for 'ftp' or 'gemini'; or, for a scheme of your own with a name in lower case, "
+    "{'port': NUMBER from 1 to 65535} and, where they differ from those of http, "
+    "'answers': 'ftp' or 'gemini', and 'rules': 'gemini'"
 )
 _NAME = re.compile("[a-z][a-z0-9+.-]*")  # RFC 3986, 3.1
-_FIXED = {
-    "http",
-    "https",
-    "data",
-    "file",
-    "mailto",
-}  # always obeyed; without a host that could have a robots.txt
+# Always obeyed, or without a host that could have a robots.txt.
+_FIXED = {"http", "https", "data", "file", "mailto"}
 
 
 def with_scheme(
@@ -87,8 +80,7 @@ def with_scheme(
 ) -> Mapping[str, Scheme]:
     """Return schemes with one more, or one less.
 
-    :param description: what ROBOTS_SCHEMES says of it; ``None``: it is taken away, and its pages
-        pass.
+    :param description: what ROBOTS_SCHEMES says of it; ``None`` takes it away: its pages pass.
     :raises ValueError: name or description are not accepted.
     """
     others = {other: scheme for other, scheme in schemes.items() if other != name}
@@ -98,25 +90,20 @@ def with_scheme(
         if name not in schemes:
             raise ValueError(name)
         return others
-    keys = {"port", "answers", "rules"}
-    if (
-        not isinstance(description, Mapping)
-        or name in SCHEMES
-        or not {"port"} <= {*description} <= keys
-    ):
+    if name in SCHEMES or not isinstance(description, Mapping):
         raise ValueError(description)
-    port = description["port"]
+    port = description.get("port")
     if type(port) is not int or not 0 < port < 65_536:
         raise ValueError(port)
-    answers, rules = (
-        description.get("answers", Answers.HTTP),
-        description.get("rules", Dialect.RFC9309),
-    )
-    return {**others, name: Scheme(port, Answers(answers), Dialect(rules))}
+    if not {*description} <= {"port", "answers", "rules"}:
+        raise ValueError(description)
+    answers = Answers(description.get("answers", Answers.HTTP))
+    rules = Dialect(description.get("rules", Dialect.RFC9309))
+    return {**others, name: Scheme(port, answers, rules)}
 
 
 def joined(base: str, reference: str) -> str:
-    """Do what `urljoin` does, which leaves relative references as they are where it does not know the scheme.
+    """Do what `urljoin` does, also for schemes whose relative references it does not join.
 
     :raises ValueError: the reference is no URL.
     """

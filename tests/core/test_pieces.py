@@ -6,17 +6,14 @@ from __future__ import annotations
 
 import random
 import re
-from itertools import pairwise
-from typing import Any
+from itertools import permutations
 
 import pytest
 
-from scrapy_robots_rfc.core import ruleset, scan
-from scrapy_robots_rfc.core.pattern import Pattern, parse_pattern
 from scrapy_robots_rfc.core.robotstxt import RobotsTxt
-from scrapy_robots_rfc.core.scan import Section
+from scrapy_robots_rfc.core.scan import Section, agent_lines, groups_of, texts_of
 
-_PIECE = scan._PIECE
+_PIECE = 65_536  # octets of a text at most
 
 
 def _lines(seed: int, longest: int) -> bytes:
@@ -38,52 +35,35 @@ def _lines(seed: int, longest: int) -> bytes:
     return b"\n" + b"\n".join(lines)
 
 
-@pytest.mark.parametrize("longest", [10, 3 * _PIECE])
+@pytest.mark.parametrize("longest", [10, 16_000])
 @pytest.mark.parametrize("end", [b"", b"\n"])
-def test_pieces_are_whole_lines_and_the_whole_section(longest: int, end: bytes) -> None:
-    """Each has 64 KiB or one line at most; together they have every line once, with its number."""
-    octets = b"User-agent: *" + _lines(longest, longest) + end
-    section = Section(octets, 13, len(octets), 1)
-    pieces = section.pieces()
-    assert (pieces[0].start, pieces[-1].end) == (section.start, section.end)
-    for piece, following in pairwise(pieces):
-        assert piece.end - 1 == following.start
-        assert octets[following.start : following.end].startswith(b"\n")
-    for piece in pieces:
-        inside = octets[piece.start + 1 : piece.end - 1]
-        assert len(inside) < _PIECE or b"\n" not in inside
-        assert piece.agent_line == 1 + octets.count(b"\n", 0, piece.start)
+def test_texts_are_whole_lines_and_the_whole_section(longest: int, end: bytes) -> None:
+    """Each has 64 KiB at most; together they have every line once, with its number."""
+    octets = b"\nUser-agent: *" + _lines(longest, longest) + end
+    section = Section(14, len(octets), 1)
+    texts = list(texts_of(octets, section))
+    assert len(texts) > 4
+    assert "".join(text for _, text in texts).encode() == octets[14:]
+    number = 1
+    for above, text in texts:
+        assert above == number
+        assert text.startswith("\n")
+        assert len(text) <= _PIECE
+        number += text.count("\n")
 
 
-def test_no_call_goes_through_more_than_a_piece(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The index of 300,000 octets is made of texts of 64 KiB."""
-    sizes: list[int] = []
-
-    def noted(text: str) -> list[str | Any]:
-        sizes.append(len(text))
-        return scan.divide_at_rules(text)
-
-    monkeypatch.setattr(ruleset, "divide_at_rules", noted)
-    RobotsTxt.parse(b"User-agent: *" + _lines(1, 10)).prepare("*")
-    assert len(sizes) > 4
-    assert max(sizes) <= _PIECE + 1
+def test_a_longer_line_is_a_text_of_its_own() -> None:
+    """Of a line that is longer than a text, what counts of it is read at once."""
+    octets = b"\n# x\n" + b"a" * 3 * _PIECE + b"\nAllow: /"
+    texts = list(texts_of(octets, Section(0, len(octets), 0)))
+    assert texts == [(0, "\n# x"), (1, "\n" + "a" * 16_664), (2, "\nAllow: /")]
 
 
-def test_sections_without_rules_are_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of 40,000 user-agent lines above a rule, the index keeps and reads only what stands below
-    the last one.
-    """
-    texts: list[str] = []
-
-    def noted(text: str) -> list[str | Any]:
-        texts.append(text)
-        return scan.divide_at_rules(text)
-
-    monkeypatch.setattr(ruleset, "divide_at_rules", noted)
-    robots = RobotsTxt.parse(b"User-agent: *\n" + b"user-agent:\n" * 40_000 + b"Disallow: /x\n")
-    robots.prepare("*")
-    decision = robots.decide("/x", "*")
-    assert (decision.rule and decision.rule.line, texts) == (40_002, ["\nDisallow: /x\n"])
+def test_sections_without_rules_are_not_read() -> None:
+    """Of 40,000 user-agent lines above a rule, only what stands below the last one is read."""
+    octets = b"\nUser-agent: *\n" + b"user-agent: *\n" * 40_000 + b"Disallow: /x\n"
+    ((_, section),) = groups_of(octets, agent_lines(octets), "*")
+    assert list(texts_of(octets, section)) == [(40_001, "\nDisallow: /x\n")]
 
 
 @pytest.mark.parametrize("prepared", [False, True])
@@ -104,23 +84,13 @@ def test_verdicts_of_a_file_of_many_pieces(prepared: bool) -> None:
         assert robots.decide(target, "*").rule == (matching[0] if matching else None)
 
 
-def test_rules_of_a_literal_that_many_share_are_parsed_beforehand(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """A question to a file that was prepared parses few rules, even if 20,000 share what its
-    target has.
+def test_rules_of_a_literal_that_many_share_are_parsed_beforehand() -> None:
+    """A question to a file that was prepared parses few rules, even if 720 share what its target
+    has: the file takes hardly more memory.
     """
-    words = [f"{number:05x}" for number in range(20_000)]
-    robots = RobotsTxt.parse(
-        b"User-agent: *\n" + b"".join(b"Disallow: /*aaaaaaaa*%s\n" % w.encode() for w in words)
-    )
+    orders = [f"Disallow: /*{'*'.join(order)}$\n" for order in permutations("bcdefg")]
+    robots = RobotsTxt.parse(b"User-agent: *\n" + "".join(orders).encode())
     robots.prepare("*")
-    parsed: list[str] = []
-
-    def noted(pattern: str) -> Pattern:
-        parsed.append(pattern)
-        return parse_pattern(pattern)
-
-    monkeypatch.setattr(ruleset, "parse_pattern", noted)
-    assert not robots.decide("/aaaaaaaa/00abc", "*").allowed
-    assert len(parsed) < 10
+    before = robots.weight
+    assert not robots.decide("/xbxcxdxexfxg", "*").allowed
+    assert robots.weight - before < 10_000

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import tracemalloc
-from datetime import time
 from itertools import product
 
 import pytest
 
-from scrapy_robots_rfc.core import robotstxt
 from scrapy_robots_rfc.core.decision import Decision, Reason, Rule, RuleKind
-from scrapy_robots_rfc.core.extensions import RequestRate, VisitTime
 from scrapy_robots_rfc.core.groups import Group, Record
 from scrapy_robots_rfc.core.robotstxt import RobotsTxt
-from scrapy_robots_rfc.core.ruleset import RuleIndex, Ruleset
 
 BODY = b"""\
 Sitemap: https://e.example/one.xml
@@ -59,37 +55,21 @@ def test_groups_as_they_stand(robots: RobotsTxt) -> None:
     assert (third.tokens, third.rules) == (("foo",), (Rule(RuleKind.DISALLOW, "/z", 18),))
 
 
-def test_group_that_applies_is_merged(robots: RobotsTxt) -> None:
-    """All groups of one token are one group; a token without a group gets the wildcard group."""
-    group = robots.group(["FOO"])
-    assert group is not None
-    assert [rule.line for rule in group.rules] == [5, 6, 18]
-    wildcard = robots.group(["Other"])
-    assert wildcard is not None
-    assert wildcard.tokens == ("*",)
-    assert RobotsTxt.parse(b"User-agent: Foo\nDisallow: /").group("Other") is None
-
-
 def test_records_of_the_whole_file(robots: RobotsTxt) -> None:
     """Every other record can be had with its line number, those before the first group too."""
     assert robots.records[0] == Record("sitemap", "https://e.example/one.xml", 1)
     assert [record.line for record in robots.records] == [1, 3, 7, 10, 11, 12, 13, 15, 16]
     assert robots.sitemaps == ("https://e.example/one.xml", "https://e.example/two.xml")
-    assert robots.host == "e.example"
 
 
 def test_values_of_the_group_that_applies(robots: RobotsTxt) -> None:
-    """Of several delays the largest counts, of several rates the slowest.
-
-    Other groups' values do not.
-    """
+    """Of several delays the largest counts. Other groups' values do not."""
     assert robots.crawl_delay(["Foo"]) == 5.0
     assert robots.crawl_delay("Bar") == 5.0
     assert robots.crawl_delay(["Other"]) is None
-    assert robots.request_rate(["Other"]) == RequestRate(1, 20.0)
-    assert robots.visit_time("Other") == VisitTime(time(6), time(8, 45))
-    assert robots.request_rate("Foo") is None
-    assert robots.visit_time("Foo") is None
+    rates = robots.records_for(["Other"], "request-rate", "visit-time")
+    assert [record.value for record in rates] == ["1/5", "1/20", "0600-0845"]
+    assert robots.records_for("Foo", "request-rate") == ()
 
 
 def test_decision_names_rule_and_token(robots: RobotsTxt) -> None:
@@ -146,76 +126,62 @@ def test_first_verdict_on_a_large_file() -> None:
 
 
 def test_many_identifications_do_not_make_it_grow() -> None:
-    """A crawl that rotates its identification gets right verdicts, and the file keeps a bounded
+    """A crawl that rotates its identification gets right verdicts, and the file stores a bounded
     number of them.
     """
     robots = RobotsTxt.parse(b"User-agent: Foo\nDisallow: /\nUser-agent: *\nAllow: /")
-    assert [robots.decide("/x", f"Bot{'x' * number}").allowed for number in range(300)] == [
-        True
-    ] * 300
+    weights = []
+    for number in range(300):
+        assert robots.decide("/x", f"Bot{'x' * number}").allowed
+        weights.append(robots.weight)
     assert not robots.decide("/x", ["Foo"]).allowed
-    assert len(robots._asked) <= 64
+    assert max(weights) == max(weights[:64])
 
 
-def test_many_identifications_do_not_have_it_read_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Crawlers of one group share its rules, and 65 of them that ask in turn have these read
-    once.
-    """
-    built: list[str] = []
-
-    class Noted(Ruleset):
-        def __init__(self, index: RuleIndex, token: str) -> None:
-            super().__init__(index, token)
-            built.append(token)
-
-    monkeypatch.setattr(robotstxt, "Ruleset", Noted)
-    robots = RobotsTxt.parse(
-        b"User-agent: Foo\nDisallow: /\nUser-agent: *\nContent-Signal: search=no\nAllow: /"
-    )
+def test_many_identifications_do_not_have_it_read_again() -> None:
+    """Crawlers of one group share its rules: 65 of them that ask in turn have these read once."""
+    robots = RobotsTxt.parse(b"User-agent: Foo\nDisallow: /\nUser-agent: *\nAllow: /")
+    robots.prepare(("Bot",))
     for number in [*range(65)] * 3:
-        assert robots.preferences("/x", [f"Bot{'x' * number}"])
-    assert (built, len(robots._preferences_read)) == (["*"], 1)
+        tokens = (f"Bot{'x' * number}",)
+        assert robots.decide("/x", tokens).allowed
+        assert robots.prepared(tokens)
 
 
-def test_tokens_of_one_group_share_its_index(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tokens_of_one_group_share_its_index() -> None:
     """A file that names many crawlers above one group has the rules of that group indexed once."""
-    built: list[RuleIndex] = []
-    build = RuleIndex._build
-
-    def noted(index: RuleIndex) -> list[str]:
-        built.append(index)
-        return build(index)
-
-    monkeypatch.setattr(RuleIndex, "_build", noted)
     names = [f"bot{'x' * number}" for number in range(40)]
     named = "".join(f"User-agent: {name}\n" for name in names)
     robots = RobotsTxt.parse(f"{named}Disallow: /x\nUser-agent: *\nAllow: /".encode())
-    assert [robots.decide("/x", name).token for name in names] == names
-    assert not any(robots.decide("/x", name).allowed for name in names)
-    assert len(built) == 1
+    robots.prepare((names[0],))
+    for name in names:
+        decision = robots.decide("/x", (name,))
+        assert (decision.allowed, decision.token) == (False, name)
+        assert robots.prepared((name,))
 
 
 def test_many_spellings_do_not_make_it_grow() -> None:
-    """A crawl that spells its token in many ways gets right verdicts, and the file keeps a
+    """A crawl that spells its token in many ways gets right verdicts, and the file stores a
     bounded number of them.
     """
     robots = RobotsTxt.parse(
         b"User-agent: foobarbaz\nDisallow: /x\nContent-Signal: search=no\nUser-agent: *\nAllow: /"
     )
+    weights = []
     for number in range(300):
         name = "".join(c.upper() if number >> at & 1 else c for at, c in enumerate("foobarbaz"))
         assert (robots.decide("/x", name).allowed, robots.decide("/x", name).token) == (False, name)
         assert robots.preferences("/", name)
-    assert max(len(robots._rulesets), len(robots._asked), len(robots._preferences_read)) <= 64
+        weights.append(robots.weight)
+    assert max(weights) == max(weights[:64])
 
 
 def test_control_characters_do_not_reach_a_log_line() -> None:
     """A rule prints without control characters, so that a site cannot write into a terminal or
     forge a log line.
     """
-    rule = RobotsTxt.parse(b"User-agent: *\nDisallow: /\x1b[31m\xc2\x85x").group("Foo")
-    assert rule is not None
-    assert str(rule.rules[0]) == "Disallow: /\\x1b[31m\\x85x"
+    (group,) = RobotsTxt.parse(b"User-agent: *\nDisallow: /\x1b[31m\xc2\x85x").groups
+    assert str(group.rules[0]) == "Disallow: /\\x1b[31m\\x85x"
 
 
 def test_no_rule_prints_its_kind_alone() -> None:

@@ -68,16 +68,16 @@ def test_304_confirms_the_file_at_hand_only() -> None:
 
     To another one it means nothing.
     """
-    assert FIRST.answered(304, None, b"", unreachable_statuses=CLOSED, held=b"file") == Successful(
-        304, b"file"
-    )
-    assert FIRST.answered(304, None, b"", unreachable_statuses=CLOSED, held=b"") == Successful(
+    assert FIRST.answered(
+        304, None, b"", unreachable_statuses=CLOSED, cached=b"file"
+    ) == Successful(304, b"file")
+    assert FIRST.answered(304, None, b"", unreachable_statuses=CLOSED, cached=b"") == Successful(
         304, b""
     )
     bare = FIRST.answered(304, None, b"", unreachable_statuses=CLOSED)
     assert isinstance(bare, Unreachable)
     assert FIRST.answered(
-        200, None, b"new", unreachable_statuses=CLOSED, held=b"file"
+        200, None, b"new", unreachable_statuses=CLOSED, cached=b"file"
     ) == Successful(200, b"new")
 
 

@@ -13,7 +13,7 @@ from scrapy_robots_rfc.core.agents import token_of
 from scrapy_robots_rfc.core.decision import Decision, Reason, Rule, RuleKind
 from scrapy_robots_rfc.core.lines import Line, LineKind
 from scrapy_robots_rfc.core.percent import to_octets
-from scrapy_robots_rfc.core.robotstxt import RobotsTxt
+from scrapy_robots_rfc.core.robotstxt import RobotsTxt, explain
 from tests.support.plain_matcher import deciding_rule
 from tests.support.strategies import any_bodies, bodies, targets, token_lists
 
@@ -76,13 +76,14 @@ def test_verdict_of_the_records(body: bytes, target: str, tokens: list[str]) -> 
 
 @given(body=any_bodies, tokens=token_lists)
 def test_groups_of_the_records(body: bytes, tokens: list[str]) -> None:
-    """The groups, and the merged group that applies, are those of the records, for any octets."""
+    """The groups, and those that apply, are those of the records, for any octets."""
     robots = RobotsTxt.parse(body)
     groups = groups_of(robots.lines())
     assert [list(group.rules) for group in robots.groups] == [rules for _, rules in groups]
-    found, merged = rules_for(groups, tokens), robots.group(tokens)
-    assert (found is None) is (merged is None)
-    assert found is None or merged is None or list(merged.rules) == found[1]
+    found, applying = rules_for(groups, tokens), explain(robots, "/", tokens)
+    assert (found is None) is (applying.token is None)
+    rules = [rule for group in applying.groups for rule in group.rules]
+    assert rules == ([] if found is None else found[1])
 
 
 _KEYS = ("crawl-delay", "x-agent")
@@ -104,22 +105,23 @@ _small = st.lists(st.sampled_from(_FEW_LINES), max_size=9).map(
 @given(body=st.one_of(_small, any_bodies), tokens=token_lists)
 @settings(max_examples=200)
 def test_records_of_the_group(body: bytes, tokens: list[str]) -> None:
-    """The records that are looked for by key are those of the merged group, and a file that has
-    some mentions them.
+    """The records that are looked for by key are those of the groups that apply, and of each
+    group, if there are any.
     """
     robots = RobotsTxt.parse(body)
-    group = robots.group(tokens)
-    expected = [record for record in group.records if record.key in _KEYS] if group else []
+    applying = [record for group in explain(robots, "/", tokens).groups for record in group.records]
+    expected = [record for record in applying if record.key in _KEYS]
     assert list(robots.records_for(tokens, *_KEYS)) == expected
-    assert robots.mentions(*_KEYS) or not expected
     by_group = [(set(names), list(records)) for names, records in robots.records_by_group(*_KEYS)]
     whole = [
         ({token_of(to_octets(name)) for name in group.tokens}, group.records)
         for group in robots.groups
     ]
-    assert by_group == [
+    expected_groups = [
         (names, [one for one in records if one.key in _KEYS]) for names, records in whole
     ]
+    found = any(records for _, records in expected_groups)
+    assert by_group == expected_groups or not (found or by_group)
 
 
 @given(body=any_bodies, tokens=token_lists)
@@ -128,8 +130,9 @@ def test_every_rule_can_decide(body: bytes, tokens: list[str]) -> None:
     line, for any octets.
     """
     robots = RobotsTxt.parse(body)
-    group = robots.group(tokens)
+    applying = explain(robots, "/", tokens)
+    rules = [rule for group in applying.groups for rule in group.rules]
     for target in ["/", "/a", "/index/b?a=b", "/%E9"] * 2:
         decision = robots.decide("https://e.example" + target, tokens)
-        assert (decision.reason is Reason.NO_GROUP) is (group is None)
-        assert decision.rule is None or (group is not None and decision.rule in group.rules)
+        assert (decision.reason is Reason.NO_GROUP) is (applying.token is None)
+        assert decision.rule is None or decision.rule in rules

@@ -21,7 +21,7 @@ def tallied(adds: list[tuple[int, int]], bound: int = BOUND) -> tuple[TopK[int],
     for key, amount in adds:
         tally.add(key, amount)
         truth[key] += amount
-        most = max(most, len(tally._counts))
+        most = max(most, len(tally.most(len(adds))))
     return tally, truth, most
 
 
@@ -60,7 +60,7 @@ def test_keys_are_bounded(adds: list[tuple[int, int]]) -> None:
     """
     tally, truth, most = tallied(adds)
     assert most <= 2 * BOUND + 1  # one more while it makes room
-    assert len(tally._counts) <= 2 * BOUND
+    assert len(tally.most(len(adds))) <= 2 * BOUND
     if len(truth) <= 2 * BOUND:
         assert tally.error == 0
         assert dict(tally.most(len(truth))) == truth
