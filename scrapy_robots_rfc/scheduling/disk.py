@@ -1,12 +1,10 @@
-"""What a queue on disk needs beside Scrapy's queues.
-
-Its state, in one piece at any time, and a bound of open files.
-"""
+"""What a queue on disk needs beside Scrapy's queues: its state, and a bound of open files."""
 
 from __future__ import annotations
 
 import json
 import logging
+import threading
 from pathlib import Path
 
 logger: logging.Logger = logging.getLogger(__name__)
@@ -16,23 +14,63 @@ logger: logging.Logger = logging.getLogger(__name__)
 MOST_DESCRIPTORS = 128
 
 
-def replace_state(folder: str, state: dict[str, list[int]]) -> None:
-    """Write the state where Scrapy's scheduler looks for it, atomically.
+class QueueState:
+    """The priorities of each part of a queue, in the file where Scrapy's scheduler looks for them.
 
-    Piece by piece, on a thread.
+    :param folder: of the queue.
     """
-    path = Path(folder, "active.json")
-    fresh = path.with_suffix(".json.new")
-    try:
-        with fresh.open("w", encoding="utf-8") as file:
-            between = "{"
-            for key, priorities in state.items():
-                file.write(f"{between}{json.dumps(key)}: {json.dumps(priorities)}")
-                between = ", "
-            file.write("{}" if not state else "}")
-        fresh.replace(path)
-    except OSError as error:
-        logger.warning("The state of the queue cannot be written to JOBDIR: %s", error)
+
+    def __init__(self, folder: str) -> None:
+        self._path = Path(folder, "active.json")
+        self._priorities: dict[str, list[int]] = {}
+        self._changed = False
+        self._writer: threading.Thread | None = None
+
+    def note(self, key: str, priorities: list[int]) -> None:
+        """Note the priorities of a part."""
+        self._priorities[key] = priorities
+        self._changed = True
+
+    def forget(self, key: str) -> None:
+        """Forget a part, if it is known."""
+        if self._priorities.pop(key, None) is not None:
+            self._changed = True
+
+    def save(self) -> None:
+        """Begin to write what has changed, on a thread: the state of many sites takes long."""
+        if not self._changed or (self._writer is not None and self._writer.is_alive()):
+            return
+        self._changed = False
+        copy = dict(self._priorities)
+        self._writer = threading.Thread(target=self._replace, args=(copy,), daemon=True)
+        self._writer.start()
+
+    def join(self) -> None:
+        """Wait until it is written, if it is being written."""
+        if self._writer is not None:
+            self._writer.join()
+
+    def last(self) -> dict[str, list[int]]:
+        """Return the state for the scheduler, which writes it when the crawl closes."""
+        self.join()
+        return {key: priorities for key, priorities in self._priorities.items() if priorities}
+
+    def _replace(self, state: dict[str, list[int]]) -> None:
+        """Replace the file at once, so that a process that is killed leaves the old or the new one.
+
+        It is written in pieces: one long call of `json` would stop the event loop.
+        """
+        fresh = self._path.with_suffix(".json.new")
+        try:
+            with fresh.open("w", encoding="utf-8") as file:
+                between = "{"
+                for key, priorities in state.items():
+                    file.write(f"{between}{json.dumps(key)}: {json.dumps(priorities)}")
+                    between = ", "
+                file.write("}" if state else "{}")
+            fresh.replace(self._path)
+        except OSError as error:
+            logger.warning("The state of the queue cannot be written to JOBDIR: %s", error)
 
 
 def most_descriptors() -> int:
@@ -42,8 +80,6 @@ def most_descriptors() -> int:
     except ImportError:
         return MOST_DESCRIPTORS
     allowed, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    return (
-        MOST_DESCRIPTORS
-        if allowed == resource.RLIM_INFINITY
-        else min(MOST_DESCRIPTORS, allowed // 4)
-    )
+    if allowed == resource.RLIM_INFINITY:
+        return MOST_DESCRIPTORS
+    return min(MOST_DESCRIPTORS, allowed // 4)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from scrapy.utils.misc import load_object
 
-from scrapy_robots_rfc.scheduling.gate import LOOKS, MARK
+from scrapy_robots_rfc.scheduling.gate import LOOKS, MARK, gate_of
 from scrapy_robots_rfc.scheduling.queue import OriginPriorityQueue
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ class _Waiting:
     def open(self, spider: Spider) -> Any:  # noqa: ANN401 - as the scheduler has it
         """Open the scheduler."""
         self._waiting = OriginPriorityQueue(spider.crawler, load_object(_IN_MEMORY), "")
-        self._gate = self._waiting.gate
+        self._gate = gate_of(spider.crawler)
         self._spider = spider
         self._said = False
         return super().open(spider)  # type: ignore[misc]  # the user's scheduler
@@ -71,15 +71,15 @@ class _Waiting:
     def next_request(self) -> Request | None:
         """Return a request that may go now; ``None``: there is none now."""
         request = self._waiting.pop()
-        if request is not None or self._gate is None:
-            return request or self._next()
+        if request is not None:
+            return request
         for _ in range(LOOKS):
             request = self._next()
             if request is None:
                 return None
             queued = self._gate.of(request)
             if self._gate.seconds(queued) == 0:
-                self._gate.hand_out(request, queued, waited=False)
+                self._gate.hand_out(request, queued)
                 return request
             if len(self._waiting) >= self.most_waiting:
                 self._say_full()

@@ -14,11 +14,13 @@ from scrapy import Request, Spider
 from scrapy.crawler import Crawler
 from scrapy.pqueues import DownloaderAwarePriorityQueue
 from scrapy.squeues import PickleFifoDiskQueue, PickleLifoDiskQueue
+from scrapy.statscollectors import MemoryStatsCollector
 
 from scrapy_robots_rfc import OriginPriorityQueue
+from scrapy_robots_rfc.fetching.pending import PendingFetch
 from scrapy_robots_rfc.policy.origins import Origin
 from scrapy_robots_rfc.scheduling.disk import MOST_DESCRIPTORS
-from scrapy_robots_rfc.scheduling.gate import Gate, open_gate
+from scrapy_robots_rfc.scheduling.gate import Gate, gate_of, open_gate
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -82,6 +84,7 @@ def crawler(known: Callable[[Origin], bool] = lambda _: True, *, obeys: bool = T
     """A crawler whose origins are known or not."""
     made = Crawler(Pages)
     made.spider = Pages()
+    made.stats = MemoryStatsCollector(made)
     made.engine = Engine()  # type: ignore[assignment]  # only the downloader is asked
     if obeys:
         turns: Any = Turns()
@@ -246,3 +249,28 @@ def test_what_was_popped_after_it_was_saved(tmp_path: Path) -> None:
     popped = left_by_a_killed_process(tmp_path, requests, pops=7)
     left = drained(queue_as_saved(tmp_path))
     assert {request.url for request in requests} - popped <= set(left)
+
+
+def test_a_request_that_comes_back_twice_retains_its_place(tmp_path: Path) -> None:
+    """The first request leaves before those that were lined up behind it, however often it comes
+    back.
+    """
+    made = crawler(known=lambda _: False)
+    gate = gate_of(made)
+    found = queue(tmp_path, crawler=made)
+    for request in pages(1, 4):
+        found.push(request)
+    left = []
+    for _ in range(3):
+        request = found.pop()
+        left.append(request.url)
+        assert found.pop() is None  # the others are lined up, and wait
+        fetch = PendingFetch(Origin("http", "h0.example", 80))
+        out = gate.handed_out.pop(request)
+        found.push(gate.send_back(request, out, fetch))
+        gate.judged(out)
+        assert found.pop() is None
+        fetch.over = True
+        gate.fetch_over(fetch)
+    assert len(set(left)) == 1
+    assert len(found) == 4
