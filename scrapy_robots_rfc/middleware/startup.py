@@ -100,18 +100,12 @@ def log_startup(crawler: Crawler, read: Settings, ours: type) -> None:
 
 def _log_off(settings: BaseSettings, read: Settings, log: Callable[..., None]) -> None:
     """Log that the middleware is there, and does nothing."""
-    if settings.getpriority("ROBOTSTXT_OBEY"):  # above Scrapy's default: the user has set it
-        text = (
-            "RfcRobotsTxtMiddleware is in DOWNLOADER_MIDDLEWARES, but ROBOTSTXT_OBEY is not True:"
-            " robots.txt is not obeyed"
-        )
-        log(logging.INFO, text)
-    else:
-        text = (
-            "RfcRobotsTxtMiddleware is in DOWNLOADER_MIDDLEWARES, but ROBOTSTXT_OBEY is not True:"
-            " robots.txt is not obeyed; set ROBOTSTXT_OBEY = True, or take the middleware out"
-        )
-        log(logging.WARNING, text)
+    chosen = settings.getpriority("ROBOTSTXT_OBEY")  # above Scrapy's default: the user has set it
+    text = (
+        "RfcRobotsTxtMiddleware is in DOWNLOADER_MIDDLEWARES, but ROBOTSTXT_OBEY is not True:"
+        " robots.txt is not obeyed; set ROBOTSTXT_OBEY = True, or take the middleware out"
+    )
+    log(logging.INFO if chosen else logging.WARNING, text)
     unheeded = ", ".join(BY_FIELD[name].key for name in _NEED_OBEY if getattr(read, name))
     if unheeded:
         text = "%s: nothing comes of it, because ROBOTSTXT_OBEY is not True"

@@ -20,6 +20,10 @@ if TYPE_CHECKING:
 
 _T = TypeVar("_T")
 
+#: Stand in the place of an origin's name, see `QueuePart`.
+UNDECIDED = "*"
+MIXED = ""
+
 # In how many dicts a `Lookup` has its values.
 _DICTS = 64
 
@@ -95,10 +99,9 @@ class QueuePart:
     """The requests of one origin in one downloader slot.
 
     :param owner: the queue that it is a part of.
-    :param name: its name in its slot: the origin as text.
-    :param origin: ``None``: no robots.txt decides about its requests, or they are of several
-        origins.
-    :param mixed: whether they are of several origins, because Scrapy's own queue wrote them.
+    :param name: the origin as text; `UNDECIDED`: no robots.txt decides about its requests;
+        `MIXED`: they are of several origins, because Scrapy's own queue wrote them.
+    :param origin: ``None`` in the last two cases.
     :param asleep: whether it waits to be woken, outside of the line.
     :param dirty: whether not all of it is on disk.
     :param queue: Scrapy's queue; ``None``: it is to be opened with `priorities`.
@@ -108,7 +111,6 @@ class QueuePart:
     slot: QueueSlot
     name: str
     origin: QueuedOrigin | None
-    mixed: bool = False
     size: int = 0
     asleep: bool = False
     dirty: bool = False
@@ -118,7 +120,7 @@ class QueuePart:
     @property
     def key(self) -> str:
         """What names it in the scheduler's state, and its folder on disk."""
-        return self.slot.name if self.mixed else f"{self.slot.name} {self.name}"
+        return self.slot.name if self.name == MIXED else f"{self.slot.name} {self.name}"
 
     def is_empty(self) -> bool:
         """Whether it has no request to hand out."""

@@ -23,10 +23,18 @@ from scrapy_robots_rfc import stats
 from scrapy_robots_rfc._scrapy import path_safe, under_way_of
 from scrapy_robots_rfc.scheduling.disk import QueueState, most_descriptors
 from scrapy_robots_rfc.scheduling.gate import LOOKS, MARK, gate_of
-from scrapy_robots_rfc.scheduling.part import Lookup, QueuedOrigin, QueuePart, QueueSlot, slot_of
+from scrapy_robots_rfc.scheduling.part import (
+    MIXED,
+    UNDECIDED,
+    Lookup,
+    QueuedOrigin,
+    QueuePart,
+    QueueSlot,
+    slot_of,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Mapping
 
     from scrapy.crawler import Crawler
 
@@ -35,9 +43,6 @@ logger: logging.Logger = logging.getLogger(__name__)
 # What a priority of one of Scrapy's queues may use: two files for its requests, and two for its
 # start requests.
 _DESCRIPTORS = 4
-
-# What stands in a key in the place of an origin: no robots.txt decides about these requests.
-_UNDECIDED = "*"
 
 
 class OriginPriorityQueue:
@@ -120,8 +125,8 @@ class OriginPriorityQueue:
         try:
             self._write(part, request)
         finally:
-            if not part.size:  # it cannot be written
-                self._remove_if_empty(part)
+            if part.is_empty():  # the request cannot be written
+                self._remove(part)
 
     def _write(self, part: QueuePart, request: Request) -> None:
         queue = self._opened(part)
@@ -141,30 +146,23 @@ class OriginPriorityQueue:
             part.origin.size += more
 
     def _part_of(self, request: Request, queued: QueuedOrigin | None) -> QueuePart:
-        name = slot_of(request)
-        slot = self._slots.dict_of(name).get(name)
-        if slot is not None:
-            part = slot.parts.get(_UNDECIDED if queued is None else queued.name)
-            if part is not None:
-                return part
-        part = self._add(name, queued)
-        if self._leftovers:
-            folder = self._folder_of(part)
-            if folder.name in self._leftovers:
-                shutil.rmtree(folder, ignore_errors=True)
+        """Return the part of a request, a new one if there is none."""
+        slot_name = slot_of(request)
+        name = UNDECIDED if queued is None else queued.name
+        slot = self._slots.dict_of(slot_name).get(slot_name)
+        part = None if slot is None else slot.parts.get(name)
+        if part is None:
+            part = self._add(slot_name, name, queued)
+            if self._leftovers and self._folder_of(part).name in self._leftovers:
+                shutil.rmtree(self._folder_of(part), ignore_errors=True)
         return part
 
-    def _add(
-        self, slot_name: str, origin: QueuedOrigin | None, *, mixed: bool = False
-    ) -> QueuePart:
+    def _add(self, slot_name: str, name: str, origin: QueuedOrigin | None) -> QueuePart:
         slots = self._slots.dict_of(slot_name)
         slot = slots.get(slot_name)
         if slot is None:
             slot = slots[slot_name] = QueueSlot(slot_name)
-        name = _UNDECIDED if origin is None else origin.name
-        if mixed:
-            name = ""
-        part = slot.parts[name] = QueuePart(self, slot, name, origin, mixed)
+        part = slot.parts[name] = QueuePart(self, slot, name, origin)
         if origin is not None:
             origin.parts += 1
         self._into_line(part)
@@ -173,10 +171,7 @@ class OriginPriorityQueue:
     # Out.
 
     def pop(self) -> Request | None:
-        """Return a request that may go now, which takes its origin's turn.
-
-        ``None``: there is none now.
-        """
+        """Return a request that may go now, which takes its origin's turn; ``None``: none may."""
         if not self.size:
             return None
         self._gate.wake_due()
@@ -275,7 +270,7 @@ class OriginPriorityQueue:
             queue.size -= 1
         else:
             request = self._read(part)
-            if request is not None and part.mixed:
+            if request is not None and part.name == MIXED:
                 queued = self._gate.of(request)
                 if self._gate.seconds(queued) != 0:  # it waits in the part of its own origin
                     self._write(self._part_of(request, queued), request)
@@ -323,10 +318,6 @@ class OriginPriorityQueue:
             self._line.remove(slot)
             self._line.append(slot)
 
-    def _remove_if_empty(self, part: QueuePart) -> None:
-        if part.is_empty() and part.slot.parts.get(part.name) is part:
-            self._remove(part)
-
     def _remove(self, part: QueuePart) -> None:
         """Forget a part that has no request."""
         del part.slot.parts[part.name]
@@ -363,7 +354,8 @@ class OriginPriorityQueue:
                     " killed",
                     key,
                 )
-            self._remove_if_empty(part)
+            if part.is_empty():
+                self._remove(part)
         with suppress(OSError):
             folders = {entry.name for entry in os.scandir(self._folder) if entry.is_dir()}
             self._leftovers = folders - known
@@ -371,12 +363,12 @@ class OriginPriorityQueue:
     def _add_named(self, key: str) -> QueuePart:
         """Add the part that has a key in the state; Scrapy's own queue has other keys."""
         slot, space, name = key.rpartition(" ")
-        if space and name == _UNDECIDED:
-            return self._add(slot, None)
+        if space and name == UNDECIDED:
+            return self._add(slot, UNDECIDED, None)
         queued = self._gate.of(Request(f"{name}/")) if space and "://" in name else None
         if queued is None:
-            return self._add(key, None, mixed=True)
-        return self._add(slot, queued)
+            return self._add(key, MIXED, None)
+        return self._add(slot, queued.name, queued)
 
     def _folder_of(self, part: QueuePart) -> Path:
         return Path(self._folder, path_safe(self._crawler, part.key))
@@ -394,11 +386,11 @@ class OriginPriorityQueue:
         if self._folder:
             self._open_parts[part] = None
             self._open_parts.move_to_end(part)
-            while len(self._open_parts) > 1 and self._priorities_open() > self._most_open:
+            while len(self._open_parts) > 1 and self._open_priorities() > self._most_open:
                 self._close_part(next(iter(self._open_parts)))
         return part.queue
 
-    def _priorities_open(self) -> int:
+    def _open_priorities(self) -> int:
         return sum(max(1, len(part.priorities)) for part in self._open_parts)
 
     def _close_part(self, part: QueuePart) -> None:
@@ -428,22 +420,16 @@ class OriginPriorityQueue:
     # The end of the crawl.
 
     def take_all(self) -> list[Request]:
-        """Take out all requests, of a queue in memory that is closed.
-
-        What came back comes first.
-        """
+        """Take out all requests as a crawl closes; what came back comes first."""
         self._gate.note_closing()
         found = [request for _, request in self._returned()]
-        for part in list(self._parts()):
+        for part in [part for slot in self._slots for part in slot.parts.values()]:
             while (request := self._read(part)) is not None:
                 found.append(request)
         return found
 
     def close(self) -> dict[str, list[int]]:
-        """Close all queues, with what came back in its ordinary one.
-
-        Return what is needed to go on.
-        """
+        """Write what came back, close all queues, and return what is needed to go on."""
         self._gate.note_closing()
         if self._state is None:
             return {}
@@ -461,6 +447,3 @@ class OriginPriorityQueue:
         found = self._gate.all_returned(self)
         self.size -= len(found)
         return found
-
-    def _parts(self) -> Iterator[QueuePart]:
-        return (part for slot in self._slots for part in slot.parts.values())

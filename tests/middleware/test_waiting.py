@@ -107,6 +107,11 @@ def test_told(results: Results) -> None:
     assert any(line.endswith("(longest: http://N.N.N.N, N s)") for line in lines)
 
 
+def test_turned_off(results: Results) -> None:
+    """With LOGSTATS_INTERVAL = 0, no line says what waits."""
+    assert results["told"]["turned off"] == []
+
+
 def test_file_that_is_stale_at_once(results: Results) -> None:
     """A file that is stale at once decides for as many as waited for it.
 
