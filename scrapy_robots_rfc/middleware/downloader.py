@@ -1,4 +1,4 @@
-"""RfcRobotsTxtMiddleware: the way of a request. It goes on, waits, or is refused (`RobotsDisallowed`).
+"""RfcRobotsTxtMiddleware: the way of a request, which goes on, waits, or is refused.
 
 `process_request` has the steps in their order. See `fetching/` for how a robots.txt is got,
 `enforcement.py` for what follows from a decision, and `scheduling/` for where requests wait.
@@ -379,7 +379,7 @@ class RfcRobotsTxtMiddleware:
 
 
 def robots_service(crawler: Crawler) -> RobotsService:
-    """Return the service of a running crawl, for spiders and extensions: ``robots_service(self.crawler)``.
+    """Return the service of a running crawl: ``robots_service(self.crawler)`` in a spider.
 
     :raises RuntimeError: as `at_work`.
     """

@@ -1,4 +1,4 @@
-"""Where requests wait with a scheduler that does not use the queue of this package, such as the one of scrapy-redis.
+"""Where requests wait with a scheduler of another make, such as the one of scrapy-redis.
 
 `scheduler_around` makes a subclass of the user's scheduler, by Scrapy's public interface. What may
 not leave yet waits in memory, in a queue by origin, and goes back to the user's scheduler when the
@@ -54,7 +54,7 @@ class _Waiting:
         self._waiting = OriginPriorityQueue(spider.crawler, load_object(_IN_MEMORY), "")
         self._gate = gate_of(spider.crawler)
         self._spider = spider
-        self._said = False
+        self._logged = False
         return super().open(spider)  # type: ignore[misc]  # the user's scheduler
 
     def has_pending_requests(self) -> bool:
@@ -82,7 +82,7 @@ class _Waiting:
                 self._gate.hand_out(request, queued)
                 return request
             if len(self._waiting) >= self.most_waiting:
-                self._say_full()
+                self._log_full()
                 self._give_back(request)
                 return None
             self._waiting.push(request)
@@ -100,14 +100,17 @@ class _Waiting:
         return request
 
     def _give_back(self, request: Request) -> None:
-        """Give a request to the scheduler, whose filter of duplicates has seen it."""
+        """Return a request to the scheduler, whose filter of duplicates has seen it."""
         filtered = request.dont_filter
         request.dont_filter = True
         super().enqueue_request(request)  # type: ignore[misc]  # as above
         request.dont_filter = filtered
 
-    def _say_full(self) -> None:
-        if not self._said:
-            self._said = True
-            text = "%d requests wait in memory for a robots.txt or a turn: further ones go back to the scheduler"
+    def _log_full(self) -> None:
+        if not self._logged:
+            self._logged = True
+            text = (
+                "%d requests wait in memory for a robots.txt or a turn: further ones go back to the"
+                " scheduler"
+            )
             logger.warning(text, len(self._waiting), extra={"spider": self._spider})
