@@ -112,7 +112,8 @@ class RfcRobotsTxtMiddleware:
         self.service: RobotsService = RobotsService(
             crawler, self._settings, self, parse=parse, cache=cache, store=store, sources=sources
         )
-        self._gate = Gate(crawler, self.origin_of, self._known, self._throttle)
+        known = partial(self.service.cached, counted=False)
+        self._gate = Gate(crawler, self.origin_of, known, self._throttle)
         open_gate(crawler, self._gate)
         self.enforcement: Enforcement = Enforcement(crawler, self._settings, self._throttle)
         self._progress = Progress(crawler, self._gate, self._throttle, self._runtime)
@@ -299,10 +300,6 @@ class RfcRobotsTxtMiddleware:
         parts = urlparse_cached(request)
         without_password = parts.netloc.rpartition("@")[2]
         return self._origins(f"{parts.scheme}://{without_password}/")
-
-    def _known(self, origin: Origin) -> bool:
-        """Whether a request of an origin can be judged without a fetch."""
-        return self.service.cached(origin, counted=False) is not None
 
     # What `fetching/` asks and says, see `Crawl` there.
 

@@ -77,7 +77,7 @@ class Gate:
     """The gate of a crawl; all queues of its scheduler share it.
 
     :param origin_of: gives the origin of a request, ``None`` for one that has none.
-    :param known: whether a request of an origin can be judged without a fetch.
+    :param known: gives what is true if a request of an origin can be judged without a fetch.
     :param throttle: says when the next turn of an origin is; takes turns.
     """
 
@@ -85,7 +85,7 @@ class Gate:
         self,
         crawler: Crawler,
         origin_of: Callable[[Request], Origin | None],
-        known: Callable[[Origin], bool],
+        known: Callable[[Origin], object],
         throttle: Throttle,
     ) -> None:
         self._crawler = crawler
