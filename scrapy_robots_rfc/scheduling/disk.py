@@ -7,7 +7,14 @@ from __future__ import annotations
 
 import json
 import logging
+import os
+import shutil
+from contextlib import suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 logger: logging.Logger = logging.getLogger(__name__)
 
@@ -33,6 +40,21 @@ def replace_state(folder: str, state: dict[str, list[int]]) -> None:
         fresh.replace(path)
     except OSError as error:
         logger.warning("The state of the queue cannot be written to JOBDIR: %s", error)
+
+
+def remove_strays(folder: str, priorities: Iterable[int]) -> None:
+    """Remove the files of all other priorities from the folder of a part.
+
+    They are not in the state: a process was killed that had just begun them, and they may be in
+    pieces.
+    """
+    known = {f"{priority}{start}" for priority in priorities for start in ("", "s")}
+    with suppress(OSError):
+        for entry in list(os.scandir(folder)):
+            if entry.is_dir() and entry.name not in known:
+                shutil.rmtree(entry.path)
+            elif entry.name not in known:
+                Path(entry.path).unlink()
 
 
 def most_descriptors() -> int:

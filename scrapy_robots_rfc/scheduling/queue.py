@@ -20,7 +20,7 @@ from scrapy.pqueues import ScrapyPriorityQueue
 
 from scrapy_robots_rfc import stats
 from scrapy_robots_rfc._scrapy import path_safe, under_way_of
-from scrapy_robots_rfc.scheduling.disk import most_descriptors, replace_state
+from scrapy_robots_rfc.scheduling.disk import most_descriptors, remove_strays, replace_state
 from scrapy_robots_rfc.scheduling.gate import LOOKS, Gate, QueuedOrigin, gate_of, slot_of
 from scrapy_robots_rfc.scheduling.part import QueuePart
 
@@ -319,6 +319,7 @@ class OriginPriorityQueue:
                 exc_info=True,
                 extra={"spider": self._crawler.spider},
             )
+            self._give_up(part)
             request = None
         part.dirty = True
         lost = 1 if request is not None else part.size
@@ -369,6 +370,7 @@ class OriginPriorityQueue:
             part = self._add(self._part_named(key))
             part.priorities = list(priorities)
             self._note_state(part)
+            remove_strays(self._folder_of(part), priorities)
             try:
                 part.size = len(self._opened(part))
             except Exception:  # noqa: BLE001 - whatever a killed process has left
@@ -376,6 +378,7 @@ class OriginPriorityQueue:
                     "Requests of %s in JOBDIR cannot be read and are lost: the crawl before was killed",
                     key,
                 )
+                self._give_up(part)
             self._size += part.size
             if part.origin is not None:
                 part.origin.size += part.size
@@ -400,11 +403,10 @@ class OriginPriorityQueue:
     def _opened(self, part: QueuePart) -> ScrapyPriorityQueue:
         """Return Scrapy's queue of a part; if too many files are open then, close others."""
         if part.queue is None:
-            folder = f"{self._folder}/{path_safe(self._crawler, part.key)}"
             part.queue = ScrapyPriorityQueue(
                 self._crawler,
                 self._queue_cls,
-                folder,
+                self._folder_of(part),
                 part.priorities,
                 start_queue_cls=self._start_queue_cls,
             )
@@ -414,6 +416,19 @@ class OriginPriorityQueue:
             while len(self._open_parts) > 1 and self._priorities_open() > self._most_open:
                 self._close_part(next(iter(self._open_parts.values())))
         return part.queue
+
+    def _folder_of(self, part: QueuePart) -> str:
+        return f"{self._folder}/{path_safe(self._crawler, part.key)}"
+
+    def _give_up(self, part: QueuePart) -> None:
+        """Forget what is on disk of a part, which cannot be read: what is pushed later is new."""
+        if part.queue is not None:
+            with suppress(Exception):
+                part.queue.close()
+        part.queue = None
+        part.priorities = []
+        self._open_parts.pop(part.key, None)
+        shutil.rmtree(self._folder_of(part), ignore_errors=True)
 
     def _priorities_open(self) -> int:
         return sum(max(1, len(part.priorities)) for part in self._open_parts.values())
