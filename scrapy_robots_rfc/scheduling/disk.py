@@ -1,11 +1,22 @@
-"""What a queue on disk needs beside Scrapy's queues: its state, and a bound of open files."""
+"""What a queue on disk needs beside Scrapy's queues: its folder, and a bound of open files."""
 
 from __future__ import annotations
 
 import json
 import logging
+import os
+import shutil
 import threading
+from contextlib import suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+from scrapy_robots_rfc._scrapy import path_safe
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from scrapy.crawler import Crawler
 
 logger: logging.Logger = logging.getLogger(__name__)
 
@@ -14,17 +25,54 @@ logger: logging.Logger = logging.getLogger(__name__)
 MOST_DESCRIPTORS = 128
 
 
-class QueueState:
-    """The priorities of each part of a queue, in the file where Scrapy's scheduler looks for them.
+class QueueFolder:
+    """The folder of a queue on disk, and its state: the priorities of each part.
 
-    :param folder: of the queue.
+    :param path: of the folder; the state is where Scrapy's scheduler looks for it.
     """
 
-    def __init__(self, folder: str) -> None:
-        self._path = Path(folder, "active.json")
+    def __init__(self, crawler: Crawler, path: str) -> None:
+        self._crawler = crawler
+        self._path = Path(path)
         self._priorities: dict[str, list[int]] = {}
         self._changed = False
         self._writer: threading.Thread | None = None
+        # Folders of a process that was killed before they were in its state: what is in them
+        # cannot be read.
+        self._leftovers: set[str] = set()
+
+    def of(self, key: str) -> Path:
+        """Return the folder of a part."""
+        return self._path / path_safe(self._crawler, key)
+
+    def resume(self, state: Mapping[str, list[int]]) -> None:
+        """Go on with the state of another process, and remove what is not in it.
+
+        A process that is killed leaves files in pieces that it had just begun.
+        """
+        with suppress(OSError):
+            folders = {entry.name for entry in os.scandir(self._path) if entry.is_dir()}
+            self._leftovers = folders - {self.of(key).name for key in state}
+        for key, priorities in state.items():
+            self.note(key, list(priorities))
+            known = {f"{priority}{start}" for priority in priorities for start in ("", "s")}
+            with suppress(OSError):
+                for entry in self.of(key).iterdir():
+                    if entry.name in known:
+                        continue
+                    if entry.is_dir():
+                        shutil.rmtree(entry)
+                    else:
+                        entry.unlink()
+
+    def begin(self, key: str) -> None:
+        """Prepare for a part that is new."""
+        if self._leftovers and self.of(key).name in self._leftovers:
+            self.clear(key)
+
+    def clear(self, key: str) -> None:
+        """Remove what is on disk of a part."""
+        shutil.rmtree(self.of(key), ignore_errors=True)
 
     def note(self, key: str, priorities: list[int]) -> None:
         """Note the priorities of a part."""
@@ -32,9 +80,11 @@ class QueueState:
         self._changed = True
 
     def forget(self, key: str) -> None:
-        """Forget a part, if it is known."""
+        """Forget a part that is empty."""
         if self._priorities.pop(key, None) is not None:
             self._changed = True
+        with suppress(OSError):  # what is not empty stays
+            self.of(key).rmdir()
 
     def save(self) -> None:
         """Begin to write what has changed, on a thread: the state of many sites takes long."""
@@ -60,7 +110,8 @@ class QueueState:
 
         It is written in pieces: one long call of `json` would stop the event loop.
         """
-        fresh = self._path.with_suffix(".json.new")
+        path = self._path / "active.json"
+        fresh = path.with_suffix(".json.new")
         try:
             with fresh.open("w", encoding="utf-8") as file:
                 between = "{"
@@ -68,7 +119,7 @@ class QueueState:
                     file.write(f"{between}{json.dumps(key)}: {json.dumps(priorities)}")
                     between = ", "
                 file.write("}" if state else "{}")
-            fresh.replace(self._path)
+            fresh.replace(path)
         except OSError as error:
             logger.warning("The state of the queue cannot be written to JOBDIR: %s", error)
 

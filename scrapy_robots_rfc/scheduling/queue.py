@@ -8,20 +8,17 @@ no robots.txt decides about.
 from __future__ import annotations
 
 import logging
-import os
-import shutil
 from collections import OrderedDict, deque
 from contextlib import suppress
 from itertools import islice
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from scrapy import Request
 from scrapy.pqueues import ScrapyPriorityQueue
 
 from scrapy_robots_rfc import stats
-from scrapy_robots_rfc._scrapy import path_safe, under_way_of
-from scrapy_robots_rfc.scheduling.disk import QueueState, most_descriptors
+from scrapy_robots_rfc._scrapy import under_way_of
+from scrapy_robots_rfc.scheduling.disk import QueueFolder, most_descriptors
 from scrapy_robots_rfc.scheduling.gate import LOOKS, MARK, gate_of
 from scrapy_robots_rfc.scheduling.part import (
     MIXED,
@@ -67,7 +64,6 @@ class OriginPriorityQueue:
         self._crawler = crawler
         self._queue_cls = downstream_queue_cls
         self._start_queue_cls = start_queue_cls
-        self._folder = key
         self._gate = gate_of(crawler)
         self._under_way = under_way_of(crawler)
         #: How many requests it has, those that came back to it included.
@@ -81,12 +77,9 @@ class OriginPriorityQueue:
         # On disk: the parts that are open, the one that was used last at the end.
         self._open_parts: OrderedDict[QueuePart, None] = OrderedDict()
         self._most_open = most_descriptors() // _DESCRIPTORS
-        # Folders of a crawl that was killed before they were in its state: what is in them cannot
-        # be read.
-        self._leftovers: set[str] = set()
-        self._state: QueueState | None = None
+        self._disk: QueueFolder | None = None
         if key:
-            self._state = QueueState(key)
+            self._disk = QueueFolder(crawler, key)
             self._resume(startprios or {})
             self._gate.save = self.save
 
@@ -132,11 +125,11 @@ class OriginPriorityQueue:
         queue = self._opened(part)
         queue.push(request)
         part.dirty = True
-        if self._state is not None:
+        if self._disk is not None:
             priority = queue.priority(request)
             if priority not in part.priorities:
                 part.priorities.append(priority)
-                self._state.note(part.key, part.priorities)
+                self._disk.note(part.key, part.priorities)
         self._count(part, 1)
 
     def _count(self, part: QueuePart, more: int) -> None:
@@ -153,8 +146,8 @@ class OriginPriorityQueue:
         part = None if slot is None else slot.parts.get(name)
         if part is None:
             part = self._add(slot_name, name, queued)
-            if self._leftovers and self._folder_of(part).name in self._leftovers:
-                shutil.rmtree(self._folder_of(part), ignore_errors=True)
+            if self._disk is not None:
+                self._disk.begin(part.key)
         return part
 
     def _add(self, slot_name: str, name: str, origin: QueuedOrigin | None) -> QueuePart:
@@ -294,7 +287,7 @@ class OriginPriorityQueue:
         try:
             request = self._opened(part).pop()
         except Exception:
-            if not self._folder:
+            if self._disk is None:
                 raise
             logger.warning(
                 "%d requests of %s in JOBDIR cannot be read and are lost: the crawl before was"
@@ -304,6 +297,7 @@ class OriginPriorityQueue:
                 exc_info=True,
                 extra={"spider": self._crawler.spider},
             )
+            self._give_up(part, self._disk)
         part.dirty = True
         self._count(part, -part.size if request is None else -1)
         return request
@@ -327,11 +321,9 @@ class OriginPriorityQueue:
             self._out_of_line(part)
         part.asleep = False
         self._waiting.pop(part, None)
-        if self._state is not None:
+        if self._disk is not None:
             self._close_part(part)
-            self._state.forget(part.key)
-            with suppress(OSError):  # what is not empty stays
-                self._folder_of(part).rmdir()
+            self._disk.forget(part.key)
         if part.origin is not None:
             part.origin.parts -= 1
             self._gate.forget(part.origin)
@@ -339,13 +331,11 @@ class OriginPriorityQueue:
     # On disk.
 
     def _resume(self, state: Mapping[str, list[int]]) -> None:
-        assert self._state is not None
-        known = set[str]()
+        assert self._disk is not None
+        self._disk.resume(state)
         for key, priorities in state.items():
             part = self._add_named(key)
-            known.add(self._folder_of(part).name)
             part.priorities = list(priorities)
-            self._state.note(part.key, part.priorities)
             try:
                 self._count(part, len(self._opened(part)))
             except Exception:  # noqa: BLE001 - whatever a killed process has left
@@ -354,11 +344,9 @@ class OriginPriorityQueue:
                     " killed",
                     key,
                 )
+                self._give_up(part, self._disk)
             if part.is_empty():
                 self._remove(part)
-        with suppress(OSError):
-            folders = {entry.name for entry in os.scandir(self._folder) if entry.is_dir()}
-            self._leftovers = folders - known
 
     def _add_named(self, key: str) -> QueuePart:
         """Add the part that has a key in the state; Scrapy's own queue has other keys."""
@@ -370,20 +358,17 @@ class OriginPriorityQueue:
             return self._add(key, MIXED, None)
         return self._add(slot, queued.name, queued)
 
-    def _folder_of(self, part: QueuePart) -> Path:
-        return Path(self._folder, path_safe(self._crawler, part.key))
-
     def _opened(self, part: QueuePart) -> ScrapyPriorityQueue:
         """Return Scrapy's queue of a part; if too many files are open then, close others."""
         if part.queue is None:
             part.queue = ScrapyPriorityQueue(
                 self._crawler,
                 self._queue_cls,
-                str(self._folder_of(part)) if self._folder else "",
+                "" if self._disk is None else str(self._disk.of(part.key)),
                 part.priorities,
                 start_queue_cls=self._start_queue_cls,
             )
-        if self._folder:
+        if self._disk is not None:
             self._open_parts[part] = None
             self._open_parts.move_to_end(part)
             while len(self._open_parts) > 1 and self._open_priorities() > self._most_open:
@@ -395,7 +380,7 @@ class OriginPriorityQueue:
 
     def _close_part(self, part: QueuePart) -> None:
         """Close Scrapy's queue of a part, if it is open, so that all of it is on disk."""
-        if part.queue is None or self._state is None:
+        if part.queue is None or self._disk is None:
             return
         priorities = part.queue.close()
         part.queue = None
@@ -403,19 +388,30 @@ class OriginPriorityQueue:
         self._open_parts.pop(part, None)
         if priorities != part.priorities:
             part.priorities = priorities
-            self._state.note(part.key, priorities)
+            self._disk.note(part.key, priorities)
+
+    def _give_up(self, part: QueuePart, disk: QueueFolder) -> None:
+        """Remove what is on disk of a part, which cannot be read: what is pushed later is new."""
+        if part.queue is not None:
+            with suppress(Exception):
+                part.queue.close()
+        part.queue = None
+        part.priorities = []
+        self._open_parts.pop(part, None)
+        disk.clear(part.key)
+        disk.note(part.key, part.priorities)
 
     def save(self) -> None:
         """Write to disk what a process that is killed would lose; the state a moment later."""
         for part in [part for part in self._open_parts if part.dirty]:
             self._close_part(part)
-        if self._state is not None:
-            self._state.save()
+        if self._disk is not None:
+            self._disk.save()
 
     def join(self) -> None:
         """Wait until the state is written, if it is being written."""
-        if self._state is not None:
-            self._state.join()
+        if self._disk is not None:
+            self._disk.join()
 
     # The end of the crawl.
 
@@ -431,7 +427,7 @@ class OriginPriorityQueue:
     def close(self) -> dict[str, list[int]]:
         """Write what came back, close all queues, and return what is needed to go on."""
         self._gate.note_closing()
-        if self._state is None:
+        if self._disk is None:
             return {}
         for queued, request in self._returned():
             try:
@@ -441,7 +437,7 @@ class OriginPriorityQueue:
                 logger.debug(text, request, extra={"spider": self._crawler.spider})
         for part in list(self._open_parts):
             self._close_part(part)
-        return self._state.last()
+        return self._disk.last()
 
     def _returned(self) -> list[tuple[QueuedOrigin, Request]]:
         found = self._gate.all_returned(self)

@@ -5,6 +5,7 @@ Descriptors, what Scrapy's own queue has begun, and what a killed process leaves
 
 from __future__ import annotations
 
+import gc
 import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -274,3 +275,30 @@ def test_a_request_that_comes_back_twice_retains_its_place(tmp_path: Path) -> No
         gate.fetch_over(fetch)
     assert len(set(left)) == 1
     assert len(found) == 4
+
+
+def broken(folder: Path, name: str) -> None:
+    """Leave a file of a priority in pieces, in the folder of each part of a queue."""
+    for part in folder.iterdir():
+        if part.is_dir():
+            (part / name).write_bytes(b"\0")
+
+
+# queuelib closes no file that it cannot read.
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+@pytest.mark.parametrize("name", ["0", "-5"])
+def test_a_file_in_pieces(tmp_path: Path, name: str) -> None:
+    """What a killed process has left in pieces, of a priority that was saved or not, is given up.
+
+    New requests take its place.
+    """
+    left_by_a_killed_process(tmp_path, pages(2))
+    broken(tmp_path, name)
+    found = queue_as_saved(tmp_path)
+    old = drained(found)
+    assert old == ([] if name == "0" else ["http://h0.example/0", "http://h1.example/0"])
+    new = [Request(f"http://h0.example/new{priority}", priority=priority) for priority in (0, 5)]
+    for request in new:
+        found.push(request)
+    assert sorted(drained(found)) == urls(new)
+    gc.collect()  # its files are closed now, and not in another test
