@@ -103,7 +103,6 @@ class QueuePart:
         `MIXED`: they are of several origins, because Scrapy's own queue wrote them.
     :param origin: ``None`` in the last two cases.
     :param asleep: whether it waits to be woken, outside of the line.
-    :param dirty: whether not all of it is on disk.
     :param queue: Scrapy's queue; ``None``: it is to be opened with `priorities`.
     """
 
@@ -113,7 +112,6 @@ class QueuePart:
     origin: QueuedOrigin | None
     size: int = 0
     asleep: bool = False
-    dirty: bool = False
     priorities: list[int] = field(default_factory=list)
     queue: ScrapyPriorityQueue | None = None
 

@@ -84,17 +84,9 @@ class OriginPriorityQueue:
             self._gate.save = self.save
 
     @classmethod
-    def from_crawler(
-        cls,
-        crawler: Crawler,
-        downstream_queue_cls: type[Any],
-        key: str,
-        startprios: Mapping[str, list[int]] | None = None,
-        *,
-        start_queue_cls: type[Any] | None = None,
-    ) -> Self:
+    def from_crawler(cls, crawler: Crawler, *args: Any, **options: Any) -> Self:  # noqa: ANN401 - as above
         """Make a queue as Scrapy's scheduler asks for it."""
-        return cls(crawler, downstream_queue_cls, key, startprios, start_queue_cls=start_queue_cls)
+        return cls(crawler, *args, **options)
 
     def __len__(self) -> int:
         return self.size
@@ -124,7 +116,6 @@ class OriginPriorityQueue:
     def _write(self, part: QueuePart, request: Request) -> None:
         queue = self._opened(part)
         queue.push(request)
-        part.dirty = True
         if self._disk is not None:
             priority = queue.priority(request)
             if priority not in part.priorities:
@@ -298,7 +289,6 @@ class OriginPriorityQueue:
                 extra={"spider": self._crawler.spider},
             )
             self._give_up(part, self._disk)
-        part.dirty = True
         self._count(part, -part.size if request is None else -1)
         return request
 
@@ -384,7 +374,6 @@ class OriginPriorityQueue:
             return
         priorities = part.queue.close()
         part.queue = None
-        part.dirty = False
         self._open_parts.pop(part, None)
         if priorities != part.priorities:
             part.priorities = priorities
@@ -403,7 +392,7 @@ class OriginPriorityQueue:
 
     def save(self) -> None:
         """Write to disk what a process that is killed would lose; the state a moment later."""
-        for part in [part for part in self._open_parts if part.dirty]:
+        for part in list(self._open_parts):
             self._close_part(part)
         if self._disk is not None:
             self._disk.save()
@@ -428,7 +417,7 @@ class OriginPriorityQueue:
         """Write what came back, close all queues, and return what is needed to go on."""
         self._gate.note_closing()
         if self._disk is None:
-            return {}
+            return {}  # it is lost, as with Scrapy's own queue
         for queued, request in self._returned():
             try:
                 self._write(self._part_of(request, queued), request)
