@@ -287,8 +287,9 @@ class Gate:
     def taken_back(self, request: Request) -> int | None:
         """Take the mark of a request off; return its number, or ``None`` if it has no mark."""
         mark = request.meta.pop(MARK, None)
+        # Another crawl or the spider may have written something else.
         if not isinstance(mark, list) or [type(each) for each in mark] != [bool, int]:
-            return None  # there is none, or another crawl or the spider has written it
+            return None
         number: int
         request.dont_filter, number = mark
         return number
@@ -300,7 +301,7 @@ class Gate:
         name = str(fetch.origin)
         queued = self._origins.dict_of(name).get(name)
         if queued is not None:
-            queued.waited = queued.size
+            queued.waited = queued.size  # the file may be stale before the last of them is judged
         if self._awaited.get(name) is fetch:
             del self._awaited[name]
             self.wake(name)
@@ -311,7 +312,7 @@ class Gate:
         now = self._clock()
         for out in self.handed_out.values():
             if out.since <= now - PATIENCE:
-                self.judged(out)
+                self.judged(out)  # it stays there, as it may still reach the middleware
         if self.save is not None and now >= self._save_at:
             self._save_at = now + SAVE_EVERY
             self.save()

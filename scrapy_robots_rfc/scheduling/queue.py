@@ -131,21 +131,23 @@ class OriginPriorityQueue:
 
     def _part_of(self, request: Request, queued: QueuedOrigin | None) -> QueuePart:
         """Return the part of a request, a new one if there is none."""
-        slot_name = slot_of(request)
+        slot = self._slot_named(slot_of(request))
         name = UNDECIDED if queued is None else queued.name
-        slot = self._slots.dict_of(slot_name).get(slot_name)
-        part = None if slot is None else slot.parts.get(name)
+        part = slot.parts.get(name)
         if part is None:
-            part = self._add(slot_name, name, queued)
+            part = self._add(slot, name, queued)
             if self._disk is not None:
                 self._disk.begin(part.key)
         return part
 
-    def _add(self, slot_name: str, name: str, origin: QueuedOrigin | None) -> QueuePart:
-        slots = self._slots.dict_of(slot_name)
-        slot = slots.get(slot_name)
+    def _slot_named(self, name: str) -> QueueSlot:
+        slots = self._slots.dict_of(name)
+        slot = slots.get(name)
         if slot is None:
-            slot = slots[slot_name] = QueueSlot(slot_name)
+            slot = slots[name] = QueueSlot(name)
+        return slot
+
+    def _add(self, slot: QueueSlot, name: str, origin: QueuedOrigin | None) -> QueuePart:
         part = slot.parts[name] = QueuePart(self, slot, name, origin)
         if origin is not None:
             origin.parts += 1
@@ -214,7 +216,7 @@ class OriginPriorityQueue:
     def _may_go(self, part: QueuePart) -> bool:
         """Whether a part may hand out a request now; otherwise it sleeps, until it is woken."""
         seconds = self._gate.seconds(part.origin)
-        if seconds == 0 or part.origin is None:
+        if seconds == 0 or part.origin is None:  # without an origin it never waits
             return True
         self._out_of_line(part)
         part.asleep = True
@@ -342,11 +344,11 @@ class OriginPriorityQueue:
         """Add the part that has a key in the state; Scrapy's own queue has other keys."""
         slot, space, name = key.rpartition(" ")
         if space and name == UNDECIDED:
-            return self._add(slot, UNDECIDED, None)
+            return self._add(self._slot_named(slot), UNDECIDED, None)
         queued = self._gate.of(Request(f"{name}/")) if space and "://" in name else None
         if queued is None:
-            return self._add(key, MIXED, None)
-        return self._add(slot, queued.name, queued)
+            return self._add(self._slot_named(key), MIXED, None)
+        return self._add(self._slot_named(slot), queued.name, queued)
 
     def _opened(self, part: QueuePart) -> ScrapyPriorityQueue:
         """Return Scrapy's queue of a part; if too many files are open then, close others."""

@@ -143,7 +143,7 @@ async def test_middleware_that_does_not_obey_is_told(
     assert site.targets == ["/x"]
 
 
-LOGGERS = {"scrapy_robots_rfc.middleware.downloader"}
+LOGGERS = {"scrapy_robots_rfc.middleware.startup"}
 
 
 @pytest.mark.parametrize(
