@@ -161,14 +161,17 @@ class RfcRobotsTxtMiddleware:
             return self._pass_exempt(request)
         origin = self.origin_of(request)
         own = parts.path == ROBOTS_TXT and not parts.query and not parts.params
-        if origin is None:
-            self._without_origin(request, own=own)
-            return None
-        why = None if self._replay is None else self._replay.why_closed(request, origin)
+        why = None
+        if origin is None and not own:
+            why = "no valid authority"
+        elif origin is not None and self._replay is not None:
+            why = self._replay.why_closed(request, origin)
         if why is not None:
-            self._refuse_unreachable(request, str(origin), why)
+            name = None if origin is None else str(origin)
+            closed = Decision(False, Reason.UNREACHABLE, origin=name)
+            self.enforcement.refuse(request, closed, f"{UNREACHABLE}{why}")
             return None
-        if own:
+        if origin is None or own:
             self._pass_robots_txt(origin)
             return None
         agent = self.user_agents.of(request)
@@ -205,21 +208,9 @@ class RfcRobotsTxtMiddleware:
         finally:
             pause(request, on=False)
 
-    def _without_origin(self, request: Request, *, own: bool) -> None:
-        """Refuse a request that no robots.txt belongs to, unless its path is that of one."""
-        if own:
-            self._count(stats.ALLOWED)
-        else:
-            self._refuse_unreachable(request, None, "no valid authority")
-
-    def _refuse_unreachable(self, request: Request, origin: str | None, why: str) -> None:
-        """Refuse a request, as its robots.txt is unreachable: no page is allowed then."""
-        closed = Decision(False, Reason.UNREACHABLE, origin=origin)
-        self.enforcement.refuse(request, closed, f"{UNREACHABLE}{why}")
-
-    def _pass_robots_txt(self, origin: Origin) -> None:
+    def _pass_robots_txt(self, origin: Origin | None) -> None:
         """Count a request for a robots.txt itself, which is always allowed (RFC 9309, 2.2.2)."""
-        robots = self.service.cached(origin, counted=False)
+        robots = None if origin is None else self.service.cached(origin, counted=False)
         if robots is not None and robots.exempt is not None:
             self.enforcement.count_exempt(robots)
         else:
