@@ -11,7 +11,7 @@ import gzip
 import socket
 import struct
 import zlib
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -149,15 +149,17 @@ async def _drip_on(line: Line) -> None:
         await asyncio.sleep(0.1)
 
 
-def _broken(start: Callable[[bytes], bytes], *, reset: bool) -> Answer:
+def _broken(start: Callable[[bytes], bytes], meaning: str = CLOSED, *, reset: bool) -> Answer:
     async def send(line: Line) -> None:
+        if meaning != CLOSED:
+            line.known()
         await line.send(start(line.text))
         if reset:
             await line.reset()
         else:
             line.writer.close()
 
-    return Answer(CLOSED, send)
+    return Answer(meaning, send)
 
 
 def _chunk(data: bytes) -> bytes:
@@ -264,9 +266,8 @@ ANSWERS: dict[str, Answer] = {
     "closed-in-length": _broken(_longer, reset=False),
     "reset-in-chunks": _broken(lambda text: _chunked_head() + _chunk(text), reset=True),
     "closed-in-chunks": _broken(lambda text: _chunked_head() + _chunk(text), reset=False),
-    "reset-unframed": replace(  # some download handlers tell of the reset, others do not
-        _broken(lambda text: head("200 OK", {"Connection": "close"}) + text, reset=True),
-        meaning=EITHER,
+    "reset-unframed": _broken(  # some download handlers tell of the reset, others do not
+        lambda text: head("200 OK", {"Connection": "close"}) + text, EITHER, reset=True
     ),
     "garbage": _broken(
         lambda _: b"\x16\x03\x01\x00garbage\r\n\r\nUser-agent: *\nAllow: /\n", reset=False

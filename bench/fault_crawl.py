@@ -1,7 +1,7 @@
 """One crawl of `bench.faults`, in a process of its own: what becomes of each request is written
 down, a line each.
 
-`python -m bench.fault_crawl SEED RUNTIME WITHOUT MIDDLEWARE FOLDER PORT...`
+`python -m bench.fault_crawl SEED RUNTIME WITHOUT MIDDLEWARE FOLDER PROCESS PORT...`
 """
 
 from __future__ import annotations
@@ -21,10 +21,11 @@ from scrapy.http import HtmlResponse
 from scrapy.utils.httpobj import urlparse_cached
 
 from bench.fault_plan import TIMEOUT, USER_AGENT, Ask, Part, Plan, draw
+from bench.fault_scheduler import scheduler_settings
+from bench.fault_servers import PROXIES
 from bench.resumed_crawl import RUNTIMES
 from scrapy_robots_rfc import signals as robots_signals
 from scrapy_robots_rfc.fetching import pending
-from scrapy_robots_rfc.scheduling import scheduler
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable, Iterator
@@ -35,6 +36,8 @@ if TYPE_CHECKING:
     from twisted.python.failure import Failure
 
 OUTCOMES = "outcomes"
+# The first process of a crawl numbers its requests from 0 on, the next one from this on.
+_NUMBERS = 100_000
 _STOCK = "scrapy.downloadermiddlewares.robotstxt.RobotsTxtMiddleware"
 #: What obeys robots.txt; others than "ours" show that who judges finds what is wrong.
 MIDDLEWARES: dict[str, dict[str, Any]] = {
@@ -54,17 +57,18 @@ class Crawl:
     Its plan, ports, and the file in which outcomes are noted.
     """
 
-    def __init__(self, plan: Plan, folder: Path, ports: list[int]) -> None:
-        self.plan, self.folder = plan, folder
+    def __init__(self, plan: Plan, folder: Path, process: int, ports: list[int]) -> None:
+        self.plan, self.folder, self._process = plan, folder, process
         self.ports = ports[: len(plan.sites)]
-        self._proxies = dict(zip(("live", "dead", "407"), ports[len(plan.sites) :], strict=True))
-        self._file = (folder / OUTCOMES).open("w", encoding="utf-8", buffering=1)
-        self._numbers = count()
+        self._proxies = dict(zip(PROXIES, ports[len(plan.sites) :], strict=True))
+        self._file = (folder / OUTCOMES).open("a", encoding="utf-8", buffering=1)
+        self._numbers = count(process * _NUMBERS)
         self._chances: dict[tuple[str, str], int] = {}
 
     def note(self, request: Request | None, event: str, **more: object) -> None:
         """Write down what became of a request."""
         found: dict[str, object] = {"time": time.monotonic(), "event": event}
+        found["process"] = self._process
         if request is not None:
             parts = urlparse_cached(request)
             path = f"{parts.path}?{parts.query}" if parts.query else parts.path
@@ -92,7 +96,7 @@ class Crawl:
             dont_filter=ask.dont_filter,
             priority=ask.priority,
         )
-        self.note(made, "yielded", proxy=ask.proxy)
+        self.note(made, "yielded", proxy=ask.proxy, exempt=ask.exempt)
         return made
 
     def hit(self, part: Part, request: Request) -> bool:
@@ -139,6 +143,8 @@ class Faulted(Spider):
         connect = crawler.signals.connect
         connect(spider.on_disallowed, robots_signals.request_disallowed)
         connect(spider.on_dropped, signals.request_dropped)
+        connect(spider.on_opened, signals.spider_opened)
+        connect(spider.on_left, signals.request_left_downloader)
         connect(spider.on_closed, signals.spider_closed)
         plan = CRAWL.plan
         if plan.signal:
@@ -187,6 +193,16 @@ class Faulted(Spider):
         """Note what the scheduler dropped."""
         CRAWL.note(request, "duplicate")
 
+    def on_opened(self) -> None:
+        """Note the beginning, and from now on what the scheduler gets and gives."""
+        watch(self.crawler)
+        CRAWL.note(None, "opened")
+
+    def on_left(self, request: Request) -> None:
+        """Note that the downloader has done with a page."""
+        if "number" in request.meta:
+            CRAWL.note(request, "left")
+
     def on_closed(self, reason: str) -> None:
         """Note the end."""
         CRAWL.note(None, "closed", reason=reason)
@@ -202,6 +218,36 @@ class Faulted(Spider):
     def on_bytes(self) -> None:
         """Stop every download, as a spider does that wants the beginnings of pages."""
         raise StopDownload(fail=CRAWL.plan.stop_fails)
+
+
+def watch(crawler: Crawler) -> None:
+    """Note what is pushed to the scheduler and popped from it, and when the crawl is to end."""
+    engine: Any = crawler.engine
+    scheduler: Any = engine._slot.scheduler
+    enqueue, pop, close = (
+        scheduler.enqueue_request,
+        scheduler.next_request,
+        engine.close_spider_async,
+    )
+
+    def enqueue_request(request: Request) -> bool:
+        queued: bool = enqueue(request)
+        if queued:
+            start = request.meta.get("is_start_request", False)
+            CRAWL.note(request, "pushed", priority=request.priority, start=start)
+        return queued
+
+    def next_request() -> Request | None:
+        request: Request | None = pop()
+        CRAWL.note(request, "nothing popped" if request is None else "popped")
+        return request
+
+    async def close_spider_async(*, reason: str = "cancelled") -> None:
+        CRAWL.note(None, "told to end")
+        await close(reason=reason)
+
+    scheduler.enqueue_request, scheduler.next_request = enqueue_request, next_request
+    engine.close_spider_async = close_spider_async
 
 
 class Meddler:
@@ -323,26 +369,24 @@ def settings_of(plan: Plan, folder: Path, middleware: str) -> dict[str, Any]:
         else {},
         "DOWNLOADER_MIDDLEWARES": _made(Meddler, plan.parts),
         "SPIDER_MIDDLEWARES": _made(SpiderMeddler, plan.spider_parts),
+        **scheduler_settings(plan, middleware),
     }
     if plan.dupefilter:
         settings["DUPEFILTER_CLASS"] = Filter
     return settings
 
 
-def main(
-    seed: int, runtime: str, without: list[str], middleware: str, folder: Path, ports: list[int]
-) -> None:
+def main(arguments: list[str]) -> None:
     """Crawl."""
     global CRAWL  # noqa: PLW0603 - Scrapy makes the parts, and hands them no more than a crawler
-    plan = draw(seed, runtime, without)
-    CRAWL = Crawl(plan, folder, ports)
-    scheduler.MOST_WAITING = plan.settings["MOST_WAITING"]
+    seed, runtime, without, middleware, folder, number, *ports = arguments
+    plan = draw(int(seed), runtime, without.split(","))
+    CRAWL = Crawl(plan, Path(folder), int(number), list(map(int, ports)))
     pending.MOST_AT_ONCE = plan.settings["FETCHES_AT_ONCE"]
-    process = RUNTIMES[plan.runtime][1](settings_of(plan, folder, middleware))
+    process = RUNTIMES[plan.runtime][1](settings_of(plan, Path(folder), middleware))
     process.crawl(Faulted)
     process.start()
 
 
 if __name__ == "__main__":
-    _, first, second, third, fourth, fifth, *rest = sys.argv
-    main(int(first), second, third.split(","), fourth, Path(fifth), [int(port) for port in rest])
+    main(sys.argv[1:])

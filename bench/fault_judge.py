@@ -6,12 +6,14 @@ Judged by the servers' logs and RFC 9309, without code of the package.
 from __future__ import annotations
 
 import re
+import signal
 from collections import Counter
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from bench.fault_answers import ANSWERS, CLOSED, EITHER, OPEN
+from bench.fault_order import is_exact, overtaken
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -26,6 +28,9 @@ WRONG = {
     "pace": "a Crawl-delay was not kept",
     "over-blocked": "an allowed page was refused",
     "lost": "a request came to no end",
+    "doubled": "a request came to more than one end",
+    "order": "a request left before another one that comes first",
+    "late": "the crawl did not close within a second",
     "hung": "the crawl did not end",
     "error": "an error of the package was logged, or the process failed",
 }
@@ -33,6 +38,10 @@ WRONG = {
 _EARLY = 0.01
 # Seconds in which the crawl may not have read yet what a server has sent.
 _READING = 0.3
+# Seconds in which a crawl closes, once it is told to and no page is under way any more.
+_CLOSING = 1.0
+# Seconds after which a page that ends in a reset is asked for again by an HTTP library.
+_RESENT = 0.15
 # Seconds that a request may wait with a decision that another fetch has overtaken.
 _OVERTAKEN = 5.0
 
@@ -53,6 +62,8 @@ class Judged:
         robots.txt.
     :param refused: requests that were disallowed, by the same.
     :param exempt: page requests that were not to be judged.
+    :param interrupted: whether a signal ended a process of it.
+    :param ordered: whether its order was judged.
     """
 
     seed: int
@@ -60,6 +71,8 @@ class Judged:
     refused: Counter[str] = field(default_factory=Counter)
     exempt: int = 0
     left: int = 0
+    interrupted: bool = False
+    ordered: bool = False
     findings: list[Finding] = field(default_factory=list)
 
 
@@ -106,12 +119,17 @@ class Judge:
 
     def judge(self) -> Judged:
         """Return what came of it."""
-        found = self._judged
+        found, logs = self._judged, self._logs
+        found.interrupted = any(one["process"] for one in logs.told)
+        found.ordered = is_exact(self._plan)
         found.findings += [
             *self._pages(),
             *self._paces(),
             *self._refusals(),
             *self._ends(),
+            *self._doubled(),
+            *self._late(),
+            *(Finding("order", text) for text in overtaken(self._plan, logs.told, logs.seen)),
             *self._errors(),
         ]
         return found
@@ -172,21 +190,51 @@ class Judge:
                 (one.time for one in seen if one.page is None and one.time < told[0]),
                 default=told[0],
             )
-            for before, after in pairwise(seen):
+            for before, after in self._neighbours(seen):
+                gap = after.time - before.time
                 early = before.exempt and before.time < told[0] + _READING
-                if (
-                    before.time < since or early or after.page is None or after.exempt
-                ):  # exempt ones wait for no turn
+                if before.time < since or early or gap >= site.pace - _EARLY:
                     continue
-                if after.time - before.time < site.pace - _EARLY:
-                    gap = (
-                        f"{after.time - before.time:.3f} s after"
-                        f" {'robots.txt' if before.page is None else 'a page'}"
-                    )
+                if not self._resent(before, after) and not self._left_before(after, before):
+                    what = "robots.txt" if before.page is None else "a page"
                     yield Finding(
                         "pace",
-                        f"{gap}, {site.pace:g} are asked for: {self._said(number, '', after.time)}",
+                        f"{gap:.3f} s after {what}, {site.pace:g} are asked for:"
+                        f" {self._said(number, '', after.time)}",
                     )
+
+    def _neighbours(self, seen: Sequence[Seen]) -> Iterator[tuple[Seen, Seen]]:
+        """Yield each page that waits for its turn, with what came before; exempt ones do not wait.
+
+        Behind an exempt one it is compared with the last other one, too.
+        """
+        last: Seen | None = None
+        for before, after in pairwise(seen):
+            if not before.exempt:
+                last = before
+            if after.page is None or after.exempt:
+                continue
+            yield before, after
+            if last is not None and last is not before:
+                yield last, after
+
+    def _left_before(self, page: Seen, exempt: Seen) -> bool:
+        """Whether a page had its turn before an exempt one was sent, which waits for no turn."""
+        popped = [
+            one["time"]
+            for one in self._logs.told
+            if one["event"] == "popped" and one["number"] == page.number and one["time"] < page.time
+        ]
+        return exempt.exempt and bool(popped) and popped[-1] <= exempt.time
+
+    def _resent(self, before: Seen, after: Seen) -> bool:
+        """Whether an HTTP library sent a request again whose connection was reset.
+
+        No middleware hears of that; Twisted is told not to do it, aiohttp cannot be.
+        """
+        same = (before.number, before.page) == (after.number, after.page)
+        soon = after.time - before.time < _RESENT
+        return self._plan.runtime == "none" and same and soon and before.answer == "reset"
 
     def _paced(self, since: float, site: int) -> bool:
         """Whether no answer that says nothing of a pace came first."""
@@ -203,7 +251,7 @@ class Judge:
                 continue
             number, path, at = one["site"], one["path"], one["time"]
             self._judged.refused[self._plan.sites[number].script[0]] += 1
-            if proxies.get(one["number"]) in {"dead", "407"} or self._is_local(number, at):
+            if proxies.get(one["number"]) in {"dead", "407", "hang"} or self._is_local(number, at):
                 continue
             why = self._over(number, path, at, one["reason"])
             if why:
@@ -246,9 +294,19 @@ class Judge:
             return f"{len(asked)} of {wanted} attempts"
         return ""
 
-    def _ends(self) -> Iterator[Finding]:
+    @property
+    def _complete(self) -> bool:
+        """Whether the crawl came to its end, and no process of it was killed or closed early."""
         closed = [one["reason"] for one in self._logs.told if one["event"] == "closed"]
-        if not closed:
+        processes = 1 + max((one["process"] for one in self._logs.told), default=0)
+        return closed == ["shutdown"] * (processes - 1) + ["finished"]
+
+    def _ends(self) -> Iterator[Finding]:
+        last = max((one["process"] for one in self._logs.told), default=0)
+        closed = [
+            one for one in self._logs.told if one["event"] == "closed" and one["process"] == last
+        ]
+        if not closed and not self._killed(last):
             yield Finding("hung", "the spider was not closed")
             return
         ends = {"fetched", "failed", "disallowed", "meddled"}
@@ -265,18 +323,14 @@ class Judge:
             if one["event"] == "duplicate" and (one["site"], one["path"]) in reached
         }
         for one in self._logs.told:
-            if (
-                one["event"] == "failed"
-                and one["kind"] == "RobotsUndecided"
-                and closed == ["finished"]
-            ):
+            if one["event"] == "failed" and one["kind"] == "RobotsUndecided" and self._complete:
                 yield Finding(
                     "lost",
                     f"undecided at the end: {self._said(one['site'], one['path'], one['time'])}",
                 )
             if one["event"] != "yielded" or one["number"] in ended:
                 continue
-            if closed == ["finished"]:
+            if self._complete:
                 yield Finding(
                     "lost",
                     f"request {one['number']}: {self._said(one['site'], one['path'], one['time'])}",
@@ -284,13 +338,43 @@ class Judge:
             else:
                 self._judged.left += 1
 
+    def _killed(self, process: int) -> bool:
+        """Whether a process was killed, so that it could not close its spider."""
+        signs = [interruption.sign for interruption in self._plan.interruptions]
+        return signs[process : process + 1] == ["SIGKILL"]
+
+    def _doubled(self) -> Iterator[Finding]:
+        """Requests with more than one callback or errback. A killed crawl may repeat some."""
+        if any(map(self._killed, range(len(self._plan.interruptions)))):
+            return
+        ends = Counter(
+            one["number"] for one in self._logs.told if one["event"] in {"fetched", "failed"}
+        )
+        for number, times in ends.items():
+            if times > 1:
+                yield Finding("doubled", f"request {number}: {times} times")
+
+    def _late(self) -> Iterator[Finding]:
+        """Crawls that close late. What the downloader has under way may end first."""
+        told = self._logs.told
+        for end in (one for one in told if one["event"] == "closed"):
+            events = [one for one in told if one["process"] == end["process"]]
+            ends = {"told to end", "left", "fetched", "failed"}
+            since = max(
+                (one["time"] for one in events if one["event"] in ends), default=end["time"]
+            )
+            if end["time"] - since > _CLOSING:
+                yield Finding("late", f"closed ({end['reason']}) {end['time'] - since:.2f} s later")
+
     def _errors(self) -> Iterator[Finding]:
         if self._logs.code is None:
             yield Finding("hung", f"the process did not end in time: {self._logs.errors[:1500]}")
             return  # what is left is where its threads stood
-        if self._logs.code:
+        if self._logs.code and self._logs.code != -signal.SIGKILL:
             yield Finding("error", f"exit code {self._logs.code}: {self._logs.errors[-1500:]}")
         for record in re.split(r"^(?=\d{4}-\d\d-\d\d )", self._logs.errors, flags=re.MULTILINE):
+            if self._is_damaged(record):
+                continue
             ours = (
                 "scrapy_robots_rfc" in record and "Traceback" in record
             )  # a line without one is meant to be read
@@ -298,3 +382,8 @@ class Judge:
                 r"\bDrawn\b|StopDownload|Meddler", record
             ):
                 yield Finding("error", record[-1500:])
+
+    def _is_damaged(self, record: str) -> bool:
+        """Whether Scrapy's own queue tells of files that a killed process has left in pieces."""
+        killed = any(map(self._killed, range(len(self._plan.interruptions))))
+        return killed and self._plan.scheduler == "user-queue" and "queuelib" in record

@@ -30,7 +30,15 @@ COMPANY = (
     "close",
     "proxy",
     "cache",
+    "interruption",
+    "scheduler",
+    "queues",
 )
+#: Of queues.
+ORDERS = ("Lifo", "Fifo")
+#: Schedulers: Scrapy's own, one of the user's with the public interface, and Scrapy's own with a
+#: SCHEDULER_PRIORITY_QUEUE of the user's.
+SCHEDULERS = ("own", "user", "user-queue")
 
 _FOLDERS = ("a", "b", "shut", "deep/x")
 _RULES = (
@@ -46,6 +54,7 @@ _RULES = (
     "Allow: /*?s=1$",
 )
 _PATIENT = 0.25
+_PROXIES = ("", "", "live", "live", "dead", "407", "hang")
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +62,7 @@ class Ask:
     """A request that the spider makes.
 
     :param exempt: whether it has the meta key `dont_obey_robotstxt`.
-    :param proxy: "", "live", "dead" or "407".
+    :param proxy: "", "live", "dead", "407" or "hang".
     """
 
     site: int
@@ -114,9 +123,23 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True)
+class Interruption:
+    """A signal that the crawl's process gets. With JOBDIR the crawl is resumed then.
+
+    :param after: seconds after the spider was opened.
+    :param sign: name of the signal.
+    """
+
+    after: float
+    sign: str
+
+
+@dataclass(frozen=True, slots=True)
 class Plan:
     """One crawl.
 
+    :param interruptions: of its first process, of the one that resumes it, and so on.
+    :param scheduler: one of `SCHEDULERS`.
     :param signal: the signal of which a handler raises; "": none does.
     :param stop: the signal in whose handler StopDownload is raised for what starts like a page; "":
         none.
@@ -133,6 +156,8 @@ class Plan:
     stop: str
     stop_fails: bool
     dupefilter: bool
+    interruptions: tuple[Interruption, ...] = ()
+    scheduler: str = "own"
     unreachable: frozenset[int] = field(default_factory=frozenset)
 
     @property
@@ -165,6 +190,15 @@ def draw(seed: int, runtime: str | None = None, without: Collection[str] = ()) -
         for page in range(source.randint(2, sizes[site]))
     ]
     source.shuffle(starts)
+    # What follows from a source of its own changes nothing else of a seed's crawl.
+    other = random.Random(f"{seed} scheduler")
+    scheduler, queues, interruptions = _scheduler(other), _queues(other), _interruptions(other)
+    if "queues" not in without:
+        settings |= queues
+    if "interruption" in without:
+        interruptions = ()
+    elif interruptions:
+        settings["JOBDIR"] = True
     return Plan(
         seed=seed,
         runtime=runtime or drawn,
@@ -186,6 +220,8 @@ def draw(seed: int, runtime: str | None = None, without: Collection[str] = ()) -
         stop=_one(source, ("bytes_received", "headers_received"), 0.1, "stop-download" in without),
         stop_fails=source.random() < 0.5,
         dupefilter=source.random() < 0.1 and "dupefilter" not in without,
+        interruptions=interruptions,
+        scheduler="own" if "scheduler" in without else scheduler,
         unreachable=frozenset(statuses),
     )
 
@@ -229,6 +265,33 @@ def _close(source: random.Random) -> dict[str, Any]:
     )
 
 
+def _scheduler(source: random.Random) -> str:
+    return source.choice((SCHEDULERS[0], *SCHEDULERS))
+
+
+def _queues(source: random.Random) -> dict[str, Any]:
+    """Settings of the queues of one priority: the last request first, or the first one."""
+
+    def one(kind: str) -> str:
+        return f"scrapy.squeues.{'Pickle' * (kind == 'Disk')}{source.choice(ORDERS)}{kind}Queue"
+
+    return {
+        "SCHEDULER_MEMORY_QUEUE": one("Memory"),
+        "SCHEDULER_DISK_QUEUE": one("Disk"),
+        # Without one, start requests are in the same queue as others.
+        "SCHEDULER_START_MEMORY_QUEUE": source.choice((one("Memory"), one("Memory"), None)),
+        "SCHEDULER_START_DISK_QUEUE": source.choice((one("Disk"), one("Disk"), None)),
+    }
+
+
+def _interruptions(source: random.Random) -> tuple[Interruption, ...]:
+    count = source.choice((0, 0, 0, 1, 1, 2))
+    signs = ("SIGTERM",) * 4 + ("SIGINT", "SIGKILL")
+    return tuple(
+        Interruption(round(source.uniform(0, 3), 2), source.choice(signs)) for _ in range(count)
+    )
+
+
 def _parts(source: random.Random, kinds: tuple[str, ...], left_out: bool) -> tuple[Part, ...]:
     drawn = tuple(
         Part(
@@ -253,7 +316,7 @@ class _Asks:
     def of(self, site: int, page: int) -> Ask:
         """A request for a page."""
         source = self._source
-        proxy = source.choice(("", "", "live", "live", "dead", "407")) if self._proxies else ""
+        proxy = source.choice(_PROXIES) if self._proxies else ""
         return Ask(
             site,
             page,

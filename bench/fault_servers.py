@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 
     from bench.fault_plan import Plan, Site
 
-PROXIES = ("live", "dead", "407")
+#: Proxies; "dead" takes no connection, "hang" never answers.
+PROXIES = ("live", "dead", "407", "hang")
 #: Redirects of robots.txt after which a client gives up (RFC 9309, 2.3.1.2).
 _FOLLOWED = 5
 
@@ -161,8 +162,9 @@ class Servers:
         }
         proxy = number >= len(self._plan.sites)
         if proxy:
-            if PROXIES[number - len(self._plan.sites)] == "407":
-                await ANSWERS["407"].send(Line(writer, b"", lambda: None, lambda _hops, _away: ""))
+            kind = PROXIES[number - len(self._plan.sites)]
+            if kind in {"407", "hang"}:
+                await ANSWERS[kind].send(Line(writer, b"", lambda: None, lambda _hops, _away: ""))
                 return
             parts = urlsplit(target)
             number = self._sites[parts.hostname or "", parts.port or 80]

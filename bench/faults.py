@@ -1,11 +1,12 @@
 """`python -m bench.faults [--crawls N] [--seed S]`: crawls that meet drawn faults of servers, and
 are judged.
 
-Each crawl has a process of its own, and 2 to 6 origins whose robots.txt hangs, breaks off, is
-compressed into little, redirects to somewhere and so on; with settings and parts of a user's own,
-as middlewares that raise, drawn as well. The servers' own logs say whether a page was fetched that
-was disallowed, or before anything was known of it. Ends with 1 where one was, where an allowed page
-was refused, a Crawl-delay not kept, a request lost, or a crawl did not end.
+Each crawl has a process of its own, which may be interrupted and resumed, and 2 to 6 origins whose
+robots.txt hangs, breaks off, is compressed into little, redirects to somewhere and so on; with
+settings and parts of a user's own, as middlewares that raise and schedulers, drawn as well. The
+servers' own logs say whether a page was fetched that was disallowed, or before anything was known
+of it. Ends with 1 where one was, where an allowed page was refused, a Crawl-delay not kept, a
+request lost, doubled or out of order, or where a crawl did not end, or late.
 """
 
 from __future__ import annotations
@@ -18,10 +19,12 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from bench.fault_answers import ANSWERS
 from bench.fault_crawl import MIDDLEWARES, OUTCOMES
@@ -33,7 +36,7 @@ from bench.report import table
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from bench.fault_plan import Plan
+    from bench.fault_plan import Interruption, Plan
 
 #: Seconds in which something has to happen, or the crawl hangs, and so many times that: no crawl
 #: takes longer.
@@ -58,30 +61,63 @@ def crawl(
     """
     plan = draw(seed, runtime, without)
     with tempfile.TemporaryDirectory() as name, Servers(plan) as servers:
-        folder = Path(name)
-        command = [
-            sys.executable,
-            "-m",
-            "bench.fault_crawl",
-            str(seed),
-            plan.runtime,
-            ",".join(without),
-            middleware,
-        ]
-        command += [name, *map(str, servers.ports)]
-        environment = {**os.environ, "PYTHONFAULTHANDLER": "1"}
-        process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment)
-        code, errors = _ended(process, lambda: (len(servers.seen), _size(folder / OUTCOMES)))
-        lines = (
-            (folder / OUTCOMES).read_text(encoding="utf-8").splitlines()
-            if (folder / OUTCOMES).exists()
-            else []
-        )
-        told = [json.loads(line) for line in lines if line.endswith("}")]
+        command = [sys.executable, "-m", "bench.fault_crawl", str(seed), plan.runtime]
+        command += [",".join(without), middleware, name]
+        code, errors, told = _processes(plan, command, servers, Path(name, OUTCOMES))
     logs = Logs(servers.seen, servers.known, told, errors, code)
     if verbose:
         _show(plan, logs)
     return Judge(plan, logs).judge()
+
+
+def _processes(
+    plan: Plan, command: list[str], servers: Servers, outcomes: Path
+) -> tuple[int | None, str, list[dict[str, Any]]]:
+    """Run the process of a crawl; if it was interrupted, those that go on with it.
+
+    :returns: the exit code of the last one, what all of them logged, and what became of requests.
+    """
+    environment = {**os.environ, "PYTHONFAULTHANDLER": "1"}
+    ports = [str(port) for port in servers.ports]
+    errors = ""
+    outcomes.touch()
+    for number, interruption in enumerate((*plan.interruptions, None)):
+        process = subprocess.Popen(
+            [*command, str(number), *ports], stderr=subprocess.PIPE, text=True, env=environment
+        )
+        interrupted = interruption is not None and _interrupt(
+            process, interruption, partial(_opened, outcomes, number)
+        )
+        code, logged = _ended(process, lambda: (len(servers.seen), _size(outcomes)))
+        errors += logged
+        if not interrupted:
+            break
+    return code, errors, _events(outcomes)
+
+
+def _interrupt(
+    process: subprocess.Popen[str], interruption: Interruption, opened: Callable[[], bool]
+) -> bool:
+    """Send a process a signal, some time after its spider was opened; false: it ended sooner."""
+    while not opened():
+        if process.poll() is not None:
+            return False
+        time.sleep(0.02)
+    try:
+        process.wait(interruption.after)
+    except subprocess.TimeoutExpired:
+        process.send_signal(signal.Signals[interruption.sign])
+        return True
+    return False
+
+
+def _opened(outcomes: Path, number: int) -> bool:
+    return any(one["event"] == "opened" and one["process"] == number for one in _events(outcomes))
+
+
+def _events(outcomes: Path) -> list[dict[str, Any]]:
+    lines = outcomes.read_text(encoding="utf-8").splitlines()
+    return [json.loads(line) for line in lines if line.endswith("}")]
 
 
 def _ended(process: subprocess.Popen[str], done: Callable[[], object]) -> tuple[int | None, str]:
@@ -109,9 +145,8 @@ def _size(path: Path) -> int:
 
 def _show(plan: Plan, logs: Logs) -> None:
     """Print what was drawn and all that happened, in its order."""
-    print(
-        plan.runtime, plan.settings, plan.parts, plan.spider_parts, plan.signal, plan.stop, sep="\n"
-    )
+    print(plan.runtime, plan.scheduler, plan.interruptions, plan.settings, sep="\n")
+    print(plan.parts, plan.spider_parts, plan.signal, plan.stop, sep="\n")
     for number, site in enumerate(plan.sites):
         print(
             f"site {number}: {site.script}, down for {site.down} s, pace {site.pace}, {site.rules}"
@@ -162,6 +197,8 @@ def report(all_judged: list[Judged]) -> int:
     rows += [
         ["left over by crawls that were closed early", f"{sum(one.left for one in all_judged):,}"]
     ]
+    rows += [["crawls that were interrupted", str(sum(one.interrupted for one in all_judged))]]
+    rows += [["crawls whose order was judged", str(sum(one.ordered for one in all_judged))]]
     rows += [[f"{kind}: {meaning}", f"{found[kind]:,}"] for kind, meaning in WRONG.items()]
     print(table("Found", ["", ""], rows))
     return 1 if found else 0

@@ -1,7 +1,7 @@
-"""Every private name of Scrapy that is used, that is, one that it may change at any time, and all that depends on them.
+"""Every private name of Scrapy that is used, and all that depends on them.
 
-Each name is looked for before it is used. Where one is missing, what it serves is off, with one
-warning.
+Scrapy may change such a name at any time, so each is looked for before it is used. Where one is
+missing, what it serves is off, with one warning.
 """
 
 from __future__ import annotations
@@ -23,33 +23,58 @@ logger: logging.Logger = logging.getLogger(__name__)
 #: An object of Scrapy's, or of the user's that stands in its place.
 Private: TypeAlias = Any
 
-#: The private names -> what is lost without each. All of them are in Scrapy 2.15.0 and 2.19.0.
-PRIVATE: Mapping[str, str] = MappingProxyType({
-    "ExecutionEngine._slot": "A crawl that is told to end waits for robots.txt files, and wakes every 5 s only",
-    "_Slot.closing": "A crawl that is told to end waits for robots.txt files, and for turns",
-    "_Slot.nextcall": "Requests whose robots.txt or turn has come leave the scheduler up to 5 s later",
-    "ExecutionEngine.downloader": "Requests that other middlewares keep or drop keep those behind them waiting",
-    "Downloader.active": "Requests that other middlewares keep or drop keep those behind them waiting",
-    "Downloader.slots": "Slots with the fewest pages under way are not preferred",
-    "Slot.active": "Slots with the fewest pages under way are not preferred",
-    "Slot.delay": "What Crawl-delay adds is counted with what DOWNLOAD_DELAY causes",
-    "Slot.queue": "The time of a robots.txt in the queue of its slot counts against ROBOTS_TIMEOUT",
-    "Slot.concurrency": "A slow robots.txt holds up the pages of its downloader slot",
-    "Downloader.total_concurrency": "Slow robots.txt files take places of CONCURRENT_REQUESTS",
-    "Downloader.handlers": "A robots.txt of an FTP site is read to its end, however long that takes",
-    "DownloadHandlers._get_handler": "A robots.txt of an FTP site is read to its end, however long that takes",
-    "HTTP11DownloadHandler._pool": "A request whose kept connection breaks is sent again within its Crawl-delay",
-    "HttpCacheMiddleware.policy": "robots.txt files are not stored in the HTTP cache, and not looked up there",
-    "HttpCacheMiddleware.storage": "robots.txt files are not stored in the HTTP cache, and not looked up there",
-    "Crawler.crawling": "`fetch` in `scrapy shell` waits for a site that is down (ROBOTS_UNREACHABLE_BACKOFF)",
-    "pqueues._path_safe": "Scrapy's own queue cannot go on with a JOBDIR of this one, nor this one with its",
-})  # fmt: skip
+# What is lost -> the private names without any of which it is. All of them are in Scrapy 2.15.0 and
+# 2.19.0.
+_LOST: Mapping[str, tuple[str, ...]] = {
+    "A crawl that is told to end waits for robots.txt files, and wakes every 5 s only": (
+        "ExecutionEngine._slot",
+    ),
+    "A crawl that is told to end waits for robots.txt files, and for turns": ("_Slot.closing",),
+    "Requests whose robots.txt or turn has come leave the scheduler up to 5 s later": (
+        "_Slot.nextcall",
+    ),
+    "Requests that other middlewares keep or drop keep those behind them waiting": (
+        "ExecutionEngine.downloader",
+        "Downloader.active",
+    ),
+    "Slots with the fewest pages under way are not preferred": ("Downloader.slots", "Slot.active"),
+    "What Crawl-delay adds is counted with what DOWNLOAD_DELAY causes": ("Slot.delay",),
+    "The time of a robots.txt in the queue of its slot counts against ROBOTS_TIMEOUT": (
+        "Slot.queue",
+    ),
+    "A slow robots.txt holds up the pages of its downloader slot": ("Slot.concurrency",),
+    "Slow robots.txt files take places of CONCURRENT_REQUESTS": ("Downloader.total_concurrency",),
+    "A robots.txt of an FTP site is read to its end, however long that takes": (
+        "Downloader.handlers",
+        "DownloadHandlers._get_handler",
+    ),
+    "A request whose kept connection breaks is sent again within its Crawl-delay": (
+        "HTTP11DownloadHandler._pool",
+    ),
+    "robots.txt files are not stored in the HTTP cache, and not looked up there": (
+        "HttpCacheMiddleware.policy",
+        "HttpCacheMiddleware.storage",
+    ),
+    "`fetch` in `scrapy shell` waits for a site that is down (ROBOTS_UNREACHABLE_BACKOFF)": (
+        "Crawler.crawling",
+    ),
+    "Scrapy's own queue cannot go on with a JOBDIR of this one, nor this one with its": (
+        "pqueues._path_safe",
+    ),
+}
+#: The private names -> what is lost without each.
+PRIVATE: Mapping[str, str] = MappingProxyType(
+    {key: lost for lost, keys in _LOST.items() for key in keys}
+)
 
 #: Sent after a robots.txt was parsed, from Scrapy 2.18 on; `None` before.
 ROBOTS_PARSED: object | None = getattr(signals, "robots_parsed", None)
 #: The method in which Scrapy's handlers without a reactor read an answer; it is found in
 #: tracebacks, and not called.
 READING = "_read_response"
+
+# The commands that bring a `start` of their own; view is a kind of fetch.
+_ASK_ONCE = ("scrapy.commands.fetch", "scrapy.commands.parse", "scrapy.commands.check")
 
 # Crawl -> what it was warned of.
 _WARNED: WeakKeyDictionary[Crawler, set[str]] = WeakKeyDictionary()
@@ -148,12 +173,12 @@ def in_downloader(crawler: Crawler) -> list[Request]:
 
 
 def slot_delay(crawler: Crawler, slot: str) -> float:
-    """The seconds that the user's settings, or AutoThrottle, put between two requests of a downloader slot."""
+    """The seconds that the user's settings, or AutoThrottle, put between requests of a slot."""
     return _get(crawler, _slots(crawler).get(slot), "Slot.delay") or 0.0
 
 
 def queued_metas(crawler: Crawler) -> Collection[dict[str, Any]]:
-    """The meta of every request that waits in a queue of the downloader, for its slot's delay or concurrency."""
+    """The meta of every request that waits in the queue of its slot in the downloader."""
     queues = [_get(crawler, slot, "Slot.queue") or () for slot in _slots(crawler).values()]
     return [request.meta for queue in queues for request, _ in queue]
 
@@ -211,7 +236,10 @@ def handler_of(crawler: Crawler, scheme: str) -> Private:
 
 
 def send_once(crawler: Crawler) -> None:
-    """Let Scrapy's default handler send no request again at once when a kept connection breaks, as Twisted does."""
+    """Keep Scrapy's default handler from repeating a request at once when a connection breaks.
+
+    Twisted does so with a connection that was open from before.
+    """
     for scheme in ("http", "https"):
         pool = _get(crawler, handler_of(crawler, scheme), "HTTP11DownloadHandler._pool")
         if pool is not None:
@@ -227,17 +255,9 @@ def cache_of(crawler: Crawler) -> tuple[Private, Private] | None:
 
 
 def asks_once(crawler: Crawler) -> bool:
-    """Whether a person waits for one page.
-
-    Fetch, view, parse and check bring a `start`, the shell crawls nothing.
-    """
+    """Whether a person waits for one page, in a command of Scrapy's or in its shell."""
     module = getattr(getattr(crawler.spidercls, "start", None), "__module__", "")
-    commands = (
-        "scrapy.commands.fetch",
-        "scrapy.commands.parse",
-        "scrapy.commands.check",
-    )  # view is a kind of fetch
-    return module in commands or _get(crawler, crawler, "Crawler.crawling") is False
+    return module in _ASK_ONCE or _get(crawler, crawler, "Crawler.crawling") is False
 
 
 def path_safe(crawler: Crawler, text: str) -> str:

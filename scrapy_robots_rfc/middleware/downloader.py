@@ -1,4 +1,4 @@
-"""RfcRobotsTxtMiddleware: the way of a request. It goes on, waits, or is refused (`RobotsDisallowed`).
+"""RfcRobotsTxtMiddleware: the way of a request, which goes on, waits, or is refused.
 
 `process_request` has the steps in their order. See `fetching/` for how a robots.txt is got,
 `enforcement.py` for what follows from a decision, and `scheduling/` for where requests wait.
@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 import logging
-from functools import lru_cache
+from functools import lru_cache, partial
 from inspect import isawaitable
 from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
@@ -33,15 +33,14 @@ from scrapy_robots_rfc.fetching.sources import HttpCache
 from scrapy_robots_rfc.leaves import SHARED_TURNS, SOURCES, asked_for, load_leaves
 from scrapy_robots_rfc.middleware.enforcement import Enforcement, request_text
 from scrapy_robots_rfc.middleware.progress import Progress
-from scrapy_robots_rfc.middleware.startup import Misspelt, settings_of, startup_lines
+from scrapy_robots_rfc.middleware.startup import Misspelt, log_startup, settings_of
 from scrapy_robots_rfc.middleware.user_agent import UserAgents
 from scrapy_robots_rfc.policy.origins import Origin
-from scrapy_robots_rfc.scheduling.gate import MARK, Gate, HandedOut, open_gate
-from scrapy_robots_rfc.scheduling.paced import SharedTurns
+from scrapy_robots_rfc.scheduling.gate import MARK, Gate, HandedOut, close_gate, open_gate
 from scrapy_robots_rfc.scheduling.throttle import Throttle
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
+    from collections.abc import Coroutine
 
     from scrapy.crawler import Crawler
 
@@ -79,6 +78,7 @@ class RfcRobotsTxtMiddleware:
         assert crawler.stats is not None
         self._crawler = crawler
         self._settings: Settings = settings_of(crawler, RfcRobotsTxtMiddleware)
+        self._limit = self._settings.limit
         self._count = crawler.stats.inc_value
         self._runtime = Runtime()
         self._misspelt: Misspelt | None = None
@@ -101,9 +101,10 @@ class RfcRobotsTxtMiddleware:
         ]
         self._cache = HttpCache(crawler, self._settings, sources)
         store = self._open_store()
-        self._throttle = Throttle(
-            crawler, self._settings, self.origin_of, self._runtime, self._turns_of(store)
-        )
+        share = None
+        if store is not None and store.shared:
+            share = partial(load_object(SHARED_TURNS), store, self._runtime)
+        self._throttle = Throttle(crawler, self._settings, self.origin_of, self._runtime, share)
         #: What spiders may ask, see docs/spiders.md.
         self.service: RobotsService = RobotsService(
             crawler,
@@ -114,11 +115,10 @@ class RfcRobotsTxtMiddleware:
             store=store,
             sources=sources,
         )
-        self._gate = Gate(crawler, self.origin_of, self._known, self._throttle)
+        known = partial(self.service.cached, counted=False)
+        self._gate = Gate(crawler, self.origin_of, known, self._throttle)
         open_gate(crawler, self._gate)
-        self.enforcement: Enforcement = Enforcement(
-            crawler, self._settings, self._throttle, self._runtime.utc
-        )
+        self.enforcement: Enforcement = Enforcement(crawler, self._settings, self._throttle)
         self._progress = Progress(crawler, self._gate, self._throttle, self._runtime)
 
     @classmethod
@@ -141,60 +141,58 @@ class RfcRobotsTxtMiddleware:
         if self._misspelt is not None and not self._misspelt.seen.issuperset(request.meta):
             self._misspelt.look_at(request.meta)
         out = self._gate.handed_out.pop(request, None)
+        if out is None:
+            return self._passed(request, None)
         passed: _Passed = None
         try:
             passed = self._passed(request, out)
         finally:
-            if out is not None and not isawaitable(passed):
+            if not isawaitable(passed):
                 self._gate.judged(out)
         return passed
 
     def _passed(self, request: Request, out: HandedOut | None) -> _Passed:
-        """Judge a request now if its file is cached; else wait.
+        """Judge a request now if its file is cached; otherwise have it wait.
 
-        :param out: how it was handed out by a queue of ours; ``None``: its origin was ready, or it
-            came another way.
+        :param out: how a queue of ours handed it out; ``None``: its origin was ready, or it came
+            another way.
         """
+        # With the mark it did not pass a queue of ours: those of media pipelines do not.
         inline = MARK in request.meta and self._gate.taken_back(request) is not None
         parts = urlparse_cached(request)
         if request.meta.get("dont_obey_robotstxt") or parts.scheme not in self._settings.schemes:
             return self._pass_exempt(request)
         origin = self.origin_of(request)
         own = parts.path == ROBOTS_TXT and not parts.query and not parts.params
-        if origin is None:  # no robots.txt belongs to such a request
-            why = None if own else "no valid authority"
-        else:
-            why = self._cache.why_closed(request, origin) if self._cache.offline else None
+        why = None
+        if origin is None and not own:
+            why = "no valid authority"
+        elif origin is not None and self._cache.offline:
+            why = self._cache.why_closed(request, origin)
         if why is not None:
-            closed = Decision(
-                False, Reason.UNREACHABLE, origin=None if origin is None else str(origin)
-            )
+            name = None if origin is None else str(origin)
+            closed = Decision(False, Reason.UNREACHABLE, origin=name)
             self.enforcement.refuse(request, closed, f"{UNREACHABLE}{why}")
             return None
         if origin is None or own:
-            self._let_through(
-                None if origin is None else self.service.cached(origin, counted=False)
-            )
+            self._pass_robots_txt(origin)
             return None
         agent = self.user_agents.of(request)
         stale_for = 0.0
         if out is not None and out.waited:  # for its turn, too
             stale_for = STALE_FOR + self._throttle.interval(str(origin))
         robots = self.service.cached(origin, request, stale_for=stale_for)
-        fetch = self.service.fetch(origin, request) if robots is None else None
-        if (
-            fetch is not None and fetch.over and fetch.value is not None
-        ):  # without asyncio it may be over already
-            robots, fetch = fetch.value, None
-        if fetch is not None:
-            return self._wait(request, fetch, out, inline=inline)
-        assert robots is not None
+        if robots is None:
+            fetch = self.service.fetch(origin, request)
+            if fetch.value is None:
+                return self._wait(request, fetch, out, inline=inline)
+            robots = fetch.value  # without asyncio it may be over already
         return self._judge(request, robots, agent, out, inline=inline)
 
     def _pass_exempt(self, request: Request) -> _Passed:
         """Count a request that is not judged.
 
-        One for a robots.txt is ours, and keeps the interval of its site.
+        One for a robots.txt is ours, and waits for the turn of its site.
         """
         if OUR_MARK not in request.meta:
             self._count(stats.EXEMPTED)
@@ -206,15 +204,20 @@ class RfcRobotsTxtMiddleware:
         return None
 
     async def _wait_for_our_turn(self, request: Request, name: str) -> None:
-        """Have a request for a robots.txt wait for the turn of its site.
-
-        That time is not its site's.
-        """
+        """Have a request for a robots.txt wait; that time does not count as its site's."""
         pause(request, on=True)
         try:
             await self._throttle.wait_in_place(request, name)
         finally:
             pause(request, on=False)
+
+    def _pass_robots_txt(self, origin: Origin | None) -> None:
+        """Count a request for a robots.txt itself, which is always allowed (RFC 9309, 2.2.2)."""
+        robots = None if origin is None else self.service.cached(origin, counted=False)
+        if robots is not None and robots.exempt is not None:
+            self.enforcement.count_exempt(robots)
+        else:
+            self._count(stats.ALLOWED)
 
     def _judge(
         self,
@@ -228,34 +231,30 @@ class RfcRobotsTxtMiddleware:
         """Judge a request; if it may be fetched, let it leave in the turn of its site."""
         if robots.file is not None and robots.file.unread(agent):
             return self._wait(request, self.service.read_for(robots, agent), out, inline=inline)
-        if self.enforcement.exempts(robots):
+        if robots.exempt is not None:
+            self.enforcement.count_exempt(robots)
             return None
-        decision, why = self.enforcement.verdict(request, robots, agent)
+        decision, why = robots.verdict(request.url, agent, self._limit, self._runtime.utc)
         leaves = why is None or self._settings.dry_run
-        paced = self._throttle.sites or robots.pace(agent) is not None
-        if leaves and paced and not self._throttle.admit(request, robots, agent):
+        if leaves and not self._throttle.admit(request, robots, agent):
             if inline:
-                return self._wait_for_turn(request, robots, agent, out)
+                return self._wait_for_turn(request, robots, agent)
             return self._gate.send_back(request, out, None)
         self.enforcement.conclude(request, robots, decision, why)
         return None
 
     async def _wait_for_turn(
-        self, request: Request, robots: OriginPolicy, agent: Agent, out: HandedOut | None
+        self, request: Request, robots: OriginPolicy, agent: Agent
     ) -> Request | None:
         """Wait in the downloader for the turn of a request that never passes the scheduler."""
         await self._throttle.wait_in_place(request, str(robots.origin))
-        found = self._judge(request, robots, agent, out, inline=True)
+        found = self._judge(request, robots, agent, None, inline=True)
         return await found if isawaitable(found) else found
 
     def _wait(
         self, request: Request, fetch: PendingFetch, out: HandedOut | None, *, inline: bool
     ) -> _Passed:
-        """Let a request wait for its file: here, or in the scheduler.
-
-        :param inline: whether it came back without passing a scheduler, as those of media pipelines
-            do.
-        """
+        """Let a request wait for its file: in the downloader, or in the scheduler."""
         self._throttle.release(request)  # the request for the robots.txt needs that turn
         if inline:
             return self._wait_here(request, fetch, None, limit=None)
@@ -267,9 +266,9 @@ class RfcRobotsTxtMiddleware:
         self, request: Request, fetch: PendingFetch, out: HandedOut | None, *, limit: float | None
     ) -> Request | None:
         """Wait in the downloader, and be judged; after `limit` seconds go back to the scheduler."""
-        self._moments += limit is not None
         waiting = self._progress.in_place
-        waiting[fetch] = waiting.get(fetch, 0) + 1
+        waiting[fetch] += 1
+        self._moments += limit is not None
         try:
             robots = await fetch.result(limit)
             if robots is not None:
@@ -286,26 +285,15 @@ class RfcRobotsTxtMiddleware:
             if out is not None:
                 self._gate.judged(out)
         self._count(stats.UNDECIDED)
-        logger.debug(
-            "Not decided before the spider closed: %s", request_text(request), extra=self._extra
-        )
+        text = "Not decided before the spider closed: %s"
+        logger.debug(text, request_text(request), extra={"spider": self._crawler.spider})
         raise undecided(fetch.origin)
-
-    def _let_through(self, robots: OriginPolicy | None) -> None:
-        """Count a request for a robots.txt itself, which may always be fetched (RFC 9309, 2.2.2)."""
-        if robots is None or not self.enforcement.exempts(robots):
-            self._count(stats.ALLOWED)
 
     def origin_of(self, request: Request) -> Origin | None:
         """Return the origin of a request; ``None``: it has none."""
         parts = urlparse_cached(request)
-        return self._origins(
-            f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}/"
-        )  # without user name and password
-
-    def _known(self, origin: Origin) -> bool:
-        """Whether a request of an origin can be judged without a fetch."""
-        return self.service.cached(origin, counted=False) is not None
+        without_password = parts.netloc.rpartition("@")[2]
+        return self._origins(f"{parts.scheme}://{without_password}/")
 
     # What `fetching/` asks and says, see `Crawl` there.
 
@@ -322,7 +310,7 @@ class RfcRobotsTxtMiddleware:
         self._throttle.answered(request)
 
     def found(self, robots: OriginPolicy) -> None:
-        """Keep the pace that a site asks for from now on."""
+        """Pace a site by the file that was fetched now."""
         self._throttle.fetched(robots)
         self._throttle.note(robots, self.user_agents.expected())
 
@@ -334,10 +322,7 @@ class RfcRobotsTxtMiddleware:
 
     def _spider_opened(self, spider: Spider) -> None:
         """Log what is odd about the settings, and what is wrong with the product tokens."""
-        for level, line in startup_lines(
-            self._crawler.settings, self._settings, RfcRobotsTxtMiddleware
-        ):
-            logger.log(level, line, extra={"spider": spider})
+        log_startup(self._crawler, self._settings, RfcRobotsTxtMiddleware)
         self.user_agents.opened(spider)
         self._misspelt = Misspelt(spider, self._settings)
         self._progress.begin()
@@ -357,6 +342,7 @@ class RfcRobotsTxtMiddleware:
 
         The leaves hear of this signal next; all sums of the crawl are there by the first await.
         """
+        close_gate(self._crawler)
         errors = list[Exception]()
         sums = (self._timer.cancel, self.service.origin_log.closed, self._progress.close)
         for close in (*sums, self._throttle.close, self.service.close):
@@ -369,25 +355,9 @@ class RfcRobotsTxtMiddleware:
         if errors:
             raise errors[0]  # Scrapy logs it; the others may follow from it
 
-    @property
-    def _extra(self) -> dict[str, Any]:
-        return {"spider": self._crawler.spider}
-
-    def _turns_of(
-        self, store: CacheClient | None
-    ) -> Callable[[Origin, float, Callable[[], object]], SharedTurns] | None:
-        """Return what makes the turns that workers take at a site.
-
-        ``None``: they share no store.
-        """
-        if store is None or not store.shared:
-            return None
-        turns = load_object(SHARED_TURNS)
-        return lambda origin, longest, woken: turns(origin, store, self._runtime, longest, woken)
-
     def _open_store(self) -> CacheClient | None:
-        # What an offline replay knows may be of any age, so that no other crawl may have it.
-        if self._cache.offline:
+        """Return the client of the store of ROBOTS_CACHE; ``None``: there is none."""
+        if self._cache.offline:  # it may know old files, which no other crawl may get
             return None
         with errors_of(self._settings.cache):
             found = store_of(self._settings.cache, self._crawler)
@@ -400,7 +370,7 @@ class RfcRobotsTxtMiddleware:
 
 
 def robots_service(crawler: Crawler) -> RobotsService:
-    """Return the service of a running crawl, for spiders and extensions: ``robots_service(self.crawler)``.
+    """Return the service of a running crawl: ``robots_service(self.crawler)`` in a spider.
 
     :raises RuntimeError: as `at_work`.
     """

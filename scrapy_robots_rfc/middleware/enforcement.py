@@ -19,13 +19,9 @@ from scrapy_robots_rfc.errors import RobotsDisallowed, UnreachableError
 from scrapy_robots_rfc.policy.origins import Origin, without_userinfo
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from datetime import time
-
     from scrapy import Request
     from scrapy.crawler import Crawler
 
-    from scrapy_robots_rfc.core.agents import Agent
     from scrapy_robots_rfc.core.preferences import Refusal
     from scrapy_robots_rfc.fetching.parsed import OriginPolicy
     from scrapy_robots_rfc.scheduling.throttle import Throttle
@@ -33,55 +29,35 @@ if TYPE_CHECKING:
 
 logger: logging.Logger = logging.getLogger(__name__)
 
-# Origins of which it is remembered that their INFO line was logged; after so many others, it may be
-# logged again.
-_KEPT_TOLD = 10_000
+#: Origins of which it is remembered that their INFO line was logged; after so many others, it may
+#: be logged again.
+MOST_LOGGED = 10_000
 
 
 class Enforcement:
     """Enforces the decisions of a crawl.
 
     :param settings: of the crawl.
-    :param throttle: keeps the intervals that sites ask for.
-    :param utc: gives the time of day.
+    :param throttle: has the turn of a request, which is given up if it is refused.
     """
 
-    def __init__(
-        self,
-        crawler: Crawler,
-        settings: Settings,
-        throttle: Throttle,
-        utc: Callable[[], time],
-    ) -> None:
+    def __init__(self, crawler: Crawler, settings: Settings, throttle: Throttle) -> None:
         assert crawler.stats is not None
         self._crawler = crawler
         self._count = crawler.stats.inc_value
         self._throttle = throttle
         self._signals_allowed = settings.report_allowed
-        self._limit, self._utc = settings.limit, utc
         self._dry_run = settings.dry_run
         self._asks_once = asks_once(crawler)
         # Hashes of the origins whose INFO line was logged.
-        self._told: LocalCache[int, None] = LocalCache(_KEPT_TOLD)
+        self._logged: LocalCache[int, None] = LocalCache(MOST_LOGGED)
         #: Requests that are refused, and that a dry run lets through.
         self.let_through: WeakSet[Request] = WeakSet()
 
-    def verdict(
-        self, request: Request, robots: OriginPolicy, agent: Agent
-    ) -> tuple[Decision, str | None]:
-        """Return whether a request may be fetched, and why not; ``None``: it may be.
-
-        Nothing is counted.
-        """
-        return robots.verdict(request.url, agent, self._limit, self._utc)
-
-    def exempts(self, robots: OriginPolicy) -> bool:
-        """Count a request to a site that is not asked, and say whether it is one."""
-        if robots.exempt is None:
-            return False
+    def count_exempt(self, robots: OriginPolicy) -> None:
+        """Count a request to a site that is exempt."""
         self._count(stats.EXEMPTED)
         self._count(stats.EXEMPTED_BY.format(site=robots.exempt))
-        return True
 
     def conclude(
         self,
@@ -126,41 +102,38 @@ class Enforcement:
         :raises UnreachableError: in its place, in a command for one page, where robots.txt is not
             known.
         """
-        dry = self._dry_run
-        if not dry:
+        url = request_text(request)
+        spider = {"spider": self._crawler.spider}
+        if self._dry_run:
+            text = "Forbidden by %s, let through (dry run): %s (%s)"
+            logger.debug(text, by, url, why, extra=spider)
+        else:
             self._throttle.release(request)
-        message = (
-            "Forbidden by %s, let through (dry run): %s (%s)" if dry else "Forbidden by %s: %s (%s)"
-        )
-        logger.debug(
-            message, by, request_text(request), why, extra={"spider": self._crawler.spider}
-        )
-        if (
-            robots is not None and decision.reason is not Reason.UNREACHABLE
-        ):  # there was a warning for those
-            self._tell_once(robots.origin, why)
+            logger.debug("Forbidden by %s: %s (%s)", by, url, why, extra=spider)
+        # An unreachable robots.txt was warned of when it was fetched.
+        if robots is not None and decision.reason is not Reason.UNREACHABLE:
+            self._log_once(robots.origin, why)
         self._count(stats.FORBIDDEN)
         self._count(stats.FORBIDDEN_BY.format(reason=decision.reason.value))
         self._send(signals.request_disallowed, request, decision, why, robots, line)
-        if not dry and self._asks_once and decision.reason in (Reason.UNREACHABLE, Reason.LOCAL):
-            raise UnreachableError(f"{why}; {request_text(request)} was not asked for")
-        if not dry:
-            raise RobotsDisallowed(decision, why)
-        self._count(stats.DRY_RUN)
-        self.let_through.add(request)
+        if self._dry_run:
+            self._count(stats.DRY_RUN)
+            self.let_through.add(request)
+            return
+        if self._asks_once and decision.reason in (Reason.UNREACHABLE, Reason.LOCAL):
+            raise UnreachableError(f"{why}; {url} was not asked for")
+        raise RobotsDisallowed(decision, why)
 
     def refuse_allowed(
         self, request: Request, decision: Decision, refusal: Refusal, robots: OriginPolicy | None
     ) -> None:
-        """Refuse a request that was allowed, or its response: for middlewares that stand behind this one.
+        """Refuse a request that was allowed, or its response, and no longer count it as allowed.
 
-        The request is no longer counted as allowed.
+        For middlewares that stand behind `RfcRobotsTxtMiddleware`.
 
         :raises RobotsDisallowed: always, except in a dry run.
         """
         self._count(stats.ALLOWED, -1)
-        if not self._dry_run:
-            self._throttle.release(request)
         self.refuse(request, decision, refusal.why, robots, by=refusal.by, line=refusal.line)
 
     def _send(
@@ -181,14 +154,18 @@ class Enforcement:
             line=line if decision.rule is None else decision.rule.line,
         )
 
-    def _tell_once(self, origin: Origin, why: str) -> None:
+    def _log_once(self, origin: Origin, why: str) -> None:
         """Log at INFO that pages of an origin are forbidden, once."""
-        if hash(origin) in self._told:
+        if hash(origin) in self._logged:
             return
-        self._told[hash(origin)] = None
-        dropped = "would be" if self._dry_run else "is"
-        message = "A page of %s is forbidden (%s); every request that %s dropped is logged at DEBUG"
-        logger.info(message, origin, why, dropped, extra={"spider": self._crawler.spider})
+        self._logged[hash(origin)] = None
+        text = "A page of %s is forbidden (%s); every request that is dropped is logged at DEBUG"
+        if self._dry_run:
+            text = (
+                "A page of %s is forbidden (%s); every request that would be dropped is logged at"
+                " DEBUG"
+            )
+        logger.info(text, origin, why, extra={"spider": self._crawler.spider})
 
 
 def request_text(request: Request) -> str:

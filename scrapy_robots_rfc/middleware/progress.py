@@ -1,13 +1,13 @@
-"""What a crawl says while it runs: an INFO line from time to time while requests wait, and what waited to the end.
+"""INFO lines about requests that wait: from time to time during a crawl, and at its end.
 
-The line is logged at most once every LOGSTATS_INTERVAL, as Scrapy's own line of crawled pages is,
-and never if that is
-0. Waits of less than five seconds are not mentioned.
+During a crawl they come at most once every LOGSTATS_INTERVAL, as Scrapy's own line of crawled pages
+does, and never if that is 0. Waits of less than five seconds are not mentioned.
 """
 
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from itertools import islice
 from typing import TYPE_CHECKING
 
@@ -33,7 +33,7 @@ _MOST_SITES = 10_000
 
 
 class Progress:
-    """Logs from time to time how many requests wait, for what, and until when.
+    """Logs how many requests wait, for what, and until when.
 
     :param gate: has the requests that wait in the scheduler.
     :param throttle: says when turns come.
@@ -48,7 +48,7 @@ class Progress:
         self._not_before = 0.0
         self._timer: Cancellable | None = None
         #: How many requests wait in place for each fetch.
-        self.in_place: dict[PendingFetch, int] = {}
+        self.in_place: Counter[PendingFetch] = Counter()
 
     def begin(self) -> None:
         """Look from time to time, until `close`."""
@@ -60,18 +60,18 @@ class Progress:
         if self._timer is not None:
             self._timer.cancel()
         awaited, paced = self._gate.left()
-        then = self._becomes()
         if awaited:
-            self._count(stats.UNDECIDED, awaited)
             text = "%s waited for a robots.txt when the spider closed: %s"
-            self._log(text, many(awaited, "request"), then)
+            self._log(text, many(awaited, "request"), self._becomes())
         if paced:
-            self._count(stats.UNDECIDED, paced)
             text = "%s waited for the turn of their site when the spider closed: %s"
-            self._log(text, many(paced, "request"), then)
+            self._log(text, many(paced, "request"), self._becomes())
+        if awaited or paced:
+            assert self._crawler.stats is not None
+            self._crawler.stats.inc_value(stats.UNDECIDED, awaited + paced)
 
     def _becomes(self) -> str:
-        """Say what becomes of the requests that wait when the spider closes."""
+        """Return what becomes of the requests that wait when the spider closes."""
         if not self._crawler.settings["JOBDIR"]:
             return "dropped, as all that is queued"
         then = "in JOBDIR, and decided when the crawl is resumed"
@@ -79,10 +79,6 @@ class Progress:
         if self._crawler.stats.get_value("scheduler/unserializable"):
             then += "; what cannot be written there is dropped"
         return then
-
-    def _count(self, key: str, number: int) -> None:
-        assert self._crawler.stats is not None
-        self._crawler.stats.inc_value(key, number)
 
     def _log(self, text: str, *arguments: object) -> None:
         logger.info(text, *arguments, extra={"spider": self._crawler.spider})
@@ -92,64 +88,46 @@ class Progress:
         now = self._runtime.clock()
         if now < self._not_before:
             return
-        awaited, paced = self._awaited_line(now), self._paced_line()
-        if awaited or paced:
+        logged = [self._log_awaited(now), self._log_paced()]
+        if any(logged):
             self._not_before = now + self._interval
-            self._log("%s", "; ".join(filter(None, (awaited, paced))))
 
-    def _awaited_line(self, now: float) -> str:
-        """Say how many requests wait for a robots.txt; empty where none has waited for long."""
-        waiting: dict[str, int] = {}
-        since = now
-        longest = ""
-        for queued, began in self._gate.awaited():
-            waiting[queued.name] = queued.size
-            if began < since:
-                since, longest = began, queued.name
-        for fetch, count in self.in_place.items():
-            name = str(fetch.origin)
-            waiting[name] = waiting.get(name, 0) + count
-            if fetch.since < since:
-                since, longest = fetch.since, name
-        if now - since < LONG:
-            return ""
-        requests = sum(waiting.values())
-        wait = "waits" if requests == 1 else "wait"
-        sites = many(len(waiting), "site")
-        long = f"longest: {longest}, {now - since:.0f} s"
-        return f"{many(requests, 'request')} {wait} for the robots.txt of {sites} ({long})"
+    def _log_awaited(self, now: float) -> bool:
+        """Log how many requests wait for a robots.txt, unless none has waited for long."""
+        waiting = Counter(self.in_place)
+        for requests, fetch in self._gate.awaited():
+            waiting[fetch] += requests
+        first = min(waiting, key=lambda fetch: fetch.since, default=None)
+        if first is None or now - first.since < LONG:
+            return False
+        self._log(
+            "%s waiting for the robots.txt of %s (longest: %s, %.0f s)",
+            many(waiting.total(), "request"),
+            many(len({fetch.origin for fetch in waiting}), "site"),
+            first.origin,
+            now - first.since,
+        )
+        return True
 
-    def _paced_line(self) -> str:
-        """Say how many requests wait for a turn, and until when.
-
-        Empty where none waits for long.
-        """
-        requests = 0
-        seconds = 0.0
-        slowest = ""
+    def _log_paced(self) -> bool:
+        """Log how many requests wait for a turn, and until when, unless none waits for long."""
+        waiting = Counter(self._throttle.in_place)
         for queued in islice(self._gate.paced(), _MOST_SITES):
-            requests += queued.size
-            last = self._throttle.next_turn(queued.name) + (
-                queued.size - 1
-            ) * self._throttle.interval(queued.name)
-            if last > seconds:
-                seconds, slowest = last, queued.name
-        for name in self._throttle.in_place.values():
-            requests += 1
-            seconds = max(seconds, self._throttle.next_turn(name))
-        if seconds < LONG:
-            return ""
-        at = self._runtime.at(seconds)
-        due = (
-            f"it is due at {at}"
-            if requests == 1
-            else f"the last of them is due at {at} at the latest"
+            waiting[queued.name] += queued.size
+        last = {name: self._last_turn(name, requests) for name, requests in waiting.items()}
+        slowest = max(last, key=last.__getitem__, default=None)
+        if slowest is None or last[slowest] < LONG:
+            return False
+        self._log(
+            "%s waiting for a turn (Crawl-delay, Request-rate), the last one until %s at the latest"
+            " (longest: %s, every %g s)",
+            many(waiting.total(), "request"),
+            self._runtime.at(last[slowest]),
+            slowest,
+            self._throttle.interval(slowest),
         )
-        longest = (
-            f" (longest: {slowest}, every {self._throttle.interval(slowest):g} s)"
-            if slowest
-            else ""
-        )
-        return (
-            f"{many(requests, 'request')} held back by Crawl-delay or Request-rate, {due}{longest}"
-        )
+        return True
+
+    def _last_turn(self, name: str, requests: int) -> float:
+        """Return the seconds until the last of so many requests of a site may go."""
+        return self._throttle.next_turn(name) + (requests - 1) * self._throttle.interval(name)

@@ -1,6 +1,7 @@
-"""The product tokens that a request is judged by: from its meta, the spider, the settings or its header, in this order.
+"""The product tokens that a request is judged by.
 
-See `core/agents.py` for how tokens are read.
+They come from its meta, the spider, the settings or its header, in this order. `core/agents.py`
+reads them.
 """
 
 from __future__ import annotations
@@ -39,13 +40,12 @@ class UserAgents:
         self._crawler = crawler
         self._setting = setting
         self._warned = False
-        spider = self._of_spider
+        spider = self._of_spider()
         try:
             agent_of(spider)
         except TypeError:
-            raise SettingError(
-                f"the spider's {USER_AGENT_KEY}", spider, f"{ACCEPTED}, or None"
-            ) from None
+            key = f"the spider's {USER_AGENT_KEY}"
+            raise SettingError(key, spider, f"{ACCEPTED}, or None") from None
         # The User-Agent header of requests without one; it may change until the spider opens.
         self._set_default(default_header(crawler.settings, crawler.spider))
 
@@ -55,9 +55,12 @@ class UserAgents:
         :raises AgentError: its meta `robotstxt_user_agent` is neither a string nor a list of
             strings.
         """
-        meta, spider = request.meta.get(USER_AGENT_KEY), self._of_spider
+        meta = request.meta.get(USER_AGENT_KEY)
+        spider = getattr(self._crawler.spider, USER_AGENT_KEY, None)  # see `_of_spider`
+        if meta is None and spider is None:
+            return self._setting or self._of_header(request)
         try:
-            agent = None if meta is None and spider is None else agent_of(meta) or agent_of(spider)
+            agent = agent_of(meta) or agent_of(spider)
         except TypeError:
             wrong = meta if meta is not None else spider
             raise AgentError(f"{USER_AGENT_KEY} is {wrong!r}; it must be {ACCEPTED}") from None
@@ -65,12 +68,12 @@ class UserAgents:
 
     def default(self) -> Agent:
         """Return the agent of a request that has no name of its own."""
-        return agent_of(self._of_spider) or self._setting or self._of_header(None)
+        return agent_of(self._of_spider()) or self._setting or self._default
 
     def expected(self) -> Agent:
-        """Do what `default` does, before a page is judged.
+        """Do what `default` does, but pass over an error of the spider's property.
 
-        Then an error of the spider's property reaches the user.
+        The next page that is judged shows it to the user.
         """
         try:
             return self.default()
@@ -92,16 +95,18 @@ class UserAgents:
 
         ``None`` if nothing is wrong.
         """
-        agent, header = self.default(), self._default_header or ""
+        agent = self.default()
+        header = self._default_header or ""
         if isinstance(header, bytes):
             header = header.decode("utf-8", "replace")
         if not agent.tokens:
-            source = (
-                "ROBOTSTXT_USER_AGENT" if self._configured else f"the User-Agent header {header!r}"
-            )
+            source = f"the User-Agent header {header!r}"
+            if self._is_configured():
+                source = "ROBOTSTXT_USER_AGENT"
             return (
-                f"No product token can be derived from {source}: only the '*' group of a robots.txt applies. "
-                "Set ROBOTSTXT_USER_AGENT to your crawler's name, and USER_AGENT to a string that contains it."
+                f"No product token can be derived from {source}: only the '*' group of a robots.txt"
+                " applies. Set ROBOTSTXT_USER_AGENT to your crawler's name, and USER_AGENT to a"
+                " string that contains it."
             )
         found = []
         for token in agent.tokens:
@@ -109,19 +114,19 @@ class UserAgents:
             if reason is not None:
                 found.append(f"{token!r} is no product token: {reason}")
             elif token.lower() not in header.lower() and not _is_virtual(token):
-                found.append(
-                    f"{token!r} is not in the User-Agent header {header!r} (RFC 9309, 2.2.1)"
-                )
+                text = f"{token!r} is not in the User-Agent header {header!r} (RFC 9309, 2.2.1)"
+                found.append(text)
         if not found:
             return None
         return (
-            f"{'; '.join(found)}. Site owners cannot tell which rules are meant for this crawler: "
-            "set ROBOTSTXT_USER_AGENT to its name, and USER_AGENT to a string that contains that name."
+            f"{'; '.join(found)}. Site owners cannot tell which rules are meant for this crawler:"
+            " set ROBOTSTXT_USER_AGENT to its name, and USER_AGENT to a string that contains that"
+            " name."
         )
 
     def passes(self, request: Request) -> None:
-        """Take note of the agent of our request for a robots.txt, by the header that it has in our middleware."""
-        if not self._warned and not self._configured:
+        """Remember the agent by the header that our request for a robots.txt has now."""
+        if not self._warned and not self._is_configured():
             request.meta[_ASSUMED] = self._of_header(request)
 
     def sent(self, request: Request) -> None:
@@ -130,39 +135,40 @@ class UserAgents:
         if self._warned or assumed is None:
             return
         header = request.headers.get(b"User-Agent")
-        actual = agent_of(header) or NOBODY
-        if [token.lower() for token in actual.tokens] == [
-            token.lower() for token in assumed.tokens
-        ]:
+        sent = agent_of(header) or NOBODY
+        if _lower(sent) == _lower(assumed):
             return
         self._warned = True
         logger.warning(
-            "%s was asked for with the User-Agent header %r, and pages are judged by the rules for %s: a downloader "
-            "middleware after RfcRobotsTxtMiddleware changes the header. Set ROBOTSTXT_USER_AGENT to your crawler's "
-            "name, and have each header that is sent contain that name.",
+            "%s was asked for with the User-Agent header %r, and pages are judged by the rules for"
+            " %s: a downloader middleware after RfcRobotsTxtMiddleware changes the header. Set"
+            " ROBOTSTXT_USER_AGENT to your crawler's name, and have each header that is sent"
+            " contain that name.",
             request.url,
             (header or b"").decode("utf-8", "replace"),
             " and ".join(map(repr, assumed.tokens)) or "'*'",
             extra={"spider": self._crawler.spider},
         )
 
-    @property
     def _of_spider(self) -> object:
-        """The spider's own value. It may be a property; if that raises, the user sees the error."""
+        """Return the spider's own value. It may be a property; the user sees what that raises."""
         return getattr(self._crawler.spider, USER_AGENT_KEY, None)
 
     def _set_default(self, header: str | bytes | None) -> None:
         self._default_header = header
-        self._of_default_header = agent_of(header) or NOBODY
+        self._default = agent_of(header) or NOBODY
 
-    def _of_header(self, request: Request | None) -> Agent:
-        own: bytes | None = None if request is None else request.headers.get(b"User-Agent")
-        return agent_of(own) or NOBODY if own else self._of_default_header
+    def _of_header(self, request: Request) -> Agent:
+        own: bytes | None = request.headers.get(b"User-Agent")
+        return agent_of(own) or NOBODY if own else self._default
 
-    @property
-    def _configured(self) -> bool:
+    def _is_configured(self) -> bool:
         """Whether the user named the agent, so that it does not come from the header."""
-        return self._setting is not None or self._of_spider is not None
+        return self._setting is not None or self._of_spider() is not None
+
+
+def _lower(agent: Agent) -> list[str]:
+    return [token.lower() for token in agent.tokens]
 
 
 def _is_virtual(token: str) -> bool:

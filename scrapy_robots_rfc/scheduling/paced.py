@@ -25,7 +25,7 @@ class SharedTurns(Protocol):
         """Use the turn for a request."""
 
     def unused(self, request: object) -> None:
-        """Leave the turn to another request: this one was not sent."""
+        """Give up the turn of a request: it was not sent."""
 
     def answered(self, request: object, interval: float, now: float) -> None:
         """End the turn of a request; the next one is an interval later."""
@@ -41,13 +41,12 @@ class SharedTurns(Protocol):
 class PacedSite:
     """A site that asks for an interval.
 
-    :param origin: of the site.
-    :param longest: seconds; no longer interval is kept.
+    :param longest: seconds; a longer interval is cut to this.
     :param shared: the turns of a fleet; ``None``: this crawl shares none.
     :param clock: says when the next request may start.
     :param fetched: when the robots.txt was fetched that the paces are from.
     :param used: when a request of the site was let through last.
-    :param paces: those of the crawl's agents; the largest interval is kept.
+    :param paces: those of the crawl's agents; the largest interval counts.
     :param since: since when requests have waited for a turn; ``None``: none waits.
     """
 
@@ -62,10 +61,9 @@ class PacedSite:
 
     def interval(self, utc: time) -> float:
         """Return the largest interval of all paces, in seconds."""
-        bounds = (pace.bound(utc) for pace in self.paces.values())
-        return max(
-            (min(bound.seconds, self.longest) for bound in bounds if bound is not None), default=0.0
-        )
+        bounds = [pace.bound(utc) for pace in self.paces.values()]
+        seconds = max((bound.seconds for bound in bounds if bound is not None), default=0.0)
+        return min(seconds, self.longest)
 
     def wait(self, utc: time, now: float) -> float | None:
         """Return the seconds until a request may start.
@@ -79,3 +77,26 @@ class PacedSite:
         if seconds != 0 and self.since is None:
             self.since = now
         return seconds
+
+    def start(self, request: object, now: float) -> None:
+        """Note that a request starts now."""
+        self.clock.start(request, now)
+        if self.shared is not None:
+            self.shared.start(request)
+
+    def unused(self, request: object) -> None:
+        """Note that a request ended before it was sent."""
+        self.clock.forget(request)
+        if self.shared is not None:
+            self.shared.unused(request)
+
+    def answered(self, request: object, utc: time, now: float) -> None:
+        """Note that the answer to a request begins to arrive, or that it ended without one."""
+        if self.shared is not None:
+            self.shared.answered(request, self.interval(utc), now)
+        self.clock.answered(request, now)
+
+    def sent(self, until: float) -> None:
+        """Let the other workers wait until then, after the request for its robots.txt."""
+        if self.shared is not None:
+            self.shared.sent(until)

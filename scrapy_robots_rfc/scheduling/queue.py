@@ -1,33 +1,38 @@
-"""OriginPriorityQueue: a queue for Scrapy's scheduler that hands out a request only if its origin may have one now.
+"""OriginPriorityQueue: a queue for Scrapy's scheduler, by origin.
 
-`gate.py` says which origins may. This queue has one of Scrapy's queues for each downloader slot and
-origin, and one for each slot for requests that no robots.txt decides about.
+It hands out a request only if its origin may have one now; `gate.py` says which origins may. It has
+one of Scrapy's queues for each downloader slot and origin, and one for each slot for requests that
+no robots.txt decides about.
 """
 
 from __future__ import annotations
 
 import logging
-import os
-import shutil
-import threading
 from collections import OrderedDict, deque
 from contextlib import suppress
 from itertools import islice
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
+from scrapy import Request
 from scrapy.pqueues import ScrapyPriorityQueue
 
 from scrapy_robots_rfc import stats
-from scrapy_robots_rfc._scrapy import path_safe, under_way_of
-from scrapy_robots_rfc.scheduling.disk import most_descriptors, replace_state
-from scrapy_robots_rfc.scheduling.gate import LOOKS, Gate, QueuedOrigin, gate_of, slot_of
-from scrapy_robots_rfc.scheduling.part import QueuePart
+from scrapy_robots_rfc._scrapy import under_way_of
+from scrapy_robots_rfc.scheduling.disk import QueueFolder, most_descriptors
+from scrapy_robots_rfc.scheduling.gate import LOOKS, MARK, gate_of
+from scrapy_robots_rfc.scheduling.part import (
+    MIXED,
+    UNDECIDED,
+    Lookup,
+    QueuedOrigin,
+    QueuePart,
+    QueueSlot,
+    slot_of,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Mapping
 
-    from scrapy import Request
     from scrapy.crawler import Crawler
 
 logger: logging.Logger = logging.getLogger(__name__)
@@ -35,9 +40,6 @@ logger: logging.Logger = logging.getLogger(__name__)
 # What a priority of one of Scrapy's queues may use: two files for its requests, and two for its
 # start requests.
 _DESCRIPTORS = 4
-
-# What stands in a key in the place of an origin: no robots.txt decides about these requests.
-_UNDECIDED = "*"
 
 
 class OriginPriorityQueue:
@@ -62,51 +64,32 @@ class OriginPriorityQueue:
         self._crawler = crawler
         self._queue_cls = downstream_queue_cls
         self._start_queue_cls = start_queue_cls
-        self._folder = key
-        #: Says which origins may have a request handed out; ``None``: the crawl obeys no
-        #: robots.txt.
-        self.gate: Gate | None = gate_of(crawler)
+        self._gate = gate_of(crawler)
         self._under_way = under_way_of(crawler)
-        self._size = 0
-        self._parts: dict[str, QueuePart] = {}
-        # The parts that are looked at, by slot. Slots with as many pages under way take turns, and
-        # so do their parts.
-        self._ready: dict[str, list[QueuePart]] = {}
-        # The order of the slots. One that has no such part any more is left out when it is the
-        # first.
-        self._line: deque[str] = deque()
-        # Parts of origins whose robots.txt is waited for.
-        self._waiting: OrderedDict[str, QueuePart] = OrderedDict()
-        # On disk: the parts that are open, the one that was used last at the end; and what `close`
-        # is to return.
-        self._open_parts: OrderedDict[str, QueuePart] = OrderedDict()
-        self._state: dict[str, list[int]] = {}
-        self._state_changed = False
-        self._writer: threading.Thread | None = None
+        #: How many requests it has, those that came back to it included.
+        self.size = 0
+        self._slots = Lookup[QueueSlot]()
+        # The slots with parts that are ready. The first of those with as few pages under way is
+        # next, and goes to the end then.
+        self._line: deque[QueueSlot] = deque()
+        # Parts that sleep because of a robots.txt, in the order in which they fell asleep.
+        self._waiting: OrderedDict[QueuePart, None] = OrderedDict()
+        # On disk: the parts that are open, the one that was used last at the end.
+        self._open_parts: OrderedDict[QueuePart, None] = OrderedDict()
         self._most_open = most_descriptors() // _DESCRIPTORS
-        # Folders of a crawl that was killed before they were in its state: what is in them cannot
-        # be read.
-        self._leftovers: set[str] = set()
+        self._disk: QueueFolder | None = None
         if key:
+            self._disk = QueueFolder(crawler, key)
             self._resume(startprios or {})
-            if self.gate is not None:
-                self.gate.save = self.save
+            self._gate.save = self.save
 
     @classmethod
-    def from_crawler(
-        cls,
-        crawler: Crawler,
-        downstream_queue_cls: type[Any],
-        key: str,
-        startprios: Mapping[str, list[int]] | None = None,
-        *,
-        start_queue_cls: type[Any] | None = None,
-    ) -> Self:
+    def from_crawler(cls, crawler: Crawler, *args: Any, **options: Any) -> Self:  # noqa: ANN401 - as above
         """Make a queue as Scrapy's scheduler asks for it."""
-        return cls(crawler, downstream_queue_cls, key, startprios, start_queue_cls=start_queue_cls)
+        return cls(crawler, *args, **options)
 
     def __len__(self) -> int:
-        return self._size
+        return self.size
 
     # In.
 
@@ -115,190 +98,176 @@ class OriginPriorityQueue:
 
         :raises ValueError: a queue on disk cannot write it.
         """
-        gate = self.gate
-        number = None if gate is None else gate.taken_back(request)
-        queued = None if gate is None else gate.of(request)
+        number = self._gate.taken_back(request) if MARK in request.meta else None
+        queued = self._gate.of(request)
         part = self._part_of(request, queued)
-        if number is not None and gate is not None and queued is not None:
-            self._bring_back(gate, queued, number, request)
+        if number is not None and queued is not None:
+            self._gate.came_back(queued, request, self, number)
+            self.size += 1
             assert self._crawler.stats is not None
             self._crawler.stats.inc_value(stats.DEFERRED)
             return
         try:
             self._write(part, request)
         finally:
-            self._remove_if_empty(part)
+            if part.is_empty():  # the request cannot be written
+                self._remove(part)
 
     def _write(self, part: QueuePart, request: Request) -> None:
         queue = self._opened(part)
         queue.push(request)
-        part.dirty = True
-        priority = queue.priority(request)
-        if priority not in part.priorities:
-            part.priorities.append(priority)
-            self._note_state(part)
-        part.size += 1
-        self._size += 1
+        if self._disk is not None:
+            priority = queue.priority(request)
+            if priority not in part.priorities:
+                part.priorities.append(priority)
+                self._disk.note(part.key, part.priorities)
+        self._count(part, 1)
+
+    def _count(self, part: QueuePart, more: int) -> None:
+        self.size += more
+        part.size += more
         if part.origin is not None:
-            part.origin.size += 1
+            part.origin.size += more
 
     def _part_of(self, request: Request, queued: QueuedOrigin | None) -> QueuePart:
-        slot = slot_of(request)
-        key = f"{slot} {_UNDECIDED if queued is None else queued.name}"
-        part = self._parts.get(key)
+        """Return the part of a request, a new one if there is none."""
+        slot = self._slot_named(slot_of(request))
+        name = UNDECIDED if queued is None else queued.name
+        part = slot.parts.get(name)
         if part is None:
-            part = self._add(QueuePart(self, slot, key, queued))
-            if path_safe(self._crawler, key) in self._leftovers:
-                shutil.rmtree(Path(self._folder, path_safe(self._crawler, key)), ignore_errors=True)
+            part = self._add(slot, name, queued)
+            if self._disk is not None:
+                self._disk.begin(part.key)
         return part
 
-    def _add(self, part: QueuePart) -> QueuePart:
-        self._parts[part.key] = part
-        if part.origin is not None:
-            part.origin.parts += 1
+    def _slot_named(self, name: str) -> QueueSlot:
+        slots = self._slots.dict_of(name)
+        slot = slots.get(name)
+        if slot is None:
+            slot = slots[name] = QueueSlot(name)
+        return slot
+
+    def _add(self, slot: QueueSlot, name: str, origin: QueuedOrigin | None) -> QueuePart:
+        part = slot.parts[name] = QueuePart(self, slot, name, origin)
+        if origin is not None:
+            origin.parts += 1
         self._into_line(part)
         return part
 
     # Out.
 
     def pop(self) -> Request | None:
-        """Return a request that may go now, which takes its origin's turn.
-
-        ``None``: there is none now.
-        """
-        if not self._size:
+        """Return a request that may go now, which takes its origin's turn; ``None``: none may."""
+        if not self.size:
             return None
-        if self.gate is not None:
-            self.gate.wake_due()
-        for part in islice(self._candidates(), LOOKS):
-            if not self._may_go(part):
-                continue
-            request = self._hand_out(part)
-            if request is not None:
-                return request
-        if self.gate is not None:
-            if self._ready:
-                self.gate.look_again()
-            self.gate.end_lost_trials()
-            self._line_up(self.gate)
+        self._gate.wake_due()
+        for _ in range(LOOKS):
+            part = self._next_part()
+            if part is None:
+                break
+            if self._may_go(part):
+                request = self._hand_out(part)
+                if request is not None:
+                    return request
+        else:
+            self._gate.look_again()
+        self._gate.end_lost_trials()
+        self._line_up()
         return None
 
-    def _line_up(self, gate: Gate) -> None:
-        """Put what Scrapy would hand out now, if no robots.txt were waited for, before what is pushed later.
+    def _line_up(self) -> None:
+        """Put what Scrapy would hand out now, if it waited for no file, before what comes later.
 
         So requests leave in the order in which they leave in a crawl that obeys no robots.txt.
         """
-        for part in list(islice(self._waiting.values(), gate.room())):
+        for part in list(islice(self._waiting, self._gate.room())):
             request = self._read(part)
             if request is None or part.origin is None:
-                del self._waiting[part.key]
+                del self._waiting[part]
             else:
-                self._bring_back(gate, part.origin, gate.next_number(), request)
-
-    def _bring_back(self, gate: Gate, queued: QueuedOrigin, number: int, request: Request) -> None:
-        gate.came_back(queued, (number, request, self._count_less))
-        queued.size += 1
-        self._size += 1
+                self._gate.came_back(part.origin, request, self)
+                self.size += 1
 
     def peek(self) -> Request | None:
         """Return a request that may go now, and leave it in the queue."""
-        for part in islice(self._candidates(), LOOKS):
+        for _ in range(LOOKS):
+            part = self._next_part()
+            if part is None:
+                break
             if self._may_go(part):
-                if part.origin is not None and part.origin.returned:
-                    return part.origin.returned[0][1]
+                if part.origin is not None and part.origin.came_back:
+                    return part.origin.came_back[0].request
                 return self._opened(part).peek()
         return None
 
-    def _candidates(self) -> Iterator[QueuePart]:
-        """Yield the first part of the slot that has the fewest pages under way, again and again.
-
-        Whoever asks either takes a request of that part, or takes the part out of the line.
-        """
-        line = self._line
-        while self._ready:
-            best = None
-            fewest = 0
-            for _ in range(min(len(line), LOOKS)):
-                slot = line[0]
-                if slot not in self._ready:
-                    line.popleft()
-                    continue
-                pages = self._under_way(slot)
-                if best is None or pages < fewest:
-                    best, fewest = slot, pages
-                if not pages:
-                    break
-                line.rotate(-1)
-            if best is not None:
-                yield self._ready[best][0]
+    def _next_part(self) -> QueuePart | None:
+        """Return the first ready part of the slot with the fewest pages under way."""
+        best = None
+        fewest = 0
+        for slot in islice(self._line, LOOKS):
+            pages = self._under_way(slot.name)
+            if best is None or pages < fewest:
+                best = slot
+                fewest = pages
+            if not pages:
+                break
+        return None if best is None else best.ready[0]
 
     def _may_go(self, part: QueuePart) -> bool:
-        """Whether a part may hand out a request now.
-
-        One that may not goes out of the line, until it is woken.
-        """
-        seconds = 0.0 if self.gate is None else self.gate.seconds(part.origin)
-        if seconds == 0:
+        """Whether a part may hand out a request now; otherwise it sleeps, until it is woken."""
+        seconds = self._gate.seconds(part.origin)
+        if seconds == 0 or part.origin is None:  # without an origin it never waits
             return True
         self._out_of_line(part)
         part.asleep = True
-        if self.gate is not None and part.origin is not None:
-            self.gate.sleep(part, part.origin, seconds)
-            if self.gate.waits(part.origin):
-                self._waiting[part.key] = part
+        self._gate.sleep(part, part.origin, seconds)
+        if self._gate.waits(part.origin):
+            self._waiting[part] = None
         return False
 
     def _into_line(self, part: QueuePart, *, first: bool = False) -> None:
-        parts = self._ready.get(part.slot)
-        if parts is None:
-            self._ready[part.slot] = [part]
-        else:
-            parts.insert(0 if first else len(parts), part)
-        if first:
-            self._line.appendleft(part.slot)
-        elif parts is None:
-            self._line.append(part.slot)
+        ready = part.slot.ready
+        if not ready:
+            if first:
+                self._line.appendleft(part.slot)
+            else:
+                self._line.append(part.slot)
+        ready.insert(0 if first else len(ready), part)
 
     def _out_of_line(self, part: QueuePart) -> None:
-        parts = self._ready[part.slot]
-        parts.remove(part)
-        if not parts:
-            del self._ready[part.slot]
+        part.slot.ready.remove(part)
+        if not part.slot.ready:
+            self._line.remove(part.slot)
 
     def wake(self, part: QueuePart) -> None:
         """Put a part back into the line, as the first one: its next request may go."""
-        self._waiting.pop(part.key, None)
+        self._waiting.pop(part, None)
         if part.asleep:
             part.asleep = False
             self._into_line(part, first=True)
 
     def _hand_out(self, part: QueuePart) -> Request | None:
-        """Take a request of a part that is the first one in the line.
-
-        ``None``: look for another one.
-        """
+        """Take a request of a part that may go; ``None``: look for another one."""
         queued = part.origin
-        waited = queued is not None and bool(queued.returned)
-        if self.gate is not None and queued is not None and waited:
-            request = self.gate.first_returned(queued)
+        number = None
+        request: Request | None
+        if queued is not None and queued.came_back:
+            number, request, queue = self._gate.next_returned(queued)
+            queue.size -= 1
         else:
-            found = self._read(part)
-            if found is None:
-                self._remove_if_empty(part)
-                return None
-            request = found
-        self._to_the_end(part)
-        leaves = True
-        if self.gate is not None:
-            if part.mixed:
-                queued = self.gate.of(request)
-                leaves = self.gate.seconds(queued) == 0
-            if leaves:
-                self.gate.hand_out(request, queued, waited=waited)
-            else:
-                self._write(self._part_of(request, queued), request)
-        self._remove_if_empty(part)
-        return request if leaves else None
+            request = self._read(part)
+            if request is not None and part.name == MIXED:
+                queued = self._gate.of(request)
+                if self._gate.seconds(queued) != 0:  # it waits in the part of its own origin
+                    self._write(self._part_of(request, queued), request)
+                    request = None
+        if request is not None:
+            self._gate.hand_out(request, queued, number)
+        if part.is_empty():
+            self._remove(part)
+        else:
+            self._to_the_end(part)
+        return request
 
     def _read(self, part: QueuePart) -> Request | None:
         """Take a request from Scrapy's queue.
@@ -307,183 +276,161 @@ class OriginPriorityQueue:
         """
         if not part.size:
             return None
+        request = None
         try:
             request = self._opened(part).pop()
         except Exception:
-            if not self._folder:
+            if self._disk is None:
                 raise
             logger.warning(
-                "%d requests of %s in JOBDIR cannot be read and are lost: the crawl before was killed",
+                "%d requests of %s in JOBDIR cannot be read and are lost: the crawl before was"
+                " killed",
                 part.size,
                 part.key,
                 exc_info=True,
                 extra={"spider": self._crawler.spider},
             )
-            request = None
-        part.dirty = True
-        lost = 1 if request is not None else part.size
-        part.size -= lost
-        self._size -= lost
-        if part.origin is not None:
-            part.origin.size -= lost
+            self._give_up(part, self._disk)
+        self._count(part, -part.size if request is None else -1)
         return request
-
-    def _count_less(self) -> None:
-        """Note that a request that came back to this queue was handed out."""
-        self._size -= 1
 
     def _to_the_end(self, part: QueuePart) -> None:
         """Let other slots, and other parts of this slot, come first."""
-        parts = self._ready[part.slot]
-        parts.append(parts.pop(parts.index(part)))
-        if self._line[0] == part.slot:
-            self._line.rotate(-1)
+        slot = part.slot
+        if slot.ready[-1] is not part:
+            slot.ready.remove(part)
+            slot.ready.append(part)
+        if self._line[-1] is not slot:
+            self._line.remove(slot)
+            self._line.append(slot)
 
-    def _remove_if_empty(self, part: QueuePart) -> None:
-        if (
-            part.size
-            or (part.origin is not None and part.origin.returned)
-            or self._parts.get(part.key) is not part
-        ):
-            return
-        del self._parts[part.key]
+    def _remove(self, part: QueuePart) -> None:
+        """Forget a part that has no request."""
+        del part.slot.parts[part.name]
+        if not part.slot.parts:
+            del self._slots.dict_of(part.slot.name)[part.slot.name]
         if not part.asleep:
             self._out_of_line(part)
         part.asleep = False
-        self._waiting.pop(part.key, None)
-        if part.queue is not None:
+        self._waiting.pop(part, None)
+        if self._disk is not None:
             self._close_part(part)
-        if self._state.pop(part.key, None) is not None:
-            self._state_changed = True
-        if self._folder:
-            with suppress(OSError):  # what is not empty stays
-                Path(self._folder, path_safe(self._crawler, part.key)).rmdir()
-        if part.origin is not None and self.gate is not None:
+            self._disk.forget(part.key)
+        if part.origin is not None:
             part.origin.parts -= 1
-            self.gate.forget(part.origin)
+            self._gate.forget(part.origin)
 
     # On disk.
 
     def _resume(self, state: Mapping[str, list[int]]) -> None:
+        assert self._disk is not None
+        self._disk.resume(state)
         for key, priorities in state.items():
-            part = self._add(self._part_named(key))
+            part = self._add_named(key)
             part.priorities = list(priorities)
-            self._note_state(part)
             try:
-                part.size = len(self._opened(part))
+                self._count(part, len(self._opened(part)))
             except Exception:  # noqa: BLE001 - whatever a killed process has left
                 logger.warning(
-                    "Requests of %s in JOBDIR cannot be read and are lost: the crawl before was killed",
+                    "Requests of %s in JOBDIR cannot be read and are lost: the crawl before was"
+                    " killed",
                     key,
                 )
-            self._size += part.size
-            if part.origin is not None:
-                part.origin.size += part.size
-            self._remove_if_empty(part)
-        known = {path_safe(self._crawler, key) for key in state}
-        with suppress(OSError):
-            self._leftovers = {
-                entry.name for entry in os.scandir(self._folder) if entry.is_dir()
-            } - known
+                self._give_up(part, self._disk)
+            if part.is_empty():
+                self._remove(part)
 
-    def _part_named(self, key: str) -> QueuePart:
+    def _add_named(self, key: str) -> QueuePart:
+        """Add the part that has a key in the state; Scrapy's own queue has other keys."""
         slot, space, name = key.rpartition(" ")
-        if not space or self.gate is None:
-            return QueuePart(self, key, key, None, mixed=True)
-        if name == _UNDECIDED:
-            return QueuePart(self, slot, key, None)
-        origin = self.gate.parse(name)
-        if origin is None:
-            return QueuePart(self, key, key, None, mixed=True)
-        return QueuePart(self, slot, key, self.gate.named(origin))
+        if space and name == UNDECIDED:
+            return self._add(self._slot_named(slot), UNDECIDED, None)
+        queued = self._gate.of(Request(f"{name}/")) if space and "://" in name else None
+        if queued is None:
+            return self._add(self._slot_named(key), MIXED, None)
+        return self._add(self._slot_named(slot), queued.name, queued)
 
     def _opened(self, part: QueuePart) -> ScrapyPriorityQueue:
         """Return Scrapy's queue of a part; if too many files are open then, close others."""
         if part.queue is None:
-            folder = f"{self._folder}/{path_safe(self._crawler, part.key)}"
             part.queue = ScrapyPriorityQueue(
                 self._crawler,
                 self._queue_cls,
-                folder,
+                "" if self._disk is None else str(self._disk.of(part.key)),
                 part.priorities,
                 start_queue_cls=self._start_queue_cls,
             )
-        if self._folder:
-            self._open_parts[part.key] = part
-            self._open_parts.move_to_end(part.key)
-            while len(self._open_parts) > 1 and self._priorities_open() > self._most_open:
-                self._close_part(next(iter(self._open_parts.values())))
+        if self._disk is not None:
+            self._open_parts[part] = None
+            self._open_parts.move_to_end(part)
+            while len(self._open_parts) > 1 and self._open_priorities() > self._most_open:
+                self._close_part(next(iter(self._open_parts)))
         return part.queue
 
-    def _priorities_open(self) -> int:
-        return sum(max(1, len(part.priorities)) for part in self._open_parts.values())
+    def _open_priorities(self) -> int:
+        return sum(max(1, len(part.priorities)) for part in self._open_parts)
 
     def _close_part(self, part: QueuePart) -> None:
-        """Close Scrapy's queue of a part, so that all of it is on disk."""
-        assert part.queue is not None
+        """Close Scrapy's queue of a part, if it is open, so that all of it is on disk."""
+        if part.queue is None or self._disk is None:
+            return
         priorities = part.queue.close()
         part.queue = None
-        part.dirty = False
-        self._open_parts.pop(part.key, None)
+        self._open_parts.pop(part, None)
         if priorities != part.priorities:
             part.priorities = priorities
-            self._note_state(part)
+            self._disk.note(part.key, priorities)
 
-    def _note_state(self, part: QueuePart) -> None:
-        if self._folder:
-            self._state[part.key] = part.priorities
-            self._state_changed = True
+    def _give_up(self, part: QueuePart, disk: QueueFolder) -> None:
+        """Remove what is on disk of a part, which cannot be read: what is pushed later is new."""
+        if part.queue is not None:
+            with suppress(Exception):
+                part.queue.close()
+        part.queue = None
+        part.priorities = []
+        self._open_parts.pop(part, None)
+        disk.clear(part.key)
+        disk.note(part.key, part.priorities)
 
     def save(self) -> None:
-        """Write to disk what a process that is killed would lose. A thread writes the state."""
-        for part in list(self._open_parts.values()):
-            if part.dirty:
-                self._close_part(part)
-        writing = self._writer is not None and self._writer.is_alive()
-        if self._state_changed and not writing:
-            self._state_changed = False
-            self._writer = threading.Thread(
-                target=replace_state, args=(self._folder, dict(self._state)), daemon=True
-            )
-            self._writer.start()
+        """Write to disk what a process that is killed would lose; the state a moment later."""
+        for part in list(self._open_parts):
+            self._close_part(part)
+        if self._disk is not None:
+            self._disk.save()
 
     def join(self) -> None:
-        """Wait for the thread that writes the state, if it is at work."""
-        if self._writer is not None:
-            self._writer.join()
+        """Wait until the state is written, if it is being written."""
+        if self._disk is not None:
+            self._disk.join()
+
+    # The end of the crawl.
 
     def take_all(self) -> list[Request]:
-        """Take out all requests, of a queue in memory that is closed.
-
-        What came back comes first.
-        """
-        found: list[Request] = []
-        if self.gate is not None:
-            self.gate.note_closing()
-            found += [request for _, request in self.gate.returned_to(self._count_less)]
-        for part in list(self._parts.values()):
+        """Take out all requests as a crawl closes; what came back comes first."""
+        self._gate.note_closing()
+        found = [request for _, request in self._returned()]
+        for part in [part for slot in self._slots for part in slot.parts.values()]:
             while (request := self._read(part)) is not None:
                 found.append(request)
-        self._size = 0
         return found
 
     def close(self) -> dict[str, list[int]]:
-        """Close all queues, write what came back to its ordinary one, and return what is needed to go on."""
-        if self.gate is not None:
-            self.gate.note_closing()
-            self._write_returned(self.gate)
-        for part in list(self._open_parts.values()):
-            self._close_part(part)
-        self.join()
-        return {key: priorities for key, priorities in self._state.items() if priorities}
-
-    def _write_returned(self, gate: Gate) -> None:
-        for queued, request in gate.returned_to(self._count_less):
+        """Write what came back, close all queues, and return what is needed to go on."""
+        self._gate.note_closing()
+        if self._disk is None:
+            return {}  # it is lost, as with Scrapy's own queue
+        for queued, request in self._returned():
             try:
                 self._write(self._part_of(request, queued), request)
             except ValueError:
-                logger.debug(
-                    "Cannot be written to JOBDIR: %s",
-                    request,
-                    extra={"spider": self._crawler.spider},
-                )
+                text = "Cannot be written to JOBDIR: %s"
+                logger.debug(text, request, extra={"spider": self._crawler.spider})
+        for part in list(self._open_parts):
+            self._close_part(part)
+        return self._disk.last()
+
+    def _returned(self) -> list[tuple[QueuedOrigin, Request]]:
+        found = self._gate.all_returned(self)
+        self.size -= len(found)
+        return found

@@ -1,4 +1,4 @@
-"""Where requests wait with a scheduler that does not use the queue of this package, such as the one of scrapy-redis.
+"""Where requests wait with a scheduler of another make, such as the one of scrapy-redis.
 
 `scheduler_around` makes a subclass of the user's scheduler, by Scrapy's public interface. What may
 not leave yet waits in memory, in a queue by origin, and goes back to the user's scheduler when the
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from scrapy.utils.misc import load_object
 
-from scrapy_robots_rfc.scheduling.gate import LOOKS, MARK
+from scrapy_robots_rfc.scheduling.gate import LOOKS, MARK, gate_of
 from scrapy_robots_rfc.scheduling.queue import OriginPriorityQueue
 
 if TYPE_CHECKING:
@@ -52,9 +52,9 @@ class _Waiting:
     def open(self, spider: Spider) -> Any:  # noqa: ANN401 - as the scheduler has it
         """Open the scheduler."""
         self._waiting = OriginPriorityQueue(spider.crawler, load_object(_IN_MEMORY), "")
-        self._gate = self._waiting.gate
+        self._gate = gate_of(spider.crawler)
         self._spider = spider
-        self._said = False
+        self._logged = False
         return super().open(spider)  # type: ignore[misc]  # the user's scheduler
 
     def has_pending_requests(self) -> bool:
@@ -71,18 +71,18 @@ class _Waiting:
     def next_request(self) -> Request | None:
         """Return a request that may go now; ``None``: there is none now."""
         request = self._waiting.pop()
-        if request is not None or self._gate is None:
-            return request or self._next()
+        if request is not None:
+            return request
         for _ in range(LOOKS):
             request = self._next()
             if request is None:
                 return None
             queued = self._gate.of(request)
             if self._gate.seconds(queued) == 0:
-                self._gate.hand_out(request, queued, waited=False)
+                self._gate.hand_out(request, queued)
                 return request
             if len(self._waiting) >= self.most_waiting:
-                self._say_full()
+                self._log_full()
                 self._give_back(request)
                 return None
             self._waiting.push(request)
@@ -100,14 +100,17 @@ class _Waiting:
         return request
 
     def _give_back(self, request: Request) -> None:
-        """Give a request to the scheduler, whose filter of duplicates has seen it."""
+        """Return a request to the scheduler, whose filter of duplicates has seen it."""
         filtered = request.dont_filter
         request.dont_filter = True
         super().enqueue_request(request)  # type: ignore[misc]  # as above
         request.dont_filter = filtered
 
-    def _say_full(self) -> None:
-        if not self._said:
-            self._said = True
-            text = "%d requests wait in memory for a robots.txt or a turn: further ones go back to the scheduler"
+    def _log_full(self) -> None:
+        if not self._logged:
+            self._logged = True
+            text = (
+                "%d requests wait in memory for a robots.txt or a turn: further ones go back to the"
+                " scheduler"
+            )
             logger.warning(text, len(self._waiting), extra={"spider": self._spider})

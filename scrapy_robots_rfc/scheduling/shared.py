@@ -11,7 +11,7 @@ from scrapy_robots_rfc.cache.client import CacheClient
 from scrapy_robots_rfc.policy.origins import Origin
 
 #: Seconds after which the turn of a worker ends if the worker has died. The interval is added, so
-#: that it is kept even if the worker sent a request right before it died.
+#: that it passes even if the worker sent a request right before it died.
 HOLD = 15.0
 
 #: Seconds after which a turn is prolonged while its request is unanswered, and ended if no request
@@ -23,39 +23,49 @@ _SHORTEST = 0.001
 
 # A store may let a worker wait for some seconds longer than any interval: while another one has the
 # turn, it is to ask again after this long at most; and times are rounded.
-_ASKED_AGAIN, _ROUNDING = 5.0, 1.0
+_ASKED_AGAIN = 5.0
+_ROUNDING = 1.0
 
 
 class SharedThrottle:
-    """The turns that a worker takes at one site, so that the interval holds over the whole fleet.
+    """The turns that a worker takes at one site, so that the whole fleet respects the interval.
 
-    While the store fails, this crawl has every turn, and keeps the interval between its own
-    requests only.
+    While the store fails, this crawl has every turn, and only its own requests are an interval
+    apart.
 
-    :param longest: seconds; no worker keeps a longer interval.
-    :param told: called when `wait` has returned ``None`` and is to be called again.
+    :param longest: seconds; no worker waits for a longer interval.
+    :param go_on: called when `wait` has returned ``None`` and is to be called again.
     """
 
     def __init__(
         self,
-        origin: Origin,
         store: CacheClient,
         runtime: Runtime,
+        origin: Origin,
         longest: float,
-        told: Callable[[], object],
+        go_on: Callable[[], object],
     ) -> None:
-        self._origin, self._store, self._runtime, self._told = origin, store, runtime, told
+        self._store = store
+        self._runtime = runtime
+        self._origin = origin
+        self._go_on = go_on
         self._longest = max(longest, _ASKED_AGAIN) + _ROUNDING
         # Sent to the store one after the other: an end that is late could end a later turn.
         self._steps: list[Callable[[], Awaitable[object]]] = []
-        self._running = self._asking = self._waiting = False
-        self._mine_until = self._not_before = self._next = -math.inf
+        self._running = False
+        # Whether the store is asked for a turn, and whether `go_on` is to be called then.
+        self._asking = False
+        self._waiting = False
+        self._mine_until = -math.inf
+        self._not_before = -math.inf
+        # When the interval ends after a request that had no turn.
+        self._next = -math.inf
         self._hold = HOLD
         self._request: object = None
         self._beat: Cancellable | None = None
 
     def wait(self, interval: float, now: float) -> float | None:
-        """Return the seconds until a request may start; ``None`` while the store is asked: `told` is called afterwards.
+        """Return the seconds until a request may start; ``None`` while the store is asked.
 
         :param interval: seconds that the request keeps; with 0 the store is not asked.
         """
@@ -77,14 +87,14 @@ class SharedThrottle:
             self._request = request
 
     def unused(self, request: object) -> None:
-        """Leave the turn of a request to the next one: it was not sent."""
+        """Give the turn of a request to the next one: it was not sent."""
         if request is self._request:
             self._request = None
 
     def answered(self, request: object, interval: float, now: float) -> None:
         """End the turn of a request: its answer begins to arrive, or it has ended without one.
 
-        :param interval: seconds that the next request keeps.
+        :param interval: seconds until the next request.
         """
         if request is self._request:
             self._let_go()
@@ -93,7 +103,7 @@ class SharedThrottle:
             self.sent(now + interval)
 
     def sent(self, until: float) -> None:
-        """Let all workers keep the interval after a request that was sent without a turn, as for a robots.txt.
+        """Let all workers wait after a request that had no turn, as one for a robots.txt.
 
         :param until: when its interval ends.
         """
@@ -134,7 +144,7 @@ class SharedThrottle:
             self._beat = self._runtime.call_later(BEAT, self._prolong)
         if self._waiting:
             self._waiting = False
-            self._runtime.call_later(0, self._told)
+            self._runtime.call_later(0, self._go_on)
 
     async def _end(self) -> None:
         self._let_go()  # of a turn that was asked for before this step, and has come
@@ -143,11 +153,10 @@ class SharedThrottle:
     def _prolong(self) -> None:
         if self._request is None:
             self._end_unused()
-        else:
-            self._beat = self._runtime.call_later(BEAT, self._prolong)
-            # If another worker has the turn by now, that changes nothing: the request is sent
-            # already.
-            self._then(partial(self._store.take_turn, self._origin, self._hold, self._longest))
+            return
+        self._beat = self._runtime.call_later(BEAT, self._prolong)
+        # If another worker has the turn by now, it does not matter: the request is sent already.
+        self._then(partial(self._store.take_turn, self._origin, self._hold, self._longest))
 
     def _end_unused(self) -> None:
         self._let_go()

@@ -1,8 +1,8 @@
-"""Throttle: when the next request to a site may leave, so that the interval that its robots.txt asks for is kept.
+"""Throttle: when the next request to a site may leave, so that its interval passes between two.
 
-`policy/pacing.py` reads what a file asks for and counts intervals. A turn is taken in two places:
-by the queue, when it hands out a request (`take`), and by the middleware for what came another way
-(`admit`).
+`policy/pacing.py` reads what a robots.txt asks for and counts intervals. The turn of a site is
+taken in two places: by the queue, when it hands out a request (`take`), and by the middleware for
+what came another way (`admit`, and then `wait_in_place`). The request has it until it is answered.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from scrapy_robots_rfc.core.tally import TopK
 from scrapy_robots_rfc.errors import RobotsUndecided
 from scrapy_robots_rfc.policy.access import Outcome
 from scrapy_robots_rfc.policy.pacing import Bound, Limit, Pace
-from scrapy_robots_rfc.scheduling.gate import slot_of
 from scrapy_robots_rfc.scheduling.paced import PacedSite, SharedTurns
+from scrapy_robots_rfc.scheduling.part import slot_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -35,18 +35,19 @@ if TYPE_CHECKING:
 
 logger: logging.Logger = logging.getLogger(__name__)
 
-# Seconds for which a site without requests is remembered, beyond its interval: for so long a
-# request that was let through may stay with other middlewares before it reaches the downloader.
-_REMEMBERED = 300.0
+#: Seconds for which a site without requests is remembered, beyond its interval: for so long a
+#: request that was let through may stay with other middlewares before it reaches the downloader.
+REMEMBERED = 300.0
 
-# The number of sites from which on those that may be forgotten are looked for.
-_FIRST_SWEEP = 1000
+#: The number of sites from which on those that may be forgotten are looked for.
+FIRST_SWEEP = 1000
 
 
 class Throttle:
-    """Keeps the intervals that the sites of a crawl ask for.
+    """The turns at the sites of a crawl that ask for an interval.
 
-    :param settings: of the crawl; with ROBOTS_CRAWL_DELAY_MAX = 0 no interval is kept.
+    :param settings: with ROBOTS_CRAWL_DELAY_MAX = 0 no site is paced; ``None``: the crawl obeys no
+        robots.txt.
     :param origin_of: gives the origin of a request, ``None`` for one that has none.
     :param share: makes the turns of a fleet at a site; ``None``: this crawl shares none.
     """
@@ -54,19 +55,17 @@ class Throttle:
     def __init__(
         self,
         crawler: Crawler,
-        settings: Settings,
+        settings: Settings | None,
         origin_of: Callable[[Request], Origin | None],
         runtime: Runtime,
         share: Callable[[Origin, float, Callable[[], object]], SharedTurns] | None = None,
     ) -> None:
-        assert crawler.stats is not None
         self._crawler = crawler
-        self._stats = crawler.stats
         self._origin_of = origin_of
         self._share = share
         self._runtime = runtime
-        self._limit: Limit | None = settings.limit
-        self._dry_run = settings.dry_run
+        self._limit = (settings and settings.limit) or Limit(0.0)
+        self._dry_run = settings is not None and settings.dry_run
         self._utc = runtime.utc
         self.clock: Callable[[], float] = runtime.clock
         #: Sites that are paced, by their origins as text.
@@ -79,11 +78,11 @@ class Throttle:
         self._in_place: dict[Request, tuple[str, Waiter[None]]] = {}
         self._timer: Cancellable | None = None
         self._wake_at = math.inf
-        self._sweep_at = _FIRST_SWEEP
+        self._sweep_at = FIRST_SWEEP
         self._added = 0.0
         # Origins by the seconds that their requests waited for turns.
         self._slowed: TopK[str] = TopK()
-        # Pairs of an origin and what was logged of it, as hashes, because there may be millions.
+        # What was logged once, as hashes of pairs: there may be millions of origins.
         self._logged: set[int] = set()
         self._listening = False
         self._closed = False
@@ -91,13 +90,12 @@ class Throttle:
     # What sites ask for.
 
     def note(self, robots: OriginPolicy, agent: Agent) -> None:
-        """Keep the pace that a robots.txt asks of an agent, and log it once a site."""
+        """Remember the pace that a robots.txt asks of an agent, and log it once a site."""
         pace = self._pace_of(robots, agent)
         if pace is None:
             return
         utc = self._utc()
         bound = pace.bound(utc)
-        assert self._limit is not None
         forbidden = self._limit.forbids(bound)
         if forbidden and not self._dry_run:
             return
@@ -107,22 +105,17 @@ class Throttle:
             site.paces[agent] = pace
         unwelcome = pace.unwelcome(utc)
         if unwelcome is not None and self._is_first("visit_time", robots.origin):
-            self._log(
-                "%s for %s: pages are asked for outside of it",
-                robots.cited(unwelcome.text),
-                robots.origin,
-            )
+            text = "%s for %s: pages are asked for outside of it"
+            self._log(text, robots.cited(unwelcome.text), robots.origin)
         if bound is not None and not forbidden:
             self._log_interval(robots, bound)
-            if site.shared is not None:
-                site.shared.sent(robots.fetched + min(bound.seconds, self._limit.longest))
+            site.sent(robots.fetched + min(bound.seconds, self._limit.longest))
 
     def fetched(self, robots: OriginPolicy) -> None:
-        """Keep what a file asks for that was fetched again, and no longer what the earlier one asked for."""
+        """Pace a site by the file that was fetched now, and no longer by the one before."""
         if str(robots.origin) in self.sites:
             site = self._refreshed(robots)
-            if site.shared is not None:
-                site.shared.sent(robots.fetched + site.interval(self._utc()))
+            site.sent(robots.fetched + site.interval(self._utc()))
 
     def interval(self, name: str) -> float:
         """Return the seconds that an origin, as text, asks for now; 0: it asks for none."""
@@ -139,9 +132,9 @@ class Throttle:
     # Turns.
 
     def due(self, name: str) -> float | None:
-        """Return the seconds until the next request of an origin may go; ``None``: `on_turn` is called.
+        """Return the seconds until the next request of an origin, as text, may go.
 
-        :param name: the origin, as text.
+        ``None``: an answer is waited for, and `on_turn` is called then.
         """
         site = self.sites.get(name)
         if site is None:
@@ -157,9 +150,10 @@ class Throttle:
         :param name: its origin, as text.
         """
         site = self.sites.get(name)
-        if self._has_turn(request, site):
+        if site is not None and self._has_turn(request, site):
             return True
-        self.release(request)
+        if self._turns:
+            self.release(request)  # it may have that of another site: its URL was changed since
         if site is None:
             return True
         seconds = self.due(name)
@@ -171,9 +165,9 @@ class Throttle:
         self._count_wait(site, request)
         return True
 
-    def _has_turn(self, request: Request, site: PacedSite | None) -> bool:
+    def _has_turn(self, request: Request, site: PacedSite) -> bool:
         """Whether a request has the turn already, also by what is known of the site's pace now."""
-        if site is None or self._turns.get(request) is not site:
+        if self._turns.get(request) is not site:
             return False
         return site.clock.last + site.interval(self._utc()) <= self.clock()
 
@@ -182,20 +176,16 @@ class Throttle:
 
         False: it has to wait.
         """
-        name = str(robots.origin)
-        pace = self._pace_of(robots, agent)
-        if pace is not None:
+        if self._pace_of(robots, agent) is not None:
             self.note(robots, agent)
-        return self.take(request, name)
+        return not self.sites or self.take(request, str(robots.origin))
 
     def release(self, request: Request) -> None:
-        """Leave the turn of a request to another one: it is not sent now."""
+        """Give up the turn of a request, if it has one: it is not sent now."""
         site = self._turns.pop(request, None)
         if site is not None:
-            site.clock.forget(request)
-            if site.shared is not None:
-                site.shared.unused(request)
-            self._tell(site)
+            site.unused(request)
+            self._ask_again(site)
 
     async def wait_in_place(self, request: Request, name: str) -> None:
         """Wait in the downloader for the turn of a request, and take it.
@@ -213,9 +203,11 @@ class Throttle:
                 del self._in_place[request]
 
     @property
-    def in_place(self) -> dict[Request, str]:
-        """The requests for which `wait_in_place` waits, with their origins as text."""
-        return {request: name for request, (name, _) in self._in_place.items()}
+    def in_place(self) -> list[str]:
+        """The origins, as text, of the requests for which `wait_in_place` waits."""
+        return [name for name, _ in self._in_place.values()]
+
+    # What wakes those that wait.
 
     def wake_in(self, seconds: float) -> None:
         """Let all that wait ask again, after so many seconds or before."""
@@ -236,14 +228,17 @@ class Throttle:
             waiter.resolve(None)
         _scrapy.wake(self._crawler)
 
-    def _tell(self, site: PacedSite) -> None:
-        """Let the requests of a site ask again, if any waits."""
+    def _ask_again(self, site: PacedSite) -> None:
+        """Let the requests of a site ask for the turn again, if any waits."""
         if site.since is not None:
-            self.on_turn(str(site.origin))
-            self._wake_all()
+            self._woken(str(site.origin))
+
+    def _woken(self, name: str) -> None:
+        self.on_turn(name)
+        self._wake_all()
 
     def tick(self) -> None:
-        """Let no request wait for what has ended, nor for its turn when the spider is being closed."""
+        """Let no request wait for one that has ended, and none in place as the spider closes."""
         if self._turns:
             self._forget_ended()
         if self._in_place and _scrapy.is_closing(self._crawler):
@@ -252,10 +247,10 @@ class Throttle:
     def close(self) -> None:
         """Let other workers go on: nothing is sent any more. Name the sites that cost most."""
         self._closed = True
+        assert self._crawler.stats is not None
         for origin, seconds in self._slowed.most(stats.LISTED):
-            self._stats.set_value(
-                stats.CRAWL_DELAY_ADDED_BY.format(origin=origin), round(seconds, 3)
-            )
+            key = stats.CRAWL_DELAY_ADDED_BY.format(origin=origin)
+            self._crawler.stats.set_value(key, round(seconds, 3))
         if self._timer is not None:
             self._timer.cancel()
         for request in list(self._turns):
@@ -267,33 +262,30 @@ class Throttle:
     # What is known of sites.
 
     def _pace_of(self, robots: OriginPolicy, agent: Agent) -> Pace | None:
-        return (
-            robots.file.pace(agent) if self._limit is not None and robots.file is not None else None
-        )
+        if robots.file is None or not self._limit.longest:
+            return None
+        return robots.file.pace(agent)
 
     def _refreshed(self, robots: OriginPolicy) -> PacedSite:
         """Return a site with the paces of its present robots.txt."""
         site = self.sites.get(str(robots.origin)) or self._pace(robots.origin)
-        if site.fetched != robots.fetched:
-            site.fetched = robots.fetched
-            # The interval begins with the request for robots.txt.
-            site.clock.last = max(site.clock.last, robots.fetched)
-            if (
-                robots.outcome is not Outcome.UNREACHABLE
-            ):  # pages that were let through may still be on their way
-                found = (
-                    {agent: robots.file.pace(agent) for agent in site.paces} if robots.file else {}
-                )
-                site.paces = {agent: pace for agent, pace in found.items() if pace is not None}
+        if site.fetched == robots.fetched:
+            return site
+        site.fetched = robots.fetched
+        # The interval begins with the request for robots.txt.
+        site.clock.last = max(site.clock.last, robots.fetched)
+        if robots.outcome is Outcome.UNREACHABLE:
+            return site  # pages that were let through before may still be on their way
+        paces = {agent: self._pace_of(robots, agent) for agent in site.paces}
+        site.paces = {agent: pace for agent, pace in paces.items() if pace is not None}
         return site
 
     def _pace(self, origin: Origin) -> PacedSite:
-        """Begin to keep the interval of a site."""
+        """Begin to pace a site."""
         self._listen()
         _scrapy.send_once(self._crawler)
         if len(self.sites) >= self._sweep_at:
             self._sweep()
-        assert self._limit is not None
         longest = self._limit.longest
         name = str(origin)
         shared = None
@@ -305,19 +297,13 @@ class Throttle:
                 self._begin(request, site)  # it left when the interval was not known
         return site
 
-    def _woken(self, name: str) -> None:
-        """Ask again for the turn of a site: the store has answered."""
-        self.on_turn(name)
-        self._wake_all()
-
     def _sweep(self) -> None:
         """Forget sites that had no request for a while."""
-        assert self._limit is not None
-        before = self.clock() - _REMEMBERED - self._limit.longest
+        before = self.clock() - REMEMBERED - self._limit.longest
         for name, site in list(self.sites.items()):
             if not site.clock.outstanding and max(site.clock.last, site.used) <= before:
                 del self.sites[name]
-        self._sweep_at = max(_FIRST_SWEEP, 2 * len(self.sites))
+        self._sweep_at = max(FIRST_SWEEP, 2 * len(self.sites))
 
     def _is_first(self, what: str, origin: Origin) -> bool:
         """Whether something is logged of an origin for the first time."""
@@ -328,28 +314,25 @@ class Throttle:
         return True
 
     def _log_interval(self, robots: OriginPolicy, bound: Bound) -> None:
-        """Log and count, once a site, the interval that is kept."""
-        assert self._limit is not None
-        longest = self._limit.longest
+        """Log and count, once a site, the interval that passes between two requests."""
         if not self._is_first("interval", robots.origin):
             return
-        self._stats.inc_value(stats.CRAWL_DELAY_SITES)
-        if bound.seconds <= longest:
-            self._log("%s for %s", robots.cited(bound.text), robots.origin)
-            return
-        text = "%s for %s: kept at %g s (ROBOTS_CRAWL_DELAY_MAX)"
-        self._log(text, robots.cited(bound.text), robots.origin, longest)
+        assert self._crawler.stats is not None
+        self._crawler.stats.inc_value(stats.CRAWL_DELAY_SITES)
+        asked = robots.cited(bound.text)
+        if bound.seconds <= self._limit.longest:
+            self._log("%s for %s", asked, robots.origin)
+        else:
+            text = "%s for %s: kept at %g s (ROBOTS_CRAWL_DELAY_MAX)"
+            self._log(text, asked, robots.origin, self._limit.longest)
 
-    def _log(self, message: str, *arguments: object) -> None:
-        logger.info(message, *arguments, extra={"spider": self._crawler.spider})
+    def _log(self, text: str, *arguments: object) -> None:
+        logger.info(text, *arguments, extra={"spider": self._crawler.spider})
 
     # Requests on their way through the downloader.
 
     def _listen(self) -> None:
-        """Connect to the downloader when the first site asks for an interval.
-
-        Crawls without one need no signals.
-        """
+        """Connect to the downloader for the first paced site; most crawls need no signals."""
         if not self._listening:
             self._listening = True
             connect = self._crawler.signals.connect
@@ -358,36 +341,29 @@ class Throttle:
             connect(self._left, signals.request_left_downloader)
 
     def _reached(self, request: Request) -> None:
-        """Let others wait for the answer of a request that has no turn.
-
-        Its site's interval was not known.
-        """
-        if request not in self._turns:
-            site = self.sites.get(str(self._origin_of(request)))
-            if site is not None:
-                self._begin(request, site)
+        """Let others wait for a request that has no turn: its site's interval was not known."""
+        site = self.sites.get(str(self._origin_of(request)))
+        if site is not None and request not in self._turns:
+            self._begin(request, site)
 
     def _begin(self, request: Request, site: PacedSite) -> None:
         self._turns[request] = site
-        site.clock.start(request, self.clock())
-        if site.shared is not None:
-            site.shared.start(request)
+        site.start(request, self.clock())
 
     def _count_wait(self, site: PacedSite, request: Request) -> None:
         """Count the seconds for which the crawl had requests for a site that could not go yet."""
-        since, site.since = site.since, None
+        since = site.since
         if since is None:
             return
-        # The interval runs beside the delay that the user asks for, which would have passed anyway.
-        waited = (
-            self.clock()
-            - max(since, site.clock.last)
-            - _scrapy.slot_delay(self._crawler, slot_of(request))
-        )
+        site.since = None
+        # The delay that the user asks for passes at the same time, and is not counted.
+        delay = _scrapy.slot_delay(self._crawler, slot_of(request))
+        waited = self.clock() - max(since, site.clock.last) - delay
         if waited > 0:
             self._added += waited
             self._slowed.add(str(site.origin), waited)
-        self._stats.set_value(stats.CRAWL_DELAY_ADDED, round(self._added, 3))
+        assert self._crawler.stats is not None
+        self._crawler.stats.set_value(stats.CRAWL_DELAY_ADDED, round(self._added, 3))
 
     def answered(self, request: Request) -> None:
         """Count the interval from now on.
@@ -395,31 +371,26 @@ class Throttle:
         The answer begins to arrive, or the request has ended without one.
         """
         site = self._turns.get(request)
-        if site is None or request not in site.clock.outstanding:
-            return
-        now = self.clock()
-        if site.shared is not None:
-            site.shared.answered(request, site.interval(self._utc()), now)
-        site.clock.answered(request, now)
-        self._tell(site)
+        if site is not None and request in site.clock.outstanding:
+            site.answered(request, self._utc(), self.clock())
+            self._ask_again(site)
 
     def _left(self, request: Request) -> None:
         self.answered(request)
         self._turns.pop(request, None)
 
     def _forget_ended(self, site: PacedSite | None = None) -> bool:
-        """Give up the turns of requests that have ended without being sent, and say whether there were any.
+        """Give up the turns of requests that have ended unsent; return whether there were any.
 
-        Another middleware may have answered, replaced or dropped them: no signal tells of it.
+        Another middleware may have answered, replaced or dropped them: no signal says so.
 
         :param site: look at those of one site only.
         """
-        held = (
-            list(self._turns)
-            if site is None
-            else [each for each in site.clock.outstanding if each in self._turns]
-        )
-        ended = [request for request in held if not _scrapy.is_under_way(self._crawler, request)]
+        ended = [
+            request
+            for request, paced in self._turns.items()
+            if site in (None, paced) and not _scrapy.is_under_way(self._crawler, request)
+        ]
         for request in ended:
             self.release(request)
         return bool(ended)

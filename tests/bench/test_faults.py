@@ -10,8 +10,9 @@ import pytest
 
 from bench.fault_answers import ANSWERS
 from bench.fault_judge import Judge, Judged, Logs, matches
-from bench.fault_plan import RUNTIMES, Plan, draw
-from bench.fault_servers import Known, Seen, Servers
+from bench.fault_order import overtaken
+from bench.fault_plan import RUNTIMES, Interruption, Plan, draw
+from bench.fault_servers import PROXIES, Known, Seen, Servers
 from bench.faults import crawl, report
 
 pytestmark = pytest.mark.once
@@ -93,6 +94,7 @@ def test_the_rules_of_the_judge() -> None:
 
 PLAN = replace(
     draw(SEED),
+    interruptions=(),
     sites=tuple(
         replace(site, rules=("Disallow: /",), pace=0, down=0, script=("rules",))
         for site in draw(SEED).sites
@@ -125,16 +127,20 @@ def _told(time: float, event: str, **more: object) -> dict[str, Any]:
         "path": path,
         "proxy": "",
         "errback": True,
+        "exempt": False,
+        "process": 0,
         **more,
     }
 
 
 ASKED, ANSWERED, PAGE = _seen(1, None), Known(2, 0, "rules"), _seen(4, 0)
 TRACEBACK = "2026-01-01 [scrapy_robots_rfc.service] ERROR: no\nTraceback (most recent call last):"
+KILLED = replace(OPEN, interruptions=(Interruption(1, "SIGKILL"),))
+SHUT, RESUMED = _told(5, "closed", reason="shutdown"), {"process": 1}
 YIELDED, FETCHED, CLOSED = (
     _told(0, "yielded"),
     _told(5, "fetched"),
-    _told(9, "closed", reason="finished"),
+    _told(5.5, "closed", reason="finished"),
 )
 
 
@@ -173,12 +179,30 @@ YIELDED, FETCHED, CLOSED = (
         (
             OPEN,
             Logs(
-                [ASKED], [ANSWERED], [YIELDED, _told(9, "closed", reason="closespider_pagecount")]
+                [ASKED], [ANSWERED], [YIELDED, _told(5, "closed", reason="closespider_pagecount")]
             ),
             [],
         ),
         (OPEN, Logs([ASKED], [ANSWERED], [YIELDED], code=None), ["hung", "hung"]),
         (OPEN, Logs([], [], [CLOSED], errors=TRACEBACK), ["error"]),
+        (OPEN, Logs([ASKED, PAGE], [ANSWERED], [YIELDED, FETCHED, FETCHED, CLOSED]), ["doubled"]),
+        (OPEN, Logs([], [], [_told(4.4, "told to end"), CLOSED]), ["late"]),
+        (OPEN, Logs([], [], [_told(4, "told to end"), _told(4.6, "left"), CLOSED]), []),
+        (
+            OPEN,
+            Logs([ASKED], [ANSWERED], [YIELDED, SHUT, {**CLOSED, **RESUMED}]),
+            ["lost"],
+        ),
+        (
+            OPEN,
+            Logs(
+                [ASKED, PAGE],
+                [ANSWERED],
+                [YIELDED, SHUT, {**FETCHED, **RESUMED}, {**CLOSED, **RESUMED}],
+            ),
+            [],
+        ),
+        (KILLED, Logs([ASKED], [ANSWERED], [YIELDED, {**CLOSED, **RESUMED}]), []),
     ],
 )
 def test_what_the_judge_finds(plan: Plan, logs: Logs, kinds: list[str]) -> None:
@@ -186,7 +210,55 @@ def test_what_the_judge_finds(plan: Plan, logs: Logs, kinds: list[str]) -> None:
     assert [finding.kind for finding in Judge(plan, logs).judge().findings] == kinds
 
 
+ORDERED = replace(
+    OPEN, settings={**OPEN.settings, "CONCURRENT_REQUESTS": 1, "JOBDIR": False}, starts=()
+)
+ORDERED = replace(ORDERED, sites=tuple(replace(site, pages=(), down=0) for site in ORDERED.sites))
+
+
+def _queued(*events: tuple[str, int]) -> list[dict[str, Any]]:
+    """Requests of one site that are yielded, pushed and popped, in this order of events."""
+    numbers = sorted({number for _, number in events if number >= 0})
+    yielded = [_told(0, "yielded", number=number) for number in numbers]
+    return yielded + [
+        _told(1, event, number=number, priority=number // 10, start=False)
+        for event, number in events
+    ]
+
+
+@pytest.mark.parametrize(
+    ("kind", "events", "right"),
+    [
+        ("Fifo", [("pushed", 1), ("pushed", 2), ("popped", 1), ("popped", 2)], True),
+        ("Fifo", [("pushed", 1), ("pushed", 2), ("popped", 2), ("popped", 1)], False),
+        ("Lifo", [("pushed", 1), ("pushed", 2), ("popped", 2), ("popped", 1)], True),
+        ("Lifo", [("pushed", 1), ("pushed", 2), ("popped", 1), ("popped", 2)], False),
+        ("Lifo", [("pushed", 1), ("popped", 1), ("pushed", 2), ("popped", 1)], True),
+        ("Fifo", [("pushed", 1), ("pushed", 11), ("popped", 1), ("popped", 11)], False),
+        # Nothing could leave, and Scrapy would have sent the first one.
+        (
+            "Lifo",
+            [("pushed", 1), ("nothing popped", -1), ("pushed", 2), ("popped", 1), ("popped", 2)],
+            True,
+        ),
+    ],
+)
+def test_the_order_of_the_judge(kind: str, events: list[tuple[str, int]], right: bool) -> None:
+    """What leaves the scheduler first comes first: by priority, and by the kind of the queue."""
+    queue = {"SCHEDULER_MEMORY_QUEUE": f"scrapy.squeues.{kind}MemoryQueue"}
+    plan = replace(ORDERED, settings={**ORDERED.settings, **queue}, scheduler="own")
+    assert (not list(overtaken(plan, _queued(*events), []))) is right
+
+
+def test_the_order_in_which_pages_are_reached() -> None:
+    """A request that left the scheduler first has to reach its site first."""
+    events = _queued(("pushed", 1), ("popped", 1), ("pushed", 2), ("popped", 2))
+    seen = [replace(_seen(4, 0), number=2), replace(_seen(5, 0), number=1)]
+    assert len(list(overtaken(replace(ORDERED, scheduler="own"), events, seen))) == 1
+    assert not list(overtaken(replace(ORDERED, scheduler="own"), events, seen[::-1]))
+
+
 def test_servers_have_ports_of_their_own() -> None:
     """Each origin and each proxy has a port, also where it refuses connections."""
     with Servers(PLAN) as servers:
-        assert len(set(servers.ports)) == len(PLAN.sites) + 3
+        assert len(set(servers.ports)) == len(PLAN.sites) + len(PROXIES)

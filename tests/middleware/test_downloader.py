@@ -116,7 +116,7 @@ async def test_origins_that_are_told(
     site: Site, other: Site, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Only so many origins are remembered as told: the one told first is forgotten first."""
-    monkeypatch.setattr(enforcement, "_KEPT_TOLD", 1)
+    monkeypatch.setattr(enforcement, "MOST_LOGGED", 1)
     for one in (site, other):
         one.replies["/robots.txt"] = robots(RULES)
     pages = [one.url(f"/private/{n}") for n in range(2) for one in (site, other)]

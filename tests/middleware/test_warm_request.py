@@ -27,6 +27,7 @@ WAY = {
     "fetching.service",
     "cache.memory",
     "middleware.enforcement",
+    "scheduling.throttle",
     "fetching.parsed",
     "core.robotstxt",
     "core.ruleset",
@@ -35,7 +36,7 @@ WAY = {
 
 @ensureDeferred
 async def test_modules_that_a_request_passes(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A request whose file is in memory passes eight modules, besides the clock and the hash of
+    """A request whose file is in memory passes nine modules, besides the clock and the hash of
     its origin.
     """
     site.replies["/robots.txt"] = robots("User-agent: *\nDisallow: /x\n")

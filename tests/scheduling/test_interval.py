@@ -4,6 +4,7 @@ arrives.
 
 from __future__ import annotations
 
+import gc
 import importlib
 import threading
 from dataclasses import replace
@@ -18,7 +19,8 @@ from scrapy.core.downloader import Downloader, Slot
 from scrapy.utils.defer import deferred_from_coro, maybe_deferred_to_future
 from twisted.internet.task import deferLater
 
-from scrapy_robots_rfc import RfcRobotsTxtMiddleware, robots_service
+from scrapy_robots_rfc import robots_service
+from scrapy_robots_rfc.scheduling.paced import PacedSite
 from tests.support.crawling import Pages, at_once, crawl, records
 from tests.support.site import Reply, redirect, robots
 from tests.support.timed_site import DELAY, PACED, Clocked, Following, before, fetched, gaps, urls
@@ -317,18 +319,20 @@ async def test_sites_are_forgotten(
     site: Clocked, other: Clocked, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What is kept of a site and of a slot goes when nothing was heard of them for a while."""
-    monkeypatch.setattr("scrapy_robots_rfc.scheduling.throttle._FIRST_SWEEP", 1)
+    monkeypatch.setattr("scrapy_robots_rfc.scheduling.throttle.FIRST_SWEEP", 1)
     monkeypatch.setattr(
-        "scrapy_robots_rfc.scheduling.throttle._REMEMBERED", -100
+        "scrapy_robots_rfc.scheduling.throttle.REMEMBERED", -100
     )  # as if the crawl took longer
     other.replies["/robots.txt"] = PACED
     first = Request(site.url("/0"), meta={"download_slot": "mine"})
     result = await crawl([first], spider=Following, following=[Request(other.url("/0"))])
-    middleware = result.crawler.get_downloader_middleware(RfcRobotsTxtMiddleware)
-    pacing = middleware._throttle if middleware else None
-    assert pacing is not None
-    assert list(pacing.sites) == [other.url("")]
-    assert not pacing._turns
+    assert fetched(result) == 2
+    gc.collect()
+    sites = [each for each in gc.get_objects() if isinstance(each, PacedSite)]
+    urls = (site.url(""), other.url(""))
+    [left] = [each for each in sites if str(each.origin) in urls]
+    assert str(left.origin) == other.url("")
+    assert left.clock.outstanding == []
 
 
 class Asking(Pages):

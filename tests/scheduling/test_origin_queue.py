@@ -5,6 +5,7 @@ Descriptors, what Scrapy's own queue has begun, and what a killed process leaves
 
 from __future__ import annotations
 
+import gc
 import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,11 +15,13 @@ from scrapy import Request, Spider
 from scrapy.crawler import Crawler
 from scrapy.pqueues import DownloaderAwarePriorityQueue
 from scrapy.squeues import PickleFifoDiskQueue, PickleLifoDiskQueue
+from scrapy.statscollectors import MemoryStatsCollector
 
 from scrapy_robots_rfc import OriginPriorityQueue
+from scrapy_robots_rfc.fetching.pending import PendingFetch
 from scrapy_robots_rfc.policy.origins import Origin
 from scrapy_robots_rfc.scheduling.disk import MOST_DESCRIPTORS
-from scrapy_robots_rfc.scheduling.gate import Gate, open_gate
+from scrapy_robots_rfc.scheduling.gate import Gate, gate_of, open_gate
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -82,6 +85,7 @@ def crawler(known: Callable[[Origin], bool] = lambda _: True, *, obeys: bool = T
     """A crawler whose origins are known or not."""
     made = Crawler(Pages)
     made.spider = Pages()
+    made.stats = MemoryStatsCollector(made)
     made.engine = Engine()  # type: ignore[assignment]  # only the downloader is asked
     if obeys:
         turns: Any = Turns()
@@ -246,3 +250,55 @@ def test_what_was_popped_after_it_was_saved(tmp_path: Path) -> None:
     popped = left_by_a_killed_process(tmp_path, requests, pops=7)
     left = drained(queue_as_saved(tmp_path))
     assert {request.url for request in requests} - popped <= set(left)
+
+
+def test_a_request_that_comes_back_twice_retains_its_place(tmp_path: Path) -> None:
+    """The first request leaves before those that were lined up behind it, however often it comes
+    back.
+    """
+    made = crawler(known=lambda _: False)
+    gate = gate_of(made)
+    found = queue(tmp_path, crawler=made)
+    for request in pages(1, 4):
+        found.push(request)
+    left = []
+    for _ in range(3):
+        request = found.pop()
+        left.append(request.url)
+        assert found.pop() is None  # the others are lined up, and wait
+        fetch = PendingFetch(Origin("http", "h0.example", 80))
+        out = gate.handed_out.pop(request)
+        found.push(gate.send_back(request, out, fetch))
+        gate.judged(out)
+        assert found.pop() is None
+        fetch.over = True
+        gate.fetch_over(fetch)
+    assert len(set(left)) == 1
+    assert len(found) == 4
+
+
+def broken(folder: Path, name: str) -> None:
+    """Leave a file of a priority in pieces, in the folder of each part of a queue."""
+    for part in folder.iterdir():
+        if part.is_dir():
+            (part / name).write_bytes(b"\0")
+
+
+# queuelib closes no file that it cannot read.
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+@pytest.mark.parametrize("name", ["0", "-5"])
+def test_a_file_in_pieces(tmp_path: Path, name: str) -> None:
+    """What a killed process has left in pieces, of a priority that was saved or not, is given up.
+
+    New requests take its place.
+    """
+    left_by_a_killed_process(tmp_path, pages(2))
+    broken(tmp_path, name)
+    found = queue_as_saved(tmp_path)
+    old = drained(found)
+    assert old == ([] if name == "0" else ["http://h0.example/0", "http://h1.example/0"])
+    new = [Request(f"http://h0.example/new{priority}", priority=priority) for priority in (0, 5)]
+    for request in new:
+        found.push(request)
+    assert sorted(drained(found)) == urls(new)
+    gc.collect()  # its files are closed now, and not in another test

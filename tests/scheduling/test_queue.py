@@ -10,16 +10,20 @@ from typing import TYPE_CHECKING, Any, cast
 
 from hypothesis import given
 from hypothesis import strategies as st
-from scrapy import Request, Spider
+from pytest_twisted import ensureDeferred
+from scrapy import Request, Spider, signals
 from scrapy.squeues import FifoMemoryQueue
 from scrapy.utils.test import get_crawler
 
 from scrapy_robots_rfc import OriginPriorityQueue
 from scrapy_robots_rfc.policy.origins import Origin
-from scrapy_robots_rfc.scheduling.gate import Gate, open_gate
+from scrapy_robots_rfc.scheduling.gate import Gate, gate_of, open_gate
+from tests.support.crawling import crawl
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from tests.support.site import Site
 
 SITES = 150
 
@@ -217,3 +221,19 @@ def test_sites_take_turns() -> None:
         if len(found) == 1:
             queue.push(page("c", "slot"))
     assert found == ["a", "b", "a", "c", "b"]
+
+
+@ensureDeferred
+async def test_a_crawl_that_has_ended_is_forgotten(site: Site) -> None:
+    """The gate of a crawl is found while the crawl runs, and not remembered afterwards."""
+    found: list[bool] = []
+
+    def opened(spider: Spider) -> None:
+        found.append(gate_of(spider.crawler) is gate_of(spider.crawler))
+
+    result = await crawl(
+        [site.url("/")],
+        prepare=lambda crawler: crawler.signals.connect(opened, signals.spider_opened, weak=False),
+    )
+    assert found == [True]
+    assert gate_of(result.crawler) is not gate_of(result.crawler)

@@ -15,7 +15,6 @@ import pytest
 from pytest_twisted import ensureDeferred
 from scrapy import Request, signals
 
-from scrapy_robots_rfc import RfcRobotsTxtMiddleware
 from scrapy_robots_rfc.scheduling.scheduler import scheduler_around
 from tests.support.crawling import Crawl, at_once, close_when, crawl, records
 from tests.support.shared_stores import KEPT, Kept
@@ -233,8 +232,9 @@ async def test_closing_while_a_robots_txt_waits_for_its_turn(
     assert store.take_turn(key, "somebody", 1000) == 0
 
     def robots_txt_waits(crawler: Crawler) -> object:
-        middleware = crawler.get_downloader_middleware(RfcRobotsTxtMiddleware)
-        return middleware and middleware._throttle.in_place
+        assert crawler.engine is not None
+        active = crawler.engine.downloader.active
+        return any(request.url == site.url("/robots.txt") for request in active)
 
     kept = {**settings, "JOBDIR": str(tmp_path)}
     result = await crawl(urls(site, 3), kept, prepare=close_when(robots_txt_waits))

@@ -42,7 +42,7 @@ def test_a_request_on_its_way_is_not_forgotten(monkeypatch: pytest.MonkeyPatch) 
     """An origin whose request is still with other middlewares is kept, even if its file is old
     or a local one.
     """
-    monkeypatch.setattr("scrapy_robots_rfc.scheduling.throttle._FIRST_SWEEP", 2)
+    monkeypatch.setattr("scrapy_robots_rfc.scheduling.throttle.FIRST_SWEEP", 2)
     monkeypatch.setattr(
         "scrapy_robots_rfc._scrapy.in_downloader", lambda _: []
     )  # there is no engine

@@ -90,7 +90,7 @@ class Worker(Runtime):
         self.alive, self.works, self.left = True, True, 10**9
         self.calls: list[str] = []
         self.own = IntervalClock()
-        self.turns = SharedThrottle(SITE, cast("CacheClient", self), self, 60.0, self.go)
+        self.turns = SharedThrottle(cast("CacheClient", self), self, SITE, 60.0, self.go)
 
     # What turns ask of a runtime.
 

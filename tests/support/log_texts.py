@@ -70,10 +70,11 @@ class _Module:
                 ):
                     if attr in _METHODS:
                         yield from self._rendered(text, scope)
-                case ast.Tuple(
-                    elts=[ast.Attribute(value=ast.Name(id="logging"), attr=level), text]
-                ):
-                    if level in _LEVELS:
+                case ast.Call(func=ast.Name(id="log"), args=[level, text, *_]):
+                    names = {
+                        name.attr for name in ast.walk(level) if isinstance(name, ast.Attribute)
+                    }
+                    if names & _LEVELS:
                         yield from self._rendered(text, scope)
 
     def _rendered(self, node: ast.expr, scope: ast.AST) -> list[str]:

@@ -360,7 +360,10 @@ async def told(run: Run) -> dict[str, Any]:
         ):
             pages = [site.url(f"/{number}") for site in (slow, paced) for number in range(3)]
             await run(Pages, {"LOGSTATS_INTERVAL": 0.02}, pages)
-            return {"lines": sorted({re.sub(r"\b\d+(:\d+)*\b", "N", line) for line in heard.lines})}
+            lines = sorted({re.sub(r"\b\d+(:\d+)*\b", "N", line) for line in heard.lines})
+            heard.lines.clear()
+            await run(Pages, {"LOGSTATS_INTERVAL": 0}, pages)
+            return {"lines": lines, "turned off": heard.lines}
     finally:
         progress.LONG = long
         progress.logger.removeHandler(heard)

@@ -1,0 +1,94 @@
+"""The schedulers of `bench.faults` that are the user's own."""
+
+from __future__ import annotations
+
+import pickle
+from heapq import heappop, heappush
+from itertools import count
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from scrapy import Request, Spider
+from scrapy.core.scheduler import BaseScheduler, Scheduler
+from scrapy.pqueues import ScrapyPriorityQueue
+from scrapy.utils.misc import load_object
+from scrapy.utils.request import request_from_dict
+
+from scrapy_robots_rfc.scheduling.scheduler import scheduler_around
+
+if TYPE_CHECKING:
+    from typing import Self
+
+    from scrapy.crawler import Crawler
+
+    from bench.fault_plan import Plan
+
+
+class UserScheduler(BaseScheduler):
+    """A scheduler of the user's, by Scrapy's public interface: by priority, first come first.
+
+    What is left over is in a file of JOBDIR when it is closed.
+    """
+
+    def __init__(self, crawler: Crawler) -> None:
+        self._crawler = crawler
+        self._filter = load_object(crawler.settings["DUPEFILTER_CLASS"]).from_crawler(crawler)
+        folder = crawler.settings["JOBDIR"]
+        self._file = Path(folder, "left.pickle") if folder else None
+        self._queue: list[tuple[int, int, Request]] = []
+        self._numbers = count()
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> Self:
+        """Make the scheduler of a crawl."""
+        return cls(crawler)
+
+    def open(self, spider: Spider) -> Any:  # noqa: ANN401 - Scrapy's
+        """Read what was left over."""
+        if self._file is not None and self._file.exists():
+            for each in pickle.loads(self._file.read_bytes()):
+                self._push(request_from_dict(each, spider=spider))
+        return self._filter.open()
+
+    def close(self, reason: str) -> Any:  # noqa: ANN401 - Scrapy's
+        """Write what is left over."""
+        if self._file is not None:
+            left = [each.to_dict(spider=self._crawler.spider) for *_, each in sorted(self._queue)]
+            self._file.write_bytes(pickle.dumps(left))
+        return self._filter.close(reason)
+
+    def has_pending_requests(self) -> bool:
+        """Whether anything is queued."""
+        return bool(self._queue)
+
+    def enqueue_request(self, request: Request) -> bool:
+        """Queue a request, unless it is a duplicate."""
+        if not request.dont_filter and self._filter.request_seen(request):
+            return False
+        self._push(request)
+        return True
+
+    def next_request(self) -> Request | None:
+        """Return the first request of the highest priority."""
+        return heappop(self._queue)[-1] if self._queue else None
+
+    def _push(self, request: Request) -> None:
+        heappush(self._queue, (-request.priority, next(self._numbers), request))
+
+
+class UserQueue(ScrapyPriorityQueue):
+    """A SCHEDULER_PRIORITY_QUEUE of the user's."""
+
+
+def scheduler_settings(plan: Plan, middleware: str) -> dict[str, Any]:
+    """The settings of a scheduler of the user's, before which ours lets fewer requests wait."""
+    settings: dict[str, Any] = {}
+    if plan.scheduler == "own":
+        return settings
+    scheduler: type[BaseScheduler] = UserScheduler if plan.scheduler == "user" else Scheduler
+    if plan.scheduler == "user-queue":
+        settings["SCHEDULER_PRIORITY_QUEUE"] = UserQueue
+    if middleware == "ours":
+        around = scheduler_around(scheduler)
+        scheduler = type("Bounded", (around,), {"most_waiting": plan.settings["MOST_WAITING"]})
+    return {**settings, "SCHEDULER": scheduler}
