@@ -127,6 +127,10 @@ class Fetcher:
                 fetch.preempted += 1
                 self.pending.free_place(fetch)
                 continue
+            if self.locks is not None and isinstance(fetched.access, Local | Unreachable):
+                robots, _ = await self._look(fetch)  # another worker may have it meanwhile
+                if robots is not None:
+                    return robots
             robots, access, pauses = await self._conclude(fetch, fetched)
             self.pending.free_place(fetch)
             await self._notify(fetch, robots, access)

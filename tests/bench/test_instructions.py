@@ -13,10 +13,10 @@ pytestmark = pytest.mark.once
 @pytest.mark.parametrize(
     ("ours", "status"),
     [
-        ((3.3e9, 1.01e7, 2e7), 0),
-        ((3.4e9, 1.01e7, 2e7), 1),
-        ((3.3e9, 1.02e7, 2e7), 1),
-        ((3.3e9, 1.01e7, 2.1e7), 1),
+        ((3.2e9, 1.01e7, 2e7), 0),
+        ((3.3e9, 1.01e7, 2e7), 1),
+        ((3.2e9, 1.02e7, 2e7), 1),
+        ((3.2e9, 1.01e7, 2.1e7), 1),
     ],
     ids=["reached", "start", "page", "origin"],
 )
