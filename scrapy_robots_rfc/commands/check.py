@@ -37,7 +37,6 @@ _VERDICTS = {"allowed": (0, GOOD), "disallowed": (1, BAD), "undecided": (common.
 _AROUND = 2  # lines of a group shown before and after the one that decided
 _BINARY_LINES = 50  # that are searched for NUL, which no text has
 
-
 ARGUMENTS = (
     argument(
         "urls", metavar="URL", nargs="*", help=f"{common.URL_HELP}; -, or none: standard input"

@@ -14,8 +14,7 @@ from scrapy_robots_rfc.core.robotstxt import RobotsTxt
 from scrapy_robots_rfc.core.text import many, printable
 
 HELP = "Say what is odd about a robots.txt: what a crawler reads, and what was probably meant."
-#: Severities with their exit codes, of which the highest counts, and their colours. 2 means that
-#: the file could not be read.
+#: Severities with exit codes, of which the highest counts (2: the file cannot be read), and colours.
 _SEVERITIES = {Severity.NOTICE: (0, STRONG), Severity.WARNING: (1, DOUBT), Severity.ERROR: (3, BAD)}
 #: What a crawl may read in place of a site's file, or puts in front of it.
 _FROM_ITS_SITE: dict[str, Any] = {
@@ -24,7 +23,6 @@ _FROM_ITS_SITE: dict[str, Any] = {
     "ROBOTS_OVERRIDES": {},
     "ROBOTSTXT_PARSER": "scrapy_robots_rfc.RfcRobotParser",
 }
-
 
 ARGUMENTS = (
     argument(

@@ -25,9 +25,6 @@ from scrapy_robots_rfc.usage.rules import (
 
 HELP = "Show the rules of a page, X-Robots-Tag and robots metas: for whom each is, what is odd."
 
-_NOT_IN_HEAD = "not in the head, so it does not count"
-
-
 ARGUMENTS = (
     common.argument("page", metavar="URL|FILE|-", help="a page; -: a document on standard input"),
     common.AGENT,
@@ -79,7 +76,7 @@ def _rules(response: Response, tokens: Sequence[str]) -> Iterator[dict[str, Any]
             yield _rule("header", member.bot or "*", member, applies, member.odd)
     in_head = Counter(metas_of(response))
     elsewhere = Counter(all_metas_of(response)) - in_head
-    for metas, odd in ((in_head, ""), (elsewhere, _NOT_IN_HEAD)):
+    for metas, odd in ((in_head, ""), (elsewhere, "not in the head, so it does not count")):
         for name, text in metas.elements():
             yield from _meta_rules(name.strip(), text, odd, own)
 

@@ -21,7 +21,6 @@ from scrapy_robots_rfc.policy.pacing import Limit
 
 HELP = "Show the robots.txt of a URL's site: how it was fetched, its groups, and what else it says."
 
-
 ARGUMENTS = (
     common.argument("url", metavar="URL", help=f"of any page, {common.URL_HELP}"),
     common.AGENT,
