@@ -1,6 +1,6 @@
 """A Scrapy plugin that makes a crawl obey robots.txt as RFC 9309 says, and says why.
 
-This file has the public names. Each is imported when it is first used, so that the parser alone does
+This file has the public names. Each is imported when first used, so that the parser alone does
 not load the rest of the package, and `scrapy_robots_rfc.core` is loaded without Scrapy.
 """
 

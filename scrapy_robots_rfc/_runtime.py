@@ -1,4 +1,4 @@
-"""Tasks, timers, waiters, threads and clocks, whether Scrapy runs asyncio, another reactor or none."""
+"""Tasks, timers, waiters, threads and clocks: for asyncio, another reactor, or none."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ class Runtime:
         return time.time()
 
     def at(self, seconds: float) -> str:
-        """The local time in so many seconds, for log lines; with its date if that is another day."""
+        """The local time in so many seconds, for log lines; with its date on another day."""
         now = self.date()
         today = time.localtime(now)
         then = time.localtime(now + min(seconds, _LONGEST))

@@ -80,7 +80,7 @@ class CacheEntry:
         return self.status is not None or self.validity.outcome is not Outcome.UNREACHABLE
 
     def known_at(self, url: str) -> Validators | None:
-        """Return the validators if the file came from this URL; to another one they mean nothing."""
+        """Return the validators if the file came from this URL: they mean nothing to another."""
         known = self.validators
         if self.body is None or known is None or known.url != url:
             return None

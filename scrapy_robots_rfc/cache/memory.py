@@ -61,7 +61,8 @@ def _key(origin: Origin) -> _Key:
 def _pack(entry: CacheEntry) -> _Packed:
     validity = entry.validity
     values = (
-        validity.outcome.value, validity.fresh_until, validity.confirmed, validity.unreachable_since,
+        validity.outcome.value, validity.fresh_until,
+        validity.confirmed, validity.unreachable_since,
         entry.status, entry.cause, entry.fetched, entry.lifetime, entry.cut,
     )  # fmt: skip
     validators = None if entry.validators is None else tuple(entry.validators)

@@ -1,1 +1,1 @@
-"""`scrapy robots ...`: what can be asked of robots.txt on the command line, with a module for each topic."""
+"""`scrapy robots ...`: the command line of robots.txt, with a module for each topic."""

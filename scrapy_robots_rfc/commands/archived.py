@@ -1,4 +1,4 @@
-"""For `check --archive`: reads from ROBOTS_ARCHIVE which robots.txt governed an origin at a time."""
+"""For `check --archive`: reads from an archive which robots.txt governed an origin at a time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`scrapy robots check URL...`: may these URLs be fetched, and why: with the verdicts of a crawl."""
+"""`scrapy robots check URL...`: may these URLs be fetched, and why, as in a crawl."""
 
 from __future__ import annotations
 

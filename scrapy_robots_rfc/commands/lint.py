@@ -14,7 +14,7 @@ from scrapy_robots_rfc.core.robotstxt import RobotsTxt
 from scrapy_robots_rfc.core.text import many, printable
 
 HELP = "Say what is odd about a robots.txt: what a crawler reads, and what was probably meant."
-#: Severities with exit codes, of which the highest counts (2: the file cannot be read), and colours.
+#: Severities with exit codes, of which the highest counts (2: no file was read), and colours.
 _SEVERITIES = {Severity.NOTICE: (0, STRONG), Severity.WARNING: (1, DOUBT), Severity.ERROR: (3, BAD)}
 #: What a crawl may read in place of a site's file, or puts in front of it.
 _FROM_ITS_SITE: dict[str, Any] = {

@@ -164,7 +164,7 @@ def page(sums: Sums) -> str:
 
 
 def _escaped(value: Any) -> Any:  # noqa: ANN401 - a value of JSON
-    """Return a value with escapes, in all texts, for what could not be seen or turns others round."""
+    """Return a value with escapes for what could not be seen, or turns other text round."""
     if isinstance(value, str):
         return printable(value)
     if isinstance(value, list):

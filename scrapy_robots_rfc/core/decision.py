@@ -36,7 +36,7 @@ class Reason(enum.Enum):
     UNAVAILABLE = "unavailable"
     #: The file is unreachable, for example 503 or a timeout (2.3.1.4): disallowed.
     UNREACHABLE = "unreachable"
-    #: A part of the crawl itself failed on the way to the file, so the rules are unknown: disallowed.
+    #: A part of the crawl failed on the way to the file, so the rules are unknown: disallowed.
     LOCAL = "local"
     #: A `RobotParser` that the user chose gave the verdict; it does not say by which rule.
     PARSER = "parser"

@@ -70,7 +70,7 @@ def _with_one_virtual(tokens: Sequence[str]) -> list[tuple[str, ...]]:
 
 
 def deciding_tokens(file: RobotsTxt, url: str | bytes, tokens: Sequence[str]) -> Sequence[str]:
-    """Return the tokens that decide about a URL: in a Gemini file, with one virtual agent at most."""
+    """Return the tokens that decide about a URL: of Gemini's with one virtual agent at most."""
     each = _with_one_virtual(tokens) if isinstance(file, GeminiFile) else []
     if len(each) < 2:
         return tokens

@@ -133,8 +133,8 @@ def as_text(octets: str) -> str:
     return octets.encode("latin-1").decode("utf-8", "backslashreplace")
 
 
-# Byte order marks. That of UTF-32-LE comes before that of UTF-16-LE, with which it begins. Of a mark
-# of UTF-8 that lost its end, Google's reference parser skips what is there.
+# Byte order marks. That of UTF-32-LE comes before that of UTF-16-LE, with which it begins. Of a
+# mark of UTF-8 that lost its end, Google's reference parser skips what is there.
 _ENCODINGS = {
     codecs.BOM_UTF8: "utf-8",
     codecs.BOM_UTF8[:2]: "utf-8",

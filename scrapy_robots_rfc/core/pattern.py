@@ -1,4 +1,4 @@
-"""One path pattern: how specific it is, and which targets it matches (RFC 9309, 2.2.2 and 2.2.3)."""
+"""A path pattern: how specific it is, and which targets it matches (RFC 9309, 2.2.2, 2.2.3)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from scrapy_robots_rfc.core.percent import is_normal_pattern, normal_form
 
 
 def specificity(pattern: str) -> int:
-    """Return how many octets a pattern has (2.2.2). One outside ASCII counts three, as its escape."""
+    """Return the octets of a pattern (2.2.2); one outside ASCII counts three, as its escape."""
     return len(pattern) + 2 * (len(pattern.encode()) - len(pattern))
 
 

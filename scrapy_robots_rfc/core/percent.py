@@ -1,7 +1,7 @@
 """The normal form in which URLs and patterns are compared (RFC 9309, 2.2.2): percent-encoding.
 
-A str in this module contains octets, one character each (U+0000 to U+00FF). An octet is bare where it
-stands for itself and is not percent-encoded. For `*` and `$` in patterns see `pattern.py`.
+A str in this module contains octets, one character each (U+0000 to U+00FF). An octet is bare where
+it stands for itself and is not percent-encoded. For `*` and `$` in patterns see `pattern.py`.
 """
 
 from __future__ import annotations

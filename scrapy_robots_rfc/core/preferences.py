@@ -1,4 +1,4 @@
-"""What a site says of the use of its pages, by label: in robots.txt and in headers of the same form.
+"""What a site says of the use of its pages, by label: in robots.txt and in headers.
 
 Most of it rests on drafts, which may still change: `labels.py` names them. `docs/preferences.md`
 has the decisions.
@@ -22,8 +22,9 @@ from scrapy_robots_rfc.core.text import listed, printable
 USAGE, SIGNAL, LICENSE = "content-usage", "content-signal", "license"
 TRAINING = {"disallowaitraining": False, "allowaitraining": True}
 RECORDS = (USAGE, SIGNAL, *TRAINING)
-#: Lines of use in a group that are read, and octets of their values. All are tried for each page, on
-#: the event loop: so many take ten milliseconds. Real files have a handful, a hostile one 30,000.
+#: Lines of use in a group that are read, and octets of their values. All are tried for each page,
+#: on the event loop: so many take ten milliseconds. Real files have a handful, a hostile one
+#: 30,000.
 MOST_RECORDS, MOST_OCTETS = 1000, 32_768
 # Characters of a record, a header line or a meta that people are shown.
 _LONGEST = 200

@@ -179,7 +179,7 @@ class RobotsTxt:
 
     @property
     def is_page(self) -> bool:
-        """Whether it begins as HTML or XML does, and has no group, so that everything is allowed."""
+        """Whether it begins as HTML or XML, and has no group, so that everything is allowed."""
         return _MARKUP(self._content.octets) is not None and not self._agent_lines()
 
     def lines(self) -> Iterator[Line]:

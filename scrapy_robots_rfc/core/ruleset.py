@@ -150,7 +150,7 @@ class RuleIndex:
         return pieces & self._others.keys()
 
     def _rank(self, pattern: str) -> int:
-        """Return a number that is higher for a more specific rule, then for an allow, then above."""
+        """Return a number: higher for a more specific rule, then for an allow, then above."""
         line = self.lines.get(pattern, 0)
         return (specificity(pattern) << 1 | (line > 0)) * _LINES - abs(line)
 
@@ -229,7 +229,7 @@ class Ruleset:
         return _DECISION * len(self.decisions)
 
     def decision_by(self, pattern: str) -> Decision:
-        """Make, store and return the decision of a pattern; of an empty one, that no rule matches."""
+        """Return and store the decision of a pattern; an empty one means that no rule matches."""
         line = self.index.lines.get(pattern)
         if line is None:
             decision = Decision(True, Reason.NO_RULE, None, self.token)

@@ -133,7 +133,7 @@ class Downloader:
         source: Request | None = None,
         known: Validators | None = None,
     ) -> Request:
-        """Return a request for a robots.txt. When it was sent, its meta has the proxy that it went through.
+        """Return a request for a robots.txt; once sent, its meta has the proxy that it used.
 
         :param fetch: what `queued` returns for it.
         :param timeout: seconds.
@@ -256,7 +256,7 @@ class Downloader:
         return {meta[MARK].fetch for meta in _scrapy.queued_metas(self._crawler) if MARK in meta}
 
     def _prepare(self, scheme: str) -> None:
-        """Have the handler of a scheme transfer our files in the way that its row asks for, if it asks for one."""
+        """Have the handler of a scheme transfer our files as its row in the table asks for."""
         if scheme in self._prepared:
             return
         self._prepared.add(scheme)

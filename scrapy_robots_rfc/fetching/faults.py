@@ -151,7 +151,7 @@ def access_after(error: Exception, timeout: float) -> Unreachable | Local:
 
 
 def _network(chain: list[BaseException]) -> Unreachable:
-    """Return what a network error means, by the first row of the tables that has one of its causes."""
+    """Return what a network error means, by the first row that has one of its causes."""
     named: dict[str, BaseException] = {}
     for error in chain:
         if type(error).__name__ in _NO_TUNNEL:

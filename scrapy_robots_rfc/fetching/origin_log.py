@@ -172,7 +172,7 @@ class OriginLog:
         )
 
     def closed(self) -> None:
-        """Count as unreachable what still waited for an attempt, or a route, when the crawl ended."""
+        """Count as unreachable what still waited for an attempt or a route at the crawl's end."""
         for origin, cause in list(self._waiting.items()):
             self._closes(origin, cause)
 
@@ -203,7 +203,7 @@ class OriginLog:
             self.stale.add(str(robots.origin), robots.cause)
 
     def _log_what_opens(self, robots: OriginPolicy) -> None:
-        """Log once that an origin is open, or in part, for other reasons than its rules or a 404."""
+        """Log once that an origin is open, or partly, for a reason beside its rules or a 404."""
         file = robots.file
         most = self._settings.max_size
         # A status alone says that there is no file. Any other cause is a redirect that leads

@@ -173,7 +173,7 @@ class OriginPolicy:
 
     @property
     def for_all(self) -> bool:
-        """Whether it governs every route: all but a failure without an answer or an earlier file."""
+        """Whether it governs every route: a failure without an answer or earlier file does not."""
         return self.status is not None or self.validity.outcome is not Outcome.UNREACHABLE
 
     @property
@@ -210,7 +210,7 @@ class OriginPolicy:
         return None if self.file is None else self.file.pace(self._agent_of(agent))
 
     def bound(self, agent: Agent, utc: time) -> Bound | None:
-        """The longest interval that the file asks for at a time of day; ``None``: it asks for none."""
+        """The longest interval that the file asks for at a time of day; ``None``: no interval."""
         pace = self.pace(agent)
         return None if pace is None else pace.bound(utc)
 

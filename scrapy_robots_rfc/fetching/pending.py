@@ -1,4 +1,4 @@
-"""PendingFetch: a fetch that is under way, and the wait for it. `PendingFetches` has all of a crawl.
+"""PendingFetch: a fetch under way, and the wait for it. `PendingFetches` has all of a crawl.
 
 An origin has one at a time for each route: a proxy, an account of FTP, or neither. However it ends,
 those who wait are released. `fetch.py` says how a file is got.
@@ -122,7 +122,7 @@ class Crawl(Protocol):
     """What the middleware gives this room to call, since it must not import the rooms above."""
 
     def agent(self) -> Agent:
-        """Return the agent of a request that brings none; raises what the spider's property raises."""
+        """Return the agent of a request without one; raises what the spider's property raises."""
 
     def sent(self, request: Request) -> None:
         """Note that a request of ours was sent, and is answered, or not waited for any more."""

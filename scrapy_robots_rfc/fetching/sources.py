@@ -45,7 +45,7 @@ def first_of(sources: Iterable[Source], origin: Origin) -> OriginPolicy | None:
 
 
 class Transfer(Protocol):
-    """How the files of a kind of schemes are transferred, where Scrapy's handler does it otherwise."""
+    """How the files of some schemes are transferred, where Scrapy's handler does it otherwise."""
 
     def __call__(self, handler: Any, settings: BaseSettings, mark: str, limit: int) -> None:  # noqa: ANN401 - Scrapy's
         """Have a download handler get requests with a mark in this way.

@@ -1,6 +1,7 @@
 """When an unreachable robots.txt is asked for again while requests wait for it (RFC 9309, 2.3.1.4).
 
-`fetching/fetch.py` makes these pauses. `caching.py` says what counts when the last attempt has failed.
+`fetching/fetch.py` makes these pauses. `caching.py` says what counts when the last attempt has
+failed.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ def to_come(attempts: int, retry_after: float | None, settings: Settings) -> tup
 
 
 def at_least(seconds: float, retry_after: float | None) -> float:
-    """Return the seconds, or those that the server asked for, up to `MAX_RETRY_AFTER`, if longer."""
+    """Return the seconds, or what the server asked for if longer, up to `MAX_RETRY_AFTER`."""
     return max(seconds, min(retry_after or 0.0, MAX_RETRY_AFTER))
 
 

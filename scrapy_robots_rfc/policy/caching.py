@@ -147,7 +147,7 @@ def freshness(lines: Lines, now: float) -> Freshness:
     # A no-cache with field names as its value is about those fields only (RFC 9111, 5.2.2.4).
     if not stored or directives.get(b"no-cache") == b"":
         return Freshness(0.0, age, stored=stored)
-    # A store may serve every spider of a fleet: it is a shared cache, so s-maxage counts (5.2.2.10).
+    # A store may serve all spiders of a fleet: as a shared cache, it obeys s-maxage (5.2.2.10).
     seconds = _first(seconds_of, map(directives.get, (b"s-maxage", b"max-age")))
     if seconds is not None:
         return Freshness(seconds, age)

@@ -199,7 +199,7 @@ def named_origin(text: str, schemes: Mapping[str, Scheme] = SCHEMES) -> Origin:
 
 
 def sitemap_urls(values: Iterable[str], base: str) -> list[str]:
-    """Return the absolute URLs of sitemaps, each once, if they have http, https or the file's scheme.
+    """Return the absolute URLs of sitemaps, each once: with http, https or the file's scheme.
 
     A site may name ``file:///etc/passwd``.
 

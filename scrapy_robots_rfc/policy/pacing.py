@@ -157,7 +157,7 @@ def _add(bounds: dict[VisitTime | None, Bound], bound: Bound) -> None:
 
 
 def pace_of_number(delay: object) -> Pace | None:
-    """Return the pace for a Crawl-delay of a user's own parser; ``None``: it is no number above 0."""
+    """Return the pace for a Crawl-delay of a user's parser; ``None``: it is no number above 0."""
     if not isinstance(delay, (int, float)) or not delay > 0:  # `delay <= 0` would let NaN through
         return None
     try:

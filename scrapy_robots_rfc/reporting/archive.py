@@ -165,7 +165,7 @@ class Archive:
     def _write(
         self, kind: str, url: str, payload: bytes, headers: _Headers, http: StatusAndHeaders = None
     ) -> None:
-        """Write a record, and begin another file before it where this one is large; never raises."""
+        """Write a record, into another file where this one is large; never raises."""
         try:
             if self._file is None or self._file.tell() >= self.MAX_SIZE:
                 self._close()

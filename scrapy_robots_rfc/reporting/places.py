@@ -1,4 +1,4 @@
-"""Where outputs go: URIs with their placeholders filled in, and a check that no two are the same."""
+"""Where outputs go: URIs with placeholders filled in, and a check that no two are the same."""
 
 from __future__ import annotations
 

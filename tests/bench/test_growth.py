@@ -37,7 +37,7 @@ def test_cases_have_their_size() -> None:
 
 def test_origins_in_memory() -> None:
     """A memory of some origins is filled and asked, and its process has grown by what they take."""
-    found = bounds.origins(generate.files(20), 3000)
+    found = bounds.origins(generate.files(20), 20_000)
     assert min(found.put, found.in_turn) > 0
     assert found.at_random > 0
     assert found.pause > 0
