@@ -9,6 +9,9 @@ sites without one.
    paced sites with 10 pages each, and 20 free ones with 225. The pages of paced sites take places
    of CONCURRENT_REQUESTS, too, while they are under way: with a delay that is much shorter, the
    free sites get fewer for that reason alone.
+4. Such a fleet of which one gets SIGTERM and another one SIGKILL, beside 10 paced sites and 10 that
+   never answer: whether a forbidden page is fetched, and whether more is lost than what the killed
+   worker had taken from the queue.
 """
 
 from __future__ import annotations
@@ -19,9 +22,12 @@ import resource
 import signal
 import subprocess
 import sys
+import tempfile
 import time
+from collections import Counter
 from dataclasses import dataclass
 from itertools import pairwise
+from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
@@ -183,9 +189,88 @@ def fleet(
         return seen(sites.log())
 
 
-def worker(redis: str) -> None:
-    """Crawl what the queue has."""
-    shared = {
+@dataclass(frozen=True)
+class Signalled:
+    """What came of a fleet of which one worker was told to end, and one was killed.
+
+    :param lost: pages that were neither fetched nor with the killed worker.
+    :param with_killed: how many pages the killed worker had taken from the queue and not fetched.
+    """
+
+    forbidden: int
+    lost: int
+    doubled: int
+    with_killed: int
+    least: float
+
+
+def signalled(redis: str, delay: float) -> Signalled:
+    """Crawl with four workers: after three seconds one gets SIGTERM, and one SIGKILL."""
+    from redis import Redis  # noqa: PLC0415 - only for this part
+    from scrapy_redis.queue import PriorityQueue  # noqa: PLC0415 - as above
+
+    server = Redis.from_url(redis)
+    server.flushall()
+    queue = PriorityQueue(server, Shared(), "shared:requests")
+    with serving(delay) as sites, tempfile.TemporaryDirectory() as folder:
+        allowed = [*sites.urls(1, 10, 8), *sites.urls(2, 10, 200)]
+        others = [*sites.urls(1, 10, 4, "/x"), *sites.urls(2, 10, 20, "/x"), *sites.urls(3, 10, 8)]
+        for url in [*others, *allowed]:
+            queue.push(Request(url))
+        files = [Path(folder, str(number)) for number in range(5)]
+        command = [sys.executable, "-m", "bench.paced", "--worker", redis, "--taken"]
+        processes = [subprocess.Popen([*command, str(file)]) for file in files[:4]]
+        try:
+            while not all(map(Path.exists, files[:4])):
+                time.sleep(0.05)
+            time.sleep(3)
+            processes[0].send_signal(signal.SIGTERM)
+            processes[1].kill()
+            for process in processes:
+                process.wait(600)
+            subprocess.run([*command, str(files[4])], timeout=600, check=True)
+        finally:
+            for process in processes:
+                process.kill()
+                process.wait()
+        fetched = Counter(
+            f"http://{host}:{sites.port}{path}"
+            for host, asked in sites.log().items()
+            for _, path in asked
+            if path != "/robots.txt"
+        )
+        taken = set(files[1].read_text(encoding="utf-8").split())
+        missing = set(allowed) - set(fetched)
+        return Signalled(
+            forbidden=sum(url in fetched for url in others),
+            lost=len(missing - taken),
+            doubled=sum(times > 1 for times in fetched.values()),
+            with_killed=len(missing & taken),
+            least=seen(sites.log()).least,
+        )
+
+
+def note_taken(file: str) -> type[Any]:
+    """Return the scheduler of scrapy-redis that writes down what it takes from the queue."""
+    from scrapy_redis.scheduler import Scheduler  # noqa: PLC0415 - only for this part
+
+    class Noting(Scheduler):  # type: ignore[misc]  # it has no types
+        def next_request(self) -> Request | None:
+            request: Request | None = super().next_request()
+            if request is not None:
+                with Path(file).open("a", encoding="utf-8") as taken:
+                    taken.write(f"{request.url}\n")
+            return request
+
+    return Noting
+
+
+def worker(redis: str, taken: str | None = None) -> None:
+    """Crawl what the queue has.
+
+    :param taken: a file for what was taken from the queue.
+    """
+    shared: dict[str, Any] = {
         "SCHEDULER": "scrapy_redis.scheduler.Scheduler",
         "SCHEDULER_PERSIST": True,
         "DUPEFILTER_CLASS": "scrapy_redis.dupefilter.RFPDupeFilter",
@@ -194,6 +279,9 @@ def worker(redis: str) -> None:
         "ROBOTS_CACHE": redis,
         "CONCURRENT_REQUESTS": 4,
     }
+    if taken is not None:
+        shared |= {"SCHEDULER": note_taken(taken), "ROBOTS_TIMEOUT": 5}
+        shared["ROBOTS_UNREACHABLE_BACKOFF"] = []
     process = AsyncCrawlerProcess({**SETTINGS, **shared})
     process.crawl(Shared)
     process.start()
@@ -244,6 +332,7 @@ def main() -> int:
     parser.add_argument("--redis", help="URL of an empty Redis server, for the fleet")
     parser.add_argument("--crawl", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--worker", help=argparse.SUPPRESS)
+    parser.add_argument("--taken", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.crawl:
         paced, free = json.load(sys.stdin)
@@ -258,10 +347,21 @@ def main() -> int:
         told = {"most": spider.most, "closing": spider.took, "left_over": left, "memory": memory}
         print(json.dumps(told))
     elif options.worker is not None:
-        worker(options.worker)
+        worker(options.worker, options.taken)
     else:
         return _report(options)
     return 0
+
+
+def _signalled_rows(found: Signalled, delay: float) -> list[list[str]]:
+    fleet = "fleet with SIGTERM and SIGKILL:"
+    return [
+        [f"{fleet} forbidden pages, or of sites that hang", f"{found.forbidden}", "0"],
+        [f"{fleet} shortest interval, of the Crawl-delay", f"{found.least / delay:.3f}", "1"],
+        [f"{fleet} pages that came twice", f"{found.doubled}", "0"],
+        [f"{fleet} lost with the killed worker", f"{found.with_killed}", "what it had"],
+        [f"{fleet} lost besides", f"{found.lost}", "0"],
+    ]
 
 
 def _report(options: argparse.Namespace) -> int:
@@ -336,6 +436,10 @@ def _report(options: argparse.Namespace) -> int:
             ]
         )
         wrong |= many.pages != (5000, 5000) or many.least < options.delay
+        ended = signalled(options.redis, options.delay)
+        rows += _signalled_rows(ended, options.delay)
+        wrong |= bool(ended.forbidden or ended.lost or ended.doubled)
+        wrong |= ended.least < options.delay
     print(
         table(f"Paced sites, Crawl-delay {options.delay:g} s", ["", "measured", "asked for"], rows)
     )

@@ -20,10 +20,12 @@ if TYPE_CHECKING:
 
 #: Seconds that a page takes, so that a crawl is bound by its concurrency, and not by this machine.
 LATENCY = 0.05
+# Longer than any crawl.
+_ENDLESS = 3600
 
 
 async def serve(delay: float) -> None:
-    """Be all sites: 127.1.0.x ask for the delay, all others for nothing.
+    """Be all sites: 127.1.0.x ask for the delay, 127.3.0.x never answer, others ask for nothing.
 
     /log has when each page was asked for.
     """
@@ -40,7 +42,7 @@ async def serve(delay: float) -> None:
                 body = json.dumps(arrivals).encode()
             else:
                 arrivals.append((time.monotonic(), host, target))
-                await asyncio.sleep(LATENCY)
+                await asyncio.sleep(_ENDLESS if host.startswith("127.3.") else LATENCY)
             if target == "/robots.txt":
                 body = b"User-agent: *\nDisallow: /x\n"
                 body += b"Crawl-delay: %g\n" % delay if host.startswith("127.1.") else b""
@@ -65,10 +67,10 @@ class Sites:
         assert process.stdout is not None
         self.port = int(process.stdout.readline())
 
-    def urls(self, net: int, sites: int, pages: int) -> list[str]:
+    def urls(self, net: int, sites: int, pages: int, path: str = "/") -> list[str]:
         """Pages of sites, one of each in turn; those of net 1 are paced."""
         return [
-            f"http://127.{net}.0.{1 + n}:{self.port}/{page}"
+            f"http://127.{net}.0.{1 + n}:{self.port}{path}{page}"
             for page in range(pages)
             for n in range(sites)
         ]
