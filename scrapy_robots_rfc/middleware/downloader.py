@@ -17,7 +17,7 @@ from scrapy.utils.httpobj import urlparse_cached
 from scrapy.utils.misc import load_object
 
 from scrapy_robots_rfc import stats
-from scrapy_robots_rfc._runtime import Runtime
+from scrapy_robots_rfc._runtime import Cancellable, Runtime
 from scrapy_robots_rfc._scrapy import is_closing
 from scrapy_robots_rfc.cache.client import CacheClient
 from scrapy_robots_rfc.cache.stores.opening import errors_of, store_of
@@ -82,6 +82,7 @@ class RfcRobotsTxtMiddleware:
         self._count = crawler.stats.inc_value
         self._runtime = Runtime()
         self._misspelt: Misspelt | None = None
+        self._timer: Cancellable | None = None
         schemes = self._settings.schemes
         self._origins = lru_cache(_MOST_ORIGINS)(lambda start: Origin.of(start, schemes))
         # Requests that wait for a moment, of at most a quarter of CONCURRENT_REQUESTS.
@@ -344,7 +345,9 @@ class RfcRobotsTxtMiddleware:
         """
         close_gate(self._crawler)
         errors = list[Exception]()
-        sums = (self._timer.cancel, self.service.origin_log.closed, self._progress.close)
+        if self._timer is not None:  # a crawl may be closed before it is opened for all
+            self._timer.cancel()
+        sums = (self.service.origin_log.closed, self._progress.close)
         for close in (*sums, self._throttle.close, self.service.close):
             try:
                 closed: Any = close()

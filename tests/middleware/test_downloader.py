@@ -10,8 +10,17 @@ from pytest_twisted import ensureDeferred
 from scrapy import Request, signals
 from scrapy.downloadermiddlewares.robotstxt import RobotsTxtMiddleware
 from scrapy.exceptions import IgnoreRequest
+from scrapy.utils.defer import deferred_from_coro
+from scrapy.utils.test import get_crawler
 
-from scrapy_robots_rfc import Decision, Reason, RfcRobotParser, RobotsDisallowed, RuleKind
+from scrapy_robots_rfc import (
+    Decision,
+    Reason,
+    RfcRobotParser,
+    RfcRobotsTxtMiddleware,
+    RobotsDisallowed,
+    RuleKind,
+)
 from scrapy_robots_rfc.middleware import enforcement
 from scrapy_robots_rfc.policy.access import Outcome
 from scrapy_robots_rfc.signals import request_disallowed, robots_fetched
@@ -458,3 +467,16 @@ async def test_no_valid_authority(url: str) -> None:
     assert (error.decision.reason, error.decision.origin) == (Reason.UNREACHABLE, None)
     assert str(error) == "Forbidden by robots.txt (robots.txt unreachable: no valid authority)"
     assert result.stat("forbidden/unreachable") == 1
+
+
+@ensureDeferred
+async def test_a_crawl_that_is_closed_before_it_is_opened(caplog: pytest.LogCaptureFixture) -> None:
+    """A signal may end a crawl so soon that this middleware hears of the end only."""
+    crawler = get_crawler(settings_dict={"ROBOTSTXT_OBEY": True})
+    middleware = RfcRobotsTxtMiddleware.from_crawler(crawler)  # the signals know it weakly
+    send = crawler.signals.send_catch_log_async
+    await deferred_from_coro(send(signals.spider_closed, spider=None, reason="shutdown"))
+    assert middleware.service is not None
+    assert (
+        "RfcRobotsTxtMiddleware._spider_closed" not in caplog.text
+    )  # Scrapy's own extensions raise
