@@ -192,8 +192,7 @@ class Judge:
             )
             for before, after in self._neighbours(seen):
                 gap = after.time - before.time
-                early = before.exempt and before.time < told[0] + _READING
-                if before.time < since or early or gap >= site.pace - _EARLY:
+                if before.time < since or gap >= site.pace - _EARLY or self._is_early(before):
                     continue
                 if not self._resent(before, after) and not self._left_before(after, before):
                     what = "robots.txt" if before.page is None else "a page"
@@ -202,6 +201,28 @@ class Judge:
                         f"{gap:.3f} s after {what}, {site.pace:g} are asked for:"
                         f" {self._said(number, '', after.time)}",
                     )
+
+    def _is_early(self, exempt: Seen) -> bool:
+        """Whether an exempt page was sent when its process knew nothing of the site's pace.
+
+        A resumed crawl reads the file again, from its store, for the first page that is judged.
+        """
+        if not exempt.exempt:
+            return False
+        opened = [one for one in self._logs.told if one["event"] == "opened"]
+        began = max((one["time"] for one in opened if one["time"] <= exempt.time), default=0.0)
+        judged = {
+            one["number"]
+            for one in self._logs.told
+            if one["event"] == "yielded" and one["site"] == exempt.site and not one["exempt"]
+        }
+        known = [one.time for one in self._logs.known if one.site == exempt.site]
+        known += [
+            one["time"]
+            for one in self._logs.told
+            if one["event"] in {"left", "disallowed"} and one["number"] in judged
+        ]
+        return exempt.time < min((at for at in known if at >= began), default=began) + _READING
 
     def _neighbours(self, seen: Sequence[Seen]) -> Iterator[tuple[Seen, Seen]]:
         """Yield each page that waits for its turn, with what came before; exempt ones do not wait.
@@ -290,6 +311,8 @@ class Judge:
         # is not asked again.
         routes = any(one.get("proxy") for one in self._logs.told)
         wanted = 1 if routes or "407" in asked else self._plan.attempts
+        if routes and self._plan.runtime == "none":
+            wanted = 0  # a proxy that hangs takes connections of all sites (docs/limits.md)
         if len(asked) < wanted and not site.down and not answers:
             return f"{len(asked)} of {wanted} attempts"
         return ""
