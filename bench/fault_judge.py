@@ -281,9 +281,10 @@ class Judge:
                 )
 
     def _is_local(self, site: int, until: float) -> bool:
-        """Whether a part of the user's meddled with a robots.txt."""
+        """Whether a part of the user's meddled with a robots.txt, or with where it redirects to."""
+        away = any("away" in name for name in self._plan.sites[site].script)
         return any(
-            one["event"] == "local" and one["site"] == site and one["time"] < until
+            one["event"] == "local" and (away or one["site"] == site) and one["time"] < until
             for one in self._logs.told
         )
 
