@@ -253,13 +253,13 @@ class _CanonicalUrls:
         return f"{url}?{query}" if query else url
 
     def _other(self, href: str) -> str | None:
-        if self._characters_left < 0:  # to join a URL takes time, too
-            return None
-        self._characters_left -= (len(self._base) + len(href)) // _JOINED
-        with suppress(Exception):  # whatever is raised about what a site sent
-            url = urljoin(self._base, strip_html5_whitespace(href))
-            self._characters_left -= len(url)
-            if self._characters_left >= 0:
-                return canonicalize_url(safe_url_string(url, self._response.encoding))
+        if self._characters_left >= 0:  # to join a URL takes time, too
+            self._characters_left -= len(href) + (len(self._base) + len(href)) // _JOINED
+            with suppress(Exception):  # whatever is raised about what a site sent
+                url = urljoin(self._base, strip_html5_whitespace(href))
+                self._characters_left -= max(len(url) - len(href), 0)
+                if self._characters_left >= 0:
+                    return canonicalize_url(safe_url_string(url, self._response.encoding))
+        if self._characters_left < 0:
             note_cut(self._response)
         return None

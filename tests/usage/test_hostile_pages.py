@@ -150,6 +150,7 @@ def test_time_for_a_page(kind: str) -> None:
             + "".join(f"<a rel=ugc href=~{number}>" for number in range(100)),
             True,
         ),
+        ("".join(f"<a rel=ugc href=http://[{number}>" for number in range(500)), True),
         ("".join(f"<a rel=ugc href={'./' * 450}~{number}>" for number in range(150)), True),
     ],
 )
