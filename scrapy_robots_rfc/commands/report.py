@@ -200,7 +200,9 @@ class Sums:
     """The sums. Requests of exempt sites, and those that are allowed, are counted apart."""
 
     def __init__(self, file: str) -> None:
-        self.file, self.records, self.broken = file, 0, 0
+        self.file: str = file
+        self.records: int = 0
+        self.broken: int = 0
         #: The number of the first line that is no record.
         self.first_broken: int = 0
         #: How many requests were disallowed.
