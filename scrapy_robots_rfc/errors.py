@@ -62,10 +62,11 @@ class RobotsDisallowed(RobotsError, IgnoreRequest):  # noqa: N818 - named like S
 
     :param decision: the decision, with its reason and its rule.
     :param why: the reason for people, for example ``robots.txt line 3: Disallow: /x``.
+    :param by: what forbids it.
     """
 
-    def __init__(self, decision: Decision, why: str) -> None:
-        super().__init__(f"Forbidden by robots.txt ({why})")
+    def __init__(self, decision: Decision, why: str, by: str = "robots.txt") -> None:
+        super().__init__(f"Forbidden by {by} ({why})")
         self.decision = decision
         self.why = why
 

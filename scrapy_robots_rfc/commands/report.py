@@ -46,7 +46,6 @@ LONGEST = 1_000_000
 EXEMPT, NO_REASON, OTHER = "exempt", "not given", "other"
 _REASONS = 20  # that are counted by name: a crawl has few, a damaged file may have any number
 _FIELD = 2000  # characters of a field that count: a longer one is no rule, and no link works
-
 _LATEST = 32_503_680_000  # the year 3000: a time of another zone may lie behind the last date
 
 #: The lists of the sums, each with the names of its key.
@@ -200,7 +199,9 @@ class Sums:
     """The sums. Requests of exempt sites, and those that are allowed, are counted apart."""
 
     def __init__(self, file: str) -> None:
-        self.file, self.records, self.broken = file, 0, 0
+        self.file: str = file
+        self.records: int = 0
+        self.broken: int = 0
         #: The number of the first line that is no record.
         self.first_broken: int = 0
         #: How many requests were disallowed.
@@ -291,9 +292,8 @@ class Sums:
 
     def _rows(self, name: str, top: int) -> Iterator[dict[str, Any]]:
         """Yield the rows of a list that count most, the largest first, then by name."""
-        ordered = sorted(
-            self._lists[name].items(), key=lambda item: (-item[1].total(), str(item[0]))
-        )
+        rows = self._lists[name].items()
+        ordered = sorted(rows, key=lambda row: (-row[1].total(), str(row[0])))
         for key, parts in ordered[:top]:
             row = {**dict(zip(_LISTS[name], key, strict=True)), "requests": parts.total()}
             if name == "by_origin":

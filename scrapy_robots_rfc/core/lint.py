@@ -1,7 +1,7 @@
 """The linter: what is odd about the lines of a robots.txt, and what was probably meant.
 
 It reads the same lines and groups as the parser (`lines.py`, `groups.py`), so the two agree on what
-a file says. `docs/lint.md` says what each code is found on.
+a file says. `docs/cli.md` says what each code is found on.
 """
 
 from __future__ import annotations

@@ -96,7 +96,7 @@ class Enforcement:
         """Count, log and signal that a request may not be fetched, and raise.
 
         :param robots: what is known of its origin; ``None``: it has no origin.
-        :param by: what forbids it, for the log.
+        :param by: what forbids it.
         :param line: of robots.txt that decided, where that is no rule.
         :raises RobotsDisallowed: always, except in a dry run.
         :raises UnreachableError: in its place, in a command for one page, where robots.txt is not
@@ -122,7 +122,7 @@ class Enforcement:
             return
         if self._asks_once and decision.reason in (Reason.UNREACHABLE, Reason.LOCAL):
             raise UnreachableError(f"{why}; {url} was not asked for")
-        raise RobotsDisallowed(decision, why)
+        raise RobotsDisallowed(decision, why, by)
 
     def refuse_allowed(
         self, request: Request, decision: Decision, refusal: Refusal, robots: OriginPolicy | None

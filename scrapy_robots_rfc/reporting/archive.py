@@ -157,7 +157,7 @@ class Archive:
 
     def _declared(self) -> Sequence[str]:
         """Return the uses that the crawl declares: its spider's, else the setting's."""
-        with contextlib.suppress(TypeError):  # it stops the crawl, see `DeclaredUse`
+        with contextlib.suppress(TypeError):  # it stops the crawl, see `RfcUseMiddleware`
             own = uses_of(getattr(self._spider, USE_ATTRIBUTE, None))
             return (self._settings.use if own is None else own) or ()
         return ()

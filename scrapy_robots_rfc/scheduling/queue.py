@@ -67,7 +67,7 @@ class OriginPriorityQueue:
         self._gate = gate_of(crawler)
         self._under_way = under_way_of(crawler)
         #: How many requests it has, those that came back to it included.
-        self.size = 0
+        self.size: int = 0
         self._slots = Lookup[QueueSlot]()
         # The slots with parts that are ready. The first of those with as few pages under way is
         # next, and goes to the end then.

@@ -11,10 +11,12 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from typing import Any
+from urllib.parse import urljoin
 from weakref import WeakKeyDictionary
 
 from parsel import Selector
 from scrapy.http import HtmlResponse, Response
+from scrapy.utils.response import get_base_url
 from w3lib.html import strip_html5_whitespace
 from w3lib.url import canonicalize_url, safe_url_string
 
@@ -38,6 +40,8 @@ _CROWDED = re.compile(r"(?:[^\s/=]*+[\s/=]++){100}")
 # Characters of URLs of one page that canonicalize_url looks at. A short one takes a twentieth of a
 # millisecond, and a thousand characters of a host outside ASCII take two.
 _MOST_CANONICAL = 4096
+# To join so many characters of a base and a link takes as long as to make one canonical.
+_JOINED = 32
 # Words of a `rel` that are read.
 _RELS = 20
 # What `rel` says of a link that its page does not vouch for (HTML, 4.6.7). Scrapy's `Link.nofollow`
@@ -227,7 +231,12 @@ class _CanonicalUrls:
 
     def __init__(self, response: HtmlResponse) -> None:
         self._response = response
-        self._root = response.urljoin("/").removesuffix("/")
+        self._base = response.url
+        with suppress(Exception):  # where `<base>` is no URL, links are relative to the page
+            base = get_base_url(response)
+            urljoin(base, "/")
+            self._base = base
+        self._root = urljoin(self._base, "/").removesuffix("/")
         self._characters_left = _MOST_CANONICAL
 
     def of(self, hrefs: Iterable[str]) -> set[str]:
@@ -244,12 +253,13 @@ class _CanonicalUrls:
         return f"{url}?{query}" if query else url
 
     def _other(self, href: str) -> str | None:
-        if self._characters_left < 0:  # to join a URL takes time, too
-            return None
-        with suppress(Exception):  # whatever is raised about what a site sent
-            url = self._response.urljoin(strip_html5_whitespace(href))
-            self._characters_left -= len(url)
-            if self._characters_left >= 0:
-                return canonicalize_url(safe_url_string(url, self._response.encoding))
+        if self._characters_left >= 0:  # to join a URL takes time, too
+            self._characters_left -= len(href) + (len(self._base) + len(href)) // _JOINED
+            with suppress(Exception):  # whatever is raised about what a site sent
+                url = urljoin(self._base, strip_html5_whitespace(href))
+                self._characters_left -= max(len(url) - len(href), 0)
+                if self._characters_left >= 0:
+                    return canonicalize_url(safe_url_string(url, self._response.encoding))
+        if self._characters_left < 0:
             note_cut(self._response)
         return None

@@ -237,10 +237,10 @@ def _rules(sources: Sequence[tuple[str, str]], tokens: Sequence[str], now: float
     texts, cut = as_far_as_read(text for _, text in sources)
     found = []
     for (source, _), text in zip(sources, texts, strict=False):
+        where = f"{source}: {text}"  # once: it may be long, and each of its members refers to it
         for member in read_members(text):
             if member.bot.lower() not in own or (member.odd and member.name in _KNOWN):
                 continue
-            where = f"{source}: {text}"
             if member.name == "none":
                 found += [Found("noindex", None, where), Found("nofollow", None, where)]
                 continue

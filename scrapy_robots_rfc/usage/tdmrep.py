@@ -48,12 +48,14 @@ class _File:
     """What is known of the file of one site.
 
     :param until: when it is asked for again.
+    :param warned: whether it was logged that the file cannot be read.
     """
 
-    __slots__ = ("entries", "until", "waiters")
+    __slots__ = ("entries", "until", "waiters", "warned")
 
-    def __init__(self, until: float) -> None:
+    def __init__(self, until: float, *, warned: bool) -> None:
         self.until = until
+        self.warned = warned
         #: Its entries; ``None``: they are unknown.
         self.entries: tuple[Reservation, ...] | None = None
         #: Those who wait for the fetch; ``None``: it is over.
@@ -83,7 +85,8 @@ class TdmFiles:
         """
         file = self._files.get(robots.origin)
         if file is None or (file.waiters is None and self._runtime.clock() >= file.until):
-            file = self._files[robots.origin] = _File(robots.validity.fresh_until)
+            warned = file is not None and file.warned
+            file = self._files[robots.origin] = _File(robots.validity.fresh_until, warned=warned)
             await self._fill(file, request, robots.origin)
         elif file.waiters is not None:
             waiter: Waiter[None] = Waiter()
@@ -95,6 +98,7 @@ class TdmFiles:
         """Ask for a file. Whatever goes wrong, those who wait go on."""
         try:
             file.entries = await self._fetch(page, origin)
+            file.warned = False
         except RobotsUndecided:  # the spider was closed
             pass
         except RobotsDisallowed as refusal:
@@ -109,8 +113,11 @@ class TdmFiles:
                 waiter.resolve(None)
 
     def _ask_again(self, file: _File, origin: Origin, error: Exception) -> None:
-        """Ask for a file again after a pause, and say so each time."""
+        """Ask for a file again after a pause, and log that at the first failure of a run."""
         file.until = min(file.until, self._runtime.clock() + self._pause)
+        if file.warned:
+            return
+        file.warned = True
         logger.warning(
             "%s%s cannot be read (%s): whether the site reserves text and data mining is unknown, "
             "its pages go on; the file is asked for again after %g s",

@@ -29,7 +29,7 @@ class FolderStore(Store):
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
         """Make it as Scrapy makes components."""
-        return cls(crawler.settings["ROBOTS_FOLDER"])
+        return cls(crawler.settings["COPIES_FOLDER"])
 
     def open(self) -> None:
         """Make the folder."""

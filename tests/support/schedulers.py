@@ -32,13 +32,3 @@ class Own(BaseScheduler):
     def next_request(self) -> Request | None:
         """Return the newest."""
         return self.queue.pop() if self.queue else None
-
-
-class Refuses(Own):
-    """Takes each request once, whatever it says."""
-
-    def enqueue_request(self, request: Request) -> bool:
-        """Take what was not seen."""
-        if request.url in self.seen:
-            return False
-        return super().enqueue_request(request)

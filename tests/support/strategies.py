@@ -100,25 +100,6 @@ def rivals(draw: st.DrawFn) -> tuple[list[str], str]:
     return [pattern() for _ in range(draw(st.integers(2, 6)))], "/" + "".join(pieces)
 
 
-@st.composite
-def respelt(draw: st.DrawFn, pattern: str) -> str:
-    """A pattern, most often as it is, or with one of its pieces in another spelling, which may
-    mean the same or not.
-    """
-    for one, other in draw(st.lists(st.sampled_from(_RESPELT), max_size=2)):
-        pattern = pattern.replace(one, other, 1)
-    return pattern
-
-
-_RESPELT = [
-    *_SPELLINGS.items(),
-    ("%2F", "%2f"),
-    ("%3F", "%3f"),
-    ("%E3", "%e3"),
-    ("*", "**"),
-    ("**", "*"),
-]
-
 #: Absolute URLs.
 urls = st.builds(
     lambda authority, target, fragment: f"https://{authority}{target}{fragment}",

@@ -144,6 +144,14 @@ def test_time_for_a_page(kind: str) -> None:
         ("<body>" + "x" * MEBI, True),
         ("".join(f"<a rel=ugc href=/~{number}>" for number in range(150)), False),
         ("".join(f"<a rel=ugc href=/~{number}>" for number in range(250)), True),
+        (f"<base href='http://b.example/{'../' * 1300}'>" + "<a rel=ugc href=x>", False),
+        (
+            f"<base href='http://b.example/{'../' * 1300}'>"
+            + "".join(f"<a rel=ugc href=~{number}>" for number in range(100)),
+            True,
+        ),
+        ("".join(f"<a rel=ugc href=http://[{number}>" for number in range(500)), True),
+        ("".join(f"<a rel=ugc href={'./' * 450}~{number}>" for number in range(150)), True),
     ],
 )
 def test_what_is_beyond_a_bound(body: str, cut: bool) -> None:
@@ -166,6 +174,13 @@ def test_links_to_other_sites_count() -> None:
     """Links to other sites have the bound of those to its own: forums have many that say ugc."""
     links = [f"https://{number}.example/a?b=1" for number in range(900)]
     assert unendorsed(hostile("".join(f"<a rel=ugc href={link}>" for link in links))) == {*links}
+
+
+@pytest.mark.parametrize("base", ["http://[", "http://[x]/", "http://\u2100.example/"])
+def test_a_base_that_is_no_url(base: str) -> None:
+    """Nothing is raised: its links are those of the page."""
+    body = f"<base href='{base}'><a rel=ugc href=/x>x</a><a rel=ugc href=y>y</a>"
+    assert unendorsed(hostile(body)) >= {"https://e.example/x", "https://e.example/y"}
 
 
 @given(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import tomllib
 from datetime import UTC, datetime
 from typing import Any
@@ -91,6 +92,13 @@ def test_limit_of_the_header() -> None:
         "y" * 12,
     }
     assert of_header("nofollow, " + "x" * MAX_CHARACTERS, "noai").directives.keys() == {"nofollow"}
+
+
+def test_size_of_the_rules() -> None:
+    """A line is there once, however many members it has: rules stand in meta, and on disk."""
+    rules = of_header(",".join(["x" * 60_000, *(f"n{number}" for number in range(400))]))
+    assert len(rules.found) == 401
+    assert len(pickle.dumps(rules)) < 3 * MAX_CHARACTERS
 
 
 @pytest.mark.parametrize(

@@ -183,6 +183,15 @@ async def test_file_that_is_there_later(site: Site, caplog: pytest.LogCaptureFix
 
 
 @ensureDeferred
+async def test_file_that_is_never_there(site: Site, caplog: pytest.LogCaptureFixture) -> None:
+    """It is asked for again and again, with one warning."""
+    site.replies[NAME] = Reply(503)
+    await asked_for(site, "/a", "/b", "/c", ROBOTS_UNREACHABLE_TTL=1e-6)
+    assert site.pages.count(NAME) == 3
+    assert len(unread(caplog)) == 1
+
+
+@ensureDeferred
 async def test_no_file(site: Site, caplog: pytest.LogCaptureFixture) -> None:
     """A 404 is an answer: nothing is reserved, and it is not asked for again."""
     site.replies[NAME] = Reply(404)
@@ -206,3 +215,4 @@ async def test_refusal_of_the_site(site: Site, caplog: pytest.LogCaptureFixture)
         2,
     )
     assert f"Forbidden by its site: <GET {site.url('/a')}> ({NAME} /*: 1)" in caplog.messages
+    assert str(result.outcomes[site.url("/a")]) == f"Forbidden by its site ({NAME} /*: 1)"

@@ -126,13 +126,14 @@ class RedisStore(SharedStore):
 
     def __init__(self, address: str) -> None:
         try:
-            self.client, self._prefix = _client_of(address)
+            client, self._prefix = _client_of(address)
         except ValueError:
             known = ", ".join(("prefix", "timeout", *_TLS))
             raise StoreError(
                 "the address of a Redis server must be like redis://user:password@host:port/"
                 "database, with %2F for a / in the password, and so on; after a ?: " + known
             ) from None
+        self.client: Any = client
         #: The address without credentials.
         self.name: str = without_credentials(address)
         self._lease = self.client.register_script(_LEASE)

@@ -12,6 +12,7 @@ import itertools
 import logging
 import os
 import sqlite3
+import stat
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -94,6 +95,7 @@ class SqliteStore(Store):
 
         :raises StoreError: it is no file, is not ours, or may not be read or made.
         """
+        self._check_owner()  # before a pipe is opened, or a file for the lock is beside the user's
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True)
             # This fails as SQLite would, and says why.
@@ -102,7 +104,6 @@ class SqliteStore(Store):
             if error.errno not in (errno.ENOSPC, errno.EDQUOT):
                 why = f"{self._path} cannot be opened or made: {error.strerror}"
                 raise StoreError(why) from error
-        self._check_owner()  # before there is a file for the lock, beside a file of the user's
         try:
             self._do(lambda _: None)
         except (sqlite3.Error, OSError) as error:  # an OSError: a damaged file cannot be renamed
@@ -222,6 +223,9 @@ class SqliteStore(Store):
         :raises StoreError: the file is not ours.
         """
         try:
+            mode = self._path.stat().st_mode
+            if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):  # a device, or a pipe
+                raise StoreError(f"{self._path} is no file: it was not changed; name another one")
             with self._path.open("rb") as file:
                 head = file.read(_APPLICATION_ID_AT + 4)
         except OSError:  # SQLite says what is wrong
@@ -237,7 +241,8 @@ class SqliteStore(Store):
     def _rename_damaged(self, why: sqlite3.Error) -> None:
         """Give a damaged file of ours a name that is free."""
         self.close()
-        self._check_owner()
+        if self._check_owner():  # nothing in it is damaged
+            raise why
         names = (f"{self._path.name}.damaged{number or ''}" for number in itertools.count())
         free = next(path for path in map(self._path.with_name, names) if not path.exists())
         # Its journal would count as that of the next file, which has the same name.

@@ -83,7 +83,7 @@ def test_without_the_extra(tmp_path: Path) -> None:
 @pytest.mark.parametrize("spec", [FolderStore, "tests.support.own_store.FolderStore"])
 def test_a_store_of_the_users_own(spec: object, tmp_path: Path) -> None:
     """A class, or its path, is made as Scrapy makes its components, and named by its path."""
-    store, name = opened(spec, ROBOTS_FOLDER=str(tmp_path))
+    store, name = opened(spec, COPIES_FOLDER=str(tmp_path))
     assert isinstance(store, FolderStore)
     assert (store.folder, name) == (tmp_path, "tests.support.own_store.FolderStore")
     assert isinstance(opened(MemoryStore)[0], MemoryStore)

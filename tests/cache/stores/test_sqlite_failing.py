@@ -263,6 +263,14 @@ def test_what_is_no_file(tmp_path: Path) -> None:
         opened(tmp_path / "file" / "robots.sqlite")
 
 
+def test_a_pipe(path: Path) -> None:
+    """A pipe, or a device such as a null device, is never waited for and never renamed."""
+    os.mkfifo(path)
+    with pytest.raises(StoreError, match="is no file: it was not changed"):
+        opened(path)
+    assert [path.is_fifo(), *path.parent.iterdir()] == [True, path]
+
+
 @pytest.mark.parametrize("journal", ["delete", "wal"])
 def test_a_database_of_another_program(path: Path, journal: str) -> None:
     """Nobody else's database is touched: the crawl does not start."""
