@@ -241,12 +241,14 @@ class CacheClient:
 
     async def drain(self) -> bool:
         """Wait a little until nothing is under way; whether that came."""
+        until = self._runtime.clock() + FAREWELL
         await self._runtime.sleep(0)  # what was spawned before begins first
-        if self._under_way:
+        while self._under_way and (left := until - self._runtime.clock()) > 0:
             self._idle = Waiter()
-            timer = self._runtime.call_later(FAREWELL, partial(self._idle.resolve, None))
+            timer = self._runtime.call_later(left, partial(self._idle.resolve, None))
             await self._idle
             timer.cancel()
+            await self._runtime.sleep(0)  # what follows from it begins: a turn that came is ended
         return not self._under_way
 
     async def close(self) -> None:
