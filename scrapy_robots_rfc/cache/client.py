@@ -241,14 +241,19 @@ class CacheClient:
 
     async def drain(self) -> bool:
         """Wait a little until nothing is under way; whether that came."""
-        until = self._runtime.clock() + FAREWELL
+        ended: list[bool] = []
+
+        def end() -> None:
+            ended.append(True)
+            self._idle.resolve(None)
+
+        timer = self._runtime.call_later(FAREWELL, end)
         await self._runtime.sleep(0)  # what was spawned before begins first
-        while self._under_way and (left := until - self._runtime.clock()) > 0:
+        while self._under_way and not ended:
             self._idle = Waiter()
-            timer = self._runtime.call_later(left, partial(self._idle.resolve, None))
             await self._idle
-            timer.cancel()
             await self._runtime.sleep(0)  # what follows from it begins: a turn that came is ended
+        timer.cancel()
         return not self._under_way
 
     async def close(self) -> None:
