@@ -113,7 +113,7 @@ class TdmFiles:
         file.until = min(file.until, self._runtime.clock() + self._pause)
         logger.warning(
             "%s%s cannot be read (%s): whether the site reserves text and data mining is unknown, "
-            "its pages go on; the file is asked for again after %g s",
+            "its pages go on; the file is requested again after %g s",
             origin,
             PATH,
             error_text(error),

@@ -100,8 +100,8 @@ class RfcUseMiddleware:
         uses = self._of_spider()
         for label, near in unknown_labels(self._setting if uses is None else uses):
             logger.warning(
-                "Declared use %r is no known label: only a site that names it refuses it. "
-                "Nearest known one: %r",
+                "Declared use %r is not a known label: only a site that names it can refuse it; "
+                "the nearest known label is %r",
                 label,
                 near,
                 extra={"spider": self._crawler.spider},
