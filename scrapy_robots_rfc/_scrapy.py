@@ -217,9 +217,11 @@ def one_place_more(crawler: Crawler, request: Request) -> Callable[[], None] | N
 
 
 def withdraw(crawler: Crawler, request: Request) -> bool:
-    """Take a request that was cancelled out of the queue of its slot, if it is there.
+    """Remove a cancelled request from the queue of its downloader slot, if it is there.
 
-    Scrapy would send it all the same.
+    Scrapy would send it although it was cancelled.
+
+    :returns: whether it was there.
     """
     for queue in (_get(crawler, slot, "Slot.queue") for slot in _slots(crawler).values()):
         for waiting in [each for each in queue or () if each[0] is request]:

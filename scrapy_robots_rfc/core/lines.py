@@ -33,7 +33,7 @@ class LineKind(enum.Enum):
     DISALLOW = "disallow"
     #: Any other `key: value` line (RFC 9309, 2.2.4).
     RECORD = "record"
-    #: A line that is none of these.
+    #: Any other line.
     JUNK = "junk"
 
 

@@ -184,7 +184,8 @@ def _read_all(records: Iterable[Record]) -> dict[str, list[PathPreference]]:
         left -= len(value)
         if left < 0:
             break
-        kind, path = key, ""
+        kind = key
+        path = ""
         if key == SIGNAL:
             values = parse_signal(value.encode("latin-1"))
         elif key == USAGE:
@@ -193,7 +194,9 @@ def _read_all(records: Iterable[Record]) -> dict[str, list[PathPreference]]:
                 value = "".join(rest)
             values = parse_usage(value.encode("latin-1"))
         elif value[:1] in {"/", "*"}:
-            kind, path, values = TRAIN_AI, value, {TRAIN_AI: TRAINING[key]}
+            kind = TRAIN_AI
+            path = value
+            values = {TRAIN_AI: TRAINING[key]}
         else:
             continue  # as a rule with such a pattern, it matches nothing
         pattern = parse_pattern(path) if path else None
@@ -242,7 +245,8 @@ def of_headers(
     if not void:
         source = f"header Content-Usage: {whole.decode('latin-1')}"
         stated.append(_named(parse_usage(whole), None, source))
-    read, left = list[bytes](), MOST_OCTETS
+    read = list[bytes]()
+    left = MOST_OCTETS
     for line in signals:
         left -= len(line) + len(b", ")
         if left < 0:

@@ -295,7 +295,7 @@ class Downloader:
         return answers
 
     def _reached(self, exchange: _Exchange, request: Request, **_: object) -> None:
-        """Begin, or begin again with a retry: the request joins the queue of its slot.
+        """Note that a request, or its retry, reached the downloader: it joins its slot's queue.
 
         The slot has one place more until the answer is there: a robots.txt that hangs delays no
         pages of other origins.
@@ -330,7 +330,7 @@ class Downloader:
         self._crawl.sent(request)
 
     def _left(self, exchange: _Exchange, **_: object) -> None:
-        """Take back the place, which may have been taken back before."""
+        """Take back the additional place of the slot, unless that was done before."""
         if exchange.take_back is not None:
             exchange.take_back()
             exchange.take_back = None

@@ -110,7 +110,7 @@ class PendingFetch:
                 timer.cancel()
 
     def suits(self, copy: CacheEntry) -> bool:
-        """Whether a copy governs the requests of the route."""
+        """Whether a copy decides for the requests of this fetch: one of another route may not."""
         return self.route is None or copy.for_all
 
     def changes(self, outcome: Outcome) -> bool:

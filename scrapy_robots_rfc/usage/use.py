@@ -48,11 +48,15 @@ _Said: TypeAlias = Mapping[str, Preference]
 
 #: The meta key of what is permitted: label -> bool, or ``None`` if it is not known.
 PERMITTED_KEY = "robots_use"
-# Labels that no draft has and the crawl does not declare: so many of a page are in its meta, each
-# of so many octets at most. Thirty requests with that meta then take less than 100 KB of JOBDIR.
-_MOST_OTHERS, _LONGEST_LABEL = 32, 64
-# Octets of a tdm-reservation, which is one digit, that are read, and its header lines.
-_RESERVATION, _MOST_RESERVATIONS = 20, 100
+# How many labels of a page are in its meta that no draft has and the crawl does not declare. With
+# these two bounds, thirty requests with that meta take less than 100 KB of JOBDIR.
+_MOST_OTHERS = 32
+# How many octets such a label has at most.
+_LONGEST_LABEL = 64
+# Octets of a tdm-reservation that are read; a valid one is a single digit.
+_RESERVATION = 20
+# Header lines tdm-reservation that are read.
+_MOST_RESERVATIONS = 100
 # First word of what refuses a response -> its source, for the stats. All others are header lines.
 _SOURCES = {"meta": "meta", PATH: "tdmrep"}
 _ACCEPTED = "a list of labels, or a string with commas"
@@ -74,8 +78,10 @@ class RfcUseMiddleware:
         if settings.use is None or not settings.obey:
             raise NotConfigured
         assert crawler.stats is not None
-        self._crawler, self._count = crawler, crawler.stats.inc_value
-        self._settings, self._setting = settings, settings.use
+        self._crawler = crawler
+        self._count = crawler.stats.inc_value
+        self._settings = settings
+        self._setting = settings.use
         # What was known of robots.txt when a request was sent, and what that said: it counts, not
         # what robots.txt says later.
         self._sent: WeakKeyDictionary[Request, tuple[OriginPolicy, _Said]] = WeakKeyDictionary()
@@ -142,7 +148,8 @@ class RfcUseMiddleware:
         if request not in self._sent:
             return response
         robots, said = self._sent.pop(request)
-        uses, tdm = self.of(request), list[tuple[str, object]]()
+        uses = self.of(request)
+        tdm = list[tuple[str, object]]()
         if TDM in uses and robots.origin.scheme in ("http", "https"):  # others have no such file
             found = reservation_of(await self._files.of(request, robots) or (), request.url)
             tdm += [] if found is None else [(f"{PATH} {found.location}", found.reservation)]

@@ -141,7 +141,7 @@ async def test_crawls_without_a_store_share_nothing(site: Clocked) -> None:
 class NoTurns(Kept):
     """Keeps files, and fails where turns are taken."""
 
-    def take_turn(self, key: str, owner: str, hold: float) -> float:
+    def take_turn(self, key: str, owner: str, seconds: float) -> float:
         """Fail."""
         raise OSError("no turns")
 
@@ -173,10 +173,10 @@ class Noting(Kept):
         super().__init__()
         self.asked: list[str] = []
 
-    def take_turn(self, key: str, owner: str, hold: float) -> float:
+    def take_turn(self, key: str, owner: str, seconds: float) -> float:
         """Note it."""
         self.asked.append(key)
-        return super().take_turn(key, owner, hold)
+        return super().take_turn(key, owner, seconds)
 
     def end_turn(self, key: str, owner: str, interval: float) -> None:
         """Note it."""
@@ -255,11 +255,11 @@ class Slow(Kept):
         super().__init__()
         self.asked, self.go_on = threading.Event(), threading.Event()
 
-    def take_turn(self, key: str, owner: str, hold: float) -> float:
+    def take_turn(self, key: str, owner: str, seconds: float) -> float:
         """Wait, then see `Kept`."""
         self.asked.set()
         self.go_on.wait(5)
-        return super().take_turn(key, owner, hold)
+        return super().take_turn(key, owner, seconds)
 
 
 @ensureDeferred

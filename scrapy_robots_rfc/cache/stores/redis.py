@@ -157,9 +157,9 @@ class RedisStore(SharedStore):
         value: bytes | None = self.client.get(self.name_of("copy", key))
         return value
 
-    def put(self, key: str, value: bytes, keep: float) -> None:
+    def put(self, key: str, value: bytes, seconds: float) -> None:
         """See `Store`."""
-        self.client.set(self.name_of("copy", key), value, px=_milliseconds(keep))
+        self.client.set(self.name_of("copy", key), value, px=_milliseconds(seconds))
 
     def delete(self, key: str) -> bool:
         """See `Store`."""
@@ -187,9 +187,9 @@ class RedisStore(SharedStore):
         """See `SharedStore`."""
         self._release([self.name_of("lease", key)], [owner])
 
-    def take_turn(self, key: str, owner: str, hold: float) -> float:
+    def take_turn(self, key: str, owner: str, seconds: float) -> float:
         """See `SharedStore`."""
-        arguments = [owner, 1000 * _milliseconds(hold)]
+        arguments = [owner, 1000 * _milliseconds(seconds)]
         microseconds: int = self._take([self.name_of("turn", key)], arguments)
         return microseconds / 1e6
 

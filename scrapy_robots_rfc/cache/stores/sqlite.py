@@ -117,14 +117,14 @@ class SqliteStore(Store):
         row = self._do(lambda connection: connection.execute(_GET, (key, self._now())).fetchone())
         return None if row is None else row[0]
 
-    def put(self, key: str, value: bytes, keep: float) -> None:
+    def put(self, key: str, value: bytes, seconds: float) -> None:
         """See `Store`."""
         now = self._now()
 
         def write(connection: sqlite3.Connection) -> None:
             with connection:  # one transaction takes less time than two
                 connection.execute("BEGIN IMMEDIATE")
-                connection.execute(_PUT, (key, now + keep, value))
+                connection.execute(_PUT, (key, now + seconds, value))
                 connection.execute(_SWEEP, (now, _SWEPT))
 
         self._do(write)
