@@ -229,7 +229,7 @@ async def test_closing_while_a_robots_txt_waits_for_its_turn(
     settings = {**KEPT, "ROBOTS_CACHE_MIN_AGE": 0}
     await crawl([site.url("/first")], settings)
     key = site.url("").rstrip("/")
-    store._turns.clear()  # or the next one would begin an interval after /first
+    store.forget_turns()  # or the next one would begin an interval after /first
     assert store.take_turn(key, "somebody", 1000) == 0
 
     def robots_txt_waits(crawler: Crawler) -> object:
@@ -276,7 +276,7 @@ async def test_turn_that_comes_when_the_spider_is_closed(
 
     result = await crawl(urls(site, 3), KEPT, prepare=prepare)
     assert result.outcomes == {}
-    assert store._turns[site.url("").rstrip("/")].owner is None
+    assert store.owner_of_turn(site.url("").rstrip("/")) is None
 
 
 @pytest.mark.parametrize("settings", [{}, AROUND], ids=["ours", "around"])

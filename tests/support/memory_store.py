@@ -24,9 +24,9 @@ _GRACE = 0.5
 
 @dataclass(slots=True)
 class _Turn:
-    """Whose turn it is, until when, when the next one begins, and who waits for it, in order.
+    """Whose turn it is, until when, and when the next one begins.
 
-    Until when it is kept.
+    Who waits for it, in order, and until when each place in that line is remembered.
     """
 
     owner: str | None = None
@@ -114,6 +114,16 @@ class MemoryStore(SharedStore):
                 pause = _ASK_AGAIN
             turn.line[owner] = now + pause + _GRACE
             return pause
+
+    def owner_of_turn(self, key: str) -> str | None:
+        """Whose turn it is at a site; ``None``: it is free."""
+        with self._lock:
+            return self._turns[key].owner
+
+    def forget_turns(self) -> None:
+        """Forget all turns, and when the next ones begin."""
+        with self._lock:
+            self._turns.clear()
 
     def end_turn(self, key: str, owner: str, interval: float) -> None:
         """See `SharedStore`."""
