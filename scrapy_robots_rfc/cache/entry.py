@@ -276,7 +276,7 @@ def head_of(entry: CacheEntry) -> dict[str, Any]:
 
 
 def _checked(head: dict[str, Any], file: bytes) -> CacheEntry:
-    """Return the entry of a head that somebody wrote, and of what stands behind it.
+    """Return the entry of a head that a store gave, and of the file behind it.
 
     :raises ValueError: a value has a wrong type, or is not possible; the text names it.
     """
@@ -293,7 +293,7 @@ def _checked(head: dict[str, Any], file: bytes) -> CacheEntry:
     outcome = read.pop("outcome")
     successful = outcome is Outcome.SUCCESSFUL
     if file and not successful:
-        raise ValueError("damaged: there is a file, which such a result has not")
+        raise ValueError("damaged: it has a file, although such a result has none")
     url = read.pop("url")
     sent = (read.pop("etag"), read.pop("last_modified"))
     return CacheEntry(
@@ -306,7 +306,7 @@ def _checked(head: dict[str, Any], file: bytes) -> CacheEntry:
 
 def _outcome(value: object) -> Outcome:
     outcome = Outcome(value)
-    # That another crawl failed says nothing about the site: no crawl of ours writes it.
+    # The crawl itself failed: that says nothing about the site, so no crawl stores it.
     if outcome is Outcome.LOCAL:
         raise ValueError
     return outcome

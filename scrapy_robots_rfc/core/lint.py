@@ -367,8 +367,8 @@ def _of_value(line: Line) -> Iterator[_Found]:
 def _of_use(line: Line) -> Iterator[_Found]:
     """Yield the findings on a Content-Usage or a Content-Signal."""
     record = Record(line.key, to_octets(line.value), line.number)
-    said = [one.said for records in read_records([record]).values() for one in records]
-    found = [(label, one.allowed) for each in said for label, one in each.items()]
+    read = [one.labels for records in read_records([record]).values() for one in records]
+    found = [(label, one.allowed) for labels in read for label, one in labels.items()]
     if line.key == USAGE and not found:
         effect = "void as a whole: it is not clear what it permits (RFC 9651)"
         meant = "such as Content-Usage: train-ai=n, search=y"

@@ -150,12 +150,12 @@ class PathPreference(NamedTuple):
 
     :param pattern: of the URLs that it is about; ``None``: all of them.
     :param length: of that pattern in octets (2.2.2); the longest one that matches decides.
-    :param said: its preference for each label.
+    :param labels: its preference for each label.
     """
 
     pattern: Pattern | None
     length: int
-    said: Mapping[str, Preference]
+    labels: Mapping[str, Preference]
 
 
 def read_records(
@@ -169,10 +169,10 @@ def read_records(
         labels that no Content-Signal of the group names.
     """
     found = _read_all(records)
-    own = {label for signal in found[SIGNAL] for label in signal.said}
+    own = {label for signal in found[SIGNAL] for label in signal.labels}
     for signal in _read_all(above)[SIGNAL]:
-        others = {label: one for label, one in signal.said.items() if label not in own}
-        found[SIGNAL].append(signal._replace(said=others))
+        others = {label: one for label, one in signal.labels.items() if label not in own}
+        found[SIGNAL].append(signal._replace(labels=others))
     return found
 
 
@@ -218,7 +218,7 @@ def of_records(
     for records in read.values():
         matches = [one for one in records if one.pattern is None or one.pattern.matches(target)]
         longest = max((one.length for one in matches), default=0)
-        stated += [one.said for one in matches if one.length == longest]
+        stated += [one.labels for one in matches if one.length == longest]
     return combined(*stated)
 
 

@@ -41,9 +41,9 @@ _ATTRIBUTES = (USER_AGENT_KEY, USE_ATTRIBUTE)
 _META_KEYS = (USER_AGENT_KEY, DECLARED_KEY, "dont_obey_robotstxt", "dont_obey_robots_tag")
 # Keys of metas that this package writes.
 _WRITTEN_KEYS = ("robots_tag", "robots_use", MARK, WAITING)
-# What those names contain that are looked at, and how like one of ours a name is that was meant for
-# it.
+# Only names that contain this are looked at.
 _PART = "robot"
+# How similar a misspelt name is to the right one: 1 means equal.
 _CLOSE = 0.9
 # Keys of metas that are remembered; a spider may make up one for each request.
 _MOST_KEYS = 1000

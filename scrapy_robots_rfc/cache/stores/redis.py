@@ -48,9 +48,9 @@ if redis.call('GET', KEYS[1]) == ARGV[1] then redis.call('DEL', KEYS[1]) end
 
 # A turn is a hash: its owner, when it ends, when the next one may begin, the interval between two;
 # and for each worker that waits, since when, and until when it has its place in the line. Times are
-# microseconds on the server's clock: Lua's numbers have room for all their digits. If that clock is
-# put back, the times of a key go on from the last one that was seen, so that no turn lasts for as
-# long as the clock went back.
+# microseconds on the server's clock: Lua's numbers have room for all their digits. If that clock
+# is put back, the times of a key go on from the last one that was seen. Otherwise a turn would last
+# for as long as the clock went back.
 _TURN = """
 local time = redis.call('TIME')
 local turn = {}

@@ -151,9 +151,9 @@ class SqliteStore(Store):
     def _do(self, function: Callable[[sqlite3.Connection], _T]) -> _T:
         """Do something with the file, or with a new one if a new connection finds it damaged, too.
 
-        A file is opened, and renamed, by one process at a time. A process that would read a damaged
-        file after another one has renamed it would take the journal of the new file, which has the
-        same name, for that of the old one, and write it there.
+        A file is opened, and renamed, by one process at a time. Otherwise a process could read a
+        damaged file after another one has renamed it. It would take the journal of the new file,
+        which has the same name, for that of the old one, and write it there.
         """
         if self._connection is not None:
             try:
