@@ -201,8 +201,8 @@ class CacheClient:
             if 0 <= wait <= longest:
                 return wait
             raise StoreError(
-                f"by the store the next turn begins in {wait:g} s, although no interval of this "
-                "crawl is longer than ROBOTS_CRAWL_DELAY_MAX: look at the clock of the store"
+                f"the store says that the next turn begins in {wait:g} s, although no interval of "
+                "this crawl is longer than ROBOTS_CRAWL_DELAY_MAX: look at the clock of the store"
             )
 
         return await self._ask("take_turn", take, otherwise=None)
