@@ -159,7 +159,7 @@ class Misspelt:
         from difflib import get_close_matches  # noqa: PLC0415 - loaded for a wrong name only
 
         for near in get_close_matches(name.lower(), known, n=1, cutoff=_CLOSE):
-            text = "%s %r has no effect, because this name is not known; the nearest one is %r"
+            text = "%s %r has no effect; the nearest name that has one is %r"
             logger.warning(text, what, name, near, extra={"spider": self._spider})
 
 

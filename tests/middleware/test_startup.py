@@ -176,7 +176,7 @@ class Mistyped(Pages):
 
 
 @ensureDeferred
-async def test_names_that_nobody_reads(site: Site, caplog: pytest.LogCaptureFixture) -> None:
+async def test_names_without_effect(site: Site, caplog: pytest.LogCaptureFixture) -> None:
     """A typo in a spider's attribute or in meta is warned of once, with the nearest name that is
     read.
     """
@@ -190,8 +190,8 @@ async def test_names_that_nobody_reads(site: Site, caplog: pytest.LogCaptureFixt
     }
     requests = [Request(site.url(f"/{number}"), meta=meta) for number in range(3)]
     await crawl(requests, {"USER_AGENT": "foobot/1.0"}, spider=Mistyped)
-    assert [line for line in records(caplog) if "this name is not known" in line] == [
-        f"{what} has no effect, because this name is not known; the nearest one is {near!r}"
+    assert [line for line in records(caplog) if "has no effect" in line] == [
+        f"{what} has no effect; the nearest name that has one is {near!r}"
         for what, near in (
             ("The spider's attribute 'ROBOTS_USE'", "robots_use"),
             ("The spider's attribute 'robot_use'", "robots_use"),
