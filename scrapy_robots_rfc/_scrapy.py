@@ -26,14 +26,14 @@ Private: TypeAlias = Any
 # What is lost -> the private names without any of which it is. All of them are in Scrapy 2.15.0 and
 # 2.19.0.
 _LOST: Mapping[str, tuple[str, ...]] = {
-    "A crawl that is told to end waits for robots.txt files, and wakes every 5 s only": (
+    "A crawl that is stopped waits for robots.txt files, and looks every 5 s only": (
         "ExecutionEngine._slot",
     ),
-    "A crawl that is told to end waits for robots.txt files, and for turns": ("_Slot.closing",),
+    "A crawl that is stopped waits for robots.txt files, and for turns": ("_Slot.closing",),
     "Requests whose robots.txt or turn has come leave the scheduler up to 5 s later": (
         "_Slot.nextcall",
     ),
-    "Requests that other middlewares keep or drop keep those behind them waiting": (
+    "Requests that another middleware delays or drops delay those behind them": (
         "ExecutionEngine.downloader",
         "Downloader.active",
     ),
@@ -42,13 +42,13 @@ _LOST: Mapping[str, tuple[str, ...]] = {
     "The time of a robots.txt in the queue of its slot counts against ROBOTS_TIMEOUT": (
         "Slot.queue",
     ),
-    "A slow robots.txt holds up the pages of its downloader slot": ("Slot.concurrency",),
+    "A slow robots.txt delays the pages of its downloader slot": ("Slot.concurrency",),
     "Slow robots.txt files take places of CONCURRENT_REQUESTS": ("Downloader.total_concurrency",),
     "A robots.txt of an FTP site is read to its end, however long that takes": (
         "Downloader.handlers",
         "DownloadHandlers._get_handler",
     ),
-    "A request whose kept connection breaks is sent again within its Crawl-delay": (
+    "A request whose reused connection breaks is sent again within its Crawl-delay": (
         "HTTP11DownloadHandler._pool",
     ),
     "robots.txt files are not stored in the HTTP cache, and not looked up there": (
@@ -154,7 +154,7 @@ def requests_under_way(crawler: Crawler) -> int:
 
 
 def under_way_of(crawler: Crawler) -> Callable[[str], int]:
-    """Return what tells how many pages of a downloader slot are under way."""
+    """Return a function that counts the pages of a downloader slot that are under way."""
     slots = _slots(crawler)
 
     def count(key: str) -> int:
@@ -201,7 +201,7 @@ def one_more(crawler: Crawler) -> Iterator[None]:
 
 
 def one_place_more(crawler: Crawler, request: Request) -> Callable[[], None] | None:
-    """Give the slot of a request one place more, as a slow robots.txt would hold up its pages.
+    """Give the slot of a request one place more: a slow robots.txt would delay its pages.
 
     :returns: takes it back; ``None`` where a slot has no such number.
     """
@@ -217,9 +217,11 @@ def one_place_more(crawler: Crawler, request: Request) -> Callable[[], None] | N
 
 
 def withdraw(crawler: Crawler, request: Request) -> bool:
-    """Take a request that was cancelled out of the queue of its slot, if it is there.
+    """Remove a cancelled request from the queue of its downloader slot, if it is there.
 
-    Scrapy would send it all the same.
+    Scrapy would send it although it was cancelled.
+
+    :returns: whether it was there.
     """
     for queue in (_get(crawler, slot, "Slot.queue") for slot in _slots(crawler).values()):
         for waiting in [each for each in queue or () if each[0] is request]:
@@ -236,7 +238,7 @@ def handler_of(crawler: Crawler, scheme: str) -> Private:
 
 
 def send_once(crawler: Crawler) -> None:
-    """Keep Scrapy's default handler from repeating a request at once when a connection breaks.
+    """Stop Scrapy's default handler from repeating a request at once when a connection breaks.
 
     Twisted does so with a connection that was open from before.
     """

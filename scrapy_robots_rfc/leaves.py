@@ -1,4 +1,4 @@
-"""The leaves of a crawl: what no request needs, and what is loaded where a setting asks for it.
+"""The leaves of a crawl: parts that no request needs, loaded where a setting asks for them.
 
 A leaf listens to signals, or is a middleware of its own, and uses what users can use, too: the
 service, `Decision`, the stats. Nothing else imports a leaf, so to take one out is to delete its

@@ -15,7 +15,7 @@ from scrapy_robots_rfc.settings import BY_FIELD, read_row
 class RfcRobotParser(RobotParser):
     """RFC 9309 for Scrapy: ``ROBOTSTXT_PARSER = "scrapy_robots_rfc.RfcRobotParser"``.
 
-    :param robotstxt_body: the file's octets; none of them raise an error.
+    :param robotstxt_body: the file's octets. No octets raise an error.
     :param max_size: how many of them are read, at least 512,000 (RFC 9309, 2.5).
     """
 

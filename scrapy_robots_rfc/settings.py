@@ -352,4 +352,4 @@ def written(row: Setting, settings: BaseSettings) -> Value:
         return row.default  # only Scrapy's default stands there: the user did not choose a parser
     if row.key not in settings:
         return row.default
-    return settings[row.key]  # settings.get() would take a None of the user's for "not set"
+    return settings[row.key]  # settings.get() would read a None that the user set as "not set"

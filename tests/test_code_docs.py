@@ -86,7 +86,9 @@ async def test_rules_that_spiders_read(
             "rules": {"noarchive": None, "noindex": None},
         }
     ]
-    assert "http://example.com/ is not to be kept: X-Robots-Tag: noindex, noarchive" in caplog.text
+    assert (
+        "http://example.com/ is not to be stored: X-Robots-Tag: noindex, noarchive" in caplog.text
+    )
 
 
 @ensureDeferred

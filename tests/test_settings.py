@@ -358,8 +358,6 @@ async def test_unheeded(site: Site, caplog: pytest.LogCaptureFixture) -> None:
     settings = {"ROBOTSTXT_OBEY": False, "ROBOTS_DRY_RUN": True, "ROBOTS_OVERRIDES": overrides}
     result = await crawl([site.url("/x")], settings)
     unheeded = "ROBOTS_DRY_RUN, ROBOTS_OVERRIDES"
-    assert records(caplog) == [
-        f"{unheeded}: nothing comes of it, because ROBOTSTXT_OBEY is not True"
-    ]
+    assert records(caplog) == [f"No effect, because ROBOTSTXT_OBEY is not True: {unheeded}"]
     assert site.targets == ["/x"]
     assert result.outcomes[site.url("/x")] == 200

@@ -175,7 +175,7 @@ def _about_access(elsewhere: str) -> dict[str, Exhibit]:
             allowed=("/", "/private/plan.html"),
         ),
         "failing": _exhibit(
-            "Failing robots.txt (503): nobody knows the rules, so no page is fetched",
+            "Failing robots.txt (503): its rules are unknown, so no page is fetched",
             {"/robots.txt": Reply(503, b"try again later")},
             closed=("/", "/private/plan.html"),
         ),

@@ -12,7 +12,7 @@ ADDONS = {"scrapy_robots_rfc.Addon": 500}
 # Pages may say that their links are not to be followed, in an X-Robots-Tag line or a meta.
 ROBOTS_TAG_OBEY = ["nofollow"]
 
-# What the demo is for, so that sites can refuse it. Without this line nobody is asked.
+# What the demo is for, so that sites can refuse it. Without this line no site is asked.
 ROBOTS_USE = ["train-ai"]
 
 # Who we are. The product token `demobot` is taken from it; site owners write `User-agent: demobot`

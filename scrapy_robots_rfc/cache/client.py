@@ -98,7 +98,7 @@ class CircuitBreaker:
 
 
 class CacheClient:
-    """The store of a crawl. None of its coroutines raises, or takes long.
+    """The store of a crawl. Its coroutines never raise, and never take long.
 
     :param store: not opened yet.
     :param name: the store, for people: its address without credentials.
@@ -189,7 +189,7 @@ class CacheClient:
         release = partial(self._store.release, str(origin), self._owner)
         await self._ask("release", release, otherwise=None)
 
-    async def take_turn(self, origin: Origin, hold: float, longest: float) -> float | None:
+    async def take_turn(self, origin: Origin, seconds: float, longest: float) -> float | None:
         """Ask for a turn as `SharedStore.take_turn` does; ``None`` if the store fails.
 
         :param longest: seconds. If the store says more, the call has failed: its clock is wrong, or
@@ -197,12 +197,12 @@ class CacheClient:
         """
 
         def take() -> float:
-            seconds: float = self._store.take_turn(str(origin), self._owner, hold)
-            if 0 <= seconds <= longest:
-                return seconds
+            wait: float = self._store.take_turn(str(origin), self._owner, seconds)
+            if 0 <= wait <= longest:
+                return wait
             raise StoreError(
-                f"by the store the next turn begins in {seconds:g} s, although no interval of this "
-                "crawl is longer than ROBOTS_CRAWL_DELAY_MAX: look at the clock of the store"
+                f"the store says that the next turn begins in {wait:g} s, although no interval of "
+                "this crawl is longer than ROBOTS_CRAWL_DELAY_MAX: look at the clock of the store"
             )
 
         return await self._ask("take_turn", take, otherwise=None)

@@ -1,6 +1,7 @@
 """CacheEntry: all that is known of an origin's robots.txt, and how it is written down for stores.
 
-`policy/caching.py` says for how long an entry is used; which one follows from a fetch is said here.
+`policy/caching.py` says for how long an entry is used; this file says which entry follows from a
+fetch.
 """
 
 from __future__ import annotations
@@ -60,7 +61,7 @@ class CacheEntry:
     :param validators: those of the file that is obeyed.
     :param body: the file that is obeyed, without content coding; ``None`` if there is none.
     :param lifetime: seconds for which its server called it fresh (RFC 9111, 4.2.1); ``None`` if it
-        said nothing. A 304 that says nothing does not change it.
+        gave no time. A 304 that gives none does not change it.
     :param cut: the octets after which the file was cut off, because the crawl that fetched it reads
         no more; ``None``: it is whole.
     """
@@ -137,7 +138,7 @@ class Fetched(NamedTuple):
 
     :param freshness: how long the last answer may be used, by its own headers.
     :param validators: of the file, if there is one and its server gave some.
-    :param confirmed: whether the file that was known still holds (304).
+    :param confirmed: whether the site confirmed the file that was known (304).
     """
 
     access: Access
@@ -211,7 +212,9 @@ _LARGEST_PACKED = 16 * 1024 * 1024
 _LARGEST_HEAD = 128 * 1024
 #: Characters of what comes from a site: a longer URL is left out, a longer cause is cut off, and
 #: `policy/caching.py` reads no longer validator.
-_LONGEST_URL, _LONGEST_VALIDATOR, _LONGEST_CAUSE = 8192, 1024, 200
+_LONGEST_URL = 8192
+_LONGEST_VALIDATOR = 1024
+_LONGEST_CAUSE = 200
 _HEADER = re.compile(rf"[\t\x20-\x7e\x80-\xff]{{0,{_LONGEST_VALIDATOR}}}")
 #: A time that no clock shows: ten times the largest year that a date can have, in seconds.
 _NEVER = 1e13
@@ -230,7 +233,8 @@ def decode(value: object) -> CacheEntry:
     :raises ValueError: this is none, damaged, or of an unknown version. The text has nothing of the
         value.
     """
-    unpacking, head = zlib.decompressobj(), None
+    unpacking = zlib.decompressobj()
+    head = None
     try:  # a database, or a user's own store, may give anything
         text = unpacking.decompress(value, max(_LARGEST_PACKED, len(value)))  # type: ignore[arg-type]  # as above
         end = text.find(b"\n", 0, _LARGEST_HEAD)
@@ -272,7 +276,7 @@ def head_of(entry: CacheEntry) -> dict[str, Any]:
 
 
 def _checked(head: dict[str, Any], file: bytes) -> CacheEntry:
-    """Return the entry of a head that somebody wrote, and of what stands behind it.
+    """Return the entry of a head that a store gave, and of the file behind it.
 
     :raises ValueError: a value has a wrong type, or is not possible; the text names it.
     """
@@ -289,7 +293,7 @@ def _checked(head: dict[str, Any], file: bytes) -> CacheEntry:
     outcome = read.pop("outcome")
     successful = outcome is Outcome.SUCCESSFUL
     if file and not successful:
-        raise ValueError("damaged: there is a file, which such a result has not")
+        raise ValueError("damaged: it has a file, although such a result has none")
     url = read.pop("url")
     sent = (read.pop("etag"), read.pop("last_modified"))
     return CacheEntry(
@@ -302,7 +306,7 @@ def _checked(head: dict[str, Any], file: bytes) -> CacheEntry:
 
 def _outcome(value: object) -> Outcome:
     outcome = Outcome(value)
-    # That another crawl failed says nothing about the site: no crawl of ours writes it.
+    # The crawl itself failed: that says nothing about the site, so no crawl stores it.
     if outcome is Outcome.LOCAL:
         raise ValueError
     return outcome

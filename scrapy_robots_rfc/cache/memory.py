@@ -37,9 +37,10 @@ LARGE = 16 * 1024
 
 #: Octets that an entry takes beside its file: its origin, its validators, its places in tables.
 AN_ENTRY = 1000
-#: Octets that a parsed value takes at most beside its file, and for each octet of that: a file that
-#: is made to take much takes nearly so much, a usual one an eighth of it.
-A_VALUE, AN_OCTET = 1600, 40
+#: Octets that a parsed value takes at most: beside its file, and for each octet of its file. A file
+#: that is made to take much memory comes near that; a usual one takes an eighth of it.
+A_VALUE = 1600
+AN_OCTET = 40
 # Smaller files are not compressed: that would take longer than to parse them, and make them little
 # smaller.
 _SMALL = 1000

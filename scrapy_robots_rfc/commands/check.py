@@ -59,8 +59,8 @@ def run(settings: ScrapySettings, console: Console, opts: argparse.Namespace) ->
     uses = uses_of(opts.use)
     for label, nearest in unknown_labels(uses or ()):
         console.complain(
-            f"--use {label} is no known label: only a site that names it refuses it;"
-            f" the nearest known one is {nearest}"
+            f"--use {label} is not a known label: only a site that names it can refuse it;"
+            f" the nearest known label is {nearest}"
         )
     agents = agents_for(opts.agent, ours, settings)
     found = _found_about(urls, ours, settings, console, opts)

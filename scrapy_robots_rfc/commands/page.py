@@ -114,7 +114,7 @@ def _show(
     for name, value in in_force.directives.items():
         but = ", though it is permitted elsewhere" if name in in_force.conflicts else ""
         places = "; ".join(in_force.where(name))
-        console.fact("holds", f"{_text(name, value)}{but} ({places})")
+        console.fact("applies", f"{_text(name, value)}{but} ({places})")
     for rule in rules:
         mark = console.paint(">", STRONG, GOOD) if rule["applies"] else " "
         text = f"{rule['source']:<6}  {rule['bot']}: {_text(rule['name'], rule['value'])}"

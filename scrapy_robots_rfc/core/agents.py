@@ -27,7 +27,7 @@ _COMMENT = re.compile(r"\(([^()]*)\)")
 _URL = re.compile(r"\+?(?:[A-Za-z][A-Za-z0-9+.-]*://|www\.)[^\s;,()]*|[^\s;,()@]+@[^\s;,()]+")
 _LOOSE_NAME = re.compile(rf"({_WORD})(?: v?[\d.]+\w*)?$", re.ASCII)
 
-#: Words in the User-Agent headers of browsers, in lower case; none of them is a crawler's own name.
+#: Words in the User-Agent headers of browsers, in lower case; they are not a crawler's own name.
 BROWSER_WORDS = frozenset(
     """
     mozilla applewebkit khtml gecko like chrome chromium headlesschrome crios safari version mobile

@@ -26,7 +26,7 @@ class Reason(enum.Enum):
 
     #: The most specific rule that matches the URL decided (RFC 9309, 2.2.2).
     RULE = "rule"
-    #: None of the rules of the group that applies matches the URL (2.2.2): allowed.
+    #: No rule of the group that applies matches the URL (2.2.2): allowed.
     NO_RULE = "no_rule"
     #: The file has neither a group for the product token nor a `*` group (2.2.1): allowed.
     NO_GROUP = "no_group"

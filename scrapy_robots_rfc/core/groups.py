@@ -50,7 +50,7 @@ class Group:
     last: int
 
     def names(self, token: str) -> bool:
-        """Return whether a user-agent line names a token, given in the form of `token_of`."""
+        """Whether a user-agent line names a token, which has the form that `token_of` gives."""
         return any(token_of(to_octets(name)) == token for name in self.tokens)
 
 

@@ -33,7 +33,7 @@ class LineKind(enum.Enum):
     DISALLOW = "disallow"
     #: Any other `key: value` line (RFC 9309, 2.2.4).
     RECORD = "record"
-    #: A line that is none of these.
+    #: Any other line.
     JUNK = "junk"
 
 
@@ -178,6 +178,7 @@ def content_of(body: bytes, max_size: int) -> Content:
     mark = found[0] if found else b""
     encoding = _ENCODINGS.get(mark, "")
     wide = encoding not in ("", "utf-8")
+    # Whether the last line does not count: the limit cuts it, or may cut it in a wide encoding.
     cut = truncated and (wide or body[max_size] not in b"\n\r")
     octets = octets[len(mark) :]
     if wide:

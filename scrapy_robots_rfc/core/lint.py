@@ -82,7 +82,7 @@ _NOTICES = {
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What is to be said about a line. A site wrote parts of it: escape them for a terminal.
+    """One finding about a line. A site wrote parts of it: escape them for a terminal.
 
     :param code: what was found.
     :param line: the number of the line, from 1.
@@ -186,7 +186,7 @@ def lint(robots: RobotsTxt) -> list[Finding]:
         meant = "a plain text file; or status 404, where the site has none"
         found.append((Code.MARKUP, markup.number, effect, meant))
     elif wide is not None:
-        effect = "not converted, as no byte order mark tells how: everything is allowed"
+        effect = "not converted, as no byte order mark shows how: everything is allowed"
         found.append((Flag.OTHER_ENCODING, wide, effect, _AS_UTF8))
         texts[wide] = robots.line_text(wide).replace("\0", "")
     if groups or not found:  # else the lines of such a file are not worth a finding each
@@ -367,10 +367,10 @@ def _of_value(line: Line) -> Iterator[_Found]:
 def _of_use(line: Line) -> Iterator[_Found]:
     """Yield the findings on a Content-Usage or a Content-Signal."""
     record = Record(line.key, to_octets(line.value), line.number)
-    said = [one.said for records in read_records([record]).values() for one in records]
-    found = [(label, one.allowed) for each in said for label, one in each.items()]
+    read = [one.labels for records in read_records([record]).values() for one in records]
+    found = [(label, one.allowed) for labels in read for label, one in labels.items()]
     if line.key == USAGE and not found:
-        effect = "void as a whole: crawlers cannot tell what it permits (RFC 9651)"
+        effect = "void as a whole: it is not clear what it permits (RFC 9651)"
         meant = "such as Content-Usage: train-ai=n, search=y"
         yield Code.USE_VOID, line.number, effect, meant
     yes, no = ("y", "n") if line.key == USAGE else ("yes", "no")
@@ -396,7 +396,9 @@ def _of_order(lines: Sequence[Line]) -> Iterator[_Found]:
                 effect = f"it ends no group: rules below it are those of line {agent}, too"
                 meant = "a rule above it, such as an empty `Disallow:`"
                 yield Code.AGENTS_JOINED, number, f"{effect} (RFC 9309, 2.1)", meant
-            agent, in_group, apart = number, True, False
+            agent = number
+            in_group = True
+            apart = False
         elif line.kind in RULES:
             agent = None
         else:

@@ -150,12 +150,12 @@ class PathPreference(NamedTuple):
 
     :param pattern: of the URLs that it is about; ``None``: all of them.
     :param length: of that pattern in octets (2.2.2); the longest one that matches decides.
-    :param said: its preference for each label.
+    :param labels: its preference for each label.
     """
 
     pattern: Pattern | None
     length: int
-    said: Mapping[str, Preference]
+    labels: Mapping[str, Preference]
 
 
 def read_records(
@@ -169,10 +169,10 @@ def read_records(
         labels that no Content-Signal of the group names.
     """
     found = _read_all(records)
-    own = {label for signal in found[SIGNAL] for label in signal.said}
+    own = {label for signal in found[SIGNAL] for label in signal.labels}
     for signal in _read_all(above)[SIGNAL]:
-        others = {label: one for label, one in signal.said.items() if label not in own}
-        found[SIGNAL].append(signal._replace(said=others))
+        others = {label: one for label, one in signal.labels.items() if label not in own}
+        found[SIGNAL].append(signal._replace(labels=others))
     return found
 
 
@@ -184,7 +184,8 @@ def _read_all(records: Iterable[Record]) -> dict[str, list[PathPreference]]:
         left -= len(value)
         if left < 0:
             break
-        kind, path = key, ""
+        kind = key
+        path = ""
         if key == SIGNAL:
             values = parse_signal(value.encode("latin-1"))
         elif key == USAGE:
@@ -193,7 +194,9 @@ def _read_all(records: Iterable[Record]) -> dict[str, list[PathPreference]]:
                 value = "".join(rest)
             values = parse_usage(value.encode("latin-1"))
         elif value[:1] in {"/", "*"}:
-            kind, path, values = TRAIN_AI, value, {TRAIN_AI: TRAINING[key]}
+            kind = TRAIN_AI
+            path = value
+            values = {TRAIN_AI: TRAINING[key]}
         else:
             continue  # as a rule with such a pattern, it matches nothing
         pattern = parse_pattern(path) if path else None
@@ -215,7 +218,7 @@ def of_records(
     for records in read.values():
         matches = [one for one in records if one.pattern is None or one.pattern.matches(target)]
         longest = max((one.length for one in matches), default=0)
-        stated += [one.said for one in matches if one.length == longest]
+        stated += [one.labels for one in matches if one.length == longest]
     return combined(*stated)
 
 
@@ -242,7 +245,8 @@ def of_headers(
     if not void:
         source = f"header Content-Usage: {whole.decode('latin-1')}"
         stated.append(_named(parse_usage(whole), None, source))
-    read, left = list[bytes](), MOST_OCTETS
+    read = list[bytes]()
+    left = MOST_OCTETS
     for line in signals:
         left -= len(line) + len(b", ")
         if left < 0:

@@ -31,9 +31,10 @@ if TYPE_CHECKING:
 # does not fill the memory. An `lru_cache` for each file would take more memory than these tables.
 _MOST_ASKED = 64
 
-# Octets of memory that a file takes beside its own, as measured: for its objects, for a user-agent
-# line, and for a rule or record of `groups` and `records`.
-_OBJECTS, _AGENT_LINE, _READ_LINE = 2000, 250, 400
+# Octets of memory that a file takes beside its own, as measured.
+_OBJECTS = 2000
+_AGENT_LINE = 250  # for each user-agent line
+_READ_LINE = 400  # for each rule or record of `groups` and `records`
 
 # How a page begins in whose place a robots.txt was expected.
 _MARKUP = re.compile(rb"\s*<").match
@@ -188,11 +189,14 @@ class RobotsTxt:
 
     @cached_property
     def raw_lines(self) -> list[str]:
-        """The lines as the file has them, from line 1 on: octets, one character each."""
+        """The lines as the file has them, from line 1 on: octets, one character each.
+
+        A line end is put before the first line, so the first piece is empty.
+        """
         return self._content.octets.decode("latin-1").split("\n")[1:]
 
     def line_text(self, line: int) -> str:
-        """Return a line as the file has it, as text.
+        """Return a line of the file as text, with escapes for octets that are not UTF-8.
 
         :param line: its number, from 1.
         """
@@ -289,7 +293,8 @@ class RobotsTxt:
             return {}
         index = self._rules_for(tokens).index
         if index.preferences is None:
-            octets, above = self._content.octets, [self._above_groups()]
+            octets = self._content.octets
+            above = [self._above_groups()]
             own, general = (
                 [*chain.from_iterable(records_in(octets, parts, keys, use.MOST_RECORDS, str))]
                 for parts, keys in ((self._parts_of(tokens), use.RECORDS), (above, [use.SIGNAL]))

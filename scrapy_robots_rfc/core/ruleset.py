@@ -38,9 +38,14 @@ _SHARING = 32
 # double its memory.
 _STORED_DECISIONS = 256
 
-# Octets of memory, as measured: of a section, of a rule beside its pattern, of one that is no
-# prefix, of one that is parsed beside that, of its wildcards and escapes, of a decision.
-_SECTION, _RULE, _OTHER_RULE, _PARSED, _STAR, _ESCAPE, _DECISION = 240, 130, 220, 400, 60, 260, 400
+# Octets of memory, as measured.
+_SECTION = 240
+_RULE = 130  # without its pattern
+_OTHER_RULE = 220  # the same of a rule that is no prefix
+_PARSED = 400  # what such a rule takes in addition once it is parsed
+_STAR = 60
+_ESCAPE = 260
+_DECISION = 400
 
 # Divides a pattern into runs of octets that a target must have to match it; some may be empty.
 _runs_of = re.compile(f"%[0-9A-Fa-f]{{2}}|[^{re.escape(BARE)}]").split

@@ -130,9 +130,12 @@ def groups_of(
         behind their last user-agent line, which have all rules; ``None``: all groups are, with all
         lines behind their first one.
     """
-    line, counted, at = 0, 0, 0
+    line = 0
+    counted = 0
+    at = 0
     while at < len(agents):
-        first, at = at, at + 1
+        first = at
+        at += 1
         if token is not None and agents[first][2] != token:
             continue
         # More user-agent lines may follow before the first rule. The next one behind a rule begins
@@ -142,7 +145,8 @@ def groups_of(
         end = agents[at][0] - 1 if at < len(agents) else len(octets)
         # A hostile file has 40,000 user-agent lines above the first rule.
         start = agents[first if token is None else at - 1][1]
-        line, counted = line + octets.count(b"\n", counted, start), start
+        line += octets.count(b"\n", counted, start)
+        counted = start
         names = tuple(dict.fromkeys(name for _, _, name in agents[first:at]))
         yield names, Section(start, end, line)
 
@@ -163,7 +167,9 @@ def records_in(
     lines = re.compile(rf"\n[ \t]*+(?i:{'|'.join(keys)})[^\n]*+".encode("ascii"))
     read = lru_cache(maxsize=64)(read_line)  # a hostile file may repeat a line
     for start, end, above in parts:
-        records, line, counted = list[Record](), above, start
+        records = list[Record]()
+        line = above
+        counted = start
         for found in lines.finditer(octets, start, end):
             most -= 1
             if most < 0:

@@ -6,7 +6,7 @@ from collections.abc import Hashable
 from typing import Generic, TypeVar
 
 #: Keys that a `TopK` remembers at least.
-KEPT = 1000
+REMEMBERED = 1000
 
 K = TypeVar("K", bound="Hashable")
 
@@ -21,7 +21,7 @@ class TopK(Generic[K]):
     :param bound: how many keys are remembered at least; never more than twice as many.
     """
 
-    def __init__(self, bound: int = KEPT) -> None:
+    def __init__(self, bound: int = REMEMBERED) -> None:
         self._bound = bound
         self._counts: dict[K, float] = {}
         #: By how much a count may be too low at most, also that of a key that was forgotten.

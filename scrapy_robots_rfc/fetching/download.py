@@ -233,8 +233,8 @@ class Downloader:
 
     def _body(self, response: Response, exchange: _Exchange) -> bytes:
         if exchange.unanswered:  # a middleware made this answer up after the download had failed
-            text = f"answered {response.status} in place of a download that failed"
-            raise ForeignAnswerError(text)
+            problem = f"answered {response.status} in place of a download that failed"
+            raise ForeignAnswerError(problem)
         # The body of another answer is not used, so it does not matter whether it can be decoded.
         # Gemini says 20 to 29.
         if response.status // 100 != 2 and response.status // 10 != 2:
@@ -290,11 +290,12 @@ class Downloader:
             if handle(named["request"].meta[MARK], **named):
                 answers.append((handle, Failure(StopDownload(fail=False))))  # type: ignore[no-untyped-call]  # Twisted's
         except Exception:
-            logger.exception("A signal of %s was not handled", named["request"])
+            text = "A signal of %s could not be handled: the crawl goes on"
+            logger.exception(text, named["request"])
         return answers
 
     def _reached(self, exchange: _Exchange, request: Request, **_: object) -> None:
-        """Begin, or begin again with a retry: the request joins the queue of its slot.
+        """Note that a request, or its retry, reached the downloader: it joins its slot's queue.
 
         The slot has one place more until the answer is there: a robots.txt that hangs delays no
         pages of other origins.
@@ -329,7 +330,7 @@ class Downloader:
         self._crawl.sent(request)
 
     def _left(self, exchange: _Exchange, **_: object) -> None:
-        """Take back the place, which may have been taken back before."""
+        """Take back the additional place of the slot, unless that was done before."""
         if exchange.take_back is not None:
             exchange.take_back()
             exchange.take_back = None

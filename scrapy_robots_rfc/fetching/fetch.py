@@ -108,14 +108,14 @@ class Fetcher:
         return newest
 
     async def get(self, fetch: PendingFetch) -> OriginPolicy:
-        """Look, ask, conclude, notify; again after a pause, while attempts are left."""
+        """Look for a copy, ask the site, conclude, notify; repeat it while attempts are left."""
         looks = 0
         while True:
             await self.pending.place(fetch)
             robots, ours = await self._look(fetch)
             if robots is not None:
                 return robots
-            if not ours:
+            if not ours:  # another worker fetches it: look again later
                 self.pending.free_place(fetch)
                 if not looks:
                     self._count(stats.CACHE_LEASE_WAITS)
@@ -145,7 +145,7 @@ class Fetcher:
     async def _look(self, fetch: PendingFetch) -> tuple[OriginPolicy | None, bool]:
         """Return what is known by a fresh file in memory or in the store.
 
-        And whether this crawl is to ask the site, as no other worker does.
+        Also whether this crawl has to ask the site, because no other worker is asking.
         """
         copy = fetch.copy = self.memory.entry(fetch.origin)
         failed = self._failed.get((fetch.origin, fetch.route))

@@ -78,7 +78,9 @@ async def retrieve(request: Request, settings: BaseSettings, limit: int) -> Resp
         begun = file.body or any(map(_MARK.match, before))
         if reason is error and not begun and line.startswith("550"):
             return Response(request.url, status=404)
-        raise BrokenTransferError(f"the FTP server said {printable(line[:_LONGEST])}") from error
+        raise BrokenTransferError(
+            f"the FTP server answered {printable(line[:_LONGEST])}"
+        ) from error
     finally:
         client.transport.abortConnection()
     return Response(request.url, body=bytes(file.body[:limit]))
@@ -94,13 +96,13 @@ def _client(meta: Mapping[str, Any], settings: BaseSettings) -> Any:  # noqa: AN
         None if password is None else str(password),
         passive=int(bool(meta.get("ftp_passive", settings["FTP_PASSIVE_MODE"]))),
     )
-    said = 0
+    octets = 0
     receive = client.dataReceived
 
     def received(data: bytes) -> None:
-        nonlocal said
-        said += len(data)
-        if said > _MOST_SAID:  # the client stores all lines of a reply
+        nonlocal octets
+        octets += len(data)
+        if octets > _MOST_SAID:  # the client stores all lines of a reply
             client.transport.abortConnection()
         else:
             receive(data)

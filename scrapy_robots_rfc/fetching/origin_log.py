@@ -130,7 +130,7 @@ class OriginLog:
         if not pauses:
             if not warned:
                 again = _seconds(robots.validity.fresh_until - self._runtime.clock())
-                message = "%s is unreachable (%s): %s; it is asked for again in %s s"
+                message = "%s is unreachable (%s): %s; it is requested again in %s s"
                 logger.warning(message, url, robots.cause, follows, again)
             return
         soonest = 1 + sum(pauses)
@@ -140,15 +140,16 @@ class OriginLog:
         if warned:
             made = fetch.attempts + 1
             message = (
-                "%s is still unreachable (%s) after attempt %d of %d: asked again after %s s; "
-                "given up in about %s s if it answers at once, in %s s at the latest (%s)"
+                "%s is still unreachable (%s) after attempt %d of %d: its pages wait while it is "
+                "requested again after %s s; if each attempt fails, the wait ends in about %s s, "
+                "in %s s at the latest (%s)"
             )
             attempts = (made, made + len(pauses), _seconds(pauses[0]))
             logger.info(message, url, robots.cause, *attempts, *times)
             return
         message = (
-            "%s is unreachable (%s): its requests wait while it is asked again after %s s; "
-            "given up in about %s s if it answers at once, in %s s at the latest (%s), then %s"
+            "%s is unreachable (%s): its pages wait while it is requested again after %s s; "
+            "if each attempt fails, the wait ends in about %s s, in %s s at the latest (%s), and %s"
         )
         shown = listed([_seconds(delay) for delay in pauses])
         logger.warning(message, url, robots.cause, shown, *times, follows)
@@ -162,8 +163,8 @@ class OriginLog:
             return
         self.local_advice[access.cause] = access.advice
         logger.error(
-            "%s could not be asked for, because the crawl itself failed (%s): %s until that is"
-            " mended; %s",
+            "%s could not be requested, because the crawl itself failed (%s): %s until that is"
+            " repaired; %s",
             robots.origin.robots_url,
             access.cause,
             self._follows[robots.outcome],

@@ -41,7 +41,7 @@ class Overrides:
     """The exceptions of a crawl, a `Source`. The local files are read once, by the constructor.
 
     :param parse: parses a file; may raise.
-    :param agent: the agent of a request that brings none of its own.
+    :param agent: the agent of a request without an agent of its own.
     :raises SettingError: a file of ROBOTS_OVERRIDES is missing, or cannot be read or parsed.
     """
 

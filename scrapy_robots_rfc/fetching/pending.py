@@ -110,7 +110,7 @@ class PendingFetch:
                 timer.cancel()
 
     def suits(self, copy: CacheEntry) -> bool:
-        """Whether a copy governs the requests of the route."""
+        """Whether a copy decides for the requests of this fetch: one of another route may not."""
         return self.route is None or copy.for_all
 
     def changes(self, outcome: Outcome) -> bool:
@@ -191,7 +191,11 @@ class PendingFetches:
             cause = ""
         except Exception as error:
             if not fetch.over:  # else it was cancelled
-                logger.exception("The fetch of %s failed", fetch.origin.robots_url)
+                text = (
+                    "The fetch of %s failed by a mistake in scrapy-robots-rfc: the crawl goes on;"
+                    " please report it"
+                )
+                logger.exception(text, fetch.origin.robots_url)
                 cause = type(error).__name__
         finally:
             if not fetch.over:

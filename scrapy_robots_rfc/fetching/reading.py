@@ -135,7 +135,8 @@ class FileReader:
         try:
             return self.parse(body, origin)
         except Exception as error:
-            logger.exception("ROBOTSTXT_PARSER failed on %s", origin.robots_url)
+            text = "ROBOTSTXT_PARSER failed on %s: the site counts as unreachable"
+            logger.exception(text, origin.robots_url)
             return f"ROBOTSTXT_PARSER raised {type(error).__name__}"
 
 

@@ -58,7 +58,7 @@ logger: logging.Logger = logging.getLogger(__name__)
 _MOST_ORIGINS = 10_000
 
 #: Seconds that a request waits in the downloader for its robots.txt before it goes back to the
-#: scheduler. Most files come sooner, and their requests keep their places.
+#: scheduler. Most files come sooner, and their requests stay in their order.
 MOMENT = 1.0
 
 #: Seconds for which a stale file still counts for a request that waited for it.
@@ -299,7 +299,7 @@ class RfcRobotsTxtMiddleware:
     # What `fetching/` asks and says, see `Crawl` there.
 
     def agent(self) -> Agent:
-        """Return the agent of requests that bring none of their own."""
+        """Return the agent of requests without an agent of their own."""
         return self.user_agents.default()
 
     def sent(self, request: Request) -> None:

@@ -169,5 +169,5 @@ class Enforcement:
 
 
 def request_text(request: Request) -> str:
-    """Return a request as log lines have it, without the credentials that a URL may hold."""
+    """Return a request as log lines have it, without the credentials that a URL may contain."""
     return f"<{request.method} {without_userinfo(request.url)}>"

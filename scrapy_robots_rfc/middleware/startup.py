@@ -41,9 +41,9 @@ _ATTRIBUTES = (USER_AGENT_KEY, USE_ATTRIBUTE)
 _META_KEYS = (USER_AGENT_KEY, DECLARED_KEY, "dont_obey_robotstxt", "dont_obey_robots_tag")
 # Keys of metas that this package writes.
 _WRITTEN_KEYS = ("robots_tag", "robots_use", MARK, WAITING)
-# What those names contain that are looked at, and how like one of ours a name is that was meant for
-# it.
+# Only names that contain this are looked at.
 _PART = "robot"
+# How similar a misspelt name is to the right one: 1 means equal.
 _CLOSE = 0.9
 # Keys of metas that are remembered; a spider may make up one for each request.
 _MOST_KEYS = 1000
@@ -76,8 +76,8 @@ def log_startup(crawler: Crawler, read: Settings, ours: type) -> None:
     log = partial(logger.log, extra={"spider": crawler.spider})
     for key in _unknown(settings):
         text = (
-            "%s is no setting of Scrapy or of scrapy-robots-rfc, so nothing comes of it; the"
-            " nearest name of one is %s"
+            "%s is no setting of Scrapy or of scrapy-robots-rfc: it has no effect; the setting with"
+            " the nearest name is %s"
         )
         log(logging.WARNING, text, key, _nearest(key))
     middlewares = [key for _, key in _placed(settings, DOWNLOADER_MIDDLEWARES)]
@@ -90,13 +90,13 @@ def log_startup(crawler: Crawler, read: Settings, ours: type) -> None:
     beside = ", ".join(_path_of(key) for key in stock if not stands_for(key, ours))
     if beside:
         text = (
-            "%s works beside RfcRobotsTxtMiddleware: each robots.txt is asked for twice, and a"
-            " request needs the leave of both; set it to None in DOWNLOADER_MIDDLEWARES"
+            "%s works beside RfcRobotsTxtMiddleware: each robots.txt is requested twice, and a page"
+            " is fetched only if both allow it; set it to None in DOWNLOADER_MIDDLEWARES"
         )
         log(logging.WARNING, text, beside)
     _log_parser(settings, log)
     if read.dry_run:
-        text = "ROBOTS_DRY_RUN: no request is dropped, also none that robots.txt forbids"
+        text = "ROBOTS_DRY_RUN is on: no request is dropped, not even if robots.txt forbids it"
         log(logging.WARNING, text)
 
 
@@ -110,7 +110,7 @@ def _log_off(settings: BaseSettings, read: Settings, log: Callable[..., None]) -
     log(logging.INFO if chosen else logging.WARNING, text)
     unheeded = ", ".join(BY_FIELD[name].key for name in _NEED_OBEY if getattr(read, name))
     if unheeded:
-        text = "%s: nothing comes of it, because ROBOTSTXT_OBEY is not True"
+        text = "No effect, because ROBOTSTXT_OBEY is not True: %s"
         log(logging.WARNING, text, unheeded)
 
 
@@ -152,7 +152,7 @@ class Misspelt:
 
     def _warn_of(self, name: object, known: Collection[str], what: str) -> None:
         if name in self._needs:
-            text = "%s %r counts for nothing without the setting: set ROBOTS_USE = []"
+            text = "%s %r has no effect without the setting ROBOTS_USE: set ROBOTS_USE = []"
             logger.warning(text, what, name, extra={"spider": self._spider})
         if not isinstance(name, str) or name in known or _PART not in name.lower():
             return
@@ -186,7 +186,7 @@ def _check_leaves(settings: Settings, scrapy_settings: BaseSettings, ours: type)
 
 
 def _unknown(settings: BaseSettings) -> list[str]:
-    """Return the user's settings that begin like ours, and that no program has."""
+    """Return the user's settings that begin like ours, and that do not exist."""
     known = {row.key for row in TABLE}
     ours = [key for key in settings if str(key).startswith(_PREFIXES) and key not in known]
     return sorted(key for key in ours if settings.getpriority(key))

@@ -36,7 +36,7 @@ class Origin:
         """Return the origin of an absolute URL.
 
         :param schemes: those that have origins; of a crawl, see ROBOTS_SCHEMES.
-        :returns: ``None`` where the scheme is none of these, or the authority is not valid.
+        :returns: ``None`` where the scheme is not one of these, or the authority is not valid.
         """
         try:
             parts = urlsplit(url)
@@ -164,7 +164,7 @@ class Site:
         With a scheme and without a port, its default port is meant.
 
         :param schemes: those that an origin may have.
-        :raises ValueError: the text is none of these.
+        :raises ValueError: the text is not one of these.
         """
         text = text.strip()
         match = _NAME.fullmatch(text)

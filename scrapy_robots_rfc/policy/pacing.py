@@ -31,7 +31,7 @@ class Over(enum.Enum):
 
     #: The maximum is used.
     CLAMP = "clamp"
-    #: None of the site's pages is fetched.
+    #: No page of the site is fetched.
     FORBID = "forbid"
 
 
@@ -157,7 +157,10 @@ def _add(bounds: dict[VisitTime | None, Bound], bound: Bound) -> None:
 
 
 def pace_of_number(delay: object) -> Pace | None:
-    """Return the pace for a Crawl-delay of a user's parser; ``None``: it is no number above 0."""
+    """Return the pace for the Crawl-delay that a user's parser gave.
+
+    ``None``: it is not a number above 0.
+    """
     if not isinstance(delay, (int, float)) or not delay > 0:  # `delay <= 0` would let NaN through
         return None
     try:

@@ -61,8 +61,10 @@ class Archive:
     def __init__(self, crawler: Crawler, settings: Settings) -> None:
         assert crawler.stats is not None
         refuse_shared_place(crawler, settings, ARCHIVE)
-        self._count, self._spider = crawler.stats.inc_value, crawler.spider
-        self._settings, self._runtime = settings, Runtime()
+        self._count = crawler.stats.inc_value
+        self._spider = crawler.spider
+        self._settings = settings
+        self._runtime = Runtime()
         self._path = Path(settings.archive or "")
         self._buffer = BytesIO()
         self._writer = WARCWriter(self._buffer, gzip=True, warc_version="1.1")
@@ -91,7 +93,8 @@ class Archive:
         cut_off: bool,
     ) -> None:
         """Write an exchange; see `signals.py`."""
-        url, sent = without_userinfo(request.url), {"WARC-Record-ID": _id()}
+        url = without_userinfo(request.url)
+        sent = {"WARC-Record-ID": _id()}
         if response is not None:
             received = {"WARC-Record-ID": _id(), "WARC-Concurrent-To": sent["WARC-Record-ID"]}
             if cut_off:

@@ -137,5 +137,5 @@ def _named(crawler: Crawler, setting: str, name: str, what: str) -> Any:  # noqa
     known = {key: path for key, path in crawler.settings.getwithbase(setting).items() if path}
     if name not in known:
         names = ", ".join(repr(key) for key in sorted(known) if key)
-        raise ValueError(f"{what} {name!r} is none of {setting}: {names}")
+        raise ValueError(f"{what} {name!r} is not one of {setting}: {names}")
     return known[name]

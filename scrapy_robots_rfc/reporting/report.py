@@ -56,8 +56,10 @@ class Report:
     def __init__(self, crawler: Crawler, settings: Settings) -> None:
         assert crawler.spider is not None
         assert crawler.stats is not None
-        self._spider, self._stats = crawler.spider, crawler.stats
-        self._runtime, self._settings = Runtime(), settings
+        self._spider = crawler.spider
+        self._stats = crawler.stats
+        self._runtime = Runtime()
+        self._settings = settings
         self._version = version("scrapy-robots-rfc")
         # The URIs of local files are made now: the working folder may be deleted later.
         self._overrides = {
@@ -96,7 +98,8 @@ class Report:
         line: int | None,
     ) -> None:
         """Make the record of a request that was decided; see `signals.py`."""
-        rule, header = decision.rule, request.headers.get("Referer")
+        rule = decision.rule
+        header = request.headers.get("Referer")
         referrer = None if header is None else header.decode("utf-8", "backslashreplace")
         self._pending[request] = self._record(
             url=printable(without_userinfo(request.url)),

@@ -55,7 +55,8 @@ class Summary:
     """Sums a crawl up when its spider is closed: a text for the log, and stats of its lists."""
 
     def __init__(self, crawler: Crawler, _: Settings) -> None:
-        self._crawler, self._cost = crawler, Cost()
+        self._crawler = crawler
+        self._cost = Cost()
         crawler.signals.connect(self._cost.refused, signals.request_disallowed)
         crawler.signals.connect(self._closed, scrapy_signals.spider_closed)
 
@@ -88,7 +89,8 @@ class CrawlSummary:
 
         :param spider: its name, since several crawls may write to one log.
         """
-        dry_run, local = self._count(stats.DRY_RUN), self._count(stats.OVERRIDDEN)
+        dry_run = self._count(stats.DRY_RUN)
+        local = self._count(stats.OVERRIDDEN)
         slowed: TopK[str] = TopK()
         for origin, seconds in counted_by_name(self.counted, stats.CRAWL_DELAY_ADDED_BY).items():
             slowed.add(origin, seconds)

@@ -74,7 +74,8 @@ class RfcPageRulesMiddleware:
 
     def __init__(self, crawler: Crawler) -> None:
         assert crawler.stats is not None
-        self._crawler, self._count = crawler, crawler.stats.inc_value
+        self._crawler = crawler
+        self._count = crawler.stats.inc_value
         self._settings = read_settings(crawler.settings)
         if not self._settings.page_rules:
             raise NotConfigured
@@ -116,7 +117,8 @@ class RfcPageRulesMiddleware:
         """Return what says whether something that a callback yields is dropped."""
         if response not in self._given:
             return lambda _: False
-        rules, places = page_rules(response, self._crawler), self._places(response)
+        rules = page_rules(response, self._crawler)
+        places = self._places(response)
         # To ask for the page itself again is to follow no link.
         asked = response.url if response.request is None else response.request.url
         own = cache(lambda: {canonicalize_url(url) for url in (response.url, asked)})
@@ -151,7 +153,8 @@ class RfcPageRulesMiddleware:
         exempt = origin is not None and any(site.covers(origin) for site in self._settings.exempt)
         if exempt or response.meta.get(EXEMPT_KEY):
             return {}
-        rules, obeyed = page_rules(response, self._crawler), self._settings.page_rules
+        rules = page_rules(response, self._crawler)
+        obeyed = self._settings.page_rules
         places = {name: rules.where(name)[0] for name in obeyed & rules.directives.keys()}
         return {**places, _BY_LINK: "rel of the link"} if _BY_LINK in obeyed else places
 

@@ -1,4 +1,4 @@
-"""What is said of use beside robots.txt, in words of its own.
+"""What sites declare about use outside of robots.txt, each in a form of its own.
 
 TDMRep, and rules of pages against AI training. Pure.
 """
@@ -39,8 +39,8 @@ def of_tdm(*sources: tuple[str, object]) -> Mapping[str, Preference]:
     for where, value in sources:
         allowed = {"1": False, "0": True}.get(str(value).strip())
         if allowed is not None:
-            said = Preference(allowed, None, f"{where}: {value}".replace("\n", " "))
-            found = {TDM: said, TRAIN_AI: said}
+            preference = Preference(allowed, None, f"{where}: {value}".replace("\n", " "))
+            found = {TDM: preference, TRAIN_AI: preference}
     return found
 
 

@@ -67,7 +67,7 @@ class Member(NamedTuple):
 
 
 class Found(NamedTuple):
-    """A member that holds for this crawler.
+    """A member that applies to this crawler.
 
     :param name: of a directive, in lower case; `none` is taken apart into the two that it means.
     :param value: of the directive; ``None`` where it has none.
@@ -83,7 +83,7 @@ class Found(NamedTuple):
 class PageRules:
     """What a page asks of this crawler.
 
-    :param found: all that holds for it, in order of name.
+    :param found: all members that apply to it, in order of name.
     :param cut: whether the page has more of them than is read.
     """
 
@@ -119,7 +119,7 @@ class PageRules:
 
     @property
     def conflicts(self) -> tuple[str, ...]:
-        """The restrictions that another member permits. They hold all the same."""
+        """The restrictions that another member permits. They apply nevertheless."""
         permitted = {name for found in self.found for name in PERMITS.get(found.name, ())}
         return tuple(sorted(permitted & self.directives.keys()))
 
@@ -148,7 +148,8 @@ def read_members(text: str) -> Iterator[Member]:
     :param text: the value of the header line, or of the attribute, as far as it is read.
     """
     members = text.split(",")
-    bot, at = "", 0
+    bot = ""
+    at = 0
     while at < len(members):
         pieces = [piece.strip() for piece in members[at].split(":")]
         at += 1
@@ -229,7 +230,7 @@ def parse_metas(
 
 
 def _rules(sources: Sequence[tuple[str, str]], tokens: Sequence[str], now: float) -> PageRules:
-    """Return what holds for this crawler of some texts.
+    """Return the rules of some texts that apply to this crawler.
 
     :param sources: what a text stands in, and the text.
     """

@@ -120,7 +120,7 @@ class TdmFiles:
         file.warned = True
         logger.warning(
             "%s%s cannot be read (%s): whether the site reserves text and data mining is unknown, "
-            "its pages go on; the file is asked for again after %g s",
+            "its pages go on; the file is requested again after %g s",
             origin,
             PATH,
             error_text(error),

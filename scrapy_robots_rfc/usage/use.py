@@ -44,15 +44,19 @@ from scrapy_robots_rfc.usage.tdmrep import PATH, TdmFiles
 
 logger: logging.Logger = logging.getLogger(__name__)
 
-_Said: TypeAlias = Mapping[str, Preference]
+_ByLabel: TypeAlias = Mapping[str, Preference]
 
 #: The meta key of what is permitted: label -> bool, or ``None`` if it is not known.
 PERMITTED_KEY = "robots_use"
-# Labels that no draft has and the crawl does not declare: so many of a page are in its meta, each
-# of so many octets at most. Thirty requests with that meta then take less than 100 KB of JOBDIR.
-_MOST_OTHERS, _LONGEST_LABEL = 32, 64
-# Octets of a tdm-reservation, which is one digit, that are read, and its header lines.
-_RESERVATION, _MOST_RESERVATIONS = 20, 100
+# How many labels of a page are in its meta that no draft has and the crawl does not declare. With
+# these two bounds, thirty requests with that meta take less than 100 KB of JOBDIR.
+_MOST_OTHERS = 32
+# How many octets such a label has at most.
+_LONGEST_LABEL = 64
+# Octets of a tdm-reservation that are read; a valid one is a single digit.
+_RESERVATION = 20
+# Header lines tdm-reservation that are read.
+_MOST_RESERVATIONS = 100
 # First word of what refuses a response -> its source, for the stats. All others are header lines.
 _SOURCES = {"meta": "meta", PATH: "tdmrep"}
 _ACCEPTED = "a list of labels, or a string with commas"
@@ -74,11 +78,13 @@ class RfcUseMiddleware:
         if settings.use is None or not settings.obey:
             raise NotConfigured
         assert crawler.stats is not None
-        self._crawler, self._count = crawler, crawler.stats.inc_value
-        self._settings, self._setting = settings, settings.use
-        # What was known of robots.txt when a request was sent, and what that said: it counts, not
-        # what robots.txt says later.
-        self._sent: WeakKeyDictionary[Request, tuple[OriginPolicy, _Said]] = WeakKeyDictionary()
+        self._crawler = crawler
+        self._count = crawler.stats.inc_value
+        self._settings = settings
+        self._setting = settings.use
+        # What was known of robots.txt when a request was sent, and its preferences: they count, not
+        # those of a later robots.txt.
+        self._sent: WeakKeyDictionary[Request, tuple[OriginPolicy, _ByLabel]] = WeakKeyDictionary()
         self._of_spider()
         crawler.signals.connect(self._opened, signals.spider_opened)
 
@@ -100,8 +106,8 @@ class RfcUseMiddleware:
         uses = self._of_spider()
         for label, near in unknown_labels(self._setting if uses is None else uses):
             logger.warning(
-                "Declared use %r is no known label: only a site that names it refuses it. "
-                "Nearest known one: %r",
+                "Declared use %r is not a known label: only a site that names it can refuse it; "
+                "the nearest known label is %r",
                 label,
                 near,
                 extra={"spider": self._crawler.spider},
@@ -125,11 +131,12 @@ class RfcUseMiddleware:
         if robots.exempt is not None:
             return
         tokens = self._robots.user_agents.of(request).tokens
-        said = {} if robots.robots is None else robots.robots.preferences(request.url, tokens)
+        file = robots.robots
+        preferences = {} if file is None else file.preferences(request.url, tokens)
         uses = self.of(request)
-        self._sent[request] = robots, said
-        request.meta[PERMITTED_KEY] = _permitted(uses, said)
-        refusal = refused_by(uses, said)
+        self._sent[request] = robots, preferences
+        request.meta[PERMITTED_KEY] = _permitted(uses, preferences)
+        refusal = refused_by(uses, preferences)
         if refusal is not None:
             refusal = refusal._replace(why=f"{robots.source} {refusal.why}")
             self._refuse(request, "robots.txt", refusal, robots)
@@ -141,17 +148,18 @@ class RfcUseMiddleware:
         """
         if request not in self._sent:
             return response
-        robots, said = self._sent.pop(request)
-        uses, tdm = self.of(request), list[tuple[str, object]]()
+        robots, preferences = self._sent.pop(request)
+        uses = self.of(request)
+        tdm = list[tuple[str, object]]()
         if TDM in uses and robots.origin.scheme in ("http", "https"):  # others have no such file
             found = reservation_of(await self._files.of(request, robots) or (), request.url)
             tdm += [] if found is None else [(f"{PATH} {found.location}", found.reservation)]
         own = _of_response(response, self._robots.user_agents.of(request), tdm)
-        said = combined(said, own)
+        preferences = combined(preferences, own)
         if is_cut(response):
             self._count(stats.PAGE_CUT)
-        request.meta[PERMITTED_KEY] = _permitted(uses, said)
-        refusal = refused_by(uses, said) if own else None
+        request.meta[PERMITTED_KEY] = _permitted(uses, preferences)
+        refusal = refused_by(uses, preferences) if own else None
         if refusal is not None:
             where = next((own[use].source for use in uses if use in own), "")
             source = _SOURCES.get(where.partition(" ")[0], "header")
@@ -200,7 +208,7 @@ class RfcUseMiddleware:
             ) from None
 
 
-def _of_response(response: Response, agent: Agent, tdm: list[tuple[str, object]]) -> _Said:
+def _of_response(response: Response, agent: Agent, tdm: list[tuple[str, object]]) -> _ByLabel:
     """Return what a response says.
 
     :param tdm: what the tdmrep.json of its site says: where, and the value.
@@ -220,13 +228,13 @@ def _of_response(response: Response, agent: Agent, tdm: list[tuple[str, object]]
     return combined(stated, of_page(rules), of_tdm(*tdm, *found))
 
 
-def _permitted(uses: tuple[str, ...], said: _Said) -> dict[str, bool | None]:
+def _permitted(uses: tuple[str, ...], preferences: _ByLabel) -> dict[str, bool | None]:
     """Return what is permitted, for meta.
 
     A request that carries it may be stored in JOBDIR, so it is bounded.
     """
     known = {*uses, *LABELS}
-    others = (label for label in said if label not in known)
+    others = (label for label in preferences if label not in known)
     short = (label for label in others if len(label.encode()) <= _LONGEST_LABEL)
-    shown = [*(label for label in said if label in known), *islice(short, _MOST_OTHERS)]
-    return {**dict.fromkeys(uses), **{label: said[label].allowed for label in shown}}
+    shown = [*(label for label in preferences if label in known), *islice(short, _MOST_OTHERS)]
+    return {**dict.fromkeys(uses), **{label: preferences[label].allowed for label in shown}}

@@ -87,20 +87,20 @@ class Breakable(MemoryStore):
         self._tried("get")
         return super().get(key)
 
-    def put(self, key: str, value: bytes, keep: float) -> None:
+    def put(self, key: str, value: bytes, seconds: float) -> None:
         """Or fail."""
         self._tried("put")
-        super().put(key, value, keep)
+        super().put(key, value, seconds)
 
     def lease(self, key: str, owner: str, seconds: float) -> bool:
         """Or fail."""
         self._tried("lease")
         return super().lease(key, owner, seconds)
 
-    def take_turn(self, key: str, owner: str, hold: float) -> float:
+    def take_turn(self, key: str, owner: str, seconds: float) -> float:
         """Or fail."""
         self._tried("take_turn")
-        return super().take_turn(key, owner, hold)
+        return super().take_turn(key, owner, seconds)
 
     def close(self) -> None:
         """Or fail."""
@@ -377,7 +377,7 @@ class Odd(MemoryStore):
 
     said: object = 0.0
 
-    def take_turn(self, key: str, owner: str, hold: float) -> float:
+    def take_turn(self, key: str, owner: str, seconds: float) -> float:
         """Say it."""
         return self.said  # type: ignore[return-value]  # the point of it
 

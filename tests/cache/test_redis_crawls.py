@@ -263,4 +263,4 @@ async def test_turn_in_an_hour(server: Server, caplog: pytest.LogCaptureFixture)
         assert min(gaps(site)) >= DELAY
     assert result.stat("cache/store_errors") >= 1
     [line] = [line for line in records(caplog) if "fails" in line]
-    assert "by the store the next turn begins in 3" in line
+    assert "the store says that the next turn begins in 3" in line

@@ -195,10 +195,10 @@ class Recording(MemoryStore):
         self.done: list[str] = []
         self.released = threading.Event()
 
-    def put(self, key: str, value: bytes, keep: float) -> None:
+    def put(self, key: str, value: bytes, seconds: float) -> None:
         """See `Store`."""
         self.released.wait(0.1)
-        super().put(key, value, keep)
+        super().put(key, value, seconds)
         self.done.append("put")
 
     def release(self, key: str, owner: str) -> None:

@@ -209,7 +209,7 @@ def test_files_that_are_missing_or_too_much(body: bytes) -> None:
             assert found.body == (body if outcome == "successful" else None)
         else:
             with pytest.raises(
-                ValueError, match="damaged: there is a file, which such a result has not"
+                ValueError, match="damaged: it has a file, although such a result has none"
             ):
                 decode(by_hand({**HEAD, "outcome": outcome}, body))
 

@@ -159,4 +159,4 @@ def test_crawls_ask_again_by_default(failing: Site, tmp_path: Path) -> None:
     with failing as site:
         log = log_of("crawl", site.url("/page"), tmp_path, "-s", "CLOSESPIDER_TIMEOUT=1")
         assert site.targets == ["/robots.txt"], log
-        assert "asked again after 5, 15 and 45 s" in log
+        assert "requested again after 5, 15 and 45 s" in log

@@ -499,8 +499,8 @@ def test_a_use_that_nobody_knows_is_warned_of(robots: Callable[..., Done], given
     """
     done = robots("check", SITE, "--use", "search,ai-train,trian-ai", "--robots", given)
     said = (
-        "--use trian-ai is no known label: only a site that names it refuses it; the nearest known"
-        " one is train-ai"
+        "--use trian-ai is not a known label: only a site that names it can refuse it; the nearest"
+        " known label is train-ai"
     )
     assert done.err == f"scrapy robots check: {said}\n"
 

@@ -88,11 +88,12 @@ def test_redis_keys_that_are_no_text_are_listed_and_purged(
     """
     store = RedisStore(redis_address)
     client: Any = store.client
-    client.set(f"{store._prefix}copy:".encode() + b"\xff\xfe", b"junk")
-    client.set(f"{store._prefix}copy:http://", b"junk")
+    copies = store.name_of("copy", "")
+    client.set(copies + b"\xff\xfe", b"junk")
+    client.set(copies + b"http://", b"junk")
     assert "\\udcff\\udcfe" in robots("cache", "ls", "--store", redis_address).out
     assert robots("cache", "purge", "--all", "--store", redis_address).out.startswith(
         "2 origins dropped from "
     )
-    assert list(client.scan_iter(match=f"{store._prefix}copy:*")) == []
+    assert list(client.scan_iter(match=copies + b"*")) == []
     store.close()

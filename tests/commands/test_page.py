@@ -100,9 +100,9 @@ def test_text(tmp_path: Path) -> None:
     assert mine[:3] == [
         site.url("/"),
         "  agent      mybot",
-        "  holds      foo (meta robots: index, max-snippet: x, foo)",
+        "  applies    foo (meta robots: index, max-snippet: x, foo)",
     ]
-    assert f"  holds      noindex, though it is permitted elsewhere ({where})" in mine
+    assert f"  applies    noindex, though it is permitted elsewhere ({where})" in mine
     assert "    header  \\x9b2J: all" in mine
     assert "  > header  mybot: noai" in mine
     assert "  > meta    robots: max-snippet: x (no valid value)" in mine

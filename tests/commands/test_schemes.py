@@ -67,7 +67,7 @@ def test_a_file_of_ftp_is_read_with_the_account_of_the_settings(tmp_path: Path) 
         done = run("lint", url, *user, "-s", f"FTP_PASSWORD={PASSWORD}", folder=tmp_path)
         assert (done.code, done.err) == (1, "")  # its sitemap is relative
         done = run("lint", url.replace("://", f"://{USER}:wrong@"), *user, folder=tmp_path)
-        assert (done.code, "the FTP server said 530" in done.err) == (2, True)
+        assert (done.code, "the FTP server answered 530" in done.err) == (2, True)
         assert "wrong" not in done.err
 
 

@@ -268,7 +268,7 @@ CASES: list[tuple[Flag | Code, bytes, int, str, str]] = [
     (Code.USE_VOID, OPEN + b"Content-Usage: train-ai=n search=y", 3, "void", USAGE),
     (Code.USE_VOID, OPEN + b"Content-Usage: Train-AI=n", 3, "void", USAGE),
     (Code.USE_VOID, OPEN + b"Content-Usage: /my files train-ai=n", 3, "void", USAGE),
-    (Code.USE_VOID, OPEN + b"Content-Usage:", 3, "cannot tell", USAGE),
+    (Code.USE_VOID, OPEN + b"Content-Usage:", 3, "not clear what it permits", USAGE),
     (
         Code.USE_NO_VALUE,
         OPEN + b"Content-Usage: train-ai=yes",
@@ -422,7 +422,7 @@ def test_other_encodings_without_a_mark(text: str, line: int, shown: str, encodi
     """
     [finding] = findings(text.encode(encoding))
     assert (finding.code, finding.line, finding.text) == (Flag.OTHER_ENCODING, line, shown)
-    assert finding.effect.startswith("not converted, as no byte order mark tells how")
+    assert finding.effect.startswith("not converted, as no byte order mark shows how")
     file = RobotsTxt.parse(text.encode(encoding))
     assert (file.groups, file.decide("/x", "foobot").allowed) == ((), True)
 

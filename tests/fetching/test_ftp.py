@@ -61,7 +61,7 @@ async def test_a_server_that_refuses_to_log_in_is_closed(folder: Path) -> None:
     """2.3.1.4: any other reply means unreachable, and the reason is what the server said."""
     with ftp_site(folder, anonymous=False) as site:
         done = await crawl([site.url("/open")])
-        assert "robots.txt unreachable: the FTP server said 530 " in why(
+        assert "robots.txt unreachable: the FTP server answered 530 " in why(
             done.outcomes[site.url("/open")]
         )
         assert site.retrieved == []
@@ -94,7 +94,7 @@ async def test_another_account_has_a_fetch_of_its_own(folder: Path) -> None:
         pages = [Request(site.url("/closed"), meta=wrong), Request(site.url("/open"), meta=ACCOUNT)]
         done = await crawl(pages, {"ROBOTS_UNREACHABLE_BACKOFF": [60]})
         expected = (
-            "robots.txt unreachable: the FTP server said 530 ",
+            "robots.txt unreachable: the FTP server answered 530 ",
             "robots.txt line 2: ",
         )  # whichever ends first
         assert why(done.outcomes[site.url("/closed")]).startswith(expected)
@@ -120,7 +120,7 @@ async def test_a_login_that_fails_closes_its_own_route_only(
         done = await crawl(pages, spider=Serial)
         assert done.outcomes[site.url("/open")] == 200
         assert why(done.outcomes[site.url("/closed")]) == "robots.txt line 2: Disallow: /closed"
-        assert "the FTP server said 530 " in why(done.outcomes[site.url("/1")])
+        assert "the FTP server answered 530 " in why(done.outcomes[site.url("/1")])
         logins = [command for command in site.commands if command.startswith("USER")]
         assert logins == [
             f"USER {wrong.get('ftp_user', 'anonymous')}",
@@ -214,7 +214,7 @@ async def test_a_transfer_that_fails_is_no_missing_file(reply: bytes, sent: byte
         done = await crawl([f"{address}/open"])
         assert (
             why(done.outcomes[f"{address}/open"])
-            == "robots.txt unreachable: the FTP server said 550 read error"
+            == "robots.txt unreachable: the FTP server answered 550 read error"
         )
 
 
@@ -222,8 +222,8 @@ async def test_a_transfer_that_fails_is_no_missing_file(reply: bytes, sent: byte
     ("replies", "cause"),
     [
         ({"PASV": b"227 here (127,0,0,1,0,9)"}, "connection refused"),
-        ({"PASV": b"502 no passive mode"}, "the FTP server said 502 no passive mode"),
-        ({"RETR": b"600 what"}, "the FTP server said 600 what"),
+        ({"PASV": b"502 no passive mode"}, "the FTP server answered 502 no passive mode"),
+        ({"RETR": b"600 what"}, "the FTP server answered 600 what"),
     ],
 )
 @ensureDeferred

@@ -113,13 +113,13 @@ async def test_log_says_what_failed_and_how_it_ended(
     urls = [site.url("/a"), site.url("/x"), other.url("/a"), other.url("/b")]
     await crawl(urls, {"ROBOTS_UNREACHABLE_BACKOFF": [0.01, 0.02]})
     wait = (
-        "its requests wait while it is asked again after 0.01 and 0.02 s; "
-        "given up in about 1.03 s if it answers at once, in 62 s at the latest (1 + 61.03 s)"
+        "its pages wait while it is requested again after 0.01 and 0.02 s; "
+        "if each attempt fails, the wait ends in about 1.03 s, in 62 s at the latest (1 + 61.03 s)"
     )
     assert sorted(records(caplog)) == sorted(
         [
             *(
-                f"{address.url('/robots.txt')} is unreachable ({status}): {wait}, then none of its"
+                f"{address.url('/robots.txt')} is unreachable ({status}): {wait}, and none of its"
                 " pages is fetched"
                 for address, status in ((site, 503), (other, 500))
             ),
@@ -134,9 +134,9 @@ async def test_log_says_what_failed_and_how_it_ended(
                 " request that is dropped is logged at DEBUG"
             ),
             (
-                f"{other.url('/robots.txt')} is still unreachable (500) after attempt 2 of 3: asked"
-                " again after 0.02 s; given up in about 1.02 s if it answers at once, in 32 s at"
-                " the latest (1 + 30.52 s)"
+                f"{other.url('/robots.txt')} is still unreachable (500) after attempt 2 of 3: its"
+                " pages wait while it is requested again after 0.02 s; if each attempt fails, the"
+                " wait ends in about 1.02 s, in 32 s at the latest (1 + 30.52 s)"
             ),
             (
                 f"{other.url('/robots.txt')} stays unreachable (500) after 3 attempts: none of its"
@@ -190,11 +190,11 @@ async def test_one_more_attempt_is_one(site: Site, caplog: pytest.LogCaptureFixt
     site.replies["/robots.txt"] = Failing(1, Reply(503))
     await crawl([site.url("/a")], {"ROBOTS_UNREACHABLE_BACKOFF": [0.01]})
     wait = (
-        "its requests wait while it is asked again after 0.01 s; given up in about 1.01 s if it"
-        " answers at once, in 32 s at the latest (1 + 30.51 s)"
+        "its pages wait while it is requested again after 0.01 s; if each attempt fails, the wait"
+        " ends in about 1.01 s, in 32 s at the latest (1 + 30.51 s)"
     )
     said = (
-        f"{site.url('/robots.txt')} is unreachable (503): {wait}, then none of its pages is fetched"
+        f"{site.url('/robots.txt')} is unreachable (503): {wait}, and none of its pages is fetched"
     )
     assert records(caplog) == [said, f"{site.url('/robots.txt')} can be reached again (200)"]
 

@@ -88,9 +88,9 @@ async def test_dry_run_says_so(site: Site, other: Site, caplog: pytest.LogCaptur
     await crawl([site.url("/private"), other.url("/x")], DRY)
     closed = "all of its pages are forbidden, and fetched: this is a dry run"
     assert records(caplog) == [
-        "ROBOTS_DRY_RUN: no request is dropped, also none that robots.txt forbids",
+        "ROBOTS_DRY_RUN is on: no request is dropped, not even if robots.txt forbids it",
         (
-            f"{other.url('/robots.txt')} is unreachable (503): {closed}; it is asked for again in"
+            f"{other.url('/robots.txt')} is unreachable (503): {closed}; it is requested again in"
             " 300 s"
         ),
     ]

@@ -58,16 +58,15 @@ def middlewares(**positions: Any) -> dict[str, Any]:
 
 def beside(names: str) -> list[str]:
     """The warning about middlewares that work beside ours."""
-    twice = f"{names} works beside RfcRobotsTxtMiddleware: each robots.txt is asked for twice"
-    return [
-        f"{twice}, and a request needs the leave of both; set it to None in DOWNLOADER_MIDDLEWARES"
-    ]
+    twice = f"{names} works beside RfcRobotsTxtMiddleware: each robots.txt is requested twice"
+    both = "a page is fetched only if both allow it; set it to None in DOWNLOADER_MIDDLEWARES"
+    return [f"{twice}, and {both}"]
 
 
 def unknown(key: str, near: str) -> str:
     """The warning about a name that nothing reads."""
-    text = f"{key} is no setting of Scrapy or of scrapy-robots-rfc, so nothing comes of it"
-    return f"{text}; the nearest name of one is {near}"
+    text = f"{key} is no setting of Scrapy or of scrapy-robots-rfc: it has no effect"
+    return f"{text}; the setting with the nearest name is {near}"
 
 
 @pytest.mark.parametrize(

@@ -16,16 +16,20 @@ from xml.etree import ElementTree
 
 import pytest
 from pytest_twisted import ensureDeferred
+from scrapy import signals
 from scrapy.extensions.feedexport import FileFeedStorage
 
-from scrapy_robots_rfc import RobotsDisallowed
-from scrapy_robots_rfc.reporting.summary import CrawlSummary
+from scrapy_robots_rfc import RobotsDisallowed, stats
+from scrapy_robots_rfc.reporting.summary import HEADING
 from tests.support.crawling import Pages, crawl, records
 from tests.support.site import Site, robots
 from tests.support.storages import Broken
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from scrapy import Spider
+    from scrapy.crawler import Crawler
 
 pytestmark = pytest.mark.reactor
 
@@ -226,16 +230,21 @@ async def test_a_write_that_fails_costs_one_record(
 
 @ensureDeferred
 async def test_report_is_complete_without_a_summary(
-    site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    site: Site, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Where the crawl cannot be summed up, as with stats of somebody else's, its report is
-    complete all the same.
+    """Where the crawl cannot be summed up, because an extension has set a stat to something that
+    is no number, its report is complete all the same.
     """
 
-    def fails(_: CrawlSummary) -> str:
-        raise RuntimeError("these stats have no items")
+    def spoil(spider: Spider) -> None:
+        key = stats.CRAWL_DELAY_ADDED_BY.format(origin="http://a.example")
+        assert spider.crawler.stats is not None
+        spider.crawler.stats.set_value(key, None)
 
-    monkeypatch.setattr(CrawlSummary, "text", fails)
+    def prepare(crawler: Crawler) -> None:
+        crawler.signals.connect(spoil, signals.spider_opened, weak=False)
+
     site.replies["/robots.txt"] = robots(RULES)
-    await crawl(private(site, 3), {"ROBOTS_REPORT": {tmp_path / "r.json": {}}})
+    await crawl(private(site, 3), {"ROBOTS_REPORT": {tmp_path / "r.json": {}}}, prepare=prepare)
+    assert not any(HEADING.partition("(")[0] in text for text in caplog.messages)
     assert len(json.loads((tmp_path / "r.json").read_text())) == 3  # with its end

@@ -41,13 +41,13 @@ class Picky:
         ({3: {}}, "a dict of the feed's options"),
         (
             {"r.jsonl": {"format": "yaml"}},
-            f"{OURS}format 'yaml' is none of FEED_EXPORTERS: 'csv', ",
+            f"{OURS}format 'yaml' is not one of FEED_EXPORTERS: 'csv', ",
         ),
-        ({"r": {}}, f"{OURS}format '' is none of FEED_EXPORTERS: "),
+        ({"r": {}}, f"{OURS}format '' is not one of FEED_EXPORTERS: "),
         ({"r": {"format": ["json"]}}, "options that work: TypeError: "),
         (
             {"gopher://me:secret@h/r": {"format": "csv"}},
-            f"{OURS}scheme 'gopher' is none of FEED_STORAGES: ",
+            f"{OURS}scheme 'gopher' is not one of FEED_STORAGES: ",
         ),
         (
             {"ftp:///r": {"format": "csv"}},

@@ -11,7 +11,7 @@ from scrapy.settings import Settings
 
 from scrapy_robots_rfc._runtime import Runtime
 from scrapy_robots_rfc.core.decision import Decision, Reason, Rule, RuleKind
-from scrapy_robots_rfc.core.tally import KEPT
+from scrapy_robots_rfc.core.tally import REMEMBERED
 from scrapy_robots_rfc.fetching.origin_log import NAMED, Names, OriginLog
 from scrapy_robots_rfc.policy.access import Outcome
 from scrapy_robots_rfc.reporting.summary import Cost, CrawlSummary
@@ -124,13 +124,13 @@ def test_counts_that_may_be_too_low_say_so() -> None:
     The largest is listed all the same, with how much may be missing.
     """
     cost = Cost()
-    for number in range(2 * KEPT + 1):
+    for number in range(2 * REMEMBERED + 1):
         cost.refused(refusal(f"https://{number}.example"))
         cost.refused(refusal("https://large.example"))
     lines = text(cost=cost)
     assert lines[:2] == [
         "  origins that cost most requests (each may have cost up to 1 more):",
-        f"    {2 * KEPT}  https://large.example",
+        f"    {2 * REMEMBERED}  https://large.example",
     ]
 
 

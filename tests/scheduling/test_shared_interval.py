@@ -141,7 +141,7 @@ async def test_crawls_without_a_store_share_nothing(site: Clocked) -> None:
 class NoTurns(Kept):
     """Keeps files, and fails where turns are taken."""
 
-    def take_turn(self, key: str, owner: str, hold: float) -> float:
+    def take_turn(self, key: str, owner: str, seconds: float) -> float:
         """Fail."""
         raise OSError("no turns")
 
@@ -173,10 +173,10 @@ class Noting(Kept):
         super().__init__()
         self.asked: list[str] = []
 
-    def take_turn(self, key: str, owner: str, hold: float) -> float:
+    def take_turn(self, key: str, owner: str, seconds: float) -> float:
         """Note it."""
         self.asked.append(key)
-        return super().take_turn(key, owner, hold)
+        return super().take_turn(key, owner, seconds)
 
     def end_turn(self, key: str, owner: str, interval: float) -> None:
         """Note it."""
@@ -229,7 +229,7 @@ async def test_closing_while_a_robots_txt_waits_for_its_turn(
     settings = {**KEPT, "ROBOTS_CACHE_MIN_AGE": 0}
     await crawl([site.url("/first")], settings)
     key = site.url("").rstrip("/")
-    store._turns.clear()  # or the next one would begin an interval after /first
+    store.forget_turns()  # or the next one would begin an interval after /first
     assert store.take_turn(key, "somebody", 1000) == 0
 
     def robots_txt_waits(crawler: Crawler) -> object:
@@ -255,11 +255,11 @@ class Slow(Kept):
         super().__init__()
         self.asked, self.go_on = threading.Event(), threading.Event()
 
-    def take_turn(self, key: str, owner: str, hold: float) -> float:
+    def take_turn(self, key: str, owner: str, seconds: float) -> float:
         """Wait, then see `Kept`."""
         self.asked.set()
         self.go_on.wait(5)
-        return super().take_turn(key, owner, hold)
+        return super().take_turn(key, owner, seconds)
 
 
 @ensureDeferred
@@ -276,7 +276,7 @@ async def test_turn_that_comes_when_the_spider_is_closed(
 
     result = await crawl(urls(site, 3), KEPT, prepare=prepare)
     assert result.outcomes == {}
-    assert store._turns[site.url("").rstrip("/")].owner is None
+    assert store.owner_of_turn(site.url("").rstrip("/")) is None
 
 
 @pytest.mark.parametrize("settings", [{}, AROUND], ids=["ours", "around"])

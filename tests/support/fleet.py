@@ -116,13 +116,13 @@ class Worker(Runtime):
 
     # What turns ask of a keeper.
 
-    async def take_turn(self, origin: Origin, hold: float, longest: float) -> float | None:
+    async def take_turn(self, origin: Origin, seconds: float, longest: float) -> float | None:
         """Ask the store; it takes its time there and back."""
-        seconds: float | None = await self._ask(
-            "take", lambda: self.world.store.take_turn(str(origin), self.name, hold)
+        wait: float | None = await self._ask(
+            "take", lambda: self.world.store.take_turn(str(origin), self.name, seconds)
         )
-        assert seconds is None or seconds <= longest
-        return seconds
+        assert wait is None or wait <= longest
+        return wait
 
     async def end_turn(self, origin: Origin, interval: float) -> None:
         """Tell the store."""

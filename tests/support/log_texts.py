@@ -1,4 +1,4 @@
-"""The texts of the warnings and errors that the package logs, as its code has them.
+"""The texts that the package logs, as its code has them.
 
 `...` stands for what varies.
 """
@@ -17,8 +17,12 @@ if TYPE_CHECKING:
 
 PACKAGE = ROOT / "scrapy_robots_rfc"
 
-_METHODS = frozenset({"warning", "error", "exception", "critical"})
-_LEVELS = frozenset({"WARNING", "ERROR", "CRITICAL"})
+#: Warnings and errors.
+LOUD = frozenset({"warning", "error", "exception", "critical"})
+#: The levels below, and the method `_log` of classes that log at INFO.
+QUIET = frozenset({"info", "debug", "_log"})
+#: The summary of a crawl is put together from many lines.
+SUMMARY = "reporting/summary.py"
 _DIRECTIVE = re.compile(r"%[-+ #0]*\d*(?:\.\d+)?[sdrgf]")
 
 
@@ -29,52 +33,48 @@ class UnclearError(Exception):
     place: str
 
 
-def texts() -> set[str]:
-    """Every such text of the package, its commands apart.
+def texts(methods: frozenset[str] = LOUD) -> set[str]:
+    """Every text that some methods of the package log, its commands and its summary apart.
 
-    What these print, they print to somebody who waits.
+    What commands print, they print to somebody who waits.
     """
     found: set[str] = set()
     for path in sorted(PACKAGE.rglob("*.py")):
-        if "commands" not in path.relative_to(PACKAGE).parts:
+        name = path.relative_to(PACKAGE).as_posix()
+        if not name.startswith("commands/") and name != SUMMARY:
             module = ast.parse(path.read_text(encoding="utf-8"))
-            found.update(_Module(module, path.relative_to(PACKAGE).as_posix()).texts())
+            found.update(_Module(module, name).texts(methods))
     return {re.sub(r"(?:\.\.\.)+", "...", text) for text in found}
-
-
-def constants() -> set[str]:
-    """Every text of the package, with `...` in the place of what `%` fills in."""
-    return {
-        _DIRECTIVE.sub("...", node.value)
-        for path in PACKAGE.rglob("*.py")
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
-        if isinstance(node, ast.Constant) and isinstance(node.value, str)
-    }
 
 
 class _Module:
     def __init__(self, module: ast.Module, name: str) -> None:
         self._module, self._name = module, name
 
-    def texts(self) -> Iterator[str]:
-        """The texts of each function, methods included."""
+    def texts(self, methods: frozenset[str]) -> Iterator[str]:
+        """The texts of each function, methods included, that some methods log."""
         for node in ast.walk(self._module):
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-                yield from self._of(node)
+                yield from self._of(node, methods)
 
-    def _of(self, scope: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[str]:
+    def _of(
+        self, scope: ast.FunctionDef | ast.AsyncFunctionDef, methods: frozenset[str]
+    ) -> Iterator[str]:
         for node in ast.walk(scope):
             match node:
                 case ast.Call(
-                    func=ast.Attribute(value=ast.Name(id="logger"), attr=attr), args=[text, *_]
+                    func=ast.Attribute(value=ast.Name(id="logger" | "self"), attr=attr),
+                    args=[text, *_],
                 ):
-                    if attr in _METHODS:
+                    if attr in methods:
                         yield from self._rendered(text, scope)
                 case ast.Call(func=ast.Name(id="log"), args=[level, text, *_]):
                     names = {
-                        name.attr for name in ast.walk(level) if isinstance(name, ast.Attribute)
+                        name.attr.lower()
+                        for name in ast.walk(level)
+                        if isinstance(name, ast.Attribute)
                     }
-                    if names & _LEVELS:
+                    if names & methods:
                         yield from self._rendered(text, scope)
 
     def _rendered(self, node: ast.expr, scope: ast.AST) -> list[str]:
@@ -95,6 +95,8 @@ class _Module:
                     for value in self._values(name, scope)
                     for text in self._rendered(value, scope)
                 ]
+            case ast.IfExp(body=first, orelse=second):
+                return [*self._rendered(first, scope), *self._rendered(second, scope)]
             case ast.Call(func=ast.Attribute(value=ast.Name(id="self"), attr=method)):
                 return [
                     text

@@ -24,9 +24,9 @@ _GRACE = 0.5
 
 @dataclass(slots=True)
 class _Turn:
-    """Whose turn it is, until when, when the next one begins, and who waits for it, in order.
+    """Whose turn it is, until when, and when the next one begins.
 
-    Until when it is kept.
+    Who waits for it, in order, and until when each place in that line is remembered.
     """
 
     owner: str | None = None
@@ -62,10 +62,10 @@ class MemoryStore(SharedStore):
             self._values.pop(key, None)
             return None
 
-    def put(self, key: str, value: bytes, keep: float) -> None:
+    def put(self, key: str, value: bytes, seconds: float) -> None:
         """See `Store`."""
         with self._lock:
-            self._values[key] = value, self._now() + keep
+            self._values[key] = value, self._now() + seconds
 
     def delete(self, key: str) -> bool:
         """See `Store`."""
@@ -97,7 +97,7 @@ class MemoryStore(SharedStore):
             if self._leases.get(key, ("", 0.0))[0] == owner:
                 del self._leases[key]
 
-    def take_turn(self, key: str, owner: str, hold: float) -> float:
+    def take_turn(self, key: str, owner: str, seconds: float) -> float:
         """See `SharedStore`."""
         with self._lock:
             now, turn = self._now(), self._turns.setdefault(key, _Turn())
@@ -108,12 +108,22 @@ class MemoryStore(SharedStore):
                 pause = turn.start - now
             elif turn.owner == owner or next(iter(turn.line), owner) == owner:
                 turn.line.pop(owner, None)
-                turn.owner, turn.until = owner, now + hold
+                turn.owner, turn.until = owner, now + seconds
                 return 0.0
             else:
                 pause = _ASK_AGAIN
             turn.line[owner] = now + pause + _GRACE
             return pause
+
+    def owner_of_turn(self, key: str) -> str | None:
+        """Whose turn it is at a site; ``None``: it is free."""
+        with self._lock:
+            return self._turns[key].owner
+
+    def forget_turns(self) -> None:
+        """Forget all turns, and when the next ones begin."""
+        with self._lock:
+            self._turns.clear()
 
     def end_turn(self, key: str, owner: str, interval: float) -> None:
         """See `SharedStore`."""

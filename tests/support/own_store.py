@@ -46,11 +46,11 @@ class FolderStore(Store):
         except FileNotFoundError:
             return None
 
-    def put(self, key: str, value: bytes, keep: float) -> None:
+    def put(self, key: str, value: bytes, seconds: float) -> None:
         """See `Store`."""
         new = self.folder / f".{uuid.uuid4().hex}"
         new.write_bytes(value)
-        os.utime(new, (0, time.time() + keep))
+        os.utime(new, (0, time.time() + seconds))
         new.replace(self._file(key))  # whole or not at all
 
     def delete(self, key: str) -> bool:

@@ -37,7 +37,7 @@ class Failing(MemoryStore):
         """Fail."""
         raise OSError("the store is gone")
 
-    def put(self, key: str, value: bytes, keep: float) -> None:
+    def put(self, key: str, value: bytes, seconds: float) -> None:
         """Fail."""
         raise OSError("the store is gone")
 

@@ -163,7 +163,7 @@ async def test_file_that_cannot_be_had(
     assert list(result.spider.permitted.values()) == [{"tdm": None}] * 3
     (line,) = unread(caplog)
     assert line.startswith(f"{site.url(NAME)} cannot be read ({why}")
-    assert line.endswith("its pages go on; the file is asked for again after 300 s")
+    assert line.endswith("its pages go on; the file is requested again after 300 s")
     # Twisted sends a request again by itself if a connection that was kept open breaks.
     assert site.pages.count(NAME) in {302: (6,), 200: (1, 2)}.get(reply.status, (1,))
 

@@ -194,8 +194,8 @@ async def test_only_requests_say_what_they_are_for(
     result = await crawl(requests, {"ROBOTS_USE": use})
     assert result.stat("forbidden/use") == (0 if use is None else 1)
     warning = (
-        "Request meta 'robots_declared_use' counts for nothing without the setting: set ROBOTS_USE"
-        " = []"
+        "Request meta 'robots_declared_use' has no effect without the setting ROBOTS_USE:"
+        " set ROBOTS_USE = []"
     )
     assert caplog.messages.count(warning) == (1 if use is None else 0)
 
@@ -216,8 +216,8 @@ async def test_a_spider_alone_says_what_it_is_for(
     assert result.outcomes == {site.url("/closed"): 200}
     await crawl([site.url("/closed")], spider=Silent)
     warning = (
-        "The spider's attribute 'robots_use' counts for nothing without the setting: set ROBOTS_USE"
-        " = []"
+        "The spider's attribute 'robots_use' has no effect without the setting ROBOTS_USE:"
+        " set ROBOTS_USE = []"
     )
     assert caplog.messages.count(warning) == 1
 
@@ -375,8 +375,8 @@ async def test_unknown_label_is_warned_of(site: Site, caplog: pytest.LogCaptureF
     """A label that nobody knows is warned of with the nearest one, since a typo refuses nothing."""
     assert await outcomes(site, "/closed", use=["trian-ai"]) == [200]
     warning = (
-        "Declared use 'trian-ai' is no known label: only a site that names it refuses it. Nearest"
-        " known one:"
+        "Declared use 'trian-ai' is not a known label: only a site that names it can refuse it; the"
+        " nearest known label is"
     )
     assert [record.message for record in caplog.records if record.levelno == logging.WARNING].count(
         f"{warning} 'train-ai'"

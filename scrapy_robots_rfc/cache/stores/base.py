@@ -37,10 +37,10 @@ class Store(ABC):
         """Return the value that was put last; ``None`` if there is none, or its time is over."""
 
     @abstractmethod
-    def put(self, key: str, value: bytes, keep: float) -> None:
+    def put(self, key: str, value: bytes, seconds: float) -> None:
         """Store a value, whole or not at all, in place of any other.
 
-        :param keep: seconds, above 0, after which its time is over; it may be gone before.
+        :param seconds: above 0, after which its time is over; it may be gone before.
         """
 
     @abstractmethod
@@ -77,13 +77,13 @@ class SharedStore(Store):
         """End a lease, if it is the owner's."""
 
     @abstractmethod
-    def take_turn(self, key: str, owner: str, hold: float) -> float:
+    def take_turn(self, key: str, owner: str, seconds: float) -> float:
         """Let one owner at a time send a request, an interval apart from all others of the key.
 
         The owner that has waited longest goes first, so that none waits for ever; one that stops
         asking loses its place.
 
-        :param hold: seconds after which a turn ends by itself, unless its owner takes it again
+        :param seconds: after which a turn ends by itself, unless its owner takes it again
             before.
         :returns: 0 if the turn is the owner's; else the seconds, above 0, after which to ask again.
         """

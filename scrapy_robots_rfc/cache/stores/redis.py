@@ -48,9 +48,9 @@ if redis.call('GET', KEYS[1]) == ARGV[1] then redis.call('DEL', KEYS[1]) end
 
 # A turn is a hash: its owner, when it ends, when the next one may begin, the interval between two;
 # and for each worker that waits, since when, and until when it has its place in the line. Times are
-# microseconds on the server's clock: Lua's numbers have room for all their digits. If that clock is
-# put back, the times of a key go on from the last one that was seen, so that no turn lasts for as
-# long as the clock went back.
+# microseconds on the server's clock: Lua's numbers have room for all their digits. If that clock
+# is put back, the times of a key go on from the last one that was seen. Otherwise a turn would last
+# for as long as the clock went back.
 _TURN = """
 local time = redis.call('TIME')
 local turn = {}
@@ -158,9 +158,9 @@ class RedisStore(SharedStore):
         value: bytes | None = self.client.get(self.name_of("copy", key))
         return value
 
-    def put(self, key: str, value: bytes, keep: float) -> None:
+    def put(self, key: str, value: bytes, seconds: float) -> None:
         """See `Store`."""
-        self.client.set(self.name_of("copy", key), value, px=_milliseconds(keep))
+        self.client.set(self.name_of("copy", key), value, px=_milliseconds(seconds))
 
     def delete(self, key: str) -> bool:
         """See `Store`."""
@@ -188,9 +188,9 @@ class RedisStore(SharedStore):
         """See `SharedStore`."""
         self._release([self.name_of("lease", key)], [owner])
 
-    def take_turn(self, key: str, owner: str, hold: float) -> float:
+    def take_turn(self, key: str, owner: str, seconds: float) -> float:
         """See `SharedStore`."""
-        arguments = [owner, 1000 * _milliseconds(hold)]
+        arguments = [owner, 1000 * _milliseconds(seconds)]
         microseconds: int = self._take([self.name_of("turn", key)], arguments)
         return microseconds / 1e6
 

@@ -118,14 +118,14 @@ class SqliteStore(Store):
         row = self._do(lambda connection: connection.execute(_GET, (key, self._now())).fetchone())
         return None if row is None else row[0]
 
-    def put(self, key: str, value: bytes, keep: float) -> None:
+    def put(self, key: str, value: bytes, seconds: float) -> None:
         """See `Store`."""
         now = self._now()
 
         def write(connection: sqlite3.Connection) -> None:
             with connection:  # one transaction takes less time than two
                 connection.execute("BEGIN IMMEDIATE")
-                connection.execute(_PUT, (key, now + keep, value))
+                connection.execute(_PUT, (key, now + seconds, value))
                 connection.execute(_SWEEP, (now, _SWEPT))
 
         self._do(write)
@@ -152,9 +152,9 @@ class SqliteStore(Store):
     def _do(self, function: Callable[[sqlite3.Connection], _T]) -> _T:
         """Do something with the file, or with a new one if a new connection finds it damaged, too.
 
-        A file is opened, and renamed, by one process at a time. A process that would read a damaged
-        file after another one has renamed it would take the journal of the new file, which has the
-        same name, for that of the old one, and write it there.
+        A file is opened, and renamed, by one process at a time. Otherwise a process could read a
+        damaged file after another one has renamed it. It would take the journal of the new file,
+        which has the same name, for that of the old one, and write it there.
         """
         if self._connection is not None:
             try:

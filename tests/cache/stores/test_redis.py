@@ -146,7 +146,7 @@ def test_all_names_have_the_prefix_and_end(store: RedisStore) -> None:
     store.lease(KEY, "me", LONG)
     store.take_turn(KEY, "me", LONG)
     store.end_turn("http://b", "me", 1)
-    prefix = store._prefix
+    prefix = store.name_of("copy", "").decode().removesuffix("copy:")
     names = {name.decode() for name in raw(store).scan_iter(match=f"{prefix}*")} - {
         f"{prefix}lease:"
     }
@@ -167,13 +167,13 @@ def test_many_keys_are_named_once_each(store: RedisStore) -> None:
     assert set(found) == wanted
 
 
-@pytest.mark.parametrize("keep", [1e-9, 1e300, float("inf")])
-def test_any_time_above_zero_is_taken(store: RedisStore, keep: float) -> None:
+@pytest.mark.parametrize("seconds", [1e-9, 1e300, float("inf")])
+def test_any_time_above_zero_is_taken(store: RedisStore, seconds: float) -> None:
     """Any time above 0 is taken, the shortest and the longest."""
-    store.put(KEY, b"x", keep)
-    assert store.lease("http://b", "me", keep)
-    assert not store.take_turn("http://b", "me", keep)
-    store.end_turn("http://b", "me", keep)
+    store.put(KEY, b"x", seconds)
+    assert store.lease("http://b", "me", seconds)
+    assert not store.take_turn("http://b", "me", seconds)
+    store.end_turn("http://b", "me", seconds)
 
 
 def test_something_else_in_its_place(store: RedisStore) -> None:
