@@ -105,7 +105,7 @@ class Throttle:
             site.paces[agent] = pace
         unwelcome = pace.unwelcome(utc)
         if unwelcome is not None and self._is_first("visit_time", robots.origin):
-            text = "%s for %s: pages are asked for outside of it"
+            text = "%s for %s: pages are fetched outside of it, too"
             self._log(text, robots.cited(unwelcome.text), robots.origin)
         if bound is not None and not forbidden:
             self._log_interval(robots, bound)
@@ -321,9 +321,9 @@ class Throttle:
         self._crawler.stats.inc_value(stats.CRAWL_DELAY_SITES)
         asked = robots.cited(bound.text)
         if bound.seconds <= self._limit.longest:
-            self._log("%s for %s", asked, robots.origin)
+            self._log("%s for %s: its requests are sent that far apart", asked, robots.origin)
         else:
-            text = "%s for %s: kept at %g s (ROBOTS_CRAWL_DELAY_MAX)"
+            text = "%s for %s: its requests are sent %g s apart (ROBOTS_CRAWL_DELAY_MAX)"
             self._log(text, asked, robots.origin, self._limit.longest)
 
     def _log(self, text: str, *arguments: object) -> None:

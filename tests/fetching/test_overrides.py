@@ -264,7 +264,10 @@ async def test_pace_of_a_local_file(tmp_path: Path, caplog: pytest.LogCaptureFix
         assert result.outcomes == dict.fromkeys(urls(site, 4), 200)
         assert len(site.targets) == 4
         assert min(gaps(site)) >= DELAY
-        expected = f"Crawl-delay {DELAY:g} s (local file {local} line 2) for {site.url('')}"
+        expected = (
+            f"Crawl-delay {DELAY:g} s (local file {local} line 2) for {site.url('')}: its requests"
+        )
+        expected += " are sent that far apart"
     assert expected in records(caplog, logging.INFO)
 
 

@@ -55,7 +55,8 @@ async def test_clamp(site: Clocked, text: str, caplog: pytest.LogCaptureFixture)
     assert DELAY <= min(gaps(site)) < 10 * DELAY
     [said] = said_of(site, caplog)
     assert said.endswith(
-        f"(robots.txt line 2) for {site.url('')}: kept at {DELAY} s (ROBOTS_CRAWL_DELAY_MAX)"
+        f"(robots.txt line 2) for {site.url('')}: its requests are sent {DELAY} s apart"
+        " (ROBOTS_CRAWL_DELAY_MAX)"
     )
     assert result.stat("crawl_delay/sites") == 1
 
@@ -142,8 +143,8 @@ async def test_visit_time(
     assert fetched(result) == PAGES
     assert min(gaps(site)) < DELAY
     text = (
-        f"Visit-time {window} (robots.txt line 2) for {site.url('')}: pages are asked for outside"
-        " of it"
+        f"Visit-time {window} (robots.txt line 2) for {site.url('')}: pages are fetched outside"
+        " of it, too"
     )
     assert said_of(site, caplog) == ([text] if outside else [])
 
@@ -156,9 +157,8 @@ async def test_log_and_stats(site: Clocked, caplog: pytest.LogCaptureFixture) ->
     """
     began = time.monotonic()
     result = await crawl(urls(site, PAGES))
-    assert said_of(site, caplog) == [
-        f"Crawl-delay {DELAY} s (robots.txt line 2) for {site.url('')}"
-    ]
+    asked = f"Crawl-delay {DELAY} s (robots.txt line 2) for {site.url('')}"
+    assert said_of(site, caplog) == [f"{asked}: its requests are sent that far apart"]
     assert result.stat("crawl_delay/sites") == 1
     # On a busy machine a page may come so late that its site's turn has come already: then it is
     # not held back.
