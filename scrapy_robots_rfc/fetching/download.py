@@ -65,7 +65,7 @@ META: dict[str, Any] = {
 _FTP = ("ftp_user", "ftp_password", "ftp_passive")
 
 
-@dataclass(eq=False, slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class _Exchange:
     """What is known of one exchange. Retries of its request have it in their meta, too.
 

@@ -285,7 +285,7 @@ class Fetcher:
             return following_for_route(fetch.copy, access, now, limits)
         if isinstance(access, Unreachable):
             ttl = backoff.at_least(limits.unreachable_ttl, access.retry_after)
-            limits = replace(limits, unreachable_ttl=ttl)
+            limits = limits._replace(unreachable_ttl=ttl)
         since = None if fetch.last is None else fetch.last.unreachable_since
         return following(fetch.copy, fetched, now, limits, since)
 
