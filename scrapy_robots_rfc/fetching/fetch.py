@@ -92,12 +92,15 @@ class Fetcher:
         self.origin_log: OriginLog = OriginLog(settings, self._count, self._runtime)
         self._failed: LocalCache[tuple[Origin, Hashable], OriginPolicy] = LocalCache(_FAILED_ROUTES)
 
-    def newest(self, origin: Origin, route: Route, stale_for: float) -> OriginPolicy | None:
+    def newest(
+        self, newest: OriginPolicy | None, origin: Origin, route: Route, stale_for: float
+    ) -> OriginPolicy | None:
         """Return what is known of an origin by a route; ``None``: nothing, or stale for so long.
 
         When another route led to the site after this one had failed, that failure does not count.
+
+        :param newest: what is in memory.
         """
-        newest = self.memory.get(origin)
         failed = self._failed.get((origin, route))
         if newest is not None and route is not None and not newest.for_all:
             newest = None
