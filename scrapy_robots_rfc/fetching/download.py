@@ -166,12 +166,13 @@ class Downloader:
 
         To the same host, its FTP account, too. Nothing else is inherited.
         """
-        parts = urlsplit(url)
-        page = urlparse_cached(source)
-        copied = ["bindaddress"]
-        if (parts.scheme, parts.hostname) == (page.scheme, page.hostname):
-            copied += _FTP
-        meta.update((key, source.meta[key]) for key in copied if key in source.meta)
+        copied = [key for key in ("bindaddress", *_FTP) if key in source.meta]
+        if copied:
+            parts = urlsplit(url)
+            page = urlparse_cached(source)
+            if (parts.scheme, parts.hostname) != (page.scheme, page.hostname):
+                copied = [key for key in copied if key not in _FTP]
+            meta.update((key, source.meta[key]) for key in copied)
         slot = _chosen_slot(source)
         if slot is not None:
             meta["download_slot"] = slot
@@ -367,6 +368,8 @@ def _chosen_slot(request: Request) -> str | None:
     it.
     """
     slot: str | None = request.meta.get("download_slot")
+    if slot is None:
+        return None
     hosts = [urlsplit(url).hostname for url in request.meta.get("redirect_urls", ())]
     return None if slot in (urlparse_cached(request).hostname, *hosts) else slot
 

@@ -233,6 +233,9 @@ class PendingFetches:
 
     async def place(self, fetch: PendingFetch) -> None:
         """Stand in line for a place."""
+        if not self._line and len(self._places) < MOST_AT_ONCE:
+            self._places.add(fetch)
+            return
         served: Waiter[None] = Waiter()
         number = next(self._number)
         heapq.heappush(self._line, (fetch.attempts, fetch.preempted, number, fetch, served))
