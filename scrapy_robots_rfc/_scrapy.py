@@ -200,14 +200,14 @@ def one_more(crawler: Crawler) -> Iterator[None]:
         downloader.total_concurrency -= 1
 
 
-def one_place_more(crawler: Crawler, request: Request) -> Callable[[], None] | None:
+def one_place_more(crawler: Crawler, request: Request) -> Callable[[], None]:
     """Give the slot of a request one place more: a slow robots.txt would delay its pages.
 
-    :returns: takes it back; ``None`` where a slot has no such number.
+    :returns: takes it back.
     """
     slot: Private = _slots(crawler).get(request.meta.get("download_slot", ""))
     if _get(crawler, slot, "Slot.concurrency") is None:
-        return None
+        return lambda: None
 
     def take_back() -> None:
         slot.concurrency -= 1

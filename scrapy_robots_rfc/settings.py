@@ -11,7 +11,6 @@ import math
 import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
@@ -216,13 +215,11 @@ def _feed(value: Value) -> dict[str, Mapping[str, Any]]:
 
 
 def _setting(key: str, default: object, accepts: Accepts) -> Any:  # noqa: ANN401 - the type stands beside the field
-    """Return a field of `Settings`."""
-    shown = key not in (CACHE, "ROBOTS_REPORT")  # their addresses may have passwords
-    return field(repr=shown, metadata={"row": Setting(key, default, *accepts)})
+    """Return the row of a field of `Settings`, which stands in the place of its default."""
+    return Setting(key, default, *accepts)
 
 
-@dataclass(frozen=True, slots=True)
-class Settings:
+class Settings(NamedTuple):
     """The settings of a crawl, read and checked. Times are seconds, sizes octets."""
 
     # fmt: off
@@ -294,6 +291,9 @@ class Settings:
     archive: str | None = _setting("ROBOTS_ARCHIVE", None, (_ARCHIVE, _or_none(_archive)))
     # fmt: on
 
+    def __repr__(self) -> str:
+        return "Settings(...)"  # the addresses of a store and of a report may have passwords
+
     @property
     def report_allowed(self) -> bool:
         """Whether the report has a record of every request that is allowed, too."""
@@ -306,7 +306,7 @@ class Settings:
 
 
 #: Name of a field -> its row.
-BY_FIELD: dict[str, Setting] = {each.name: each.metadata["row"] for each in fields(Settings)}
+BY_FIELD: dict[str, Setting] = Settings._field_defaults
 #: The rows, in the order of the reference page.
 TABLE = tuple(BY_FIELD.values())
 
@@ -318,14 +318,14 @@ def read_settings(settings: BaseSettings) -> Settings:
     """
     read = Settings(**{name: read_row(row, settings) for name, row in BY_FIELD.items()})
     if read.cache is None and settings["JOBDIR"]:
-        read = replace(read, cache=f"sqlite:///{Path(settings['JOBDIR']) / 'robots.sqlite'}")
+        read = read._replace(cache=f"sqlite:///{Path(settings['JOBDIR']) / 'robots.sqlite'}")
     if read.cache_min_age > read.cache_max_age:
         row = BY_FIELD["cache_min_age"]
         if settings.getpriority(row.key):
             accepted = f"{row.accepted}, {read.cache_max_age:g}"
             raise SettingError(row.key, settings[row.key], accepted)
         # The user's largest age is below the default smallest one.
-        read = replace(read, cache_min_age=read.cache_max_age)
+        read = read._replace(cache_min_age=read.cache_max_age)
     return read
 
 

@@ -21,7 +21,7 @@ PACKAGE = Path(_scrapy.__file__).parent
 MODULES = {path.relative_to(PACKAGE).as_posix(): path for path in sorted(PACKAGE.rglob("*.py"))}
 
 #: What documentation names: of namedtuples, of loggers.
-DOCUMENTED = {"_asdict", "_replace", "log"}
+DOCUMENTED = {"_asdict", "_field_defaults", "_replace", "log"}
 #: All that the package may have of a crawler's engine, which leads to everything else: Scrapy
 #: documents it.
 ENGINE = {"download_async"}

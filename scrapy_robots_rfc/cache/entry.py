@@ -12,7 +12,6 @@ import math
 import re
 import zlib
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -48,8 +47,7 @@ class Validators(NamedTuple):
     last_modified: bytes | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class CacheEntry:
+class CacheEntry(NamedTuple):
     """What is known of one origin.
 
     In memory, times are on the clock of the crawl, in stores since 1970: see `moved`.
@@ -71,7 +69,7 @@ class CacheEntry:
     cause: str
     fetched: float
     validators: Validators | None = None
-    body: bytes | None = field(default=None, repr=False)
+    body: bytes | None = None
     lifetime: float | None = None
     cut: int | None = None
 
@@ -101,12 +99,12 @@ class CacheEntry:
         validity = Validity(
             old.outcome, old.fresh_until + seconds, past(old.confirmed), past(old.unreachable_since)
         )
-        return replace(self, validity=validity, fetched=min(self.fetched + seconds, latest))
+        return self._replace(validity=validity, fetched=min(self.fetched + seconds, latest))
 
     def expiring(self, time: float) -> CacheEntry:
         """Return the same entry, fresh until this time at the latest."""
         until = min(self.validity.fresh_until, time)
-        return replace(self, validity=replace(self.validity, fresh_until=until))
+        return self._replace(validity=self.validity._replace(fresh_until=until))
 
     def reviewed(self, now: float, limits: Settings) -> CacheEntry:
         """Return what an entry of a store is worth here: another crawl may have other settings."""
@@ -118,8 +116,8 @@ class CacheEntry:
                 return self.expiring(now)
         validity = caching.review(self.validity, self.fetched, now, limits)
         if validity.outcome is Outcome.SUCCESSFUL:
-            return replace(self, validity=validity)
-        return replace(self, validity=validity, body=None, validators=None, cut=None)
+            return self._replace(validity=validity)
+        return self._replace(validity=validity, body=None, validators=None, cut=None)
 
     def stored_for(self, now: float, limits: Settings) -> float:
         """Return the seconds for which a store is to have this entry."""
@@ -190,15 +188,15 @@ def following_for_route(
     :param old: the entry of the origin.
     """
     # However old such a failure is, it must not open the origin.
-    limits = replace(limits, unreachable_max_age=None)
+    limits = limits._replace(unreachable_max_age=None)
     if old is not None:
-        old = replace(old, validity=replace(old.validity, unreachable_since=None))
+        old = old._replace(validity=old.validity._replace(unreachable_since=None))
     entry = following(old, Fetched(Unreachable(access.status, access.cause)), now, limits)
     if isinstance(access, Unreachable):
         return entry
     outcome = Outcome.LOCAL if entry.body is None else entry.validity.outcome
     # It is stale at once, so that the next request tries again: that costs the site nothing.
-    return replace(entry, validity=replace(entry.validity, outcome=outcome, fresh_until=now))
+    return entry._replace(validity=entry.validity._replace(outcome=outcome, fresh_until=now))
 
 
 # In a store, an entry is a head, which is a line of JSON, and the file; both are compressed

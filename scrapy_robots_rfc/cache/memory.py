@@ -47,16 +47,12 @@ _SMALL = 1000
 # How hard `zlib` works: parsing a file again takes longer than level 1 does, not than level 6.
 _LEVEL = 1
 
-# What is remembered of an origin is plain tuples of numbers, texts and octets, its key, too. The
-# garbage collector soon stops looking at such tuples, so a crawl of many origins stands still for a
-# moment only.
+# What is remembered of an origin is plain tuples of numbers, texts and octets, its key, too, which
+# an `Origin` equals. The garbage collector soon stops looking at such tuples, so a crawl of many
+# origins stands still for a moment only.
 _Key: TypeAlias = tuple[str, str, int]
 #: The values of an entry, its validators, its file, and the octets of that without compression.
 _Packed: TypeAlias = tuple[tuple[Any, ...], tuple[Any, ...] | None, bytes | None, int]
-
-
-def _key(origin: Origin) -> _Key:
-    return origin.scheme, origin.host, origin.port
 
 
 def _pack(entry: CacheEntry) -> _Packed:
@@ -82,47 +78,38 @@ def _unpack(packed: _Packed) -> CacheEntry:
     return CacheEntry(validity, status, cause, fetched, validators, body, lifetime, cut)
 
 
-class _Table(Generic[_T]):
-    """Values by origin, bounded in number and in weight. A call takes the same time at any size.
+class _Table(OrderedDict[_Key, tuple[_T, int]]):
+    """Values with their weights, in the order of use, bounded in number and in weight.
+
+    A call takes the same time at any size.
 
     :param most: values at most.
     :param heaviest: their weight at most; the one that was used last may take more.
     """
 
     def __init__(self, most: int, heaviest: int) -> None:
+        super().__init__()
         self._most = most
         self._heaviest = heaviest
-        self._values: OrderedDict[_Key, tuple[_T, int]] = OrderedDict()  # in the order of use
-        self.weight: int = 0
-
-    def __len__(self) -> int:
-        return len(self._values)
-
-    def get(self, key: _Key) -> _T | None:
-        """Return a value, and note that it is used."""
-        found = self._values.get(key)
-        if found is None:
-            return None
-        self._values.move_to_end(key)
-        return found[0]
+        self._weight = 0
 
     def put(self, key: _Key, value: _T, weight: int) -> list[_Key]:
         """Set a value, and return the keys that are dropped for it."""
         self.drop(key)
-        self._values[key] = value, weight
-        self.weight += weight
+        self[key] = value, weight
+        self._weight += weight
         dropped = []
-        while len(self) > self._most or (self.weight > self._heaviest and len(self) > 1):
-            oldest = next(iter(self._values))
+        while len(self) > self._most or (self._weight > self._heaviest and len(self) > 1):
+            oldest = next(iter(self))
             self.drop(oldest)
             dropped.append(oldest)
         return dropped
 
     def drop(self, key: _Key) -> None:
         """Forget a value, if there is one."""
-        found = self._values.pop(key, None)
+        found = self.pop(key, None)
         if found is not None:
-            self.weight -= found[1]
+            self._weight -= found[1]
 
 
 class MemoryCache(Generic[_T]):
@@ -157,24 +144,35 @@ class MemoryCache(Generic[_T]):
 
         ``None``: there is none, or its file is large and not parsed.
         """
-        key = _key(origin)
-        packed = self._entries.get(key)
+        packed = self._packed(origin)
         if packed is None:
             return None
-        value = self._values.get(key)
-        if value is None and packed[-1] <= LARGE:
-            value = self._parse(origin, _unpack(packed))
-            self._values.put(key, value, _weight(packed))
+        found = self._values.get(origin)
+        if found is not None:
+            self._values.move_to_end(origin)
+            return found[0]
+        if packed[-1] > LARGE:
+            return None
+        value = self._parse(origin, _unpack(packed))
+        self._values.put(origin[:], value, _weight(packed))
         return value
 
     def entry(self, origin: Origin) -> CacheEntry | None:
         """Return the entry of an origin; ``None`` if there is none."""
-        packed = self._entries.get(_key(origin))
+        packed = self._packed(origin)
         return None if packed is None else _unpack(packed)
+
+    def _packed(self, origin: Origin) -> _Packed | None:
+        """Return an entry as it is remembered, and note that it is used."""
+        found = self._entries.get(origin)
+        if found is None:
+            return None
+        self._entries.move_to_end(origin)
+        return found[0]
 
     def put(self, origin: Origin, value: _T, entry: CacheEntry) -> None:
         """Remember a value and the entry that it is made from."""
-        key = _key(origin)
+        key = origin[:]  # a plain tuple
         packed = _pack(entry)
         for dropped in self._entries.put(key, packed, AN_ENTRY + len(packed[2] or b"")):
             self._values.drop(dropped)

@@ -6,7 +6,7 @@ import logging
 import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from gzip import GzipFile
 from hashlib import sha256
 from pathlib import Path
@@ -202,7 +202,7 @@ def _found(
         body = bodies.get(fields.get("digest"))
         if body is None:
             return Unknown("the archive lacks the octets of the digest", _ADVICE)
-        file = parsed(body, origin.scheme, replace(settings, max_size=last.limit))
+        file = parsed(body, origin.scheme, settings._replace(max_size=last.limit))
     stale_since = last.time if fields.get("stale") == "yes" else None
     validity = Validity(outcome, math.inf, unreachable_since=stale_since)
     status = whole_number(fields.get("status"))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 from codecs import BOM_UTF8
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from itertools import product
 from typing import Any
 
@@ -193,7 +192,7 @@ def _judged_by(
         uses = settings.use if found.declared is None else found.declared
     refusal = refused_by(uses or (), use)
     if why is None and refusal is not None:
-        decision = replace(decision, allowed=False, reason=Reason.USE, rule=None)
+        decision = decision._replace(allowed=False, reason=Reason.USE, rule=None)
         why = f"{robots.source} {refusal.why}"
     verdict = "allowed" if decision.allowed else "disallowed"
     if decision.reason in (Reason.UNREACHABLE, Reason.LOCAL):

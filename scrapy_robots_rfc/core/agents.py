@@ -6,8 +6,8 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from functools import lru_cache
+from typing import NamedTuple
 
 #: The name of the request meta key and of the spider attribute that name the agent.
 USER_AGENT_KEY = "robotstxt_user_agent"
@@ -115,8 +115,7 @@ def _text_of(identification: str | bytes) -> str:
     return identification.strip()
 
 
-@dataclass(frozen=True, slots=True)
-class Agent:
+class Agent(NamedTuple):
     """Who the crawler is, to robots.txt.
 
     :param tokens: product tokens in order of preference; empty: only the ``*`` group can apply.

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from scrapy_robots_rfc.core.text import printable
 
@@ -51,8 +51,7 @@ class Reason(enum.Enum):
     EXEMPT = "exempt"
 
 
-@dataclass(frozen=True, slots=True)
-class Rule:
+class Rule(NamedTuple):
     r"""An allow or disallow line of a file.
 
     :param kind: allow or disallow.
@@ -70,8 +69,7 @@ class Rule:
         return f"{self.kind.value}: {text}" if text else f"{self.kind.value}:"
 
 
-@dataclass(frozen=True, slots=True)
-class Decision:
+class Decision(NamedTuple):
     """Whether a URL may be fetched, and why. All URLs on which one rule decides share it.
 
     :param allowed: the verdict.

@@ -20,14 +20,12 @@ _UNITS = {
     **dict.fromkeys(("w", "week"), 604_800),
 }
 _UNIT = rf"({'|'.join(_UNITS)})s?"
-_DELAY = re.compile(rf"([+-]?)\s*{_NUMBER}\s*{_UNIT}\.?", re.IGNORECASE | re.ASCII)
-_ANY_NUMBER = re.compile(
-    r"\d+(?:[.,]\d+)?(?:e\+?\d+)?|\binf(?:inity|inite)?\b", re.IGNORECASE | re.ASCII
-)
-_RATE = re.compile(
-    rf"(\d{{1,9}})\s*/\s*{_NUMBER}\s*{_UNIT}(?![\w.,/])(?:\s+(.*))?", re.IGNORECASE | re.ASCII
-)
-_WINDOW = re.compile(r"(\d\d):?(\d\d)\s*-\s*(\d\d):?(\d\d)(?!\d)", re.ASCII)
+# Few files have such values, so these are compiled when they are used.
+_FLAGS = re.IGNORECASE | re.ASCII
+_DELAY = rf"([+-]?)\s*{_NUMBER}\s*{_UNIT}\.?"
+_ANY_NUMBER = r"\d+(?:[.,]\d+)?(?:e\+?\d+)?|\binf(?:inity|inite)?\b"
+_RATE = rf"(\d{{1,9}})\s*/\s*{_NUMBER}\s*{_UNIT}(?![\w.,/])(?:\s+(.*))?"
+_WINDOW = r"(\d\d):?(\d\d)\s*-\s*(\d\d):?(\d\d)(?!\d)"
 
 
 class VisitTime(NamedTuple):
@@ -70,7 +68,7 @@ def plain_delay(value: str) -> float | None:
 
     :returns: ``None`` for a negative number, and for any other value.
     """
-    match = _DELAY.fullmatch(value)
+    match = re.fullmatch(_DELAY, value, _FLAGS)
     return _seconds(match[2], match[3]) if match and match[1] != "-" else None
 
 
@@ -79,14 +77,14 @@ def parse_delay(value: str) -> float | None:
 
     :returns: ``None`` for a negative number, and for a value without a number.
     """
-    if _DELAY.fullmatch(value):
+    if re.fullmatch(_DELAY, value, _FLAGS):
         return plain_delay(value)
-    return max(map(_seconds, _ANY_NUMBER.findall(value)), default=None)
+    return max(map(_seconds, re.findall(_ANY_NUMBER, value, _FLAGS)), default=None)
 
 
 def parse_window(value: str) -> VisitTime | None:
     """Return a Visit-time, ``0600-0845`` in UTC; ``None`` for any other value."""
-    match = _WINDOW.search(value)
+    match = re.search(_WINDOW, value, _FLAGS)
     if match is None:
         return None
     start_hour, start_minute, end_hour, end_minute = map(int, match.groups())
@@ -97,7 +95,7 @@ def parse_window(value: str) -> VisitTime | None:
 
 def parse_rate(value: str) -> RequestRate | None:
     """Return a Request-rate, such as ``30/1m`` or ``1/5 0600-0845``; ``None``: it is none."""
-    match = _RATE.match(value)
+    match = re.match(_RATE, value, _FLAGS)
     if match is None:
         return None
     requests, seconds = int(match[1]), _seconds(match[2], match[3])

@@ -9,7 +9,6 @@ from __future__ import annotations
 import codecs
 import enum
 import re
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
@@ -55,8 +54,7 @@ class Flag(enum.StrEnum):
     OTHER_ENCODING = enum.auto()
 
 
-@dataclass(frozen=True, slots=True)
-class Line:
+class Line(NamedTuple):
     """A line of the file, as it is read.
 
     :param number: from 1; lines end in CR, LF or CRLF.

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import string
+from functools import cache
 from itertools import product
 from typing import TYPE_CHECKING
 
@@ -28,6 +29,7 @@ _DELIMITERS_OF_QUERY = "&=+;"
 BARE = UNRESERVED + _BARE_EITHER_WAY + _DELIMITERS_OF_PATH + _DELIMITERS_OF_QUERY
 
 
+@cache
 def _table(distinct: str) -> dict[str, str]:
     """Return the normal form of every spelling of every octet, such as `%2f` and `%2F`.
 
@@ -42,8 +44,6 @@ def _table(distinct: str) -> dict[str, str]:
     return table
 
 
-_IN_PATH = _table(distinct=_DELIMITERS_OF_PATH)
-_IN_QUERY = _table(distinct=_DELIMITERS_OF_QUERY)
 _TO_CHANGE = re.compile(f"%[0-9A-Fa-f]{{2}}|[^{re.escape(BARE)}]", re.DOTALL)
 
 # Escapes of octets that are never bare are normal in the path and in the query. A text of such
@@ -93,10 +93,11 @@ def normal_form(text: str, *, in_query: bool = False) -> str:
     :param text: octets, one character each. What follows the first ``?`` is read as a query.
     :param in_query: whether the whole text lies in a query, so that a ``?`` in it is no delimiter.
     """
+    of_query = _table(_DELIMITERS_OF_QUERY)
     if in_query:
-        return _changed(text, _IN_QUERY)
+        return _changed(text, of_query)
     path, delimiter, query = text.partition("?")
-    return _changed(path, _IN_PATH) + delimiter + _changed(query, _IN_QUERY)
+    return _changed(path, _table(_DELIMITERS_OF_PATH)) + delimiter + _changed(query, of_query)
 
 
 def to_octets(text: str | bytes) -> str:

@@ -7,10 +7,9 @@ asks, once.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from itertools import chain
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from scrapy_robots_rfc.core.agents import ANY, product_tokens, token_of
 from scrapy_robots_rfc.core.decision import Decision, Reason, Rule, RuleKind
@@ -331,8 +330,7 @@ def _with_compared_forms(tokens: str | tuple[str, ...]) -> tuple[tuple[str, str]
     return tuple((token, token_of(to_octets(token))) for token in wanted)
 
 
-@dataclass(frozen=True, slots=True)
-class Explanation:
+class Explanation(NamedTuple):
     """Why a file decides on a URL as it does.
 
     :param asked: the product tokens of the crawler, in order of preference.

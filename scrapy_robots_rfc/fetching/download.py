@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -65,7 +66,7 @@ META: dict[str, Any] = {
 _FTP = ("ftp_user", "ftp_password", "ftp_passive")
 
 
-@dataclass(eq=False, slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class _Exchange:
     """What is known of one exchange. Retries of its request have it in their meta, too.
 
@@ -76,6 +77,7 @@ class _Exchange:
     :param taken: octets of its body that came.
     :param stopped: whether we stopped the transfer, because the rest is not needed.
     :param unanswered: whether the downloader has the request, and no response to it.
+    :param over: whether its end is not waited for any more, although the transfer may go on.
     """
 
     fetch: Any
@@ -85,6 +87,7 @@ class _Exchange:
     taken: int = 0
     stopped: bool = False
     unanswered: bool = False
+    over: bool = False
 
     def __deepcopy__(self, _memo: object) -> _Exchange:
         return self  # a retry copies the meta of its request, and belongs to the same exchange
@@ -114,8 +117,10 @@ class Downloader:
         # Scrapy's own retries would multiply with the attempts of a backoff.
         self._meta = {**META, "dont_retry": True} if settings.unreachable_backoff else META
         self._prepared: set[str] = set()
-        #: What `_signal` wraps; ``None`` before the first exchange.
-        self._send: Callable[..., list[tuple[Any, Any]]] | None = None
+        # What sends signals while an exchange is under way; at other times it would make each
+        # signal of a page slower.
+        self._wrapper: partial[list[tuple[Any, Any]]] | None = None
+        self._under_way: set[_Exchange] = set()
         self._handlers: dict[int, Callable[..., bool | None]] = {
             id(scrapy_signals.request_reached_downloader): self._reached,
             id(scrapy_signals.headers_received): self._headers_received,
@@ -161,12 +166,13 @@ class Downloader:
 
         To the same host, its FTP account, too. Nothing else is inherited.
         """
-        parts = urlsplit(url)
-        page = urlparse_cached(source)
-        copied = ["bindaddress"]
-        if (parts.scheme, parts.hostname) == (page.scheme, page.hostname):
-            copied += _FTP
-        meta.update((key, source.meta[key]) for key in copied if key in source.meta)
+        copied = [key for key in ("bindaddress", *_FTP) if key in source.meta]
+        if copied:
+            parts = urlsplit(url)
+            page = urlparse_cached(source)
+            if (parts.scheme, parts.hostname) != (page.scheme, page.hostname):
+                copied = [key for key in copied if key not in _FTP]
+            meta.update((key, source.meta[key]) for key in copied)
         slot = _chosen_slot(source)
         if slot is not None:
             meta["download_slot"] = slot
@@ -205,11 +211,7 @@ class Downloader:
         assert engine is not None
         response = None
         self._prepare(urlparse_cached(request).scheme)
-        if self._send is None:
-            # Once, and for good: another component may wrap it, too, and taking ours out would take
-            # that out.
-            self._send = self._crawler.signals.send_catch_log
-            self._crawler.signals.send_catch_log = self._signal  # type: ignore[method-assign]
+        self._wrap(exchange)
         try:
             with _scrapy.one_more(self._crawler):
                 response = await engine.download_async(request)
@@ -230,6 +232,8 @@ class Downloader:
                 codings=exchange.codings,
                 cut_off=exchange.stopped,
             )
+            exchange.over = True
+            self._unwrap_after(exchange)
 
     def _body(self, response: Response, exchange: _Exchange) -> bytes:
         if exchange.unanswered:  # a middleware made this answer up after the download had failed
@@ -268,15 +272,36 @@ class Downloader:
 
     # Signals of Scrapy's about our requests.
 
-    def _signal(self, signal: object = None, **named: Any) -> list[tuple[Any, Any]]:  # noqa: ANN401 - as Scrapy has it
+    def _wrap(self, exchange: _Exchange) -> None:
+        """Handle signals from now on."""
+        self._under_way.add(exchange)
+        if self._wrapper is None:
+            self._wrapper = partial(self._signal, self._crawler.signals.send_catch_log)
+            self._crawler.signals.send_catch_log = self._wrapper  # type: ignore[method-assign]
+
+    def _unwrap_after(self, exchange: _Exchange) -> None:
+        """Handle no more signals if this was the last exchange, and its transfer has ended."""
+        if not exchange.over or exchange.take_back is not None:
+            return
+        self._under_way.discard(exchange)
+        # Another component may have wrapped ours: to take ours out would take that out, too.
+        if not self._under_way and self._crawler.signals.send_catch_log is self._wrapper:
+            self._crawler.signals.send_catch_log = self._wrapper.args[0]  # type: ignore[method-assign]
+            self._wrapper = None
+
+    def _signal(
+        self,
+        send: Callable[..., list[tuple[Any, Any]]],
+        signal: object = None,
+        **named: Any,  # noqa: ANN401 - as Scrapy has it
+    ) -> list[tuple[Any, Any]]:
         """Send a signal, as Scrapy does; handle it afterwards, if it is about an exchange of ours.
 
         Signal handlers may not stop our transfers, as Scrapy lets a spider stop its pages. A
         handler that raises StopDownload is still called, but what it raised is left out of the
         answers from which download handlers see whether to go on.
         """
-        assert self._send is not None
-        answers = self._send(signal, **named)
+        answers = send(signal, **named)
         handle = self._handlers.get(id(signal))
         if handle is None or MARK not in getattr(named.get("request"), "meta", ()):
             return answers
@@ -334,6 +359,7 @@ class Downloader:
         if exchange.take_back is not None:
             exchange.take_back()
             exchange.take_back = None
+        self._unwrap_after(exchange)
 
 
 def _chosen_slot(request: Request) -> str | None:
@@ -343,6 +369,8 @@ def _chosen_slot(request: Request) -> str | None:
     it.
     """
     slot: str | None = request.meta.get("download_slot")
+    if slot is None:
+        return None
     hosts = [urlsplit(url).hostname for url in request.meta.get("redirect_urls", ())]
     return None if slot in (urlparse_cached(request).hostname, *hosts) else slot
 

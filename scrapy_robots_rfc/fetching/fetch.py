@@ -11,6 +11,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
+from pydispatch.dispatcher import getAllReceivers  # type: ignore[import-untyped]
 from scrapy.exceptions import IgnoreRequest
 from scrapy.utils.datatypes import LocalCache
 
@@ -92,12 +93,15 @@ class Fetcher:
         self.origin_log: OriginLog = OriginLog(settings, self._count, self._runtime)
         self._failed: LocalCache[tuple[Origin, Hashable], OriginPolicy] = LocalCache(_FAILED_ROUTES)
 
-    def newest(self, origin: Origin, route: Route, stale_for: float) -> OriginPolicy | None:
+    def newest(
+        self, newest: OriginPolicy | None, origin: Origin, route: Route, stale_for: float
+    ) -> OriginPolicy | None:
         """Return what is known of an origin by a route; ``None``: nothing, or stale for so long.
 
         When another route led to the site after this one had failed, that failure does not count.
+
+        :param newest: what is in memory.
         """
-        newest = self.memory.get(origin)
         failed = self._failed.get((origin, route))
         if newest is not None and route is not None and not newest.for_all:
             newest = None
@@ -285,7 +289,7 @@ class Fetcher:
             return following_for_route(fetch.copy, access, now, limits)
         if isinstance(access, Unreachable):
             ttl = backoff.at_least(limits.unreachable_ttl, access.retry_after)
-            limits = replace(limits, unreachable_ttl=ttl)
+            limits = limits._replace(unreachable_ttl=ttl)
         since = None if fetch.last is None else fetch.last.unreachable_since
         return following(fetch.copy, fetched, now, limits, since)
 
@@ -326,9 +330,14 @@ class Fetcher:
         """
         self._crawl.found(robots)
         fetch.spent = 0.0
-        await self.pending.in_time(fetch, partial(self._send_signals, fetch, robots, access))
+        if any(map(self._has_handlers, (_scrapy.ROBOTS_PARSED, signals.robots_fetched))):
+            await self.pending.in_time(fetch, partial(self._send_signals, fetch, robots, access))
         if robots.for_all and self.memory.get(fetch.origin) is robots:
             self.pending.cancel_others(fetch, robots)
+
+    def _has_handlers(self, signal: object | None) -> bool:
+        """Whether a signal is sent to anything: most crawls do not pay for a task."""
+        return signal is not None and any(getAllReceivers(self._signals.sender, signal))
 
     async def _send_signals(
         self, fetch: PendingFetch, robots: OriginPolicy, access: Access | None

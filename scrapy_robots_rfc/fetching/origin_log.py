@@ -56,7 +56,7 @@ _FETCHED = "all of its pages are forbidden, and fetched: this is a dry run"
 _FOLLOWS_DRY = {**_FOLLOWS, Outcome.UNREACHABLE: _FETCHED, Outcome.LOCAL: _FETCHED}
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class Names:
     """The first few names, with the last text for each of them, and how often others came.
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import time
 from typing import Any
 
@@ -219,7 +219,7 @@ class OriginPolicy:
 
         :param agent: product tokens or a User-Agent header; ``None``: the crawl's own.
         """
-        return replace(self.judge(url, self._agent_of(agent)), origin=str(self.origin))
+        return self.judge(url, self._agent_of(agent))._replace(origin=str(self.origin))
 
     def judge(self, url: str, agent: Agent) -> Decision:
         """Do what `decide` does, for an `Agent`; the decision has no origin yet."""
@@ -231,9 +231,9 @@ class OriginPolicy:
             if doubtful and decision.allowed and (other := other_reading(url)) is not None:
                 decision = self.file.decide(other, agent)
             if self.override is not None:
-                return replace(decision, override=self.override)
+                return decision._replace(override=self.override)
             if self.validity.unreachable_since is not None:
-                return replace(decision, stale=True)
+                return decision._replace(stale=True)
             return decision
         if self.exempt is not None:
             return _EXEMPT
@@ -260,7 +260,7 @@ class OriginPolicy:
         bound = self.bound(agent, utc())
         why = None if bound is None else self.refused(url, bound, limit)
         if why is not None:
-            decision = replace(decision, allowed=False, reason=Reason.CRAWL_DELAY, rule=None)
+            decision = decision._replace(allowed=False, reason=Reason.CRAWL_DELAY, rule=None)
         return decision, why
 
     def refused(self, url: str, bound: Bound, limit: Limit) -> str | None:

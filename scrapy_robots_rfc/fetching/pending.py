@@ -53,7 +53,7 @@ _LATE_TICK = 1.0
 PREEMPTED = RuntimeError("others come first now")
 
 
-@dataclass(eq=False, slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class PendingFetch:
     """A fetch that is under way, and the wait for its value.
 
@@ -72,23 +72,23 @@ class PendingFetch:
     """
 
     origin: Origin
-    route: Hashable = field(default=None, repr=False)
-    source: Request | None = field(default=None, repr=False)
+    route: Hashable = None
+    source: Request | None = None
     since: float = 0.0
     over: bool = False
     value: OriginPolicy | None = None
     attempts: int = 0
-    copy: CacheEntry | None = field(default=None, repr=False)
+    copy: CacheEntry | None = None
     before: Validity | None = None
     last: Validity | None = None
     asked: float = math.inf
-    request: Request | None = field(default=None, repr=False)
+    request: Request | None = None
     paused: bool = False
     preempted: int = 0
     spent: float = 0.0
     looked: float = 0.0
-    task: Cancellable | None = field(default=None, repr=False)
-    waiters: dict[Waiter[OriginPolicy | None], None] = field(default_factory=dict, repr=False)
+    task: Cancellable | None = None
+    waiters: dict[Waiter[OriginPolicy | None], None] = field(default_factory=dict)
 
     async def result(self, limit: float | None = None) -> OriginPolicy | None:
         """Wait for the value.
@@ -237,6 +237,9 @@ class PendingFetches:
 
     async def place(self, fetch: PendingFetch) -> None:
         """Stand in line for a place."""
+        if not self._line and len(self._places) < MOST_AT_ONCE:
+            self._places.add(fetch)
+            return
         served: Waiter[None] = Waiter()
         number = next(self._number)
         heapq.heappush(self._line, (fetch.attempts, fetch.preempted, number, fetch, served))

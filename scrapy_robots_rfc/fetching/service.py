@@ -132,7 +132,8 @@ class RobotsService:
         robots = self.memory.get(origin)
         fresh = robots is not None and self._runtime.clock() < robots.validity.fresh_until
         if robots is None or not fresh or not robots.for_all:
-            robots = self._fetcher.newest(origin, self.download.routes.of(request), stale_for)
+            route = self.download.routes.of(request)
+            robots = self._fetcher.newest(robots, origin, route, stale_for)
         if robots is not None and counted:
             self._count(stats.CACHE_HITS)
         return robots

@@ -6,7 +6,6 @@ See `fetching/parsed.py` for how a request is judged.
 from __future__ import annotations
 
 import logging
-from dataclasses import replace
 from typing import TYPE_CHECKING
 from weakref import WeakSet
 
@@ -76,11 +75,11 @@ class Enforcement:
         if robots.override is not None:
             self._count(stats.OVERRIDDEN)
         if why is not None:
-            self.refuse(request, replace(decision, origin=str(robots.origin)), why, robots)
+            self.refuse(request, decision._replace(origin=str(robots.origin)), why, robots)
             return
         self._count(stats.ALLOWED)
         if self._signals_allowed:
-            decision = replace(decision, origin=str(robots.origin))
+            decision = decision._replace(origin=str(robots.origin))
             self._send(signals.request_allowed, request, decision, robots.why(decision), robots)
 
     def refuse(

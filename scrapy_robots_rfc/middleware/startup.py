@@ -9,7 +9,6 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -62,7 +61,7 @@ def settings_of(crawler: Crawler, ours: type) -> Settings:
         raise NotConfigured
     if asks_once(crawler) and not crawler.settings.getpriority(BACKOFF):
         # A command for one page: its user can run it again.
-        return replace(settings, unreachable_backoff=())
+        return settings._replace(unreachable_backoff=())
     return settings
 
 

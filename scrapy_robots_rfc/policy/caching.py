@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from email.utils import parsedate_tz
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias, TypeVar
@@ -34,8 +33,7 @@ MAX_AGE_24_HOURS = 24 * 60 * 60
 MAX_RETRY_AFTER = 300.0
 
 
-@dataclass(frozen=True, slots=True)
-class Validity:
+class Validity(NamedTuple):
     """What governs an origin, and until when.
 
     :param outcome: what governs the decisions.
@@ -86,12 +84,12 @@ def review(old: Validity, fetched: float, now: float, limits: Settings) -> Valid
     :param fetched: when the fetch that gave the result ended.
     """
     if old.unreachable_since is None:
-        return replace(old, fresh_until=min(old.fresh_until, fetched + limits.cache_max_age))
+        return old._replace(fresh_until=min(old.fresh_until, fetched + limits.cache_max_age))
     again = min(old.fresh_until, fetched + max(limits.unreachable_ttl, MAX_RETRY_AFTER))
     validity = _unreachable(old, now, limits)
     if validity.confirmed is not None:
         again = min(again, validity.confirmed + limits.stale_max_age)
-    return replace(validity, fresh_until=again if validity.outcome is old.outcome else now)
+    return validity._replace(fresh_until=again if validity.outcome is old.outcome else now)
 
 
 def _unreachable(old: Validity | None, now: float, limits: Settings) -> Validity:

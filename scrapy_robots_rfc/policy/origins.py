@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from ipaddress import AddressValueError, IPv6Address
+from typing import NamedTuple
 from urllib.parse import quote, unquote, urlsplit
 
 from scrapy_robots_rfc.policy.schemes import SCHEMES, Scheme, joined
@@ -17,8 +17,7 @@ from scrapy_robots_rfc.policy.schemes import SCHEMES, Scheme, joined
 _NO_HOST = re.compile(r"[\x00-\x20\x7f\"#%/<>?@\[\\\]^`{|}]")
 
 
-@dataclass(frozen=True, slots=True)
-class Origin:
+class Origin(NamedTuple):
     """One origin: http and https are different origins, and so are two ports.
 
     :param scheme: in lower case, such as ``https``; see `policy/schemes.py`.
@@ -133,15 +132,14 @@ def _without_dot_segments(path: str) -> str:
     return f"/{'/'.join(left)}"
 
 
-_NAME = re.compile(
+# Compiled when it is used: most users name no site.
+_NAME = (
     r"(?:(?P<scheme>[a-z][a-z0-9+.-]*)://)?(?P<below>\*\.)?"
-    r"(?P<host>\[[0-9a-f:.]+\]|[^\s/?#@:*\[\]\\]+)(?P<port>:[0-9]{1,5})?/?",
-    re.IGNORECASE,
+    r"(?P<host>\[[0-9a-f:.]+\]|[^\s/?#@:*\[\]\\]+)(?P<port>:[0-9]{1,5})?/?"
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Site:
+class Site(NamedTuple):
     """A host, all hosts below a host, or an origin, as a user names it in a setting.
 
     :param text: the name as the user wrote it.
@@ -167,7 +165,7 @@ class Site:
         :raises ValueError: the text is not one of these.
         """
         text = text.strip()
-        match = _NAME.fullmatch(text)
+        match = re.fullmatch(_NAME, text, re.IGNORECASE)
         if match is None or (match["below"] and match["host"].startswith("[")):
             raise ValueError(text)
         scheme = None if match["scheme"] is None else match["scheme"].lower()

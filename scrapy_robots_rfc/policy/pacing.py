@@ -174,7 +174,7 @@ def _when(window: VisitTime | None) -> str:
     return "" if window is None else f" {window.start:%H%M}-{window.end:%H%M}"
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class IntervalClock:
     """Says when the next request to a server may start, so that it sees the interval it asked for.
 

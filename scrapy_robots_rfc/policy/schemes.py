@@ -9,8 +9,8 @@ from __future__ import annotations
 import enum
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
+from typing import NamedTuple
 from urllib.parse import urljoin, urlsplit
 
 
@@ -33,8 +33,7 @@ class Dialect(enum.Enum):
     GEMINI = "gemini"
 
 
-@dataclass(frozen=True, slots=True)
-class Scheme:
+class Scheme(NamedTuple):
     """What is to be known of a scheme; its robots.txt is ``scheme://authority/robots.txt``.
 
     :param port: the port of a URL that names none.

@@ -19,7 +19,7 @@ logger: logging.Logger = logging.getLogger(__name__)
 _PAUSE = 60.0
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class LossLog:
     """Logs that a file cannot be written, once a minute at most.
 

@@ -72,7 +72,7 @@ class Summary:
             logger.info(text, extra={"spider": spider})
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class CrawlSummary:
     """What robots.txt did to a crawl, for the log and for the stats at its end.
 

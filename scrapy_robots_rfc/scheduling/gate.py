@@ -56,7 +56,7 @@ SAVE_EVERY = 4.0
 _LONGEST_SLEEP = 5.0
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class HandedOut:
     """A request that was handed out, until the middleware has judged it.
 

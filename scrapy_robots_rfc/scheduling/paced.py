@@ -37,7 +37,7 @@ class SharedTurns(Protocol):
         """Let others go on."""
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class PacedSite:
     """A site that asks for an interval.
 

@@ -57,7 +57,7 @@ class CameBack(NamedTuple):
     queue: OriginPriorityQueue
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class QueuedOrigin:
     """An origin with requests in the scheduler.
 
@@ -81,7 +81,7 @@ class QueuedOrigin:
     asleep: list[QueuePart] = field(default_factory=list)
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class QueueSlot:
     """A downloader slot with requests in a queue.
 
@@ -94,7 +94,7 @@ class QueueSlot:
     ready: list[QueuePart] = field(default_factory=list)
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class QueuePart:
     """The requests of one origin in one downloader slot.
 

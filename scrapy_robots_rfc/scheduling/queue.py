@@ -109,9 +109,10 @@ class OriginPriorityQueue:
             return
         try:
             self._write(part, request)
-        finally:
+        except Exception:
             if part.is_empty():  # the request cannot be written
                 self._remove(part)
+            raise
 
     def _write(self, part: QueuePart, request: Request) -> None:
         queue = self._opened(part)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from dataclasses import replace
 from functools import cached_property
 from itertools import islice
 from typing import Self, TypeAlias
@@ -179,8 +178,8 @@ class RfcUseMiddleware:
             return
         self._count(stats.USE.format(source=source))
         judged = robots.judge(request.url, self._robots.user_agents.of(request))
-        decision = replace(judged, allowed=False, reason=Reason.USE, rule=None)
-        decision = replace(decision, origin=str(robots.origin))
+        decision = judged._replace(allowed=False, reason=Reason.USE, rule=None)
+        decision = decision._replace(origin=str(robots.origin))
         enforcement.refuse_allowed(request, decision, refusal, robots)
 
     def of(self, request: Request) -> tuple[str, ...]:

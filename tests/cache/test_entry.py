@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -13,7 +12,7 @@ from scrapy_robots_rfc.policy.caching import Freshness, Validity
 from tests.support.entries import changed, limits, made
 
 LIMITS = limits(100, 10, 1000, 500, cache_min_age=20)
-POLICY = replace(LIMITS, unreachable_statuses=frozenset({429}))
+POLICY = LIMITS._replace(unreachable_statuses=frozenset({429}))
 VALIDATORS = Validators("http://a.example/robots.txt", b'"1"')
 FILE = made(
     Outcome.SUCCESSFUL,
@@ -121,7 +120,7 @@ def test_whatever_follows_can_be_written(copy: CacheEntry, access: Any, now: flo
         (changed(FILE, fresh_until=1e6), 100),
         (changed(CLOSED, fresh_until=1e6), 300),
         (changed(MISSING, fresh_until=90), 90),
-        (replace(MISSING, status=429), 5),
+        (MISSING._replace(status=429), 5),
         (changed(MISSING, status=None, fresh_until=90), 90),
         (changed(CLOSED, status=429, fresh_until=25), 25),
         (changed(CLOSED, status=403, fresh_until=25), 5),
@@ -154,5 +153,5 @@ def test_a_failure_that_never_ends_is_stored_for_a_month() -> None:
     """2.3.1.4: where an origin is never opened, its store forgets a failure after the RFC's 30
     days.
     """
-    never = replace(POLICY, unreachable_max_age=None)
+    never = POLICY._replace(unreachable_max_age=None)
     assert CLOSED.stored_for(0, never) == 30 * 86_400

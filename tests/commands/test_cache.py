@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -69,8 +68,8 @@ def test_columns_of_ls_stay_under_each_other(
 
     What comes too late for that is cut short.
     """
-    large = replace(OPEN, body=b"#" * 12_345_678)
-    fill(store, a=OPEN, b=MISSING, c=replace(CLOSED, cause="TLS: wrong version number"), d=large)
+    large = OPEN._replace(body=b"#" * 12_345_678)
+    fill(store, a=OPEN, b=MISSING, c=CLOSED._replace(cause="TLS: wrong version number"), d=large)
     table = robots("cache", "ls", "--store", address).lines[:-1]
     assert {line.index("http://") for line in table[1:]} == {table[0].index("origin")}
     ages = [line[: line.index("http://")].rstrip() for line in table[1:]]
@@ -123,7 +122,7 @@ def test_show_has_nothing_that_a_terminal_acts_on(
 ) -> None:
     """What a site can write into its file does not get to the terminal as it is."""
     body = b"User-agent: *\rDisallow:\t/\x1b[2J\r\n# \xff \xe2\x80\xae\x9b\n"
-    fill(store, a=replace(OPEN, body=body, cause="a\x1b[31m\nb"))
+    fill(store, a=OPEN._replace(body=body, cause="a\x1b[31m\nb"))
     done = robots("cache", "show", "http://a.example/", "--store", address)
     assert all(line.isprintable() for line in done.lines)
     assert done.lines[-3:] == ["User-agent: *", "Disallow:   /\\x1b[2J", "# \\xff \\u202e\\x9b"]

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import signal
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
 #: As output, more than a pipe and the buffers before it hold.
 MANY = 1000
 #: A copy of a long file.
-LONG = replace(OPEN, body=b"#" * 5000)
+LONG = OPEN._replace(body=b"#" * 5000)
 STORE = "sqlite:///robots.sqlite"
 OVERRIDES = 'ROBOTS_OVERRIDES={"https://a.example": "other.txt"}'
 

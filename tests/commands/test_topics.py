@@ -59,7 +59,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     )
     store = SqliteStore(tmp_path / "robots.sqlite")
     store.open()
-    fill(store, a=old(replace(OPEN, body=FILE.encode())), b=old(MISSING), c=old(CLOSED))
+    fill(store, a=old(OPEN._replace(body=FILE.encode())), b=old(MISSING), c=old(CLOSED))
     store.close()
     return tmp_path
 

@@ -18,6 +18,7 @@ from pytest_twisted import ensureDeferred
 from scrapy import signals
 from scrapy.core.downloader.handlers.http11 import HTTP11DownloadHandler
 from scrapy.exceptions import StopDownload
+from scrapy.signalmanager import SignalManager
 
 from tests.support.crawling import Pages, crawl, records
 from tests.support.scenarios_unreachable import short
@@ -168,6 +169,26 @@ async def test_another_component_that_wraps_the_signals(site: Site, other: Site)
     result = await crawl(pages, {"CONCURRENT_REQUESTS": 1}, prepare=wrap)
     assert [short(result.outcomes[page]) for page in pages] == [200, 200, "rule", "rule"]
     assert seen.count(signals.response_received) == 4
+
+
+@pytest.mark.reactor
+@ensureDeferred
+async def test_signals_of_pages_cost_nothing_more(site: Site) -> None:
+    """While no robots.txt is on its way, Scrapy sends signals itself."""
+    site.replies["/robots.txt"] = robots("")
+    senders: list[object] = []
+
+    def watch(crawler: Crawler) -> None:
+        def note() -> None:
+            sender = crawler.signals.send_catch_log
+            senders.append(getattr(sender, "__func__", sender))
+
+        crawler.signals.connect(note, signals.response_received, weak=False)
+
+    await crawl([site.url("/a")], prepare=watch)
+    of_robots_txt, of_page = senders
+    assert of_robots_txt is not of_page
+    assert of_page is SignalManager.send_catch_log
 
 
 def with_comment(data: bytes, length: int) -> bytes:

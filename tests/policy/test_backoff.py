@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -44,7 +43,7 @@ def test_delays_come_in_turn_and_end(
 
 def test_no_delays_give_one_attempt() -> None:
     """An empty list: there is one attempt, whatever the server asks for."""
-    assert backoff.to_come(0, 10, replace(DELAYS, unreachable_backoff=())) == ()
+    assert backoff.to_come(0, 10, DELAYS._replace(unreachable_backoff=())) == ()
 
 
 def test_time_to_be_left_alone_grows_up_to_the_cap() -> None:

@@ -5,7 +5,6 @@ mark says nothing.
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -31,7 +30,7 @@ def test_byte_order_mark(body: bytes, url: str, tokens: list[str]) -> None:
     """A file with a UTF-8 byte order mark reads as without it, but for the flag that it has one."""
     plain, marked = RobotsTxt.parse(body), RobotsTxt.parse(_MARK + body)
     mark = frozenset({Flag.BYTE_ORDER_MARK})
-    assert [replace(line, flags=line.flags - mark) for line in marked.lines()] == list(
+    assert [line._replace(flags=line.flags - mark) for line in marked.lines()] == list(
         plain.lines()
     )
     assert marked.decide(url, tokens) == plain.decide(url, tokens)

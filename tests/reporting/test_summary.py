@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import re
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from scrapy.settings import Settings
@@ -83,7 +82,7 @@ def test_requests_that_local_files_decided_are_counted() -> None:
     A rule of one is not told as if it stood in the site's own.
     """
     cost = Cost()
-    cost.refused(replace(refusal("https://a.example", 2), override="mine.txt"))
+    cost.refused(refusal("https://a.example", 2)._replace(override="mine.txt"))
     lines = text({"robotstxt/overridden": 3}, cost=cost)
     assert lines[0] == "  local files: ROBOTS_OVERRIDES decided 3 requests"
     assert lines[-1] == "    1  https://a.example local file mine.txt line 2: Disallow: /x"

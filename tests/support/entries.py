@@ -5,7 +5,6 @@ The times of the validity stand beside those of the entry.
 
 from __future__ import annotations
 
-from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any
 
 from scrapy.settings import Settings
@@ -18,7 +17,7 @@ if TYPE_CHECKING:
     from scrapy_robots_rfc import settings
     from scrapy_robots_rfc.policy.access import Outcome
 
-_OF_VALIDITY = {one.name for one in fields(Validity)}
+_OF_VALIDITY = {*Validity._fields}
 
 
 def made(  # noqa: PLR0917 - a table of entries is read by columns
@@ -47,7 +46,7 @@ def changed(entry: CacheEntry, **values: Any) -> CacheEntry:
     Those of its validity are given by their own names, too.
     """
     validity = {name: values.pop(name) for name in _OF_VALIDITY & values.keys()}
-    return replace(entry, validity=replace(entry.validity, **validity), **values)
+    return entry._replace(validity=entry.validity._replace(**validity), **values)
 
 
 def limits(
@@ -60,8 +59,7 @@ def limits(
     """Return settings with these limits, in seconds, and with others by the names of their
     fields.
     """
-    return replace(
-        read_settings(Settings()),
+    return read_settings(Settings())._replace(
         cache_max_age=max_age,
         unreachable_ttl=unreachable_ttl,
         stale_max_age=stale_max_age,
