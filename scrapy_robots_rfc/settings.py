@@ -65,7 +65,7 @@ _ARCHIVE = (
 )
 
 #: What a reader of `Accepts` raises.
-_WRONG = (ValueError, TypeError, AttributeError, OverflowError)
+_WRONG = (ValueError, TypeError, AttributeError, OverflowError, RecursionError)
 
 
 class Setting(NamedTuple):

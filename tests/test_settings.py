@@ -188,6 +188,7 @@ def test_accepted(key: str, value: Any, field: str, expected: object) -> None:
         ("ROBOTS_CRAWL_DELAY_OVER", []),
         ("ROBOTS_DRY_RUN", "perhaps"),
         ("ROBOTS_EXEMPT", 7),
+        ("ROBOTS_EXEMPT", "[" * 5000),
         ("ROBOTS_OVERRIDES", "a.txt"),
         ("ROBOTS_SCHEMES", ["ftp"]),
         ("ROBOTS_OVERRIDES", ["https://a.example"]),
