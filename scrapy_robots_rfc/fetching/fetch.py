@@ -1,8 +1,7 @@
 """How a robots.txt is got: `Fetcher.get` reads from top to bottom, its steps follow in their order.
 
 `pending.py` has the fetches that are under way, their places and their time. `download.py` makes
-each exchange, `policy/access.py` says what an answer means, `cache/entry.py` what is known after
-it.
+each exchange, `policy/access.py` says what an answer means, `cache/entry.py` what follows from it.
 """
 
 from __future__ import annotations
@@ -11,7 +10,6 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from pydispatch.dispatcher import getAllReceivers  # type: ignore[import-untyped]
 from scrapy.exceptions import IgnoreRequest
 from scrapy.utils.datatypes import LocalCache
 
@@ -330,14 +328,9 @@ class Fetcher:
         """
         self._crawl.found(robots)
         fetch.spent = 0.0
-        if any(map(self._has_handlers, (_scrapy.ROBOTS_PARSED, signals.robots_fetched))):
-            await self.pending.in_time(fetch, partial(self._send_signals, fetch, robots, access))
+        await self.pending.in_time(fetch, partial(self._send_signals, fetch, robots, access))
         if robots.for_all and self.memory.get(fetch.origin) is robots:
             self.pending.cancel_others(fetch, robots)
-
-    def _has_handlers(self, signal: object | None) -> bool:
-        """Whether a signal is sent to anything: most crawls do not pay for a task."""
-        return signal is not None and any(getAllReceivers(self._signals.sender, signal))
 
     async def _send_signals(
         self, fetch: PendingFetch, robots: OriginPolicy, access: Access | None
