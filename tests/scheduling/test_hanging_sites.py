@@ -1,0 +1,60 @@
+"""A fast site beside many whose robots.txt never comes."""
+
+from __future__ import annotations
+
+import socket
+import time
+
+import pytest
+from pytest_twisted import ensureDeferred
+
+from tests.support.crawling import Pages, close_when, crawl
+from tests.support.site import Asked, Reply, Site
+
+pytestmark = [pytest.mark.reactor]
+
+PAGES = 200
+#: Seconds until any hanging site is given up: longer than the whole crawl may take.
+LATE = 60
+
+
+def answer(_: Asked) -> Reply:
+    """Answer as slowly as a site does, so that the places of a crawl matter."""
+    time.sleep(0.02)
+    return Reply(body=b"page", headers=(("Content-Type", "text/html"),))
+
+
+async def seconds_beside(hanging: list[str], places: int) -> float:
+    """Crawl all pages of a fast site beside other pages; return how long that took."""
+    with Site() as site:
+        pages = [site.url(f"/{number}") for number in range(PAGES)]
+        site.replies |= {f"/{number}": answer for number in range(PAGES)}
+        began = time.monotonic()
+        await crawl(
+            [*hanging, *pages],
+            {
+                "CONCURRENT_REQUESTS": places,
+                "CONCURRENT_REQUESTS_PER_DOMAIN": places,
+                "ROBOTS_TIMEOUT": LATE,
+            },
+            spider=Pages,
+            prepare=close_when(lambda _: len(set(site.pages)) == PAGES),
+        )
+        assert len(site.pages) == PAGES
+        return time.monotonic() - began
+
+
+@pytest.mark.parametrize("places", [16, 4])
+@ensureDeferred
+async def test_fifty_sites_that_hang(places: int) -> None:
+    """Fifty sites whose robots.txt hangs take the places of a crawl for moments only.
+
+    All pages of a fast site come as if they were alone, long before a hanging site is given up.
+    """
+    with socket.create_server(("0.0.0.0", 0), backlog=200) as silent:
+        port = silent.getsockname()[1]
+        hanging = [f"http://127.3.0.{1 + number}:{port}/" for number in range(50)]
+        alone = await seconds_beside([], places)
+        beside = await seconds_beside(hanging, places)
+    # With places for moments only it takes about as long; a busy machine may be slow in one of them.
+    assert beside < 2 * alone + 3 < LATE
