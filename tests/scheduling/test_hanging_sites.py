@@ -56,5 +56,5 @@ async def test_fifty_sites_that_hang(places: int) -> None:
         hanging = [f"http://127.3.0.{1 + number}:{port}/" for number in range(50)]
         alone = await seconds_beside([], places)
         beside = await seconds_beside(hanging, places)
-    # With places for moments only it takes about as long; a busy machine may be slow in one of them.
+    # With places for moments only it takes about as long; a busy machine is slow in one.
     assert beside < 2 * alone + 3 < LATE
