@@ -67,6 +67,7 @@ class Breakable(MemoryStore):
         self.broken: dict[str, Exception] = {}
         self.hangs: set[str] = set()
         self.go_on = threading.Event()
+        self.hanging = threading.Event()
         self.calls: list[str] = []
         self.by: set[int] = set()
 
@@ -74,6 +75,7 @@ class Breakable(MemoryStore):
         self.calls.append(call)
         self.by.add(threading.get_ident())
         if call in self.hangs:
+            self.hanging.set()
             self.go_on.wait(60)
         if call in self.broken:
             raise self.broken[call]
@@ -232,6 +234,8 @@ async def test_the_end_does_not_wait_for_a_call_that_hangs(store: Breakable) -> 
     store.hangs.add("put")
     crawl = Crawl(store, Hurried())
     crawl.runtime.spawn(crawl.client.save(A, FILE, 60))
+    await crawl.runtime.sleep(0)
+    assert store.hanging.wait(60)  # the thread may be slow to begin
     assert not await crawl.client.drain()
     await crawl.client.close()
     assert store.calls == ["open", "put"]
