@@ -392,9 +392,9 @@ class OriginPriorityQueue:
     def _give_up(self, part: QueuePart, disk: QueueFolder, error: Exception) -> None:
         """Remove what is on disk of a part, which cannot be read: what is pushed later is new."""
         logger.warning(
-            "Requests of %s in JOBDIR cannot be read and are lost: the crawl before was killed (%s)",
+            "Requests of %s in JOBDIR cannot be read and are lost: its process was killed (%s)",
             part.key,
-            error,
+            str(error),
             extra={"spider": self._crawler.spider},
         )
         if part.queue is not None:
