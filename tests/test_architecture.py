@@ -71,6 +71,14 @@ def test_where_things_are() -> None:
         assert re.search(r"`[A-Za-z_][\w.]*`(?: and `\w+`)?\s+in\s+`[\w/]+\.py`", item), item
 
 
+@pytest.mark.parametrize("way", ["request", "fetch"])
+def test_ways(way: str) -> None:
+    """Each way is read in a minute."""
+    _, _, text = TEXT.partition(f"## The way of a {way}\n")
+    lines = [line for line in text.partition("\n## ")[0].splitlines() if line]
+    assert 8 <= len(lines) <= 15
+
+
 def test_one_page() -> None:
     """The page stays one page."""
     assert TEXT.count("\n") <= 110

@@ -131,7 +131,8 @@ def access_after(error: Exception, timeout: float) -> Unreachable | Local:
         return Unreachable(None, _UNKNOWN_HOST, hopeless=True)
     chain = list(_chain(error))
     for one in chain:
-        if isinstance(one, OSError) and one.errno in _OWN_ERRNO:
+        # Twisted's errors are no OSError.
+        if getattr(one, "osError", getattr(one, "errno", None)) in _OWN_ERRNO:
             return Local(f"this machine: {_text(one)}", _EXHAUSTED)
     frames = _frames(error)
     part, method = _part(frames)

@@ -22,7 +22,7 @@ from scrapy_robots_rfc.fetching.faults import access_after
 from scrapy_robots_rfc.fetching.origin_log import OriginLog
 from scrapy_robots_rfc.fetching.parsed import OriginPolicy
 from scrapy_robots_rfc.fetching.pending import PREEMPTED, Crawl, PendingFetch, PendingFetches
-from scrapy_robots_rfc.fetching.routes import Route, through
+from scrapy_robots_rfc.fetching.routes import through
 from scrapy_robots_rfc.policy import backoff, caching
 from scrapy_robots_rfc.policy.access import (
     Access,
@@ -89,25 +89,8 @@ class Fetcher:
         )
         #: What is logged of origins that cannot be reached.
         self.origin_log: OriginLog = OriginLog(settings, self._count, self._runtime)
-        self._failed: LocalCache[tuple[Origin, Hashable], OriginPolicy] = LocalCache(_FAILED_ROUTES)
-
-    def newest(
-        self, newest: OriginPolicy | None, origin: Origin, route: Route, stale_for: float
-    ) -> OriginPolicy | None:
-        """Return what is known of an origin by a route; ``None``: nothing, or stale for so long.
-
-        When another route led to the site after this one had failed, that failure does not count.
-
-        :param newest: what is in memory.
-        """
-        failed = self._failed.get((origin, route))
-        if newest is not None and route is not None and not newest.for_all:
-            newest = None
-        if newest is None or (failed is not None and failed.fetched >= newest.fetched):
-            newest = failed
-        if newest is None or self._runtime.clock() >= newest.validity.fresh_until + stale_for:
-            return None
-        return newest
+        #: What failed by a route.
+        self.failed: LocalCache[tuple[Origin, Hashable], OriginPolicy] = LocalCache(_FAILED_ROUTES)
 
     async def get(self, fetch: PendingFetch) -> OriginPolicy:
         """Look for a copy, ask the site, conclude, notify; repeat it while attempts are left."""
@@ -150,7 +133,7 @@ class Fetcher:
         Also whether this crawl has to ask the site, because no other worker is asking.
         """
         copy = fetch.copy = self.memory.entry(fetch.origin)
-        failed = self._failed.get((fetch.origin, fetch.route))
+        failed = self.failed.get((fetch.origin, fetch.route))
         fetch.before = None if copy is None else copy.validity
         if failed is not None and (copy is None or failed.fetched >= copy.fetched):
             fetch.before = failed.validity
@@ -313,7 +296,7 @@ class Fetcher:
         return robots
 
     def _remember_failure(self, fetch: PendingFetch, robots: OriginPolicy) -> None:
-        self._failed[fetch.origin, fetch.route] = robots
+        self.failed[fetch.origin, fetch.route] = robots
         if self.locks is not None:
             self.locks.leave(fetch.origin)
 

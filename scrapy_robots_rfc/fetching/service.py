@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from scrapy_robots_rfc.fetching.origin_log import OriginLog
     from scrapy_robots_rfc.fetching.parsed import OriginPolicy
     from scrapy_robots_rfc.fetching.reading import FileReader
+    from scrapy_robots_rfc.fetching.routes import Route
     from scrapy_robots_rfc.settings import Settings
 
 # Sitemap records of one robots.txt that count. Of a thousand real files, none has more than 130;
@@ -133,10 +134,28 @@ class RobotsService:
         fresh = robots is not None and self._runtime.clock() < robots.validity.fresh_until
         if robots is None or not fresh or not robots.for_all:
             route = self.download.routes.of(request)
-            robots = self._fetcher.newest(robots, origin, route, stale_for)
+            robots = self._newest(robots, origin, route, stale_for)
         if robots is not None and counted:
             self._count(stats.CACHE_HITS)
         return robots
+
+    def _newest(
+        self, newest: OriginPolicy | None, origin: Origin, route: Route, stale_for: float
+    ) -> OriginPolicy | None:
+        """Return what is known of an origin by a route; ``None``: nothing, or stale for so long.
+
+        When another route led to the site after this one had failed, that failure does not count.
+
+        :param newest: what is in memory.
+        """
+        failed = self._fetcher.failed.get((origin, route))
+        if newest is not None and route is not None and not newest.for_all:
+            newest = None
+        if newest is None or (failed is not None and failed.fetched >= newest.fetched):
+            newest = failed
+        if newest is None or self._runtime.clock() >= newest.validity.fresh_until + stale_for:
+            return None
+        return newest
 
     def fetch(self, origin: Origin, request: Request | None = None) -> PendingFetch:
         """Begin, or join, the fetch of an origin's robots.txt by the route of a request.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import logging
 import os
@@ -121,6 +122,7 @@ class QueueFolder:
                 file.write("}" if state else "{}")
             fresh.replace(path)
         except OSError as error:
+            self._changed = True
             logger.warning("The state of the queue cannot be written to JOBDIR: %s", error)
 
 
@@ -134,3 +136,8 @@ def most_descriptors() -> int:
     if allowed == resource.RLIM_INFINITY:
         return MOST_DESCRIPTORS
     return min(MOST_DESCRIPTORS, allowed // 4)
+
+
+def lacks_descriptors(error: Exception) -> bool:
+    """Whether an error says that no file descriptor is left."""
+    return isinstance(error, OSError) and error.errno in (errno.EMFILE, errno.ENFILE)

@@ -174,13 +174,14 @@ class Gate:
 
     # Sleep.
 
-    def sleep(self, part: QueuePart, queued: QueuedOrigin, seconds: float | None) -> None:
+    def sleep(self, part: QueuePart, seconds: float | None) -> None:
         """Wake a part when its next request may go.
 
         :param seconds: what `seconds` has returned.
         """
         if seconds is None:
-            queued.asleep.append(part)
+            assert part.origin is not None  # else it waits for nothing
+            part.origin.asleep.append(part)
             return
         seconds = min(seconds, _LONGEST_SLEEP)
         heapq.heappush(self._timed, (self._clock() + seconds, next(self._numbers), part))

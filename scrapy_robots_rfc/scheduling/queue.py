@@ -11,14 +11,14 @@ import logging
 from collections import OrderedDict, deque
 from contextlib import suppress
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from scrapy import Request
 from scrapy.pqueues import ScrapyPriorityQueue
 
 from scrapy_robots_rfc import stats
 from scrapy_robots_rfc._scrapy import under_way_of
-from scrapy_robots_rfc.scheduling.disk import QueueFolder, most_descriptors
+from scrapy_robots_rfc.scheduling.disk import QueueFolder, lacks_descriptors, most_descriptors
 from scrapy_robots_rfc.scheduling.gate import LOOKS, MARK, gate_of
 from scrapy_robots_rfc.scheduling.part import (
     MIXED,
@@ -31,7 +31,7 @@ from scrapy_robots_rfc.scheduling.part import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from scrapy.crawler import Crawler
 
@@ -40,6 +40,10 @@ logger: logging.Logger = logging.getLogger(__name__)
 # What a priority of one of Scrapy's queues may use: two files for its requests, and two for its
 # start requests.
 _DESCRIPTORS = 4
+# Seconds after which a queue that lacked a file descriptor is opened again.
+_NEXT_TRY = 1.0
+
+T = TypeVar("T")
 
 
 class OriginPriorityQueue:
@@ -115,10 +119,9 @@ class OriginPriorityQueue:
             raise
 
     def _write(self, part: QueuePart, request: Request) -> None:
-        queue = self._opened(part)
-        queue.push(request)
+        self._with_files(part, lambda queue: queue.push(request))
         if self._disk is not None:
-            priority = queue.priority(request)
+            priority = self._opened(part).priority(request)
             if priority not in part.priorities:
                 part.priorities.append(priority)
                 self._disk.note(part.key, part.priorities)
@@ -219,12 +222,15 @@ class OriginPriorityQueue:
         seconds = self._gate.seconds(part.origin)
         if seconds == 0 or part.origin is None:  # without an origin it never waits
             return True
-        self._out_of_line(part)
-        part.asleep = True
-        self._gate.sleep(part, part.origin, seconds)
+        self._fall_asleep(part, seconds)
         if self._gate.waits(part.origin):
             self._waiting[part] = None
         return False
+
+    def _fall_asleep(self, part: QueuePart, seconds: float | None) -> None:
+        self._out_of_line(part)
+        part.asleep = True
+        self._gate.sleep(part, seconds)
 
     def _into_line(self, part: QueuePart, *, first: bool = False) -> None:
         ready = part.slot.ready
@@ -266,32 +272,25 @@ class OriginPriorityQueue:
             self._gate.hand_out(request, queued, number)
         if part.is_empty():
             self._remove(part)
+        elif request is None and part.queue is None:  # connections may have all descriptors
+            self._fall_asleep(part, _NEXT_TRY)
         else:
             self._to_the_end(part)
         return request
 
     def _read(self, part: QueuePart) -> Request | None:
-        """Take a request from Scrapy's queue.
-
-        What a killed process has left may not be readable: it is given up.
-        """
+        """Take a request from Scrapy's queue; ``None``, too, where no file descriptor is left."""
         if not part.size:
             return None
         request = None
         try:
-            request = self._opened(part).pop()
-        except Exception:
+            request = self._with_files(part, ScrapyPriorityQueue.pop)
+        except Exception as error:
             if self._disk is None:
                 raise
-            logger.warning(
-                "%d requests of %s in JOBDIR cannot be read and are lost: the crawl before was"
-                " killed",
-                part.size,
-                part.key,
-                exc_info=True,
-                extra={"spider": self._crawler.spider},
-            )
-            self._give_up(part, self._disk)
+            if lacks_descriptors(error):
+                return None
+            self._give_up(part, self._disk, error)
         self._count(part, -part.size if request is None else -1)
         return request
 
@@ -330,14 +329,11 @@ class OriginPriorityQueue:
             part = self._add_named(key)
             part.priorities = list(priorities)
             try:
-                self._count(part, len(self._opened(part)))
-            except Exception:  # noqa: BLE001 - whatever a killed process has left
-                logger.warning(
-                    "Requests of %s in JOBDIR cannot be read and are lost: the crawl before was"
-                    " killed",
-                    key,
-                )
-                self._give_up(part, self._disk)
+                self._count(part, self._with_files(part, len))
+            except Exception as error:
+                if lacks_descriptors(error):
+                    raise
+                self._give_up(part, self._disk, error)
             if part.is_empty():
                 self._remove(part)
 
@@ -368,6 +364,17 @@ class OriginPriorityQueue:
                 self._close_part(next(iter(self._open_parts)))
         return part.queue
 
+    def _with_files(self, part: QueuePart, work: Callable[[ScrapyPriorityQueue], T]) -> T:
+        """Use Scrapy's queue of a part; if that lacks a file descriptor, close others first."""
+        while True:
+            try:
+                return work(self._opened(part))
+            except OSError as error:
+                other = next((each for each in self._open_parts if each is not part), None)
+                if other is None or not lacks_descriptors(error):
+                    raise
+                self._close_part(other)
+
     def _open_priorities(self) -> int:
         return sum(max(1, len(part.priorities)) for part in self._open_parts)
 
@@ -382,8 +389,14 @@ class OriginPriorityQueue:
             part.priorities = priorities
             self._disk.note(part.key, priorities)
 
-    def _give_up(self, part: QueuePart, disk: QueueFolder) -> None:
+    def _give_up(self, part: QueuePart, disk: QueueFolder, error: Exception) -> None:
         """Remove what is on disk of a part, which cannot be read: what is pushed later is new."""
+        logger.warning(
+            "Requests of %s in JOBDIR cannot be read and are lost: its process was killed (%s)",
+            part.key,
+            str(error),
+            extra={"spider": self._crawler.spider},
+        )
         if part.queue is not None:
             with suppress(Exception):
                 part.queue.close()

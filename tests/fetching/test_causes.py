@@ -9,6 +9,7 @@ import ssl
 from typing import Any
 
 import pytest
+from twisted.internet.error import ConnectBindError
 
 from scrapy_robots_rfc.errors import DecodingError
 from scrapy_robots_rfc.fetching.faults import access_after
@@ -134,6 +135,7 @@ def test_fault_of_this_machine_is_local(number: int) -> None:
     """A process that has no file or port left says nothing about the site, whoever tells it."""
     for error in (
         OSError(number, "None left"),
+        ConnectBindError(number, "None left"),
         caused(foreign("aiohttp", "ClientError")("x"), OSError(number, "x")),
     ):
         found = access_after(error, 30)

@@ -5,15 +5,17 @@ Descriptors, what Scrapy's own queue has begun, and what a killed process leaves
 
 from __future__ import annotations
 
+import errno
 import gc
 import json
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from scrapy import Request, Spider
 from scrapy.crawler import Crawler
-from scrapy.pqueues import DownloaderAwarePriorityQueue
+from scrapy.pqueues import DownloaderAwarePriorityQueue, ScrapyPriorityQueue
 from scrapy.squeues import PickleFifoDiskQueue, PickleLifoDiskQueue
 from scrapy.statscollectors import MemoryStatsCollector
 
@@ -24,7 +26,7 @@ from scrapy_robots_rfc.scheduling.disk import MOST_DESCRIPTORS
 from scrapy_robots_rfc.scheduling.gate import Gate, gate_of, open_gate
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Iterator
 
 
 class Everything(set[Request]):
@@ -240,6 +242,55 @@ def test_what_a_killed_process_leaves(tmp_path: Path) -> None:
     requests = pages(40, 2)
     left_by_a_killed_process(tmp_path, requests)
     assert sorted(drained(queue_as_saved(tmp_path))) == urls(requests)
+
+
+@contextmanager
+def no_descriptors() -> Iterator[None]:
+    """Let no file be opened, as where connections have all descriptors."""
+    resource = pytest.importorskip("resource")
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (0, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
+
+
+def test_connections_have_all_descriptors(tmp_path: Path) -> None:
+    """Nothing is lost, and nothing is logged as lost, where no file can be opened for a while."""
+    now = 0.0
+    made = crawler()
+    gate_of(made)._clock = lambda: now
+    requests = pages(3, 2)
+    found = queue(tmp_path, crawler=made)
+    for request in requests:
+        found.push(request)
+    found.save()
+    found.join()
+    with no_descriptors():
+        assert found.pop() is None
+    assert found.pop() is None  # they are looked at again a second later
+    now = 1.5
+    assert sorted(drained(found)) == urls(requests)
+
+
+def test_one_queue_makes_room_for_another(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A queue that cannot have a descriptor gets those of the one that was used longest ago."""
+    allowed = 9
+
+    def push(self: Any, request: Request) -> None:
+        if open_files(tmp_path) > allowed:
+            raise OSError(errno.EMFILE, "Too many open files")
+        pushed(self, request)
+
+    pushed = ScrapyPriorityQueue.push
+    monkeypatch.setattr(ScrapyPriorityQueue, "push", push)
+    found = queue(tmp_path)
+    requests = pages(20, 2)
+    for request in requests:
+        found.push(request)
+    assert open_files(tmp_path) <= allowed + 2
+    assert sorted(drained(found)) == urls(requests)
 
 
 def test_what_was_popped_after_it_was_saved(tmp_path: Path) -> None:
