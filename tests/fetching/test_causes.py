@@ -135,7 +135,7 @@ def test_fault_of_this_machine_is_local(number: int) -> None:
     """A process that has no file or port left says nothing about the site, whoever tells it."""
     for error in (
         OSError(number, "None left"),
-        ConnectBindError(number, "None left"),
+        ConnectBindError(number, "None left"),  # type: ignore[no-untyped-call]  # Twisted's
         caused(foreign("aiohttp", "ClientError")("x"), OSError(number, "x")),
     ):
         found = access_after(error, 30)
