@@ -5,6 +5,7 @@ A site that is slow, or paced, delays only itself, and nothing is lost.
 
 from __future__ import annotations
 
+import logging
 import threading
 from typing import TYPE_CHECKING, Any, ClassVar
 
