@@ -11,9 +11,6 @@ from collections import Counter
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from scrapy.core.scheduler import Scheduler
-from scrapy.utils.misc import load_object
-
 from scrapy_robots_rfc import stats
 from scrapy_robots_rfc.core.text import many
 
@@ -75,8 +72,6 @@ class Progress:
 
     def _becomes(self) -> str:
         """Return what becomes of the requests that wait when the spider closes."""
-        if not issubclass(load_object(self._crawler.settings["SCHEDULER"]), Scheduler):
-            return "back in SCHEDULER, and decided when it hands them out again"
         if not self._crawler.settings["JOBDIR"]:
             return "dropped, as all that is queued"
         then = "in JOBDIR, and decided when the crawl is resumed"

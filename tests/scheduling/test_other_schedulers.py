@@ -5,7 +5,6 @@ A site that is slow, or paced, delays only itself, and nothing is lost.
 
 from __future__ import annotations
 
-import logging
 import threading
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -132,8 +131,6 @@ async def test_stopped(
     assert result.outcomes == {}
     assert sorted(request.url for request in Outlives.left) == sorted(urls(site, 30))
     assert [text for text in records(caplog) if "waited" not in text] == []
-    [waited_to_the_end] = [text for text in records(caplog, logging.INFO) if "waited" in text]
-    assert waited_to_the_end.endswith("back in SCHEDULER, and decided when it hands them out again")
     site.replies["/robots.txt"] = robots("")
     resumed = await crawl([], settings, spider=Filtered)
     assert sorted(site.pages) == sorted(f"/{number}" for number in range(30))
