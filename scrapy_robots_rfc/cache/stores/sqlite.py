@@ -183,7 +183,7 @@ class SqliteStore(Store):
         """
         with contextlib.ExitStack() as stack:
             try:
-                lock = sqlite3.connect(f"{self._path}.lock", PATIENCE, isolation_level=None)
+                lock = sqlite3.connect(f"{self._path}.lock", timeout=PATIENCE, isolation_level=None)
                 stack.callback(lock.close)
                 lock.execute("BEGIN EXCLUSIVE")
             except sqlite3.Error as error:
