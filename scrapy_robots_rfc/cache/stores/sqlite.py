@@ -196,7 +196,7 @@ class SqliteStore(Store):
         is_new = self._check_owner()
         # It is opened on the thread of `open` and used on another one, but never on two at once.
         connection = sqlite3.connect(
-            self._path, PATIENCE, isolation_level=None, check_same_thread=False
+            self._path, timeout=PATIENCE, isolation_level=None, check_same_thread=False
         )
         try:
             for statement in _JOURNAL:
