@@ -182,6 +182,15 @@ class Threads:
             result.cancel()
             timer.cancel()
 
+    def later(self, function: Callable[[], object]) -> None:
+        """Call a function when a thread is free, whatever comes of it."""
+
+        def job() -> None:
+            with contextlib.suppress(Exception):
+                function()
+
+        self._jobs.put(job)
+
     def stop(self) -> None:
         """Let the threads end when the queue is empty; `call` must not be used after this."""
         for _ in range(self._started):

@@ -261,6 +261,8 @@ class CacheClient:
         self._closed = True
         try:
             if self._under_way or self._threads.busy:
+                if self._store.threads == 1:  # that thread closes it when the call ends
+                    self._threads.later(self._store.close)
                 raise TimeoutError("a call does not end")
             await self._threads.call(self._store.close, limit=FAREWELL)
         except Exception as error:  # noqa: BLE001 - a store's own

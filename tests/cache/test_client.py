@@ -68,6 +68,7 @@ class Breakable(MemoryStore):
         self.hangs: set[str] = set()
         self.go_on = threading.Event()
         self.hanging = threading.Event()
+        self.closed = threading.Event()
         self.calls: list[str] = []
         self.by: set[int] = set()
 
@@ -107,6 +108,7 @@ class Breakable(MemoryStore):
     def close(self) -> None:
         """Or fail."""
         self._tried("close")
+        self.closed.set()
 
 
 @pytest.fixture
@@ -474,3 +476,18 @@ async def test_no_credentials_in_the_log(
     await crawl.client.load(A)
     assert "OSError: redis://host/0?password=***&db=1 refused\\x1b)" in said(caplog)[0]
     await crawl.client.close()
+
+
+@under_the_reactor
+async def test_a_call_that_ends_late_closes_the_store(store: Breakable) -> None:
+    """A store with one thread, whose call ends after the crawl, is closed by that thread then."""
+    store.threads = 1  # type: ignore[misc]  # of this one only
+    store.hangs.add("put")
+    crawl = Crawl(store, Hurried())
+    crawl.runtime.spawn(crawl.client.save(A, FILE, 60))
+    await crawl.runtime.sleep(0)
+    assert store.hanging.wait(60)
+    await crawl.client.close()
+    assert not store.closed.is_set()
+    store.go_on.set()
+    assert store.closed.wait(20)
