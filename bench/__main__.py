@@ -1,7 +1,7 @@
 """`python -m bench [--corpus DIR] [--quick]`: all tables in one run, and whether the numbers of the
 design are reached.
 
-Ends with 1 where a verdict is wrong; a number that is missed is said and ends nothing, since
+Ends with 1 where a verdict is wrong; a number that is missed is printed and ends nothing, since
 machines differ.
 """
 
@@ -321,15 +321,15 @@ def _show_hostile(peers: Sequence[Peer], plan: Plan) -> Found:
 
 
 def _show_memory(peers: Sequence[Peer], files: Sequence[Sample], plan: Plan) -> Found:
-    kept = memory.measure(peers, files[: plan.memory_files])
+    sizes = memory.measure(peers, files[: plan.memory_files])
     columns = [
-        {name: getattr(one, stage) for name, one in kept.items()}
+        {name: getattr(one, stage) for name, one in sizes.items()}
         for stage in ("parsed", "asked", "used")
     ]
     head = ("", "parsed", "ratio", "first verdict", "ratio", f"{samples.URLS} verdicts", "ratio")
     print(
         table(
-            "6. Bytes kept a file in use, mean (by Python's allocator: what reppy keeps in C++ is"
+            "6. Bytes a file in use, mean (by Python's allocator: what reppy allocates in C++ is"
             " not seen)",
             head,
             with_ratios(NAMES, columns, OURS, 0),

@@ -35,7 +35,7 @@ _MEGABYTES = 10
 
 @dataclass
 class Line:
-    """A connection, and what is to be said on it.
+    """A connection, and what is to be sent on it.
 
     :param text: the rules.
     :param known: called right before the octets are sent with which the answer can be known.
@@ -266,7 +266,7 @@ ANSWERS: dict[str, Answer] = {
     "closed-in-length": _broken(_longer, reset=False),
     "reset-in-chunks": _broken(lambda text: _chunked_head() + _chunk(text), reset=True),
     "closed-in-chunks": _broken(lambda text: _chunked_head() + _chunk(text), reset=False),
-    "reset-unframed": _broken(  # some download handlers tell of the reset, others do not
+    "reset-unframed": _broken(  # some download handlers report the reset, others do not
         lambda text: head("200 OK", {"Connection": "close"}) + text, EITHER, reset=True
     ),
     "garbage": _broken(

@@ -243,7 +243,7 @@ def watch(crawler: Crawler) -> None:
         return request
 
     async def close_spider_async(*, reason: str = "cancelled") -> None:
-        CRAWL.note(None, "told to end")
+        CRAWL.note(None, "asked to end")
         await close(reason=reason)
 
     scheduler.enqueue_request, scheduler.next_request = enqueue_request, next_request

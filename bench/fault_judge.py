@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 WRONG = {
     "violation": "a disallowed page was fetched",
     "undecided": "a page was fetched before anything was known",
-    "pace": "a Crawl-delay was not kept",
+    "pace": "a Crawl-delay was not obeyed",
     "over-blocked": "an allowed page was refused",
     "lost": "a request came to no end",
     "doubled": "a request came to more than one end",
@@ -38,7 +38,7 @@ WRONG = {
 _EARLY = 0.01
 # Seconds in which the crawl may not have read yet what a server has sent.
 _READING = 0.3
-# Seconds in which a crawl closes, once it is told to and no page is under way any more.
+# Seconds in which a crawl closes, once it is asked to and no page is under way any more.
 _CLOSING = 1.0
 # Seconds after which a page that ends in a reset is asked for again by an HTTP library.
 _RESENT = 0.15
@@ -80,13 +80,13 @@ class Judged:
 class Logs:
     """What the servers and the crawl's process wrote down.
 
-    :param told: lines of the process, see `fault_crawl`.
+    :param reported: lines of the process, see `fault_crawl`.
     :param errors: what it wrote to its standard error.
     """
 
     seen: Sequence[Seen]
     known: Sequence[Known]
-    told: Sequence[dict[str, Any]]
+    reported: Sequence[dict[str, Any]]
     errors: str = ""
     code: int | None = 0
 
@@ -120,7 +120,7 @@ class Judge:
     def judge(self) -> Judged:
         """Return what came of it."""
         found, logs = self._judged, self._logs
-        found.interrupted = any(one["process"] for one in logs.told)
+        found.interrupted = any(one["process"] for one in logs.reported)
         found.ordered = is_exact(self._plan)
         found.findings += [
             *self._pages(),
@@ -129,7 +129,7 @@ class Judge:
             *self._ends(),
             *self._doubled(),
             *self._late(),
-            *(Finding("order", text) for text in overtaken(self._plan, logs.told, logs.seen)),
+            *(Finding("order", text) for text in overtaken(self._plan, logs.reported, logs.seen)),
             *self._errors(),
         ]
         return found
@@ -178,17 +178,17 @@ class Judge:
 
     def _paces(self) -> Iterator[Finding]:
         for number, site in enumerate(self._plan.sites):
-            told = [
+            reported = [
                 one.time
                 for one in self._answers(number, float("inf"))
                 if self._meaning(one.answer) not in {OPEN, EITHER}
             ]
-            if not site.pace or not told or not self._paced(told[0], number):
+            if not site.pace or not reported or not self._paced(reported[0], number):
                 continue
             seen = [one for one in self._logs.seen if one.site == number]
             since = max(
-                (one.time for one in seen if one.page is None and one.time < told[0]),
-                default=told[0],
+                (one.time for one in seen if one.page is None and one.time < reported[0]),
+                default=reported[0],
             )
             for before, after in self._neighbours(seen):
                 gap = after.time - before.time
@@ -209,17 +209,17 @@ class Judge:
         """
         if not exempt.exempt:
             return False
-        opened = [one for one in self._logs.told if one["event"] == "opened"]
+        opened = [one for one in self._logs.reported if one["event"] == "opened"]
         began = max((one["time"] for one in opened if one["time"] <= exempt.time), default=0.0)
         judged = {
             one["number"]
-            for one in self._logs.told
+            for one in self._logs.reported
             if one["event"] == "yielded" and one["site"] == exempt.site and not one["exempt"]
         }
         known = [one.time for one in self._logs.known if one.site == exempt.site]
         known += [
             one["time"]
-            for one in self._logs.told
+            for one in self._logs.reported
             if one["event"] in {"left", "disallowed"} and one["number"] in judged
         ]
         return exempt.time < min((at for at in known if at >= began), default=began) + _READING
@@ -243,7 +243,7 @@ class Judge:
         """Whether a page had its turn before an exempt one was sent, which waits for no turn."""
         popped = [
             one["time"]
-            for one in self._logs.told
+            for one in self._logs.reported
             if one["event"] == "popped" and one["number"] == page.number and one["time"] < page.time
         ]
         return exempt.exempt and bool(popped) and popped[-1] <= exempt.time
@@ -251,7 +251,7 @@ class Judge:
     def _resent(self, before: Seen, after: Seen) -> bool:
         """Whether an HTTP library sent a request again whose connection was reset.
 
-        No middleware hears of that; Twisted is told not to do it, aiohttp cannot be.
+        No middleware hears of that; Twisted can be asked not to do it, aiohttp cannot.
         """
         same = (before.number, before.page) == (after.number, after.page)
         soon = after.time - before.time < _RESENT
@@ -265,9 +265,9 @@ class Judge:
 
     def _refusals(self) -> Iterator[Finding]:
         proxies = {
-            one["number"]: one["proxy"] for one in self._logs.told if one["event"] == "yielded"
+            one["number"]: one["proxy"] for one in self._logs.reported if one["event"] == "yielded"
         }
-        for one in self._logs.told:
+        for one in self._logs.reported:
             if one["event"] != "disallowed" or one["site"] is None:
                 continue
             number, path, at = one["site"], one["path"], one["time"]
@@ -285,7 +285,7 @@ class Judge:
         away = any("away" in name for name in self._plan.sites[site].script)
         return any(
             one["event"] == "local" and (away or one["site"] == site) and one["time"] < until
-            for one in self._logs.told
+            for one in self._logs.reported
         )
 
     def _over(self, number: int, path: str, at: float, reason: str) -> str:
@@ -310,7 +310,7 @@ class Judge:
         ]
         # Attempts are shared among routes of which some fail; a 407 says nothing of the site, and
         # is not asked again.
-        routes = any(one.get("proxy") for one in self._logs.told)
+        routes = any(one.get("proxy") for one in self._logs.reported)
         wanted = 1 if routes or "407" in asked else self._plan.attempts
         if routes and self._plan.runtime == "none":
             wanted = 0  # a proxy that hangs takes connections of all sites (docs/limits.md)
@@ -321,14 +321,16 @@ class Judge:
     @property
     def _complete(self) -> bool:
         """Whether the crawl came to its end, and no process of it was killed or closed early."""
-        closed = [one["reason"] for one in self._logs.told if one["event"] == "closed"]
-        processes = 1 + max((one["process"] for one in self._logs.told), default=0)
+        closed = [one["reason"] for one in self._logs.reported if one["event"] == "closed"]
+        processes = 1 + max((one["process"] for one in self._logs.reported), default=0)
         return closed == ["shutdown"] * (processes - 1) + ["finished"]
 
     def _ends(self) -> Iterator[Finding]:
-        last = max((one["process"] for one in self._logs.told), default=0)
+        last = max((one["process"] for one in self._logs.reported), default=0)
         closed = [
-            one for one in self._logs.told if one["event"] == "closed" and one["process"] == last
+            one
+            for one in self._logs.reported
+            if one["event"] == "closed" and one["process"] == last
         ]
         if not closed and not self._killed(last):
             yield Finding("hung", "the spider was not closed")
@@ -339,14 +341,16 @@ class Judge:
             for one in self._logs.seen
             if one.page is not None
         }
-        reached |= {(one["site"], one["path"]) for one in self._logs.told if one["event"] in ends}
-        ended = {one["number"] for one in self._logs.told if one["event"] in ends}
+        reached |= {
+            (one["site"], one["path"]) for one in self._logs.reported if one["event"] in ends
+        }
+        ended = {one["number"] for one in self._logs.reported if one["event"] in ends}
         ended |= {
             one["number"]
-            for one in self._logs.told
+            for one in self._logs.reported
             if one["event"] == "duplicate" and (one["site"], one["path"]) in reached
         }
-        for one in self._logs.told:
+        for one in self._logs.reported:
             if one["event"] == "failed" and one["kind"] == "RobotsUndecided" and self._complete:
                 yield Finding(
                     "lost",
@@ -372,7 +376,7 @@ class Judge:
         if any(map(self._killed, range(len(self._plan.interruptions)))):
             return
         ends = Counter(
-            one["number"] for one in self._logs.told if one["event"] in {"fetched", "failed"}
+            one["number"] for one in self._logs.reported if one["event"] in {"fetched", "failed"}
         )
         for number, times in ends.items():
             if times > 1:
@@ -380,10 +384,10 @@ class Judge:
 
     def _late(self) -> Iterator[Finding]:
         """Crawls that close late. What the downloader has under way may end first."""
-        told = self._logs.told
-        for end in (one for one in told if one["event"] == "closed"):
-            events = [one for one in told if one["process"] == end["process"]]
-            ends = {"told to end", "left", "fetched", "failed"}
+        reported = self._logs.reported
+        for end in (one for one in reported if one["event"] == "closed"):
+            events = [one for one in reported if one["process"] == end["process"]]
+            ends = {"asked to end", "left", "fetched", "failed"}
             since = max(
                 (one["time"] for one in events if one["event"] in ends), default=end["time"]
             )
@@ -408,6 +412,8 @@ class Judge:
                 yield Finding("error", record[-1500:])
 
     def _is_damaged(self, record: str) -> bool:
-        """Whether Scrapy's own queue tells of files that a killed process has left in pieces."""
+        """Whether Scrapy's own queue complains of files that a killed process has left in
+        pieces.
+        """
         killed = any(map(self._killed, range(len(self._plan.interruptions))))
         return killed and self._plan.scheduler == "user-queue" and "queuelib" in record

@@ -45,11 +45,13 @@ def is_exact(plan: Plan) -> bool:
     return alone and plan.scheduler == "own" and not proxies
 
 
-def overtaken(plan: Plan, told: Iterable[dict[str, Any]], seen: Iterable[Seen]) -> Iterator[str]:
+def overtaken(
+    plan: Plan, reported: Iterable[dict[str, Any]], seen: Iterable[Seen]
+) -> Iterator[str]:
     """Say which requests left the scheduler, or reached their site, before one that comes first."""
     if not is_exact(plan):
         return
-    events = [one for one in told if one["process"] == 0]
+    events = [one for one in reported if one["process"] == 0]
     judged = {
         one["number"]: one["site"]
         for one in events

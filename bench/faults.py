@@ -5,7 +5,7 @@ Each crawl has a process of its own, which may be interrupted and resumed, and 2
 robots.txt hangs, breaks off, is compressed into little, redirects to somewhere and so on; with
 settings and parts of a user's own, as middlewares that raise and schedulers, drawn as well. The
 servers' own logs say whether a page was fetched that was disallowed, or before anything was known
-of it. Ends with 1 where one was, where an allowed page was refused, a Crawl-delay not kept, a
+of it. Ends with 1 where one was, where an allowed page was refused, a Crawl-delay not obeyed, a
 request lost, doubled or out of order, or where a crawl did not end, or late.
 """
 
@@ -63,8 +63,8 @@ def crawl(
     with tempfile.TemporaryDirectory() as name, Servers(plan) as servers:
         command = [sys.executable, "-m", "bench.fault_crawl", str(seed), plan.runtime]
         command += [",".join(without), middleware, name]
-        code, errors, told = _processes(plan, command, servers, Path(name, OUTCOMES))
-    logs = Logs(servers.seen, servers.known, told, errors, code)
+        code, errors, reported = _processes(plan, command, servers, Path(name, OUTCOMES))
+    logs = Logs(servers.seen, servers.known, reported, errors, code)
     if verbose:
         _show(plan, logs)
     return Judge(plan, logs).judge()
@@ -124,7 +124,8 @@ def _ended(process: subprocess.Popen[str], done: Callable[[], object]) -> tuple[
     """Wait for the end of a crawl, and return its exit code and what it logged; no code where it
     had to be ended.
 
-    :param done: tells how much was done so far. On a busy machine a crawl takes long, and goes on.
+    :param done: returns how much was done so far. On a busy machine a crawl takes long, and goes
+    on.
     """
     before: object = None
     for _ in range(_LONGEST):
@@ -153,7 +154,9 @@ def _show(plan: Plan, logs: Logs) -> None:
         )
     events = [(one.time, f"server: {one}") for one in logs.seen]
     events += [(one.time, f"server: {one}") for one in logs.known]
-    events += [(one.pop("time"), f"crawl:  {one}") for one in [dict(line) for line in logs.told]]
+    events += [
+        (one.pop("time"), f"crawl:  {one}") for one in [dict(line) for line in logs.reported]
+    ]
     start = min((at for at, _ in events), default=0.0)
     for at, text in sorted(events):
         print(f"{at - start:8.3f}  {text}")
@@ -173,7 +176,7 @@ def _rows(all_judged: list[Judged]) -> list[list[str]]:
     ]
 
 
-def tell(judged: Judged, options: str) -> Judged:
+def print_findings(judged: Judged, options: str) -> Judged:
     """Print what was found in a crawl, and how to run it alone."""
     if judged.findings:
         print(f"seed {judged.seed} (again: python -m bench.faults --only {judged.seed}{options})")
@@ -253,7 +256,7 @@ def main() -> int:
             lambda seed: crawl(seed, options.runtime, without, options.middleware, verbose=alone),
             seeds,
         )
-        return report([tell(one, again) for one in crawls])
+        return report([print_findings(one, again) for one in crawls])
 
 
 if __name__ == "__main__":

@@ -141,7 +141,8 @@ def _groups(rules: int, rng: random.Random) -> list[str]:
     agents = [[AGENT] if rng.random() < 0.03 else _some_bots(rng) for _ in range(named)]
     at = rng.randint(0, named)
     agents.insert(at, ["*"])
-    # A group for one bot mostly keeps it out, so it has a rule or two; the rest is for everyone.
+    # A group for one bot mostly closes the site to it, so it has a rule or two; the rest is for
+    # everyone.
     sizes = [min(rng.choice((1, 1, 1, 2, 8)), max(rules // (named + 1), 0)) for _ in agents]
     sizes[at] += max(rules - sum(sizes), 0)
     lines: list[str] = []

@@ -4,10 +4,10 @@ memory, all included.
 Crawls of one page of each of N origins, each in a process of its own: without robots.txt, with
 Scrapy's own middleware, with ours. All of Scrapy is at work but its network: the answers are made
 where a download handler would ask for them, robots.txt files with the distribution of `generate.py`
-among them. What a process holds at the end, less what the crawl without robots.txt holds, is what
-robots.txt costs. Ends with 1 where that is more than the design permits: for a crawl that remembers
-10,000 origins, all that it costs; for one that remembers all of them, what the second half costs.
-The first half has filled the table of parsed files.
+among them. What a process has in memory at the end, less that of the crawl without robots.txt, is
+what robots.txt costs. Ends with 1 where that is more than the design permits: for a crawl that
+remembers 10,000 origins, all that it costs; for one that remembers all of them, what the second
+half costs. The first half has filled the table of parsed files.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ _SETTINGS: dict[str, Any] = {
     "CONCURRENT_ITEMS": 1,  # there are none, and Scrapy makes as many tasks for each page
     "USER_AGENT": "examplebot/1.0 (+https://crawler.example)",
     "RETRY_ENABLED": False,
-    # A tenth of the files ask for a pace: that is remembered, too, but nobody waits here.
+    # A tenth of the files ask for a pace: that is remembered, too, but no request waits here.
     "ROBOTS_CRAWL_DELAY_MAX": 0.01,
 }
 
@@ -85,7 +85,7 @@ class Generated:
             "ETag": f'"{number:x}-5f2a1c3e7b900"',
             "Last-Modified": "Sat, 21 Nov 2020 19:00:00 GMT",
         }
-        # A copy, so that it is nobody else's.
+        # A copy, so that it has no other owner.
         body = bytes(bytearray(self._bodies[number % len(self._bodies)]))
         return TextResponse(request.url, headers=headers, body=body, request=request)
 

@@ -49,7 +49,7 @@ class Stop(NamedTuple):
     """What interrupts a crawl: a signal.
 
     :param after: seconds after its first request; ``None``: when the first site has answered all,
-        and every other one has been asked for its robots.txt, which it holds back until then.
+        and every other one has been asked for its robots.txt, which it does not answer until then.
     """
 
     after: float | None
@@ -147,7 +147,8 @@ class Crawled:
     """What came of a crawl and its resumption.
 
     :param pages: what each site was asked for, and how often.
-    :param told: what callbacks and errbacks got: (site, target, outcome, whether meta was there) ->
+    :param reported: what callbacks and errbacks got: (site, target, outcome, whether meta was
+    there) ->
         how often.
     :param processes: how many it took.
     :param closing: seconds between the last signal, or the last answer to a request that was under
@@ -158,7 +159,7 @@ class Crawled:
     """
 
     pages: list[Counter[str]]
-    told: Counter[tuple[int, str, str, str]]
+    reported: Counter[tuple[int, str, str, str]]
     processes: int
     closing: float
     errors: str
@@ -189,7 +190,7 @@ def crawl(*stops: Stop, runtime: str = "asyncio") -> Crawled:
         urls = [stack.enter_context(serving(site)) for site in sites]
         links = [urljoin(url, target) for target in _TARGETS for url in urls]
         sites[0].index = "".join(f'<a href="{link}">x</a>' for link in links).encode()
-        file = folder / "told"
+        file = folder / "outcomes"
         file.touch()
         command = [
             sys.executable,
@@ -222,19 +223,19 @@ def crawl(*stops: Stop, runtime: str = "asyncio") -> Crawled:
                 hangs = True
             if not interrupted:
                 break
-            closed = file.with_name("told.closed")  # a crawl that was killed has none
+            closed = file.with_name("outcomes.closed")  # a crawl that was killed has none
             ended = (
                 float(closed.read_text(encoding="ascii")) if closed.exists() else time.monotonic()
             )
             closing = ended - max(
                 [began, *(when for site in sites for when in site.answered if when <= ended)]
             )
-        told: Counter[tuple[int, str, str, str]] = Counter()
+        reported: Counter[tuple[int, str, str, str]] = Counter()
         for line in file.read_text(encoding="utf-8").splitlines():
             url, outcome, own = line.split()
             number = next(n for n, site in enumerate(urls) if url.startswith(site))
-            told[number, url.removeprefix(urls[number]), outcome, own] += 1
-        return Crawled([site.pages for site in sites], told, processes, closing, errors, hangs)
+            reported[number, url.removeprefix(urls[number]), outcome, own] += 1
+        return Crawled([site.pages for site in sites], reported, processes, closing, errors, hangs)
 
 
 def _interrupt(
@@ -281,10 +282,10 @@ def wrong(plain: Crawled, found: Crawled, sign: signal.Signals) -> str:
     if found.pages != plain.pages:
         differences = [(a - b, b - a) for a, b in zip(plain.pages, found.pages, strict=True)]
         return f"other pages were fetched (missing, too many): {differences}"
-    if found.told != plain.told:
+    if found.reported != plain.reported:
         return (
-            f"callbacks and errbacks got something else: {plain.told - found.told},"
-            f" {found.told - plain.told}"
+            f"callbacks and errbacks got something else: {plain.reported - found.reported},"
+            f" {found.reported - plain.reported}"
         )
     return ""
 

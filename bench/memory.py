@@ -1,6 +1,6 @@
-"""Bytes that a parsed file keeps: what is still allocated when the caller has given the octets up.
+"""Bytes that a parsed file takes: what is still allocated when the caller has given the octets up.
 
-And those that a crawl keeps of a file that is not parsed. What a whole crawl takes is `hosts.py`.
+And those that a crawl takes for a file that is not parsed. What a whole crawl takes is `hosts.py`.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 def resident() -> int:
     """Bytes of memory that this process has just now.
 
-    Where the system does not tell, at its largest.
+    Where the system does not say so, at its largest.
     """
     try:
         pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
@@ -43,7 +43,7 @@ def resident() -> int:
 
 
 @dataclass(slots=True)
-class Kept:
+class Sizes:
     """Mean bytes a file.
 
     :param parsed: after reading.
@@ -56,10 +56,10 @@ class Kept:
     used: float = 0
 
 
-def measure(peers: Sequence[Peer], samples: Sequence[Sample]) -> dict[str, Kept]:
-    """Mean bytes that each parser keeps of a file, by name."""
+def measure(peers: Sequence[Peer], samples: Sequence[Sample]) -> dict[str, Sizes]:
+    """Mean bytes that each parser takes for a file, by name."""
     with _alone():
-        for peer in peers:  # what a parser keeps for the whole process is not a file's
+        for peer in peers:  # what a parser stores for the whole process is not a file's
             _bytes(peer, samples[:3])
         return {peer.name: _bytes(peer, samples) for peer in peers}
 
@@ -78,12 +78,13 @@ def _alone() -> Iterator[None]:
         gc.unfreeze()
 
 
-def _bytes(peer: Peer, samples: Sequence[Sample]) -> Kept:
+def _bytes(peer: Peer, samples: Sequence[Sample]) -> Sizes:
     gc.collect()
     tracemalloc.start()
     try:
         start = tracemalloc.get_traced_memory()[0]
-        # A copy, so that octets which a parser keeps are counted as its own; it has no other owner.
+        # A copy, so that octets which a parser stores are counted as its own; it has no other
+        # owner.
         asks = [peer.load(bytes(bytearray(sample.body)), sample.name) for sample in samples]
         parsed = _held(start)
         for ask, sample in zip(asks, samples, strict=True):
@@ -95,7 +96,7 @@ def _bytes(peer: Peer, samples: Sequence[Sample]) -> Kept:
         used = _held(start)
     finally:
         tracemalloc.stop()
-    return Kept(parsed / len(samples), asked / len(samples), used / len(samples))
+    return Sizes(parsed / len(samples), asked / len(samples), used / len(samples))
 
 
 def _held(start: int) -> int:
@@ -104,12 +105,12 @@ def _held(start: int) -> int:
 
 
 def remembered(samples: Sequence[Sample]) -> float:
-    """Mean bytes that a crawl keeps of an origin whose file is not parsed."""
+    """Mean bytes that a crawl takes for an origin whose file is not parsed."""
     gc.collect()
     tracemalloc.start()
     try:
         start = tracemalloc.get_traced_memory()[0]
-        kept: MemoryCache[bool] = MemoryCache(
+        memory: MemoryCache[bool] = MemoryCache(
             len(samples),
             parse=lambda *_: True,
             evicted=lambda: None,
@@ -118,8 +119,8 @@ def remembered(samples: Sequence[Sample]) -> float:
         for at, sample in enumerate(samples):
             validity = Validity(Outcome.SUCCESSFUL, at + 86400.0, float(at))
             copy = CacheEntry(validity, 200, "200", float(at), body=bytes(bytearray(sample.body)))
-            kept.put(Origin("https", f"{at}.{sample.name}", 443), True, copy)
-        assert len(kept) == len(samples)
+            memory.put(Origin("https", f"{at}.{sample.name}", 443), True, copy)
+        assert len(memory) == len(samples)
         return _held(start) / len(samples)
     finally:
         tracemalloc.stop()

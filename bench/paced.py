@@ -145,8 +145,8 @@ def beside(
         done = subprocess.run(
             command, input=arguments, stdout=subprocess.PIPE, text=True, check=True
         )
-        told: dict[str, float] = json.loads(done.stdout)
-        return seen(sites.log()), told
+        crawled: dict[str, float] = json.loads(done.stdout)
+        return seen(sites.log()), crawled
 
 
 def fleet(
@@ -191,7 +191,7 @@ def fleet(
 
 @dataclass(frozen=True)
 class Signalled:
-    """What came of a fleet of which one worker was told to end, and one was killed.
+    """What came of a fleet of which one worker got SIGTERM, and one SIGKILL.
 
     :param lost: pages that were neither fetched nor with the killed worker.
     :param with_killed: how many pages the killed worker had taken from the queue and not fetched.
@@ -344,8 +344,8 @@ def main() -> int:
         spider: Any = crawler.spider
         left = crawler.stats.get_value("robotstxt/undecided", 0)
         memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-        told = {"most": spider.most, "closing": spider.took, "left_over": left, "memory": memory}
-        print(json.dumps(told))
+        crawled = {"most": spider.most, "closing": spider.took, "left_over": left, "memory": memory}
+        print(json.dumps(crawled))
     elif options.worker is not None:
         worker(options.worker, options.taken)
     else:
@@ -366,14 +366,18 @@ def _signalled_rows(found: Signalled, delay: float) -> list[list[str]]:
 
 def _report(options: argparse.Namespace) -> int:
     alone, before = beside(options.delay, 0, 0, 20, options.pages)
-    both, told = beside(options.delay, 20, options.queued, 20, options.pages)
+    both, crawled = beside(options.delay, 20, options.queued, 20, options.pages)
     rows = [
         ["free sites, of their pages/s alone", f"{both.rate / alone.rate:.3f}", "0.95"],
         ["shortest interval, of the Crawl-delay", f"{both.least / options.delay:.3f}", "1"],
         ["usual interval, of the Crawl-delay", f"{both.usual / options.delay:.3f}", "at most 1.1"],
-        ["paced requests in the downloader, at most", f"{told['most']:.0f}", "20"],
-        ["memory of those that wait, MiB", f"{told['memory'] - before['memory']:.1f}", ""],
-        ["closing, s, while so many wait", f"{told['closing']:.2f}, {told['left_over']:,.0f}", "1"],
+        ["paced requests in the downloader, at most", f"{crawled['most']:.0f}", "20"],
+        ["memory of those that wait, MiB", f"{crawled['memory'] - before['memory']:.1f}", ""],
+        [
+            "closing, s, while so many wait",
+            f"{crawled['closing']:.2f}, {crawled['left_over']:,.0f}",
+            "1",
+        ],
     ]
     wrong = both.least < options.delay
     if options.moments:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from scrapy.robotstxt import RobotParser
 
-#: Asks a parsed file: URL and agent to something that holds the verdict. A bound method, so that
+#: Asks a parsed file: URL and agent to something that has the verdict. A bound method, so that
 #: timing adds no call.
 Ask = Callable[[str, Any], object]
 

@@ -117,7 +117,7 @@ class Server:
         host = next(line[6:] for line in head if line.lower().startswith("host: "))
         body = self.seen.ask(head[0].split()[1], host)
         kind = "text/plain" if body is _ROBOTS_TXT else "text/html"
-        # One request a connection: tens of thousands that are kept open are more than a process may
+        # One request a connection: tens of thousands that stay open are more than a process may
         # have.
         answer = (
             f"HTTP/1.1 200 OK\r\nContent-Type: {kind}\r\nContent-Length: {len(body)}\r\nConnection:"

@@ -63,7 +63,8 @@ async def _serve(address: str) -> None:
     loop = asyncio.get_running_loop()
     server = await loop.create_server(_Site, address, 0)
     print(server.sockets[0].getsockname()[1], flush=True)
-    await loop.run_in_executor(None, sys.stdin.read)  # whoever started it closes its input, or dies
+    # The process that started it closes its input, or dies.
+    await loop.run_in_executor(None, sys.stdin.read)
     server.close()
 
 

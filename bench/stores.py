@@ -3,7 +3,7 @@ an origin.
 
 Copies of files with the distribution of real ones are put into an SQLite file and a Redis server,
 and read again, by as many threads as a crawl uses. The server is started for it, on this machine.
-What a crawl keeps in its own memory is measured elsewhere.
+What a crawl has in its own memory is measured elsewhere.
 """
 
 from __future__ import annotations
@@ -66,15 +66,15 @@ def _copy(key: str, body: bytes, now: float) -> CacheEntry:
     )
 
 
-def measure(store: Store, kept: dict[str, bytes], grown: Callable[[], int]) -> Measured:
+def measure(store: Store, stored: dict[str, bytes], grown: Callable[[], int]) -> Measured:
     """Put values into an empty store, and ask for them in another order.
 
     :param grown: octets that the store has grown by.
     """
-    keys = list(kept)
+    keys = list(stored)
     random.Random(9309).shuffle(keys)
-    rates = {"put": _rate(store, lambda key: store.put(key, kept[key], _KEEP), kept)}
-    octets = grown() / len(kept)
+    rates = {"put": _rate(store, lambda key: store.put(key, stored[key], _KEEP), stored)}
+    octets = grown() / len(stored)
     rates["get"] = _rate(store, store.get, keys)
     if isinstance(store, SharedStore):
         shared = store
@@ -91,20 +91,20 @@ def _rate(store: Store, call: Callable[[str], object], keys: Iterable[str]) -> f
         return len(asked) / (time.perf_counter() - began)
 
 
-def in_sqlite(kept: dict[str, bytes]) -> Measured:
+def in_sqlite(stored: dict[str, bytes]) -> Measured:
     """Measure an SQLite file."""
     with tempfile.TemporaryDirectory() as name:
         store = SqliteStore(Path(name) / "robots.sqlite")
         store.open()
         try:
             return measure(
-                store, kept, lambda: sum(path.stat().st_size for path in Path(name).iterdir())
+                store, stored, lambda: sum(path.stat().st_size for path in Path(name).iterdir())
             )
         finally:
             store.close()
 
 
-def in_redis(kept: dict[str, bytes]) -> Measured:
+def in_redis(stored: dict[str, bytes]) -> Measured:
     """Measure a Redis server of its own."""
     import redis  # noqa: PLC0415 - only where there is a server
 
@@ -117,7 +117,7 @@ def in_redis(kept: dict[str, bytes]) -> Measured:
 
         before = used()
         try:
-            return measure(store, kept, lambda: used() - before)
+            return measure(store, stored, lambda: used() - before)
         finally:
             store.close()
 
@@ -143,12 +143,12 @@ def main() -> int:
     count = min(options.origins, _FILES)
     samples = folder(options.corpus, random.Random(9309), count) if options.corpus else files(count)
     bodies = [sample.body for sample in samples]
-    kept = values(options.origins, bodies)
-    rows = [row("SQLite", in_sqlite(kept))]
+    stored = values(options.origins, bodies)
+    rows = [row("SQLite", in_sqlite(stored))]
     if COMMAND is not None:
-        rows.append(row("Redis", in_redis(kept)))
+        rows.append(row("Redis", in_redis(stored)))
     mean = sum(map(len, bodies)) / len(bodies)
-    value = sum(map(len, kept.values())) / len(kept)
+    value = sum(map(len, stored.values())) / len(stored)
     title = (
         f"{options.origins:,} origins: {mean:,.0f} octets a file, {value:,.0f} a value on the"
         " average"

@@ -69,5 +69,5 @@ CRAWL_CPU = Target("whole crawl, the same by processor time", "", 0.97, at_least
 def row(target: Target, value: float) -> tuple[str, ...]:
     """What a table shows of it."""
     sign = ">=" if target.at_least else "<="
-    said = "reached" if target.reached(value) else "MISSED"
-    return target.name, f"{value:.3g} {target.unit}".strip(), f"{sign} {target.limit:g}", said
+    result = "reached" if target.reached(value) else "MISSED"
+    return target.name, f"{value:.3g} {target.unit}".strip(), f"{sign} {target.limit:g}", result

@@ -83,11 +83,11 @@ def check(peers: Sequence[Peer], samples: Sequence[Sample]) -> Verdicts:
 
 def _count(count: Count, peer: Peer, sample: Sample, expected: Sequence[bool]) -> None:
     ask = peer.load(sample.body, sample.name)
-    said = [peer.verdict(ask(url, peer.agent)) for url in sample.urls]
-    count.allowed += sum(said)
+    given = [peer.verdict(ask(url, peer.agent)) for url in sample.urls]
+    count.allowed += sum(given)
     if expected:
-        count.checked += sum(said)
-        pairs = zip(sample.urls, said, expected, strict=True)
+        count.checked += sum(given)
+        pairs = zip(sample.urls, given, expected, strict=True)
         count.wrong += [
             f"{url}: {answer}, must be {right}"
             for url, answer, right in pairs

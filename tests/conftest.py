@@ -109,7 +109,7 @@ def redis_server(redis_installed: None) -> Iterator[RedisServer]:
 
 @pytest.fixture
 def redis_address(redis_server: RedisServer) -> str:
-    """The address of a part of that server that nobody else has."""
+    """The address of a part of that server that no other test has."""
     return f"{redis_server.url}?prefix=test{next(_numbers)}:"
 
 

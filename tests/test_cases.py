@@ -69,8 +69,8 @@ def test_verdict_in_every_delivery(case: Case) -> None:
         for _ in range(3):  # what a file is asked again may come from an index
             decision = robots.decide(case.url, asked)
             line = decision.rule.line if decision.rule else None
-            said = (decision.allowed, decision.reason, line)
-            assert said == (case.allowed, case.reason, case.line), f"{variant}: {case.says}"
+            found = (decision.allowed, decision.reason, line)
+            assert found == (case.allowed, case.reason, case.line), f"{variant}: {case.says}"
 
 
 # Scrapy's interface takes one string, so a list of several tokens, or of none, cannot be put to it.

@@ -54,7 +54,7 @@ async def test_obeyed_rules_of_pages(
     document shows.
     """
     site.replies["/"] = Reply(headers=(("X-Robots-Tag", "none"),))
-    await crawl([site.url("/"), site.url("/a")], shown, spider=Linked)  # type: ignore[arg-type]  # it keeps no outcomes
+    await crawl([site.url("/"), site.url("/a")], shown, spider=Linked)  # type: ignore[arg-type]  # it notes no outcomes
     assert site.pages == ["/"]
     found = "\n".join(lines(caplog)).replace(site.url("/"), "https://example.com/").splitlines()
     expected = block("docs/page_rules.md", "text", "an item").splitlines()
@@ -104,19 +104,19 @@ async def test_service(proxy: Site, tmp_path: Path, caplog: pytest.LogCaptureFix
 
 
 class Listening:
-    """Somebody who is told of signals."""
+    """A component that hears of signals."""
 
     def __init__(self) -> None:
-        self.told: list[tuple[str, str]] = []
+        self.heard: list[tuple[str, str]] = []
 
     def on_disallowed(self, request: Request, decision: Any) -> None:
         """Note it."""
-        self.told.append((request.url, str(decision.rule)))
+        self.heard.append((request.url, str(decision.rule)))
 
 
 @ensureDeferred
 async def test_signal(site: Site) -> None:
-    """A handler that is connected so is told of a request that is dropped."""
+    """A handler that is connected so hears of a request that is dropped."""
     site.replies["/robots.txt"] = FORBID
     listening = Listening()
 
@@ -126,7 +126,7 @@ async def test_signal(site: Site) -> None:
         )
 
     await crawl([site.url("/"), site.url("/private")], prepare=connect)
-    assert listening.told == [(site.url("/private"), "Disallow: /private")]
+    assert listening.heard == [(site.url("/private"), "Disallow: /private")]
 
 
 @ensureDeferred
@@ -163,8 +163,13 @@ async def test_worker(site: Site) -> None:
         result = await crawl(
             [site.url("/"), site.url("/private")], {"DOWNLOADER_MIDDLEWARES": {}, **shown}
         )
-        kept = client.exists(f"news:copy:{site.url('')}")
-    assert (fetched(result), result.stat("forbidden"), result.stat("cache/store_errors"), kept) == (
+        stored = client.exists(f"news:copy:{site.url('')}")
+    assert (
+        fetched(result),
+        result.stat("forbidden"),
+        result.stat("cache/store_errors"),
+        stored,
+    ) == (
         1,
         1,
         0,

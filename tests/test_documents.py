@@ -1,4 +1,4 @@
-"""What the documents show is held by tests: none of their fenced blocks is left out."""
+"""What the documents show is tested: none of their fenced blocks is left out."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def taken() -> Iterator[tuple[str, str, str]]:
 def test_every_block_is_taken() -> None:
     """Each block of a document is one that a test takes.
 
-    Whoever writes a new one writes a test with it.
+    A new one needs a test.
     """
     assert sorted(set(shown()) - {(page, text) for _, page, text in taken()}) == []
 

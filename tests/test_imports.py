@@ -65,7 +65,7 @@ def below(modules: set[str], *names: str) -> set[str]:
 
 
 def test_the_core_loads_neither_scrapy_nor_twisted(loaded: dict[str, set[str]]) -> None:
-    """Whoever wants only to parse a file and ask it loads no framework, and nothing of the
+    """Code that only parses a file and asks it loads no framework, and nothing of the
     package but the core.
     """
     modules = loaded["core"]
@@ -81,7 +81,7 @@ def test_a_name_of_the_core_loads_neither_scrapy_nor_twisted(loaded: dict[str, s
 
 
 def test_the_parser_loads_no_store_and_no_report(loaded: dict[str, set[str]]) -> None:
-    """Under Scrapy's own middleware nothing is loaded that fetches, keeps, reports, or is a
+    """Under Scrapy's own middleware nothing is loaded that fetches, stores, reports, or is a
     command.
     """
     modules = loaded["parser"]

@@ -210,7 +210,7 @@ def test_the_leaves_of_the_tables_exist() -> None:
         assert load_object(path).__module__.removeprefix(f"{PACKAGE}.").startswith(OUTSIDE)
 
 
-#: Without a leaf: its rows are gone, and whoever imports it fails.
+#: Without a leaf: its rows are gone, and a module that imports it fails.
 CRAWL_WITHOUT = """
 import sys
 

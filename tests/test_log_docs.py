@@ -46,9 +46,9 @@ async def test_failing(proxy: Site, caplog: pytest.LogCaptureFixture) -> None:
     shown = [
         timeless(line) for line in block("docs/failing.md", "text", "is unreachable").splitlines()
     ]
-    told = [timeless(line) for line in lines(caplog, logging.INFO)]
-    assert sorted(told) == sorted(shown)  # which of the two sites fails first, nobody knows
-    assert told[-5:] == shown[-5:]
+    logged = [timeless(line) for line in lines(caplog, logging.INFO)]
+    assert sorted(logged) == sorted(shown)  # either of the two sites may fail first
+    assert logged[-5:] == shown[-5:]
 
 
 def timeless(line: str) -> str:
@@ -84,7 +84,7 @@ async def test_local_fault(
 
 @ensureDeferred
 async def test_stale(proxy: Site, clock: Clock, caplog: pytest.LogCaptureFixture) -> None:
-    """Of a site whose file cannot be had again a day later, the log says what the page shows."""
+    """Of a site whose file is unreachable a day later, the log says what the page shows."""
     proxy.replies["http://a.example/robots.txt"] = robots("User-agent: *\nDisallow: /x\n")
 
     async def script(service: RobotsService) -> None:
@@ -115,8 +115,8 @@ async def test_pace(
         [f"http://example.{top}/" for top in ("com", "org", "net")], {"ROBOTS_TIMEOUT": 3000}
     )
     shown = plain(block("docs/pacing.md", "text", "Crawl-delay")).splitlines()
-    told = [line for line in lines(caplog, logging.INFO) if " for http:" in line]
-    assert sorted(told) == sorted(shown)
+    logged = [line for line in lines(caplog, logging.INFO) if " for http:" in line]
+    assert sorted(logged) == sorted(shown)
 
 
 @ensureDeferred

@@ -1,4 +1,6 @@
-"""Crawls in which our look-up of a private name of Scrapy's fails; Scrapy itself keeps the name."""
+"""Crawls in which our look-up of a private name of Scrapy's fails; Scrapy itself still has the
+name.
+"""
 
 from __future__ import annotations
 
@@ -155,7 +157,7 @@ async def test_a_crawl_without_a_name(
         "JOBDIR": str(tmp_path / "job"),
         "CLOSESPIDER_TIMEOUT": 30,
     }
-    result = await crawl([site.url("/")], settings, spider=Followed)  # type: ignore[arg-type]  # it keeps no outcomes
+    result = await crawl([site.url("/")], settings, spider=Followed)  # type: ignore[arg-type]  # it notes no outcomes
     assert True in blind.there
     assert result.stats["finish_reason"] == "finished"
     asked = [target.removeprefix(site.url("")) for target in site.targets]

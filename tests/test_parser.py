@@ -147,7 +147,7 @@ Disallow: /some/random/page.html
     ],
 )
 def test_letters_outside_ascii(path: str, agent: str, allowed: bool) -> None:
-    """URL and user agent may hold any letters, as text and as octets."""
+    """URL and user agent may have any letters, as text and as octets."""
     parser = parser_of(_LETTERS)
     assert parser.allowed(f"{SITE}{path}", agent) is allowed
     assert parser.allowed(f"{SITE}{path}".encode(), agent.encode()) is allowed

@@ -173,16 +173,16 @@ def test_every_dependency_has_a_reason() -> None:
         "scrapy-robots-rfc"
     }
     table = README[README.index("| what | for | why |") :].split("\n\n")[0].splitlines()[2:]
-    told = {
+    named = {
         name.split()[0].lower()
         for row in table
         for name in row.strip("| ").split(" | ")[0].split(", ")
     }
-    assert told == names
+    assert named == names
 
 
 def test_the_command_line_stays_small() -> None:
-    """The command line is a leaf, and takes no more of whoever reads the package than it is
+    """The command line is a leaf, and takes no more of a reader's time than it is
     worth.
     """
     ours = {path: text for path, text in sizes.sources().items() if path.startswith("commands/")}

@@ -1,4 +1,4 @@
-"""`docs/rfc9309.md` is held to the cases and tests that it names, and they to it."""
+"""`docs/rfc9309.md` names existing cases and tests, and they name it."""
 
 from __future__ import annotations
 

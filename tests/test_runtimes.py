@@ -68,11 +68,11 @@ def test_closing_while_robots_txt_hangs(results: Results) -> None:
         "robotstxt/deferred": found["stats"]["robotstxt/deferred"],  # those that left the scheduler
         "robotstxt/undecided": 10,
     }
-    assert found == {"pages": [], "told": 0, "stats": counted, "reason": "test"}
+    assert found == {"pages": [], "outcomes": 0, "stats": counted, "reason": "test"}
 
 
 def test_closing_while_robots_txt_hangs_in_the_slot(results: Results) -> None:
-    """Neither does one that hangs in the slot of other pages hold up the end.
+    """One that hangs in the slot of other pages does not delay the end, either.
 
     It gives its place and its turn away.
     """
@@ -91,7 +91,7 @@ def test_hanging_robots_txt_in_the_slot(results: Results) -> None:
 
 
 def test_hanging_signal_handler(results: Results) -> None:
-    """A signal handler that never ends holds nobody beyond ROBOTS_TIMEOUT, and the file is
+    """A signal handler that never ends delays no request beyond ROBOTS_TIMEOUT, and the file is
     obeyed.
     """
     found = results["hanging_handler"]
@@ -112,7 +112,7 @@ def test_spider_asks_the_service(results: Results) -> None:
 
 
 def test_broken_parser(results: Results) -> None:
-    """A parser of the user's that raises closes the gate, and leaves nobody waiting."""
+    """A parser of the user's that raises closes the gate, and no request waits for ever."""
     assert results["broken_parser"] == {
         "FailsToParse": ["unreachable", "unreachable", 0],
         "FailsToDecide": ["parser", "parser", 0],
@@ -120,11 +120,11 @@ def test_broken_parser(results: Results) -> None:
 
 
 def test_pacing(results: Results) -> None:
-    """A Crawl-delay is kept towards its site by every request.
+    """Every request obeys the Crawl-delay of its site.
 
     Several at once, two slots, a redirect, two retries.
     """
-    assert results["pacing"] == {"pages": 4, "requests": 8, "kept": True, "sites": 1}
+    assert results["pacing"] == {"pages": 4, "requests": 8, "obeyed": True, "sites": 1}
 
 
 def test_slow_store(results: Results) -> None:
@@ -175,7 +175,7 @@ def test_page_rules(results: Results) -> None:
 
 
 def test_declared_use_and_archive(results: Results) -> None:
-    """What refuses a declared use is heeded, and what the site answered is kept."""
+    """What refuses a declared use is heeded, and what the site answered is stored."""
     found = results["declared"]
     assert found["counted"] == [1, 1, 2]
     assert found["kinds"] == ["warcinfo", "response", "request", "metadata"]

@@ -324,7 +324,7 @@ def test_ages_that_cross() -> None:
 
 
 def test_a_store_of_the_users_goes_before_the_job() -> None:
-    """JOBDIR says where files are kept only where the user says nothing.
+    """JOBDIR says where files are stored only where the user says nothing.
 
     No address of a store is ever shown.
     """

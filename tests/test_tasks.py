@@ -31,7 +31,7 @@ def events() -> Iterator[list[dict[str, Any]]]:
 
 
 async def turns() -> None:
-    """Let everything else run, and let nothing stay that nobody holds."""
+    """Let everything else run, and free all that has no reference."""
     for _ in range(3):
         await next_turn()
         gc.collect()
@@ -41,15 +41,15 @@ async def turns() -> None:
 async def test_an_error_is_logged(
     events: list[dict[str, Any]], caplog: pytest.LogCaptureFixture
 ) -> None:
-    """An error that nobody foresaw is no task's secret."""
+    """An unexpected error of a task is logged."""
 
     async def fails() -> None:
         await next_turn()
-        raise KeyError("nobody foresaw it")
+        raise KeyError("unexpected")
 
     Runtime().spawn(fails())
     await deferred_from_coro(turns())
-    assert "nobody foresaw it" in caplog.text + str(events)
+    assert "unexpected" in caplog.text + str(events)
 
 
 @ensureDeferred
@@ -72,7 +72,7 @@ async def test_the_end_of_a_task_is_not(
 
 @ensureDeferred
 async def test_a_task_is_held() -> None:
-    """A task goes on although nobody keeps it, nor what it waits for."""
+    """A task goes on although nothing refers to it, nor to what it waits for."""
     ended: list[bool] = []
 
     async def waits() -> None:
@@ -83,10 +83,10 @@ async def test_a_task_is_held() -> None:
             ended.append(True)
 
     spawned = [Runtime().spawn(waits())]
-    held = weakref.ref(spawned.pop())
+    spawned_task = weakref.ref(spawned.pop())
     await deferred_from_coro(turns())
     assert ended == []
-    task = held()
+    task = spawned_task()
     assert task is not None
     task.cancel()
     await deferred_from_coro(turns())

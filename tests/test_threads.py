@@ -1,4 +1,4 @@
-"""Threads for calls that block: what comes back from them, and that they keep nobody waiting."""
+"""Threads for calls that block: what comes back from them, and that their end is not waited for."""
 
 from __future__ import annotations
 
@@ -29,7 +29,9 @@ asyncio.run(main())
 
 
 def test_the_process_ends() -> None:
-    """A call that hangs for ever keeps no process alive, with an event loop and no reactor."""
+    """A call that hangs for ever does not prevent the end of a process, with an event loop and no
+    reactor.
+    """
     found = subprocess.run(
         [sys.executable, "-c", HANGS], capture_output=True, text=True, timeout=60, check=False
     )

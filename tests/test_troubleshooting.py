@@ -73,11 +73,11 @@ def test_every_difference_can_be_undone() -> None:
 
 def test_every_warning_stands_there() -> None:
     """A table has each text that the code can log as a warning or an error, and no other."""
-    told = {
+    named = {
         row[0].strip("`")
         for row in rows("docs/troubleshooting.md", "text | what it means, and what to do")
     }
-    assert told == texts()
+    assert named == texts()
 
 
 def test_every_other_line_stands_there() -> None:
@@ -94,7 +94,7 @@ def test_every_other_line_stands_there() -> None:
 
 @ensureDeferred
 async def test_unreachable(proxy: Site) -> None:
-    """A site whose robots.txt cannot be had is open again, after a second attempt."""
+    """A site whose robots.txt was unreachable is open again, after a second attempt."""
     proxy.replies["http://a.example/robots.txt"] = Reply(503)
     short = {"ROBOTS_UNREACHABLE_BACKOFF": [0]}
     for more, opened in (
@@ -118,7 +118,7 @@ async def test_too_many_requests(site: Site) -> None:
 
 @ensureDeferred
 async def test_pace(site: Site) -> None:
-    """No interval is kept."""
+    """No interval is obeyed."""
     site.replies["/robots.txt"] = robots("User-agent: *\nCrawl-delay: 0.1\n")
     for more, paced in (({}, 1), (BACK["`Crawl-delay`, `Request-rate`"], 0)):
         result = await crawl([site.url("/")], {**ADDON, **more})
@@ -143,11 +143,11 @@ async def test_how_long_it_holds(site: Site, clock: Clock) -> None:
 
 @ensureDeferred
 async def test_jobdir(site: Site, tmp_path: Path) -> None:
-    """Nothing is kept in JOBDIR."""
-    for number, (more, kept) in enumerate((({}, True), (BACK["With `JOBDIR`"], False))):
+    """Nothing is stored in JOBDIR."""
+    for number, (more, stored) in enumerate((({}, True), (BACK["With `JOBDIR`"], False))):
         folder = tmp_path / str(number)
         await crawl([site.url("/")], {**ADDON, **more, "JOBDIR": str(folder)})
-        assert (folder / "robots.sqlite").exists() is kept
+        assert (folder / "robots.sqlite").exists() is stored
 
 
 @ensureDeferred
@@ -214,8 +214,8 @@ def test_every_reason_is_explained(reason: str) -> None:
         if "forbidden/{reason}" in line
     ]
     named = re.findall(r"`(\w+)`", row.partition("by `Reason`")[2])
-    told = [
+    logged = [
         cells[0].strip("`") for cells in rows("docs/troubleshooting.md", "reason | what it means")
     ]
-    assert reason in told
-    assert sorted(told) == sorted(named)
+    assert reason in logged
+    assert sorted(logged) == sorted(named)

@@ -180,7 +180,9 @@ def apply(change: str, library: Path) -> None:
     text = file.read_text(encoding="utf-8")
     for part in parts:
         lines = part.splitlines(keepends=True)
-        old, new = ("".join(line[1:] for line in lines if line[0] in kept) for kept in (" -", " +"))
+        old, new = (
+            "".join(line[1:] for line in lines if line[0] in signs) for signs in (" -", " +")
+        )
         assert text.count(old) == 1, old
         text = text.replace(old, new)
     file.write_text(text, encoding="utf-8")

@@ -112,7 +112,7 @@ def test_the_wheel_holds_the_package_and_nothing_else(wheel: Path) -> None:
     """
     with zipfile.ZipFile(wheel) as archive:
         names = set(archive.namelist())
-        [told] = [
+        [printed] = [
             archive.read(name).decode() for name in names if name.endswith(".dist-info/METADATA")
         ]
     package = {
@@ -130,7 +130,7 @@ def test_the_wheel_holds_the_package_and_nothing_else(wheel: Path) -> None:
     assert any(name.endswith("/licenses/LICENSE") for name in metadata)
     needed = [
         line
-        for line in told.splitlines()
+        for line in printed.splitlines()
         if line.startswith("Requires-Dist: ") and "extra ==" not in line
     ]
     assert needed == ["Requires-Dist: scrapy>=2.15"]
@@ -172,8 +172,8 @@ def environment(wheel: Path, folder: Path) -> Path:
 
 @pytest.mark.wheel
 def test_the_wheel_works_where_nothing_else_is(wheel: Path, tmp_path: Path) -> None:
-    """In an environment of its own, one line keeps a crawl off a disallowed page, and the log
-    says why.
+    """In an environment of its own, one line stops a crawl from fetching a disallowed page, and the
+    log says why.
     """
     python = environment(wheel, tmp_path)
     (tmp_path / "mine.py").write_text(PROGRAM, encoding="utf-8")

@@ -1,7 +1,8 @@
 """Check the documents: a relative link or picture leads to a file (and heading) that is there,
 Python in them compiles, and no sentence is too long.
 
-What the tables in docs/ say of settings, stats and signals is held to the code by tests, not here.
+What the tables in docs/ say of settings, stats and signals is compared with the code by tests, not
+here.
 """
 
 import ast

@@ -1,4 +1,4 @@
-"""Hold the files that tell other services of the project to their forms: GitHub's, Read the Docs',
+"""Check the form of the files that other services read about the project: GitHub's, Read the Docs',
 a citation's.
 
 Their schemas come with check-jsonschema, so nothing is fetched. Beyond them: workflows run targets

@@ -1,4 +1,4 @@
-"""Hold the limits of shape that no linter has: lengths of files and functions, and nothing of one
+"""Check the limits of shape that no linter has: lengths of files and functions, and nothing of one
 machine in a file.
 
 Looks at what git tracks. Prints a line a finding and exits with 1 when there is any.

@@ -1,13 +1,13 @@
 """Run the test suite on every CPython from 3.11 on this machine, and with the oldest and the newest
 dependencies.
 
-Each row is an environment of its own under .venv-matrix/, kept until pyproject.toml or oldest.txt
-change. Three rows run at a time, each with its runs side by side; what a run prints goes to a file
-and is shown when it failed. The row `newest` has pre-releases of Scrapy and Twisted, too. The row
-`development` has Scrapy as it stands in its repository: it may fail without failing the matrix, and
-is skipped where that repository cannot be reached. `python -m tools.matrix --list` only lists the
-rows, `--ends` runs two of them, the oldest of everything and the newest interpreter, each under one
-reactor: processes of their own crawl under the others. Each leaves some tests out then.
+Each row is an environment of its own under .venv-matrix/, which stays until pyproject.toml or
+oldest.txt change. Three rows run at a time, each with its runs side by side; what a run prints goes
+to a file and is shown when it failed. The row `newest` has pre-releases of Scrapy and Twisted, too.
+The row `development` has Scrapy as it stands in its repository: it may fail without failing the
+matrix, and is skipped where that repository cannot be reached. `python -m tools.matrix --list` only
+lists the rows, `--ends` runs two of them, the oldest of everything and the newest interpreter, each
+under one reactor: processes of their own crawl under the others. Each leaves some tests out then.
 """
 
 import argparse

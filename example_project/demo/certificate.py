@@ -18,7 +18,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 def tls_context() -> ssl.SSLContext:
     """Return what a server needs to speak TLS.
 
-    The certificate is signed by nobody else; Scrapy takes it by default.
+    The certificate is signed by itself only; Scrapy takes it by default.
     """
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(x509.oid.NameOID.COMMON_NAME, "127.0.0.1")])

@@ -63,7 +63,7 @@ class GeminiHandler:
             return await self._exchange(request)
 
     async def close(self) -> None:
-        """Do nothing: no connection is kept."""
+        """Do nothing: no connection stays open."""
 
     async def _exchange(self, request: Request) -> Response:
         parts = urlparse_cached(request)
@@ -94,7 +94,7 @@ class GeminiHandler:
         return kind(request.url, status=int(status), headers=headers, body=bytes(body), flags=flags)
 
     def _stops(self, request: Request, data: bytes) -> bool:
-        """Tell of octets that came, and return whether somebody has enough of them."""
+        """Signal octets that came, and return whether a handler has enough of them."""
         answers = self._crawler.signals.send_catch_log(
             signals.bytes_received, data=data, request=request, spider=self._crawler.spider
         )
@@ -147,7 +147,7 @@ class Capsule:
         return f"gemini://127.0.0.1:{self._server.server_address[1]}{path}"
 
     def stop(self) -> None:
-        """Answer nobody any more."""
+        """Answer no request any more."""
         self._server.shutdown()
         self._server.server_close()
         self._thread.join()

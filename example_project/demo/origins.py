@@ -1,6 +1,6 @@
 """What the demo's web sites say: one exhibit an origin, each on a port of its own.
 
-It holds the sites' pages, and what their owner closes to whom. It holds no verdicts: these come
+It has the sites' pages, and what their owner closes to whom. It has no verdicts: these come
 from the crawl.
 """
 

@@ -49,7 +49,7 @@ class Report:
     """The table of one crawl.
 
     :param agent: the User-Agent header of the crawl.
-    :param titles: what an origin shows, by origin. Origins without a title are told by their URL
+    :param titles: what an origin shows, by origin. Origins without a title are named by their URL
         alone.
     :param also: the heading of the additional verdict.
     """
@@ -59,7 +59,7 @@ class Report:
     also: str = ""
     #: How the fetch of an origin's robots.txt ended, by origin.
     access: dict[str, str] = field(default_factory=dict)
-    #: The pace that was kept, by origin, where there is something to say of it.
+    #: The pace that was obeyed, by origin, if there was one.
     paces: dict[str, str] = field(default_factory=dict)
     _rows: dict[int, Row] = field(default_factory=dict)
 

@@ -1,4 +1,4 @@
-"""ReportingSpider: a spider that keeps what becomes of every request, and prints the table when it
+"""ReportingSpider: a spider that notes what becomes of every request, and prints the table when it
 is closed.
 
 It shows how a spider learns verdicts and reasons from scrapy_robots_rfc. `report.py` lays out the
@@ -39,13 +39,13 @@ class ReportingSpider(Spider):
         crawler.signals.connect(spider.robots_fetched, signals.robots_fetched)
         return spider
 
-    def ask(self, url: str, **meta: Any) -> Request:  # noqa: ANN401 - meta holds any values
+    def ask(self, url: str, **meta: Any) -> Request:  # noqa: ANN401 - meta has any values
         """Return a request whose end will be a row of the table."""
         meta["position"] = next(self._positions)
         return Request(url, callback=self.parse, errback=self.dropped, meta=meta)
 
     async def parse(self, response: Response) -> Any:  # noqa: ANN401 - subclasses yield what they find
-        """Keep a page that was fetched, and why it might be."""
+        """Note a page that was fetched, and why it might be."""
         await self.keep_fetched(response)
 
     async def keep_fetched(self, response: Response) -> None:
@@ -68,7 +68,7 @@ class ReportingSpider(Spider):
     def dropped(self, failure: Failure) -> None:
         """Add the row of a page that was not fetched.
 
-        The exception of a forbidden one holds the decision.
+        The exception of a forbidden one has the decision.
         """
         request: Request = failure.request  # type: ignore[attr-defined]  # Scrapy puts it there
         error = failure.value
@@ -82,7 +82,7 @@ class ReportingSpider(Spider):
     def robots_fetched(
         self, origin: object, status: int | None, error: str | None, body: bytes | None
     ) -> None:
-        """Keep how the fetch of a robots.txt ended."""
+        """Note how the fetch of a robots.txt ended."""
         self.report.access[str(origin)] = (
             str(error) if body is None else f"{status}, {self._size(body)}"
         )

@@ -150,7 +150,8 @@ class _Server(ThreadingHTTPServer):
 
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
-    wbufsize = 64 * 1024  # head and body in one packet: nobody waits for a delayed acknowledgement
+    # Head and body in one packet: no client waits for a delayed acknowledgement.
+    wbufsize = 64 * 1024
 
     def __init__(
         self,

@@ -1,6 +1,6 @@
 """The settings of the demo project.
 
-Only the first block is about robots.txt; the rest keeps the demo short.
+Only the first block is about robots.txt; the rest makes the demo short.
 """
 
 BOT_NAME = "demo"

@@ -78,8 +78,8 @@ class Demo:
             ):
                 raise NotDoneError(f"worker {worker.name} failed: {worker.last_words}")
 
-    def told(self) -> dict[str, int]:
-        """Return the sums of what the workers have counted; one that was killed tells nothing."""
+    def counted(self) -> dict[str, int]:
+        """Return the sums of what the workers have counted; one that was killed has no stats."""
         return {
             key.decode(): int(value)
             for key, value in self.client.hgetall(FleetSpider.stats_key).items()
@@ -153,8 +153,8 @@ def show(options: argparse.Namespace) -> int:
             stack.callback(worker.kill)
             demo.workers.append(worker)
         demo.run(kill=not options.spare)
-        told = demo.told()
-    found = Findings(sites, site.asked, names, demo.killed, told)
+        counted = demo.counted()
+    found = Findings(sites, site.asked, names, demo.killed, counted)
     print(*found.lines(), sep="\n")
     return 0 if found.fine else 1
 

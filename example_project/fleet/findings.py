@@ -61,14 +61,14 @@ class Findings:
     :param asked: the web's log.
     :param workers: the names of all workers.
     :param killed: the worker that did not live to the end, if there is one.
-    :param told: the sums of the stats of those that did.
+    :param counted: the sums of the stats of those that did.
     """
 
     homes: Sequence[Home]
     asked: Sequence[Asked]
     workers: Sequence[str]
     killed: Killed | None = None
-    told: Mapping[str, int] = field(default_factory=dict)
+    counted: Mapping[str, int] = field(default_factory=dict)
     _by_host: dict[str, list[Asked]] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -78,7 +78,7 @@ class Findings:
         object.__setattr__(self, "_by_host", by_host)
 
     def all(self) -> list[Finding]:
-        """Return all findings, in the order in which they are told."""
+        """Return all findings, in the order in which they are printed."""
         return [
             self.pages(),
             self.missing(),
@@ -122,7 +122,7 @@ class Findings:
     def fetches(self) -> Finding:
         """How often each robots.txt was asked for.
 
-        Once, but for what the killed worker could tell nobody.
+        Once, except for what the killed worker could not share.
         """
         askers = {
             home.name: [_worker(it) for it in self._by_host[home.name] if _is_robots(it)]
@@ -236,7 +236,7 @@ class Findings:
 
         How often it saved them a fetch, and that it never failed.
         """
-        hits, waits, errors = (self.told.get(f"robotstxt/cache/{key}", 0) for key in _STORE)
+        hits, waits, errors = (self.counted.get(f"robotstxt/cache/{key}", 0) for key in _STORE)
         text = (
             f"{hits:,} look-ups were answered by the store, {waits:,} waited for another worker's"
             " fetch"

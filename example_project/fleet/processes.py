@@ -37,7 +37,7 @@ class NotInstalledError(Exception):
 
 @contextmanager
 def redis_server(folder: Path) -> Iterator[str]:
-    """Start a Redis server on a free port of this machine, which keeps nothing on disk, and give
+    """Start a Redis server on a free port of this machine, which stores nothing on disk, and give
     its address.
 
     :raises NotInstalledError: there is none to start.

@@ -24,7 +24,7 @@ ROBOTS_CACHE = REDIS_URL
 
 CONCURRENT_REQUESTS = 16
 
-# Who we are. The second header is the demo's: by it the web's own log tells the workers apart.
+# Who we are. The second header is the demo's: by it the web's own log distinguishes the workers.
 USER_AGENT = "fleetdemo/1.0 (+https://example.com/fleetdemo)"
 WORKER = os.environ.get("FLEET_WORKER", "1")
 DEFAULT_REQUEST_HEADERS = {"X-Worker": WORKER}

@@ -1,6 +1,6 @@
 """The spider of a worker: takes URLs from Redis, follows every link.
 
-Robots.txt is nobody's business in here.
+Nothing in here is about robots.txt.
 """
 
 from __future__ import annotations

@@ -69,7 +69,7 @@ class Home:
         return Reply(body=body.encode(), content_type="text/html")
 
 
-#: The site whose first asker is killed.
+#: The site whose first worker is killed.
 SLOW_SITE = Home("slow.example", Reply(body=RULES, delay=SLOW))
 
 
@@ -92,7 +92,7 @@ def _home(number: int) -> Home:
 
 
 def serve(sites: list[Home]) -> Site:
-    """Start the server that answers for all of them; its log holds whole URLs."""
+    """Start the server that answers for all of them; its log has whole URLs."""
     replies = {home.url("/robots.txt"): home.robots for home in sites} | {
         home.url(): home.front for home in sites
     }

@@ -117,7 +117,7 @@ def _seen(time: float, page: int | None) -> Seen:
     )
 
 
-def _told(time: float, event: str, **more: object) -> dict[str, Any]:
+def _reported(time: float, event: str, **more: object) -> dict[str, Any]:
     path = PLAN.sites[0].pages[0].path
     return {
         "time": time,
@@ -136,11 +136,11 @@ def _told(time: float, event: str, **more: object) -> dict[str, Any]:
 ASKED, ANSWERED, PAGE = _seen(1, None), Known(2, 0, "rules"), _seen(4, 0)
 TRACEBACK = "2026-01-01 [scrapy_robots_rfc.service] ERROR: no\nTraceback (most recent call last):"
 KILLED = replace(OPEN, interruptions=(Interruption(1, "SIGKILL"),))
-SHUT, RESUMED = _told(5, "closed", reason="shutdown"), {"process": 1}
+SHUT, RESUMED = _reported(5, "closed", reason="shutdown"), {"process": 1}
 YIELDED, FETCHED, CLOSED = (
-    _told(0, "yielded"),
-    _told(5, "fetched"),
-    _told(5.5, "closed", reason="finished"),
+    _reported(0, "yielded"),
+    _reported(5, "fetched"),
+    _reported(5.5, "closed", reason="finished"),
 )
 
 
@@ -162,32 +162,34 @@ YIELDED, FETCHED, CLOSED = (
         ),
         (
             OPEN,
-            Logs([ASKED], [ANSWERED], [YIELDED, _told(5, "disallowed", reason="rule"), CLOSED]),
+            Logs([ASKED], [ANSWERED], [YIELDED, _reported(5, "disallowed", reason="rule"), CLOSED]),
             ["over-blocked"],
         ),
         (
             PLAN,
-            Logs([ASKED], [ANSWERED], [YIELDED, _told(5, "disallowed", reason="rule"), CLOSED]),
+            Logs([ASKED], [ANSWERED], [YIELDED, _reported(5, "disallowed", reason="rule"), CLOSED]),
             [],
         ),
         (
             OPEN,
-            Logs([], [], [YIELDED, _told(5, "disallowed", reason="unreachable"), CLOSED]),
+            Logs([], [], [YIELDED, _reported(5, "disallowed", reason="unreachable"), CLOSED]),
             ["over-blocked"],
         ),
         (OPEN, Logs([ASKED], [ANSWERED], [YIELDED, CLOSED]), ["lost"]),
         (
             OPEN,
             Logs(
-                [ASKED], [ANSWERED], [YIELDED, _told(5, "closed", reason="closespider_pagecount")]
+                [ASKED],
+                [ANSWERED],
+                [YIELDED, _reported(5, "closed", reason="closespider_pagecount")],
             ),
             [],
         ),
         (OPEN, Logs([ASKED], [ANSWERED], [YIELDED], code=None), ["hung", "hung"]),
         (OPEN, Logs([], [], [CLOSED], errors=TRACEBACK), ["error"]),
         (OPEN, Logs([ASKED, PAGE], [ANSWERED], [YIELDED, FETCHED, FETCHED, CLOSED]), ["doubled"]),
-        (OPEN, Logs([], [], [_told(4.4, "told to end"), CLOSED]), ["late"]),
-        (OPEN, Logs([], [], [_told(4, "told to end"), _told(4.6, "left"), CLOSED]), []),
+        (OPEN, Logs([], [], [_reported(4.4, "asked to end"), CLOSED]), ["late"]),
+        (OPEN, Logs([], [], [_reported(4, "asked to end"), _reported(4.6, "left"), CLOSED]), []),
         (
             OPEN,
             Logs([ASKED], [ANSWERED], [YIELDED, SHUT, {**CLOSED, **RESUMED}]),
@@ -219,9 +221,9 @@ ORDERED = replace(ORDERED, sites=tuple(replace(site, pages=(), down=0) for site 
 def _queued(*events: tuple[str, int]) -> list[dict[str, Any]]:
     """Requests of one site that are yielded, pushed and popped, in this order of events."""
     numbers = sorted({number for _, number in events if number >= 0})
-    yielded = [_told(0, "yielded", number=number) for number in numbers]
+    yielded = [_reported(0, "yielded", number=number) for number in numbers]
     return yielded + [
-        _told(1, event, number=number, priority=number // 10, start=False)
+        _reported(1, event, number=number, priority=number // 10, start=False)
         for event, number in events
     ]
 

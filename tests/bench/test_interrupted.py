@@ -43,7 +43,7 @@ def test_the_crawl_itself(crawls: list[Crawled]) -> None:
     """
     plain = crawls[0]
     assert [pages.total() for pages in plain.pages] == [21, 20, 20]
-    outcomes = Counter((outcome, own) for (_, _, outcome, own) in plain.told.elements())
+    outcomes = Counter((outcome, own) for (_, _, outcome, own) in plain.reported.elements())
     assert outcomes == {("200", "True"): 61, ("RobotsDisallowed", "True"): 30}
     assert plain.errors == ""
 

@@ -15,19 +15,19 @@ pytestmark = pytest.mark.once
 
 def test_sqlite() -> None:
     """An SQLite file takes more octets than the values in it, and both calls are measured."""
-    kept = values(50, [sample.body for sample in files(5, largest=False)])
-    assert len(kept) == 50
-    found = in_sqlite(kept)
-    assert found.octets > sum(map(len, kept.values())) / 50
+    stored = values(50, [sample.body for sample in files(5, largest=False)])
+    assert len(stored) == 50
+    found = in_sqlite(stored)
+    assert found.octets > sum(map(len, stored.values())) / 50
     assert set(found.rates) == {"put", "get"}
 
 
 @pytest.mark.usefixtures("redis_installed")
 def test_redis() -> None:
     """Of a Redis server, what its memory grows by is measured, and leases too."""
-    kept = values(50, [sample.body for sample in files(5, largest=False)])
-    found = in_redis(kept)
-    assert found.octets > sum(map(len, kept.values())) / 50
+    stored = values(50, [sample.body for sample in files(5, largest=False)])
+    found = in_redis(stored)
+    assert found.octets > sum(map(len, stored.values())) / 50
     assert set(found.rates) == {"put", "get", "lease"}
 
 

@@ -16,8 +16,8 @@ from scrapy_robots_rfc.cache.entry import decode, encode
 from scrapy_robots_rfc.errors import StoreError
 from scrapy_robots_rfc.policy.access import Outcome
 from scrapy_robots_rfc.policy.origins import Origin
+from tests.support.cache_entries import FILE
 from tests.support.entries import changed, made
-from tests.support.kept_entries import FILE
 from tests.support.memory_store import MemoryStore
 from tests.support.running import under_the_reactor
 

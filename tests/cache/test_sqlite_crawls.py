@@ -20,8 +20,8 @@ from pytest_twisted import ensureDeferred
 from scrapy_robots_rfc import RobotsDisallowed
 from scrapy_robots_rfc.cache.entry import decode, encode
 from scrapy_robots_rfc.cache.stores.sqlite import SqliteStore
+from tests.support.cache_entries import FILE
 from tests.support.crawling import Crawl, crawl, records
-from tests.support.kept_entries import FILE
 from tests.support.site import Asked, Reply, Site, robots
 from tests.support.sqlite_files import damaged, locked
 

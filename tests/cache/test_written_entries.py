@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from scrapy_robots_rfc.cache.entry import CacheEntry, Validators, decode, encode
 from scrapy_robots_rfc.policy.access import Outcome
 from scrapy_robots_rfc.policy.caching import Validity
-from tests.support.kept_entries import FILE, MISSING, UNKNOWN
+from tests.support.cache_entries import FILE, MISSING, UNKNOWN
 
 times = st.floats(-1e12, 1e12)
 headers = st.none() | st.binary(max_size=20).filter(

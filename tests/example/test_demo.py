@@ -220,8 +220,8 @@ def test_demo_is_as_shown_and_reported(all_outputs: dict[str, Output], project: 
     demo = all_outputs["asyncio"]
     command, *arguments = REPORT
     assert command == "robots"
-    told = run(*arguments, folder=project)
-    assert (told.code, told.err) == (0, "")
+    summed = run(*arguments, folder=project)
+    assert (summed.code, summed.err) == (0, "")
     excerpt = block("docs/demo.md", "text", "Rules: ")
 
     def plain(text: str) -> list[str]:
@@ -233,7 +233,7 @@ def test_demo_is_as_shown_and_reported(all_outputs: dict[str, Output], project: 
     dropped = sum(
         int(count) for count in re.findall(r"robotstxt/(?:forbidden|page/\S+) +(\d+)", demo.stdout)
     )
-    assert told.out.startswith(f"{dropped} requests disallowed\n")
+    assert summed.out.startswith(f"{dropped} requests disallowed\n")
     assert f'"requests": {dropped},' in (project / "report.html").read_text(
         encoding="utf-8"
     )  # drawn by a script

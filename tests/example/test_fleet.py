@@ -98,7 +98,7 @@ def test_the_document_shows_the_demo(demo: subprocess.CompletedProcess[str]) -> 
 def test_the_demo(demo: subprocess.CompletedProcess[str]) -> None:
     """Many sites, one of the workers killed.
 
-    One fetch a file, paces kept, nothing disallowed fetched.
+    One fetch a file, paces obeyed, nothing disallowed fetched.
     """
     done = demo
     assert done.returncode == 0, done.stdout + done.stderr
@@ -125,7 +125,7 @@ def test_the_demo(demo: subprocess.CompletedProcess[str]) -> None:
     assert all(float(interval) >= 0.5 for interval, _ in paces)
     assert (
         max(int(workers) for _, workers in paces) > 1
-    )  # else no worker kept another one's interval
+    )  # else no worker obeyed another one's interval
     closed = sum(home.closes(home.url(target)) for home in homes(30) for target in home.targets)
     assert f"0 of {closed} disallowed pages were fetched" in done.stdout
     assert done.stdout.endswith("\nAll is as it should be.\n")
@@ -266,8 +266,8 @@ def test_a_fault(title: str, more: tuple[float, str, str]) -> None:
 
 
 def test_what_was_left_out() -> None:
-    """A worker that did nothing, a page and a robots.txt that nobody fetched are faults where
-    nobody was killed.
+    """A worker that did nothing, a page and a robots.txt that no worker fetched are faults where
+    none was killed.
     """
     lines = [
         line

@@ -145,7 +145,7 @@ async def test_each_way_to_enable_it_obeys(
 async def test_stock_middleware_keeps_cookies_and_uses_the_http_cache(
     site: Site, tmp_path: Path
 ) -> None:
-    """Scrapy's own middleware keeps the cookies of robots.txt, and takes the file from the HTTP
+    """Scrapy's own middleware stores the cookies of robots.txt, and takes the file from the HTTP
     cache.
     """
     settings = (

@@ -90,7 +90,7 @@ async def test_robots_txt_by_the_browser(playwright: dict[str, Any], kind: str) 
 
 @ensureDeferred
 async def test_missing_robots_txt_by_the_browser(playwright: dict[str, Any]) -> None:
-    """The browser tells the status.
+    """The browser gives the status.
 
     A missing file allows everything, and a server error nothing.
     """
@@ -112,7 +112,7 @@ async def test_missing_robots_txt_by_the_browser(playwright: dict[str, Any]) -> 
 async def test_browser_that_cannot_be_started(playwright: dict[str, Any]) -> None:
     """A browser that is not there is a fault of the crawl.
 
-    One that finds no server tells of the site.
+    One that finds no server says something about the site.
     """
     everything = {**playwright, "DOWNLOADER_MIDDLEWARES": {ByBrowser: 900}}
     with ruled() as site:

@@ -97,7 +97,7 @@ async def test_rotating_proxies(monkeypatch: pytest.MonkeyPatch, policy: bool) -
 
 @ensureDeferred
 async def test_rotating_proxies_obey() -> None:
-    """What the file says through a proxy holds."""
+    """What the file says through a proxy counts."""
     recipe = {key: value for key, value in ROTATING.items() if key != "ROTATING_PROXY_BAN_POLICY"}
     with ruled() as site:
         rules = site.replies["/robots.txt"]
@@ -155,11 +155,11 @@ async def test_media_pipeline(tmp_path: Path) -> None:
 
     Both are missing in the item.
     """
-    kept: list[list[str]] = []
+    stored: list[list[str]] = []
 
-    class Keep:
+    class Collect:
         def process_item(self, item: dict[str, Any]) -> dict[str, Any]:
-            kept.append([file["url"] for file in item["files"]])
+            stored.append([file["url"] for file in item["files"]])
             return item
 
     with ruled() as site:
@@ -168,10 +168,10 @@ async def test_media_pipeline(tmp_path: Path) -> None:
             pass
 
         OfSite.site = site
-        pipelines = {**MEDIA["ITEM_PIPELINES"], Keep: 2}
+        pipelines = {**MEDIA["ITEM_PIPELINES"], Collect: 2}
         recipe = {**MEDIA, "FILES_STORE": str(tmp_path), "ITEM_PIPELINES": pipelines}
         site.replies["/moved"] = redirect("/private/moved")
         result = await crawl_by(recipe, spider=OfSite, MEDIA_ALLOW_REDIRECTS=True)
-        assert kept == [[site.url("/file")]]
+        assert stored == [[site.url("/file")]]
         assert sorted(site.targets) == ["/file", "/moved", "/open", "/robots.txt"]
         assert result.stat("forbidden/rule") == 2

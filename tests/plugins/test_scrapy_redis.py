@@ -80,7 +80,7 @@ def left(recipe: dict[str, Any]) -> int:
 
 @ensureDeferred
 async def test_hanging_sites(recipe: dict[str, Any], silent: list[str]) -> None:
-    """Fifty sites whose robots.txt hangs keep no page of another site back."""
+    """Fifty sites whose robots.txt hangs delay no page of another site."""
     with paced_sites.serving(0) as sites:
         pages = [*silent, *sites.urls(2, 1, 100)]
         result = await crawl_by(recipe, pages, spider=Hundred)
@@ -90,7 +90,7 @@ async def test_hanging_sites(recipe: dict[str, Any], silent: list[str]) -> None:
 
 @ensureDeferred
 async def test_paced_sites(recipe: dict[str, Any]) -> None:
-    """Twenty sites that ask for a long interval keep no page of others back."""
+    """Twenty sites that ask for a long interval delay no page of others."""
     with paced_sites.serving(50) as sites:
         paced = sites.urls(1, 20, 3)
         result = await crawl_by(recipe, [*paced, *sites.urls(2, 5, 20)], spider=Hundred)
@@ -116,7 +116,7 @@ async def test_more_than_may_wait(recipe: dict[str, Any], caplog: pytest.LogCapt
 def test_a_worker_that_is_told_to_end(redis_server: RedisServer) -> None:
     """Of two workers with one queue one gets SIGTERM: no page is lost, none comes twice.
 
-    The intervals that sites ask for are kept.
+    The intervals that sites ask for are obeyed.
     """
     seen = fleet(redis_server.url, 0.5, (5, 4), (5, 20), workers=2)
     assert seen.pages == (120, 120)

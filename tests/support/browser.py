@@ -1,4 +1,4 @@
-"""A real Chromium that looks at a page on the disk, and tells what it showed, asked for and
+"""A real Chromium that looks at a page on the disk, and says what it showed, asked for and
 complained about.
 """
 

@@ -69,12 +69,12 @@ def environment(**more: str) -> dict[str, str]:
     No proxy, since the sites are on this machine, nor our own looks.
     """
     own = ("NO_COLOR", "COLUMNS", "TERM", "PYTHONUNBUFFERED")
-    kept = {
+    inherited = {
         key: value
         for key, value in os.environ.items()
         if not key.lower().endswith("_proxy") and key not in own
     }
-    return {**kept, "PYTHONPATH": str(ROOT), **more}
+    return {**inherited, "PYTHONPATH": str(ROOT), **more}
 
 
 def run(
@@ -164,7 +164,7 @@ def _execute(
             patch.setattr(module, "AsyncCrawlerProcess", HereProcess)
         patch.setattr(cmdline, "entry_points", _entry_points)
         patch.setattr(log, "_scrapy_root_handler", None)
-        patch.setattr(PythonLoggingObserver, "start", lambda _: None)  # nobody would stop it
+        patch.setattr(PythonLoggingObserver, "start", lambda _: None)  # nothing would stop it
         for name, number in zip(("stdin", "stdout", "stderr"), streams, strict=True):
             raw = (_Interrupting if name == interrupted else io.FileIO)(
                 os.dup(number), "r" if name == "stdin" else "w"

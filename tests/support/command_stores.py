@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class Kept(MemoryStore):
-    """Keeps the same values in all of its instances, as long as the setting OWN_NAME is the
+    """Has the same values in all of its instances, as long as the setting OWN_NAME is the
     same.
     """
 
@@ -36,5 +36,5 @@ class Broken(MemoryStore):
         return iter(["http://a.example"])
 
     def get(self, key: str) -> NoReturn:
-        """Fail, with a text that nobody should see whole."""
+        """Fail, with a text that must not be shown whole."""
         raise OSError("no route to redis://me:secret@host\nat all")

@@ -56,7 +56,7 @@ def with_use(
 
 
 class Pages(Spider):
-    """Asks for pages, and keeps what becomes of each: the status, or the exception."""
+    """Asks for pages, and notes what becomes of each: the status, or the exception."""
 
     name = "pages"
 
@@ -72,12 +72,12 @@ class Pages(Spider):
             yield request.replace(callback=self.parse, errback=self.failed, dont_filter=True)
 
     def parse(self, response: Response, **_: Any) -> Any:
-        """Keep the status."""
+        """Note the status."""
         assert response.request is not None
         self.outcomes[response.request.url] = response.status
 
     def failed(self, failure: Failure) -> None:
-        """Keep the exception; of an error page its status."""
+        """Note the exception; of an error page its status."""
         error: Any = failure.value
         request: Request = failure.request  # type: ignore[attr-defined]  # Scrapy puts it there
         self.outcomes[request.url] = error.response.status if hasattr(error, "response") else error
@@ -98,7 +98,7 @@ class Crawl:
         return outcomes
 
     def stat(self, key: str) -> Any:
-        """A stat, 0 where nobody counted."""
+        """A stat, 0 where nothing was counted."""
         return self.stats.get(f"robotstxt/{key}", 0)
 
 
@@ -147,7 +147,7 @@ async def at_once(*coroutines: Coroutine[Any, Any, _T]) -> list[_T]:
 
 
 def close_when(condition: Callable[[Crawler], object]) -> Callable[[Crawler], None]:
-    """Return what prepares a crawl whose spider is to be closed as soon as something holds, once
+    """Return what prepares a crawl whose spider is to be closed as soon as something is true, once
     it is open.
     """
 
@@ -168,7 +168,7 @@ def close_when(condition: Callable[[Crawler], object]) -> Callable[[Crawler], No
 
 
 def records(caplog: Any, level: int = logging.WARNING) -> list[str]:
-    """What our own loggers said, at a level and above."""
+    """What our own loggers logged, at a level and above."""
     return [
         r.getMessage()
         for r in caplog.records

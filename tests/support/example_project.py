@@ -108,9 +108,9 @@ def wait(process: subprocess.Popen[str]) -> Output:
     assert "] ERROR: " not in stderr, stderr
     # Without a network Scrapy's cookies cannot fetch the list of public suffixes: that is logged
     # with its traceback.
-    said = re.split(r"^(?=\d{4}-\d\d-\d\d \d\d:\d\d:\d\d \[)", stderr, flags=re.MULTILINE)
+    records = re.split(r"^(?=\d{4}-\d\d-\d\d \d\d:\d\d:\d\d \[)", stderr, flags=re.MULTILINE)
     assert not [
-        record for record in said if "Traceback" in record and "publicsuffix" not in record
+        record for record in records if "Traceback" in record and "publicsuffix" not in record
     ], stderr
     return Output(stdout, stderr)
 

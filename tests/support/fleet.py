@@ -125,7 +125,7 @@ class Worker(Runtime):
         return wait
 
     async def end_turn(self, origin: Origin, interval: float) -> None:
-        """Tell the store."""
+        """Ask the store."""
         await self._ask("end", lambda: self.world.store.end_turn(str(origin), self.name, interval))
 
     async def _ask(self, call: str, function: Callable[[], Any]) -> Any:

@@ -1,4 +1,4 @@
-"""An FTP server whose pages a crawl gets, and one that says whatever a test tells it. On 127.0.0.1,
+"""An FTP server whose pages a crawl gets, and one that says whatever a test wants. On 127.0.0.1,
 port 0.
 
 See `uploads.py` for the server that reports are uploaded to.
@@ -87,7 +87,7 @@ def served_ftp(
 
 @contextlib.contextmanager
 def ftp_site(folder: Path, *, anonymous: bool = True) -> Iterator[FtpSite]:
-    """Serve a folder, and keep what is asked for; parameters as for `served_ftp`."""
+    """Serve a folder, and note what is asked for; parameters as for `served_ftp`."""
     commands, left = list[str](), threading.Event()
 
     class Handler(FTPHandler):  # type: ignore[misc]  # has no types
@@ -168,7 +168,7 @@ def scripted(
     passive.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
     high, low = divmod(passive.getsockname()[1], 256)
     usual = {"USER": b"331 who", "PASS": b"230 in", "TYPE": b"200 yes", "RETR": b"226 all sent"}
-    said = {**usual, "PASV": f"227 here (127,0,0,1,{high},{low})".encode(), **replies}
+    replies = {**usual, "PASV": f"227 here (127,0,0,1,{high},{low})".encode(), **replies}
 
     def send() -> None:
         data, _ = passive.accept()
@@ -184,7 +184,7 @@ def scripted(
                 command = line.split()[0].decode()
                 if command == "RETR":
                     send()
-                connection.sendall(said[command] + b"\r\n")
+                connection.sendall(replies[command] + b"\r\n")
 
     thread = threading.Thread(target=_serve, args=(listening, talk), daemon=True)
     thread.start()

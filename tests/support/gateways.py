@@ -1,7 +1,7 @@
 """Services that fetch pages for a crawl, as fakes on 127.0.0.1, port 0: they answer as the real
 ones do, from a table.
 
-Each is told in JSON which page it has to fetch. See `site.py` for sites.
+A request in JSON says which page it has to fetch. See `site.py` for sites.
 """
 
 from __future__ import annotations

@@ -33,7 +33,7 @@ class Linked(Spider):
         yield {"items": "pass"}
 
     def parse(self, response: Response, **_: Any) -> None:
-        """Keep it."""
+        """Note it."""
         self.came.append(response.url)
 
 

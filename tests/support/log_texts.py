@@ -28,7 +28,7 @@ _DIRECTIVE = re.compile(r"%[-+ #0]*\d*(?:\.\d+)?[sdrgf]")
 
 @dataclass(frozen=True)
 class UnclearError(Exception):
-    """An argument whose text cannot be told from the code; this file has to learn how."""
+    """An argument whose text cannot be seen in the code; this file has to learn how."""
 
     place: str
 

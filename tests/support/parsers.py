@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 class Fixed(RobotParser):
-    """Allows what ends in `yes`; keeps the user agents that it was asked about."""
+    """Allows what ends in `yes`; notes the user agents that it was asked about."""
 
     asked: ClassVar[list[Any]] = []
 

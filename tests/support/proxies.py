@@ -28,7 +28,7 @@ class Proxy:
     refuses: str = ""
     #: The first line of each request that it had.
     asked: list[str] = field(default_factory=list)
-    #: Host names that nobody else knows -> the port of their site here.
+    #: Host names that no name server knows -> the port of their site here.
     names: dict[str, int] = field(default_factory=dict)
 
     def __enter__(self) -> Self:

@@ -22,7 +22,7 @@ COMMAND = shutil.which("redis-server")
 
 
 class RedisServer:
-    """The server; it keeps nothing on disk, so that one that is started again is empty.
+    """The server; it stores nothing on disk, so that one that is started again is empty.
 
     :param options: of redis.conf, with _ for each -: ``requirepass="x"``. With a certificate, it
         speaks TLS only.
@@ -75,7 +75,7 @@ class RedisServer:
             process.stdout.close()
 
     def freeze(self) -> None:
-        """Keep it from answering; connections are still made."""
+        """Stop it from answering; connections are still made."""
         self._send(signal.SIGSTOP)
 
     def thaw(self) -> None:

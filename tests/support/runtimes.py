@@ -59,7 +59,7 @@ class Crawls:
         return self._ended[mode, modules][name]
 
     def close(self) -> None:
-        """End what nobody waited for."""
+        """End what no test waited for."""
         for process in self._running.values():
             process.kill()
             process.communicate()

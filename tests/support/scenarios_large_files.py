@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class Ticking(Pages):
-    """Keeps a timer of 10 ms running, and the longest processor time that the event loop took
+    """Has a timer of 10 ms running, and the longest processor time that the event loop took
     between two ticks.
     """
 

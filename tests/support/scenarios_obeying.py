@@ -62,7 +62,7 @@ class Gate:
     def __init__(self, crawler: Crawler) -> None:
         self.crawler = crawler
         self.seen: set[int] = set()
-        self.kept: list[Request] = []
+        self.requests: list[Request] = []
         if "scrapy_robots_rfc" in str(crawler.settings["SCHEDULER_PRIORITY_QUEUE"]):
             crawler.signals.connect(self.note, signals.request_scheduled)
 
@@ -78,7 +78,7 @@ class Gate:
 
     def note(self, request: Request) -> None:
         """Count a request, once."""
-        self.kept.append(request)  # so that no other one gets its id
+        self.requests.append(request)  # so that no other one gets its id
         before = len(self.seen)
         self.seen.add(id(request))
         if before < len(self.seen) == self.expected:
@@ -169,7 +169,7 @@ async def timeout(run: Run) -> dict[str, Any]:
 
 
 class ClosesItself(Pages):
-    """Closes itself while robots.txt hangs; the Gate tells when."""
+    """Closes itself while robots.txt hangs; the Gate says when."""
 
     def close_now(self) -> None:
         """Close, and take the time."""
@@ -177,7 +177,7 @@ class ClosesItself(Pages):
         deferred_from_coro(self.crawler.engine.close_spider_async(reason="test"))
 
     def closed(self, reason: str) -> None:
-        """Keep the time that closing took."""
+        """Note the time that closing took."""
         self.took = time.monotonic() - self.began
         self.reason = reason
 
@@ -197,7 +197,7 @@ async def closing(run: Run) -> dict[str, Any]:
         result = await run(ClosesItself, OURS, [site.url(f"/{n}") for n in range(10)])
         return {
             "pages": site.pages,
-            "told": len(result.outcomes),
+            "outcomes": len(result.outcomes),
             "stats": {
                 key: value for key, value in result.stats.items() if key.startswith("robotstxt/")
             },
@@ -268,7 +268,7 @@ async def asking(run: Run) -> dict[str, Any]:
 
 
 async def broken_parser(run: Run) -> dict[str, Any]:
-    """The user's parser fails, on every file and on every URL: nothing opens, nobody waits."""
+    """The user's parser fails, on every file and on every URL: nothing opens, no request waits."""
     outcomes = {}
     for name in ("FailsToParse", "FailsToDecide"):
         with Site({"/robots.txt": robots("User-agent: *\nAllow: /\n")}) as site:
@@ -300,7 +300,7 @@ async def pacing(run: Run) -> dict[str, Any]:
         return {
             "pages": sum(outcome == 200 for outcome in result.outcomes.values()),
             "requests": len(site.arrivals),
-            "kept": min(gaps(site)) >= DELAY,
+            "obeyed": min(gaps(site)) >= DELAY,
             "sites": result.stat("crawl_delay/sites"),
         }
 
@@ -386,8 +386,8 @@ async def hanging_beside(run: Run) -> dict[str, Any]:
         concurrency: list[int] = []
 
         class Noting(Pages):
-            def closed(self, _: str, kept: list[int] = concurrency) -> None:
-                kept.extend(
+            def closed(self, _: str, noted: list[int] = concurrency) -> None:
+                noted.extend(
                     slot.concurrency for slot in self.crawler.engine.downloader.slots.values()
                 )
 

@@ -57,7 +57,7 @@ async def reported(run: Run) -> dict[str, Any]:
 
 
 async def declared(run: Run) -> dict[str, Any]:
-    """Declare a use that robots.txt refuses for one page and a header for another, and keep an
+    """Declare a use that robots.txt refuses for one page and a header for another, and write an
     archive.
     """
     refused = Reply(headers=(("Content-Usage", "train-ai=n"),))

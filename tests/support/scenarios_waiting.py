@@ -124,16 +124,16 @@ class Faithful(Pages):
             Gate.opened.set()
 
     def on_dropped(self, request: Request) -> None:
-        """Keep the duplicates."""
+        """Note the duplicates."""
         self.dropped.append(request.url)
 
     def parse(self, response: Any, argument: int = 0, **_: Any) -> None:
-        """Keep the request that came through, and what the callback got."""
+        """Note the request that came through, and what the callback got."""
         self.came.append((response.request, argument))
         self.outcomes[response.url] = response.status
 
     def failed(self, failure: Any) -> None:
-        """Keep the request that was dropped."""
+        """Note the request that was dropped."""
         self.came.append((failure.request, 2))
         self.outcomes[failure.request.url] = failure.value
 
@@ -254,7 +254,7 @@ async def few_fetches(run: Run) -> dict[str, Any]:
     gate = threading.Event()
     asked: list[str] = []
 
-    def hold(name: str) -> Callable[[Asked], Reply]:
+    def delayed(name: str) -> Callable[[Asked], Reply]:
         def reply(_: Asked) -> Reply:
             asked.append(name)
             if len(asked) == 3:
@@ -263,10 +263,10 @@ async def few_fetches(run: Run) -> dict[str, Any]:
 
         return reply
 
-    with Site({"/robots.txt": hold("a")}) as one, Site({"/robots.txt": hold("b")}) as two:
+    with Site({"/robots.txt": delayed("a")}) as one, Site({"/robots.txt": delayed("b")}) as two:
         urls = [site.url("/few/1") for site in (one, two)]
         settings = {"ROBOTS_TIMEOUT": 3, "ROBOTS_UNREACHABLE_BACKOFF": []}
-        with Site({"/robots.txt": hold("c")}) as three, pytest.MonkeyPatch.context() as patch:
+        with Site({"/robots.txt": delayed("c")}) as three, pytest.MonkeyPatch.context() as patch:
             patch.setattr("scrapy_robots_rfc.fetching.pending.MOST_AT_ONCE", 2)
             result = await run(Pages, settings, [*urls, three.url("/few/1")])
             return {
@@ -295,7 +295,7 @@ class Closes:
 
 
 class Linked(Pages):
-    """Asks for a page that the first one leads to; keeps what is in the meta of what comes."""
+    """Asks for a page that the first one leads to; notes what is in the meta of what comes."""
 
     metas: ClassVar[list[str]] = []
 
@@ -337,16 +337,16 @@ class Heard(logging.Handler):
         self.lines: list[str] = []
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Keep a line."""
+        """Note a line."""
         self.lines.append(record.getMessage())
         if "for the robots.txt of" in self.lines[-1]:
             self.gate.set()
 
 
 async def told(run: Run) -> dict[str, Any]:
-    """Pages of one site wait for its robots.txt, which comes when that was told.
+    """Pages of one site wait for its robots.txt, which comes when that was logged.
 
-    Those of another one keep its pace.
+    Those of another one obey its pace.
     """
     gate = threading.Event()
     heard, long = Heard(gate), progress.LONG

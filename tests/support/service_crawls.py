@@ -18,7 +18,9 @@ if TYPE_CHECKING:
 
 
 class Clock:
-    """A clock that stands until it is told. What it says of the date may be set ahead, or back."""
+    """A clock that stands until a test moves it. What it says of the date may be set ahead, or
+    back.
+    """
 
     def __init__(self) -> None:
         self.now = 1000.0

@@ -1,4 +1,4 @@
-"""A web site on 127.0.0.1, port 0, that answers as it is told and remembers what it was asked. In a
+"""A web site on 127.0.0.1, port 0, that answers as a test says, and notes what it was asked. In a
 thread of its own.
 
 It gives the replies that a real server may give, decent or not; the tests say what is crawled.
@@ -159,10 +159,10 @@ class _Server(ThreadingHTTPServer):
 class _Handler(BaseHTTPRequestHandler):
     site: Site
     protocol_version = "HTTP/1.1"
-    wbufsize = 64 * 1024  # one packet an answer: nobody waits for a delayed acknowledgement
+    wbufsize = 64 * 1024  # one packet an answer: no client waits for a delayed acknowledgement
 
     def do_GET(self) -> None:
-        """Answer as the site is told."""
+        """Answer as the test says."""
         reply = self.site.reply(Asked(self.command, self.path, dict(self.headers.items())))
         while reply.gate is not None and not reply.gate.wait(0.01):
             if self.site.closed.is_set():

@@ -22,7 +22,7 @@ from scrapy_robots_rfc.cache.stores.sqlite import SqliteStore
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-KEEP = 10_000.0
+SECONDS = 10_000.0
 KEYS = 40
 
 
@@ -55,16 +55,16 @@ def forked(work: Callable[[], None]) -> int:
         os._exit(1)
 
 
-def writer(path: Path, seed: int, told: int) -> None:
-    """Put values for ever, and tell each one that is put."""
+def writer(path: Path, seed: int, pipe: int) -> None:
+    """Put values for ever, and write each one that is put into a pipe."""
     store = SqliteStore(path)
     store.open()
     number = seed * 1_000_000
     while True:
         number += 1
         key = f"https://{number % KEYS}.example"
-        store.put(key, value_of(key, number), KEEP)
-        os.write(told, f"{key} {number}\n".encode())
+        store.put(key, value_of(key, number), SECONDS)
+        os.write(pipe, f"{key} {number}\n".encode())
 
 
 def killed_once(path: Path, seed: int, store: SqliteStore) -> tuple[int, list[str]]:
@@ -95,7 +95,7 @@ def _wrong(put: dict[str, int], store: SqliteStore) -> list[str]:
     found = []
     for key, number in put.items():
         value = store.get(key)
-        # The last value may have been put, and not told.
+        # The last value may have been put, and not written there.
         if value is None or not is_whole(key, value) or int(value.split(b" ", 2)[1]) < number:
             found.append(
                 f"{key}: {number} was put, {value if value is None else value[:40]!r} is there"
@@ -133,7 +133,7 @@ def share(path: Path, processes: int, calls: int) -> dict[str, Any]:
         store.open()
         for number in range(calls):
             key = f"https://{number % KEYS}.example"
-            store.put(key, value_of(key, seed * 1000 + number), KEEP)
+            store.put(key, value_of(key, seed * 1000 + number), SECONDS)
             other = f"https://{(number * 7) % KEYS}.example"
             value = store.get(other)
             assert value is None or is_whole(other, value), other

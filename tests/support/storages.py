@@ -1,6 +1,6 @@
 """Storages of a user's own for reports.
 
-One that uploads when it is let, one that fails where it is told to.
+One that uploads when a test lets it, one that fails where a test wants it.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from scrapy.extensions.feedexport import BlockingFeedStorage, FileFeedStorage
 
 
 class Uploading(BlockingFeedStorage):
-    """Keeps what is uploaded, each when `gate` is open."""
+    """Stores what is uploaded, each when `gate` is open."""
 
     gate: ClassVar[threading.Event]
     stored: ClassVar[dict[str, bytes]]
@@ -43,7 +43,7 @@ class Uploading(BlockingFeedStorage):
 
 
 class Broken(FileFeedStorage):
-    """Fails where it is told to."""
+    """Fails where a test wants it."""
 
     where: ClassVar[str]
     made: ClassVar[int] = 0

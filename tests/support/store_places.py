@@ -1,4 +1,4 @@
-"""Where the stores of the contract keep their values.
+"""Where the stores of the contract have their values.
 
 One place a kind, several stores at each, and its time.
 """
@@ -67,11 +67,11 @@ class Timed(Place):
 
 def memory() -> Place:
     """The memory of this process: there is one store."""
-    kept: list[MemoryStore] = []
+    made: list[MemoryStore] = []
 
     def make(now: Callable[[], float]) -> Store:
-        kept.extend([] if kept else [MemoryStore(now)])
-        return kept[0]
+        made.extend([] if made else [MemoryStore(now)])
+        return made[0]
 
     return Timed(make)
 
@@ -111,7 +111,7 @@ class Served(Place):
 
 
 def pass_by(client: Redis, seconds: float) -> None:
-    """Wait for an item of a list that nobody fills.
+    """Wait for an item of a list that stays empty.
 
     A Redis server answers when the time is over by its own clock.
     """

@@ -91,9 +91,9 @@ def rivals(draw: st.DrawFn) -> tuple[list[str], str]:
     )
 
     def pattern() -> str:
-        kept = pieces[: draw(st.integers(0, len(pieces)))]
+        first = pieces[: draw(st.integers(0, len(pieces)))]
         spelt = [
-            draw(st.sampled_from([piece, _SPELLINGS[piece], "*", piece + "*"])) for piece in kept
+            draw(st.sampled_from([piece, _SPELLINGS[piece], "*", piece + "*"])) for piece in first
         ]
         return "/" + "".join(spelt) + draw(st.sampled_from(["", "", "$", "**"]))
 

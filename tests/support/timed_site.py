@@ -73,7 +73,7 @@ class Following(Pages):
         self.one_by_one = one_by_one
 
     def parse(self, response: Any, **_: Any) -> Any:
-        """Keep the status, ask for more."""
+        """Note the status, ask for more."""
         super().parse(response)
         self.before_next()
         while self.following:

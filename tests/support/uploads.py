@@ -30,7 +30,7 @@ class _S3Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
 
     def do_PUT(self) -> None:
-        """Keep an object; of a body in chunks, what is in them."""
+        """Store an object; of a body in chunks, what is in them."""
         body = self.rfile.read(int(self.headers["Content-Length"]))
         if "aws-chunked" in self.headers.get("Content-Encoding", ""):
             body = _dechunked(body)

@@ -1,4 +1,4 @@
-"""Crawl in this process, under one runtime, when told to, and print what came of it as JSON."""
+"""Crawl in this process, under one runtime, when asked to, and print what came of it as JSON."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.support.runtime_runner import one_crawl, run_in
 
 
 async def work(mode: str, urls: list[str], settings: dict[str, Any]) -> dict[str, Any]:
-    """Crawl, and keep what a test may ask for."""
+    """Crawl, and note what a test may ask for."""
     crawl = await one_crawl(mode, Pages, settings, urls)
     outcomes = {
         url: outcome if isinstance(outcome, int) else type(outcome).__name__

@@ -31,7 +31,7 @@ class DemoSpider(ReportingSpider):
         for exhibit in DemoSite.of(self.crawler).exhibits.values():
             self.report.titles[exhibit.site.url()] = exhibit.title
             # All sites of the demo are on one host, and would share its slot in the downloader: the
-            # pace of one of them would hold the others back.
+            # pace of one of them would delay the others.
             slot = {"download_slot": "paced"} if exhibit.paced else {}
             for target in exhibit.asks:
                 yield self.ask(

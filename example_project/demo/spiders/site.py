@@ -53,7 +53,7 @@ class SiteSpider(ReportingSpider):
             yield request
 
     async def parse(self, response: Response) -> Any:  # noqa: ANN401 - an asynchronous generator
-        """Keep the page, and follow its links."""
+        """Note the page, and follow its links."""
         await self.keep_fetched(response)
         if response.meta["position"] == 0:
             self.url = (
