@@ -29,6 +29,17 @@ logger: logging.Logger = logging.getLogger(__name__)
 _ASSUMED = "_robots_rfc_agent"
 
 
+# Warnings at the start of a crawl.
+_NO_TOKEN = (
+    "No product token can be derived from %s: only the '*' group of a robots.txt applies. Set"
+    " ROBOTSTXT_USER_AGENT to your crawler's name, and USER_AGENT to a string that contains it."
+)
+_UNKNOWN_TOKEN = (
+    "%s. Site owners cannot tell which rules are meant for this crawler: set ROBOTSTXT_USER_AGENT"
+    " to its name, and USER_AGENT to a string that contains that name."
+)
+
+
 class UserAgents:
     """The agents of a crawl's requests.
 
@@ -81,48 +92,20 @@ class UserAgents:
             return NOBODY
 
     def opened(self, spider: Spider) -> None:
-        """Read the default header again when the spider opens.
-
-        Warn of tokens that site owners cannot know.
-        """
+        """Read the default header again when the spider opens, and warn of its product tokens."""
         self._set_default(default_header(self._crawler.settings, spider))
-        warning = self.advice()
-        if warning is not None:
-            logger.warning(warning, extra={"spider": spider})
-
-    def advice(self) -> str | None:
-        """Return what is wrong with the tokens of the crawl, and what to set instead.
-
-        ``None`` if nothing is wrong.
-        """
-        agent = self.default()
         header = self._default_header or ""
         if isinstance(header, bytes):
             header = header.decode("utf-8", "replace")
-        if not agent.tokens:
+        tokens = self.default().tokens
+        if not tokens:
             source = f"the User-Agent header {header!r}"
             if self._is_configured():
                 source = "ROBOTSTXT_USER_AGENT"
-            return (
-                f"No product token can be derived from {source}: only the '*' group of a robots.txt"
-                " applies. Set ROBOTSTXT_USER_AGENT to your crawler's name, and USER_AGENT to a"
-                " string that contains it."
-            )
-        found = []
-        for token in agent.tokens:
-            reason = invalid_reason(token)
-            if reason is not None:
-                found.append(f"{token!r} is no product token: {reason}")
-            elif token.lower() not in header.lower() and not _is_virtual(token):
-                text = f"{token!r} is not in the User-Agent header {header!r} (RFC 9309, 2.2.1)"
-                found.append(text)
-        if not found:
-            return None
-        return (
-            f"{'; '.join(found)}. Site owners cannot tell which rules are meant for this crawler:"
-            " set ROBOTSTXT_USER_AGENT to its name, and USER_AGENT to a string that contains that"
-            " name."
-        )
+            logger.warning(_NO_TOKEN, source, extra={"spider": spider})
+        wrong = [text for token in tokens if (text := _wrong(token, header)) is not None]
+        if wrong:
+            logger.warning(_UNKNOWN_TOKEN, "; ".join(wrong), extra={"spider": spider})
 
     def passes(self, request: Request) -> None:
         """Remember the agent by the header that our request for a robots.txt has now."""
@@ -171,11 +154,18 @@ def _lower(agent: Agent) -> list[str]:
     return [token.lower() for token in agent.tokens]
 
 
-def _is_virtual(token: str) -> bool:
-    """Whether a token is a name for many crawlers, as Gemini has them."""
+def _wrong(token: str, header: str) -> str | None:
+    """Return why site owners cannot know a token; ``None``: they can."""
+    reason = invalid_reason(token)
+    if reason is not None:
+        return f"{token!r} is no product token: {reason}"
+    if token.lower() in header.lower():
+        return None
     from scrapy_robots_rfc.core.gemini import VIRTUAL_AGENTS  # noqa: PLC0415 - few crawls need it
 
-    return token.lower() in VIRTUAL_AGENTS
+    if token.lower() in VIRTUAL_AGENTS:  # a name that stands for many crawlers
+        return None
+    return f"{token!r} is not in the User-Agent header {header!r} (RFC 9309, 2.2.1)"
 
 
 def default_header(settings: BaseSettings, spider: Spider | None = None) -> str | bytes | None:
