@@ -91,3 +91,16 @@ class Decision(NamedTuple):
     origin: str | None = None
     stale: bool = False
     override: str | None = None
+
+
+class Refusal(NamedTuple):
+    """Why a request, or its response, is refused, for people.
+
+    :param why: what decided: a rule, a cause; records, header lines or metas about uses.
+    :param line: of robots.txt that decided; ``None`` where no line of it did.
+    :param by: what refuses it.
+    """
+
+    why: str
+    line: int | None = None
+    by: str = "robots.txt"

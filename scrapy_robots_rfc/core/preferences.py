@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain, islice
 from typing import NamedTuple
 
+from scrapy_robots_rfc.core.decision import Refusal
 from scrapy_robots_rfc.core.groups import Record
 from scrapy_robots_rfc.core.labels import LABEL_OF, TRAIN_AI
 from scrapy_robots_rfc.core.lines import as_text
@@ -119,19 +120,6 @@ def combined(*sources: Mapping[str, Preference]) -> Mapping[str, Preference]:
         if _STRICTNESS[preference.allowed] > _STRICTNESS[before.allowed]:
             found[label] = preference
     return found
-
-
-class Refusal(NamedTuple):
-    """What refuses all of some uses.
-
-    :param why: the records, header lines or metas that do, for people.
-    :param line: the first line of robots.txt that does, if one does.
-    :param by: what they belong to, for people.
-    """
-
-    why: str
-    line: int | None
-    by: str = "robots.txt"
 
 
 def refused_by(uses: Iterable[str], stated: Mapping[str, Preference]) -> Refusal | None:

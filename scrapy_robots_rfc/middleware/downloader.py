@@ -21,7 +21,7 @@ from scrapy_robots_rfc._runtime import Cancellable, Runtime
 from scrapy_robots_rfc._scrapy import is_closing
 from scrapy_robots_rfc.cache.client import CacheClient
 from scrapy_robots_rfc.cache.stores.opening import errors_of, store_of
-from scrapy_robots_rfc.core.decision import Decision, Reason
+from scrapy_robots_rfc.core.decision import Decision, Reason, Refusal
 from scrapy_robots_rfc.core.ruleset import ROBOTS_TXT
 from scrapy_robots_rfc.fetching.download import MARK as OUR_MARK
 from scrapy_robots_rfc.fetching.download import pause
@@ -173,7 +173,7 @@ class RfcRobotsTxtMiddleware:
         if why is not None:
             name = None if origin is None else str(origin)
             closed = Decision(False, Reason.UNREACHABLE, origin=name)
-            self.enforcement.refuse(request, closed, f"{UNREACHABLE}{why}")
+            self.enforcement.refuse(request, closed, Refusal(f"{UNREACHABLE}{why}"))
             return None
         if origin is None or own:
             self._pass_robots_txt(origin)

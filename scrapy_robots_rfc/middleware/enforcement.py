@@ -13,7 +13,7 @@ from scrapy.utils.datatypes import LocalCache
 
 from scrapy_robots_rfc import signals, stats
 from scrapy_robots_rfc._scrapy import asks_once
-from scrapy_robots_rfc.core.decision import Decision, Reason
+from scrapy_robots_rfc.core.decision import Decision, Reason, Refusal
 from scrapy_robots_rfc.errors import RobotsDisallowed, UnreachableError
 from scrapy_robots_rfc.policy.origins import Origin, without_userinfo
 
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from scrapy import Request
     from scrapy.crawler import Crawler
 
-    from scrapy_robots_rfc.core.preferences import Refusal
     from scrapy_robots_rfc.fetching.parsed import OriginPolicy
     from scrapy_robots_rfc.scheduling.throttle import Throttle
     from scrapy_robots_rfc.settings import Settings
@@ -75,32 +74,32 @@ class Enforcement:
         if robots.override is not None:
             self._count(stats.OVERRIDDEN)
         if why is not None:
-            self.refuse(request, decision._replace(origin=str(robots.origin)), why, robots)
+            decision = decision._replace(origin=str(robots.origin))
+            self.refuse(request, decision, Refusal(why), robots)
             return
         self._count(stats.ALLOWED)
         if self._signals_allowed:
             decision = decision._replace(origin=str(robots.origin))
-            self._send(signals.request_allowed, request, decision, robots.why(decision), robots)
+            why = robots.why(decision)
+            self._send(signals.request_allowed, request, decision, why=why, robots=robots)
 
     def refuse(
         self,
         request: Request,
         decision: Decision,
-        why: str,
+        refusal: Refusal,
         robots: OriginPolicy | None = None,
-        *,
-        by: str = "robots.txt",
-        line: int | None = None,
     ) -> None:
         """Count, log and signal that a request may not be fetched, and raise.
 
+        :param refusal: why; a line of robots.txt in it counts where no rule of it decided.
         :param robots: what is known of its origin; ``None``: it has no origin.
-        :param by: what forbids it.
-        :param line: of robots.txt that decided, where that is no rule.
         :raises RobotsDisallowed: always, except in a dry run.
         :raises UnreachableError: in its place, in a command for one page, where robots.txt is not
             known.
         """
+        why = refusal.why
+        by = refusal.by
         url = request_text(request)
         spider = {"spider": self._crawler.spider}
         if self._dry_run:
@@ -114,7 +113,8 @@ class Enforcement:
             self._log_once(robots.origin, why)
         self._count(stats.FORBIDDEN)
         self._count(stats.FORBIDDEN_BY.format(reason=decision.reason.value))
-        self._send(signals.request_disallowed, request, decision, why, robots, line)
+        line = refusal.line
+        self._send(signals.request_disallowed, request, decision, line, why=why, robots=robots)
         if self._dry_run:
             self._count(stats.DRY_RUN)
             self.let_through.add(request)
@@ -133,24 +133,21 @@ class Enforcement:
         :raises RobotsDisallowed: always, except in a dry run.
         """
         self._count(stats.ALLOWED, -1)
-        self.refuse(request, decision, refusal.why, robots, by=refusal.by, line=refusal.line)
+        self.refuse(request, decision, refusal, robots)
 
     def _send(
         self,
         signal: object,
         request: Request,
         decision: Decision,
-        why: str,
-        robots: OriginPolicy | None,
         line: int | None = None,
+        **more: object,
     ) -> None:
+        """Send a signal about a decision; see `signals.py` for the arguments."""
+        if decision.rule is not None:
+            line = decision.rule.line
         self._crawler.signals.send_catch_log(
-            signal,
-            request=request,
-            decision=decision,
-            why=why,
-            robots=robots,
-            line=line if decision.rule is None else decision.rule.line,
+            signal, request=request, decision=decision, line=line, **more
         )
 
     def _log_once(self, origin: Origin, why: str) -> None:

@@ -30,11 +30,11 @@ _ASSUMED = "_robots_rfc_agent"
 
 
 # Warnings at the start of a crawl.
-_NO_TOKEN = (
+_NOT_DERIVED = (
     "No product token can be derived from %s: only the '*' group of a robots.txt applies. Set"
     " ROBOTSTXT_USER_AGENT to your crawler's name, and USER_AGENT to a string that contains it."
 )
-_UNKNOWN_TOKEN = (
+_UNKNOWN_NAME = (
     "%s. Site owners cannot tell which rules are meant for this crawler: set ROBOTSTXT_USER_AGENT"
     " to its name, and USER_AGENT to a string that contains that name."
 )
@@ -102,10 +102,10 @@ class UserAgents:
             source = f"the User-Agent header {header!r}"
             if self._is_configured():
                 source = "ROBOTSTXT_USER_AGENT"
-            logger.warning(_NO_TOKEN, source, extra={"spider": spider})
+            logger.warning(_NOT_DERIVED, source, extra={"spider": spider})
         wrong = [text for token in tokens if (text := _wrong(token, header)) is not None]
         if wrong:
-            logger.warning(_UNKNOWN_TOKEN, "; ".join(wrong), extra={"spider": spider})
+            logger.warning(_UNKNOWN_NAME, "; ".join(wrong), extra={"spider": spider})
 
     def passes(self, request: Request) -> None:
         """Remember the agent by the header that our request for a robots.txt has now."""
