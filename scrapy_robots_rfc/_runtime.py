@@ -97,17 +97,15 @@ class Runtime:
         finally:
             timer.cancel()
 
-    def clock(self) -> float:
-        """Seconds on a clock that never goes back."""
-        return time.monotonic()
+    #: Seconds on a clock that never goes back.
+    clock: Callable[[], float] = staticmethod(time.monotonic)
 
     def utc(self) -> datetime.time:
         """The time of day in UTC."""
         return datetime.datetime.now(datetime.UTC).time()
 
-    def date(self) -> float:
-        """Seconds since 1970, on the clock that dates are made with."""
-        return time.time()
+    #: Seconds since 1970, on the clock that dates are made with.
+    date: Callable[[], float] = staticmethod(time.time)
 
     def at(self, seconds: float) -> str:
         """The local time in so many seconds, for log lines; with its date on another day."""

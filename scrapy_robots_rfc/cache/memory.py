@@ -144,13 +144,15 @@ class MemoryCache(Generic[_T]):
 
         ``None``: there is none, or its file is large and not parsed.
         """
-        packed = self._packed(origin)
-        if packed is None:
+        entry = self._entries.get(origin)
+        if entry is None:
             return None
+        self._entries.move_to_end(origin)
         found = self._values.get(origin)
         if found is not None:
             self._values.move_to_end(origin)
             return found[0]
+        packed, _ = entry
         if packed[-1] > LARGE:
             return None
         value = self._parse(origin, _unpack(packed))
@@ -159,16 +161,8 @@ class MemoryCache(Generic[_T]):
 
     def entry(self, origin: Origin) -> CacheEntry | None:
         """Return the entry of an origin; ``None`` if there is none."""
-        packed = self._packed(origin)
-        return None if packed is None else _unpack(packed)
-
-    def _packed(self, origin: Origin) -> _Packed | None:
-        """Return an entry as it is remembered, and note that it is used."""
-        found = self._entries.get(origin)
-        if found is None:
-            return None
-        self._entries.move_to_end(origin)
-        return found[0]
+        entry = self._entries.get(origin)
+        return None if entry is None else _unpack(entry[0])
 
     def put(self, origin: Origin, value: _T, entry: CacheEntry) -> None:
         """Remember a value and the entry that it is made from."""

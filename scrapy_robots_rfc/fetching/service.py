@@ -132,7 +132,8 @@ class RobotsService:
             return found
         robots = self.memory.get(origin)
         fresh = robots is not None and self._runtime.clock() < robots.validity.fresh_until
-        if robots is None or not fresh or not robots.for_all:
+        of_a_route = robots is not None and robots.file is None and not robots.for_all
+        if robots is None or not fresh or of_a_route:
             route = self.download.routes.of(request)
             robots = self._newest(robots, origin, route, stale_for)
         if robots is not None and counted:

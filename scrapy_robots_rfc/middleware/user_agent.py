@@ -68,10 +68,10 @@ class UserAgents:
         """
         meta = request.meta.get(USER_AGENT_KEY)
         spider = getattr(self._crawler.spider, USER_AGENT_KEY, None)  # see `_of_spider`
-        if meta is None and spider is None:
-            return self._setting or self._of_header(request)
+        agent = None
         try:
-            agent = agent_of(meta) or agent_of(spider)
+            if meta is not None or spider is not None:
+                agent = agent_of(meta) or agent_of(spider)
         except TypeError:
             wrong = meta if meta is not None else spider
             raise AgentError(f"{USER_AGENT_KEY} is {wrong!r}; it must be {ACCEPTED}") from None

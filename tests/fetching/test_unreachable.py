@@ -38,7 +38,7 @@ def test_asked_again_until_it_is_there(results: Results) -> None:
     assert results["recovers"] == {
         "outcomes": [200, 200, 200, "rule"],
         "first": ["/robots.txt"] * 3,
-        "kept": [True, True],
+        "obeyed": [True, True],
         "soon": True,
         "counted": [3, 2],
         "origins": [1, 0],
