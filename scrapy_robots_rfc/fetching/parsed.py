@@ -209,11 +209,6 @@ class OriginPolicy:
         """
         return None if self.file is None else self.file.pace(self._agent_of(agent))
 
-    def bound(self, agent: Agent, utc: time) -> Bound | None:
-        """The longest interval that the file asks for at a time of day; ``None``: no interval."""
-        pace = self.pace(agent)
-        return None if pace is None else pace.bound(utc)
-
     def decide(self, url: str, agent: str | list[str] | None = None) -> Decision:
         """Whether a URL of this origin may be fetched, and why. Nothing is counted, no signal sent.
 
@@ -257,21 +252,16 @@ class OriginPolicy:
             return decision, self.why(decision)
         if limit is None or limit.over is not Over.FORBID:
             return decision, None
-        bound = self.bound(agent, utc())
-        why = None if bound is None else self.refused(url, bound, limit)
-        if why is not None:
-            decision = decision._replace(allowed=False, reason=Reason.CRAWL_DELAY, rule=None)
-        return decision, why
-
-    def refused(self, url: str, bound: Bound, limit: Limit) -> str | None:
-        """Why a page is forbidden because of the interval of its site; ``None``: it is not.
-
-        :param bound: the interval that the site asks for.
-        :param limit: the longest interval that the user accepts, and what happens beyond it.
-        """
+        pace = self.pace(agent)
+        bound = None if pace is None else pace.bound(utc())
         # A robots.txt is always allowed (RFC 9309, 2.2.2).
-        if not limit.forbids(bound) or request_target(url) == ROBOTS_TXT:
-            return None
+        if bound is None or not limit.forbids(bound) or request_target(url) == ROBOTS_TXT:
+            return decision, None
+        decision = decision._replace(allowed=False, reason=Reason.CRAWL_DELAY, rule=None)
+        return decision, self.too_long(bound, limit)
+
+    def too_long(self, bound: Bound, limit: Limit) -> str:
+        """Why pages are forbidden whose site asks for a longer interval than is accepted."""
         return f"{self.cited(bound.text)} is more than ROBOTS_CRAWL_DELAY_MAX, {limit.longest:g} s"
 
     def why(self, decision: Decision) -> str:

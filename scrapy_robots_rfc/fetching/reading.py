@@ -108,10 +108,6 @@ class FileReader:
             agent = NOBODY
         if isinstance(file, ParsedRobots) and file.unread(agent):
             await self.read_for(file, agent)
-            if file.at_once:  # the thread may still be at work on this one
-                file = self._tried(origin, entry.body)
-                if isinstance(file, ParsedRobots):
-                    file.at_once = True
         return self.policy(origin, entry, file)
 
     async def read_for(self, file: ParsedRobots, agent: Agent) -> None:
