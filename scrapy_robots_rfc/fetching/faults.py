@@ -9,7 +9,6 @@ import errno
 import re
 import sys
 from collections.abc import Iterator
-from dataclasses import replace
 from itertools import dropwhile
 from traceback import walk_tb
 from types import FrameType
@@ -140,7 +139,7 @@ def access_after(error: Exception, timeout: float) -> Unreachable | Local:
     if not of_middleware and (isinstance(error, RobotsError) or _is_network(error)):
         found = _network(chain)
         late = isinstance(error, LATE)
-        return replace(found, cause=f"no answer in {timeout:g} s") if late else found
+        return found._replace(cause=f"no answer in {timeout:g} s") if late else found
     kind = next((name for name in _names(error) if name in _ADVICE), None)
     if kind is None:
         if not of_middleware and any(method == READING for _, method in frames):

@@ -6,7 +6,6 @@ each exchange, `policy/access.py` says what an answer means, `cache/entry.py` wh
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -207,7 +206,7 @@ class Fetcher:
         self._count(stats.RESPONSE_STATUS_COUNT.format(status=response.status))
         if isinstance(access, Unreachable):
             wanted = backoff.retry_after(response.headers.get(b"Retry-After"), self._runtime.date())
-            access = replace(access, retry_after=wanted)
+            access = access._replace(retry_after=wanted)
             return Fetched(through(access, fetch.request) if access.route else access)
         return self._answered(response, access, state.url, known)
 
