@@ -30,9 +30,9 @@ MAX_EXPANSION = 4
 #: The first octets of gzip data.
 GZIP_MAGIC = b"\x1f\x8b"
 
-# Octets that `zstandard` decodes at once, which cannot stop at a limit. Four can stand for a block
-# of 128 KiB, so these give 2 MiB at most.
-_PIECE = 64
+# Octets of zstd data that are decoded at once: `zstandard` cannot stop at a limit. Four can stand
+# for a block of 128 KiB, so these give 8 MiB at most.
+_PIECE = 256
 
 # How the page begins that Chromium, Firefox and WebKit show for a text, as download handlers with a
 # browser return it: with `pre` for plain text, without it where the site calls its robots.txt HTML.
@@ -131,55 +131,36 @@ def _deflate(data: bytes, room: int) -> tuple[bytes, bool]:
 
 
 def _brotli(data: bytes, room: int) -> tuple[bytes, bool]:
-    library = _import("brotli", "brotlicffi")
-    # Older versions cannot stop at a limit.
-    if not hasattr(getattr(library, "Decompressor", None), "can_accept_more_data"):
-        raise DecodingError("content coding 'br', and no brotli 1.2 or newer is installed")
-    decompressor = library.Decompressor()
-    output = bytearray()
-    while not decompressor.is_finished() and len(output) < room:
-        chunk = decompressor.process(data, output_buffer_limit=room - len(output))
-        if not chunk:
-            break
-        output += chunk
-        data = b""
-    return bytes(output), decompressor.is_finished()
+    decompressor = _import("brotli", "brotlicffi").Decompressor()
+    # Versions before 1.2, which Scrapy does not use, know no limit, and raise.
+    return decompressor.process(data, output_buffer_limit=room), decompressor.is_finished()
 
 
 def _zstd(data: bytes, room: int) -> tuple[bytes, bool]:
     """Zstandard, by a library that Scrapy uses: that of Python 3.14, its backport, `zstandard`."""
-    newer = _import("compression.zstd", "backports.zstd")
-    library = newer or _import("zstandard")
-    if library is None:
-        raise DecodingError("content coding 'zstd', and no library for it is installed")
-    piece = len(data) if newer else _PIECE
+    library = _import("compression.zstd", "backports.zstd", "zstandard")
     output = bytearray()
-    at = 0
-    parts = 0
-    frame = None
-    while at < len(data) and len(output) < room:
-        if frame is None:
-            parts += 1
-            frame = library.ZstdDecompressor()
-            frame = frame if newer else frame.decompressobj()
-        if parts > MAX_PARTS:
-            raise DecodingError(f"more than {MAX_PARTS} parts")
-        most = (room - len(output),) if newer else ()
-        output += frame.decompress(data[at : at + piece], *most)
-        at = min(at + piece, len(data))
-        if frame.eof:
-            at -= len(frame.unused_data)
-            frame = None
-    return bytes(output[:room]), frame is None
+    for _ in range(MAX_PARTS):
+        frame = library.ZstdDecompressor()
+        if library.__name__ == "zstandard":
+            frame = frame.decompressobj()
+        for at in range(0, len(data), _PIECE):
+            output += frame.decompress(data[at : at + _PIECE])
+            if frame.eof or len(output) >= room:
+                break
+        data = frame.unused_data + data[at + _PIECE :]
+        if not frame.eof or not data or len(output) >= room:
+            return bytes(output[:room]), frame.eof
+    raise DecodingError(f"more than {MAX_PARTS} parts")
 
 
-def _import(*names: str) -> Any:  # noqa: ANN401 - a module without types, or None
+def _import(*names: str) -> Any:  # noqa: ANN401 - a module without types
     for name in names:
         try:
             return importlib.import_module(name)
         except ImportError:
             continue
-    return None
+    raise DecodingError(f"none of these is installed: {', '.join(names)}")
 
 
 # Each decodes data, up to so many octets, and returns the result, and whether the data came to
