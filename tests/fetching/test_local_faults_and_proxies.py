@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from tests.support.runtimes import Results
 
 FAILED = "ERROR http://SITE/robots.txt could not be requested, because the crawl itself failed ("
-FOLLOWS = "): none of its pages is fetched until that is repaired; "
+FOLLOWS = "): nothing is allowed until that is repaired; "
 HANDLERS = "scrapy.core.downloader.handlers.DownloadHandlers"
 MEND = "mend it, or take it out of the settings"
 
@@ -145,8 +145,8 @@ def test_failing_proxy_closes_the_site_for_its_own_requests(results: Results) ->
         cause = f"{causes[number % 4]}, through proxy http://PROXY"
         scheme = "https" if number % 4 > 1 else "http"
         warning = (
-            f"WARNING {scheme}://SITE/robots.txt is unreachable ({cause}): none of its pages is"
-            " fetched that way; it is requested again in 300 s"
+            f"WARNING {scheme}://SITE/robots.txt is unreachable ({cause}): nothing is allowed"
+            " that way; it is requested again in 300 s"
         )
         assert case == {
             "outcomes": ["unreachable", "unreachable", 200, "rule"],
