@@ -15,7 +15,7 @@ from types import FrameType
 
 from scrapy_robots_rfc._runtime import LATE
 from scrapy_robots_rfc._scrapy import READING
-from scrapy_robots_rfc.core.text import printable, without_credentials
+from scrapy_robots_rfc.core.text import short, without_credentials
 from scrapy_robots_rfc.errors import (
     BrokenTransferError,
     DecodingError,
@@ -93,9 +93,7 @@ _ADVICE = {
     "IgnoreRequest": "let it pass requests for robots.txt, or name the site in ROBOTS_EXEMPT",
     "NotSupported": "see DOWNLOAD_HANDLERS, and install what the handler needs",
     "NotConfigured": "see DOWNLOAD_HANDLERS, and install what the handler needs",
-    "StopDownload": (
-        "let its handlers of bytes_received and headers_received pass requests for robots.txt"
-    ),
+    "StopDownload": "let handlers of bytes_received and headers_received pass robots.txt",
     "UnsupportedURLSchemeError": "see DOWNLOAD_HANDLERS, and the meta `proxy` of the request",
 }
 _EXHAUSTED = "let the process have more files or ports, or lower CONCURRENT_REQUESTS"
@@ -109,8 +107,6 @@ _BROWSER_FAILED = ("BrowserType.", "has been closed", "crashed")
 
 # Causes in a chain that are looked at.
 _LONGEST_CHAIN = 20
-# Characters of a library's text that are shown.
-_LONGEST_TEXT = 160
 
 _STATUS = re.compile(r"\b[1-5]\d\d\b")
 
@@ -169,9 +165,7 @@ def _network(chain: list[BaseException]) -> Unreachable:
             return Unreachable(None, _NO_ANSWER)
         cause = f"{words}: {text}" if text else words
         return Unreachable(None, cause, hopeless=words == _UNKNOWN_HOST)
-    text = next(filter(None, map(_text, chain)), "")
-    name = type(chain[0]).__name__
-    return Unreachable(None, f"{name}: {text}" if text else name)
+    return Unreachable(None, _named(chain[0]))
 
 
 def _refused(error: BaseException) -> str:
@@ -186,8 +180,6 @@ def _refused(error: BaseException) -> str:
 def _tls(error: BaseException) -> str | None:
     """Return what is wrong with TLS; ``None`` for an exception of another kind."""
     package = _package(type(error))
-    if package == "service_identity":
-        return "the certificate is for another host"
     if package == "ssl":
         text = getattr(error, "verify_message", None) or getattr(error, "reason", None)
         return str(text or _text(error)).replace("_", " ").lower()
@@ -248,8 +240,7 @@ def _text(error: BaseException) -> str:
         text = " ".join(str(error).split())
     except Exception:  # noqa: BLE001 - a class of anybody's
         return ""
-    text = printable(without_credentials(text))
-    return text if len(text) <= _LONGEST_TEXT else f"{text[: _LONGEST_TEXT - 3]}..."
+    return short(without_credentials(text))
 
 
 def _named(error: BaseException) -> str:

@@ -1,8 +1,8 @@
-"""For how long a robots.txt may be used (RFC 9309, 2.4 and 2.3.1.4; RFC 9111).
+"""For how long a robots.txt may be used, and when it is asked for again (RFC 9309, 2.4, 2.3.1.4).
 
 `renew` and `review` give the `Validity` of one result within the limits of the user's settings;
-`freshness` reads what the site itself says. Times are seconds on a clock that never goes back,
-unless a parameter says otherwise.
+`freshness` reads what the site itself says (RFC 9111); `pauses` come before further attempts.
+Times are seconds on a clock that never goes back, unless a parameter says otherwise.
 """
 
 from __future__ import annotations
@@ -101,6 +101,21 @@ def _unreachable(old: Validity | None, now: float, limits: Settings) -> Validity
     return Validity(Outcome.UNREACHABLE, again, unreachable_since=since)
 
 
+def pauses(attempts: int, retry_after: float | None, settings: Settings) -> tuple[float, ...]:
+    """Return the seconds before each further attempt; empty: no further attempt is made.
+
+    :param attempts: how many attempts were made before the one that has just failed.
+    :param retry_after: seconds that the server asked for; they lengthen the first pause only.
+    """
+    delays = settings.unreachable_backoff[attempts:]
+    return (at_least(delays[0], retry_after), *delays[1:]) if delays else ()
+
+
+def at_least(seconds: float, retry_after: float | None) -> float:
+    """Return the seconds, or what the server asked for if longer, up to `MAX_RETRY_AFTER`."""
+    return max(seconds, min(retry_after or 0.0, MAX_RETRY_AFTER))
+
+
 # Longer times count as this many seconds (RFC 9111, 1.2.2).
 _LONGEST_SECONDS = 2.0**31
 # Octets of a Cache-Control header that are read: a bound for hostile ones.
@@ -183,6 +198,19 @@ def _directives(cache_control: bytes) -> dict[bytes, bytes]:
             value = value[1:-1]
         found.setdefault(name.strip().lower(), value)
     return found
+
+
+def retry_after(value: bytes | None, now: float) -> float | None:
+    """Return the seconds of a Retry-After header (RFC 9110, 10.2.3); ``None`` if it has none.
+
+    :param value: the header as it came: a number of seconds, or a date.
+    :param now: the present, in seconds since 1970.
+    """
+    seconds = seconds_of(value)
+    if seconds is not None:
+        return seconds
+    then = http_date(value or b"")
+    return None if then is None else max(0.0, then - now)
 
 
 def seconds_of(value: bytes | None) -> float | None:

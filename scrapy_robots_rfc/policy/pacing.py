@@ -137,10 +137,7 @@ def pace_of_number(delay: object) -> Pace | None:
     """
     if not isinstance(delay, (int, float)) or not delay > 0:  # `delay <= 0` would let NaN through
         return None
-    try:
-        seconds = float(delay)
-    except OverflowError:  # an int of more than 308 digits
-        seconds = math.inf
+    seconds = float(delay) if delay < 1e300 else math.inf  # float() raises for a longer int
     return Pace((Bound(seconds, f"Crawl-delay {seconds:g} s"),))
 
 
