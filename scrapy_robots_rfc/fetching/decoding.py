@@ -84,11 +84,6 @@ def without_codings(body: bytes, codings: Sequence[bytes], limit: int) -> bytes:
     return _without_rendering(body[:limit])
 
 
-def is_rendered(body: bytes) -> bool:
-    """Whether a body is the page that a browser shows for a text."""
-    return _RENDERED.match(body) is not None
-
-
 def _without_rendering(body: bytes) -> bytes:
     """Return the text, if a body is the page that a browser shows for a text; else the body itself.
 
