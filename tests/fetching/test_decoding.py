@@ -171,8 +171,8 @@ def test_thousands_of_empty_parts(coding: bytes, compress: Callable[[bytes], byt
         without_codings(compress(b"") * 10_000, [coding], LIMIT)
 
 
-def test_gzip_that_nobody_named() -> None:
-    """A .gz file that is sent as it is can be told by its first octets; its rules count."""
+def test_gzip_without_a_header() -> None:
+    """A .gz file that is sent as it is, is known by its first octets; its rules count."""
     assert without_codings(gzip.compress(TEXT), [], LIMIT) == TEXT
     with pytest.raises(DecodingError):
         without_codings(gzip.compress(TEXT)[:20], [], LIMIT)
@@ -191,7 +191,7 @@ def test_several_codings_are_undone_in_reverse() -> None:
 
 @pytest.mark.parametrize("codings", [[b"compress"], [b"gzip, nonsense"], [b"identity"] * 5])
 def test_unknown_codings_are_an_error(codings: list[bytes]) -> None:
-    """2.3.1.4: a coding that nobody can undo, or too many of them, are an error."""
+    """2.3.1.4: an unknown coding, or too many of them, are an error."""
     with pytest.raises(DecodingError):
         without_codings(gzip.compress(TEXT), codings, LIMIT)
 
@@ -246,7 +246,7 @@ async def test_crawl_reads_a_compressed_robots_txt(
 
 @ensureDeferred
 async def test_body_of_an_error_page_does_not_count(site: Site) -> None:
-    """2.3.1.3: a 404 is a 404, also where nobody can decode its body."""
+    """2.3.1.3: a 404 is a 404, also where its body cannot be decoded."""
     site.replies["/robots.txt"] = Reply(404, b"not gzip", headers=(("Content-Encoding", "gzip"),))
     result = await crawl([site.url("/x")])
     assert result.outcomes[site.url("/x")] == 200

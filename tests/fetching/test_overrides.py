@@ -62,12 +62,12 @@ async def test_exempt_sites_are_not_asked(
     assert (site.fetches, other.fetches, other.pages) == (0, 1, [])
     assert (result.stat("exempted"), result.stat(f"exempted/{site.url('')}")) == (3, 3)
     assert (result.stat("allowed"), result.stat("forbidden")) == (0, 1)
-    said = records(caplog, logging.INFO)
-    assert f"ROBOTS_EXEMPT: not asked for their robots.txt are {site.url('')}" in said
+    lines = records(caplog, logging.INFO)
+    assert f"ROBOTS_EXEMPT: not asked for their robots.txt are {site.url('')}" in lines
     end = (
         f"  origins: 1 successful\n  requests: 1 forbidden (1 rule), 3 exempt (3 {site.url('')})\n"
     )
-    assert end in said[-1]
+    assert end in lines[-1]
 
 
 @pytest.mark.parametrize(
@@ -131,7 +131,7 @@ async def test_service_does_not_ask_exempt_sites_either(site: Site) -> None:
     Nothing is fetched.
     """
     site.replies["/robots.txt"] = robots(CLOSED)
-    told: list[OriginPolicy | None] = []
+    sent: list[OriginPolicy | None] = []
 
     async def script(service: RobotsService) -> None:
         known = await service.robots(site.url("/x"))
@@ -143,8 +143,8 @@ async def test_service_does_not_ask_exempt_sites_either(site: Site) -> None:
         decision = known.decide(site.url("/x"))
         assert (decision.allowed, decision.reason) == (True, Reason.EXEMPT)
         assert known.why(decision) == "not asked: `127.0.0.1` of ROBOTS_EXEMPT"
-        told.append(service.fetch(known.origin).value)
-        assert told == [known]
+        sent.append(service.fetch(known.origin).value)
+        assert sent == [known]
 
     await run(script, {"ROBOTS_EXEMPT": ["127.0.0.1"]})
     assert site.targets == []
@@ -154,7 +154,7 @@ async def test_service_does_not_ask_exempt_sites_either(site: Site) -> None:
 async def test_redirect_to_an_exempt_site(site: Site, other: Site) -> None:
     """A robots.txt that redirects to an exempt site is followed there.
 
-    Its rules hold for the first site.
+    Its rules count for the first site.
     """
     site.replies["/robots.txt"] = redirect(other.url("/robots.txt"))
     other.replies["/robots.txt"] = robots(RULES)
@@ -204,12 +204,12 @@ async def test_local_file_decides(
         2,
         2,
     )
-    said = records(caplog, logging.DEBUG)
+    lines = records(caplog, logging.DEBUG)
     assert (
         f"Forbidden by robots.txt: <GET {pages[0]}> (local file {local} line 3: Disallow: /local)"
-        in said
+        in lines
     )
-    assert f"ROBOTS_OVERRIDES: local files decide: {local} for {site.url('')}" in said
+    assert f"ROBOTS_OVERRIDES: local files decide: {local} for {site.url('')}" in lines
 
 
 @ensureDeferred
@@ -218,7 +218,7 @@ async def test_local_file_is_read_at_start(site: Site, local: Path) -> None:
 
     No store ever gets it.
     """
-    told: list[object] = []
+    sent: list[object] = []
     Kept.store = Kept()
 
     async def script(service: RobotsService) -> None:
@@ -235,10 +235,10 @@ async def test_local_file_is_read_at_start(site: Site, local: Path) -> None:
             == f"local file {local}: no rule of the group `*` matches"
         )
         assert service.cached(known.origin) is known
-        assert known.fetched == -math.inf  # nobody's first page waits for a fetch that was none
+        assert known.fetched == -math.inf  # no page waits after a fetch that never was
 
     def prepare(crawler: Crawler) -> None:
-        crawler.signals.connect(lambda: told.append(1), robots_fetched, weak=False)
+        crawler.signals.connect(lambda: sent.append(1), robots_fetched, weak=False)
 
     settings = {**KEPT, "ROBOTS_OVERRIDES": json.dumps({site.url(""): str(local)})}
     result = await run(
@@ -246,14 +246,14 @@ async def test_local_file_is_read_at_start(site: Site, local: Path) -> None:
     )
     assert site.targets == ["/x"]
     assert isinstance(result.outcomes[site.url("/local")], RobotsDisallowed)
-    assert told == []
+    assert sent == []
     assert list(Kept.store.keys()) == []
     assert "robotstxt/cache/hits" not in result.stats
 
 
 @ensureDeferred
 async def test_pace_of_a_local_file(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """A Crawl-delay of the local file is kept, and the log names that file.
+    """A Crawl-delay of the local file is obeyed, and the log names that file.
 
     The site's own counts no more.
     """

@@ -148,9 +148,9 @@ def test_any_headers_give_times_with_an_end(headers: list[tuple[bytes, ...]], no
     """Whatever a server sends: nothing raises, and no time is negative or without end."""
     names = ("cache_control", "expires", "date", "age", "etag", "last_modified")
     answer = several(**dict(zip(names, headers, strict=True)))
-    said = freshness(answer, now)
-    assert said.lifetime is None or 0 <= said.lifetime <= 2**31
-    assert 0 <= said.age <= 2**31
+    found = freshness(answer, now)
+    assert found.lifetime is None or 0 <= found.lifetime <= 2**31
+    assert 0 <= found.age <= 2**31
     for value in (etag(answer), last_modified(answer)):
         assert value is None or not set(value) & {10, 13}
 

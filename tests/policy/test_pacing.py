@@ -1,4 +1,4 @@
-"""From records to an interval, and the turns of requests that keep one."""
+"""From records to an interval, and the turns of requests that obey one."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def pace(text: str, *tokens: str) -> Pace | None:
     ],
 )
 def test_largest_bound_at_noon(lines: str, seconds: float | None, says: str | None) -> None:
-    """The largest interval that holds decides, from every record of the merged group that is a
+    """The largest interval at that time decides, from every record of the merged group that is a
     number above 0.
     """
     found = pace(f"User-agent: foobot\n{lines}\n")
@@ -97,7 +97,7 @@ def test_records_without_meaning_ask_for_nothing() -> None:
 
 
 def test_the_largest_of_a_window() -> None:
-    """Of bounds that hold at the same time only the largest is kept.
+    """Of several bounds for the same time, only the largest counts.
 
     A thousand lines cost nothing.
     """
@@ -126,8 +126,8 @@ def test_groups_of_a_token_count_as_one() -> None:
     assert paces == {"a": Pace((first, rate)), "b": Pace((second, rate)), "c": None}
 
 
-def test_more_windows_in_all_groups_than_anybody_has() -> None:
-    """A rate in a window beyond the first sixteen holds all day, also where each group has few."""
+def test_more_windows_in_all_groups_than_are_distinguished() -> None:
+    """A rate in a window beyond the first sixteen counts all day, also where each group has few."""
     group = "User-agent: a\nRequest-rate: 1/{0} {0:02}00-{0:02}30\nAllow: /\n"
     text = "".join(group.format(hour) for hour in range(1, 20))
     found = paces_of(RobotsTxt.parse(text.encode()).records_by_group(*KEYS))["a"]
@@ -136,14 +136,14 @@ def test_more_windows_in_all_groups_than_anybody_has() -> None:
     assert (found.bound(time(0)) or found.bounds[0]).seconds == 19.0
 
 
-def test_no_pace_for_anybody() -> None:
+def test_file_that_asks_for_no_pace() -> None:
     """A file whose records ask for nothing has no table."""
     assert (
         paces_of(RobotsTxt.parse(b"User-agent: a\nCrawl-delay: 0\n").records_by_group(*KEYS)) == {}
     )
 
 
-def test_more_windows_than_anybody_has() -> None:
+def test_more_windows_than_are_distinguished() -> None:
     """A rate in a window beyond the first sixteen counts all day."""
     lines = "".join(f"Request-rate: 1/{100 + at} 00{at:02}-0059\n" for at in range(50))
     found = pace(f"User-agent: *\n{lines}Crawl-delay: 120\n")

@@ -55,7 +55,7 @@ async def routes(run: Run) -> dict[str, Any]:
         for tls in (False, True):
             for refuses in ("", "407 Proxy Authentication Required", "502 Bad Gateway"):
                 if refuses.startswith("502") and not tls:
-                    continue  # that is the answer of the site, as far as anybody can tell
+                    continue  # that is the answer of the site, as far as a client can see
                 with (
                     Site({"/robots.txt": robots(RULES)}, tls=tls) as site,
                     Proxy() as live,
@@ -215,8 +215,8 @@ async def direct_fails(run: Run) -> dict[str, Any]:
     found = []
     for turned, handler in product((False, True), handlers(run, proxies=True)):
         with Site({"/robots.txt": robots(RULES)}) as site, Proxy() as live:
-            host = "http://nobody.invalid"
-            live.names = {"nobody.invalid": site.port}
+            host = "http://unknown.invalid"
+            live.names = {"unknown.invalid": site.port}
             last, *requests = (
                 by(f"{host}{target}", f"http://{live.netloc}") for target in ("/x", "/a")
             )
@@ -274,7 +274,7 @@ async def not_shared(run: Run) -> dict[str, Any]:
 
 
 def _answering(answer: bytes | None) -> socket.socket:
-    """Return a server that sends the same to everybody, and hangs up."""
+    """Return a server that sends the same to every client, and hangs up."""
     server = socket.create_server(("127.0.0.1", 0))
 
     def serve() -> None:

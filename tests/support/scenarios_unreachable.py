@@ -72,7 +72,7 @@ async def recovers(run: Run) -> dict[str, Any]:
         return {
             "outcomes": [short(result.outcomes[url]) for url in urls],
             "first": site.targets[:3],
-            "kept": [gap >= delay for gap, delay in zip(failing.gaps, (0.1, 0.4), strict=True)],
+            "paused": [gap >= delay for gap, delay in zip(failing.gaps, (0.1, 0.4), strict=True)],
             "soon": all(gap < 2 for gap in failing.gaps),
             "counted": [result.stat(key) for key in ("request_count", "result/unreachable")],
             "origins": [result.stat("origins/successful"), result.stat("origins/unreachable")],
@@ -87,8 +87,8 @@ async def gives_up(run: Run) -> dict[str, Any]:
     failing = Failing(float("inf"), Reply(500))
     with Site({"/robots.txt": failing}) as site:
         urls = [site.url(f"/{n}") for n in range(5)]
-        # What was decided holds for those who waited, however short the time for which it would
-        # hold otherwise.
+        # What was decided counts for those who waited, however short the time for which it would
+        # count otherwise.
         result = await run(
             Pages, {"ROBOTS_UNREACHABLE_BACKOFF": [0.01], "ROBOTS_UNREACHABLE_TTL": 1e-9}, urls
         )
