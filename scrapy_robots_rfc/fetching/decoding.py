@@ -18,8 +18,8 @@ from scrapy_robots_rfc.errors import DecodingError
 #: cause.
 MAX_CODINGS = 4
 
-#: The most parts (gzip members, zstd frames) that a body may have. Real bodies have one, or one for
-#: each 64 KiB. Thousands of empty parts would cost much time and never reach the limit.
+#: The most parts (gzip members, zstd frames) of a body. Real ones have one, or one for each 64 KiB.
+#: Thousands of empty parts would cost much time and never reach the limit.
 MAX_PARTS = 64
 
 #: How many times longer than the limit a coded body may be. No coding makes a text much longer. A
@@ -34,10 +34,9 @@ GZIP_MAGIC = b"\x1f\x8b"
 # for a block of 128 KiB, so these give 8 MiB at most.
 _PIECE = 256
 
-# How the page begins that Chromium, Firefox and WebKit show for a text, as download handlers with a
-# browser return it: with `pre` for plain text, without it where the site calls its robots.txt HTML.
-# There is no line end in it, so that no rule that a site writes into a tag is lost. And how the
-# page ends, and what a browser escapes.
+# How the page begins that Chromium, Firefox and WebKit show for a text: with `pre` for plain text,
+# without it where the site calls its robots.txt HTML. There is no line end in it, so that no rule
+# that a site writes into a tag is lost. And how the page ends, and what a browser escapes.
 _ATTRIBUTES = rb"[^<>\r\n]*"
 _RENDERED = re.compile(
     rb"<html%b><head>(?:<(?:meta|link)%b>)*</head><body%b>(?:<pre%b>)?".replace(b"%b", _ATTRIBUTES)
@@ -85,10 +84,9 @@ def without_codings(body: bytes, codings: Sequence[bytes], limit: int) -> bytes:
 
 
 def _without_rendering(body: bytes) -> bytes:
-    """Return the text, if a body is the page that a browser shows for a text; else the body itself.
+    """Return the text of a page that a browser made of it; of another body, the body itself.
 
-    In such a page the first line of the file stands behind tags, so that its first group would be
-    lost.
+    In such a page the first line stands behind tags, so that the first group would be lost.
     """
     found = _RENDERED.match(body)
     if found is None:
@@ -102,10 +100,7 @@ def _without_rendering(body: bytes) -> bytes:
 
 
 def _gzip(data: bytes, room: int) -> tuple[bytes, bool]:
-    """A gzip file may have several members, one after the other (RFC 1952, 2.2).
-
-    Anything else after one is padding.
-    """
+    """A file may have several members (RFC 1952, 2.2); anything else after one is padding."""
     output = b""
     for _ in range(MAX_PARTS):
         member = zlib.decompressobj(16 + zlib.MAX_WBITS)

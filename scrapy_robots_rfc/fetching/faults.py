@@ -24,8 +24,8 @@ from scrapy_robots_rfc.errors import (
 )
 from scrapy_robots_rfc.policy.access import Local, Unreachable
 
-#: The exceptions that the network or a server causes: package of the class -> names, subclasses
-#: included. All others are local: they say nothing about the site.
+#: Exceptions that the network or a server causes: package -> names, subclasses included. All others
+#: are local: they say nothing about the site.
 _NETWORK = {
     "scrapy": (
         "CannotResolveHostError DownloadCancelledError DownloadConnectionRefusedError"
@@ -68,8 +68,7 @@ _BROKE_OFF = "the transfer broke off"
 _NO_ANSWER = "connection closed without an answer"
 _NO_HTTP = "no valid HTTP answer"  # the text of the exception follows
 
-#: Names of exceptions -> the cause in words. The first row counts that has a name of any exception
-#: in the chain.
+#: Names of exceptions -> the cause. The first row counts that has a name of any in the chain.
 _WORDS = {
     "ResponseDataLossError _DataLoss ClientPayloadError IncompleteReadError": _BROKE_OFF,
     "CannotResolveHostError DNSLookupError ClientConnectorDNSError gaierror": _UNKNOWN_HOST,
@@ -98,8 +97,7 @@ _ADVICE = {
 }
 _EXHAUSTED = "let the process have more files or ports, or lower CONCURRENT_REQUESTS"
 
-# Of the errors of Zyte API, those about the site. The others are about the account or the
-# service.
+# Of the errors of Zyte API, those about the site and not about the account or the service.
 _SITE_FAILED = {520, 521}
 
 # What Playwright says where the browser failed, and no site: it cannot be started, or it has ended.
@@ -262,10 +260,7 @@ def _part(frames: list[tuple[str, str]]) -> tuple[str, str]:
 
 
 def _frames(error: Exception) -> list[tuple[str, str]]:
-    """Return who ran the code that an exception came through, and in which methods.
-
-    It begins with our own call of Scrapy.
-    """
+    """Return who ran the code that an exception came through, and the methods, after our own."""
     frames = [(_owner(frame), frame.f_code.co_name) for frame, _ in walk_tb(error.__traceback__)]
     package = __name__.partition(".")[0]
     return list(dropwhile(lambda frame: _is_of(frame[0], package), frames))

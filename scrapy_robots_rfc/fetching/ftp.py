@@ -26,10 +26,7 @@ _MARK = re.compile(r"1\d\d[ -]")  # says that the transfer begins (RFC 959, 5.4)
 
 
 def bound(handler: Any, settings: BaseSettings, mark: str, limit: int) -> None:  # noqa: ANN401 - a download handler
-    """Have Scrapy's handler get files as `retrieve` does; any other one stays as it is.
-
-    A `Transfer`.
-    """
+    """Have Scrapy's handler get files as `retrieve` does, and no other one. A `Transfer`."""
     kinds = type(handler).__mro__
     stock: Any = next((kind for kind in kinds if kind.__name__ == "FTPDownloadHandler"), None)
     if stock is None or type(handler).download_request is not stock.download_request:
@@ -112,8 +109,7 @@ def _client(meta: Mapping[str, Any], settings: BaseSettings) -> Any:  # noqa: AN
 class _File(Protocol):
     """The octets of a file.
 
-    :param ended: called when there are enough of them; with a failure when their connection ends
-        out of order; by the client when there are no more.
+    :param ended: called when there are enough, or no more; with a failure if the connection broke.
     """
 
     def __init__(self, limit: int, ended: Callable[..., object]) -> None:

@@ -33,13 +33,9 @@ NAMED = 10
 # what it sends.
 _MOST_CAUSES = 100
 
-# Origins of which it is remembered that their INFO line was logged. After so many others, it may be
-# logged again.
-_MOST_LOGGED = 10_000
-
-# Origins that may still be reached by another attempt or another route; of more than these, the
-# first ones never count.
-_MOST_WAITING = 100_000
+# Origins that are remembered. Of more, the first ones may have a line in the log again, and those
+# that may still be reached never count.
+_MOST_ORIGINS = 100_000
 
 #: What governs an origin whose file could not be fetched -> what follows, as log lines say it.
 _FOLLOWS = {
@@ -92,9 +88,9 @@ class OriginLog:
         self.local_advice: dict[str, str] = {}
         # Origins that are asked again, or that a route failed to reach, and that do not count as
         # unreachable yet, with the cause.
-        self._waiting: LocalCache[Origin, str] = LocalCache(_MOST_WAITING)
+        self._waiting: LocalCache[Origin, str] = LocalCache(_MOST_ORIGINS)
         # Hashes of the origins, with what was logged of each at INFO.
-        self._logged: LocalCache[int, None] = LocalCache(_MOST_LOGGED)
+        self._logged: LocalCache[int, None] = LocalCache(_MOST_ORIGINS)
 
     def failed(
         self,

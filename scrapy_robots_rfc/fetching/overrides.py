@@ -25,8 +25,7 @@ from scrapy_robots_rfc.settings import Settings
 
 logger: logging.Logger = logging.getLogger(__name__)
 
-# Exempt origins whose value is cached, so that a request costs a look-up; a crawl of many hosts
-# must not fill the memory.
+# Exempt origins whose value is cached: a crawl of many hosts must not fill the memory.
 _MOST_CACHED = 10_000
 
 # How many of a kind are named at the start of a crawl.
