@@ -18,8 +18,8 @@ from scrapy_robots_rfc.errors import DecodingError
 #: cause.
 MAX_CODINGS = 4
 
-#: The most parts (gzip members, zstd frames) that a body may have. Real bodies have one, or one for
-#: each 64 KiB. Thousands of empty parts would cost much time and never reach the limit.
+#: The most parts (gzip members, zstd frames) of a body. Real ones have one, or one for each 64 KiB.
+#: Thousands of empty parts would cost much time and never reach the limit.
 MAX_PARTS = 64
 
 #: How many times longer than the limit a coded body may be. No coding makes a text much longer. A
@@ -30,14 +30,13 @@ MAX_EXPANSION = 4
 #: The first octets of gzip data.
 GZIP_MAGIC = b"\x1f\x8b"
 
-# Octets that `zstandard` decodes at once, which cannot stop at a limit. Four can stand for a block
-# of 128 KiB, so these give 2 MiB at most.
-_PIECE = 64
+# Octets of zstd data that are decoded at once: `zstandard` cannot stop at a limit. Four can stand
+# for a block of 128 KiB, so these give 8 MiB at most.
+_PIECE = 256
 
-# How the page begins that Chromium, Firefox and WebKit show for a text, as download handlers with a
-# browser return it: with `pre` for plain text, without it where the site calls its robots.txt HTML.
-# There is no line end in it, so that no rule that a site writes into a tag is lost. And how the
-# page ends, and what a browser escapes.
+# How the page begins that Chromium, Firefox and WebKit show for a text: with `pre` for plain text,
+# without it where the site calls its robots.txt HTML. There is no line end in it, so that no rule
+# that a site writes into a tag is lost. And how the page ends, and what a browser escapes.
 _ATTRIBUTES = rb"[^<>\r\n]*"
 _RENDERED = re.compile(
     rb"<html%b><head>(?:<(?:meta|link)%b>)*</head><body%b>(?:<pre%b>)?".replace(b"%b", _ATTRIBUTES)
@@ -84,16 +83,10 @@ def without_codings(body: bytes, codings: Sequence[bytes], limit: int) -> bytes:
     return _without_rendering(body[:limit])
 
 
-def is_rendered(body: bytes) -> bool:
-    """Whether a body is the page that a browser shows for a text."""
-    return _RENDERED.match(body) is not None
-
-
 def _without_rendering(body: bytes) -> bytes:
-    """Return the text, if a body is the page that a browser shows for a text; else the body itself.
+    """Return the text of a page that a browser made of it; of another body, the body itself.
 
-    In such a page the first line of the file stands behind tags, so that its first group would be
-    lost.
+    In such a page the first line stands behind tags, so that the first group would be lost.
     """
     found = _RENDERED.match(body)
     if found is None:
@@ -107,10 +100,7 @@ def _without_rendering(body: bytes) -> bytes:
 
 
 def _gzip(data: bytes, room: int) -> tuple[bytes, bool]:
-    """A gzip file may have several members, one after the other (RFC 1952, 2.2).
-
-    Anything else after one is padding.
-    """
+    """A file may have several members (RFC 1952, 2.2); anything else after one is padding."""
     output = b""
     for _ in range(MAX_PARTS):
         member = zlib.decompressobj(16 + zlib.MAX_WBITS)
@@ -131,55 +121,36 @@ def _deflate(data: bytes, room: int) -> tuple[bytes, bool]:
 
 
 def _brotli(data: bytes, room: int) -> tuple[bytes, bool]:
-    library = _import("brotli", "brotlicffi")
-    # Older versions cannot stop at a limit.
-    if not hasattr(getattr(library, "Decompressor", None), "can_accept_more_data"):
-        raise DecodingError("content coding 'br', and no brotli 1.2 or newer is installed")
-    decompressor = library.Decompressor()
-    output = bytearray()
-    while not decompressor.is_finished() and len(output) < room:
-        chunk = decompressor.process(data, output_buffer_limit=room - len(output))
-        if not chunk:
-            break
-        output += chunk
-        data = b""
-    return bytes(output), decompressor.is_finished()
+    decompressor = _import("brotli", "brotlicffi").Decompressor()
+    # Versions before 1.2, which Scrapy does not use, know no limit, and raise.
+    return decompressor.process(data, output_buffer_limit=room), decompressor.is_finished()
 
 
 def _zstd(data: bytes, room: int) -> tuple[bytes, bool]:
     """Zstandard, by a library that Scrapy uses: that of Python 3.14, its backport, `zstandard`."""
-    newer = _import("compression.zstd", "backports.zstd")
-    library = newer or _import("zstandard")
-    if library is None:
-        raise DecodingError("content coding 'zstd', and no library for it is installed")
-    piece = len(data) if newer else _PIECE
+    library = _import("compression.zstd", "backports.zstd", "zstandard")
     output = bytearray()
-    at = 0
-    parts = 0
-    frame = None
-    while at < len(data) and len(output) < room:
-        if frame is None:
-            parts += 1
-            frame = library.ZstdDecompressor()
-            frame = frame if newer else frame.decompressobj()
-        if parts > MAX_PARTS:
-            raise DecodingError(f"more than {MAX_PARTS} parts")
-        most = (room - len(output),) if newer else ()
-        output += frame.decompress(data[at : at + piece], *most)
-        at = min(at + piece, len(data))
-        if frame.eof:
-            at -= len(frame.unused_data)
-            frame = None
-    return bytes(output[:room]), frame is None
+    for _ in range(MAX_PARTS):
+        frame = library.ZstdDecompressor()
+        if library.__name__ == "zstandard":
+            frame = frame.decompressobj()
+        for at in range(0, len(data), _PIECE):
+            output += frame.decompress(data[at : at + _PIECE])
+            if frame.eof or len(output) >= room:
+                break
+        data = frame.unused_data + data[at + _PIECE :]
+        if not frame.eof or not data or len(output) >= room:
+            return bytes(output[:room]), frame.eof
+    raise DecodingError(f"more than {MAX_PARTS} parts")
 
 
-def _import(*names: str) -> Any:  # noqa: ANN401 - a module without types, or None
+def _import(*names: str) -> Any:  # noqa: ANN401 - a module without types
     for name in names:
         try:
             return importlib.import_module(name)
         except ImportError:
             continue
-    return None
+    raise DecodingError(f"none of these is installed: {', '.join(names)}")
 
 
 # Each decodes data, up to so many octets, and returns the result, and whether the data came to

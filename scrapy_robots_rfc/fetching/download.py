@@ -27,14 +27,8 @@ from twisted.python.failure import Failure
 from scrapy_robots_rfc import _scrapy, signals
 from scrapy_robots_rfc._runtime import CANCELLED
 from scrapy_robots_rfc.cache.entry import Validators
-from scrapy_robots_rfc.core.text import printable, without_credentials
 from scrapy_robots_rfc.errors import BrokenTransferError, ForeignAnswerError
-from scrapy_robots_rfc.fetching.decoding import (
-    GZIP_MAGIC,
-    MAX_EXPANSION,
-    is_rendered,
-    without_codings,
-)
+from scrapy_robots_rfc.fetching.decoding import GZIP_MAGIC, MAX_EXPANSION, without_codings
 from scrapy_robots_rfc.fetching.routes import Routes
 from scrapy_robots_rfc.leaves import TRANSFERS
 from scrapy_robots_rfc.settings import Settings
@@ -249,10 +243,6 @@ class Downloader:
             raise StopDownload(fail=False)
         if "dataloss" in response.flags and not exchange.stopped:
             raise BrokenTransferError("the transfer broke off")
-        if is_rendered(response.body):
-            text = "%s came as the page that a browser shows for a text, and counts as that text"
-            shown = printable(without_credentials(response.url))
-            logger.info(text, shown, extra={"spider": self._crawler.spider})
         return without_codings(response.body, exchange.codings, self._limit)
 
     def queued(self) -> set[object]:

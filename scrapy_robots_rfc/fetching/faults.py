@@ -9,14 +9,13 @@ import errno
 import re
 import sys
 from collections.abc import Iterator
-from dataclasses import replace
 from itertools import dropwhile
 from traceback import walk_tb
 from types import FrameType
 
 from scrapy_robots_rfc._runtime import LATE
 from scrapy_robots_rfc._scrapy import READING
-from scrapy_robots_rfc.core.text import printable, without_credentials
+from scrapy_robots_rfc.core.text import short, without_credentials
 from scrapy_robots_rfc.errors import (
     BrokenTransferError,
     DecodingError,
@@ -25,8 +24,8 @@ from scrapy_robots_rfc.errors import (
 )
 from scrapy_robots_rfc.policy.access import Local, Unreachable
 
-#: The exceptions that the network or a server causes: package of the class -> names, subclasses
-#: included. All others are local: they say nothing about the site.
+#: Exceptions that the network or a server causes: package -> names, subclasses included. All others
+#: are local: they say nothing about the site.
 _NETWORK = {
     "scrapy": (
         "CannotResolveHostError DownloadCancelledError DownloadConnectionRefusedError"
@@ -69,8 +68,7 @@ _BROKE_OFF = "the transfer broke off"
 _NO_ANSWER = "connection closed without an answer"
 _NO_HTTP = "no valid HTTP answer"  # the text of the exception follows
 
-#: Names of exceptions -> the cause in words. The first row counts that has a name of any exception
-#: in the chain.
+#: Names of exceptions -> the cause. The first row counts that has a name of any in the chain.
 _WORDS = {
     "ResponseDataLossError _DataLoss ClientPayloadError IncompleteReadError": _BROKE_OFF,
     "CannotResolveHostError DNSLookupError ClientConnectorDNSError gaierror": _UNKNOWN_HOST,
@@ -94,15 +92,12 @@ _ADVICE = {
     "IgnoreRequest": "let it pass requests for robots.txt, or name the site in ROBOTS_EXEMPT",
     "NotSupported": "see DOWNLOAD_HANDLERS, and install what the handler needs",
     "NotConfigured": "see DOWNLOAD_HANDLERS, and install what the handler needs",
-    "StopDownload": (
-        "let its handlers of bytes_received and headers_received pass requests for robots.txt"
-    ),
+    "StopDownload": "let handlers of bytes_received and headers_received pass robots.txt",
     "UnsupportedURLSchemeError": "see DOWNLOAD_HANDLERS, and the meta `proxy` of the request",
 }
 _EXHAUSTED = "let the process have more files or ports, or lower CONCURRENT_REQUESTS"
 
-# Of the errors of Zyte API, those about the site. The others are about the account or the
-# service.
+# Of the errors of Zyte API, those about the site and not about the account or the service.
 _SITE_FAILED = {520, 521}
 
 # What Playwright says where the browser failed, and no site: it cannot be started, or it has ended.
@@ -110,8 +105,6 @@ _BROWSER_FAILED = ("BrowserType.", "has been closed", "crashed")
 
 # Causes in a chain that are looked at.
 _LONGEST_CHAIN = 20
-# Characters of a library's text that are shown.
-_LONGEST_TEXT = 160
 
 _STATUS = re.compile(r"\b[1-5]\d\d\b")
 
@@ -140,7 +133,7 @@ def access_after(error: Exception, timeout: float) -> Unreachable | Local:
     if not of_middleware and (isinstance(error, RobotsError) or _is_network(error)):
         found = _network(chain)
         late = isinstance(error, LATE)
-        return replace(found, cause=f"no answer in {timeout:g} s") if late else found
+        return found._replace(cause=f"no answer in {timeout:g} s") if late else found
     kind = next((name for name in _names(error) if name in _ADVICE), None)
     if kind is None:
         if not of_middleware and any(method == READING for _, method in frames):
@@ -170,9 +163,7 @@ def _network(chain: list[BaseException]) -> Unreachable:
             return Unreachable(None, _NO_ANSWER)
         cause = f"{words}: {text}" if text else words
         return Unreachable(None, cause, hopeless=words == _UNKNOWN_HOST)
-    text = next(filter(None, map(_text, chain)), "")
-    name = type(chain[0]).__name__
-    return Unreachable(None, f"{name}: {text}" if text else name)
+    return Unreachable(None, _named(chain[0]))
 
 
 def _refused(error: BaseException) -> str:
@@ -187,8 +178,6 @@ def _refused(error: BaseException) -> str:
 def _tls(error: BaseException) -> str | None:
     """Return what is wrong with TLS; ``None`` for an exception of another kind."""
     package = _package(type(error))
-    if package == "service_identity":
-        return "the certificate is for another host"
     if package == "ssl":
         text = getattr(error, "verify_message", None) or getattr(error, "reason", None)
         return str(text or _text(error)).replace("_", " ").lower()
@@ -249,8 +238,7 @@ def _text(error: BaseException) -> str:
         text = " ".join(str(error).split())
     except Exception:  # noqa: BLE001 - a class of anybody's
         return ""
-    text = printable(without_credentials(text))
-    return text if len(text) <= _LONGEST_TEXT else f"{text[: _LONGEST_TEXT - 3]}..."
+    return short(without_credentials(text))
 
 
 def _named(error: BaseException) -> str:
@@ -272,10 +260,7 @@ def _part(frames: list[tuple[str, str]]) -> tuple[str, str]:
 
 
 def _frames(error: Exception) -> list[tuple[str, str]]:
-    """Return who ran the code that an exception came through, and in which methods.
-
-    It begins with our own call of Scrapy.
-    """
+    """Return who ran the code that an exception came through, and the methods, after our own."""
     frames = [(_owner(frame), frame.f_code.co_name) for frame, _ in walk_tb(error.__traceback__)]
     package = __name__.partition(".")[0]
     return list(dropwhile(lambda frame: _is_of(frame[0], package), frames))

@@ -6,7 +6,6 @@ each exchange, `policy/access.py` says what an answer means, `cache/entry.py` wh
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -23,7 +22,7 @@ from scrapy_robots_rfc.fetching.origin_log import OriginLog
 from scrapy_robots_rfc.fetching.parsed import OriginPolicy
 from scrapy_robots_rfc.fetching.pending import PREEMPTED, Crawl, PendingFetch, PendingFetches
 from scrapy_robots_rfc.fetching.routes import through
-from scrapy_robots_rfc.policy import backoff, caching
+from scrapy_robots_rfc.policy import caching
 from scrapy_robots_rfc.policy.access import (
     Access,
     Asking,
@@ -206,8 +205,8 @@ class Fetcher:
         self._count(stats.RESPONSE_COUNT)
         self._count(stats.RESPONSE_STATUS_COUNT.format(status=response.status))
         if isinstance(access, Unreachable):
-            wanted = backoff.retry_after(response.headers.get(b"Retry-After"), self._runtime.date())
-            access = replace(access, retry_after=wanted)
+            wanted = caching.retry_after(response.headers.get(b"Retry-After"), self._runtime.date())
+            access = access._replace(retry_after=wanted)
             return Fetched(through(access, fetch.request) if access.route else access)
         return self._answered(response, access, state.url, known)
 
@@ -269,7 +268,7 @@ class Fetcher:
         if isinstance(access, Local | Unreachable) and access.route:
             return following_for_route(fetch.copy, access, now, limits)
         if isinstance(access, Unreachable):
-            ttl = backoff.at_least(limits.unreachable_ttl, access.retry_after)
+            ttl = caching.at_least(limits.unreachable_ttl, access.retry_after)
             limits = limits._replace(unreachable_ttl=ttl)
         since = None if fetch.last is None else fetch.last.unreachable_since
         return following(fetch.copy, fetched, now, limits, since)
@@ -285,7 +284,7 @@ class Fetcher:
         same_proxy = access.route and fetch.route is not None
         if same_proxy or access.hopeless or self._download.offline:
             return ()
-        return backoff.to_come(fetch.attempts, access.retry_after, self._settings)
+        return caching.pauses(fetch.attempts, access.retry_after, self._settings)
 
     def _undecided(self, fetch: PendingFetch, cause: str) -> OriginPolicy:
         """Return what is known where a fetch raised: nothing, and the next request tries again."""

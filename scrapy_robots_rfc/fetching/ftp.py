@@ -17,22 +17,18 @@ from twisted.internet.error import ConnectionDone
 from twisted.internet.protocol import ClientCreator, Protocol, connectionDone
 from twisted.python.failure import Failure
 
-from scrapy_robots_rfc.core.text import printable
+from scrapy_robots_rfc.core.text import short
 from scrapy_robots_rfc.errors import BrokenTransferError
 
 # Octets that a server may say on the control connection of one transfer; a greeting may be long.
 _MOST_SAID = 65_536
-_LONGEST = 160  # characters of a server's text that are shown
 _MARK = re.compile(r"1\d\d[ -]")  # says that the transfer begins (RFC 959, 5.4)
 
 
 def bound(handler: Any, settings: BaseSettings, mark: str, limit: int) -> None:  # noqa: ANN401 - a download handler
-    """Have Scrapy's handler get files as `retrieve` does; any other one stays as it is.
-
-    A `Transfer`.
-    """
-    kinds: Any = type(handler).__mro__
-    stock = next((kind for kind in kinds if kind.__name__ == "FTPDownloadHandler"), None)
+    """Have Scrapy's handler get files as `retrieve` does, and no other one. A `Transfer`."""
+    kinds = type(handler).__mro__
+    stock: Any = next((kind for kind in kinds if kind.__name__ == "FTPDownloadHandler"), None)
     if stock is None or type(handler).download_request is not stock.download_request:
         return
     pages = handler.download_request
@@ -61,8 +57,9 @@ async def retrieve(request: Request, settings: BaseSettings, limit: int) -> Resp
     parts = urlparse_cached(request)
     seconds = request.meta["download_timeout"]
     creator: Any = ClientCreator(reactor, _client, request.meta, settings)  # type: ignore[no-untyped-call]  # Twisted's
-    connecting = creator.connectTCP(parts.hostname, parts.port or 21, timeout=seconds)
-    client = await maybe_deferred_to_future(connecting)
+    client = await maybe_deferred_to_future(
+        creator.connectTCP(parts.hostname, parts.port or 21, timeout=seconds)
+    )
     done: Deferred[Any] = Deferred()
     file = _File(limit, lambda result=None: None if done.called else done.callback(result))
     try:
@@ -78,9 +75,7 @@ async def retrieve(request: Request, settings: BaseSettings, limit: int) -> Resp
         begun = file.body or any(map(_MARK.match, before))
         if reason is error and not begun and line.startswith("550"):
             return Response(request.url, status=404)
-        raise BrokenTransferError(
-            f"the FTP server answered {printable(line[:_LONGEST])}"
-        ) from error
+        raise BrokenTransferError(f"the FTP server answered {short(line)}") from error
     finally:
         client.transport.abortConnection()
     return Response(request.url, body=bytes(file.body[:limit]))
@@ -114,8 +109,7 @@ def _client(meta: Mapping[str, Any], settings: BaseSettings) -> Any:  # noqa: AN
 class _File(Protocol):
     """The octets of a file.
 
-    :param ended: called when there are enough of them; with a failure when their connection ends
-        out of order; by the client when there are no more.
+    :param ended: called when there are enough, or no more; with a failure if the connection broke.
     """
 
     def __init__(self, limit: int, ended: Callable[..., object]) -> None:

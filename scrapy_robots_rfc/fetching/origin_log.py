@@ -6,7 +6,7 @@ The closing summary sums it up at the end of the crawl.
 from __future__ import annotations
 
 import logging
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
@@ -33,27 +33,19 @@ NAMED = 10
 # what it sends.
 _MOST_CAUSES = 100
 
-# Origins of which it is remembered that their INFO line was logged. After so many others, it may be
-# logged again.
-_MOST_LOGGED = 10_000
-
-# Origins that may still be reached by another attempt or another route; beyond these they count at
-# once.
-_MOST_WAITING = 100_000
+# Origins that are remembered. Of more, the first ones may have a line in the log again, and those
+# that may still be reached never count.
+_MOST_ORIGINS = 100_000
 
 #: What governs an origin whose file could not be fetched -> what follows, as log lines say it.
 _FOLLOWS = {
     Outcome.SUCCESSFUL: "an earlier copy is obeyed",
-    Outcome.UNREACHABLE: "none of its pages is fetched",
-    Outcome.LOCAL: "none of its pages is fetched",
+    Outcome.UNREACHABLE: "nothing is allowed",
+    Outcome.LOCAL: "nothing is allowed",
     Outcome.UNAVAILABLE: (
-        "it has been for so long that it counts as unavailable, and all of its pages may be fetched"
+        "it has been for so long that it counts as unavailable, and everything is allowed"
     ),
 }
-
-# The same in a dry run, where nothing is dropped.
-_FETCHED = "all of its pages are forbidden, and fetched: this is a dry run"
-_FOLLOWS_DRY = {**_FOLLOWS, Outcome.UNREACHABLE: _FETCHED, Outcome.LOCAL: _FETCHED}
 
 
 @dataclass(eq=False, repr=False)
@@ -86,11 +78,8 @@ class OriginLog:
         self._settings = settings
         self._count = count
         self._runtime = runtime
-        self._follows = _FOLLOWS_DRY if settings.dry_run else _FOLLOWS
-        #: Cause -> how many origins were unreachable because of it.
-        self.causes: Counter[str] = Counter()
-        #: Cause -> how many origins have no robots.txt because of it.
-        self.unavailable: Counter[str] = Counter()
+        #: Outcome -> cause -> how many origins had this outcome because of it.
+        self.causes: defaultdict[Outcome, Counter[str]] = defaultdict(Counter)
         #: Origins whose pages were forbidden because their file was unreachable.
         self.unreachable: Names = Names()
         #: Origins of which an earlier copy is obeyed.
@@ -99,9 +88,9 @@ class OriginLog:
         self.local_advice: dict[str, str] = {}
         # Origins that are asked again, or that a route failed to reach, and that do not count as
         # unreachable yet, with the cause.
-        self._waiting: dict[Origin, str] = {}
+        self._waiting: LocalCache[Origin, str] = LocalCache(_MOST_ORIGINS)
         # Hashes of the origins, with what was logged of each at INFO.
-        self._logged: LocalCache[int, None] = LocalCache(_MOST_LOGGED)
+        self._logged: LocalCache[int, None] = LocalCache(_MOST_ORIGINS)
 
     def failed(
         self,
@@ -111,9 +100,7 @@ class OriginLog:
         *,
         of_route: bool = False,
     ) -> None:
-        """Log that a file cannot be reached and what follows.
-
-        It is a warning at the first failure of a run, and at a change.
+        """Log that a file cannot be reached, at the first failure of a run and at a change.
 
         :param pauses: seconds before each further attempt, while which its requests wait.
         :param of_route: whether it is about the requests of one route only.
@@ -121,32 +108,21 @@ class OriginLog:
         outcome = robots.outcome
         closed = outcome is Outcome.UNREACHABLE
         if closed and (pauses or of_route) and fetch.changes(outcome):
-            self._count_later(robots.origin, robots.cause)
+            self._waiting[robots.origin] = robots.cause
         known = fetch.last or fetch.before
-        failed_before = known is not None and known.unreachable_since is not None
-        warned = failed_before and known is not None and known.outcome is outcome
-        follows = self._follows[outcome] + (" that way" if of_route and closed else "")
+        if known is not None and known.unreachable_since is not None and known.outcome is outcome:
+            return
+        follows = _FOLLOWS[outcome] + (" that way" if of_route and closed else "")
         url = robots.origin.robots_url
         if not pauses:
-            if not warned:
-                again = _seconds(robots.validity.fresh_until - self._runtime.clock())
-                message = "%s is unreachable (%s): %s; it is requested again in %s s"
-                logger.warning(message, url, robots.cause, follows, again)
+            again = _seconds(robots.validity.fresh_until - self._runtime.clock())
+            message = "%s is unreachable (%s): %s; it is requested again in %s s"
+            logger.warning(message, url, robots.cause, follows, again)
             return
         soonest = 1 + sum(pauses)
         # A fetch notices up to two ticks late that its time is over.
         latest = soonest + len(pauses) * (self._settings.timeout + 2 * TICK)
         times = (_seconds(soonest), _seconds(latest), self._runtime.at(latest))
-        if warned:
-            made = fetch.attempts + 1
-            message = (
-                "%s is still unreachable (%s) after attempt %d of %d: its pages wait while it is "
-                "requested again after %s s; if each attempt fails, the wait ends in about %s s, "
-                "in %s s at the latest (%s)"
-            )
-            attempts = (made, made + len(pauses), _seconds(pauses[0]))
-            logger.info(message, url, robots.cause, *attempts, *times)
-            return
         message = (
             "%s is unreachable (%s): its pages wait while it is requested again after %s s; "
             "if each attempt fails, the wait ends in about %s s, in %s s at the latest (%s), and %s"
@@ -167,15 +143,15 @@ class OriginLog:
             " repaired; %s",
             robots.origin.robots_url,
             access.cause,
-            self._follows[robots.outcome],
+            _FOLLOWS[robots.outcome],
             access.advice,
             exc_info=access.error,
         )
 
     def closed(self) -> None:
         """Count as unreachable what still waited for an attempt or a route at the crawl's end."""
-        for origin, cause in list(self._waiting.items()):
-            self._closes(origin, cause)
+        for origin, cause in self._waiting.items():
+            self._changes(origin, Outcome.UNREACHABLE, cause)
 
     def concluded(self, robots: OriginPolicy, fetch: PendingFetch) -> None:
         """Count what governs an origin after its last attempt, and log how several ended."""
@@ -185,12 +161,7 @@ class OriginLog:
         outcome = robots.outcome
         self._waiting.pop(robots.origin, None)
         if fetch.changes(outcome):
-            if outcome is Outcome.UNREACHABLE:
-                self._closes(robots.origin, robots.cause)
-            else:
-                self._count(stats.ORIGINS.format(outcome=outcome.value))
-            if outcome is Outcome.UNAVAILABLE:
-                _count_cause(self.unavailable, robots.cause)
+            self._changes(robots.origin, outcome, robots.cause)
         self._log_what_opens(robots)
         known_to_fail = before is not None and before.unreachable_since is not None
         if robots.validity.unreachable_since is None:
@@ -198,7 +169,7 @@ class OriginLog:
                 logger.warning("%s can be reached again (%s)", url, robots.cause)
         elif attempts > 1:
             message = "%s stays unreachable (%s) after %d attempts: %s"
-            logger.info(message, url, robots.cause, attempts, self._follows[outcome])
+            logger.info(message, url, robots.cause, attempts, _FOLLOWS[outcome])
         if robots.stale and not (before is not None and before.stale):
             self._count(stats.ORIGINS.format(outcome=STALE))
             self.stale.add(str(robots.origin), robots.cause)
@@ -228,24 +199,14 @@ class OriginLog:
             self._logged[key] = None
             logger.info(message, robots.origin.robots_url, *shown)
 
-    def _count_later(self, origin: Origin, cause: str) -> None:
-        """Count an origin later, unless its file comes by another attempt or another route."""
-        self._waiting[origin] = cause
-        if len(self._waiting) > _MOST_WAITING:
-            first = next(iter(self._waiting))
-            self._closes(first, self._waiting[first])
-
-    def _closes(self, origin: Origin, cause: str) -> None:
-        """Count an origin that is unreachable."""
-        self._waiting.pop(origin, None)
-        self.unreachable.add(str(origin), cause)
-        self._count(stats.ORIGINS.format(outcome=Outcome.UNREACHABLE.value))
-        _count_cause(self.causes, cause)
-
-
-def _count_cause(causes: Counter[str], cause: str) -> None:
-    known = cause in causes or len(causes) < _MOST_CAUSES
-    causes[cause if known else "other"] += 1
+    def _changes(self, origin: Origin, outcome: Outcome, cause: str) -> None:
+        """Count what governs an origin from now on."""
+        self._count(stats.ORIGINS.format(outcome=outcome.value))
+        if outcome is Outcome.UNREACHABLE:
+            self.unreachable.add(str(origin), cause)
+        causes = self.causes[outcome]
+        known = cause in causes or len(causes) < _MOST_CAUSES
+        causes[cause if known else "other"] += 1
 
 
 def _seconds(number: float) -> str:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import logging
 import math
-import stat
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 from pathlib import Path
@@ -26,15 +25,11 @@ from scrapy_robots_rfc.settings import Settings
 
 logger: logging.Logger = logging.getLogger(__name__)
 
-# Exempt origins whose value is cached, so that a request costs a look-up; a crawl of many hosts
-# must not fill the memory.
+# Exempt origins whose value is cached: a crawl of many hosts must not fill the memory.
 _MOST_CACHED = 10_000
 
 # How many of a kind are named at the start of a crawl.
 _NAMED = 10
-
-_EXEMPT = Validity(Outcome.UNAVAILABLE, math.inf)
-_OVERRIDDEN = Validity(Outcome.SUCCESSFUL, math.inf)
 
 
 class Overrides:
@@ -62,11 +57,13 @@ class Overrides:
                 file = parse(_read(Path(path), settings.max_size), origin)
             except Exception as error:  # a parser of the user's may raise anything
                 problem = str(getattr(error, "strerror", None) or error) or type(error).__name__
-                where = Path(path).absolute()
-                accepted = f"the path of a file that can be read ({where}: {problem})"
+                accepted = (
+                    f"the path of a file that can be read ({Path(path).absolute()}: {problem})"
+                )
                 raise SettingError(f"ROBOTS_OVERRIDES[{str(origin)!r}]", path, accepted) from error
+            validity = Validity(Outcome.SUCCESSFUL, math.inf)
             self._overrides[origin] = OriginPolicy(
-                origin, _OVERRIDDEN, None, path, file, agent, override=path
+                origin, validity, None, path, file, agent, override=path
             )
         crawler.signals.connect(self._opened, signals.spider_opened)
 
@@ -95,11 +92,14 @@ class Overrides:
         site = next((site for site in self._sites if site.covers(origin)), None)
         if site is None:
             return None
-        return OriginPolicy(origin, _EXEMPT, None, "not asked", None, self._agent, exempt=site.text)
+        validity = Validity(Outcome.UNAVAILABLE, math.inf)
+        return OriginPolicy(
+            origin, validity, None, "not asked", None, self._agent, exempt=site.text
+        )
 
 
 def _read(path: Path, most: int) -> bytes:
-    if not stat.S_ISREG(path.stat().st_mode):  # to read a pipe would block
+    if path.exists() and not path.is_file():  # to read a pipe would block
         raise ValueError("not a regular file")
     with path.open("rb") as file:
         body = file.read(most + 1)

@@ -203,7 +203,7 @@ class OriginPolicy:
         return None if self.file is None else self.file.crawl_delay(self._agent_of(agent))
 
     def pace(self, agent: Agent | str | list[str] | None = None) -> Pace | None:
-        """What Crawl-delay, Request-rate and Visit-time ask for; ``None`` if they ask for nothing.
+        """What Crawl-delay and Request-rate ask for; ``None`` if they ask for nothing.
 
         :param agent: product tokens or a User-Agent header; ``None``: the crawl's own.
         """

@@ -7,7 +7,6 @@ proxy, or of the account: it closes the site for the requests of that route only
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from typing import TypeAlias
 from urllib.request import getproxies
 
@@ -77,5 +76,5 @@ def through(access: Unreachable | Local, request: Request | None) -> Unreachable
     if request is None or isinstance(access, Local):
         return access
     if proxy is not None:
-        return replace(access, cause=f"{access.cause}, through proxy {proxy}", route=True)
-    return replace(access, route=True) if has_account(request) else access
+        return access._replace(cause=f"{access.cause}, through proxy {proxy}", route=True)
+    return access._replace(route=True) if has_account(request) else access

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Collection
-from dataclasses import dataclass, field
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 from urllib.parse import urlsplit
 
 from scrapy_robots_rfc.policy.origins import Origin
@@ -45,13 +44,15 @@ _EXPLAINED = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Successful:
+# The outcome of each always has its default.
+
+
+class Successful(NamedTuple):
     """The file was fetched (2.3.1.1)."""
 
-    outcome: ClassVar[Outcome] = Outcome.SUCCESSFUL
     status: int
-    body: bytes = field(repr=False)
+    body: bytes
+    outcome: Outcome = Outcome.SUCCESSFUL
 
     @property
     def cause(self) -> str:
@@ -59,21 +60,19 @@ class Successful:
         return str(self.status)
 
 
-@dataclass(frozen=True, slots=True)
-class Unavailable:
+class Unavailable(NamedTuple):
     """There is no file (2.3.1.3).
 
     :param status: that of the answer; ``None`` if it does not follow from one answer.
     :param cause: what happened, in a few words.
     """
 
-    outcome: ClassVar[Outcome] = Outcome.UNAVAILABLE
     status: int | None
     cause: str
+    outcome: Outcome = Outcome.UNAVAILABLE
 
 
-@dataclass(frozen=True, slots=True)
-class Unreachable:
+class Unreachable(NamedTuple):
     """The file could not be fetched, so it is unknown whether there is one (2.3.1.4).
 
     :param status: of the answer; ``None`` where there was none.
@@ -83,16 +82,15 @@ class Unreachable:
     :param route: whether the proxy, or the account, failed, which says nothing about the site.
     """
 
-    outcome: ClassVar[Outcome] = Outcome.UNREACHABLE
     status: int | None
     cause: str
     retry_after: float | None = None
     hopeless: bool = False
     route: bool = False
+    outcome: Outcome = Outcome.UNREACHABLE
 
 
-@dataclass(frozen=True, slots=True)
-class Local:
+class Local(NamedTuple):
     """A part of the crawl itself failed, such as a middleware. This says nothing about the site.
 
     :param cause: which part failed, and how.
@@ -100,12 +98,12 @@ class Local:
     :param error: the exception, where its traceback helps to find the fault.
     """
 
-    outcome: ClassVar[Outcome] = Outcome.LOCAL
-    status: ClassVar[None] = None
-    route: ClassVar[bool] = True
     cause: str
     advice: str
-    error: Exception | None = field(default=None, repr=False, compare=False)
+    error: Exception | None = None
+    status: None = None
+    route: bool = True
+    outcome: Outcome = Outcome.LOCAL
 
 
 Access = Successful | Unavailable | Unreachable | Local

@@ -1,26 +1,23 @@
-"""For how long a robots.txt may be used (RFC 9309, 2.4 and 2.3.1.4; RFC 9111).
+"""For how long a robots.txt may be used, and when it is asked for again (RFC 9309, 2.4, 2.3.1.4).
 
 `renew` and `review` give the `Validity` of one result within the limits of the user's settings;
-`freshness` reads what the site itself says. Times are seconds on a clock that never goes back,
-unless a parameter says otherwise.
+`freshness` reads what the site itself says (RFC 9111); `pauses` come before further attempts.
+Times are seconds on a clock that never goes back, unless a parameter says otherwise.
 """
 
 from __future__ import annotations
 
-import math
 import re
 from datetime import UTC, datetime
 from email.utils import parsedate_tz
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from scrapy_robots_rfc.policy.access import Outcome
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Sequence
 
     from scrapy_robots_rfc.settings import Settings
-
-_V = TypeVar("_V", bound="bytes | None")
 
 #: Returns the lines of a header by its name, in the order in which they came.
 Lines: TypeAlias = "Callable[[bytes], Sequence[bytes]]"
@@ -104,6 +101,21 @@ def _unreachable(old: Validity | None, now: float, limits: Settings) -> Validity
     return Validity(Outcome.UNREACHABLE, again, unreachable_since=since)
 
 
+def pauses(attempts: int, retry_after: float | None, settings: Settings) -> tuple[float, ...]:
+    """Return the seconds before each further attempt; empty: no further attempt is made.
+
+    :param attempts: how many attempts were made before the one that has just failed.
+    :param retry_after: seconds that the server asked for; they lengthen the first pause only.
+    """
+    delays = settings.unreachable_backoff[attempts:]
+    return (at_least(delays[0], retry_after), *delays[1:]) if delays else ()
+
+
+def at_least(seconds: float, retry_after: float | None) -> float:
+    """Return the seconds, or what the server asked for if longer, up to `MAX_RETRY_AFTER`."""
+    return max(seconds, min(retry_after or 0.0, MAX_RETRY_AFTER))
+
+
 # Longer times count as this many seconds (RFC 9111, 1.2.2).
 _LONGEST_SECONDS = 2.0**31
 # Octets of a Cache-Control header that are read: a bound for hostile ones.
@@ -129,8 +141,8 @@ class Freshness(NamedTuple):
     stored: bool = True
 
 
-# A line or a directive that is malformed counts as absent. Of several lines of one header, the
-# first one that can be read counts; those of Cache-Control are one list.
+# What is malformed counts as absent. Of several lines of one header, and of several directives of
+# one name, the first one counts (RFC 9111, 4.2.1); the lines of Cache-Control are one list.
 
 
 def freshness(lines: Lines, now: float) -> Freshness:
@@ -141,55 +153,64 @@ def freshness(lines: Lines, now: float) -> Freshness:
     directives = _directives(b",".join(lines(b"Cache-Control")))
     stored = b"no-store" not in directives
     # An Age line may be a list; its first element counts (RFC 9111, 5.1).
-    age = _first(seconds_of, b",".join(lines(b"Age")).split(b",")) or 0.0
+    age = seconds_of(_first(lines(b"Age")).partition(b",")[0]) or 0.0
     # A no-cache with field names as its value is about those fields only (RFC 9111, 5.2.2.4).
     if not stored or directives.get(b"no-cache") == b"":
         return Freshness(0.0, age, stored=stored)
     # A store may serve all spiders of a fleet: as a shared cache, it obeys s-maxage (5.2.2.10).
-    seconds = _first(seconds_of, map(directives.get, (b"s-maxage", b"max-age")))
-    if seconds is not None:
-        return Freshness(seconds, age)
-    then = _first(_expiry, lines(b"Expires"))
+    for name in (b"s-maxage", b"max-age"):
+        seconds = seconds_of(directives.get(name))
+        if seconds is not None:
+            return Freshness(seconds, age)
+    expires = _first(lines(b"Expires"))
+    # 0 and -1 are no dates, but many servers send them to say "already expired" (RFC 9111, 5.3).
+    then = 0.0 if expires.strip() in (b"0", b"-1") else http_date(expires)
     if then is None:
         return Freshness(None, age)
-    made = _first(http_date, lines(b"Date"))
+    made = http_date(_first(lines(b"Date")))
     lifetime = then - (now if made is None else made)
     return Freshness(min(max(0.0, lifetime), _LONGEST_SECONDS), age)
 
 
 def etag(lines: Lines) -> bytes | None:
     """Return the ETag for If-None-Match (RFC 9110, 13.1.2); never ``*``, which matches any file."""
-    values = filter(_VALIDATOR.fullmatch, lines(b"ETag"))
-    return next((value for value in values if value.strip() != b"*"), None)
+    value = _first(lines(b"ETag"))
+    return value if _VALIDATOR.fullmatch(value) and value.strip() != b"*" else None
 
 
 def last_modified(lines: Lines) -> bytes | None:
     """Return the Last-Modified date for If-Modified-Since (RFC 9110, 13.1.3)."""
-    values = filter(_VALIDATOR.fullmatch, lines(b"Last-Modified"))
-    return next((value for value in values if http_date(value) is not None), None)
+    value = _first(lines(b"Last-Modified"))
+    return value if _VALIDATOR.fullmatch(value) and http_date(value) is not None else None
+
+
+def _first(lines: Sequence[bytes]) -> bytes:
+    return lines[0] if lines else b""
 
 
 def _directives(cache_control: bytes) -> dict[bytes, bytes]:
-    """Return the directives of Cache-Control by name; of two of one name the first one counts."""
+    """Return the directives of Cache-Control by name."""
     found: dict[bytes, bytes] = {}
     for element in _ELEMENT.findall(cache_control[:_CACHE_CONTROL_READ]):
         name, _, value = element.partition(b"=")
-        name, value = name.strip().lower(), value.strip()
+        value = value.strip()
         if len(value) > 1 and value.startswith(b'"') and value.endswith(b'"'):
             value = value[1:-1]
-        malformed = name in (b"max-age", b"s-maxage") and seconds_of(value) is None
-        if not malformed:
-            found.setdefault(name, value)
+        found.setdefault(name.strip().lower(), value)
     return found
 
 
-def _first(read: Callable[[_V], float | None], values: Iterable[_V]) -> float | None:
-    return next((found for found in map(read, values) if found is not None), None)
+def retry_after(value: bytes | None, now: float) -> float | None:
+    """Return the seconds of a Retry-After header (RFC 9110, 10.2.3); ``None`` if it has none.
 
-
-def _expiry(expires: bytes) -> float | None:
-    # 0 and -1 are no dates, but many servers send them to say "already expired" (RFC 9111, 5.3).
-    return -math.inf if expires.strip() in (b"0", b"-1") else http_date(expires)
+    :param value: the header as it came: a number of seconds, or a date.
+    :param now: the present, in seconds since 1970.
+    """
+    seconds = seconds_of(value)
+    if seconds is not None:
+        return seconds
+    then = http_date(value or b"")
+    return None if then is None else max(0.0, then - now)
 
 
 def seconds_of(value: bytes | None) -> float | None:

@@ -101,9 +101,9 @@ _PARAMS = re.compile(";[^/]*$")
 def other_reading(url: str) -> str | None:
     """Return a URL as another program may read it; ``None`` where all read it alike.
 
-    Some download handlers and some servers remove ``.`` and ``..`` from a path (RFC 3986, 5.2.4).
-    Scrapy's handler for FTP leaves out params and query, and decodes the path; to a server, several
-    slashes are one. Callers judge both forms: the page is fetched only if neither is disallowed.
+    Some download handlers and servers remove ``.`` and ``..`` from a path (RFC 3986, 5.2.4).
+    Scrapy's handler for FTP leaves out params and query, and decodes the path; several slashes are
+    one there. Callers judge both forms: the page is fetched only if neither is disallowed.
     """
     parts = _PARTS.match(url)
     if parts is None:

@@ -1,4 +1,4 @@
-"""The pace that Crawl-delay, Request-rate and Visit-time ask for.
+"""The pace that Crawl-delay and Request-rate ask for.
 
 `pace_of` reads these records, `IntervalClock` says when the next request may start, `scheduling/`
 has requests wait for it. Times of day are UTC; other times are seconds on a clock that never goes
@@ -14,13 +14,11 @@ from dataclasses import dataclass, field
 from datetime import time
 from typing import NamedTuple
 
-from scrapy_robots_rfc.core.extensions import VisitTime, parse_delay, parse_rate, parse_window
+from scrapy_robots_rfc.core.extensions import VisitTime, parse_delay, parse_rate
 from scrapy_robots_rfc.core.groups import Record
 
-CRAWL_DELAY, REQUEST_RATE, VISIT_TIME = "crawl-delay", "request-rate", "visit-time"
-
 #: The keys of the records that `pace_of` reads.
-KEYS = (CRAWL_DELAY, REQUEST_RATE, VISIT_TIME)
+KEYS = ("crawl-delay", "request-rate")
 
 # How many windows of a file count. Real files have one or two; each costs time at each request.
 _MOST_WINDOWS = 16
@@ -63,35 +61,18 @@ class Bound(NamedTuple):
     window: VisitTime | None = None
 
 
-class Visit(NamedTuple):
-    """A Visit-time: the time of day when a site wants to be crawled.
-
-    :param text: the record that asks for it, for people.
-    """
-
-    window: VisitTime
-    text: str
-
-
 class Pace(NamedTuple):
-    """How fast a site asks to be crawled, and when.
+    """How fast a site asks to be crawled.
 
     :param bounds: at a time of day, the largest of those for that time counts.
-    :param visits: the crawler is welcome at a time of day that is inside any of them.
     """
 
-    bounds: tuple[Bound, ...] = ()
-    visits: tuple[Visit, ...] = ()
+    bounds: tuple[Bound, ...]
 
     def bound(self, utc: time) -> Bound | None:
         """The largest bound for a time of day; ``None`` where there is none."""
         found = (each for each in self.bounds if each.window is None or inside(each.window, utc))
         return max(found, key=lambda bound: bound.seconds, default=None)
-
-    def unwelcome(self, utc: time) -> Visit | None:
-        """A Visit-time that excludes a time of day; ``None`` where the crawler is welcome then."""
-        welcome = any(inside(visit.window, utc) for visit in self.visits)
-        return self.visits[0] if self.visits and not welcome else None
 
 
 def inside(window: VisitTime, utc: time) -> bool:
@@ -105,24 +86,21 @@ def pace_of(records: Iterable[Record]) -> Pace | None:
 
     :param records: those of `KEYS` in the group that applies; malformed ones are ignored.
     """
-    bounds: dict[VisitTime | None, Bound] = {}
-    visits: list[Visit] = []
+    bounds = []
     for record in records:
         place = f"(robots.txt line {record.line})"
-        if record.key == CRAWL_DELAY:
+        if record.key == "crawl-delay":
             delay = parse_delay(record.value)
             if delay:
-                _add(bounds, Bound(delay, f"Crawl-delay {delay:.15g} s {place}"))
-        elif record.key == REQUEST_RATE:
-            rate = parse_rate(record.value)
-            if rate is not None and rate.interval:
-                asked = f"{rate.requests}/{rate.seconds:g} s{_when(rate.window)}"
-                _add(bounds, Bound(rate.interval, f"Request-rate {asked} {place}", rate.window))
-        elif record.key == VISIT_TIME:
-            window = parse_window(record.value)
-            if window is not None and len(visits) < _MOST_WINDOWS:
-                visits.append(Visit(window, f"Visit-time{_when(window)} {place}"))
-    return Pace(tuple(bounds.values()), tuple(visits)) if bounds or visits else None
+                bounds.append(Bound(delay, f"Crawl-delay {delay:.15g} s {place}"))
+            continue
+        rate = parse_rate(record.value)
+        if rate is not None and rate.interval:
+            window = rate.window
+            hours = "" if window is None else f" {window.start:%H%M}-{window.end:%H%M}"
+            asked = f"{rate.requests}/{rate.seconds:g} s{hours}"
+            bounds.append(Bound(rate.interval, f"Request-rate {asked} {place}", window))
+    return _largest(bounds)
 
 
 def paces_of(groups: Iterable[tuple[Iterable[str], Iterable[Record]]]) -> dict[str, Pace | None]:
@@ -134,26 +112,22 @@ def paces_of(groups: Iterable[tuple[Iterable[str], Iterable[Record]]]) -> dict[s
     for tokens, records in groups:
         pace = pace_of(records)
         for token in tokens:
-            found[token] = _together(found.get(token), pace)
+            known = found.get(token)
+            both = known and pace and _largest((*known.bounds, *pace.bounds))
+            found[token] = both or known or pace
     return found if any(found.values()) else {}
 
 
-def _together(first: Pace | None, second: Pace | None) -> Pace | None:
-    if first is None or second is None:
-        return first or second
-    bounds = {bound.window: bound for bound in first.bounds}
-    for bound in second.bounds:
-        _add(bounds, bound)
-    return Pace(tuple(bounds.values()), (*first.visits, *second.visits)[:_MOST_WINDOWS])
-
-
-def _add(bounds: dict[VisitTime | None, Bound], bound: Bound) -> None:
-    """Add a bound if it is the largest of its window; with too many windows, for all day."""
-    if bound.window not in bounds and len(bounds) >= _MOST_WINDOWS:
-        bound = bound._replace(window=None)
-    known = bounds.get(bound.window)
-    if known is None or known.seconds < bound.seconds:
-        bounds[bound.window] = bound
+def _largest(bounds: Iterable[Bound]) -> Pace | None:
+    """Return the largest bound of each window; with too many windows, for all day."""
+    found: dict[VisitTime | None, Bound] = {}
+    for bound in bounds:
+        full = len(found) >= _MOST_WINDOWS
+        window = None if full and bound.window not in found else bound.window
+        known = found.get(window)
+        if known is None or known.seconds < bound.seconds:
+            found[window] = bound._replace(window=window)
+    return Pace(tuple(found.values())) if found else None
 
 
 def pace_of_number(delay: object) -> Pace | None:
@@ -163,15 +137,8 @@ def pace_of_number(delay: object) -> Pace | None:
     """
     if not isinstance(delay, (int, float)) or not delay > 0:  # `delay <= 0` would let NaN through
         return None
-    try:
-        seconds = float(delay)
-    except OverflowError:  # an int of more than 308 digits
-        seconds = math.inf
+    seconds = float(delay) if delay < 1e300 else math.inf  # float() raises for a longer int
     return Pace((Bound(seconds, f"Crawl-delay {seconds:g} s"),))
-
-
-def _when(window: VisitTime | None) -> str:
-    return "" if window is None else f" {window.start:%H%M}-{window.end:%H%M}"
 
 
 @dataclass(slots=True, eq=False, repr=False)
@@ -182,32 +149,26 @@ class IntervalClock:
     arrive. So the interval is counted from the beginning of the answer.
 
     :param last: when the last answer began to arrive, or a request ended without one.
+    :param outstanding: the requests that have started and are not answered, with their starts.
     """
 
     last: float = -math.inf
-    _unanswered: dict[object, float] = field(default_factory=dict)
+    outstanding: dict[object, float] = field(default_factory=dict)
 
     def start(self, request: object, now: float) -> None:
         """Note that a request starts now."""
-        self._unanswered[request] = now
+        self.outstanding[request] = now
 
     def answered(self, request: object, now: float) -> None:
         """Note that the answer to a request begins to arrive, or that the request ended without."""
-        if self._unanswered.pop(request, None) is not None:
+        if self.outstanding.pop(request, None) is not None:
             self.last = max(self.last, now)
 
     def forget(self, request: object) -> None:
         """Note that a request ended before it was sent."""
-        self._unanswered.pop(request, None)
+        self.outstanding.pop(request, None)
 
-    @property
-    def outstanding(self) -> list[object]:
-        """The requests that have started and are not answered."""
-        return list(self._unanswered)
-
-    def wait(
-        self, request: object, interval: float, now: float, *, patient: bool = True
-    ) -> float | None:
+    def wait(self, interval: float, now: float, *, patient: bool = True) -> float | None:
         """Return the seconds until a request may start; ``None`` while it waits for an answer.
 
         :param interval: seconds; 0: there is nothing to wait for.
@@ -216,7 +177,6 @@ class IntervalClock:
         """
         if not interval:
             return 0.0
-        others = [started for other, started in self._unanswered.items() if other is not request]
-        if others and patient:
+        if self.outstanding and patient:
             return None
-        return max(0.0, max([self.last, *others]) + interval - now)
+        return max(0.0, max([self.last, *self.outstanding.values()]) + interval - now)

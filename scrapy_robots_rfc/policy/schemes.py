@@ -85,12 +85,10 @@ def with_scheme(
     others = {other: scheme for other, scheme in schemes.items() if other != name}
     if not isinstance(name, str) or not _NAME.fullmatch(name) or name in _FIXED:
         raise ValueError(name)
-    if description is None:
-        if name not in schemes:
-            raise ValueError(name)
+    if description is None and name in schemes:
         return others
     if name in SCHEMES or not isinstance(description, Mapping):
-        raise ValueError(description)
+        raise ValueError(name, description)
     port = description.get("port")
     if type(port) is not int or not 0 < port < 65_536:
         raise ValueError(port)

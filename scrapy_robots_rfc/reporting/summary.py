@@ -124,12 +124,9 @@ class CrawlSummary:
                 yield stats.ORIGINS_BY.format(outcome=outcome, origin=origin), count
 
     def _origins(self) -> str:
-        causes = {
-            Outcome.UNAVAILABLE: self.origins.unavailable,
-            Outcome.UNREACHABLE: self.origins.causes,
-        }
         names = {
-            outcome: outcome.explained(_by_cause(counts)) for outcome, counts in causes.items()
+            outcome: outcome.explained(_by_cause(self.origins.causes[outcome]))
+            for outcome in (Outcome.UNAVAILABLE, Outcome.UNREACHABLE)
         }
         stale = self._count(stats.ORIGINS.format(outcome=STALE))
         names[Outcome.SUCCESSFUL] = f"successful ({stale} stale)" if stale else "successful"

@@ -71,7 +71,7 @@ class PacedSite:
         ``None``: an answer, or another worker, is waited for.
         """
         interval = self.interval(utc)
-        seconds = self.clock.wait(None, interval, now)
+        seconds = self.clock.wait(interval, now)
         if seconds == 0 and self.shared is not None:
             seconds = self.shared.wait(interval, now)
         if seconds != 0 and self.since is None:

@@ -82,7 +82,7 @@ class Throttle:
         self._added = 0.0
         # Origins by the seconds that their requests waited for turns.
         self._slowed: TopK[str] = TopK()
-        # What was logged once, as hashes of pairs: there may be millions of origins.
+        # Origins whose interval was logged, as hashes: there may be millions of them.
         self._logged: set[int] = set()
         self._listening = False
         self._closed = False
@@ -94,8 +94,7 @@ class Throttle:
         pace = self._pace_of(robots, agent)
         if pace is None:
             return
-        utc = self._utc()
-        bound = pace.bound(utc)
+        bound = pace.bound(self._utc())
         forbidden = self._limit.forbids(bound)
         if forbidden and not self._dry_run:
             return
@@ -103,10 +102,6 @@ class Throttle:
         site.used = self.clock()
         if pace not in site.paces.values():
             site.paces[agent] = pace
-        unwelcome = pace.unwelcome(utc)
-        if unwelcome is not None and self._is_first("visit_time", robots.origin):
-            text = "%s for %s: pages are fetched outside of it, too"
-            self._log(text, robots.cited(unwelcome.text), robots.origin)
         if bound is not None and not forbidden:
             self._log_interval(robots, bound)
             site.sent(robots.fetched + min(bound.seconds, self._limit.longest))
@@ -127,7 +122,7 @@ class Throttle:
         site = self.sites.get(name)
         if site is None:
             return 0.0
-        return site.clock.wait(None, site.interval(self._utc()), self.clock(), patient=False) or 0.0
+        return site.clock.wait(site.interval(self._utc()), self.clock(), patient=False) or 0.0
 
     # Turns.
 
@@ -305,18 +300,12 @@ class Throttle:
                 del self.sites[name]
         self._sweep_at = max(FIRST_SWEEP, 2 * len(self.sites))
 
-    def _is_first(self, what: str, origin: Origin) -> bool:
-        """Whether something is logged of an origin for the first time."""
-        entry = hash((what, origin))
-        if entry in self._logged:
-            return False
-        self._logged.add(entry)
-        return True
-
     def _log_interval(self, robots: OriginPolicy, bound: Bound) -> None:
         """Log and count, once a site, the interval that passes between two requests."""
-        if not self._is_first("interval", robots.origin):
+        origin = hash(robots.origin)
+        if origin in self._logged:
             return
+        self._logged.add(origin)
         assert self._crawler.stats is not None
         self._crawler.stats.inc_value(stats.CRAWL_DELAY_SITES)
         asked = robots.cited(bound.text)

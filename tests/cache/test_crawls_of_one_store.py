@@ -460,7 +460,7 @@ async def test_failure_that_is_kept_is_told(site: Site, caplog: pytest.LogCaptur
     caplog.clear()
     await crawl([site.url("/y")], KEPT)
     [line] = records(caplog)
-    assert "is unreachable (503): none of its pages is fetched" in line
+    assert "is unreachable (503): nothing is allowed" in line
 
 
 @ensureDeferred

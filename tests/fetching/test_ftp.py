@@ -37,7 +37,7 @@ def why(outcome: int | BaseException) -> str:
 
 @ensureDeferred
 async def test_ftp_pages_are_judged_by_the_robots_txt_of_their_server(folder: Path) -> None:
-    """2.3: the file is at ftp://authority/robots.txt; it is fetched once, and its rules hold."""
+    """2.3: the file is at ftp://authority/robots.txt; it is fetched once, and its rules count."""
     with ftp_site(folder) as site:
         done = await crawl([site.url("/open"), site.url("/closed")])
         assert done.outcomes[site.url("/open")] == 200
@@ -58,7 +58,7 @@ async def test_a_server_without_the_file_is_open(folder: Path) -> None:
 
 @ensureDeferred
 async def test_a_server_that_refuses_to_log_in_is_closed(folder: Path) -> None:
-    """2.3.1.4: any other reply means unreachable, and the reason is what the server said."""
+    """2.3.1.4: any other reply means unreachable, and the reason is what the server answered."""
     with ftp_site(folder, anonymous=False) as site:
         done = await crawl([site.url("/open")])
         assert "robots.txt unreachable: the FTP server answered 530 " in why(
@@ -72,15 +72,15 @@ async def test_the_account_of_the_page_is_used_for_its_server(folder: Path, tmp_
     """User and password of the page's meta are used on its host, and the name of its local file
     is not.
     """
-    kept = tmp_path / "kept"
+    local = tmp_path / "local"
     with ftp_site(folder, anonymous=False) as site:
-        meta = {**ACCOUNT, "ftp_local_filename": str(kept).encode()}
+        meta = {**ACCOUNT, "ftp_local_filename": str(local).encode()}
         done = await crawl(
             [Request(site.url("/open"), meta=meta), Request(site.url("/closed"), meta=ACCOUNT)]
         )
         assert done.outcomes[site.url("/open")] == 200
         assert why(done.outcomes[site.url("/closed")]) == "robots.txt line 2: Disallow: /closed"
-    assert kept.read_bytes() == b"open"
+    assert local.read_bytes() == b"open"
 
 
 @ensureDeferred
@@ -170,7 +170,7 @@ async def test_a_server_that_says_too_much_is_left() -> None:
 
 @ensureDeferred
 async def test_a_server_that_says_nothing_is_left_in_time() -> None:
-    """A server that does not go on keeps its pages waiting until ROBOTS_TIMEOUT, and no longer."""
+    """The pages of a server that does not go on wait until ROBOTS_TIMEOUT, and no longer."""
     with talker(b"220 welcome\r\n") as address:
         done = await crawl([f"{address}/open"], {"ROBOTS_TIMEOUT": 0.3})
         assert why(done.outcomes[f"{address}/open"]) == "robots.txt unreachable: no answer in 0.3 s"
@@ -238,7 +238,7 @@ async def test_the_cause_of_a_transfer_that_cannot_begin(
 
 @ensureDeferred
 async def test_a_setting_lets_ftp_pages_pass(folder: Path) -> None:
-    """A scheme that ROBOTS_SCHEMES takes away passes and is counted, as one that nobody knows."""
+    """A scheme that ROBOTS_SCHEMES takes away passes and is counted, as an unknown one."""
     with ftp_site(folder) as site:
         done = await crawl([site.url("/closed")], {"ROBOTS_SCHEMES": {"ftp": None}})
         assert done.outcomes[site.url("/closed")] == 200
@@ -282,7 +282,7 @@ async def test_tdmrep_is_not_asked_for_by_ftp(folder: Path) -> None:
 
 @ensureDeferred
 async def test_the_account_of_the_settings_is_used(folder: Path) -> None:
-    """FTP_USER and FTP_PASSWORD hold where a page brings no account of its own."""
+    """FTP_USER and FTP_PASSWORD count where a page brings no account of its own."""
     with ftp_site(folder, anonymous=False) as site:
         done = await crawl([site.url("/closed")], {"FTP_USER": USER, "FTP_PASSWORD": PASSWORD})
         assert why(done.outcomes[site.url("/closed")]) == "robots.txt line 2: Disallow: /closed"

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from tests.support.runtimes import Results
 
 FAILED = "ERROR http://SITE/robots.txt could not be requested, because the crawl itself failed ("
-FOLLOWS = "): none of its pages is fetched until that is repaired; "
+FOLLOWS = "): nothing is allowed until that is repaired; "
 HANDLERS = "scrapy.core.downloader.handlers.DownloadHandlers"
 MEND = "mend it, or take it out of the settings"
 
@@ -69,7 +69,7 @@ def test_local_fault_closes_the_gate_and_is_named_once(
     results: Results, name: str, cause: str, advice: str
 ) -> None:
     """A part of the crawl that fails closes the gate at once, is named once with what to do, and
-    is not kept.
+    is not cached.
     """
     found = dict(results["local"][name])
     first, *traceback = found.pop("log")[0].split("\n")
@@ -119,7 +119,7 @@ def test_attempts_of_each_route(results: Results) -> None:
     assert [case[1:] for case in found] == [["rule", 2]] * len(found)
 
 
-def test_hanging_proxy_holds_nobody_up(results: Results) -> None:
+def test_hanging_proxy_delays_no_other_for_long(results: Results) -> None:
     """A proxy that never answers closes the site for its own requests alone, after its time.
 
     Others go on then.
@@ -145,8 +145,8 @@ def test_failing_proxy_closes_the_site_for_its_own_requests(results: Results) ->
         cause = f"{causes[number % 4]}, through proxy http://PROXY"
         scheme = "https" if number % 4 > 1 else "http"
         warning = (
-            f"WARNING {scheme}://SITE/robots.txt is unreachable ({cause}): none of its pages is"
-            " fetched that way; it is requested again in 300 s"
+            f"WARNING {scheme}://SITE/robots.txt is unreachable ({cause}): nothing is allowed"
+            " that way; it is requested again in 300 s"
         )
         assert case == {
             "outcomes": ["unreachable", "unreachable", 200, "rule"],
@@ -188,7 +188,7 @@ def test_earlier_file_is_obeyed(results: Results) -> None:
 
 
 def test_causes_are_the_same_with_every_handler(results: Results) -> None:
-    """What went wrong is said in words, the same with every download handler."""
+    """The log names what went wrong in words, the same with every download handler."""
     for found in results["causes"]["found"]:
         assert found.pop("no http").startswith("no valid HTTP answer: ")
         garbled = found.pop("garbled header")  # aiohttp's handler fails on what is not UTF-8
@@ -226,8 +226,8 @@ async def test_answer_of_a_middleware_in_place_of_a_download_that_failed(
     opens nothing.
     """
     ours = SETTINGS["DOWNLOADER_MIDDLEWARES"]
-    page = "http://127.0.0.1:1/a"  # nobody listens there
+    page = "http://127.0.0.1:1/a"  # no server listens there
     result = await crawl([page], {**NEVER, "DOWNLOADER_MIDDLEWARES": {**ours, Fallback: 560}})
     assert short(result.outcomes[page]) == "local"
-    [told] = records(caplog, logging.ERROR)
-    assert "another downloader middleware: answered 200 in place of a download that failed" in told
+    [line] = records(caplog, logging.ERROR)
+    assert "another downloader middleware: answered 200 in place of a download that failed" in line

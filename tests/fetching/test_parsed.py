@@ -26,7 +26,7 @@ RECORDS = [
 ] + [
     f"{key} 0{number % 10}00-1200\n"
     for number in range(LINES // 4)
-    for key in ("Request-rate: 1/7", "Visit-time:")
+    for key in ("Request-rate: 1/7", "Request-rate: 1/9")
 ]
 FILES = {
     "one group for all": "User-agent: *\n" + "".join(RECORDS),
@@ -53,7 +53,7 @@ def test_records_of_pace_are_read_once_for_all_agents(
         read.append(value)
         return parse(value)
 
-    for kind in ("parse_delay", "parse_rate", "parse_window"):
+    for kind in ("parse_delay", "parse_rate"):
         monkeypatch.setattr(pacing, kind, partial(noted, getattr(pacing, kind)))
     file = ParsedRobots(None, RobotsTxt.parse(FILES[name].encode()))
     file.prepare(AGENTS[0])

@@ -86,12 +86,11 @@ async def test_dry_run_says_so(site: Site, other: Site, caplog: pytest.LogCaptur
     site.replies["/robots.txt"] = robots(RULES)
     other.replies["/robots.txt"] = Reply(503)
     await crawl([site.url("/private"), other.url("/x")], DRY)
-    closed = "all of its pages are forbidden, and fetched: this is a dry run"
     assert records(caplog) == [
         "ROBOTS_DRY_RUN is on: no request is dropped, not even if robots.txt forbids it",
         (
-            f"{other.url('/robots.txt')} is unreachable (503): {closed}; it is requested again in"
-            " 300 s"
+            f"{other.url('/robots.txt')} is unreachable (503): nothing is allowed; it is requested"
+            " again in 300 s"
         ),
     ]
     last = records(caplog, logging.INFO)[-1].splitlines()

@@ -56,8 +56,8 @@ def test_4xx_means_that_there_is_no_file(status: int) -> None:
 
 
 @pytest.mark.parametrize("status", [-1, 0, 99, 100, 199, 304, 429, *range(500, 600), 600, 999])
-def test_5xx_means_that_nobody_knows(status: int) -> None:
-    """2.3.1.4: 5xx, 429, and whatever is no status at all, mean that nobody knows."""
+def test_5xx_means_that_the_file_is_unknown(status: int) -> None:
+    """2.3.1.4: 5xx, 429, and whatever is no status at all, mean that the file is unknown."""
     assert FIRST.answered(status, b"/x", b"body", unreachable_statuses=CLOSED) == Unreachable(
         status, str(status)
     )

@@ -75,12 +75,10 @@ def test_s_maxage_counts_before_max_age(cache_control: bytes | None, seconds: fl
     ],
 )
 def test_malformed_directive_is_absent(cache_control: bytes) -> None:
-    """A directive that says nothing that can be read is as one that is not there, beside others
-    too.
-    """
+    """A directive that cannot be read is absent, beside others too; of two, the first counts."""
     assert lifetime(cache_control) is None
     assert lifetime(cache_control + b",s-maxage=5") == (5 if cache_control != b'"' else None)
-    assert lifetime(b"max-age=x,max-age=7") == 7
+    assert lifetime(b"max-age=x,max-age=7") is None
 
 
 @pytest.mark.parametrize(
@@ -128,7 +126,7 @@ def test_max_age_before_expires() -> None:
         (b"", 0),
         (None, 0),
         (b"600, 700", 600),
-        (b"x,, 700", 700),
+        (b"x,, 700", 0),
     ],
 )
 def test_age_is_the_time_in_other_caches(age: bytes | None, seconds: float) -> None:
@@ -150,9 +148,9 @@ def test_any_headers_give_times_with_an_end(headers: list[tuple[bytes, ...]], no
     """Whatever a server sends: nothing raises, and no time is negative or without end."""
     names = ("cache_control", "expires", "date", "age", "etag", "last_modified")
     answer = several(**dict(zip(names, headers, strict=True)))
-    said = freshness(answer, now)
-    assert said.lifetime is None or 0 <= said.lifetime <= 2**31
-    assert 0 <= said.age <= 2**31
+    found = freshness(answer, now)
+    assert found.lifetime is None or 0 <= found.lifetime <= 2**31
+    assert 0 <= found.age <= 2**31
     for value in (etag(answer), last_modified(answer)):
         assert value is None or not set(value) & {10, 13}
 
@@ -177,20 +175,14 @@ def test_last_modified_is_sent_back_as_it_came() -> None:
     assert last_modified(caching(last_modified=b"yesterday")) is None
 
 
-@pytest.mark.parametrize(
-    "before", [(), (b"",), (b"\x00", b"*", b"\x01")], ids=["first", "empty", "unreadable"]
-)
-def test_the_first_line_that_can_be_read(before: tuple[bytes, ...]) -> None:
-    """A header that comes twice.
-
-    What is before the first that can be read is absent, and so is what is after it.
-    """
-    first, second = (*before, DATE, HOUR_LATER), (*before, HOUR_LATER, DATE)
+def test_the_first_line_counts() -> None:
+    """RFC 9111, 4.2.1: of a header that comes twice, the first line counts."""
+    first = (DATE, HOUR_LATER)
+    second = (HOUR_LATER, DATE)
     assert freshness(several(expires=second, date=first), THEN).lifetime == 3600
-    assert freshness(several(expires=(*before, b"0", HOUR_LATER), date=first), THEN).lifetime == 0
-    assert freshness(several(age=(*before, b"10, 20", b"30")), THEN).age == 10
-    assert etag(several(etag=(*before, b'"1"', b'"2"'))) == b'"1"'
+    assert freshness(several(expires=(b"0", HOUR_LATER), date=first), THEN).lifetime == 0
+    assert freshness(several(age=(b"10, 20", b"30")), THEN).age == 10
+    assert etag(several(etag=(b'"1"', b'"2"'))) == b'"1"'
+    assert etag(several(etag=(b"*", b'"2"'))) is None
     assert last_modified(several(last_modified=second)) == HOUR_LATER
-    assert (
-        freshness(several(cache_control=(*before, b"max-age=5", b"max-age=6")), THEN).lifetime == 5
-    )
+    assert freshness(several(cache_control=(b"max-age=5", b"max-age=6")), THEN).lifetime == 5

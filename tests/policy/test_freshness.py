@@ -1,4 +1,4 @@
-"""For how long a result holds (RFC 9309, 2.4 and 2.3.1.4), on a clock that the test sets."""
+"""For how long a result counts (RFC 9309, 2.4 and 2.3.1.4), on a clock that the test sets."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_successful_file_holds_for_max_age() -> None:
 
 
 def test_unavailable_holds_for_max_age() -> None:
-    """2.4: that there is no file holds as long as a file, and replaces one."""
+    """2.4: that there is no file counts as long as a file, and replaces one."""
     old = Validity(Outcome.SUCCESSFUL, 100, confirmed=0)
     assert renew(old, Outcome.UNAVAILABLE, 100, LIMITS) == Validity(Outcome.UNAVAILABLE, 200)
 
@@ -84,7 +84,7 @@ def test_no_stale_copy_where_none_is_wanted() -> None:
     ids=["limited", "never"],
 )
 def test_unreachable_for_long(limits: Settings, expected: Outcome) -> None:
-    """2.3.1.4: unreachable for long counts as unavailable, unless the user keeps it closed."""
+    """2.3.1.4: unreachable for long counts as unavailable, unless the user wants it closed."""
     validity = renew(None, Outcome.UNREACHABLE, 0, limits)
     assert renew(validity, Outcome.UNREACHABLE, 499, limits).outcome is Outcome.UNREACHABLE
     late = renew(validity, Outcome.UNREACHABLE, 500, limits)
@@ -106,7 +106,7 @@ def test_a_success_ends_the_run_of_failures() -> None:
 )
 @pytest.mark.parametrize("outcome", [Outcome.SUCCESSFUL, Outcome.UNAVAILABLE])
 def test_what_the_site_asks_for(outcome: Outcome, asked: float | None, given: float) -> None:
-    """2.4, RFC 9111: a file, and that there is none, hold as long as the site says, within the
+    """2.4, RFC 9111: a file, and that there is none, count as long as the site says, within the
     user's limits.
     """
     limits = made(100, 10, 1000, 500, cache_min_age=20)
@@ -129,7 +129,7 @@ def test_unreachable_has_its_own_time() -> None:
 @pytest.mark.parametrize(
     ("old", "now", "expected"),
     [
-        # Another crawl kept it for longer than this one may.
+        # Another crawl stored it for longer than this one may.
         (
             Validity(Outcome.SUCCESSFUL, 500, confirmed=0),
             50,
@@ -159,7 +159,7 @@ def test_unreachable_has_its_own_time() -> None:
         ),
     ],
 )
-def test_what_somebody_else_kept(old: Validity, now: float, expected: Validity) -> None:
+def test_what_another_crawl_stored(old: Validity, now: float, expected: Validity) -> None:
     """2.4: a copy out of a store is worth what the limits of this crawl make of it, and never
     more than it says.
     """

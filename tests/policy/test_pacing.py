@@ -1,4 +1,4 @@
-"""From records to an interval, and the turns of requests that keep one."""
+"""From records to an interval, and the turns of requests that obey one."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ from scrapy_robots_rfc.policy.pacing import (
     Bound,
     IntervalClock,
     Pace,
-    Visit,
     inside,
     pace_of,
     pace_of_number,
@@ -82,7 +81,7 @@ def pace(text: str, *tokens: str) -> Pace | None:
     ],
 )
 def test_largest_bound_at_noon(lines: str, seconds: float | None, says: str | None) -> None:
-    """The largest interval that holds decides, from every record of the merged group that is a
+    """The largest interval at that time decides, from every record of the merged group that is a
     number above 0.
     """
     found = pace(f"User-agent: foobot\n{lines}\n")
@@ -98,7 +97,7 @@ def test_records_without_meaning_ask_for_nothing() -> None:
 
 
 def test_the_largest_of_a_window() -> None:
-    """Of bounds that hold at the same time only the largest is kept.
+    """Of several bounds for the same time, only the largest counts.
 
     A thousand lines cost nothing.
     """
@@ -117,48 +116,39 @@ def test_groups_of_a_token_count_as_one() -> None:
     """
     text = (
         "User-agent: a\nUser-agent: b\nCrawl-delay: 5\nRequest-rate: 1/9 0600-0845\nAllow:"
-        " /\nUser-agent: b\nCrawl-delay: 7\nRequest-rate: 1/9 0600-0845\nVisit-time:"
-        " 0600-0845\nAllow: /\nUser-agent: c\nAllow: /\n"
+        " /\nUser-agent: b\nCrawl-delay: 7\nRequest-rate: 1/9 0600-0845\nAllow: /\n"
+        "User-agent: c\nAllow: /\n"
     )
     first = Bound(5.0, "Crawl-delay 5 s (robots.txt line 3)")
     rate = Bound(9.0, "Request-rate 1/9 s 0600-0845 (robots.txt line 4)", MORNING)
     second = Bound(7.0, "Crawl-delay 7 s (robots.txt line 7)")
-    visit = Visit(MORNING, "Visit-time 0600-0845 (robots.txt line 9)")
     paces = paces_of(RobotsTxt.parse(text.encode()).records_by_group(*KEYS))
-    assert paces == {"a": Pace((first, rate)), "b": Pace((second, rate), (visit,)), "c": None}
+    assert paces == {"a": Pace((first, rate)), "b": Pace((second, rate)), "c": None}
 
 
-def test_more_windows_in_all_groups_than_anybody_has() -> None:
-    """A rate in a window beyond the first sixteen holds all day, also where each group has few."""
-    group = (
-        "User-agent: a\nRequest-rate: 1/{0} {0:02}00-{0:02}30\nVisit-time:"
-        " {0:02}00-{0:02}30\nAllow: /\n"
-    )
+def test_more_windows_in_all_groups_than_are_distinguished() -> None:
+    """A rate in a window beyond the first sixteen counts all day, also where each group has few."""
+    group = "User-agent: a\nRequest-rate: 1/{0} {0:02}00-{0:02}30\nAllow: /\n"
     text = "".join(group.format(hour) for hour in range(1, 20))
     found = paces_of(RobotsTxt.parse(text.encode()).records_by_group(*KEYS))["a"]
     assert found is not None
-    assert (len(found.bounds), len(found.visits)) == (17, 16)
+    assert len(found.bounds) == 17
     assert (found.bound(time(0)) or found.bounds[0]).seconds == 19.0
 
 
-def test_no_pace_for_anybody() -> None:
+def test_file_that_asks_for_no_pace() -> None:
     """A file whose records ask for nothing has no table."""
     assert (
         paces_of(RobotsTxt.parse(b"User-agent: a\nCrawl-delay: 0\n").records_by_group(*KEYS)) == {}
     )
 
 
-def test_more_windows_than_anybody_has() -> None:
-    """Bounds in more windows than are told apart hold always, and further Visit-times are passed
-    over.
-    """
-    lines = "".join(
-        f"Request-rate: 1/{100 + at} 00{at:02}-0059\nVisit-time: 00{at:02}-0059\n"
-        for at in range(50)
-    )
+def test_more_windows_than_are_distinguished() -> None:
+    """A rate in a window beyond the first sixteen counts all day."""
+    lines = "".join(f"Request-rate: 1/{100 + at} 00{at:02}-0059\n" for at in range(50))
     found = pace(f"User-agent: *\n{lines}Crawl-delay: 120\n")
     assert found is not None
-    assert (len(found.bounds), len(found.visits)) == (17, 16)
+    assert len(found.bounds) == 17
     largest = found.bound(NOON)
     assert largest is not None
     assert (largest.seconds, largest.window) == (149, None)
@@ -183,17 +173,6 @@ def test_window_may_span_midnight(start: time, end: time, at: time, *, expected:
     starts.
     """
     assert inside(VisitTime(start, end), at) is expected
-
-
-def test_crawler_is_unwelcome_outside_of_visit_time() -> None:
-    """A crawler is unwelcome outside of every Visit-time, and welcome where there is none."""
-    found = pace("User-agent: *\nVisit-time: 0600-0845\nVisit-time: 2000-2100\n")
-    assert found is not None
-    assert found.unwelcome(NOON) == Visit(MORNING, "Visit-time 0600-0845 (robots.txt line 2)")
-    assert found.unwelcome(time(7)) is None
-    assert found.unwelcome(time(20, 30)) is None
-    assert found.bound(NOON) is None
-    assert Pace((Bound(1, ""),)).unwelcome(NOON) is None
 
 
 @pytest.mark.parametrize(
@@ -222,18 +201,14 @@ def test_request_waits_an_interval_from_the_last_answer() -> None:
     that answer began.
     """
     turns = IntervalClock(last=10.0)
-    assert (turns.wait("a", 5, 12.0), turns.wait("a", 0, 12.0), turns.outstanding) == (3.0, 0, [])
+    assert (turns.wait(5, 12.0), turns.wait(0, 12.0), turns.outstanding) == (3.0, 0, {})
     turns.start("a", 15.0)
-    assert (turns.wait("a", 5, 16.0), turns.wait("b", 5, 99.0), turns.outstanding) == (
-        0,
-        None,
-        ["a"],
-    )
+    assert (turns.wait(5, 99.0), turns.outstanding) == (None, {"a": 15.0})
     turns.answered("a", 100.0)
-    assert (turns.wait("b", 5, 101.0), turns.wait("b", 0, 101.0), turns.outstanding) == (4.0, 0, [])
+    assert (turns.wait(5, 101.0), turns.wait(0, 101.0), turns.outstanding) == (4.0, 0, {})
     turns.answered("a", 103.0)  # its end changes nothing
-    assert turns.wait("b", 5, 105.0) == 0
-    assert IntervalClock().wait("a", 1e9, 0.0) == 0
+    assert turns.wait(5, 105.0) == 0
+    assert IntervalClock().wait(1e9, 0.0) == 0
 
 
 def test_last_answer_of_several_counts() -> None:
@@ -242,15 +217,15 @@ def test_last_answer_of_several_counts() -> None:
     turns.start("a", 1.0)
     turns.start("b", 2.0)
     turns.answered("b", 20.0)
-    assert turns.wait("c", 5, 90.0) is None
+    assert turns.wait(5, 90.0) is None
     turns.answered("a", 30.0)
-    assert turns.wait("c", 5, 31.0) == 4.0
+    assert turns.wait(5, 31.0) == 4.0
 
 
 def test_turns_without_patience() -> None:
     """Without patience an answer that does not come within the interval is not waited for."""
     turns = IntervalClock()
     turns.start("a", 10.0)
-    assert [turns.wait("b", 5, now, patient=False) for now in (11.0, 15.0)] == [4.0, 0]
+    assert [turns.wait(5, now, patient=False) for now in (11.0, 15.0)] == [4.0, 0]
     turns.answered("a", 13.0)
-    assert turns.wait("b", 5, 15.0, patient=False) == 3.0
+    assert turns.wait(5, 15.0, patient=False) == 3.0

@@ -34,7 +34,7 @@ OWN = with_scheme(SCHEMES, "sftp", {"port": 22, "answers": "ftp"})
     ],
 )
 def test_what_a_status_means(scheme: str, status: int, outcome: Outcome) -> None:
-    """2.3.1: each scheme has statuses of its own; what is none of them keeps the gate closed."""
+    """2.3.1: each scheme has statuses of its own; any other status leaves the gate closed."""
     origin = Origin.of(f"{scheme}://a.example/x")
     assert origin is not None
     access = Asking(origin.robots_url, scheme=SCHEMES[scheme]).answered(

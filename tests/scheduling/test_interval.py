@@ -332,7 +332,7 @@ async def test_sites_are_forgotten(
     urls = (site.url(""), other.url(""))
     [left] = [each for each in sites if str(each.origin) in urls]
     assert str(left.origin) == other.url("")
-    assert left.clock.outstanding == []
+    assert left.clock.outstanding == {}
 
 
 class Asking(Pages):

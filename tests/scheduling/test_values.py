@@ -127,28 +127,6 @@ async def test_window_of_a_request_rate(
     assert result.stat("crawl_delay/sites") == kept
 
 
-@pytest.mark.parametrize(("window", "outside"), [("1100-1300", False), ("0600-0845", True)])
-@ensureDeferred
-async def test_visit_time(
-    site: Clocked,
-    window: str,
-    outside: bool,
-    monkeypatch: pytest.MonkeyPatch,
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    """A crawl outside of the Visit-time goes on, and says so once a site."""
-    at_noon(monkeypatch)
-    site.replies["/robots.txt"] = robots(f"User-agent: *\nVisit-time: {window}\n")
-    result = await crawl(urls(site, PAGES))
-    assert fetched(result) == PAGES
-    assert min(gaps(site)) < DELAY
-    text = (
-        f"Visit-time {window} (robots.txt line 2) for {site.url('')}: pages are fetched outside"
-        " of it, too"
-    )
-    assert said_of(site, caplog) == ([text] if outside else [])
-
-
 @ensureDeferred
 async def test_log_and_stats(site: Clocked, caplog: pytest.LogCaptureFixture) -> None:
     """The log names the delay, its line and its site once.

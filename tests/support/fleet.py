@@ -150,7 +150,7 @@ class Worker(Runtime):
         if not self.alive or not self.left:
             return
         now = self.world.now
-        seconds = self.own.wait("next", self.interval, now)
+        seconds = self.own.wait(self.interval, now)
         if seconds is None:
             return
         turn = seconds or self.turns.wait(self.interval, now)

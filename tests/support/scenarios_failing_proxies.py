@@ -55,7 +55,7 @@ async def routes(run: Run) -> dict[str, Any]:
         for tls in (False, True):
             for refuses in ("", "407 Proxy Authentication Required", "502 Bad Gateway"):
                 if refuses.startswith("502") and not tls:
-                    continue  # that is the answer of the site, as far as a crawl can see
+                    continue  # that is the answer of the site, as far as a client can see
                 with (
                     Site({"/robots.txt": robots(RULES)}, tls=tls) as site,
                     Proxy() as live,
@@ -190,7 +190,7 @@ async def hanging_proxy(run: Run) -> dict[str, Any]:
 
 
 async def stale(run: Run) -> dict[str, Any]:
-    """A file is cached and runs out; then a proxy does not work, and a middleware fails."""
+    """A file is at hand and runs out; then a proxy does not work, and a middleware fails."""
     results = []
     Fading.asked = 0
     by_proxy = [(handler, True) for handler in handlers(run, proxies=True)]
@@ -210,13 +210,13 @@ async def stale(run: Run) -> dict[str, Any]:
 async def direct_fails(run: Run) -> dict[str, Any]:
     """Only a proxy leads to a host.
 
-    The requests with it are fetched, those without are not, in either order.
+    The requests with it are fetched, those without are not, whoever comes first.
     """
     found = []
     for turned, handler in product((False, True), handlers(run, proxies=True)):
         with Site({"/robots.txt": robots(RULES)}) as site, Proxy() as live:
-            host = "http://elsewhere.invalid"
-            live.names = {"elsewhere.invalid": site.port}
+            host = "http://unknown.invalid"
+            live.names = {"unknown.invalid": site.port}
             last, *requests = (
                 by(f"{host}{target}", f"http://{live.netloc}") for target in ("/x", "/a")
             )
@@ -274,7 +274,7 @@ async def not_shared(run: Run) -> dict[str, Any]:
 
 
 def _answering(answer: bytes | None) -> socket.socket:
-    """Return a server that sends the same to everybody, and hangs up."""
+    """Return a server that sends the same to every client, and hangs up."""
     server = socket.create_server(("127.0.0.1", 0))
 
     def serve() -> None:

@@ -163,7 +163,7 @@ class Middleware:
     def new_error(self) -> Exception:
         """Make an error that was not raised yet.
 
-        One that is raised again has the traceback of the first time.
+        One that is raised again still has the traceback of the first time.
         """
         return type(self.error)(*self.error.args)
 
@@ -175,7 +175,7 @@ class Dropping(Middleware):
 
 
 class Offline(Middleware):
-    """Asks somebody else first, who is not there."""
+    """Asks another server first, which is not there."""
 
     error = ConnectionRefusedError(111, "Connection refused")
 
@@ -262,7 +262,7 @@ class Own(Downloader):
     """A downloader that has nothing but what the engine asks it for, as far as we can see."""
 
     def __getattribute__(self, name: str) -> Any:
-        """Let no other middleware look."""
+        """Hide these names from our code."""
         if name in _HIDDEN and sys._getframe(1).f_globals["__name__"].startswith(
             "scrapy_robots_rfc"
         ):

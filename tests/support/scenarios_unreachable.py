@@ -72,7 +72,7 @@ async def recovers(run: Run) -> dict[str, Any]:
         return {
             "outcomes": [short(result.outcomes[url]) for url in urls],
             "first": site.targets[:3],
-            "obeyed": [gap >= delay for gap, delay in zip(failing.gaps, (0.1, 0.4), strict=True)],
+            "paused": [gap >= delay for gap, delay in zip(failing.gaps, (0.1, 0.4), strict=True)],
             "soon": all(gap < 2 for gap in failing.gaps),
             "counted": [result.stat(key) for key in ("request_count", "result/unreachable")],
             "origins": [result.stat("origins/successful"), result.stat("origins/unreachable")],

@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scrapy_robots_rfc.policy import backoff
-from scrapy_robots_rfc.policy.backoff import retry_after
+from scrapy_robots_rfc.policy.caching import at_least, pauses, retry_after
 from tests.support.entries import limits
 
 # Sun, 06 Nov 1994 08:49:37 GMT, the example of RFC 9110, 5.6.7.
@@ -38,17 +37,17 @@ def test_delays_come_in_turn_and_end(
 
     What the server asks for makes the next one longer, up to the cap.
     """
-    assert backoff.to_come(attempts, asked, DELAYS) == to_come
+    assert pauses(attempts, asked, DELAYS) == to_come
 
 
 def test_no_delays_give_one_attempt() -> None:
     """An empty list: there is one attempt, whatever the server asks for."""
-    assert backoff.to_come(0, 10, DELAYS._replace(unreachable_backoff=())) == ()
+    assert pauses(0, 10, DELAYS._replace(unreachable_backoff=())) == ()
 
 
 def test_time_to_be_left_alone_grows_up_to_the_cap() -> None:
     """A time to be left alone is prolonged the same way."""
-    assert [backoff.at_least(100, asked) for asked in (None, 10.0, 200.0, 1e9)] == [
+    assert [at_least(100, asked) for asked in (None, 10.0, 200.0, 1e9)] == [
         100,
         100,
         200,
