@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 
 from scrapy_robots_rfc._runtime import Runtime
 from scrapy_robots_rfc._scrapy import is_closing, is_under_way, requests_under_way, wake
-from scrapy_robots_rfc.scheduling.part import CameBack, QueuedOrigin
+from scrapy_robots_rfc.scheduling.part import CameBack, Lookup, QueuedOrigin
 from scrapy_robots_rfc.scheduling.throttle import Throttle
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ class Gate:
         self._throttle = throttle
         throttle.on_turn = self.wake
         self._clock = throttle.clock
-        self._origins: dict[str, QueuedOrigin] = {}  # by their texts
+        self._origins = Lookup[QueuedOrigin]()
         # The fetches for which requests wait in the scheduler, by the texts of their origins.
         self._awaited: dict[str, PendingFetch] = {}
         self._numbers = itertools.count()
@@ -102,8 +102,8 @@ class Gate:
         # are handed out at once.
         self._returned = 0
         self._most = crawler.settings.getint("CONCURRENT_REQUESTS") or LOOKS
-        #: Parts that are due at a time, after that time and a number: parts are never compared.
-        self.timed: list[tuple[float, int, QueuePart]] = []
+        # Parts that are due at a time, after that time and a number: parts are never compared.
+        self._timed: list[tuple[float, int, QueuePart]] = []
         #: Requests on trial, and those that waited. The middleware takes them out.
         self.handed_out: dict[Request, HandedOut] = {}
         #: Called from time to time: a queue on disk writes what would be lost by SIGKILL.
@@ -124,9 +124,10 @@ class Gate:
         if origin is None:
             return None
         name = str(origin)
-        queued = self._origins.get(name)
+        origins = self._origins.dict_of(name)
+        queued = origins.get(name)
         if queued is None:
-            queued = self._origins[name] = QueuedOrigin(origin, name)
+            queued = origins[name] = QueuedOrigin(origin, name)
         return queued
 
     def seconds(self, queued: QueuedOrigin | None) -> float | None:
@@ -135,7 +136,7 @@ class Gate:
             return 0.0
         if queued.trial is not None or queued.name in self._awaited:
             return None
-        return self._throttle.due(queued.name) if self._throttle.sites else 0.0
+        return self._throttle.due(queued.name)
 
     def waits(self, queued: QueuedOrigin) -> bool:
         """Whether the requests of an origin wait for its robots.txt."""
@@ -162,15 +163,14 @@ class Gate:
                 number = next(self._numbers)
             out = HandedOut(queued, number, self._clock(), waited, trial)
             self.handed_out[request] = out
-        if self._throttle.sites:
-            self._throttle.take(request, queued.name)
+        self._throttle.take(request, queued.name)
         if not queued.parts:  # it was in a scheduler of another make
             self.forget(queued)
 
     def forget(self, queued: QueuedOrigin) -> None:
         """Forget an origin that has nothing in the scheduler, and no trial."""
         if not (queued.parts or queued.came_back or queued.trial):
-            self._origins.pop(queued.name, None)
+            self._origins.dict_of(queued.name).pop(queued.name, None)
 
     # Sleep.
 
@@ -184,22 +184,24 @@ class Gate:
             part.origin.asleep.append(part)
             return
         seconds = min(seconds, _LONGEST_SLEEP)
-        heapq.heappush(self.timed, (self._clock() + seconds, next(self._numbers), part))
+        heapq.heappush(self._timed, (self._clock() + seconds, next(self._numbers), part))
         self._throttle.wake_in(seconds)
 
     def wake_due(self) -> None:
         """Wake the parts whose time has come."""
+        if not self._timed:
+            return
         now = self._clock()
         due: list[QueuePart] = []
-        while self.timed and self.timed[0][0] <= now and len(due) < LOOKS:
-            due.append(heapq.heappop(self.timed)[-1])
+        while self._timed and self._timed[0][0] <= now and len(due) < LOOKS:
+            due.append(heapq.heappop(self._timed)[-1])
         _wake_all(due)
-        if self.timed:
-            self._throttle.wake_in(max(0.0, self.timed[0][0] - now))
+        if self._timed:
+            self._throttle.wake_in(max(0.0, self._timed[0][0] - now))
 
     def wake(self, name: str) -> None:
         """Look at an origin, as text, again: what it waited for may have come."""
-        queued = self._origins.get(name)
+        queued = self._origins.dict_of(name).get(name)
         if queued is None:
             return
         if queued.asleep:
@@ -247,7 +249,7 @@ class Gate:
     def all_returned(self, queue: OriginPriorityQueue) -> list[tuple[QueuedOrigin, Request]]:
         """Take out all requests that came back to one queue."""
         found: list[tuple[QueuedOrigin, Request]] = []
-        for queued in self._origins.values():
+        for queued in self._origins:
             own = [entry for entry in queued.came_back if entry.queue is queue]
             queued.came_back = [entry for entry in queued.came_back if entry.queue is not queue]
             queued.size -= len(own)
@@ -298,7 +300,7 @@ class Gate:
         if is_closing(self._crawler):
             self.note_closing()
         name = str(fetch.origin)
-        queued = self._origins.get(name)
+        queued = self._origins.dict_of(name).get(name)
         if queued is not None:
             queued.waited = queued.size  # the file may be stale before the last of them is judged
         if self._awaited.get(name) is fetch:
@@ -328,13 +330,13 @@ class Gate:
     def awaited(self) -> Iterator[tuple[int, PendingFetch]]:
         """Yield the fetches for which requests wait in the scheduler, after how many do."""
         for name, fetch in self._awaited.items():
-            queued = self._origins.get(name)
+            queued = self._origins.dict_of(name).get(name)
             yield (0 if queued is None else queued.size), fetch
 
     def paced(self) -> Iterator[QueuedOrigin]:
         """Yield the origins with requests in the scheduler that wait for a turn."""
         for name in self._throttle.sites:
-            queued = self._origins.get(name)
+            queued = self._origins.dict_of(name).get(name)
             if queued is None or not queued.size or self.waits(queued):
                 continue
             if self._throttle.interval(name):
@@ -344,7 +346,7 @@ class Gate:
         """Count what waits as the crawl begins to close; what comes back later is added."""
         if not self._closing:
             self._closing = True
-            waiting = (queued.size for queued in self._origins.values() if self.waits(queued))
+            waiting = (queued.size for queued in self._origins if self.waits(queued))
             self._left_awaited = sum(waiting)
             self._left_paced = sum(queued.size for queued in self.paced())
 

@@ -3,20 +3,46 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from itertools import chain
+from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 
 from scrapy.utils.httpobj import urlparse_cached
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from scrapy import Request
     from scrapy.pqueues import ScrapyPriorityQueue
 
     from scrapy_robots_rfc.policy.origins import Origin
     from scrapy_robots_rfc.scheduling.queue import OriginPriorityQueue
 
+
+_T = TypeVar("_T")
+
 #: Stand in the place of an origin's name, see `QueuePart`.
 UNDECIDED = "*"
 MIXED = ""
+
+# In how many dicts a `Lookup` has its values.
+_DICTS = 64
+
+
+class Lookup(Generic[_T]):
+    """Values by their names.
+
+    They are in many dicts, as one of 100,000 names takes some milliseconds each time that it grows.
+    """
+
+    def __init__(self) -> None:
+        self._dicts = [dict[str, _T]() for _ in range(_DICTS)]
+
+    def __iter__(self) -> Iterator[_T]:
+        return chain.from_iterable(values.values() for values in self._dicts)
+
+    def dict_of(self, name: str) -> dict[str, _T]:
+        """Return the dict that has the value of a name, if there is one."""
+        return self._dicts[hash(name) % _DICTS]
 
 
 class CameBack(NamedTuple):

@@ -23,6 +23,7 @@ from scrapy_robots_rfc.scheduling.gate import LOOKS, MARK, gate_of
 from scrapy_robots_rfc.scheduling.part import (
     MIXED,
     UNDECIDED,
+    Lookup,
     QueuedOrigin,
     QueuePart,
     QueueSlot,
@@ -71,7 +72,7 @@ class OriginPriorityQueue:
         self._under_way = under_way_of(crawler)
         #: How many requests it has, those that came back to it included.
         self.size: int = 0
-        self._slots: dict[str, QueueSlot] = {}
+        self._slots = Lookup[QueueSlot]()
         # The slots with parts that are ready. The first of those with as few pages under way is
         # next, and goes to the end then.
         self._line: deque[QueueSlot] = deque()
@@ -119,8 +120,8 @@ class OriginPriorityQueue:
 
     def _write(self, part: QueuePart, request: Request) -> None:
         self._with_files(part, lambda queue: queue.push(request))
-        if self._disk is not None and part.queue is not None:
-            priority = part.queue.priority(request)
+        if self._disk is not None:
+            priority = self._opened(part).priority(request)
             if priority not in part.priorities:
                 part.priorities.append(priority)
                 self._disk.note(part.key, part.priorities)
@@ -133,26 +134,28 @@ class OriginPriorityQueue:
             part.origin.size += more
 
     def _part_of(self, request: Request, queued: QueuedOrigin | None) -> QueuePart:
-        """Return the part of a request."""
-        return self._part(slot_of(request), queued, UNDECIDED)
-
-    def _part(self, slot_name: str, origin: QueuedOrigin | None, otherwise: str) -> QueuePart:
-        """Return a part, a new one if there is none.
-
-        :param otherwise: its name where it has no origin.
-        """
-        slot = self._slots.get(slot_name)
-        if slot is None:
-            slot = self._slots[slot_name] = QueueSlot(slot_name)
-        name = otherwise if origin is None else origin.name
+        """Return the part of a request, a new one if there is none."""
+        slot = self._slot_named(slot_of(request))
+        name = UNDECIDED if queued is None else queued.name
         part = slot.parts.get(name)
         if part is None:
-            part = slot.parts[name] = QueuePart(self, slot, name, origin)
-            if origin is not None:
-                origin.parts += 1
-            self._into_line(part)
+            part = self._add(slot, name, queued)
             if self._disk is not None:
                 self._disk.begin(part.key)
+        return part
+
+    def _slot_named(self, name: str) -> QueueSlot:
+        slots = self._slots.dict_of(name)
+        slot = slots.get(name)
+        if slot is None:
+            slot = slots[name] = QueueSlot(name)
+        return slot
+
+    def _add(self, slot: QueueSlot, name: str, origin: QueuedOrigin | None) -> QueuePart:
+        part = slot.parts[name] = QueuePart(self, slot, name, origin)
+        if origin is not None:
+            origin.parts += 1
+        self._into_line(part)
         return part
 
     # Out.
@@ -161,8 +164,7 @@ class OriginPriorityQueue:
         """Return a request that may go now, which takes its origin's turn; ``None``: none may."""
         if not self.size:
             return None
-        if self._gate.timed:
-            self._gate.wake_due()
+        self._gate.wake_due()
         for _ in range(LOOKS):
             part = self._next_part()
             if part is None:
@@ -199,7 +201,7 @@ class OriginPriorityQueue:
             if self._may_go(part):
                 if part.origin is not None and part.origin.came_back:
                     return part.origin.came_back[0].request
-                return self._with_files(part, ScrapyPriorityQueue.peek)
+                return self._opened(part).peek()
         return None
 
     def _next_part(self) -> QueuePart | None:
@@ -306,7 +308,7 @@ class OriginPriorityQueue:
         """Forget a part that has no request."""
         del part.slot.parts[part.name]
         if not part.slot.parts:
-            del self._slots[part.slot.name]
+            del self._slots.dict_of(part.slot.name)[part.slot.name]
         if not part.asleep:
             self._out_of_line(part)
         part.asleep = False
@@ -324,7 +326,7 @@ class OriginPriorityQueue:
         assert self._disk is not None
         self._disk.resume(state)
         for key, priorities in state.items():
-            part = self._part_named(key)
+            part = self._add_named(key)
             part.priorities = list(priorities)
             try:
                 self._count(part, self._with_files(part, len))
@@ -335,44 +337,43 @@ class OriginPriorityQueue:
             if part.is_empty():
                 self._remove(part)
 
-    def _part_named(self, key: str) -> QueuePart:
-        """Return the part that has a key in the state; Scrapy's own queue has other keys."""
+    def _add_named(self, key: str) -> QueuePart:
+        """Add the part that has a key in the state; Scrapy's own queue has other keys."""
         slot, space, name = key.rpartition(" ")
         if space and name == UNDECIDED:
-            return self._part(slot, None, UNDECIDED)
+            return self._add(self._slot_named(slot), UNDECIDED, None)
         queued = self._gate.of(Request(f"{name}/")) if space and "://" in name else None
-        return self._part(key if queued is None else slot, queued, MIXED)
+        if queued is None:
+            return self._add(self._slot_named(key), MIXED, None)
+        return self._add(self._slot_named(slot), queued.name, queued)
+
+    def _opened(self, part: QueuePart) -> ScrapyPriorityQueue:
+        """Return Scrapy's queue of a part; if too many files are open then, close others."""
+        if part.queue is None:
+            part.queue = ScrapyPriorityQueue(
+                self._crawler,
+                self._queue_cls,
+                "" if self._disk is None else str(self._disk.of(part.key)),
+                part.priorities,
+                start_queue_cls=self._start_queue_cls,
+            )
+        if self._disk is not None:
+            self._open_parts[part] = None
+            self._open_parts.move_to_end(part)
+            while len(self._open_parts) > 1 and self._open_priorities() > self._most_open:
+                self._close_part(next(iter(self._open_parts)))
+        return part.queue
 
     def _with_files(self, part: QueuePart, work: Callable[[ScrapyPriorityQueue], T]) -> T:
-        """Use Scrapy's queue of a part; on disk, close others if too many files are open then."""
+        """Use Scrapy's queue of a part; if that lacks a file descriptor, close others first."""
         while True:
             try:
-                if part.queue is None:
-                    part.queue = self._queue_of(part)
-                if self._disk is not None:
-                    self._note_use(part)
-                return work(part.queue)
+                return work(self._opened(part))
             except OSError as error:
                 other = next((each for each in self._open_parts if each is not part), None)
                 if other is None or not lacks_descriptors(error):
                     raise
                 self._close_part(other)
-
-    def _queue_of(self, part: QueuePart) -> ScrapyPriorityQueue:
-        return ScrapyPriorityQueue(
-            self._crawler,
-            self._queue_cls,
-            "" if self._disk is None else str(self._disk.of(part.key)),
-            part.priorities,
-            start_queue_cls=self._start_queue_cls,
-        )
-
-    def _note_use(self, part: QueuePart) -> None:
-        """Note that a part on disk is used; close those that were not used for longest."""
-        self._open_parts[part] = None
-        self._open_parts.move_to_end(part)
-        while len(self._open_parts) > 1 and self._open_priorities() > self._most_open:
-            self._close_part(next(iter(self._open_parts)))
 
     def _open_priorities(self) -> int:
         return sum(max(1, len(part.priorities)) for part in self._open_parts)
@@ -423,7 +424,7 @@ class OriginPriorityQueue:
         """Take out all requests as a crawl closes; what came back comes first."""
         self._gate.note_closing()
         found = [request for _, request in self._returned()]
-        for part in [part for slot in self._slots.values() for part in slot.parts.values()]:
+        for part in [part for slot in self._slots for part in slot.parts.values()]:
             while (request := self._read(part)) is not None:
                 found.append(request)
         return found

@@ -52,7 +52,7 @@ class Intervals:
     def __init__(self, due: Callable[[str], float | None]) -> None:
         self.now = 0.0
         self.due = due
-        self.sites: dict[str, object] = {"a site": self}  # so that turns are asked for
+        self.sites: dict[str, object] = {}
         self.taken: list[str] = []
         self.on_turn: Callable[[str], object] = lambda _: None
 
