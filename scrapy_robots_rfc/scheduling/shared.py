@@ -9,6 +9,7 @@ from functools import partial
 from scrapy_robots_rfc._runtime import Cancellable, Runtime
 from scrapy_robots_rfc.cache.client import CacheClient
 from scrapy_robots_rfc.policy.origins import Origin
+from scrapy_robots_rfc.scheduling.paced import OwnTurns
 
 #: Seconds after which the turn of a worker ends if the worker has died. The interval is added, so
 #: that it passes even if the worker sent a request right before it died.
@@ -27,7 +28,7 @@ _ASKED_AGAIN = 5.0
 _ROUNDING = 1.0
 
 
-class SharedThrottle:
+class SharedThrottle(OwnTurns):
     """The turns that a worker takes at one site, so that the whole fleet respects the interval.
 
     While the store fails, this crawl has every turn, and only its own requests are an interval

@@ -53,13 +53,13 @@ def test_a_request_on_its_way_is_not_forgotten(monkeypatch: pytest.MonkeyPatch) 
     file = files.parse(b"User-agent: *\nCrawl-delay: 1\n", Origin("http", "a.example", 80))
     throttle = Throttle(crawler, settings, lambda request: Origin.of(request.url), clock)
 
-    def note(name: str, fetched: float) -> str:
+    def note(name: str, fetched: float) -> Origin:
         origin = Origin("https", f"{name}.example", 443)
         known = OriginPolicy(
             origin, Validity(Outcome.SUCCESSFUL, math.inf), 200, "200", file, lambda: AGENT, fetched
         )
         throttle.note(known, AGENT)
-        return str(origin)
+        return origin
 
     note("done", 0.0)
     clock.now = DAY
