@@ -18,7 +18,6 @@ from scrapy.utils.misc import load_object
 
 from scrapy_robots_rfc import stats
 from scrapy_robots_rfc._runtime import Cancellable, Runtime
-from scrapy_robots_rfc._scrapy import is_closing
 from scrapy_robots_rfc.cache.client import CacheClient
 from scrapy_robots_rfc.cache.stores.opening import errors_of, store_of
 from scrapy_robots_rfc.core.decision import Decision, Reason
@@ -331,8 +330,6 @@ class RfcRobotsTxtMiddleware:
     def _tick(self) -> None:
         """Look after what waits, from time to time."""
         self._timer = self._runtime.call_later(min(TICK, self._settings.timeout / 4), self._tick)
-        if is_closing(self._crawler):
-            self._gate.note_closing()
         self.service.tick()
         self._throttle.tick()
         self._gate.tick()

@@ -59,7 +59,9 @@ class Progress:
         """Stop, and count and log what waits still."""
         if self._timer is not None:
             self._timer.cancel()
-        awaited, paced = self._gate.left()
+        self._gate.note_closing()
+        awaited = self._gate.left_awaited
+        paced = self._gate.left_paced
         if awaited:
             text = "%s waited for a robots.txt when the spider closed: %s"
             self._log(text, many(awaited, "request"), self._becomes())

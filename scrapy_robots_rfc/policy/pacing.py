@@ -205,18 +205,13 @@ class IntervalClock:
         """The requests that have started and are not answered."""
         return list(self._unanswered)
 
-    def wait(
-        self, request: object, interval: float, now: float, *, patient: bool = True
-    ) -> float | None:
+    def wait(self, request: object, interval: float, now: float) -> float | None:
         """Return the seconds until a request may start; ``None`` while it waits for an answer.
 
         :param interval: seconds; 0: there is nothing to wait for.
-        :param patient: whether to wait for outstanding answers as long as they take; otherwise the
-            interval to a request without an answer is counted from its start.
         """
         if not interval:
             return 0.0
-        others = [started for other, started in self._unanswered.items() if other is not request]
-        if others and patient:
+        if any(other is not request for other in self._unanswered):
             return None
-        return max(0.0, max([self.last, *others]) + interval - now)
+        return max(0.0, self.last + interval - now)

@@ -112,9 +112,9 @@ class Gate:
         #: Called from time to time: a queue on disk writes what would be lost by SIGKILL.
         self.save: Callable[[], object] | None = None
         self._save_at = 0.0
-        # How many requests wait as the crawl closes: for a robots.txt, and for a turn.
-        self._left_awaited = 0
-        self._left_paced = 0
+        #: How many requests waited as the crawl closed: for a robots.txt, and for a turn.
+        self.left_awaited: int = 0
+        self.left_paced: int = 0
         self._closing = False
 
     # Asked by the queues.
@@ -198,12 +198,8 @@ class Gate:
         if queued.asleep:
             _wake_all(queued.asleep)
             queued.asleep = []
-            self.look_again()
+            wake(self._crawler)
         self.forget(queued)
-
-    def look_again(self) -> None:
-        """Have the engine ask for requests again soon."""
-        wake(self._crawler)
 
     # Requests that come back.
 
@@ -265,8 +261,8 @@ class Gate:
         :param fetch: what it waits for; ``None``: for its turn.
         """
         if self._closing:
-            self._left_awaited += fetch is not None
-            self._left_paced += fetch is None
+            self.left_awaited += fetch is not None
+            self.left_paced += fetch is None
         number = next(self._numbers) if out is None else out.number
         request.meta[MARK] = [request.dont_filter, number]
         request.dont_filter = True
@@ -337,13 +333,8 @@ class Gate:
         if not self._closing:
             self._closing = True
             waiting = (queued.size for queued in self.origins.values() if self.waits(queued))
-            self._left_awaited = sum(waiting)
-            self._left_paced = sum(queued.size for _, queued in self.paced())
-
-    def left(self) -> tuple[int, int]:
-        """Return how many requests waited as the crawl closed: for a robots.txt, for a turn."""
-        self.note_closing()
-        return self._left_awaited, self._left_paced
+            self.left_awaited = sum(waiting)
+            self.left_paced = sum(queued.size for _, queued in self.paced())
 
 
 def _wake_all(parts: list[QueuePart]) -> None:

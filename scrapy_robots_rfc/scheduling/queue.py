@@ -17,7 +17,7 @@ from scrapy import Request
 from scrapy.pqueues import ScrapyPriorityQueue
 
 from scrapy_robots_rfc import stats
-from scrapy_robots_rfc._scrapy import under_way_of
+from scrapy_robots_rfc._scrapy import under_way_of, wake
 from scrapy_robots_rfc.scheduling.disk import QueueFolder, lacks_descriptors
 from scrapy_robots_rfc.scheduling.gate import LOOKS, MARK, gate_of
 from scrapy_robots_rfc.scheduling.part import QueuedOrigin, QueuePart, QueueSlot, slot_of
@@ -139,7 +139,7 @@ class OriginPriorityQueue:
         slot, space, name = key.rpartition(" ")
         queued = self._mixed  # Scrapy's own queue has other keys
         if space and name == _UNDECIDED:
-            queued = self._gate.of(Request("data:,", meta={"dont_obey_robotstxt": True}))
+            queued = self._gate.origins[None]
         elif space and "://" in name:
             queued = self._gate.of(Request(f"{name}/"))
             if queued.origin is None:
@@ -170,7 +170,7 @@ class OriginPriorityQueue:
             else:
                 self._fall_asleep(part, seconds)
         else:
-            self._gate.look_again()
+            wake(self._crawler)
         self._gate.end_lost_trials()
         self._line_up()
         return None
@@ -294,9 +294,9 @@ class OriginPriorityQueue:
 
     def close(self) -> dict[str, list[int]]:
         """Write what came back, close all queues, and return what is needed to go on."""
-        self._gate.note_closing()
         if self._disk is None:
             return {}  # it is lost, as with Scrapy's own queue
+        self._gate.note_closing()
         for queued, request in self._gate.all_returned(self):
             try:
                 self._part_of(slot_of(request), queued).queue.push(request)

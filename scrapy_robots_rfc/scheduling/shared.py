@@ -66,10 +66,7 @@ class SharedThrottle(OwnTurns):
         self._beat: Cancellable | None = None
 
     def wait(self, interval: float, now: float) -> float | None:
-        """Return the seconds until a request may start; ``None`` while the store is asked.
-
-        :param interval: seconds that the request keeps; with 0 the store is not asked.
-        """
+        """Return the seconds until a request may start; ``None`` while the store is asked."""
         if not interval:
             return 0.0
         if not self._asking and max(self._mine_until, self._not_before) <= now:
@@ -93,10 +90,7 @@ class SharedThrottle(OwnTurns):
             self._request = None
 
     def answered(self, request: object, interval: float, now: float) -> None:
-        """End the turn of a request: its answer begins to arrive, or it has ended without one.
-
-        :param interval: seconds until the next request.
-        """
+        """End the turn of a request: its answer begins to arrive, or it has ended without one."""
         if request is self._request:
             self._let_go()
             self._then(partial(self._store.end_turn, self._origin, interval))
@@ -104,10 +98,7 @@ class SharedThrottle(OwnTurns):
             self.sent(now + interval)
 
     def sent(self, until: float) -> None:
-        """Let all workers wait after a request that had no turn, as one for a robots.txt.
-
-        :param until: when its interval ends.
-        """
+        """Let all workers wait after a request that had no turn, as one for a robots.txt."""
         if until <= max(self._next, self._runtime.clock()):
             return
         self._next = until
