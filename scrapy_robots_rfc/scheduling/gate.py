@@ -18,11 +18,12 @@ import bisect
 import heapq
 import itertools
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import TYPE_CHECKING
 
 from scrapy_robots_rfc._runtime import Runtime
 from scrapy_robots_rfc._scrapy import is_closing, is_under_way, requests_under_way, wake
-from scrapy_robots_rfc.scheduling.part import CameBack, QueuedOrigin
+from scrapy_robots_rfc.scheduling.part import QueuedOrigin
 from scrapy_robots_rfc.scheduling.throttle import Throttle
 
 if TYPE_CHECKING:
@@ -221,8 +222,7 @@ class Gate:
         """
         if number is None:
             number = next(self._numbers)
-        entry = CameBack(number, request, queue)
-        bisect.insort(queued.came_back, entry, key=lambda entry: entry.number)
+        bisect.insort(queued.came_back, (number, request, queue), key=itemgetter(0))
         self._returned += 1
         queue.size += 1
 
@@ -237,11 +237,10 @@ class Gate:
         """Take out all requests that came back to one queue."""
         found: list[tuple[QueuedOrigin, Request]] = []
         for queued in self.origins.values():
-            own = [entry for entry in queued.came_back if entry.queue is queue]
-            queued.came_back = [entry for entry in queued.came_back if entry.queue is not queue]
-            queue.size -= len(own)
-            self._returned -= len(own)
-            found += [(queued, entry.request) for entry in own]
+            found += [(queued, request) for _, request, owner in queued.came_back if owner is queue]
+            queued.came_back = [entry for entry in queued.came_back if entry[-1] is not queue]
+        queue.size -= len(found)
+        self._returned -= len(found)
         return found
 
     # Called by the middleware.

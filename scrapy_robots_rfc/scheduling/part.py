@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from scrapy.utils.httpobj import urlparse_cached
 
@@ -16,25 +16,15 @@ if TYPE_CHECKING:
     from scrapy_robots_rfc.scheduling.queue import OriginPriorityQueue
 
 
-class CameBack(NamedTuple):
-    """A request that came back to the scheduler, or that was lined up behind those.
-
-    :param number: of its first hand-out; smaller ones leave first.
-    :param queue: that counts it.
-    """
-
-    number: int
-    request: Request
-    queue: OriginPriorityQueue
-
-
 @dataclass(slots=True, eq=False, repr=False)
 class QueuedOrigin:
     """An origin with requests in the scheduler.
 
     :param origin: ``None``: no robots.txt decides about the requests.
     :param parts: of the queues, by their slots.
-    :param came_back: the requests that leave before all others, by their numbers.
+    :param came_back: the requests that leave before all others, because they came back, or were
+        lined up behind those. Each is after its number, by which they leave, and before the queue
+        that counts it.
     :param trial: the request that was handed out to find out about robots.txt.
     :param waited: how many of the next ones were in the scheduler when the last fetch ended: they
         waited for it.
@@ -43,7 +33,7 @@ class QueuedOrigin:
 
     origin: Origin | None
     parts: dict[QueueSlot, QueuePart] = field(default_factory=dict)
-    came_back: list[CameBack] = field(default_factory=list)
+    came_back: list[tuple[int, Request, OriginPriorityQueue]] = field(default_factory=list)
     trial: Request | None = None
     waited: int = 0
     asleep: list[QueuePart] = field(default_factory=list)

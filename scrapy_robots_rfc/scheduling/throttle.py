@@ -231,8 +231,7 @@ class Throttle:
 
     def tick(self) -> None:
         """Let no request wait for one that has ended, and none in place as the spider closes."""
-        if self._turns:
-            self._forget_ended()
+        self._forget_ended()
         if self.in_place and _scrapy.is_closing(self._crawler):
             self._wake_all()
 

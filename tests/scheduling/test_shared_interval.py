@@ -61,7 +61,7 @@ async def test_several_crawls() -> None:
     for robots.txt on.
     """
 
-    async def keep(settings: dict[str, Any]) -> None:
+    async def crawl_paced(settings: dict[str, Any]) -> None:
         with Clocked({"/robots.txt": PACED}) as site:
             results = await crawls(
                 *([site.url(f"/{who}/{n}") for n in range(4)] for who in "abc"), settings=settings
@@ -79,7 +79,9 @@ async def test_several_crawls() -> None:
 
     jitter = {"DOWNLOAD_DELAY": 0.1, "DOWNLOAD_DELAY_JITTER": 1.0}
     # Each at a site of its own; the store is one.
-    await at_once(keep({}), keep(jitter), keep({"CONCURRENT_REQUESTS_PER_DOMAIN": 1}))
+    await at_once(
+        crawl_paced({}), crawl_paced(jitter), crawl_paced({"CONCURRENT_REQUESTS_PER_DOMAIN": 1})
+    )
 
 
 @ensureDeferred
