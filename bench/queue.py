@@ -33,19 +33,19 @@ class _Turns:
 
     def __init__(self, seconds: float | None) -> None:
         self.clock = time.monotonic
-        self.sites: dict[str, Any] = {}
-        self.on_turn: Callable[[str], object] = lambda _: None
+        self.sites: dict[Origin, Any] = {Origin("https", "paced.example", 443): None}
+        self.on_turn: Callable[[Origin], object] = lambda _: None
         self._seconds = seconds
 
-    def due(self, _: str) -> float | None:
+    def due(self, _: Origin) -> float | None:
         """Return when the next request of a site may go."""
         return self._seconds
 
-    def interval(self, _: str) -> float:
+    def interval(self, _: Origin) -> float:
         """Return the interval of a site."""
         return self._seconds or 0.0
 
-    def take(self, _: Request, __: str) -> bool:
+    def take(self, _: Request, __: Origin) -> bool:
         """Take a turn."""
         return True
 

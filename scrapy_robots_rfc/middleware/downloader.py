@@ -18,7 +18,6 @@ from scrapy.utils.misc import load_object
 
 from scrapy_robots_rfc import stats
 from scrapy_robots_rfc._runtime import Cancellable, Runtime
-from scrapy_robots_rfc._scrapy import is_closing
 from scrapy_robots_rfc.cache.client import CacheClient
 from scrapy_robots_rfc.cache.stores.opening import errors_of, store_of
 from scrapy_robots_rfc.core.decision import Decision, Reason, Refusal
@@ -181,7 +180,7 @@ class RfcRobotsTxtMiddleware:
         agent = self.user_agents.of(request)
         stale_for = 0.0
         if out is not None and out.waited:  # for its turn, too
-            stale_for = STALE_FOR + self._throttle.interval(str(origin))
+            stale_for = STALE_FOR + self._throttle.interval(origin)
         robots = self.service.cached(origin, request, stale_for=stale_for)
         if robots is None:
             fetch = self.service.fetch(origin, request)
@@ -199,16 +198,16 @@ class RfcRobotsTxtMiddleware:
             self._count(stats.EXEMPTED)
             return None
         self.user_agents.passes(request)
-        name = str(self.origin_of(request))
-        if self._throttle.sites and not self._throttle.take(request, name):
-            return self._wait_for_our_turn(request, name)
+        origin = self.origin_of(request)
+        if origin is not None and not self._throttle.take(request, origin):
+            return self._wait_for_our_turn(request, origin)
         return None
 
-    async def _wait_for_our_turn(self, request: Request, name: str) -> None:
+    async def _wait_for_our_turn(self, request: Request, origin: Origin) -> None:
         """Have a request for a robots.txt wait; that time does not count as its site's."""
         pause(request, on=True)
         try:
-            await self._throttle.wait_in_place(request, name)
+            await self._throttle.wait_in_place(request, origin)
         finally:
             pause(request, on=False)
 
@@ -248,7 +247,7 @@ class RfcRobotsTxtMiddleware:
         self, request: Request, robots: OriginPolicy, agent: Agent
     ) -> Request | None:
         """Wait in the downloader for the turn of a request that never passes the scheduler."""
-        await self._throttle.wait_in_place(request, str(robots.origin))
+        await self._throttle.wait_in_place(request, robots.origin)
         found = self._judge(request, robots, agent, None, inline=True)
         return await found if isawaitable(found) else found
 
@@ -312,7 +311,6 @@ class RfcRobotsTxtMiddleware:
 
     def found(self, robots: OriginPolicy) -> None:
         """Pace a site by the file that was fetched now."""
-        self._throttle.fetched(robots)
         self._throttle.note(robots, self.user_agents.expected())
 
     def over(self, fetch: PendingFetch) -> None:
@@ -332,8 +330,6 @@ class RfcRobotsTxtMiddleware:
     def _tick(self) -> None:
         """Look after what waits, from time to time."""
         self._timer = self._runtime.call_later(min(TICK, self._settings.timeout / 4), self._tick)
-        if is_closing(self._crawler):
-            self._gate.note_closing()
         self.service.tick()
         self._throttle.tick()
         self._gate.tick()

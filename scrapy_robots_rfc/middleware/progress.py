@@ -59,7 +59,9 @@ class Progress:
         """Stop, and count and log what waits still."""
         if self._timer is not None:
             self._timer.cancel()
-        awaited, paced = self._gate.left()
+        self._gate.note_closing()
+        awaited = self._gate.left_awaited
+        paced = self._gate.left_paced
         if awaited:
             text = "%s waited for a robots.txt when the spider closed: %s"
             self._log(text, many(awaited, "request"), self._becomes())
@@ -111,10 +113,10 @@ class Progress:
 
     def _log_paced(self) -> bool:
         """Log how many requests wait for a turn, and until when, unless none waits for long."""
-        waiting = Counter(self._throttle.in_place)
-        for queued in islice(self._gate.paced(), _MOST_SITES):
-            waiting[queued.name] += queued.size
-        last = {name: self._last_turn(name, requests) for name, requests in waiting.items()}
+        waiting = Counter(self._throttle.in_place.values())
+        for origin, queued in islice(self._gate.paced(), _MOST_SITES):
+            waiting[origin] += queued.size
+        last = {site: count * self._throttle.interval(site) for site, count in waiting.items()}
         slowest = max(last, key=last.__getitem__, default=None)
         if slowest is None or last[slowest] < LONG:
             return False
@@ -127,7 +129,3 @@ class Progress:
             self._throttle.interval(slowest),
         )
         return True
-
-    def _last_turn(self, name: str, requests: int) -> float:
-        """Return the seconds until the last of so many requests of a site may go."""
-        return self._throttle.next_turn(name) + (requests - 1) * self._throttle.interval(name)

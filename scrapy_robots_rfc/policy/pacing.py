@@ -168,15 +168,13 @@ class IntervalClock:
         """Note that a request ended before it was sent."""
         self.outstanding.pop(request, None)
 
-    def wait(self, interval: float, now: float, *, patient: bool = True) -> float | None:
+    def wait(self, interval: float, now: float) -> float | None:
         """Return the seconds until a request may start; ``None`` while it waits for an answer.
 
         :param interval: seconds; 0: there is nothing to wait for.
-        :param patient: whether to wait for outstanding answers as long as they take; otherwise the
-            interval to a request without an answer is counted from its start.
         """
         if not interval:
             return 0.0
-        if self.outstanding and patient:
+        if self.outstanding:
             return None
-        return max(0.0, max([self.last, *self.outstanding.values()]) + interval - now)
+        return max(0.0, self.last + interval - now)

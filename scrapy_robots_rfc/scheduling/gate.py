@@ -18,11 +18,12 @@ import bisect
 import heapq
 import itertools
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import TYPE_CHECKING
 
 from scrapy_robots_rfc._runtime import Runtime
 from scrapy_robots_rfc._scrapy import is_closing, is_under_way, requests_under_way, wake
-from scrapy_robots_rfc.scheduling.part import CameBack, Lookup, QueuedOrigin
+from scrapy_robots_rfc.scheduling.part import QueuedOrigin
 from scrapy_robots_rfc.scheduling.throttle import Throttle
 
 if TYPE_CHECKING:
@@ -94,68 +95,61 @@ class Gate:
         self._throttle = throttle
         throttle.on_turn = self.wake
         self._clock = throttle.clock
-        self._origins = Lookup[QueuedOrigin]()
-        # The fetches for which requests wait in the scheduler, by the texts of their origins.
-        self._awaited: dict[str, PendingFetch] = {}
+        #: The origins that have requests in the scheduler, or a trial. ``None`` is always there, so
+        #: that this dict and that of a queue's slots do not grow in the same push: with 100,000
+        #: names each takes some milliseconds.
+        self.origins: dict[Origin | None, QueuedOrigin] = {None: QueuedOrigin(None)}
+        # The fetches for which requests wait in the scheduler, by their origins.
+        self._awaited: dict[Origin | None, PendingFetch] = {}
         self._numbers = itertools.count()
         # How many requests came back or were lined up, and how many may be lined up: as many as
         # are handed out at once.
         self._returned = 0
         self._most = crawler.settings.getint("CONCURRENT_REQUESTS") or LOOKS
-        # Parts that are due at a time, after that time and a number: parts are never compared.
-        self._timed: list[tuple[float, int, QueuePart]] = []
+        #: Parts that are due at a time, after that time and a number: parts are never compared.
+        self.timed: list[tuple[float, int, QueuePart]] = []
         #: Requests on trial, and those that waited. The middleware takes them out.
         self.handed_out: dict[Request, HandedOut] = {}
         #: Called from time to time: a queue on disk writes what would be lost by SIGKILL.
         self.save: Callable[[], object] | None = None
         self._save_at = 0.0
-        # How many requests wait as the crawl closes: for a robots.txt, and for a turn.
-        self._left_awaited = 0
-        self._left_paced = 0
+        #: How many requests waited as the crawl closed: for a robots.txt, and for a turn.
+        self.left_awaited: int = 0
+        self.left_paced: int = 0
         self._closing = False
 
     # Asked by the queues.
 
-    def of(self, request: Request) -> QueuedOrigin | None:
-        """Return the origin of a request; ``None``: no robots.txt decides about it."""
-        if request.meta.get("dont_obey_robotstxt"):
-            return None
-        origin = self._origin_of(request)
-        if origin is None:
-            return None
-        name = str(origin)
-        origins = self._origins.dict_of(name)
-        queued = origins.get(name)
+    def of(self, request: Request) -> QueuedOrigin:
+        """Return the origin of a request, without one if no robots.txt decides about it."""
+        origin = None
+        if not request.meta.get("dont_obey_robotstxt"):
+            origin = self._origin_of(request)
+        queued = self.origins.get(origin)
         if queued is None:
-            queued = origins[name] = QueuedOrigin(origin, name)
+            queued = self.origins[origin] = QueuedOrigin(origin)
         return queued
 
-    def seconds(self, queued: QueuedOrigin | None) -> float | None:
+    def seconds(self, queued: QueuedOrigin) -> float | None:
         """Return the seconds until the next request of an origin may go; ``None``: it is woken."""
-        if queued is None:
-            return 0.0
-        if queued.trial is not None or queued.name in self._awaited:
+        if queued.trial is not None or queued.origin in self._awaited:
             return None
-        return self._throttle.due(queued.name)
+        if queued.origin is None or not self._throttle.sites:
+            return 0.0
+        return self._throttle.due(queued.origin)
 
     def waits(self, queued: QueuedOrigin) -> bool:
         """Whether the requests of an origin wait for its robots.txt."""
-        return queued.trial is not None or queued.name in self._awaited
+        return queued.trial is not None or queued.origin in self._awaited
 
-    def hand_out(
-        self, request: Request, queued: QueuedOrigin | None, number: int | None = None
-    ) -> None:
+    def hand_out(self, request: Request, queued: QueuedOrigin, number: int | None = None) -> None:
         """Note that a request leaves the scheduler now, and take its turn.
 
         :param number: of a request that came back, which retains it; ``None``: it did not.
         """
-        if queued is None:
-            return
-        waited = number is not None
-        if queued.waited:
-            queued.waited -= 1
-            waited = True
-        trial = not self._known(queued.origin)
+        waited = number is not None or queued.waited > 0
+        queued.waited = max(0, queued.waited - 1)
+        trial = queued.origin is not None and not self._known(queued.origin)
         if trial:
             queued.trial = request
         if trial or waited:
@@ -163,14 +157,15 @@ class Gate:
                 number = next(self._numbers)
             out = HandedOut(queued, number, self._clock(), waited, trial)
             self.handed_out[request] = out
-        self._throttle.take(request, queued.name)
+        if queued.origin is not None and self._throttle.sites:
+            self._throttle.take(request, queued.origin)
         if not queued.parts:  # it was in a scheduler of another make
             self.forget(queued)
 
     def forget(self, queued: QueuedOrigin) -> None:
         """Forget an origin that has nothing in the scheduler, and no trial."""
-        if not (queued.parts or queued.came_back or queued.trial):
-            self._origins.dict_of(queued.name).pop(queued.name, None)
+        if queued.origin and not (queued.parts or queued.came_back or queued.trial):
+            self.origins.pop(queued.origin, None)
 
     # Sleep.
 
@@ -180,39 +175,32 @@ class Gate:
         :param seconds: what `seconds` has returned.
         """
         if seconds is None:
-            assert part.origin is not None  # else it waits for nothing
             part.origin.asleep.append(part)
             return
         seconds = min(seconds, _LONGEST_SLEEP)
-        heapq.heappush(self._timed, (self._clock() + seconds, next(self._numbers), part))
+        heapq.heappush(self.timed, (self._clock() + seconds, next(self._numbers), part))
         self._throttle.wake_in(seconds)
 
     def wake_due(self) -> None:
         """Wake the parts whose time has come."""
-        if not self._timed:
-            return
         now = self._clock()
         due: list[QueuePart] = []
-        while self._timed and self._timed[0][0] <= now and len(due) < LOOKS:
-            due.append(heapq.heappop(self._timed)[-1])
+        while self.timed and self.timed[0][0] <= now and len(due) < LOOKS:
+            due.append(heapq.heappop(self.timed)[-1])
         _wake_all(due)
-        if self._timed:
-            self._throttle.wake_in(max(0.0, self._timed[0][0] - now))
+        if self.timed:
+            self._throttle.wake_in(max(0.0, self.timed[0][0] - now))
 
-    def wake(self, name: str) -> None:
-        """Look at an origin, as text, again: what it waited for may have come."""
-        queued = self._origins.dict_of(name).get(name)
+    def wake(self, origin: Origin | None) -> None:
+        """Look at an origin again: what it waited for may have come."""
+        queued = self.origins.get(origin)
         if queued is None:
             return
         if queued.asleep:
             _wake_all(queued.asleep)
             queued.asleep = []
-            self.look_again()
+            wake(self._crawler)
         self.forget(queued)
-
-    def look_again(self) -> None:
-        """Have the engine ask for requests again soon."""
-        wake(self._crawler)
 
     # Requests that come back.
 
@@ -234,27 +222,25 @@ class Gate:
         """
         if number is None:
             number = next(self._numbers)
-        entry = CameBack(number, request, queue)
-        bisect.insort(queued.came_back, entry, key=lambda entry: entry.number)
+        bisect.insort(queued.came_back, (number, request, queue), key=itemgetter(0))
         self._returned += 1
-        queued.size += 1
+        queue.size += 1
 
-    def next_returned(self, queued: QueuedOrigin) -> CameBack:
-        """Take out the first of the requests of an origin that came back."""
-        entry = queued.came_back.pop(0)
+    def next_returned(self, queued: QueuedOrigin) -> tuple[int, Request]:
+        """Take out the first of the requests of an origin that came back, with its number."""
+        number, request, queue = queued.came_back.pop(0)
         self._returned -= 1
-        queued.size -= 1
-        return entry
+        queue.size -= 1
+        return number, request
 
     def all_returned(self, queue: OriginPriorityQueue) -> list[tuple[QueuedOrigin, Request]]:
         """Take out all requests that came back to one queue."""
         found: list[tuple[QueuedOrigin, Request]] = []
-        for queued in self._origins:
-            own = [entry for entry in queued.came_back if entry.queue is queue]
-            queued.came_back = [entry for entry in queued.came_back if entry.queue is not queue]
-            queued.size -= len(own)
-            self._returned -= len(own)
-            found += [(queued, entry.request) for entry in own]
+        for queued in self.origins.values():
+            found += [(queued, request) for _, request, owner in queued.came_back if owner is queue]
+            queued.came_back = [entry for entry in queued.came_back if entry[-1] is not queue]
+        queue.size -= len(found)
+        self._returned -= len(found)
         return found
 
     # Called by the middleware.
@@ -264,7 +250,7 @@ class Gate:
         if out.trial:
             out.trial = False
             out.queued.trial = None
-            self.wake(out.queued.name)
+            self.wake(out.queued.origin)
 
     def send_back(
         self, request: Request, out: HandedOut | None, fetch: PendingFetch | None
@@ -274,15 +260,15 @@ class Gate:
         :param fetch: what it waits for; ``None``: for its turn.
         """
         if self._closing:
-            self._left_awaited += fetch is not None
-            self._left_paced += fetch is None
+            self.left_awaited += fetch is not None
+            self.left_paced += fetch is None
         number = next(self._numbers) if out is None else out.number
         request.meta[MARK] = [request.dont_filter, number]
         request.dont_filter = True
         # Without `out` it came past the scheduler, or its origin was ready when it left. If it
         # reaches a queue, it is handed out once more, and awaits the fetch then.
         if out is not None and fetch is not None and not fetch.over:
-            self._awaited.setdefault(str(fetch.origin), fetch)
+            self._awaited.setdefault(fetch.origin, fetch)
         return request
 
     def taken_back(self, request: Request) -> int | None:
@@ -299,13 +285,12 @@ class Gate:
         """Let the requests go that wait for a fetch: it has ended."""
         if is_closing(self._crawler):
             self.note_closing()
-        name = str(fetch.origin)
-        queued = self._origins.dict_of(name).get(name)
+        queued = self.origins.get(fetch.origin)
         if queued is not None:
             queued.waited = queued.size  # the file may be stale before the last of them is judged
-        if self._awaited.get(name) is fetch:
-            del self._awaited[name]
-            self.wake(name)
+        if self._awaited.get(fetch.origin) is fetch:
+            del self._awaited[fetch.origin]
+            self.wake(fetch.origin)
 
     def tick(self) -> None:
         """End the trials of requests that have left the engine, or that a middleware delays."""
@@ -329,31 +314,26 @@ class Gate:
 
     def awaited(self) -> Iterator[tuple[int, PendingFetch]]:
         """Yield the fetches for which requests wait in the scheduler, after how many do."""
-        for name, fetch in self._awaited.items():
-            queued = self._origins.dict_of(name).get(name)
+        for origin, fetch in self._awaited.items():
+            queued = self.origins.get(origin)
             yield (0 if queued is None else queued.size), fetch
 
-    def paced(self) -> Iterator[QueuedOrigin]:
+    def paced(self) -> Iterator[tuple[Origin, QueuedOrigin]]:
         """Yield the origins with requests in the scheduler that wait for a turn."""
-        for name in self._throttle.sites:
-            queued = self._origins.dict_of(name).get(name)
+        for origin in self._throttle.sites:
+            queued = self.origins.get(origin)
             if queued is None or not queued.size or self.waits(queued):
                 continue
-            if self._throttle.interval(name):
-                yield queued
+            if self._throttle.interval(origin):
+                yield origin, queued
 
     def note_closing(self) -> None:
         """Count what waits as the crawl begins to close; what comes back later is added."""
         if not self._closing:
             self._closing = True
-            waiting = (queued.size for queued in self._origins if self.waits(queued))
-            self._left_awaited = sum(waiting)
-            self._left_paced = sum(queued.size for queued in self.paced())
-
-    def left(self) -> tuple[int, int]:
-        """Return how many requests waited as the crawl closed: for a robots.txt, for a turn."""
-        self.note_closing()
-        return self._left_awaited, self._left_paced
+            waiting = (queued.size for queued in self.origins.values() if self.waits(queued))
+            self.left_awaited = sum(waiting)
+            self.left_paced = sum(queued.size for _, queued in self.paced())
 
 
 def _wake_all(parts: list[QueuePart]) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from scrapy_robots_rfc.policy.pacing import IntervalClock, Pace
 
@@ -15,26 +15,36 @@ if TYPE_CHECKING:
     from scrapy_robots_rfc.policy.origins import Origin
 
 
-class SharedTurns(Protocol):
-    """The turns that the workers of a fleet take at one site, see `shared.py`."""
+class OwnTurns:
+    """The turns of a crawl that shares none; `shared.py` has those that a fleet shares."""
 
-    def wait(self, interval: float, now: float) -> float | None:
-        """Return the seconds until a request may start; ``None``: the crawl is woken."""
+    def wait(self, interval: float, now: float) -> float | None:  # noqa: ARG002 - it never waits
+        """Return the seconds until a request may start; ``None``: the crawl is woken.
+
+        :param interval: seconds to the request before; 0: there is nothing to wait for.
+        """
+        return 0.0
 
     def start(self, request: object) -> None:
-        """Use the turn for a request."""
+        """Use the turn that `wait` has given for a request."""
 
     def unused(self, request: object) -> None:
-        """Give up the turn of a request: it was not sent."""
+        """Give the turn of a request to the next one: it was not sent."""
 
     def answered(self, request: object, interval: float, now: float) -> None:
-        """End the turn of a request; the next one is an interval later."""
+        """End the turn of a request: its answer begins to arrive, or it has ended without one.
+
+        :param interval: seconds until the next request.
+        """
 
     def sent(self, until: float) -> None:
-        """Let all workers wait until then, after a request that had no turn."""
+        """Let all workers wait after a request that had no turn, as one for a robots.txt.
+
+        :param until: when its interval ends.
+        """
 
     def close(self) -> None:
-        """Let others go on."""
+        """Let others go on: nothing is sent any more."""
 
 
 @dataclass(slots=True, eq=False, repr=False)
@@ -42,8 +52,8 @@ class PacedSite:
     """A site that asks for an interval.
 
     :param longest: seconds; a longer interval is cut to this.
-    :param shared: the turns of a fleet; ``None``: this crawl shares none.
-    :param clock: says when the next request may start.
+    :param turns: those that the workers of a fleet take.
+    :param clock: says when the next request of this crawl may start.
     :param fetched: when the robots.txt was fetched that the paces are from.
     :param used: when a request of the site was let through last.
     :param paces: those of the crawl's agents; the largest interval counts.
@@ -52,7 +62,7 @@ class PacedSite:
 
     origin: Origin
     longest: float
-    shared: SharedTurns | None
+    turns: OwnTurns = field(default_factory=OwnTurns)
     clock: IntervalClock = field(default_factory=IntervalClock)
     fetched: float = -math.inf
     used: float = -math.inf
@@ -72,8 +82,8 @@ class PacedSite:
         """
         interval = self.interval(utc)
         seconds = self.clock.wait(interval, now)
-        if seconds == 0 and self.shared is not None:
-            seconds = self.shared.wait(interval, now)
+        if seconds == 0:
+            seconds = self.turns.wait(interval, now)
         if seconds != 0 and self.since is None:
             self.since = now
         return seconds
@@ -81,22 +91,14 @@ class PacedSite:
     def start(self, request: object, now: float) -> None:
         """Note that a request starts now."""
         self.clock.start(request, now)
-        if self.shared is not None:
-            self.shared.start(request)
+        self.turns.start(request)
 
     def unused(self, request: object) -> None:
         """Note that a request ended before it was sent."""
         self.clock.forget(request)
-        if self.shared is not None:
-            self.shared.unused(request)
+        self.turns.unused(request)
 
     def answered(self, request: object, utc: time, now: float) -> None:
         """Note that the answer to a request begins to arrive, or that it ended without one."""
-        if self.shared is not None:
-            self.shared.answered(request, self.interval(utc), now)
+        self.turns.answered(request, self.interval(utc), now)
         self.clock.answered(request, now)
-
-    def sent(self, until: float) -> None:
-        """Let the other workers wait until then, after the request for its robots.txt."""
-        if self.shared is not None:
-            self.shared.sent(until)

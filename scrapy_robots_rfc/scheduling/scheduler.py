@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from scrapy.utils.misc import load_object
 
+from scrapy_robots_rfc._scrapy import wake
 from scrapy_robots_rfc.scheduling.gate import LOOKS, MARK, gate_of
 from scrapy_robots_rfc.scheduling.queue import OriginPriorityQueue
 
@@ -74,19 +75,25 @@ class _Waiting:
         if request is not None:
             return request
         for _ in range(LOOKS):
-            request = self._next()
-            if request is None:
+            found: Request | None = super().next_request()  # type: ignore[misc]  # as above
+            if found is None:
                 return None
-            queued = self._gate.of(request)
+            queued = self._gate.of(found)
             if self._gate.seconds(queued) == 0:
-                self._gate.hand_out(request, queued)
-                return request
+                self._gate.hand_out(found, queued)
+                return found
             if len(self._waiting) >= self.most_waiting:
-                self._log_full()
-                self._give_back(request)
+                if not self._logged:
+                    self._logged = True
+                    text = (
+                        "%d requests wait in memory for a robots.txt or a turn: further ones go"
+                        " back to the scheduler"
+                    )
+                    logger.warning(text, len(self._waiting), extra={"spider": self._spider})
+                self._give_back(found)
                 return None
-            self._waiting.push(request)
-        self._gate.look_again()
+            self._waiting.push(found)
+        wake(self._spider.crawler)
         return None
 
     def close(self, reason: str) -> Any:  # noqa: ANN401 - as the scheduler has it
@@ -95,22 +102,9 @@ class _Waiting:
             self._give_back(request)
         return super().close(reason)  # type: ignore[misc]  # as above
 
-    def _next(self) -> Request | None:
-        request: Request | None = super().next_request()  # type: ignore[misc]  # as above
-        return request
-
     def _give_back(self, request: Request) -> None:
         """Return a request to the scheduler, whose filter of duplicates has seen it."""
         filtered = request.dont_filter
         request.dont_filter = True
         super().enqueue_request(request)  # type: ignore[misc]  # as above
         request.dont_filter = filtered
-
-    def _log_full(self) -> None:
-        if not self._logged:
-            self._logged = True
-            text = (
-                "%d requests wait in memory for a robots.txt or a turn: further ones go back to the"
-                " scheduler"
-            )
-            logger.warning(text, len(self._waiting), extra={"spider": self._spider})

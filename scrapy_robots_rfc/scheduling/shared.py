@@ -9,6 +9,7 @@ from functools import partial
 from scrapy_robots_rfc._runtime import Cancellable, Runtime
 from scrapy_robots_rfc.cache.client import CacheClient
 from scrapy_robots_rfc.policy.origins import Origin
+from scrapy_robots_rfc.scheduling.paced import OwnTurns
 
 #: Seconds after which the turn of a worker ends if the worker has died. The interval is added, so
 #: that it passes even if the worker sent a request right before it died.
@@ -27,7 +28,7 @@ _ASKED_AGAIN = 5.0
 _ROUNDING = 1.0
 
 
-class SharedThrottle:
+class SharedThrottle(OwnTurns):
     """The turns that a worker takes at one site, so that the whole fleet respects the interval.
 
     While the store fails, this crawl has every turn, and only its own requests are an interval
@@ -65,10 +66,7 @@ class SharedThrottle:
         self._beat: Cancellable | None = None
 
     def wait(self, interval: float, now: float) -> float | None:
-        """Return the seconds until a request may start; ``None`` while the store is asked.
-
-        :param interval: seconds that the request keeps; with 0 the store is not asked.
-        """
+        """Return the seconds until a request may start; ``None`` while the store is asked."""
         if not interval:
             return 0.0
         if not self._asking and max(self._mine_until, self._not_before) <= now:
@@ -92,10 +90,7 @@ class SharedThrottle:
             self._request = None
 
     def answered(self, request: object, interval: float, now: float) -> None:
-        """End the turn of a request: its answer begins to arrive, or it has ended without one.
-
-        :param interval: seconds until the next request.
-        """
+        """End the turn of a request: its answer begins to arrive, or it has ended without one."""
         if request is self._request:
             self._let_go()
             self._then(partial(self._store.end_turn, self._origin, interval))
@@ -103,10 +98,7 @@ class SharedThrottle:
             self.sent(now + interval)
 
     def sent(self, until: float) -> None:
-        """Let all workers wait after a request that had no turn, as one for a robots.txt.
-
-        :param until: when its interval ends.
-        """
+        """Let all workers wait after a request that had no turn, as one for a robots.txt."""
         if until <= max(self._next, self._runtime.clock()):
             return
         self._next = until

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import math
+from functools import partial
 from typing import TYPE_CHECKING
 
 from scrapy import signals
@@ -18,8 +19,8 @@ from scrapy_robots_rfc._runtime import Cancellable, Runtime, Waiter
 from scrapy_robots_rfc.core.tally import TopK
 from scrapy_robots_rfc.errors import RobotsUndecided
 from scrapy_robots_rfc.policy.access import Outcome
-from scrapy_robots_rfc.policy.pacing import Bound, Limit, Pace
-from scrapy_robots_rfc.scheduling.paced import PacedSite, SharedTurns
+from scrapy_robots_rfc.policy.pacing import Limit
+from scrapy_robots_rfc.scheduling.paced import OwnTurns, PacedSite
 from scrapy_robots_rfc.scheduling.part import slot_of
 
 if TYPE_CHECKING:
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from scrapy_robots_rfc.core.agents import Agent
     from scrapy_robots_rfc.fetching.parsed import OriginPolicy
     from scrapy_robots_rfc.policy.origins import Origin
+    from scrapy_robots_rfc.policy.pacing import Bound
     from scrapy_robots_rfc.settings import Settings
 
 logger: logging.Logger = logging.getLogger(__name__)
@@ -58,7 +60,7 @@ class Throttle:
         settings: Settings | None,
         origin_of: Callable[[Request], Origin | None],
         runtime: Runtime,
-        share: Callable[[Origin, float, Callable[[], object]], SharedTurns] | None = None,
+        share: Callable[[Origin, float, Callable[[], object]], OwnTurns] | None = None,
     ) -> None:
         self._crawler = crawler
         self._origin_of = origin_of
@@ -68,14 +70,14 @@ class Throttle:
         self._dry_run = settings is not None and settings.dry_run
         self._utc = runtime.utc
         self.clock: Callable[[], float] = runtime.clock
-        #: Sites that are paced, by their origins as text.
-        self.sites: dict[str, PacedSite] = {}
-        #: Called with the origin, as text, whose turn may have come.
-        self.on_turn: Callable[[str], object] = lambda _: None
+        #: Sites that are paced, by their origins.
+        self.sites: dict[Origin, PacedSite] = {}
+        #: Called with the origin whose turn may have come.
+        self.on_turn: Callable[[Origin], object] = lambda _: None
         # The requests that have the turn of a site, until they are answered or over.
         self._turns: dict[Request, PacedSite] = {}
-        # The requests that wait in place, with their origins as text.
-        self._in_place: dict[Request, tuple[str, Waiter[None]]] = {}
+        #: The origins of the requests that wait in place.
+        self.in_place: dict[Waiter[None], Origin] = {}
         self._timer: Cancellable | None = None
         self._wake_at = math.inf
         self._sweep_at = FIRST_SWEEP
@@ -84,54 +86,59 @@ class Throttle:
         self._slowed: TopK[str] = TopK()
         # Origins whose interval was logged, as hashes: there may be millions of them.
         self._logged: set[int] = set()
-        self._listening = False
         self._closed = False
 
     # What sites ask for.
 
     def note(self, robots: OriginPolicy, agent: Agent) -> None:
-        """Remember the pace that a robots.txt asks of an agent, and log it once a site."""
-        pace = self._pace_of(robots, agent)
-        if pace is None:
+        """Pace a site as its present robots.txt asks of an agent, and log that once a site."""
+        pace = None
+        if robots.file is not None and self._limit.longest:
+            pace = robots.file.pace(agent)
+        site = self.sites.get(robots.origin)
+        if pace is None and site is None:
             return
-        bound = pace.bound(self._utc())
-        forbidden = self._limit.forbids(bound)
-        if forbidden and not self._dry_run:
-            return
-        site = self._refreshed(robots)
-        site.used = self.clock()
-        if pace not in site.paces.values():
-            site.paces[agent] = pace
-        if bound is not None and not forbidden:
-            self._log_interval(robots, bound)
-            site.sent(robots.fetched + min(bound.seconds, self._limit.longest))
-
-    def fetched(self, robots: OriginPolicy) -> None:
-        """Pace a site by the file that was fetched now, and no longer by the one before."""
-        if str(robots.origin) in self.sites:
-            site = self._refreshed(robots)
-            site.sent(robots.fetched + site.interval(self._utc()))
-
-    def interval(self, name: str) -> float:
-        """Return the seconds that an origin, as text, asks for now; 0: it asks for none."""
-        site = self.sites.get(name)
-        return 0.0 if site is None else site.interval(self._utc())
-
-    def next_turn(self, name: str) -> float:
-        """Return the seconds until the next turn of an origin, as text, at the soonest."""
-        site = self.sites.get(name)
+        bound = None if pace is None else pace.bound(self._utc())
+        if self._limit.forbids(bound) and not self._dry_run:
+            pace = None  # no page of the site is fetched
         if site is None:
-            return 0.0
-        return site.clock.wait(site.interval(self._utc()), self.clock(), patient=False) or 0.0
+            if pace is None:
+                return
+            site = self._begin_to_pace(robots.origin)
+        self._refresh(site, robots)
+        if pace is not None:
+            site.used = self.clock()
+            if pace not in site.paces.values():
+                site.paces[agent] = pace
+            self._log_interval(robots, bound)
+        site.turns.sent(robots.fetched + site.interval(self._utc()))
+
+    def _refresh(self, site: PacedSite, robots: OriginPolicy) -> None:
+        """Pace a site by its present robots.txt, and no longer by the one before."""
+        if site.fetched == robots.fetched:
+            return
+        site.fetched = robots.fetched
+        # The interval begins with the request for robots.txt.
+        site.clock.last = max(site.clock.last, robots.fetched)
+        if robots.outcome is Outcome.UNREACHABLE:
+            return  # pages that were let through before may still be on their way
+        file = robots.file
+        paces = {} if file is None else {agent: file.pace(agent) for agent in site.paces}
+        site.paces = {agent: pace for agent, pace in paces.items() if pace is not None}
+
+    def interval(self, origin: Origin) -> float:
+        """Return the seconds that an origin asks for now; 0: it asks for none."""
+        site = self.sites.get(origin)
+        return 0.0 if site is None else site.interval(self._utc())
 
     # Turns.
 
-    def due(self, name: str) -> float | None:
-        """Return the seconds until the next request of an origin, as text, may go.
+    def due(self, origin: Origin) -> float | None:
+        """Return the seconds until the next request of an origin may go.
 
         ``None``: an answer is waited for, and `on_turn` is called then.
         """
-        site = self.sites.get(name)
+        site = self.sites.get(origin)
         if site is None:
             return 0.0
         seconds = site.wait(self._utc(), self.clock())
@@ -139,19 +146,16 @@ class Throttle:
             seconds = site.wait(self._utc(), self.clock())
         return seconds
 
-    def take(self, request: Request, name: str) -> bool:
-        """Take the turn of a site for a request that leaves now; false: it has to wait.
-
-        :param name: its origin, as text.
-        """
-        site = self.sites.get(name)
+    def take(self, request: Request, origin: Origin) -> bool:
+        """Take the turn of a site for a request that leaves now; false: it has to wait."""
+        site = self.sites.get(origin)
         if site is not None and self._has_turn(request, site):
             return True
         if self._turns:
             self.release(request)  # it may have that of another site: its URL was changed since
         if site is None:
             return True
-        seconds = self.due(name)
+        seconds = self.due(origin)
         if seconds:
             self.wake_in(seconds)
         if seconds != 0:
@@ -171,36 +175,30 @@ class Throttle:
 
         False: it has to wait.
         """
-        if self._pace_of(robots, agent) is not None:
-            self.note(robots, agent)
-        return not self.sites or self.take(request, str(robots.origin))
+        self.note(robots, agent)
+        return not self.sites or self.take(request, robots.origin)
 
     def release(self, request: Request) -> None:
         """Give up the turn of a request, if it has one: it is not sent now."""
         site = self._turns.pop(request, None)
         if site is not None:
             site.unused(request)
-            self._ask_again(site)
+            self._ask_again(site.origin)
 
-    async def wait_in_place(self, request: Request, name: str) -> None:
+    async def wait_in_place(self, request: Request, origin: Origin) -> None:
         """Wait in the downloader for the turn of a request, and take it.
 
         :raises RobotsUndecided: the spider was closed first.
         """
-        while not self.take(request, name):
+        while not self.take(request, origin):
             if self._closed or _scrapy.is_closing(self._crawler):
                 raise RobotsUndecided("the spider closed before the turn of this request came")
             waiter: Waiter[None] = Waiter()
-            self._in_place[request] = name, waiter
+            self.in_place[waiter] = origin
             try:
                 await waiter
             finally:
-                del self._in_place[request]
-
-    @property
-    def in_place(self) -> list[str]:
-        """The origins, as text, of the requests for which `wait_in_place` waits."""
-        return [name for name, _ in self._in_place.values()]
+                del self.in_place[waiter]
 
     # What wakes those that wait.
 
@@ -219,24 +217,21 @@ class Throttle:
         self._wake_all()
 
     def _wake_all(self) -> None:
-        for _, waiter in list(self._in_place.values()):
+        for waiter in list(self.in_place):
             waiter.resolve(None)
         _scrapy.wake(self._crawler)
 
-    def _ask_again(self, site: PacedSite) -> None:
+    def _ask_again(self, origin: Origin) -> None:
         """Let the requests of a site ask for the turn again, if any waits."""
-        if site.since is not None:
-            self._woken(str(site.origin))
-
-    def _woken(self, name: str) -> None:
-        self.on_turn(name)
-        self._wake_all()
+        site = self.sites.get(origin)
+        if site is not None and site.since is not None:
+            self.on_turn(origin)
+            self._wake_all()
 
     def tick(self) -> None:
         """Let no request wait for one that has ended, and none in place as the spider closes."""
-        if self._turns:
-            self._forget_ended()
-        if self._in_place and _scrapy.is_closing(self._crawler):
+        self._forget_ended()
+        if self.in_place and _scrapy.is_closing(self._crawler):
             self._wake_all()
 
     def close(self) -> None:
@@ -251,42 +246,23 @@ class Throttle:
         for request in list(self._turns):
             self._left(request)
         for site in self.sites.values():
-            if site.shared is not None:
-                site.shared.close()
+            site.turns.close()
 
     # What is known of sites.
 
-    def _pace_of(self, robots: OriginPolicy, agent: Agent) -> Pace | None:
-        if robots.file is None or not self._limit.longest:
-            return None
-        return robots.file.pace(agent)
-
-    def _refreshed(self, robots: OriginPolicy) -> PacedSite:
-        """Return a site with the paces of its present robots.txt."""
-        site = self.sites.get(str(robots.origin)) or self._pace(robots.origin)
-        if site.fetched == robots.fetched:
-            return site
-        site.fetched = robots.fetched
-        # The interval begins with the request for robots.txt.
-        site.clock.last = max(site.clock.last, robots.fetched)
-        if robots.outcome is Outcome.UNREACHABLE:
-            return site  # pages that were let through before may still be on their way
-        paces = {agent: self._pace_of(robots, agent) for agent in site.paces}
-        site.paces = {agent: pace for agent, pace in paces.items() if pace is not None}
-        return site
-
-    def _pace(self, origin: Origin) -> PacedSite:
-        """Begin to pace a site."""
-        self._listen()
-        _scrapy.send_once(self._crawler)
+    def _begin_to_pace(self, origin: Origin) -> PacedSite:
+        if not self.sites:  # most crawls need no signals
+            connect = self._crawler.signals.connect
+            connect(self._reached, signals.request_reached_downloader)
+            connect(self.answered, signals.headers_received)
+            connect(self._left, signals.request_left_downloader)
+            _scrapy.send_once(self._crawler)
         if len(self.sites) >= self._sweep_at:
             self._sweep()
         longest = self._limit.longest
-        name = str(origin)
-        shared = None
+        site = self.sites[origin] = PacedSite(origin, longest)
         if self._share is not None:
-            shared = self._share(origin, longest, lambda: self._woken(name))
-        site = self.sites[name] = PacedSite(origin, longest, shared)
+            site.turns = self._share(origin, longest, partial(self._ask_again, origin))
         for request in _scrapy.in_downloader(self._crawler):
             if request not in self._turns and self._origin_of(request) == origin:
                 self._begin(request, site)  # it left when the interval was not known
@@ -295,15 +271,15 @@ class Throttle:
     def _sweep(self) -> None:
         """Forget sites that had no request for a while."""
         before = self.clock() - REMEMBERED - self._limit.longest
-        for name, site in list(self.sites.items()):
+        for origin, site in list(self.sites.items()):
             if not site.clock.outstanding and max(site.clock.last, site.used) <= before:
-                del self.sites[name]
+                del self.sites[origin]
         self._sweep_at = max(FIRST_SWEEP, 2 * len(self.sites))
 
-    def _log_interval(self, robots: OriginPolicy, bound: Bound) -> None:
+    def _log_interval(self, robots: OriginPolicy, bound: Bound | None) -> None:
         """Log and count, once a site, the interval that passes between two requests."""
         origin = hash(robots.origin)
-        if origin in self._logged:
+        if bound is None or origin in self._logged:
             return
         self._logged.add(origin)
         assert self._crawler.stats is not None
@@ -320,18 +296,10 @@ class Throttle:
 
     # Requests on their way through the downloader.
 
-    def _listen(self) -> None:
-        """Connect to the downloader for the first paced site; most crawls need no signals."""
-        if not self._listening:
-            self._listening = True
-            connect = self._crawler.signals.connect
-            connect(self._reached, signals.request_reached_downloader)
-            connect(self.answered, signals.headers_received)
-            connect(self._left, signals.request_left_downloader)
-
     def _reached(self, request: Request) -> None:
         """Let others wait for a request that has no turn: its site's interval was not known."""
-        site = self.sites.get(str(self._origin_of(request)))
+        origin = self._origin_of(request)
+        site = None if origin is None else self.sites.get(origin)
         if site is not None and request not in self._turns:
             self._begin(request, site)
 
@@ -362,7 +330,7 @@ class Throttle:
         site = self._turns.get(request)
         if site is not None and request in site.clock.outstanding:
             site.answered(request, self._utc(), self.clock())
-            self._ask_again(site)
+            self._ask_again(site.origin)
 
     def _left(self, request: Request) -> None:
         self.answered(request)

@@ -220,12 +220,3 @@ def test_last_answer_of_several_counts() -> None:
     assert turns.wait(5, 90.0) is None
     turns.answered("a", 30.0)
     assert turns.wait(5, 31.0) == 4.0
-
-
-def test_turns_without_patience() -> None:
-    """Without patience an answer that does not come within the interval is not waited for."""
-    turns = IntervalClock()
-    turns.start("a", 10.0)
-    assert [turns.wait(5, now, patient=False) for now in (11.0, 15.0)] == [4.0, 0]
-    turns.answered("a", 13.0)
-    assert turns.wait(5, 15.0, patient=False) == 3.0

@@ -4,7 +4,6 @@ arrives.
 
 from __future__ import annotations
 
-import gc
 import importlib
 import threading
 from dataclasses import replace
@@ -20,7 +19,6 @@ from scrapy.utils.defer import deferred_from_coro, maybe_deferred_to_future
 from twisted.internet.task import deferLater
 
 from scrapy_robots_rfc import robots_service
-from scrapy_robots_rfc.scheduling.paced import PacedSite
 from tests.support.crawling import Pages, at_once, crawl, records
 from tests.support.site import Reply, redirect, robots
 from tests.support.timed_site import DELAY, PACED, Clocked, Following, before, fetched, gaps, urls
@@ -93,14 +91,14 @@ MOVING: list[tuple[dict[str, Any], float]] = [
 
 @ensureDeferred
 async def test_what_moves_a_slots_delay() -> None:
-    """No setting gets below the interval, from robots.txt on, and one that asks for more is kept as
+    """No setting gets below the interval, from robots.txt on, and one that asks for more counts as
     well.
 
-    A delay of the user's is Scrapy's to keep, and by the crawl's clock: hence the mean, and what a
+    Scrapy sees to a delay of the user's, by the crawl's clock: hence the mean, and what a
     busy machine takes.
     """
 
-    async def keep(settings: dict[str, Any], least: float) -> None:
+    async def crawl_paced(settings: dict[str, Any], least: float) -> None:
         with Clocked({"/robots.txt": PACED}) as site:
             result = await crawl(urls(site, PAGES), settings)
         assert fetched(result) == PAGES, settings
@@ -109,13 +107,13 @@ async def test_what_moves_a_slots_delay() -> None:
         assert mean(gaps(site)) >= least, settings
 
     await at_once(
-        *(keep(settings, least) for settings, least in MOVING)
+        *(crawl_paced(settings, least) for settings, least in MOVING)
     )  # each at a site of its own
 
 
 @ensureDeferred
 async def test_own_slots(site: Clocked) -> None:
-    """Requests of one origin in several slots keep the interval towards that origin."""
+    """Requests of one origin in several slots are an interval apart."""
     requests = [
         Request(url, meta={"download_slot": f"slot {n % 3}"}) for n, url in enumerate(urls(site, 6))
     ]
@@ -126,7 +124,7 @@ async def test_own_slots(site: Clocked) -> None:
 
 @ensureDeferred
 async def test_retries_and_redirects(site: Clocked) -> None:
-    """A retry and the request that follows a redirect keep the interval as any."""
+    """A retry and the request that follows a redirect come an interval later, as any."""
     answers = iter([Reply(503), Reply(503), Reply(200)])
     site.replies["/0"] = lambda _: next(answers)
     site.replies["/1"] = redirect("/2")
@@ -140,7 +138,7 @@ async def test_retries_and_redirects(site: Clocked) -> None:
 async def test_exempted_requests(site: Clocked) -> None:
     """A request that is not judged waits for no turn.
 
-    The judged one after it keeps the interval to it.
+    The judged one after it comes an interval later.
     """
     requests = [
         Request(url, meta={"dont_obey_robotstxt": n % 2}) for n, url in enumerate(urls(site, PAGES))
@@ -174,7 +172,7 @@ class Collecting(Following):
 async def test_collected_slots(site: Clocked) -> None:
     """A slot that the downloader drops and makes again knows no last request.
 
-    The interval is kept all the same.
+    The interval passes all the same.
     """
     first, *following = map(Request, urls(site, PAGES))
     result = await crawl([first], spider=Collecting, following=following, one_by_one=PAGES)
@@ -196,9 +194,9 @@ async def test_request_that_arrives_late(site: Clocked) -> None:
 
 @ensureDeferred
 async def test_request_without_an_answer(site: Clocked) -> None:
-    """A request that fails counts as any: the next one keeps the interval from its end."""
+    """A request that fails counts as any: the interval to the next one begins at its end."""
     site.replies["/0"] = site.replies["/1"] = Reply(reset=True)
-    # On a kept connection, Twisted would send it again at once.
+    # On an open connection, Twisted would send it again at once.
     site.replies["/robots.txt"] = replace(PACED, headers=(("Connection", "close"),))
     await crawl(urls(site, PAGES))
     assert len(site.targets) == PAGES + 1
@@ -219,7 +217,7 @@ async def test_long_bodies_overlap(site: Clocked) -> None:
 
 @ensureDeferred
 async def test_origins_in_one_slot(site: Clocked, other: Clocked) -> None:
-    """Each origin of a slot keeps its own interval, and none waits for the turn of another."""
+    """Each origin of a slot has its own interval, and none waits for the turn of another."""
     other.replies["/robots.txt"] = robots(f"User-agent: *\nCrawl-delay: {DELAY / 4}\n")
     with Clocked() as free:
         result = await crawl([*urls(site, 3), *urls(other, 4), *urls(free, 8)])
@@ -252,7 +250,7 @@ async def test_waiting_requests_are_nowhere_in_the_downloader(
 @pytest.mark.parametrize("queue", ["DownloaderAwarePriorityQueue", "ScrapyPriorityQueue"])
 @ensureDeferred
 async def test_other_queues(site: Clocked, other: Clocked, queue: str) -> None:
-    """With a queue of Scrapy's, a paced site keeps its interval, and does not hold up others
+    """With a queue of Scrapy's, a paced site has its interval, and does not delay others
     either.
     """
     settings = {"CONCURRENT_REQUESTS": 2, "SCHEDULER_PRIORITY_QUEUE": f"scrapy.pqueues.{queue}"}
@@ -265,7 +263,7 @@ async def test_other_queues(site: Clocked, other: Clocked, queue: str) -> None:
 
 @ensureDeferred
 async def test_other_slots_go_on(site: Clocked, other: Clocked) -> None:
-    """A site in a slot of its own is not held back by another one's delay."""
+    """A site in a slot of its own does not wait for another one's delay."""
     fast = [Request(url, meta={"download_slot": "fast"}) for url in urls(other, 10)]
     result = await crawl([*urls(site, PAGES), *fast])
     assert fetched(result) == PAGES + 10
@@ -275,7 +273,7 @@ async def test_other_slots_go_on(site: Clocked, other: Clocked) -> None:
 
 @ensureDeferred
 async def test_hanging_robots_txt_in_the_slot(site: Clocked, other: Clocked) -> None:
-    """A robots.txt that hangs holds up its own origin only.
+    """A robots.txt that hangs delays its own origin only.
 
     A paced one in the same slot goes on at its pace.
     """
@@ -314,35 +312,14 @@ async def test_slot_of_robots_txt(site: Clocked) -> None:
     assert slots == ["mine", "mine"]
 
 
-@ensureDeferred
-async def test_sites_are_forgotten(
-    site: Clocked, other: Clocked, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """What is kept of a site and of a slot goes when nothing was heard of them for a while."""
-    monkeypatch.setattr("scrapy_robots_rfc.scheduling.throttle.FIRST_SWEEP", 1)
-    monkeypatch.setattr(
-        "scrapy_robots_rfc.scheduling.throttle.REMEMBERED", -100
-    )  # as if the crawl took longer
-    other.replies["/robots.txt"] = PACED
-    first = Request(site.url("/0"), meta={"download_slot": "mine"})
-    result = await crawl([first], spider=Following, following=[Request(other.url("/0"))])
-    assert fetched(result) == 2
-    gc.collect()
-    sites = [each for each in gc.get_objects() if isinstance(each, PacedSite)]
-    urls = (site.url(""), other.url(""))
-    [left] = [each for each in sites if str(each.origin) in urls]
-    assert str(left.origin) == other.url("")
-    assert left.clock.outstanding == {}
-
-
 class Asking(Pages):
     """Asks at each page for the rules of its site.
 
-    No scheduler keeps the robots.txt back that this needs.
+    The robots.txt that this needs passes no scheduler.
     """
 
     async def parse(self, response: Any, **_: Any) -> None:
-        """Keep the status, ask."""
+        """Note the status, ask."""
         super().parse(response)
         await robots_service(self.crawler).robots(response.url)
 
@@ -361,17 +338,17 @@ async def test_waiting_for_its_turn_is_no_timeout(site: Clocked) -> None:
 
 
 class WithoutSlots(Downloader):
-    """Keeps its slots where nobody finds them."""
+    """Has its slots where this package does not look for them."""
 
     def _get_slot(self, request: Request, spider: Any = None) -> tuple[str, Slot]:
         key, slot = super()._get_slot(request)
-        self.kept = {**getattr(self, "kept", {}), key: self.slots.pop(key)}
+        self.hidden = {**getattr(self, "hidden", {}), key: self.slots.pop(key)}
         return key, slot
 
 
 @ensureDeferred
 async def test_downloader_of_the_users(site: Clocked, caplog: pytest.LogCaptureFixture) -> None:
-    """Where the downloader is not Scrapy's, the interval is kept all the same."""
+    """Where the downloader is not Scrapy's, the interval passes all the same."""
     result = await crawl(urls(site, PAGES), {"DOWNLOADER": WithoutSlots})
     assert fetched(result) == PAGES
     assert min(gaps(site)) >= DELAY

@@ -8,6 +8,7 @@ from __future__ import annotations
 import errno
 import gc
 import json
+import threading
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -54,27 +55,18 @@ class Engine:
 
 
 class Turns:
-    """Stands for the throttle: every site is due at once."""
+    """Stands for the throttle: no site is paced.
 
-    def __init__(self) -> None:
-        self.sites: dict[str, Any] = {}
-        self.on_turn: Callable[[str], object] = lambda _: None
-        self.clock = lambda: 0.0
+    :param clock: seconds.
+    """
 
-    def due(self, _: str) -> float | None:
-        """Say that a request may go."""
-        return 0.0
-
-    def interval(self, _: str) -> float:
-        """Say that there is none."""
-        return 0.0
-
-    def take(self, _: Request, __: str) -> bool:
-        """Take a turn."""
-        return True
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self.sites: dict[Origin, Any] = {}
+        self.on_turn: Callable[[Origin], object] = lambda _: None
+        self.clock = clock
 
     def wake_in(self, _: float) -> None:
-        """Wake nobody."""
+        """Wake no engine: the test asks again by itself."""
 
 
 class Pages(Spider):
@@ -83,14 +75,19 @@ class Pages(Spider):
     name = "pages"
 
 
-def crawler(known: Callable[[Origin], bool] = lambda _: True, *, obeys: bool = True) -> Crawler:
+def crawler(
+    known: Callable[[Origin], bool] = lambda _: True,
+    *,
+    obeys: bool = True,
+    clock: Callable[[], float] = lambda: 0.0,
+) -> Crawler:
     """A crawler whose origins are known or not."""
     made = Crawler(Pages)
     made.spider = Pages()
     made.stats = MemoryStatsCollector(made)
     made.engine = Engine()  # type: ignore[assignment]  # only the downloader is asked
     if obeys:
-        turns: Any = Turns()
+        turns: Any = Turns(clock)
         open_gate(made, Gate(made, lambda request: Origin.of(request.url), known, turns))
     return made
 
@@ -220,15 +217,26 @@ def test_one_of_an_unknown_origin(tmp_path: Path) -> None:
     assert len(found) == 2
 
 
+def save(made: Crawler) -> None:
+    """Save the queue on disk of a crawl, until its state is written, too."""
+    before = threading.enumerate()
+    save = gate_of(made).save
+    assert save is not None
+    save()
+    for thread in threading.enumerate():
+        if thread not in before:
+            thread.join()
+
+
 def left_by_a_killed_process(
     folder: Path, requests: Iterable[Request], *, pops: int = 0
 ) -> set[str]:
     """Push, save, pop so many, and never close; return what was popped."""
-    found = queue(folder)
+    made = crawler()
+    found = queue(folder, crawler=made)
     for request in requests:
         found.push(request)
-    found.save()
-    found.join()
+    save(made)
     return {found.pop().url for _ in range(pops)}
 
 
@@ -259,14 +267,12 @@ def no_descriptors() -> Iterator[None]:
 def test_connections_have_all_descriptors(tmp_path: Path) -> None:
     """Nothing is lost, and nothing is logged as lost, where no file can be opened for a while."""
     now = 0.0
-    made = crawler()
-    gate_of(made)._clock = lambda: now
+    made = crawler(clock=lambda: now)
     requests = pages(3, 2)
     found = queue(tmp_path, crawler=made)
     for request in requests:
         found.push(request)
-    found.save()
-    found.join()
+    save(made)
     with no_descriptors():
         assert found.pop() is None
     assert found.pop() is None  # they are looked at again a second later

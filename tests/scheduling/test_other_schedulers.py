@@ -77,7 +77,7 @@ def around(request: pytest.FixtureRequest) -> dict[str, Any]:
 
 @ensureDeferred
 async def test_slow_robots_txt(site: Clocked, other: Clocked, around: dict[str, Any]) -> None:
-    """A robots.txt that hangs keeps no page of another site back, and its pages come afterwards."""
+    """A robots.txt that hangs delays no page of another site, and its pages come afterwards."""
     gate = threading.Event()
     site.replies["/robots.txt"] = robots("", gate=gate)
 
@@ -96,7 +96,7 @@ async def test_slow_robots_txt(site: Clocked, other: Clocked, around: dict[str, 
 
 @ensureDeferred
 async def test_paced_site(site: Clocked, other: Clocked, around: dict[str, Any]) -> None:
-    """A site that asks for an interval has it, and its pages keep none of another site back."""
+    """A site that asks for an interval has it, and its pages delay none of another site."""
     site.replies["/robots.txt"] = PACED
     result = await crawl([*urls(site, 4), *urls(other, 20)], {**around, "CONCURRENT_REQUESTS": 2})
     assert fetched(result) == 24

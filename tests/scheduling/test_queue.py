@@ -49,12 +49,12 @@ class Intervals:
     :param due: gives the seconds until the turn of a site.
     """
 
-    def __init__(self, due: Callable[[str], float | None]) -> None:
+    def __init__(self, due: Callable[[Origin], float | None]) -> None:
         self.now = 0.0
         self.due = due
-        self.sites: dict[str, object] = {}
-        self.taken: list[str] = []
-        self.on_turn: Callable[[str], object] = lambda _: None
+        self.sites = {Origin("https", "paced.example", 443): None}
+        self.taken: list[Origin] = []
+        self.on_turn: Callable[[Origin], object] = lambda _: None
 
     def clock(self) -> float:
         """Seconds."""
@@ -64,9 +64,9 @@ class Intervals:
         """The test asks again by itself."""
         assert seconds >= 0
 
-    def take(self, _request: Request, name: str) -> None:
+    def take(self, _request: Request, origin: Origin) -> None:
         """A request leaves."""
-        self.taken.append(name)
+        self.taken.append(origin)
 
 
 def queue_of(throttle: Intervals, slots: Slots | None = None) -> OriginPriorityQueue:
@@ -179,12 +179,12 @@ def test_nothing_is_lost(pushed: list[tuple[int, int]], says: list[float | None]
     """Each request is handed out once, when its site may have one, however its part slept and
     several share a slot.
     """
-    said: dict[str, float | None] = {}
+    said: dict[Origin, float | None] = {}
 
-    def due(name: str) -> float | None:
-        if name not in said:
-            said[name] = says.pop() if says and name < "http://site3" else 0.0
-        return said[name]
+    def due(origin: Origin) -> float | None:
+        if origin not in said:
+            said[origin] = says.pop() if says and origin.host < "site3" else 0.0
+        return said[origin]
 
     throttle = Intervals(due)
     queue = queue_of(throttle)
@@ -192,10 +192,10 @@ def test_nothing_is_lost(pushed: list[tuple[int, int]], says: list[float | None]
         queue.push(page(site, slot))
     handed_out = Counter[tuple[str, str]]()
     for _ in range(200):
-        woken = [name for name, seconds in said.items() if seconds is None]
+        woken = [origin for origin, seconds in said.items() if seconds is None]
         said.clear()
-        for name in woken:  # the answer has come that was waited for
-            throttle.on_turn(name)
+        for origin in woken:  # the answer has come that was waited for
+            throttle.on_turn(origin)
         request = queue.pop()
         if request is not None:
             assert said[throttle.taken[-1]] == 0

@@ -86,7 +86,7 @@ def least(times: list[float]) -> float:
 
 @ensureDeferred
 async def test_rewritten_in_place(site: Clocked, gateway: Clocked) -> None:
-    """The interval is kept by the origin that was judged, not by that of the gateway."""
+    """The interval is that of the origin that was judged, not that of the gateway."""
     result = await crawl(urls(site, 4), through(InPlace))
     assert fetched(result) == 4
     assert site.targets == ["/robots.txt"]
@@ -166,7 +166,7 @@ class Everything(InPlace):
 
 @ensureDeferred
 async def test_robots_txt_through_a_gateway(site: Clocked, gateway: Clocked) -> None:
-    """A robots.txt that is asked for again through a gateway keeps the interval of its own
+    """A robots.txt that is asked for again through a gateway waits for the interval of its own
     origin.
     """
     target = f"/?url={quote(site.url('/robots.txt'))}"
@@ -181,7 +181,7 @@ async def test_robots_txt_through_a_gateway(site: Clocked, gateway: Clocked) -> 
 
 @ensureDeferred
 async def test_gateway_that_asks_for_a_pace(site: Clocked, gateway: Clocked) -> None:
-    """A gateway's own interval is kept towards it."""
+    """A gateway's own interval passes between requests to it."""
     site.replies["/robots.txt"] = robots("User-agent: *\nCrawl-delay: 0.01\n")
     gateway.replies["/robots.txt"] = PACED
     result = await crawl(urls(site, 3), through(Rewriting))

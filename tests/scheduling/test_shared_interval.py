@@ -15,7 +15,6 @@ import pytest
 from pytest_twisted import ensureDeferred
 from scrapy import Request, signals
 
-from scrapy_robots_rfc.cache import client
 from scrapy_robots_rfc.scheduling.scheduler import scheduler_around
 from tests.support.crawling import Crawl, at_once, close_when, crawl, records
 from tests.support.shared_stores import KEPT, Kept
@@ -62,7 +61,7 @@ async def test_several_crawls() -> None:
     for robots.txt on.
     """
 
-    async def keep(settings: dict[str, Any]) -> None:
+    async def crawl_paced(settings: dict[str, Any]) -> None:
         with Clocked({"/robots.txt": PACED}) as site:
             results = await crawls(
                 *([site.url(f"/{who}/{n}") for n in range(4)] for who in "abc"), settings=settings
@@ -80,7 +79,9 @@ async def test_several_crawls() -> None:
 
     jitter = {"DOWNLOAD_DELAY": 0.1, "DOWNLOAD_DELAY_JITTER": 1.0}
     # Each at a site of its own; the store is one.
-    await at_once(keep({}), keep(jitter), keep({"CONCURRENT_REQUESTS_PER_DOMAIN": 1}))
+    await at_once(
+        crawl_paced({}), crawl_paced(jitter), crawl_paced({"CONCURRENT_REQUESTS_PER_DOMAIN": 1})
+    )
 
 
 @ensureDeferred
@@ -93,7 +94,7 @@ async def test_slow_answers(site: Clocked) -> None:
 
 @ensureDeferred
 async def test_several_slots(site: Clocked) -> None:
-    """Requests of several slots of several crawls keep the interval."""
+    """Requests of several slots of several crawls are an interval apart."""
     requests = [
         Request(url, meta={"download_slot": f"slot {n % 2}"}) for n, url in enumerate(urls(site, 4))
     ]
@@ -106,7 +107,7 @@ async def test_several_slots(site: Clocked) -> None:
 async def test_requests_that_fail(site: Clocked) -> None:
     """A request that ends without an answer ends its turn."""
     site.replies["/0"] = Reply(reset=True)
-    # On a kept connection, Twisted would send it again at once.
+    # On an open connection, Twisted would send it again at once.
     site.replies["/robots.txt"] = replace(PACED, headers=(("Connection", "close"),))
     results = await crawls(urls(site, 3), urls(site, 3))
     assert [fetched(result) for result in results] == [2, 2]
@@ -116,7 +117,7 @@ async def test_requests_that_fail(site: Clocked) -> None:
 @ensureDeferred
 async def test_file_that_is_asked_for_again(site: Clocked) -> None:
     """A crawl that has never been at the site, and asks for a file again that another one has
-    kept, takes turns.
+    stored, takes turns.
     """
     text = f"User-agent: *\nCrawl-delay: {DELAY}\n"
     headers = (("Content-Type", "text/plain"), ("Cache-Control", "max-age=0"))
@@ -129,7 +130,7 @@ async def test_file_that_is_asked_for_again(site: Clocked) -> None:
 
 @ensureDeferred
 async def test_crawls_without_a_store_share_nothing(site: Clocked) -> None:
-    """Without a store, crawls at one site each ask for its robots.txt, and each keep an interval
+    """Without a store, crawls at one site each ask for its robots.txt, and each have an interval
     of their own.
     """
     results = await at_once(*(crawl([site.url(f"/{who}/{n}") for n in range(6)]) for who in "ab"))
@@ -139,7 +140,7 @@ async def test_crawls_without_a_store_share_nothing(site: Clocked) -> None:
 
 
 class NoTurns(Kept):
-    """Keeps files, and fails where turns are taken."""
+    """Stores files, and fails where turns are taken."""
 
     def take_turn(self, key: str, owner: str, seconds: float) -> float:
         """Fail."""
@@ -152,7 +153,7 @@ class NoTurns(Kept):
 
 @ensureDeferred
 async def test_store_without_turns(site: Clocked, caplog: pytest.LogCaptureFixture) -> None:
-    """Where turns cannot be taken, the crawl goes on and keeps an interval of its own.
+    """Where turns cannot be taken, the crawl goes on with an interval of its own.
 
     The log says it once.
     """
@@ -189,7 +190,7 @@ NOTING = {"ROBOTS_CACHE": "tests.scheduling.test_shared_interval.Noting"}
 
 @ensureDeferred
 async def test_site_that_asks_for_nothing(site: Clocked) -> None:
-    """Of a site without an interval nobody is asked for turns."""
+    """At a site without an interval the store is not asked for turns."""
     Kept.store = store = Noting()
     site.replies["/robots.txt"] = robots("User-agent: *\nAllow: /\n")
     assert fetched(await crawl(urls(site, 4), NOTING)) == 4
@@ -198,7 +199,7 @@ async def test_site_that_asks_for_nothing(site: Clocked) -> None:
 
 @ensureDeferred
 async def test_end_of_a_crawl(site: Clocked) -> None:
-    """When a crawl has ended, the next turn is anybody's after the interval."""
+    """When a crawl has ended, any worker may have the next turn after the interval."""
     Kept.store = store = Noting()
     await crawl(urls(site, 2), NOTING)
     key = site.url("").rstrip("/")
@@ -209,11 +210,11 @@ async def test_end_of_a_crawl(site: Clocked) -> None:
 def all_queued(site: Clocked) -> Callable[[Crawler], bool]:
     """Whether the robots.txt has come, and all requests wait in the scheduler since."""
 
-    def holds(crawler: Crawler) -> bool:
+    def queued(crawler: Crawler) -> bool:
         assert crawler.engine is not None
         return bool(site.targets) and not crawler.engine.downloader.active
 
-    return holds
+    return queued
 
 
 @ensureDeferred
@@ -237,19 +238,19 @@ async def test_closing_while_a_robots_txt_waits_for_its_turn(
         active = crawler.engine.downloader.active
         return any(request.url == site.url("/robots.txt") for request in active)
 
-    kept = {**settings, "JOBDIR": str(tmp_path)}
-    result = await crawl(urls(site, 3), kept, prepare=close_when(robots_txt_waits))
+    in_jobdir = {**settings, "JOBDIR": str(tmp_path)}
+    result = await crawl(urls(site, 3), in_jobdir, prepare=close_when(robots_txt_waits))
     assert result.outcomes == {}
-    # Each is told of once at most; one that never left the scheduler's queue may be told of as any
+    # Each is counted once at most; one that never left the scheduler's queue may be counted as any
     # that is queued.
     assert 2 <= result.stat("undecided") <= 3
     assert site.targets == ["/robots.txt", "/first"]
     store.end_turn(key, "somebody", 0)
-    assert fetched(await crawl([], kept)) == 3
+    assert fetched(await crawl([], in_jobdir)) == 3
 
 
 class Slow(Kept):
-    """Has turns, but says so only when it is told to go on."""
+    """Has turns, but answers only when the test lets it."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -264,10 +265,9 @@ class Slow(Kept):
 
 @ensureDeferred
 async def test_turn_that_comes_when_the_spider_is_closed(
-    site: Clocked, monkeypatch: pytest.MonkeyPatch
+    site: Clocked,
 ) -> None:
     """A turn that was asked for before the spider closed, and comes afterwards, is given back."""
-    monkeypatch.setattr(client, "FAREWELL", 20.0)  # a machine may be slow
     store = Kept.store = Slow()
 
     def prepare(crawler: Crawler) -> None:
@@ -280,38 +280,38 @@ async def test_turn_that_comes_when_the_spider_is_closed(
 
 
 @pytest.mark.parametrize("settings", [{}, AROUND], ids=["ours", "around"])
-@pytest.mark.parametrize("kept", [True, False])
+@pytest.mark.parametrize("stored", [True, False])
 @ensureDeferred
 async def test_closing_while_another_has_the_turn(
     site: Clocked,
-    kept: bool,
+    stored: bool,
     settings: dict[str, Any],
     store: Kept,
     tmp_path: Path,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """A spider that is closed waits for nobody's turn.
+    """A spider that is closed does not wait for the turn of another worker.
 
-    Its requests are in JOBDIR, or are counted and told.
+    Its requests are in JOBDIR, or are counted and logged.
     """
     key = site.url("").rstrip("/")
     assert store.take_turn(key, "somebody", 1000) == 0
-    settings = {**KEPT, **settings, "JOBDIR": str(tmp_path) if kept else None}
+    settings = {**KEPT, **settings, "JOBDIR": str(tmp_path) if stored else None}
     result = await crawl(urls(site, 4), settings, prepare=close_when(all_queued(site)))
     assert site.targets == ["/robots.txt"]
     assert result.outcomes == {}
     assert result.stat("undecided") == 4
-    [told] = [text for text in records(caplog, logging.INFO) if "waited" in text]
-    kept_or_not = (
+    [logged] = [text for text in records(caplog, logging.INFO) if "waited" in text]
+    what_follows = (
         "in JOBDIR, and decided when the crawl is resumed"
-        if kept
+        if stored
         else "dropped, as all that is queued"
     )
     assert (
-        told
-        == f"4 requests waited for the turn of their site when the spider closed: {kept_or_not}"
+        logged
+        == f"4 requests waited for the turn of their site when the spider closed: {what_follows}"
     )
     store.end_turn(key, "somebody", 0)
     resumed = await crawl([], settings)
-    assert fetched(resumed) == (4 if kept else 0)
-    assert sorted(site.targets[1:]) == (["/0", "/1", "/2", "/3"] if kept else [])
+    assert fetched(resumed) == (4 if stored else 0)
+    assert sorted(site.targets[1:]) == (["/0", "/1", "/2", "/3"] if stored else [])

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from types import SimpleNamespace
+from typing import Any
 
 from scrapy import Spider
 from scrapy.utils.test import get_crawler
@@ -17,9 +18,6 @@ from scrapy_robots_rfc.policy.caching import Validity
 from scrapy_robots_rfc.policy.origins import Origin
 from scrapy_robots_rfc.scheduling.throttle import Throttle
 from scrapy_robots_rfc.settings import read_settings
-
-if TYPE_CHECKING:
-    import pytest
 
 DAY = 86_400.0
 AGENT = Agent(("bot",), "bot")
@@ -38,31 +36,31 @@ class Clock(Runtime):
         """Nothing happens later."""
 
 
-def test_a_request_on_its_way_is_not_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An origin whose request is still with other middlewares is kept, even if its file is old
-    or a local one.
+def test_a_site_is_forgotten_unless_it_was_used_lately() -> None:
+    """Of more than 1,000 paced sites those are forgotten that had no request for a day.
+
+    A request may still be with other middlewares: its site stays, even if its file is old or a
+    local one.
     """
-    monkeypatch.setattr("scrapy_robots_rfc.scheduling.throttle.FIRST_SWEEP", 2)
-    monkeypatch.setattr(
-        "scrapy_robots_rfc._scrapy.in_downloader", lambda _: []
-    )  # there is no engine
-    monkeypatch.setattr("scrapy_robots_rfc._scrapy.send_once", lambda _: None)
-    crawler, clock = get_crawler(Spider), Clock()
+    crawler: Any = get_crawler(Spider)
+    crawler.engine = SimpleNamespace(downloader=SimpleNamespace(slots={}), _slot=None)
+    clock = Clock()
     settings = read_settings(crawler.settings)
     files = FileReader(crawler, settings, lambda: AGENT)
     file = files.parse(b"User-agent: *\nCrawl-delay: 1\n", Origin("http", "a.example", 80))
     throttle = Throttle(crawler, settings, lambda request: Origin.of(request.url), clock)
 
-    def note(name: str, fetched: float) -> str:
+    def note(name: str, fetched: float) -> Origin:
         origin = Origin("https", f"{name}.example", 443)
         known = OriginPolicy(
             origin, Validity(Outcome.SUCCESSFUL, math.inf), 200, "200", file, lambda: AGENT, fetched
         )
         throttle.note(known, AGENT)
-        return str(origin)
+        return origin
 
-    note("done", 0.0)
+    for number in range(999):
+        note(f"done{number}", 0.0)
     clock.now = DAY
-    old, local = note("old", 0.0), note("local", -math.inf)
-    new = note("new", clock.now)
-    assert list(throttle.sites) == [old, local, new]
+    used = [note("old", 0.0), note("local", -math.inf)]
+    used += [note(f"new{number}", clock.now) for number in range(999)]
+    assert list(throttle.sites) == used

@@ -19,7 +19,7 @@ NEARLY = 1e-9
 
 @pytest.fixture
 def world() -> World:
-    """A site that nobody has visited yet."""
+    """A site without any request yet."""
     return World()
 
 
@@ -93,7 +93,7 @@ def test_worker_that_dies(world: World, died: float, interval: float) -> None:
 
 
 def test_store_fails(world: World) -> None:
-    """While the store fails, a worker keeps its own interval; when it is back, all keep one."""
+    """While the store fails, each worker has an interval of its own; later all have one."""
     workers = [Worker(world, name, latency=0.001) for name in "ab"]
     for worker in workers:
         worker.works = False
@@ -125,7 +125,7 @@ def test_store_fails_while_a_turn_goes_on(world: World) -> None:
     assert len(world.arrivals) == 2
 
 
-def test_turn_that_nobody_uses(world: World) -> None:
+def test_turn_that_no_request_uses(world: World) -> None:
     """A turn that comes when there is no request left ends soon, and others go on."""
     idle, other = Worker(world, "idle", latency=0.01), Worker(world, "other")
     idle.go()
@@ -166,7 +166,7 @@ def test_request_for_robots_txt(world: World) -> None:
 
 
 def test_said_once(world: World) -> None:
-    """Of such a request the store is told once, and not at all when its interval has passed."""
+    """The store hears of such a request once, and not at all when its interval has passed."""
     worker = Worker(world, "one")
     world.now = 100.0
     worker.turns.sent(99.0)
@@ -179,7 +179,7 @@ def test_said_once(world: World) -> None:
 def test_sent_during_a_turn(world: World) -> None:
     """Such a request does not end a turn that goes on.
 
-    Its interval is kept after a turn that nobody uses.
+    Its interval passes after a turn that no request uses.
     """
     worker, other = Worker(world, "one"), Worker(world, "other")
     assert worker.turns.wait(1.0, world.now) == 0
@@ -206,7 +206,7 @@ def test_answer_to_a_request_without_a_turn(world: World) -> None:
 
 
 def test_no_interval(world: World) -> None:
-    """Without an interval nobody is asked."""
+    """Without an interval the store is not asked."""
     worker = Worker(world, "one")
     assert worker.turns.wait(0.0, world.now) == 0
     worker.turns.start("request")

@@ -1,6 +1,6 @@
 """What a robots.txt asks of a crawl's pace.
 
-Which values are kept, up to where, for whom, and what is said of it.
+Which values count, up to where, for whom, and what is logged of it.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def site() -> Iterator[Clocked]:
 
 @ensureDeferred
 async def test_off(site: Clocked) -> None:
-    """With a maximum of 0, nothing is held back, logged, counted or forbidden, whatever is asked
+    """With a maximum of 0, nothing is delayed, logged, counted or forbidden, whatever is asked
     for.
     """
     settings = {"ROBOTS_CRAWL_DELAY_MAX": 0, "ROBOTS_CRAWL_DELAY_OVER": "forbid"}
@@ -48,7 +48,7 @@ async def test_off(site: Clocked) -> None:
 @pytest.mark.parametrize("text", ["Crawl-delay: 3600", "Crawl-delay: inf", "Request-rate: 1/1h"])
 @ensureDeferred
 async def test_clamp(site: Clocked, text: str, caplog: pytest.LogCaptureFixture) -> None:
-    """More than the maximum is kept at the maximum, and the log and the stats say so once."""
+    """More than the maximum counts as the maximum, and the log and the stats say so once."""
     site.replies["/robots.txt"] = robots(f"User-agent: *\n{text}\n")
     result = await crawl(urls(site, 3), {"ROBOTS_CRAWL_DELAY_MAX": DELAY})
     assert fetched(result) == 3
@@ -63,7 +63,7 @@ async def test_clamp(site: Clocked, text: str, caplog: pytest.LogCaptureFixture)
 
 @ensureDeferred
 async def test_unit(site: Clocked) -> None:
-    """A Crawl-delay is kept in its unit, which may be a plural and end in a full stop."""
+    """A Crawl-delay counts in its unit, which may be a plural and end in a full stop."""
     site.replies["/robots.txt"] = robots(f"User-agent: *\nCrawl-delay: {DELAY / 60} mins.\n")
     result = await crawl(urls(site, 3))
     assert fetched(result) == 3
@@ -108,23 +108,23 @@ async def test_forbid(site: Clocked) -> None:
 
 @ensureDeferred
 async def test_request_rate(site: Clocked) -> None:
-    """A Request-rate is one more lower bound: the larger interval holds."""
+    """A Request-rate is one more lower bound: the larger interval counts."""
     site.replies["/robots.txt"] = robots("User-agent: *\nCrawl-delay: 0.05\nRequest-rate: 5/1s\n")
     await crawl(urls(site, PAGES))
     assert min(gaps(site)) >= DELAY
 
 
-@pytest.mark.parametrize(("window", "kept"), [("1100-1300", True), ("0600-0845", False)])
+@pytest.mark.parametrize(("window", "counts"), [("1100-1300", True), ("0600-0845", False)])
 @ensureDeferred
 async def test_window_of_a_request_rate(
-    site: Clocked, window: str, kept: bool, monkeypatch: pytest.MonkeyPatch
+    site: Clocked, window: str, counts: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A Request-rate with a time window is kept inside of it only."""
+    """A Request-rate with a time window counts inside of it only."""
     at_noon(monkeypatch)
     site.replies["/robots.txt"] = robots(f"User-agent: *\nRequest-rate: 5/1s {window}\n")
     result = await crawl(urls(site, PAGES))
-    assert (min(gaps(site)) >= DELAY) is kept
-    assert result.stat("crawl_delay/sites") == kept
+    assert (min(gaps(site)) >= DELAY) is counts
+    assert result.stat("crawl_delay/sites") == counts
 
 
 @ensureDeferred
@@ -139,7 +139,7 @@ async def test_log_and_stats(site: Clocked, caplog: pytest.LogCaptureFixture) ->
     assert said_of(site, caplog) == [f"{asked}: its requests are sent that far apart"]
     assert result.stat("crawl_delay/sites") == 1
     # On a busy machine a page may come so late that its site's turn has come already: then it is
-    # not held back.
+    # not delayed.
     assert DELAY < result.stat("crawl_delay/added_seconds") <= time.monotonic() - began
 
 
@@ -173,7 +173,7 @@ async def test_time_added_is_what_the_user_did_not_ask_for(site: Clocked) -> Non
 async def test_agents(site: Clocked) -> None:
     """Each agent has the delay of its group, also of one for several.
 
-    A crawl with several keeps the largest.
+    In a crawl with several the largest counts.
     """
     site.replies["/robots.txt"] = robots(
         f"User-agent: one\nUser-agent: two\nCrawl-delay: {DELAY}\nDisallow:\n\nUser-agent:"
@@ -240,7 +240,7 @@ class OwnDelay(RfcRobotParser):
 )
 @ensureDeferred
 async def test_parser_of_the_users(site: Clocked, parser: type, paced: bool) -> None:
-    """The delay that another parser gives is kept.
+    """The delay that another parser gives counts.
 
     Where it raises there is none, which is counted once a file.
     """
