@@ -6,7 +6,6 @@ what rules say.
 
 from __future__ import annotations
 
-import logging
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
@@ -21,10 +20,7 @@ from w3lib.html import strip_html5_whitespace
 from w3lib.url import canonicalize_url, safe_url_string
 
 from scrapy_robots_rfc._runtime import Runtime
-from scrapy_robots_rfc.policy.origins import without_userinfo
-from scrapy_robots_rfc.usage.rules import PageRules, combine, parse_headers, parse_metas
-
-logger: logging.Logger = logging.getLogger(__name__)
+from scrapy_robots_rfc.usage.rules import PageRules, parse_rules
 
 #: Characters of a document that are looked at.
 MAX_DOCUMENT = 1_048_576
@@ -138,9 +134,7 @@ def _text_of(response: Response) -> str:
     """Return the text of a document; nothing where it is no HTML."""
     try:
         return response.text if isinstance(response, HtmlResponse) else ""
-    except Exception:  # whatever a decoder raises about what a site sent
-        url = without_userinfo(response.url)
-        logger.debug("%s cannot be decoded, so it has no metas and links", url, exc_info=True)
+    except Exception:  # noqa: BLE001 - whatever a decoder raises about what a site sent
         return ""
 
 
@@ -176,9 +170,8 @@ def _page(response: Response) -> _Page:
 
 def rules_of(response: Response, tokens: Sequence[str]) -> PageRules:
     """Return what the header lines and the metas of a response ask of some product tokens."""
-    now = Runtime().date()
-    headers = parse_headers(response.headers.getlist("X-Robots-Tag"), tokens, now=now)
-    rules = combine(headers, parse_metas(metas_of(response), tokens, now=now))
+    lines = response.headers.getlist("X-Robots-Tag")
+    rules = parse_rules(lines, metas_of(response), tokens, now=Runtime().date())
     if rules.cut:
         note_cut(response)
     return rules

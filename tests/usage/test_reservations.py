@@ -14,15 +14,15 @@ from scrapy_robots_rfc.usage.reservations import (
     parse_tdmrep,
     reservation_of,
 )
-from scrapy_robots_rfc.usage.rules import parse_headers
+from scrapy_robots_rfc.usage.rules import parse_rules
 
 
 @pytest.mark.parametrize("directive", ["noai", "noimageai", "noml"])
 def test_directives_of_the_page(directive: str) -> None:
     """These directives of a page refuse training."""
-    found = of_page(parse_headers([directive.encode()], ["x"], now=0))
+    found = of_page(parse_rules([directive.encode()], [], ["x"], now=0))
     assert found == {"train-ai": Preference(False, None, f"X-Robots-Tag: {directive}")}
-    assert of_page(parse_headers([b"noindex"], ["x"], now=0)) == {}
+    assert of_page(parse_rules([b"noindex"], [], ["x"], now=0)) == {}
 
 
 @pytest.mark.parametrize(
