@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Hashable, Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any
 
 from scrapy import Spider
 from scrapy import signals as scrapy_signals
@@ -20,6 +20,7 @@ from scrapy_robots_rfc.middleware.downloader import robots_service
 from scrapy_robots_rfc.policy.access import Outcome
 from scrapy_robots_rfc.reporting import counted_by_name
 from scrapy_robots_rfc.settings import PAGE_RULES, Settings
+from scrapy_robots_rfc.stats import LISTED
 
 logger: logging.Logger = logging.getLogger(__name__)
 
@@ -28,31 +29,9 @@ HEADING = "What robots.txt did to this crawl (spider {spider}):"
 # How many causes stand in brackets.
 _CAUSES = 5
 
-K = TypeVar("K", bound="Hashable")
-
-
-class Cost:
-    """The origins and the rules that cost a crawl most requests."""
-
-    def __init__(self) -> None:
-        #: Origins.
-        self.origins: TopK[str] = TopK()
-        #: Origin, with the local file that decides in place of its own; number of the line; rule.
-        self.rules: TopK[tuple[str, int, str]] = TopK()
-
-    def refused(self, decision: Decision) -> None:
-        """Count a request that may not be fetched. A rule of a page is not one of robots.txt."""
-        if decision.origin is None or decision.reason is Reason.PAGE:
-            return
-        self.origins.add(decision.origin)
-        if decision.rule is not None:
-            local = "" if decision.override is None else f" local file {decision.override}"
-            rule = short(str(decision.rule))
-            self.rules.add((f"{decision.origin}{local}", decision.rule.line, rule))
-
 
 class Summary:
-    """Sums a crawl up when its spider is closed: a text for the log, and stats of its lists."""
+    """Logs the sum of a crawl when its spider is closed."""
 
     def __init__(self, crawler: Crawler, _: Settings) -> None:
         self._crawler = crawler
@@ -61,20 +40,35 @@ class Summary:
         crawler.signals.connect(self._closed, scrapy_signals.spider_closed)
 
     def _closed(self, spider: Spider) -> None:
-        collector = self._crawler.stats
-        assert collector is not None
+        assert self._crawler.stats is not None
         origins = robots_service(self._crawler).origin_log
-        summary = CrawlSummary(collector.get_stats(), origins, self._cost)
+        summary = CrawlSummary(self._crawler.stats.get_stats(), origins, self._cost)
         text = summary.text(spider.name)
-        for key, value in summary.stats():
-            collector.set_value(key, value)
         if text is not None:
             logger.info(text, extra={"spider": spider})
 
 
+class Cost:
+    """The origins and the rules that cost a crawl most requests."""
+
+    def __init__(self) -> None:
+        self.origins: TopK[str] = TopK()
+        self.rules: TopK[str] = TopK()
+
+    def refused(self, decision: Decision) -> None:
+        """Count a request that may not be fetched. A rule of a page is not one of robots.txt."""
+        if decision.origin is None or decision.reason is Reason.PAGE:
+            return
+        self.origins.add(decision.origin)
+        rule = decision.rule
+        if rule is not None:
+            local = "" if decision.override is None else f" local file {decision.override}"
+            self.rules.add(f"{decision.origin}{local} line {rule.line}: {short(str(rule))}")
+
+
 @dataclass(slots=True, eq=False, repr=False)
 class CrawlSummary:
-    """What robots.txt did to a crawl, for the log and for the stats at its end.
+    """What robots.txt did to a crawl.
 
     :param counted: the stats of the crawl.
     :param origins: which origins failed, and why.
@@ -100,28 +94,15 @@ class CrawlSummary:
             ("dry run: {} of the forbidden were let through", dry_run),
             ("rules of pages: {}", self._pages()),
             ("local files: ROBOTS_OVERRIDES decided {}", local and many(local, "request")),
-            ("origins that cost most requests{}", _ranked(self.cost.origins, str)),
-            ("rules that cost most requests{}", _ranked(self.cost.rules, _rule_text)),
+            ("origins that cost most requests{}", _ranked(self.cost.origins)),
+            ("rules that cost most requests{}", _ranked(self.cost.rules)),
             ("delays: {}", self._delays()),
-            ("origins that were slowed down most{}", _ranked(slowed, str, " s")),
+            ("origins that were slowed down most{}", _ranked(slowed, " s")),
             ("unreachable: {}", _all_of(self.origins.unreachable)),
             ("stale: {}", _all_of(self.origins.stale)),
         )
         lines = [line.format(found) for line, found in sections if found]
         return "\n  ".join([HEADING.format(spider=spider), *lines]) if lines else None
-
-    def stats(self) -> Iterator[tuple[str, float]]:
-        """Yield the stats that are set at the end of the crawl, with their values."""
-        for origin, count in self.cost.origins.most(stats.LISTED):
-            yield stats.COSTLIEST.format(origin_or_rule=origin), count
-        # A file may have changed, so that two rules were on one line: the one that cost more is
-        # set last.
-        for (origin, line, _), count in reversed(self.cost.rules.most(stats.LISTED)):
-            yield stats.COSTLIEST.format(origin_or_rule=f"{origin} line {line}"), count
-        failing = {Outcome.UNREACHABLE.value: self.origins.unreachable, STALE: self.origins.stale}
-        for outcome, names in failing.items():
-            for origin, (count, _) in names.named.items():
-                yield stats.ORIGINS_BY.format(outcome=outcome, origin=origin), count
 
     def _origins(self) -> str:
         causes = {
@@ -151,7 +132,7 @@ class CrawlSummary:
             "undecided": self._count(stats.UNDECIDED),
             "exempt": sum(exempt.values()),
         }
-        sites = _most(exempt, "of other sites", stats.LISTED)
+        sites = _most(exempt, "of other sites", LISTED)
         return _listed(requests, {"forbidden": _listed(forbidden), "exempt": sites})
 
     def _pages(self) -> str:
@@ -173,13 +154,9 @@ class CrawlSummary:
         return self.counted.get(key, 0)
 
 
-def _rule_text(rule: tuple[str, int, str]) -> str:
-    return "{} line {}: {}".format(*rule)
-
-
-def _ranked(top: TopK[K], name: Callable[[K], str], unit: str = "") -> str:
+def _ranked(top: TopK[str], unit: str = "") -> str:
     """Return what follows a title: how much may be missing, and a line for each of the first."""
-    found = [(f"{_number(count)}{unit}", name(key)) for key, count in top.most(stats.LISTED)]
+    found = [(f"{_number(count)}{unit}", name) for name, count in top.most(LISTED)]
     if not found:
         return ""
     error = f" (each may have cost up to {_number(top.error)}{unit} more)" if top.error else ""
@@ -190,7 +167,7 @@ def _ranked(top: TopK[K], name: Callable[[K], str], unit: str = "") -> str:
 def _all_of(names: Names) -> str:
     """List names with their texts, and how many more there were."""
     more = f", and {names.more} more" if names.more else ""
-    return ", ".join(f"{name} ({short(text)})" for name, (_, text) in names.named.items()) + more
+    return ", ".join(f"{name} ({short(text)})" for name, text in names.named.items()) + more
 
 
 def _number(value: float) -> str:

@@ -1,4 +1,4 @@
-"""The end of a crawl: what the log says of what was counted, and which stats have the same."""
+"""The end of a crawl: what the log says of what was counted."""
 
 from __future__ import annotations
 
@@ -166,7 +166,7 @@ def test_names_are_counted_beyond_the_first_ones() -> None:
     names, first = Names(), [f"a{number}" for number in range(NAMED)]
     for name in (*first, "b", *first, "b"):
         names.add(name, f"{name} {names.more}")
-    assert (names.named, names.more) == ({name: (2, f"{name} 1") for name in first}, 2)
+    assert (names.named, names.more) == ({name: f"{name} 1" for name in first}, 2)
 
 
 def test_hostile_text_is_escaped_and_shortened() -> None:
@@ -181,27 +181,6 @@ def test_hostile_text_is_escaped_and_shortened() -> None:
     assert "Disallow: /\\x1b[2J\\u202e\\ryyy" in lines[4]
     assert lines[4].endswith("y...")
     assert "(bad\\n\\x1b]0;owned\\x07zzz" in lines[0]
-
-
-def test_stats_have_what_the_text_lists() -> None:
-    """The lists of the log stand in stats, ten of each.
-
-    Of two rules that stood in one line the larger count does.
-    """
-    cost, told = Cost(), troubles()
-    for pattern, count in (("/new", 1), ("/old", 3)):
-        for _ in range(count):
-            cost.refused(refusal("https://a.example", 7, pattern))
-    cost.refused(refusal("https://b.example"))
-    failed(told, "s.example", "503", Outcome.SUCCESSFUL)
-    failed(told, "b.example", "503")
-    assert dict(CrawlSummary({}, told, cost).stats()) == {
-        "robotstxt/costliest/https://a.example": 4,
-        "robotstxt/costliest/https://b.example": 1,
-        "robotstxt/costliest/https://a.example line 7": 3,
-        "robotstxt/origins/stale/https://s.example": 1,
-        "robotstxt/origins/unreachable/https://b.example": 1,
-    }
 
 
 def test_seconds_in_log_lines(caplog: pytest.LogCaptureFixture) -> None:
