@@ -5,12 +5,13 @@ All of them are leaves, see `leaves.py`.
 
 import logging
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from scrapy import Spider
+from scrapy.crawler import Crawler
 
+from scrapy_robots_rfc._runtime import Runtime
 from scrapy_robots_rfc.core.text import error_text
 
 logger: logging.Logger = logging.getLogger(__name__)
@@ -21,26 +22,27 @@ _PAUSE = 60.0
 
 @dataclass(slots=True, eq=False, repr=False)
 class LossLog:
-    """Logs that a file cannot be written, once a minute at most.
+    """Counts what cannot be written into a file, and logs that once a minute at most.
 
     :param setting: names the file.
     :param stat: counts what is lost.
     :param look_for: what may be the reason.
-    :param clock: seconds on a clock that never goes back.
     """
 
+    crawler: Crawler
     setting: str
     stat: str
     look_for: str
-    clock: Callable[[], float]
     _next: float = -math.inf
 
-    def log(self, place: object, error: Exception, spider: Spider | None) -> None:
-        """Log an error, unless there was one less than a minute ago.
+    def log(self, place: object, error: Exception) -> None:
+        """Count an error, and log it unless there was one less than a minute ago.
 
         :param place: the name of the file that users know.
         """
-        now = self.clock()
+        assert self.crawler.stats is not None
+        self.crawler.stats.inc_value(self.stat)
+        now = Runtime().clock()
         if now >= self._next:
             self._next = now + _PAUSE
             logger.error(
@@ -51,7 +53,7 @@ class LossLog:
                 error_text(error),
                 self.stat,
                 self.look_for,
-                extra={"spider": spider},
+                extra={"spider": self.crawler.spider},
             )
 
 

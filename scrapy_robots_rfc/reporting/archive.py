@@ -71,7 +71,7 @@ class Archive:
         self._file: FileIO | None = None
         self._number = 0
         look_for = "a full disk or missing rights"
-        self._losses = LossLog(ARCHIVE, _ERRORS, look_for, self._runtime.clock)
+        self._losses = LossLog(crawler, ARCHIVE, _ERRORS, look_for)
         # The id of the last response record of a fetch that is under way.
         self._last: LocalCache[Origin, str] = LocalCache(_MOST_EXCHANGES)
         try:
@@ -176,8 +176,7 @@ class Archive:
             self._put(kind, url, payload, headers, http)
             self._count(_RECORDS)
         except Exception as error:  # noqa: BLE001 - a disk, or a text that warcio rejects
-            self._count(_ERRORS)
-            self._losses.log(self._path, error, self._spider)
+            self._losses.log(self._path, error)
 
     def _put(
         self,

@@ -11,13 +11,14 @@ from collections.abc import Mapping
 from io import BytesIO
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from scrapy.crawler import Crawler
 from scrapy.extensions.feedexport import ItemFilter
 from scrapy.utils.defer import ensure_awaitable
 from scrapy.utils.misc import build_from_crawler, load_object
 
-from scrapy_robots_rfc.reporting.places import filled_in, scheme_of
+from scrapy_robots_rfc.reporting.places import filled_in
 
 # Options as in FEEDS, with Scrapy's defaults: what the user sets for the feeds of items, such as
 # FEED_EXPORT_FIELDS, does not apply to records.
@@ -29,14 +30,11 @@ class Feed:
 
     :param uri: as in FEEDS; credentials may be in it.
     :param options: as in FEEDS; without a format the suffix says it.
-    :param example: a record, to try the options with.
     :raises Exception: a storage, an exporter or a filter of the user's raises anything; an unknown
         format, storage or option is a ValueError.
     """
 
-    def __init__(
-        self, crawler: Crawler, uri: str, options: Mapping[str, Any], example: dict[str, Any]
-    ) -> None:
+    def __init__(self, crawler: Crawler, uri: str, options: Mapping[str, Any]) -> None:
         self._crawler = crawler
         self._options = {**_OPTIONS, "format": Path(uri).suffix.removeprefix("."), **options}
         for name in ("batch_item_count", "postprocessing"):
@@ -44,12 +42,20 @@ class Feed:
                 raise ValueError(f"there is no {name} here, as a report is one file")
         #: The URI with its placeholders filled in.
         self.uri: str = filled_in(uri, self._options, crawler)
-        exporter = _named(crawler, "FEED_EXPORTERS", self._options["format"], "format")
-        self._exporter_class: Any = load_object(exporter)
         filter_class = load_object(self._options.get("item_filter", ItemFilter))
         self._filter: ItemFilter = filter_class(self._options)
-        self._storage = self._make_storage()
-        self._try_out(example)
+        storage = _class(crawler, "FEED_STORAGES", urlsplit(self.uri).scheme, "scheme")
+        self._storage = build_from_crawler(storage, crawler, self.uri, feed_options=self._options)
+        self._buffer = BytesIO()
+        self._exporter = build_from_crawler(
+            _class(crawler, "FEED_EXPORTERS", self._options["format"], "format"),
+            crawler,
+            self._buffer,
+            fields_to_export=self._options["fields"],
+            encoding=self._options["encoding"],
+            indent=self._options["indent"],
+            **self._options["item_export_kwargs"],
+        )
         self._file: Any = None
 
     def write(self, record: dict[str, Any]) -> bool:
@@ -86,11 +92,8 @@ class Feed:
 
     def _open(self) -> None:
         """Open the file; after an error, the next record tries it again."""
-        file = self._storage.open(self._crawler.spider)
-        self._buffer = BytesIO()
-        self._exporter = self._make_exporter(self._buffer)
+        self._file = self._storage.open(self._crawler.spider)
         self._exporter.start_exporting()
-        self._file = file
 
     def _pass_on(self) -> None:
         """Write into the file what the exporter has written."""
@@ -101,41 +104,16 @@ class Feed:
             self._file.write(octets)
             self._file.flush()
 
-    def _make_exporter(self, file: BytesIO) -> Any:  # noqa: ANN401 - a class of the user's
-        options = self._options
-        return build_from_crawler(
-            self._exporter_class,
-            self._crawler,
-            file,
-            fields_to_export=options["fields"],
-            encoding=options["encoding"],
-            indent=options["indent"],
-            **options["item_export_kwargs"],
-        )
-
-    def _make_storage(self) -> Any:  # noqa: ANN401 - a class of the user's
-        path = _named(self._crawler, "FEED_STORAGES", scheme_of(self.uri), "scheme")
-        storage = load_object(path)
-        return build_from_crawler(storage, self._crawler, self.uri, feed_options=self._options)
-
-    def _try_out(self, example: dict[str, Any]) -> None:
-        """Write a record into memory: exporters find wrong options only then."""
-        exporter = self._make_exporter(BytesIO())
-        exporter.start_exporting()
-        self._filter.accepts(example)
-        exporter.export_item(self._row(example))
-        exporter.finish_exporting()
-
     def _row(self, record: dict[str, Any]) -> dict[str, Any]:
         if self._options["format"] != "xml":  # XML has no null
             return record
         return {key: value for key, value in record.items() if value is not None}
 
 
-def _named(crawler: Crawler, setting: str, name: str, what: str) -> Any:  # noqa: ANN401 - a class
-    """Return the class that a setting has for a format or a scheme, or its path."""
+def _class(crawler: Crawler, setting: str, name: str, what: str) -> Any:  # noqa: ANN401 - any class
+    """Return the class that a setting has for a format or a scheme."""
     known = {key: path for key, path in crawler.settings.getwithbase(setting).items() if path}
     if name not in known:
         names = ", ".join(repr(key) for key in sorted(known) if key)
         raise ValueError(f"{what} {name!r} is not one of {setting}: {names}")
-    return known[name]
+    return load_object(known[name])

@@ -7,7 +7,6 @@ import re
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
-from pathlib import PureWindowsPath
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -74,15 +73,10 @@ def filled_in(uri: str, options: Mapping[str, Any], crawler: Crawler) -> str:
     return re.sub(r"%(?!\()", "%%", uri) % (params if changed is None else changed)
 
 
-def scheme_of(uri: str) -> str:
-    """Return the scheme of a URI; a path has none, with a drive of Windows neither."""
-    return "" if PureWindowsPath(uri).drive else urlsplit(uri).scheme
-
-
 def _place(uri: str) -> str:
     """Return a name of a place that does not depend on how it was written."""
     try:
-        scheme = scheme_of(uri)
+        scheme = urlsplit(uri).scheme
         if scheme == "stdout":
             return "stdout:"
         if scheme not in ("", "file"):

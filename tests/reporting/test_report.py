@@ -158,22 +158,24 @@ async def test_records_of_allowed_requests(site: Site, tmp_path: Path) -> None:
 
 
 @ensureDeferred
-@pytest.mark.parametrize("dry_run", [False, True])
-async def test_a_request_that_is_refused_for_its_use_has_one_record(
-    site: Site, tmp_path: Path, dry_run: bool
+async def test_a_request_that_is_refused_for_its_use_was_allowed(
+    site: Site, tmp_path: Path
 ) -> None:
-    """A request that is refused before it is sent has one record, the refusal, though robots.txt
-    allows it.
-    """
+    """An audit has what robots.txt says of a request, and that its use is refused."""
     site.replies["/robots.txt"] = robots("User-agent: *\nContent-Usage: /no train-ai=n\nAllow: /\n")
-    settings = {"ROBOTS_USE": ["train-ai"], "ROBOTS_DRY_RUN": dry_run}
+    report = {tmp_path / "r.jsonl": {"allowed": True}}
     pages = [site.url("/no"), site.url("/yes")]
-    await crawl(pages, {"ROBOTS_REPORT": {tmp_path / "r.jsonl": {"allowed": True}}, **settings})
+    await crawl(pages, {"ROBOTS_REPORT": report, "ROBOTS_USE": ["train-ai"]})
     found = [
         (record["url"], record["allowed"], record["reason"])
         for record in read(tmp_path / "r.jsonl")
     ]
-    assert sorted(found) == [(pages[0], False, "use"), (pages[1], True, "rule")]
+    refused, allowed = pages
+    assert sorted(found) == [
+        (refused, False, "use"),
+        (refused, True, "rule"),
+        (allowed, True, "rule"),
+    ]
 
 
 @ensureDeferred
