@@ -23,10 +23,10 @@ MOST_TDMREP_OCTETS, MOST_TDMREP_ENTRIES, MOST_LOCATION_OCTETS = 131_072, 500, 16
 
 def of_page(rules: PageRules) -> Mapping[str, Preference]:
     """Return what the rules of a page say: `noai`, `noimageai` and `noml` refuse training."""
-    where = [
-        where for directive in ("noai", "noimageai", "noml") for where in rules.where(directive)
-    ]
-    return {TRAIN_AI: Preference(False, None, where[0])} if where else {}
+    for directive in ("noai", "noimageai", "noml"):
+        if directive in rules.directives:
+            return {TRAIN_AI: Preference(False, None, rules.where(directive)[0])}
+    return {}
 
 
 def of_tdm(*sources: tuple[str, object]) -> Mapping[str, Preference]:

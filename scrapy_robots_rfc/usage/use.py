@@ -14,7 +14,7 @@ from itertools import islice
 from typing import Self, TypeAlias
 from weakref import WeakKeyDictionary
 
-from scrapy import Request, signals
+from scrapy import Request
 from scrapy.crawler import Crawler
 from scrapy.exceptions import NotConfigured
 from scrapy.http import Response
@@ -80,12 +80,19 @@ class RfcUseMiddleware:
         self._crawler = crawler
         self._count = crawler.stats.inc_value
         self._settings = settings
-        self._setting = settings.use
+        self._files = TdmFiles(crawler, settings)
         # What was known of robots.txt when a request was sent, and its preferences: they count, not
         # those of a later robots.txt.
         self._sent: WeakKeyDictionary[Request, tuple[OriginPolicy, _ByLabel]] = WeakKeyDictionary()
-        self._of_spider()
-        crawler.signals.connect(self._opened, signals.spider_opened)
+        # A typo refuses nothing.
+        for label, near in unknown_labels(self._of_crawl()):
+            logger.warning(
+                "Declared use %r is not a known label: only a site that names it can refuse it; "
+                "the nearest known label is %r",
+                label,
+                near,
+                extra={"spider": crawler.spider},
+            )
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
@@ -95,22 +102,6 @@ class RfcUseMiddleware:
     @cached_property
     def _robots(self) -> RfcRobotsTxtMiddleware:
         return at_work(self._crawler)
-
-    @cached_property
-    def _files(self) -> TdmFiles:
-        return TdmFiles(self._crawler, self._settings, self._robots.service.download)
-
-    def _opened(self) -> None:
-        """Warn of labels that no site is known to use: a typo refuses nothing."""
-        uses = self._of_spider()
-        for label, near in unknown_labels(self._setting if uses is None else uses):
-            logger.warning(
-                "Declared use %r is not a known label: only a site that names it can refuse it; "
-                "the nearest known label is %r",
-                label,
-                near,
-                extra={"spider": self._crawler.spider},
-            )
 
     async def process_request(self, request: Request) -> None:
         """Let a request through, unless robots.txt refuses all that it is for.
@@ -132,7 +123,7 @@ class RfcUseMiddleware:
         tokens = self._robots.user_agents.of(request).tokens
         file = robots.robots
         preferences = {} if file is None else file.preferences(request.url, tokens)
-        uses = self.of(request)
+        uses = self._of(request)
         self._sent[request] = robots, preferences
         request.meta[PERMITTED_KEY] = _permitted(uses, preferences)
         refusal = refused_by(uses, preferences)
@@ -148,7 +139,7 @@ class RfcUseMiddleware:
         if request not in self._sent:
             return response
         robots, preferences = self._sent.pop(request)
-        uses = self.of(request)
+        uses = self._of(request)
         tdm = list[tuple[str, object]]()
         if TDM in uses and robots.origin.scheme in ("http", "https"):  # others have no such file
             found = reservation_of(await self._files.of(request, robots) or (), request.url)
@@ -182,7 +173,7 @@ class RfcUseMiddleware:
         decision = decision._replace(origin=str(robots.origin))
         enforcement.refuse_allowed(request, decision, refusal, robots)
 
-    def of(self, request: Request) -> tuple[str, ...]:
+    def _of(self, request: Request) -> tuple[str, ...]:
         """Return what a request is for: by its meta, else by the spider, else by the setting.
 
         :raises AgentError: its meta is neither a list of labels nor a string with commas.
@@ -194,17 +185,18 @@ class RfcUseMiddleware:
                 wrong = request.meta[DECLARED_KEY]
                 text = f"{DECLARED_KEY} is {wrong!r}; it must be {_ACCEPTED}"
                 raise AgentError(text) from None
-        uses = self._of_spider()
-        return self._setting if uses is None else uses
+        return self._of_crawl()
 
-    def _of_spider(self) -> tuple[str, ...] | None:
+    def _of_crawl(self) -> tuple[str, ...]:
+        """Return what the spider declares, else what the setting does."""
         value = getattr(self._crawler.spider, USE_ATTRIBUTE, None)
         try:
-            return uses_of(value)
+            uses = uses_of(value)
         except TypeError:
             raise SettingError(
                 f"the spider's {USE_ATTRIBUTE}", value, f"{_ACCEPTED}, or None"
             ) from None
+        return (self._settings.use or ()) if uses is None else uses
 
 
 def _of_response(response: Response, agent: Agent, tdm: list[tuple[str, object]]) -> _ByLabel:
