@@ -34,7 +34,7 @@ from scrapy_robots_rfc.errors import SettingError
 from scrapy_robots_rfc.fetching.parsed import OriginPolicy
 from scrapy_robots_rfc.policy.origins import Origin, without_userinfo
 from scrapy_robots_rfc.reporting import LossLog
-from scrapy_robots_rfc.reporting.places import ARCHIVE, refuse_shared_place
+from scrapy_robots_rfc.reporting.feed import ARCHIVE, refuse_shared_place
 from scrapy_robots_rfc.settings import Settings
 
 logger: logging.Logger = logging.getLogger(__name__)

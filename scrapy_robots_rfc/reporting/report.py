@@ -23,8 +23,7 @@ from scrapy_robots_rfc.errors import SettingError
 from scrapy_robots_rfc.fetching.parsed import OriginPolicy
 from scrapy_robots_rfc.policy.origins import without_userinfo
 from scrapy_robots_rfc.reporting import LossLog, counted_by_name
-from scrapy_robots_rfc.reporting.feed import Feed
-from scrapy_robots_rfc.reporting.places import REPORT, refuse_shared_place
+from scrapy_robots_rfc.reporting.feed import REPORT, Feed, refuse_shared_place
 from scrapy_robots_rfc.settings import Settings
 
 logger: logging.Logger = logging.getLogger(__name__)
