@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from scrapy import Spider
@@ -31,127 +31,110 @@ _CAUSES = 5
 
 
 class Summary:
-    """Logs the sum of a crawl when its spider is closed."""
+    """Sums a crawl up when its spider is closed.
+
+    It counts the origins and the rules that cost most requests.
+    """
 
     def __init__(self, crawler: Crawler, _: Settings) -> None:
         self._crawler = crawler
-        self._cost = Cost()
-        crawler.signals.connect(self._cost.refused, signals.request_disallowed)
+        self._origins: TopK[str] = TopK()
+        self._rules: TopK[str] = TopK()
+        crawler.signals.connect(self.refused, signals.request_disallowed)
         crawler.signals.connect(self._closed, scrapy_signals.spider_closed)
-
-    def _closed(self, spider: Spider) -> None:
-        assert self._crawler.stats is not None
-        origins = robots_service(self._crawler).origin_log
-        summary = CrawlSummary(self._crawler.stats.get_stats(), origins, self._cost)
-        text = summary.text(spider.name)
-        if text is not None:
-            logger.info(text, extra={"spider": spider})
-
-
-class Cost:
-    """The origins and the rules that cost a crawl most requests."""
-
-    def __init__(self) -> None:
-        self.origins: TopK[str] = TopK()
-        self.rules: TopK[str] = TopK()
 
     def refused(self, decision: Decision) -> None:
         """Count a request that may not be fetched. A rule of a page is not one of robots.txt."""
         if decision.origin is None or decision.reason is Reason.PAGE:
             return
-        self.origins.add(decision.origin)
+        self._origins.add(decision.origin)
         rule = decision.rule
         if rule is not None:
             local = "" if decision.override is None else f" local file {decision.override}"
-            self.rules.add(f"{decision.origin}{local} line {rule.line}: {short(str(rule))}")
+            self._rules.add(f"{decision.origin}{local} line {rule.line}: {short(str(rule))}")
 
+    def _closed(self, spider: Spider) -> None:
+        assert self._crawler.stats is not None
+        log = robots_service(self._crawler).origin_log
+        text = self.text(self._crawler.stats.get_stats(), log, spider.name)
+        if text is not None:
+            logger.info(text, extra={"spider": spider})
 
-@dataclass(slots=True, eq=False, repr=False)
-class CrawlSummary:
-    """What robots.txt did to a crawl.
-
-    :param counted: the stats of the crawl.
-    :param origins: which origins failed, and why.
-    """
-
-    counted: Mapping[str, Any]
-    origins: OriginLog
-    cost: Cost
-
-    def text(self, spider: str) -> str | None:
+    def text(self, counted: Mapping[str, Any], log: OriginLog, spider: str) -> str | None:
         """Return the text for the log, without lines that would be empty; ``None``: all would be.
 
+        :param counted: the stats of the crawl.
+        :param log: which origins failed, and why.
         :param spider: its name, since several crawls may write to one log.
         """
-        dry_run = self._count(stats.DRY_RUN)
-        local = self._count(stats.OVERRIDDEN)
+        counts = Counter(counted)
+        local = counts[stats.OVERRIDDEN]
         slowed: TopK[str] = TopK()
-        for origin, seconds in counted_by_name(self.counted, stats.CRAWL_DELAY_ADDED_BY).items():
+        for origin, seconds in counted_by_name(counts, stats.CRAWL_DELAY_ADDED_BY).items():
             slowed.add(origin, seconds)
         sections = (
-            ("origins: {}", self._origins()),
-            ("requests: {}", self._requests()),
-            ("dry run: {} of the forbidden were let through", dry_run),
-            ("rules of pages: {}", self._pages()),
+            ("origins: {}", _origins(counts, log)),
+            ("requests: {}", _requests(counts)),
+            ("dry run: {} of the forbidden were let through", counts[stats.DRY_RUN]),
+            ("rules of pages: {}", _pages(counts)),
             ("local files: ROBOTS_OVERRIDES decided {}", local and many(local, "request")),
-            ("origins that cost most requests{}", _ranked(self.cost.origins)),
-            ("rules that cost most requests{}", _ranked(self.cost.rules)),
-            ("delays: {}", self._delays()),
+            ("origins that cost most requests{}", _ranked(self._origins)),
+            ("rules that cost most requests{}", _ranked(self._rules)),
+            ("delays: {}", _delays(counts)),
             ("origins that were slowed down most{}", _ranked(slowed, " s")),
-            ("unreachable: {}", _all_of(self.origins.unreachable)),
-            ("stale: {}", _all_of(self.origins.stale)),
+            ("unreachable: {}", _all_of(log.unreachable)),
+            ("stale: {}", _all_of(log.stale)),
         )
         lines = [line.format(found) for line, found in sections if found]
         return "\n  ".join([HEADING.format(spider=spider), *lines]) if lines else None
 
-    def _origins(self) -> str:
-        causes = {
-            Outcome.UNAVAILABLE: self.origins.unavailable,
-            Outcome.UNREACHABLE: self.origins.causes,
-        }
-        names = {
-            outcome: outcome.explained(_by_cause(counts)) for outcome, counts in causes.items()
-        }
-        stale = self._count(stats.ORIGINS.format(outcome=STALE))
-        names[Outcome.SUCCESSFUL] = f"successful ({stale} stale)" if stale else "successful"
-        return _listed(
-            {
-                names.get(item, item.value): self._count(stats.ORIGINS.format(outcome=item.value))
-                for item in Outcome
-            }
-        )
 
-    def _requests(self) -> str:
-        forbidden = {
-            item.value: self._count(stats.FORBIDDEN_BY.format(reason=item.value)) for item in Reason
+def _origins(counts: Counter[str], log: OriginLog) -> str:
+    stale = counts[stats.ORIGINS.format(outcome=STALE)]
+    names = {
+        Outcome.SUCCESSFUL: f"successful ({stale} stale)" if stale else "successful",
+        Outcome.UNAVAILABLE: Outcome.UNAVAILABLE.explained(_by_cause(log.unavailable)),
+        Outcome.UNREACHABLE: Outcome.UNREACHABLE.explained(_by_cause(log.causes)),
+    }
+    return _listed(
+        {
+            names.get(item, item.value): counts[stats.ORIGINS.format(outcome=item.value)]
+            for item in Outcome
         }
-        exempt = counted_by_name(self.counted, stats.EXEMPTED_BY)
-        requests = {
-            "allowed": self._count(stats.ALLOWED),
-            "forbidden": self._count(stats.FORBIDDEN),
-            "undecided": self._count(stats.UNDECIDED),
-            "exempt": sum(exempt.values()),
+    )
+
+
+def _requests(counts: Counter[str]) -> str:
+    forbidden = {
+        item.value: counts[stats.FORBIDDEN_BY.format(reason=item.value)] for item in Reason
+    }
+    exempt = counted_by_name(counts, stats.EXEMPTED_BY)
+    requests = {
+        "allowed": counts[stats.ALLOWED],
+        "forbidden": counts[stats.FORBIDDEN],
+        "undecided": counts[stats.UNDECIDED],
+        "exempt": sum(exempt.values()),
+    }
+    sites = _most(exempt, "of other sites", LISTED)
+    return _listed(requests, {"forbidden": _listed(forbidden), "exempt": sites})
+
+
+def _pages(counts: Counter[str]) -> str:
+    sums, details = {}, {}
+    for directive, sources in PAGE_RULES.items():
+        dropped = {
+            source: counts[stats.PAGE.format(directive=directive, source=source)]
+            for source in sources
         }
-        sites = _most(exempt, "of other sites", LISTED)
-        return _listed(requests, {"forbidden": _listed(forbidden), "exempt": sites})
+        sums[directive] = sum(dropped.values())
+        details[directive] = _listed(dropped)
+    return _listed(sums, details)
 
-    def _pages(self) -> str:
-        sums, details = {}, {}
-        for directive, sources in PAGE_RULES.items():
-            counts = {
-                source: self._count(stats.PAGE.format(directive=directive, source=source))
-                for source in sources
-            }
-            sums[directive] = sum(counts.values())
-            details[directive] = _listed(counts)
-        return _listed(sums, details)
 
-    def _delays(self) -> str:
-        sites, added = self._count(stats.CRAWL_DELAY_SITES), self._count(stats.CRAWL_DELAY_ADDED)
-        return f"{many(sites, 'site')} paced, {_number(added)} s added" if sites else ""
-
-    def _count(self, key: str) -> Any:  # noqa: ANN401 - as Scrapy has it
-        return self.counted.get(key, 0)
+def _delays(counts: Counter[str]) -> str:
+    sites = counts[stats.CRAWL_DELAY_SITES]
+    added = _number(counts[stats.CRAWL_DELAY_ADDED])
+    return f"{many(sites, 'site')} paced, {added} s added" if sites else ""
 
 
 def _ranked(top: TopK[str], unit: str = "") -> str:
