@@ -78,7 +78,7 @@ _USUAL_HREF = re.compile(
 )
 
 
-class _Page:
+class Page:
     """The tags of a page. They are gone through once: those of the head at first."""
 
     def __init__(self, response: Response) -> None:
@@ -91,7 +91,8 @@ class _Page:
         self.cut: bool = end < len(text)
         self.counted: bool = False
         self._tags = _TAG.finditer(text, 0, end)
-        self._left, self._characters_left = MAX_TAGS, MAX_TAG_CHARACTERS
+        self._left = MAX_TAGS
+        self._characters_left = MAX_TAG_CHARACTERS
         self._links = list[str]()
         metas = list[re.Match[str]]()
         for tag in self._metas_and_bodies():
@@ -158,41 +159,32 @@ def _named(metas: Iterable[re.Match[str]]) -> list[tuple[str, str]]:
     return [(name, content) for name, content in named if None not in (name, content)]
 
 
-_PAGES: WeakKeyDictionary[Response, _Page] = WeakKeyDictionary()
+_PAGES: WeakKeyDictionary[Response, Page] = WeakKeyDictionary()
 
 
-def _page(response: Response) -> _Page:
+def page_of(response: Response) -> Page:
+    """Return the tags of a response, which are none where it is no HTML."""
     page = _PAGES.get(response)
     if page is None:
-        page = _PAGES[response] = _Page(response)
+        page = _PAGES[response] = Page(response)
     return page
 
 
 def rules_of(response: Response, tokens: Sequence[str]) -> PageRules:
     """Return what the header lines and the metas of a response ask of some product tokens."""
     lines = response.headers.getlist("X-Robots-Tag")
-    rules = parse_rules(lines, metas_of(response), tokens, now=Runtime().date())
+    rules = parse_rules(lines, page_of(response).metas, tokens, now=Runtime().date())
     if rules.cut:
-        note_cut(response)
+        page_of(response).cut = True
     return rules
-
-
-def note_cut(response: Response) -> None:
-    """Note that a response has more than is read."""
-    _page(response).cut = True
 
 
 def is_cut(response: Response) -> bool:
     """Whether a response has more than is read: true once, so that it is counted once."""
-    page = _page(response)
+    page = page_of(response)
     found = page.cut and not page.counted
     page.counted = page.counted or found
     return found
-
-
-def metas_of(response: Response) -> list[tuple[str, str]]:
-    """Return name and content of the metas of a document that count; none where it is no HTML."""
-    return _page(response).metas
 
 
 def all_metas_of(response: Response) -> list[tuple[str, str]]:
@@ -206,7 +198,7 @@ def unendorsed(response: Response) -> set[str]:
     if not isinstance(response, HtmlResponse):
         return set()
     marked, others = dict[str, None](), dict[str, None]()
-    for link in _elements(_page(response).links(), "a", "area"):
+    for link in _elements(page_of(response).links(), "a", "area"):
         rel = re.split(r"[\s,]+", link.get("rel", "").lower(), maxsplit=_RELS)[:_RELS]
         if link.get("href") is not None:
             (others if _UNENDORSED.isdisjoint(rel) else marked)[link.get("href")] = None
@@ -254,5 +246,5 @@ class _CanonicalUrls:
                 if self._characters_left >= 0:
                     return canonicalize_url(safe_url_string(url, self._response.encoding))
         if self._characters_left < 0:
-            note_cut(self._response)
+            page_of(self._response).cut = True
         return None

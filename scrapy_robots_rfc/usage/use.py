@@ -37,7 +37,7 @@ from scrapy_robots_rfc.errors import AgentError, SettingError
 from scrapy_robots_rfc.fetching.parsed import OriginPolicy
 from scrapy_robots_rfc.middleware.downloader import STALE_FOR, RfcRobotsTxtMiddleware, at_work
 from scrapy_robots_rfc.settings import read_settings
-from scrapy_robots_rfc.usage.html import is_cut, metas_of, note_cut, rules_of
+from scrapy_robots_rfc.usage.html import is_cut, page_of, rules_of
 from scrapy_robots_rfc.usage.reservations import of_page, of_tdm, reservation_of
 from scrapy_robots_rfc.usage.tdmrep import PATH, TdmFiles
 
@@ -208,10 +208,10 @@ def _of_response(response: Response, agent: Agent, tdm: list[tuple[str, object]]
     reservations = get_lines("tdm-reservation")
     stated, cut = of_headers(get_lines("Content-Usage"), get_lines("Content-Signal"))
     if cut or len(reservations) > _MOST_RESERVATIONS:
-        note_cut(response)
+        page_of(response).cut = True
     lines = (value.decode("latin-1") for value in reservations[:_MOST_RESERVATIONS])
     found = [("header tdm-reservation", value) for value in lines]
-    for name, content in metas_of(response):
+    for name, content in page_of(response).metas:
         if name.strip().lower() == "tdm-reservation":
             found.append((f"meta {name.strip()}", content))
     found = [(where, value[:_RESERVATION]) for where, value in found]

@@ -19,7 +19,7 @@ from scrapy.spiders import CrawlSpider, Rule
 from scrapy_robots_rfc import PageRules, page_rules
 from scrapy_robots_rfc.errors import SettingError
 from scrapy_robots_rfc.settings import read_settings
-from scrapy_robots_rfc.usage.html import MAX_DOCUMENT, MAX_TAGS, metas_of, unendorsed
+from scrapy_robots_rfc.usage.html import MAX_DOCUMENT, MAX_TAGS, page_of, unendorsed
 from tests.support.crawling import crawl, lines, make_crawler, records
 from tests.support.linked_crawls import AsyncLinked, Linked, Starts
 from tests.support.site import Reply, Site, robots
@@ -108,7 +108,7 @@ def test_metas_of_the_head(document: str, names: str) -> None:
     Not those that no browser reads.
     """
     response = HtmlResponse("https://a.example/", body=document.encode(), encoding="utf-8")
-    assert "".join(name for name, _ in metas_of(response)) == names
+    assert "".join(name for name, _ in page_of(response).metas) == names
 
 
 @pytest.mark.parametrize(
@@ -120,25 +120,25 @@ def test_hostile_documents_end(piece: str) -> None:
     metas.
     """
     body = (piece * MAX_DOCUMENT).encode("utf-8", "surrogatepass")[:MAX_DOCUMENT]
-    assert metas_of(HtmlResponse("https://a.example/", body=body)) == []
+    assert page_of(HtmlResponse("https://a.example/", body=body)).metas == []
 
 
 def test_text_that_cannot_be_parsed(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where the text of a document cannot be had, it has no metas."""
     response = HtmlResponse("https://a.example/", body=META.encode())
     monkeypatch.setattr(HtmlResponse, "text", property(lambda _: 1 / 0))
-    assert metas_of(response) == []
+    assert page_of(response).metas == []
 
 
 def test_metas_are_read_once() -> None:
     """A page whose rules and uses are both obeyed is parsed once for the two of them."""
     response = HtmlResponse("https://a.example/", body=META.encode())
-    assert metas_of(response) is metas_of(response)
+    assert page_of(response).metas is page_of(response).metas
 
 
 def test_other_documents_have_no_metas() -> None:
     """A text that is neither HTML nor XHTML has header lines alone."""
-    assert metas_of(TextResponse("https://a.example/", body=META.encode())) == []
+    assert page_of(TextResponse("https://a.example/", body=META.encode())).metas == []
 
 
 def test_rules_are_stored_with_a_request() -> None:
