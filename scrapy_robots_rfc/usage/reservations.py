@@ -37,9 +37,11 @@ def of_tdm(*sources: tuple[str, object]) -> Mapping[str, Preference]:
     """
     found: Mapping[str, Preference] = {}
     for where, value in sources:
-        allowed = {"1": False, "0": True}.get(str(value).strip())
+        # To make a text of deeply nested JSON would raise.
+        text = str(value).strip() if isinstance(value, (int, str)) else ""
+        allowed = {"1": False, "0": True}.get(text)
         if allowed is not None:
-            preference = Preference(allowed, None, f"{where}: {value}".replace("\n", " "))
+            preference = Preference(allowed, None, f"{where}: {text}".replace("\n", " "))
             found = {TDM: preference, TRAIN_AI: preference}
     return found
 

@@ -52,8 +52,6 @@ PERMITTED_KEY = "robots_use"
 _MOST_OTHERS = 32
 # How many octets such a label has at most.
 _LONGEST_LABEL = 64
-# Octets of a tdm-reservation that are read; a valid one is a single digit.
-_RESERVATION = 20
 # Header lines tdm-reservation that are read.
 _MOST_RESERVATIONS = 100
 # First word of what refuses a response -> its source, for the stats. All others are header lines.
@@ -214,7 +212,6 @@ def _of_response(response: Response, agent: Agent, tdm: list[tuple[str, object]]
     for name, content in page_of(response).metas:
         if name.strip().lower() == "tdm-reservation":
             found.append((f"meta {name.strip()}", content))
-    found = [(where, value[:_RESERVATION]) for where, value in found]
     rules = rules_of(response, agent.tokens)
     return combined(stated, of_page(rules), of_tdm(*tdm, *found))
 
@@ -225,7 +222,10 @@ def _permitted(uses: tuple[str, ...], preferences: _ByLabel) -> dict[str, bool |
     A request that carries it may be stored in JOBDIR, so it is bounded.
     """
     known = {*uses, *LABELS}
-    others = (label for label in preferences if label not in known)
-    short = (label for label in others if len(label.encode()) <= _LONGEST_LABEL)
-    shown = [*(label for label in preferences if label in known), *islice(short, _MOST_OTHERS)]
+    others = (
+        label
+        for label in preferences
+        if label not in known and len(label.encode()) <= _LONGEST_LABEL
+    )
+    shown = [*(label for label in preferences if label in known), *islice(others, _MOST_OTHERS)]
     return {**dict.fromkeys(uses), **{label: preferences[label].allowed for label in shown}}

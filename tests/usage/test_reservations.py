@@ -47,6 +47,14 @@ def test_tdm_reservation(values: list[object], allowed: bool | None) -> None:
     )
 
 
+def test_a_deeply_nested_reservation() -> None:
+    """A value that is nested very deeply says nothing, and raises nothing."""
+    nested: list[object] = []
+    for _ in range(100_000):
+        nested = [nested]
+    assert of_tdm(("here", nested)) == {}
+
+
 def test_tdmrep_file() -> None:
     """The first entry that matches decides, not the longest.
 
