@@ -8,7 +8,6 @@ written at once: if the crawl is killed, the file is whole up to its last record
 from __future__ import annotations
 
 import contextlib
-import logging
 import uuid
 from collections.abc import Mapping, Sequence
 from http.client import responses
@@ -36,8 +35,6 @@ from scrapy_robots_rfc.policy.origins import Origin, without_userinfo
 from scrapy_robots_rfc.reporting import LossLog
 from scrapy_robots_rfc.reporting.feed import ARCHIVE, refuse_shared_place
 from scrapy_robots_rfc.settings import Settings
-
-logger: logging.Logger = logging.getLogger(__name__)
 
 #: Headers of a request that are left out, and of a response: that one says how its octets came.
 _SECRETS = frozenset({b"authorization", b"proxy-authorization", b"cookie"})
@@ -70,8 +67,7 @@ class Archive:
         self._writer = WARCWriter(self._buffer, gzip=True, warc_version="1.1")
         self._file: FileIO | None = None
         self._number = 0
-        look_for = "a full disk or missing rights"
-        self._losses = LossLog(crawler, ARCHIVE, _ERRORS, look_for)
+        self._losses = LossLog(crawler, ARCHIVE, _ERRORS, "a full disk or missing rights")
         # The id of the last response record of a fetch that is under way.
         self._last: LocalCache[Origin, str] = LocalCache(_MOST_EXCHANGES)
         try:

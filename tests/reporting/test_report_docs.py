@@ -57,7 +57,7 @@ async def test_record(proxy: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPat
 async def test_end_of_the_log(proxy: Site, caplog: pytest.LogCaptureFixture) -> None:
     """The lines of a crawl of three sites, and the same in stats.
 
-    Only the seconds that it was held up are others.
+    Only the seconds that were measured differ.
     """
     shop = "User-agent: *\nDisallow: /cart/\nDisallow: /search\nCrawl-delay: 0.5\n"
     proxy.replies.update(

@@ -1,4 +1,4 @@
-"""What is said of use beside robots.txt, in words of its own: rules of pages, and TDMRep."""
+"""What pages and sites say of use outside of robots.txt: rules of pages, and TDMRep."""
 
 from __future__ import annotations
 
