@@ -63,8 +63,6 @@ class Archive:
         self._settings = settings
         self._runtime = Runtime()
         self._path = Path(settings.archive or "")
-        self._buffer = BytesIO()
-        self._writer = WARCWriter(self._buffer, gzip=True, warc_version="1.1")
         self._file: FileIO | None = None
         self._number = 0
         self._losses = LossLog(crawler, ARCHIVE, _ERRORS, "a full disk or missing rights")
@@ -187,7 +185,9 @@ class Archive:
         :raises OSError: it cannot be written.
         """
         assert self._file is not None
-        record = self._writer.create_warc_record(
+        buffer = BytesIO()
+        writer = WARCWriter(buffer, gzip=True, warc_version="1.1")
+        record = writer.create_warc_record(
             url,
             kind,
             BytesIO(payload),
@@ -196,10 +196,8 @@ class Archive:
             warc_headers_dict={"WARC-Date": utc_text(self._runtime.date()), **headers},
             http_headers=http,
         )
-        self._buffer.seek(0)
-        self._buffer.truncate()
-        self._writer.write_record(record)
-        octets = self._buffer.getvalue()
+        writer.write_record(record)
+        octets = buffer.getvalue()
         before = self._file.tell()
         try:
             if self._file.write(octets) < len(octets):

@@ -77,7 +77,7 @@ class Feed:
             return False
         if self._file is None:
             self._open()
-        self._exporter.export_item(self._row(record))
+        self._exporter.export_item(record)
         self._pass_on()
         return True
 
@@ -113,11 +113,6 @@ class Feed:
         if octets:
             self._file.write(octets)
             self._file.flush()
-
-    def _row(self, record: dict[str, Any]) -> dict[str, Any]:
-        if self._options["format"] != "xml":  # XML has no null
-            return record
-        return {key: value for key, value in record.items() if value is not None}
 
 
 def _class(crawler: Crawler, setting: str, name: str, what: str) -> Any:  # noqa: ANN401 - any class
