@@ -42,7 +42,6 @@ _FRAMING = frozenset({b"transfer-encoding"})
 _RECORDS, _ERRORS = (key.format(output="archive") for key in (stats.RECORDS, stats.RECORD_ERRORS))
 # Origins whose last exchange is remembered until it is known what followed from it.
 _MOST_EXCHANGES = 10_000
-_Headers = dict[str, str]
 
 
 class Archive:
@@ -65,7 +64,7 @@ class Archive:
         self._path = Path(settings.archive or "")
         self._file: FileIO | None = None
         self._number = 0
-        self._losses = LossLog(crawler, ARCHIVE, _ERRORS, "a full disk or missing rights")
+        self._losses = LossLog(crawler, ARCHIVE, _ERRORS)
         # The id of the last response record of a fetch that is under way.
         self._last: LocalCache[Origin, str] = LocalCache(_MOST_EXCHANGES)
         try:
@@ -160,7 +159,12 @@ class Archive:
         return ()
 
     def _write(
-        self, kind: str, url: str, payload: bytes, headers: _Headers, http: StatusAndHeaders = None
+        self,
+        kind: str,
+        url: str,
+        payload: bytes,
+        headers: dict[str, str],
+        http: StatusAndHeaders = None,
     ) -> None:
         """Write a record, into another file where this one is large; never raises."""
         try:
@@ -170,14 +174,14 @@ class Archive:
             self._put(kind, url, payload, headers, http)
             self._count(_RECORDS)
         except Exception as error:  # noqa: BLE001 - a disk, or a text that warcio rejects
-            self._losses.log(self._path, error)
+            self._losses.add(self._path, error)
 
     def _put(
         self,
         kind: str,
         url: str | None,
         payload: bytes,
-        headers: _Headers,
+        headers: dict[str, str],
         http: StatusAndHeaders = None,
     ) -> None:
         """Write a record whole, or not at all.

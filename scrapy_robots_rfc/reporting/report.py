@@ -63,8 +63,7 @@ class Report:
         self._overrides = {
             path: Path(path).absolute().as_uri() for path in settings.overrides.values()
         }
-        look_for = "a full disk, missing rights, or a server that is down"
-        self._losses = LossLog(crawler, REPORT, _ERRORS, look_for)
+        self._losses = LossLog(crawler, REPORT, _ERRORS)
         refuse_shared_place(crawler, settings, REPORT)
         [(uri, options)] = settings.report.items()
         try:
@@ -127,7 +126,7 @@ class Report:
         try:
             await self._feed.close()
         except Exception as error:  # noqa: BLE001 - a storage raises anything
-            self._losses.log(self._place, error)
+            self._losses.add(self._place, error)
         logger.info(
             "ROBOTS_REPORT: %s in %s; writes that failed: %d",
             many(self._stats.get_value(_RECORDS, 0), "decision"),
@@ -141,7 +140,7 @@ class Report:
         try:
             return self._feed.write(record)
         except Exception as error:  # noqa: BLE001 - a disk, or a class of the user's, raises anything
-            self._losses.log(self._place, error)
+            self._losses.add(self._place, error)
             return False
 
     def _record(self, **fields: object) -> dict[str, Any]:
