@@ -1,7 +1,4 @@
-"""What a crawl writes down for its user: the report, the archive, and the summary at its end.
-
-All of them are leaves, see `leaves.py`.
-"""
+"""What a crawl writes down for its user: report, archive and summary. All of them are leaves."""
 
 import logging
 from collections.abc import Mapping
@@ -17,11 +14,7 @@ logger: logging.Logger = logging.getLogger(__name__)
 
 @dataclass(slots=True, eq=False, repr=False)
 class LossLog:
-    """Counts what cannot be written, and logs the first loss: a full disk must not fill the log.
-
-    :param setting: names the file.
-    :param stat: counts what is lost.
-    """
+    """Counts what cannot be written, and logs the first loss: a full disk must not fill the log."""
 
     crawler: Crawler
     setting: str
@@ -46,11 +39,7 @@ class LossLog:
 
 
 def counted_by_name(counted: Mapping[str, Any], key: str) -> dict[str, Any]:
-    """Return name -> count of all stats that a key with a placeholder at its end stands for.
-
-    :param counted: the stats of a crawl.
-    :param key: as in `stats.py`, such as ``robotstxt/exempted/{site}``.
-    """
+    """Return name -> count of all stats of a key such as ``robotstxt/exempted/{site}``."""
     begin = key.partition("{")[0]
     found = {str(name): count for name, count in counted.items()}
     return {

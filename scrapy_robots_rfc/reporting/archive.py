@@ -42,6 +42,7 @@ _FRAMING = frozenset({b"transfer-encoding"})
 _RECORDS, _ERRORS = (key.format(output="archive") for key in (stats.RECORDS, stats.RECORD_ERRORS))
 # Origins whose last exchange is remembered until it is known what followed from it.
 _MOST_EXCHANGES = 10_000
+_Headers = dict[str, str]
 
 
 class Archive:
@@ -122,16 +123,12 @@ class Archive:
         self._write("metadata", robots.origin.robots_url, _fields(fields), refers)
 
     def _close(self) -> None:
-        """Close the file."""
         if self._file is not None:
             with contextlib.suppress(OSError):
                 self._file.close()
 
     def _begin(self) -> None:
-        """Begin a file that is not there yet.
-
-        :raises OSError: it cannot be made.
-        """
+        """Begin a file that is not there yet; an `OSError` says that it cannot be made."""
         if self._path.exists() and not self._path.is_file():
             raise OSError(f"{self._path} is no regular file")
         suffixes = "".join(self._path.suffixes)
@@ -149,7 +146,7 @@ class Archive:
             "robots": "ignore" if self._settings.dry_run else "obey",
             "use": ", ".join(self._declared()),
         }
-        self._put("warcinfo", None, _fields(info), {"WARC-Filename": name})
+        self._put("warcinfo", "", _fields(info), {"WARC-Filename": name})
 
     def _declared(self) -> Sequence[str]:
         """Return the uses that the crawl declares: its spider's, else the setting's."""
@@ -159,12 +156,7 @@ class Archive:
         return ()
 
     def _write(
-        self,
-        kind: str,
-        url: str,
-        payload: bytes,
-        headers: dict[str, str],
-        http: StatusAndHeaders = None,
+        self, kind: str, url: str, payload: bytes, headers: _Headers, http: StatusAndHeaders = None
     ) -> None:
         """Write a record, into another file where this one is large; never raises."""
         try:
@@ -177,17 +169,9 @@ class Archive:
             self._losses.add(self._path, error)
 
     def _put(
-        self,
-        kind: str,
-        url: str | None,
-        payload: bytes,
-        headers: dict[str, str],
-        http: StatusAndHeaders = None,
+        self, kind: str, url: str, payload: bytes, headers: _Headers, http: StatusAndHeaders = None
     ) -> None:
-        """Write a record whole, or not at all.
-
-        :raises OSError: it cannot be written.
-        """
+        """Write a record whole, or not at all: then there is an `OSError`."""
         assert self._file is not None
         buffer = BytesIO()
         writer = WARCWriter(buffer, gzip=True, warc_version="1.1")

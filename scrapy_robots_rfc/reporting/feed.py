@@ -51,7 +51,7 @@ class Feed:
             if self._options.get(name):
                 raise ValueError(f"there is no {name} here, as a report is one file")
         #: The URI with its placeholders filled in.
-        self.uri: str = filled_in(uri, self._options, crawler)
+        self.uri: str = _filled_in(uri, self._options, crawler)
         filter_class = load_object(self._options.get("item_filter", ItemFilter))
         self._filter: ItemFilter = filter_class(self._options)
         storage = _class(crawler, "FEED_STORAGES", urlsplit(self.uri).scheme, "scheme")
@@ -71,7 +71,7 @@ class Feed:
     def write(self, record: dict[str, Any]) -> bool:
         """Write a record and flush the file; return whether a filter of the user's let it pass.
 
-        :raises Exception: a disk, a storage or an exporter raises anything; the record is lost.
+        A disk, a storage or an exporter may raise anything. Then the record is lost.
         """
         if not self._filter.accepts(record):
             return False
@@ -82,10 +82,7 @@ class Feed:
         return True
 
     async def close(self) -> None:
-        """End the file, and wait until it is stored.
-
-        :raises Exception: a disk or a storage raises anything; the file may be lost.
-        """
+        """End the file, and wait until it is stored; a disk or a storage may raise anything."""
         if self._file is None:
             settings = self._crawler.settings
             if not self._options.get("store_empty", settings.getbool("FEED_STORE_EMPTY")):
@@ -147,17 +144,16 @@ def _outputs(crawler: Crawler, settings: Settings) -> Iterator[tuple[str, str, s
         for key, options in named.items():
             uri = str(key)
             with suppress(Exception):  # of a function of the user's: FEEDS reports it
-                uri = filled_in(uri, options, crawler)
+                uri = _filled_in(uri, options, crawler)
             yield setting, str(key), _place(uri)
     if settings.archive is not None:
         yield ARCHIVE, settings.archive, os.path.realpath(settings.archive)
 
 
-def filled_in(uri: str, options: Mapping[str, Any], crawler: Crawler) -> str:
+def _filled_in(uri: str, options: Mapping[str, Any], crawler: Crawler) -> str:
     """Fill in the placeholders of a feed's URI, such as ``%(name)s``, as FEEDS does.
 
-    :param options: of the feed; `uri_params` may name a function of the user's.
-    :raises Exception: that function raises anything; an unknown placeholder is a KeyError.
+    `uri_params` may name a function of the user's, which may raise anything.
     """
     spider = crawler.spider
     change = options.get("uri_params", crawler.settings["FEED_URI_PARAMS"])

@@ -64,7 +64,6 @@ class Summary:
         """Return the text for the log, without lines that would be empty; ``None``: all would be.
 
         :param counted: the stats of the crawl.
-        :param log: which origins failed, and why.
         :param spider: its name, since several crawls may write to one log.
         """
         counts = Counter(counted)

@@ -209,10 +209,7 @@ def unendorsed(response: Response) -> set[str]:
 
 
 class _CanonicalUrls:
-    """Makes the URLs of links canonical, as Scrapy's filter of duplicates has them.
-
-    :param response: their page.
-    """
+    """Makes the URLs of a page's links canonical, as Scrapy's filter of duplicates has them."""
 
     def __init__(self, response: HtmlResponse) -> None:
         self._response = response

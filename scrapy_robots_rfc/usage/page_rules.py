@@ -64,7 +64,6 @@ def page_rules(response: Response, crawler: Crawler) -> PageRules:
 class _Page(NamedTuple):
     """What decides on the requests and items of a page's callback.
 
-    :param rules: of the page.
     :param places: what is obeyed of them -> the first place where that stands.
     :param own: URLs of the page itself.
     :param links: URLs that are in links with `nofollow`, `ugc` or `sponsored` only.
@@ -144,10 +143,9 @@ class RfcPageRulesMiddleware(BaseSpiderMiddleware):
     def _drop(
         self, response: Response, request: Request | None, directive: str, page: _Page
     ) -> bool:
-        """Count, log and signal what a rule forbids.
+        """Count, log and signal that a rule forbids a request, or an item if that is ``None``.
 
-        :param request: ``None``: it is an item.
-        :returns: whether it is dropped, which it is not in a dry run.
+        It is dropped if this returns true, which it does not in a dry run.
         """
         where = page.places[directive]
         source = _SOURCES[where.split(maxsplit=1)[0]]

@@ -1,7 +1,4 @@
-"""What sites declare about use outside of robots.txt, each in a form of its own.
-
-TDMRep, and rules of pages against AI training. Pure.
-"""
+"""What sites declare about use outside of robots.txt: TDMRep, and rules of pages. Pure."""
 
 from __future__ import annotations
 
@@ -86,9 +83,6 @@ def parse_tdmrep(body: bytes) -> tuple[Reservation, ...]:
 
 
 def reservation_of(entries: Iterable[Reservation], url: str | bytes) -> Reservation | None:
-    """Return the first entry, in the order of the file, whose location matches a URL.
-
-    Not the longest one.
-    """
+    """Return the first entry of the file, not the longest, whose location matches a URL."""
     target = request_target(url)
     return next((entry for entry in entries if entry.pattern.matches(target)), None)

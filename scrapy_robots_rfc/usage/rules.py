@@ -237,10 +237,7 @@ def _applied(member: Member, where: str, now: float) -> Iterator[Found]:
 
 
 def as_far_as_read(texts: Iterable[str]) -> tuple[list[str], bool]:
-    """Return header lines, or contents of metas, up to the last whole member that is read.
-
-    :returns: also whether there is more.
-    """
+    """Return texts up to the last whole member that is read, and whether there is more."""
     characters, members = MAX_CHARACTERS, MAX_MEMBERS
     read = list[str]()
     for text in texts:

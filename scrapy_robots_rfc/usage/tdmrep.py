@@ -48,17 +48,13 @@ _META: dict[str, Any] = {
 
 @dataclass(slots=True, eq=False, repr=False)
 class _File:
-    """What is known of the file of one site.
-
-    :param until: when it is requested again.
-    :param warned: whether it was logged that the file cannot be read.
-    :param entries: of the file; ``None``: they are unknown.
-    :param waiters: requests that wait for a fetch; ``None``: no fetch is under way.
-    """
+    """What is known of the file of one site, until it is requested again."""
 
     until: float = -math.inf
     warned: bool = False
+    #: ``None``: they are unknown.
     entries: tuple[Reservation, ...] | None = None
+    #: Requests that wait for a fetch; ``None``: no fetch is under way.
     waiters: list[Waiter[None]] | None = None
 
 
@@ -74,8 +70,7 @@ class TdmFiles:
     async def of(self, request: Request, robots: OriginPolicy) -> tuple[Reservation, ...] | None:
         """Return the entries of a site's file, none where there is no file; ``None``: unknown.
 
-        :param request: the page; the file is requested by its route.
-        :param robots: what is known of the site's robots.txt. The file is used for as long as that.
+        The file is requested by the route of its page, and used for as long as its robots.txt.
         """
         file = self._files.get(robots.origin)
         if file is None:
@@ -101,20 +96,18 @@ class TdmFiles:
             # Where a rule forbids the file, another request would change nothing.
             decision = getattr(error, "decision", None)
             if decision is None or decision.reason is Reason.UNREACHABLE:
-                self._ask_again(file, origin, error)
+                pause = self._settings.unreachable_ttl
+                file.until = min(file.until, self._runtime.clock() + pause)
+                if not file.warned:
+                    self._warn(origin, error, pause)
+                file.warned = True
         finally:
             waiters = file.waiters
             file.waiters = None
             for waiter in waiters:
                 waiter.resolve(None)
 
-    def _ask_again(self, file: _File, origin: Origin, error: Exception) -> None:
-        """Ask for a file again after a pause, and log that once."""
-        pause = self._settings.unreachable_ttl
-        file.until = min(file.until, self._runtime.clock() + pause)
-        if file.warned:
-            return
-        file.warned = True
+    def _warn(self, origin: Origin, error: Exception, pause: float) -> None:
         logger.warning(
             "%s%s cannot be read (%s): whether the site reserves text and data mining is unknown, "
             "its pages go on; the file is requested again after %g s",

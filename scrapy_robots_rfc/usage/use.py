@@ -11,7 +11,7 @@ import logging
 from collections.abc import Mapping
 from functools import cached_property
 from itertools import islice
-from typing import Self, TypeAlias
+from typing import Self
 from weakref import WeakKeyDictionary
 
 from scrapy import Request
@@ -43,7 +43,7 @@ from scrapy_robots_rfc.usage.tdmrep import PATH, TdmFiles
 
 logger: logging.Logger = logging.getLogger(__name__)
 
-_ByLabel: TypeAlias = Mapping[str, Preference]
+_ByLabel = Mapping[str, Preference]
 
 #: The meta key of what is permitted: label -> bool, or ``None`` if it is not known.
 PERMITTED_KEY = "robots_use"
@@ -158,10 +158,7 @@ class RfcUseMiddleware:
     def _refuse(
         self, request: Request, source: str, refusal: Refusal, robots: OriginPolicy
     ) -> None:
-        """Refuse a request or its response, unless a dry run did so before.
-
-        :param source: of the refusal, for the stats.
-        """
+        """Refuse a request or its response, unless a dry run did so before."""
         enforcement = self._robots.enforcement
         if request in enforcement.let_through:
             return
@@ -172,10 +169,7 @@ class RfcUseMiddleware:
         enforcement.refuse_allowed(request, decision, refusal, robots)
 
     def _of(self, request: Request) -> tuple[str, ...]:
-        """Return what a request is for: by its meta, else by the spider, else by the setting.
-
-        :raises AgentError: its meta is neither a list of labels nor a string with commas.
-        """
+        """Return what a request is for: by its meta, else by the spider, else by the setting."""
         if DECLARED_KEY in request.meta:
             try:
                 return uses_of(request.meta[DECLARED_KEY]) or ()
@@ -198,10 +192,7 @@ class RfcUseMiddleware:
 
 
 def _of_response(response: Response, agent: Agent, tdm: list[tuple[str, object]]) -> _ByLabel:
-    """Return what a response says.
-
-    :param tdm: what the tdmrep.json of its site says: where, and the value.
-    """
+    """Return what a response says, and `tdm`: where its tdmrep.json says something, and what."""
     get_lines = response.headers.getlist
     reservations = get_lines("tdm-reservation")
     stated, cut = of_headers(get_lines("Content-Usage"), get_lines("Content-Signal"))
@@ -217,10 +208,7 @@ def _of_response(response: Response, agent: Agent, tdm: list[tuple[str, object]]
 
 
 def _permitted(uses: tuple[str, ...], preferences: _ByLabel) -> dict[str, bool | None]:
-    """Return what is permitted, for meta.
-
-    A request that carries it may be stored in JOBDIR, so it is bounded.
-    """
+    """Return what is permitted, for meta; it is bounded, since meta may be stored in JOBDIR."""
     known = {*uses, *LABELS}
     others = (
         label
