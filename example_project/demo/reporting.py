@@ -61,7 +61,7 @@ class ReportingSpider(Spider):
         robots = await robots_service(self.crawler).robots(request.url)
         why = robots.why(robots.decide(request.url))
         rules = page_rules(response, self.crawler)
-        if rules.nofollow:
+        if "nofollow" in rules.directives:
             why += f"; links not followed, {rules.where('nofollow')[0]}"
         self._add(request, "allowed", why)
 

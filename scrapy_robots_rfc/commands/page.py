@@ -14,7 +14,7 @@ from scrapy_robots_rfc.commands import asking, check, common
 from scrapy_robots_rfc.commands.common import DOUBT, GOOD, STRONG, is_url
 from scrapy_robots_rfc.core.text import printable
 from scrapy_robots_rfc.policy.origins import without_userinfo
-from scrapy_robots_rfc.usage.html import MAX_DOCUMENT, all_metas_of, metas_of, rules_of
+from scrapy_robots_rfc.usage.html import MAX_DOCUMENT, all_metas_of, page_of, rules_of
 from scrapy_robots_rfc.usage.rules import (
     EVERYONE,
     Member,
@@ -51,8 +51,8 @@ def run(settings: ScrapySettings, console: common.Console, opts: argparse.Namesp
                 "url": name,
                 "agent": who,
                 "tokens": list(tokens),
-                "nofollow": in_force.nofollow,
-                "noindex": in_force.noindex,
+                "nofollow": "nofollow" in in_force.directives,
+                "noindex": "noindex" in in_force.directives,
                 "directives": dict(in_force.directives),
                 "conflicts": list(in_force.conflicts),
                 "rules": rules,
@@ -74,7 +74,7 @@ def _rules(response: Response, tokens: Sequence[str]) -> Iterator[dict[str, Any]
         for member in read_members(text):
             applies = not member.bot or member.bot.lower() in own | EVERYONE
             yield _rule("header", member.bot or "*", member, applies, member.odd)
-    in_head = Counter(metas_of(response))
+    in_head = Counter(page_of(response).metas)
     elsewhere = Counter(all_metas_of(response)) - in_head
     for metas, odd in ((in_head, ""), (elsewhere, "not in the head, so it does not count")):
         for name, text in metas.elements():

@@ -52,17 +52,17 @@ _FOLLOWS = {
 class Names:
     """The first few names, with the last text for each of them, and how often others came.
 
-    :param named: name -> how often it came, and the text that came with it last.
+    :param named: name -> the text that came with it last.
     :param more: how often other names came.
     """
 
-    named: dict[str, tuple[int, str]] = field(default_factory=dict)
+    named: dict[str, str] = field(default_factory=dict)
     more: int = 0
 
     def add(self, name: str, text: str) -> None:
-        """Count a name, and remember the text that comes with it."""
+        """Remember the text that comes with a name, or count the name."""
         if name in self.named or len(self.named) < NAMED:
-            self.named[name] = self.named.get(name, (0, ""))[0] + 1, text
+            self.named[name] = text
         else:
             self.more += 1
 

@@ -1,66 +1,47 @@
-"""What a crawl writes down for its user: the report, the archive, and the summary at its end.
-
-All of them are leaves, see `leaves.py`.
-"""
+"""What a crawl writes down for its user: report, archive and summary. All of them are leaves."""
 
 import logging
-import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from scrapy import Spider
+from scrapy.crawler import Crawler
 
 from scrapy_robots_rfc.core.text import error_text
 
 logger: logging.Logger = logging.getLogger(__name__)
 
-# Seconds between two errors about one file: a full disk must not fill the log, too.
-_PAUSE = 60.0
-
 
 @dataclass(slots=True, eq=False, repr=False)
 class LossLog:
-    """Logs that a file cannot be written, once a minute at most.
+    """Counts what cannot be written, and logs the first loss: a full disk must not fill the log."""
 
-    :param setting: names the file.
-    :param stat: counts what is lost.
-    :param look_for: what may be the reason.
-    :param clock: seconds on a clock that never goes back.
-    """
-
+    crawler: Crawler
     setting: str
     stat: str
-    look_for: str
-    clock: Callable[[], float]
-    _next: float = -math.inf
+    _logged: bool = False
 
-    def log(self, place: object, error: Exception, spider: Spider | None) -> None:
-        """Log an error, unless there was one less than a minute ago.
-
-        :param place: the name of the file that users know.
-        """
-        now = self.clock()
-        if now >= self._next:
-            self._next = now + _PAUSE
+    def add(self, place: object, error: Exception) -> None:
+        """Count an error; `place` is the name of the file that users know."""
+        assert self.crawler.stats is not None
+        self.crawler.stats.inc_value(self.stat)
+        if not self._logged:
+            self._logged = True
             logger.error(
                 "%s: %s cannot be written (%s). The crawl goes on; what is lost is counted in %s."
-                " Look for %s",
+                " Look for a full disk, missing rights, or a server that is down",
                 self.setting,
                 place,
                 error_text(error),
                 self.stat,
-                self.look_for,
-                extra={"spider": spider},
+                extra={"spider": self.crawler.spider},
             )
 
 
 def counted_by_name(counted: Mapping[str, Any], key: str) -> dict[str, Any]:
-    """Return name -> count of all stats that a key with a placeholder at its end stands for.
-
-    :param counted: the stats of a crawl.
-    :param key: as in `stats.py`, such as ``robotstxt/exempted/{site}``.
-    """
+    """Return name -> count of all stats of a key such as ``robotstxt/exempted/{site}``."""
     begin = key.partition("{")[0]
-    names = [name for name in counted if str(name).startswith(begin)]
-    return {name.removeprefix(begin): counted[name] for name in names}
+    found = {str(name): count for name, count in counted.items()}
+    return {
+        name.removeprefix(begin): count for name, count in found.items() if name.startswith(begin)
+    }

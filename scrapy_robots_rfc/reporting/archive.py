@@ -8,7 +8,6 @@ written at once: if the crawl is killed, the file is whole up to its last record
 from __future__ import annotations
 
 import contextlib
-import logging
 import uuid
 from collections.abc import Mapping, Sequence
 from http.client import responses
@@ -34,10 +33,8 @@ from scrapy_robots_rfc.errors import SettingError
 from scrapy_robots_rfc.fetching.parsed import OriginPolicy
 from scrapy_robots_rfc.policy.origins import Origin, without_userinfo
 from scrapy_robots_rfc.reporting import LossLog
-from scrapy_robots_rfc.reporting.places import ARCHIVE, refuse_shared_place
+from scrapy_robots_rfc.reporting.feed import ARCHIVE, refuse_shared_place
 from scrapy_robots_rfc.settings import Settings
-
-logger: logging.Logger = logging.getLogger(__name__)
 
 #: Headers of a request that are left out, and of a response: that one says how its octets came.
 _SECRETS = frozenset({b"authorization", b"proxy-authorization", b"cookie"})
@@ -66,12 +63,9 @@ class Archive:
         self._settings = settings
         self._runtime = Runtime()
         self._path = Path(settings.archive or "")
-        self._buffer = BytesIO()
-        self._writer = WARCWriter(self._buffer, gzip=True, warc_version="1.1")
         self._file: FileIO | None = None
         self._number = 0
-        look_for = "a full disk or missing rights"
-        self._losses = LossLog(ARCHIVE, _ERRORS, look_for, self._runtime.clock)
+        self._losses = LossLog(crawler, ARCHIVE, _ERRORS)
         # The id of the last response record of a fetch that is under way.
         self._last: LocalCache[Origin, str] = LocalCache(_MOST_EXCHANGES)
         try:
@@ -129,16 +123,12 @@ class Archive:
         self._write("metadata", robots.origin.robots_url, _fields(fields), refers)
 
     def _close(self) -> None:
-        """Close the file."""
         if self._file is not None:
             with contextlib.suppress(OSError):
                 self._file.close()
 
     def _begin(self) -> None:
-        """Begin a file that is not there yet.
-
-        :raises OSError: it cannot be made.
-        """
+        """Begin a file that is not there yet; an `OSError` says that it cannot be made."""
         if self._path.exists() and not self._path.is_file():
             raise OSError(f"{self._path} is no regular file")
         suffixes = "".join(self._path.suffixes)
@@ -156,7 +146,7 @@ class Archive:
             "robots": "ignore" if self._settings.dry_run else "obey",
             "use": ", ".join(self._declared()),
         }
-        self._put("warcinfo", None, _fields(info), {"WARC-Filename": name})
+        self._put("warcinfo", "", _fields(info), {"WARC-Filename": name})
 
     def _declared(self) -> Sequence[str]:
         """Return the uses that the crawl declares: its spider's, else the setting's."""
@@ -176,23 +166,16 @@ class Archive:
             self._put(kind, url, payload, headers, http)
             self._count(_RECORDS)
         except Exception as error:  # noqa: BLE001 - a disk, or a text that warcio rejects
-            self._count(_ERRORS)
-            self._losses.log(self._path, error, self._spider)
+            self._losses.add(self._path, error)
 
     def _put(
-        self,
-        kind: str,
-        url: str | None,
-        payload: bytes,
-        headers: _Headers,
-        http: StatusAndHeaders = None,
+        self, kind: str, url: str, payload: bytes, headers: _Headers, http: StatusAndHeaders = None
     ) -> None:
-        """Write a record whole, or not at all.
-
-        :raises OSError: it cannot be written.
-        """
+        """Write a record whole, or not at all: then there is an `OSError`."""
         assert self._file is not None
-        record = self._writer.create_warc_record(
+        buffer = BytesIO()
+        writer = WARCWriter(buffer, gzip=True, warc_version="1.1")
+        record = writer.create_warc_record(
             url,
             kind,
             BytesIO(payload),
@@ -201,10 +184,8 @@ class Archive:
             warc_headers_dict={"WARC-Date": utc_text(self._runtime.date()), **headers},
             http_headers=http,
         )
-        self._buffer.seek(0)
-        self._buffer.truncate()
-        self._writer.write_record(record)
-        octets = self._buffer.getvalue()
+        writer.write_record(record)
+        octets = buffer.getvalue()
         before = self._file.tell()
         try:
             if self._file.write(octets) < len(octets):

@@ -10,7 +10,6 @@ import math
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
-from weakref import WeakKeyDictionary
 
 from scrapy import Request
 from scrapy import signals as scrapy_signals
@@ -24,8 +23,7 @@ from scrapy_robots_rfc.errors import SettingError
 from scrapy_robots_rfc.fetching.parsed import OriginPolicy
 from scrapy_robots_rfc.policy.origins import without_userinfo
 from scrapy_robots_rfc.reporting import LossLog, counted_by_name
-from scrapy_robots_rfc.reporting.feed import Feed
-from scrapy_robots_rfc.reporting.places import REPORT, refuse_shared_place
+from scrapy_robots_rfc.reporting.feed import REPORT, Feed, refuse_shared_place
 from scrapy_robots_rfc.settings import Settings
 
 logger: logging.Logger = logging.getLogger(__name__)
@@ -65,29 +63,19 @@ class Report:
         self._overrides = {
             path: Path(path).absolute().as_uri() for path in settings.overrides.values()
         }
-        look_for = "a full disk, missing rights, or a server that is down"
-        self._losses = LossLog(REPORT, _ERRORS, look_for, self._runtime.clock)
-        self._decisions = self._lost = 0
+        self._losses = LossLog(crawler, REPORT, _ERRORS)
         refuse_shared_place(crawler, settings, REPORT)
         [(uri, options)] = settings.report.items()
         try:
-            self._feed = Feed(crawler, uri, options, self._exempt("", 0))
+            self._feed = Feed(crawler, uri, options)
         except Exception as error:  # noqa: BLE001 - a class of the user's raises anything
             key = f"{REPORT}[{without_credentials(uri)!r}]"
             accepted = f"options that work: {error_text(error)}"
             raise SettingError(key, dict(options), accepted) from None
         self._place = without_credentials(self._feed.uri)
-        # Records that are not written yet: a use of what robots.txt allows may be refused before
-        # the request is sent.
-        self._pending: WeakKeyDictionary[Request, dict[str, Any]] = WeakKeyDictionary()
-        for handler, signal in (
-            (self._decided, signals.request_disallowed),
-            (self._decided, signals.request_allowed),
-            (self._conclude, scrapy_signals.request_reached_downloader),
-            (self._conclude, scrapy_signals.response_received),
-            (self._closed, scrapy_signals.spider_closed),
-        ):
-            crawler.signals.connect(handler, signal)
+        crawler.signals.connect(self._decided, signals.request_disallowed)
+        crawler.signals.connect(self._decided, signals.request_allowed)
+        crawler.signals.connect(self._closed, scrapy_signals.spider_closed)
 
     def _decided(
         self,
@@ -97,11 +85,11 @@ class Report:
         robots: OriginPolicy | None,
         line: int | None,
     ) -> None:
-        """Make the record of a request that was decided; see `signals.py`."""
+        """Write the record of a request that was decided; see `signals.py`."""
         rule = decision.rule
         header = request.headers.get("Referer")
         referrer = None if header is None else header.decode("utf-8", "backslashreplace")
-        self._pending[request] = self._record(
+        record = self._record(
             url=printable(without_userinfo(request.url)),
             referrer=None if referrer is None else printable(without_userinfo(referrer)),
             origin=decision.origin,
@@ -115,8 +103,8 @@ class Report:
             allowed=decision.allowed,
             **({} if robots is None else self._policy(robots)),
         )
-        if not decision.allowed or self._settings.use is None:
-            self._conclude(request)
+        if self._write(record):
+            self._stats.inc_value(_RECORDS)
 
     def _policy(self, robots: OriginPolicy) -> dict[str, Any]:
         """Return the fields that say what governs an origin."""
@@ -129,26 +117,21 @@ class Report:
             "fresh_until": None if left == math.inf else utc_text(self._runtime.date() + left),
         }
 
-    def _conclude(self, request: Request) -> None:
-        """Write the record of a request that is sent, answered or refused."""
-        record = self._pending.pop(request, None)
-        if record is not None and self._write(record):
-            self._decisions += 1
-            self._stats.inc_value(_RECORDS)
-
     async def _closed(self) -> None:
         """Write the records of ROBOTS_EXEMPT, and wait until all is stored."""
-        for entry, count in counted_by_name(self._stats.get_stats(), stats.EXEMPTED_BY).items():
-            self._write(self._exempt(entry, count))
+        counted = self._stats.get_stats()
+        for entry, count in counted_by_name(counted, stats.EXEMPTED_BY).items():
+            why = f"not asked: `{entry}` of ROBOTS_EXEMPT"
+            self._write(self._record(reason="exempt", rule=entry, why=why, count=count))
         try:
             await self._feed.close()
         except Exception as error:  # noqa: BLE001 - a storage raises anything
-            self._lose(error)
+            self._losses.add(self._place, error)
         logger.info(
             "ROBOTS_REPORT: %s in %s; writes that failed: %d",
-            many(self._decisions, "decision"),
+            many(self._stats.get_value(_RECORDS, 0), "decision"),
             self._place,
-            self._lost,
+            self._stats.get_value(_ERRORS, 0),
             extra={"spider": self._spider},
         )
 
@@ -157,18 +140,8 @@ class Report:
         try:
             return self._feed.write(record)
         except Exception as error:  # noqa: BLE001 - a disk, or a class of the user's, raises anything
-            self._lose(error)
+            self._losses.add(self._place, error)
             return False
-
-    def _lose(self, error: Exception) -> None:
-        """Count a record, or the whole file, that could not be written."""
-        self._lost += 1
-        self._stats.inc_value(_ERRORS)
-        self._losses.log(self._place, error, self._spider)
-
-    def _exempt(self, entry: str, count: int) -> dict[str, Any]:
-        why = f"not asked: `{entry}` of ROBOTS_EXEMPT"
-        return self._record(reason="exempt", rule=entry, why=why, count=count)
 
     def _record(self, **fields: object) -> dict[str, Any]:
         time = utc_text(self._runtime.date())

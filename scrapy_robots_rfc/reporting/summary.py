@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Hashable, Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any, TypeVar
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any
 
 from scrapy import Spider
 from scrapy import signals as scrapy_signals
@@ -20,6 +20,7 @@ from scrapy_robots_rfc.middleware.downloader import robots_service
 from scrapy_robots_rfc.policy.access import Outcome
 from scrapy_robots_rfc.reporting import counted_by_name
 from scrapy_robots_rfc.settings import PAGE_RULES, Settings
+from scrapy_robots_rfc.stats import LISTED
 
 logger: logging.Logger = logging.getLogger(__name__)
 
@@ -28,155 +29,120 @@ HEADING = "What robots.txt did to this crawl (spider {spider}):"
 # How many causes stand in brackets.
 _CAUSES = 5
 
-K = TypeVar("K", bound="Hashable")
 
+class Summary:
+    """Sums a crawl up when its spider is closed.
 
-class Cost:
-    """The origins and the rules that cost a crawl most requests."""
+    It counts the origins and the rules that cost most requests.
+    """
 
-    def __init__(self) -> None:
-        #: Origins.
-        self.origins: TopK[str] = TopK()
-        #: Origin, with the local file that decides in place of its own; number of the line; rule.
-        self.rules: TopK[tuple[str, int, str]] = TopK()
+    def __init__(self, crawler: Crawler, _: Settings) -> None:
+        self._crawler = crawler
+        self._origins: TopK[str] = TopK()
+        self._rules: TopK[str] = TopK()
+        crawler.signals.connect(self.refused, signals.request_disallowed)
+        crawler.signals.connect(self._closed, scrapy_signals.spider_closed)
 
     def refused(self, decision: Decision) -> None:
         """Count a request that may not be fetched. A rule of a page is not one of robots.txt."""
         if decision.origin is None or decision.reason is Reason.PAGE:
             return
-        self.origins.add(decision.origin)
-        if decision.rule is not None:
+        self._origins.add(decision.origin)
+        rule = decision.rule
+        if rule is not None:
             local = "" if decision.override is None else f" local file {decision.override}"
-            rule = short(str(decision.rule))
-            self.rules.add((f"{decision.origin}{local}", decision.rule.line, rule))
-
-
-class Summary:
-    """Sums a crawl up when its spider is closed: a text for the log, and stats of its lists."""
-
-    def __init__(self, crawler: Crawler, _: Settings) -> None:
-        self._crawler = crawler
-        self._cost = Cost()
-        crawler.signals.connect(self._cost.refused, signals.request_disallowed)
-        crawler.signals.connect(self._closed, scrapy_signals.spider_closed)
+            self._rules.add(f"{decision.origin}{local} line {rule.line}: {short(str(rule))}")
 
     def _closed(self, spider: Spider) -> None:
-        collector = self._crawler.stats
-        assert collector is not None
-        origins = robots_service(self._crawler).origin_log
-        summary = CrawlSummary(collector.get_stats(), origins, self._cost)
-        text = summary.text(spider.name)
-        for key, value in summary.stats():
-            collector.set_value(key, value)
+        assert self._crawler.stats is not None
+        log = robots_service(self._crawler).origin_log
+        text = self.text(self._crawler.stats.get_stats(), log, spider.name)
         if text is not None:
             logger.info(text, extra={"spider": spider})
 
-
-@dataclass(slots=True, eq=False, repr=False)
-class CrawlSummary:
-    """What robots.txt did to a crawl, for the log and for the stats at its end.
-
-    :param counted: the stats of the crawl.
-    :param origins: which origins failed, and why.
-    """
-
-    counted: Mapping[str, Any]
-    origins: OriginLog
-    cost: Cost
-
-    def text(self, spider: str) -> str | None:
+    def text(self, counted: Mapping[str, Any], log: OriginLog, spider: str) -> str | None:
         """Return the text for the log, without lines that would be empty; ``None``: all would be.
 
+        :param counted: the stats of the crawl.
         :param spider: its name, since several crawls may write to one log.
         """
-        dry_run = self._count(stats.DRY_RUN)
-        local = self._count(stats.OVERRIDDEN)
+        counts = Counter(counted)
+        local = counts[stats.OVERRIDDEN]
         slowed: TopK[str] = TopK()
-        for origin, seconds in counted_by_name(self.counted, stats.CRAWL_DELAY_ADDED_BY).items():
+        for origin, seconds in counted_by_name(counts, stats.CRAWL_DELAY_ADDED_BY).items():
             slowed.add(origin, seconds)
         sections = (
-            ("origins: {}", self._origins()),
-            ("requests: {}", self._requests()),
-            ("dry run: {} of the forbidden were let through", dry_run),
-            ("rules of pages: {}", self._pages()),
+            ("origins: {}", _origins(counts, log)),
+            ("requests: {}", _requests(counts)),
+            ("dry run: {} of the forbidden were let through", counts[stats.DRY_RUN]),
+            ("rules of pages: {}", _pages(counts)),
             ("local files: ROBOTS_OVERRIDES decided {}", local and many(local, "request")),
-            ("origins that cost most requests{}", _ranked(self.cost.origins, str)),
-            ("rules that cost most requests{}", _ranked(self.cost.rules, _rule_text)),
-            ("delays: {}", self._delays()),
-            ("origins that were slowed down most{}", _ranked(slowed, str, " s")),
-            ("unreachable: {}", _all_of(self.origins.unreachable)),
-            ("stale: {}", _all_of(self.origins.stale)),
+            ("origins that cost most requests{}", _ranked(self._origins)),
+            ("rules that cost most requests{}", _ranked(self._rules)),
+            ("delays: {}", _delays(counts)),
+            ("origins that were slowed down most{}", _ranked(slowed, " s")),
+            ("unreachable: {}", _all_of(log.unreachable)),
+            ("stale: {}", _all_of(log.stale)),
         )
         lines = [line.format(found) for line, found in sections if found]
         return "\n  ".join([HEADING.format(spider=spider), *lines]) if lines else None
 
-    def stats(self) -> Iterator[tuple[str, float]]:
-        """Yield the stats that are set at the end of the crawl, with their values."""
-        for origin, count in self.cost.origins.most(stats.LISTED):
-            yield stats.COSTLIEST.format(origin_or_rule=origin), count
-        # A file may have changed, so that two rules were on one line: the one that cost more is
-        # set last.
-        for (origin, line, _), count in reversed(self.cost.rules.most(stats.LISTED)):
-            yield stats.COSTLIEST.format(origin_or_rule=f"{origin} line {line}"), count
-        failing = {Outcome.UNREACHABLE.value: self.origins.unreachable, STALE: self.origins.stale}
-        for outcome, names in failing.items():
-            for origin, (count, _) in names.named.items():
-                yield stats.ORIGINS_BY.format(outcome=outcome, origin=origin), count
 
-    def _origins(self) -> str:
-        names = {
-            outcome: outcome.explained(_by_cause(self.origins.causes[outcome]))
-            for outcome in (Outcome.UNAVAILABLE, Outcome.UNREACHABLE)
+def _origins(counts: Counter[str], log: OriginLog) -> str:
+    stale = counts[stats.ORIGINS.format(outcome=STALE)]
+    names = {
+        Outcome.SUCCESSFUL: f"successful ({stale} stale)" if stale else "successful",
+        Outcome.UNAVAILABLE: Outcome.UNAVAILABLE.explained(
+            _by_cause(log.causes[Outcome.UNAVAILABLE])
+        ),
+        Outcome.UNREACHABLE: Outcome.UNREACHABLE.explained(
+            _by_cause(log.causes[Outcome.UNREACHABLE])
+        ),
+    }
+    return _listed(
+        {
+            names.get(item, item.value): counts[stats.ORIGINS.format(outcome=item.value)]
+            for item in Outcome
         }
-        stale = self._count(stats.ORIGINS.format(outcome=STALE))
-        names[Outcome.SUCCESSFUL] = f"successful ({stale} stale)" if stale else "successful"
-        return _listed(
-            {
-                names.get(item, item.value): self._count(stats.ORIGINS.format(outcome=item.value))
-                for item in Outcome
-            }
-        )
+    )
 
-    def _requests(self) -> str:
-        forbidden = {
-            item.value: self._count(stats.FORBIDDEN_BY.format(reason=item.value)) for item in Reason
+
+def _requests(counts: Counter[str]) -> str:
+    forbidden = {
+        item.value: counts[stats.FORBIDDEN_BY.format(reason=item.value)] for item in Reason
+    }
+    exempt = counted_by_name(counts, stats.EXEMPTED_BY)
+    requests = {
+        "allowed": counts[stats.ALLOWED],
+        "forbidden": counts[stats.FORBIDDEN],
+        "undecided": counts[stats.UNDECIDED],
+        "exempt": sum(exempt.values()),
+    }
+    sites = _most(exempt, "of other sites", LISTED)
+    return _listed(requests, {"forbidden": _listed(forbidden), "exempt": sites})
+
+
+def _pages(counts: Counter[str]) -> str:
+    sums, details = {}, {}
+    for directive, sources in PAGE_RULES.items():
+        dropped = {
+            source: counts[stats.PAGE.format(directive=directive, source=source)]
+            for source in sources
         }
-        exempt = counted_by_name(self.counted, stats.EXEMPTED_BY)
-        requests = {
-            "allowed": self._count(stats.ALLOWED),
-            "forbidden": self._count(stats.FORBIDDEN),
-            "undecided": self._count(stats.UNDECIDED),
-            "exempt": sum(exempt.values()),
-        }
-        sites = _most(exempt, "of other sites", stats.LISTED)
-        return _listed(requests, {"forbidden": _listed(forbidden), "exempt": sites})
-
-    def _pages(self) -> str:
-        sums, details = {}, {}
-        for directive, sources in PAGE_RULES.items():
-            counts = {
-                source: self._count(stats.PAGE.format(directive=directive, source=source))
-                for source in sources
-            }
-            sums[directive] = sum(counts.values())
-            details[directive] = _listed(counts)
-        return _listed(sums, details)
-
-    def _delays(self) -> str:
-        sites, added = self._count(stats.CRAWL_DELAY_SITES), self._count(stats.CRAWL_DELAY_ADDED)
-        return f"{many(sites, 'site')} paced, {_number(added)} s added" if sites else ""
-
-    def _count(self, key: str) -> Any:  # noqa: ANN401 - as Scrapy has it
-        return self.counted.get(key, 0)
+        sums[directive] = sum(dropped.values())
+        details[directive] = _listed(dropped)
+    return _listed(sums, details)
 
 
-def _rule_text(rule: tuple[str, int, str]) -> str:
-    return "{} line {}: {}".format(*rule)
+def _delays(counts: Counter[str]) -> str:
+    sites = counts[stats.CRAWL_DELAY_SITES]
+    added = _number(counts[stats.CRAWL_DELAY_ADDED])
+    return f"{many(sites, 'site')} paced, {added} s added" if sites else ""
 
 
-def _ranked(top: TopK[K], name: Callable[[K], str], unit: str = "") -> str:
+def _ranked(top: TopK[str], unit: str = "") -> str:
     """Return what follows a title: how much may be missing, and a line for each of the first."""
-    found = [(f"{_number(count)}{unit}", name(key)) for key, count in top.most(stats.LISTED)]
+    found = [(f"{_number(count)}{unit}", name) for name, count in top.most(LISTED)]
     if not found:
         return ""
     error = f" (each may have cost up to {_number(top.error)}{unit} more)" if top.error else ""
@@ -187,7 +153,7 @@ def _ranked(top: TopK[K], name: Callable[[K], str], unit: str = "") -> str:
 def _all_of(names: Names) -> str:
     """List names with their texts, and how many more there were."""
     more = f", and {names.more} more" if names.more else ""
-    return ", ".join(f"{name} ({short(text)})" for name, (_, text) in names.named.items()) + more
+    return ", ".join(f"{name} ({short(text)})" for name, text in names.named.items()) + more
 
 
 def _number(value: float) -> str:

@@ -1,4 +1,1 @@
-"""What pages and sites say of the use of their pages: rules of pages, declared uses, TDMRep.
-
-All of it is a leaf.
-"""
+"""What pages and sites say of the use of their pages: rules, declared uses, TDMRep. A leaf."""

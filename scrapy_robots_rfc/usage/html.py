@@ -6,7 +6,6 @@ what rules say.
 
 from __future__ import annotations
 
-import logging
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
@@ -21,10 +20,7 @@ from w3lib.html import strip_html5_whitespace
 from w3lib.url import canonicalize_url, safe_url_string
 
 from scrapy_robots_rfc._runtime import Runtime
-from scrapy_robots_rfc.policy.origins import without_userinfo
-from scrapy_robots_rfc.usage.rules import PageRules, combine, parse_headers, parse_metas
-
-logger: logging.Logger = logging.getLogger(__name__)
+from scrapy_robots_rfc.usage.rules import PageRules, parse_rules
 
 #: Characters of a document that are looked at.
 MAX_DOCUMENT = 1_048_576
@@ -82,7 +78,7 @@ _USUAL_HREF = re.compile(
 )
 
 
-class _Page:
+class Page:
     """The tags of a page. They are gone through once: those of the head at first."""
 
     def __init__(self, response: Response) -> None:
@@ -95,7 +91,8 @@ class _Page:
         self.cut: bool = end < len(text)
         self.counted: bool = False
         self._tags = _TAG.finditer(text, 0, end)
-        self._left, self._characters_left = MAX_TAGS, MAX_TAG_CHARACTERS
+        self._left = MAX_TAGS
+        self._characters_left = MAX_TAG_CHARACTERS
         self._links = list[str]()
         metas = list[re.Match[str]]()
         for tag in self._metas_and_bodies():
@@ -138,9 +135,7 @@ def _text_of(response: Response) -> str:
     """Return the text of a document; nothing where it is no HTML."""
     try:
         return response.text if isinstance(response, HtmlResponse) else ""
-    except Exception:  # whatever a decoder raises about what a site sent
-        url = without_userinfo(response.url)
-        logger.debug("%s cannot be decoded, so it has no metas and links", url, exc_info=True)
+    except Exception:  # noqa: BLE001 - whatever a decoder raises about what a site sent
         return ""
 
 
@@ -164,42 +159,32 @@ def _named(metas: Iterable[re.Match[str]]) -> list[tuple[str, str]]:
     return [(name, content) for name, content in named if None not in (name, content)]
 
 
-_PAGES: WeakKeyDictionary[Response, _Page] = WeakKeyDictionary()
+_PAGES: WeakKeyDictionary[Response, Page] = WeakKeyDictionary()
 
 
-def _page(response: Response) -> _Page:
+def page_of(response: Response) -> Page:
+    """Return the tags of a response, which are none where it is no HTML."""
     page = _PAGES.get(response)
     if page is None:
-        page = _PAGES[response] = _Page(response)
+        page = _PAGES[response] = Page(response)
     return page
 
 
 def rules_of(response: Response, tokens: Sequence[str]) -> PageRules:
     """Return what the header lines and the metas of a response ask of some product tokens."""
-    now = Runtime().date()
-    headers = parse_headers(response.headers.getlist("X-Robots-Tag"), tokens, now=now)
-    rules = combine(headers, parse_metas(metas_of(response), tokens, now=now))
+    lines = response.headers.getlist("X-Robots-Tag")
+    rules = parse_rules(lines, page_of(response).metas, tokens, now=Runtime().date())
     if rules.cut:
-        note_cut(response)
+        page_of(response).cut = True
     return rules
-
-
-def note_cut(response: Response) -> None:
-    """Note that a response has more than is read."""
-    _page(response).cut = True
 
 
 def is_cut(response: Response) -> bool:
     """Whether a response has more than is read: true once, so that it is counted once."""
-    page = _page(response)
+    page = page_of(response)
     found = page.cut and not page.counted
     page.counted = page.counted or found
     return found
-
-
-def metas_of(response: Response) -> list[tuple[str, str]]:
-    """Return name and content of the metas of a document that count; none where it is no HTML."""
-    return _page(response).metas
 
 
 def all_metas_of(response: Response) -> list[tuple[str, str]]:
@@ -213,7 +198,7 @@ def unendorsed(response: Response) -> set[str]:
     if not isinstance(response, HtmlResponse):
         return set()
     marked, others = dict[str, None](), dict[str, None]()
-    for link in _elements(_page(response).links(), "a", "area"):
+    for link in _elements(page_of(response).links(), "a", "area"):
         rel = re.split(r"[\s,]+", link.get("rel", "").lower(), maxsplit=_RELS)[:_RELS]
         if link.get("href") is not None:
             (others if _UNENDORSED.isdisjoint(rel) else marked)[link.get("href")] = None
@@ -224,10 +209,7 @@ def unendorsed(response: Response) -> set[str]:
 
 
 class _CanonicalUrls:
-    """Makes the URLs of links canonical, as Scrapy's filter of duplicates has them.
-
-    :param response: their page.
-    """
+    """Makes the URLs of a page's links canonical, as Scrapy's filter of duplicates has them."""
 
     def __init__(self, response: HtmlResponse) -> None:
         self._response = response
@@ -261,5 +243,5 @@ class _CanonicalUrls:
                 if self._characters_left >= 0:
                     return canonicalize_url(safe_url_string(url, self._response.encoding))
         if self._characters_left < 0:
-            note_cut(self._response)
+            page_of(self._response).cut = True
         return None

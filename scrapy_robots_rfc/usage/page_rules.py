@@ -6,15 +6,14 @@ See `html.py` for what is read of a response.
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator
-from functools import cache
-from typing import Any, Self
-from weakref import WeakKeyDictionary, WeakSet
+from typing import Any, NamedTuple
+from weakref import WeakKeyDictionary
 
 from scrapy import Request
 from scrapy.crawler import Crawler
 from scrapy.exceptions import NotConfigured
 from scrapy.http import Response
+from scrapy.spidermiddlewares.base import BaseSpiderMiddleware
 from w3lib.url import canonicalize_url
 
 from scrapy_robots_rfc import signals, stats
@@ -62,7 +61,21 @@ def page_rules(response: Response, crawler: Crawler) -> PageRules:
     return rules
 
 
-class RfcPageRulesMiddleware:
+class _Page(NamedTuple):
+    """What decides on the requests and items of a page's callback.
+
+    :param places: what is obeyed of them -> the first place where that stands.
+    :param own: URLs of the page itself.
+    :param links: URLs that are in links with `nofollow`, `ugc` or `sponsored` only.
+    """
+
+    rules: PageRules
+    places: dict[str, str]
+    own: set[str]
+    links: set[str]
+
+
+class RfcPageRulesMiddleware(BaseSpiderMiddleware):
     """Spider middleware that drops what a page forbids of the requests and items of its callback.
 
     It puts the rules of each response into its meta, as `robots_tag`, before the callback gets it.
@@ -73,110 +86,68 @@ class RfcPageRulesMiddleware:
     """
 
     def __init__(self, crawler: Crawler) -> None:
+        super().__init__(crawler)
         assert crawler.stats is not None
-        self._crawler = crawler
         self._count = crawler.stats.inc_value
         self._settings = read_settings(crawler.settings)
         if not self._settings.page_rules:
             raise NotConfigured
-        # Responses that callbacks got. Others went to an errback, whose requests and items are not
+        # Pages that callbacks got. Others went to an errback, whose requests and items are not
         # dropped.
-        self._given: WeakSet[Response] = WeakSet()
-
-    @classmethod
-    def from_crawler(cls, crawler: Crawler) -> Self:
-        """Make the middleware of a crawl."""
-        return cls(crawler)
+        self._pages: WeakKeyDictionary[Response, _Page] = WeakKeyDictionary()
 
     def process_spider_input(self, response: Response) -> None:
-        """Put the rules into meta.
+        """Read the rules, and put them into meta.
 
         Those of another page may be there, because a callback copied its meta.
         """
-        self._given.add(response)
-        response.meta[RULES_KEY] = page_rules(response, self._crawler)
-        self._count_cut(response)
-
-    def process_spider_output(self, response: Response, result: Iterable[Any]) -> Iterator[Any]:
-        """Leave out what is dropped."""
-        drops = self._drops(response)
-        for item in result:
-            if not drops(item):
-                yield item
-
-    async def process_spider_output_async(
-        self, response: Response, result: AsyncIterator[Any]
-    ) -> AsyncIterator[Any]:
-        """Do the same for a callback that is an asynchronous generator."""
-        drops = self._drops(response)
-        async for item in result:
-            if not drops(item):
-                yield item
-
-    def _drops(self, response: Response) -> Callable[[object], bool]:
-        """Return what says whether something that a callback yields is dropped."""
-        if response not in self._given:
-            return lambda _: False
-        rules = page_rules(response, self._crawler)
-        places = self._places(response)
-        # To ask for the page itself again is to follow no link.
+        rules = response.meta[RULES_KEY] = page_rules(response, self.crawler)
+        places = self._places(response, rules)
+        links = unendorsed(response) if _BY_LINK in places else set()
         asked = response.url if response.request is None else response.request.url
-        own = cache(lambda: {canonicalize_url(url) for url in (response.url, asked)})
-        links = cache(lambda: self._unendorsed(response))
+        own = {canonicalize_url(url) for url in {response.url, asked}}
+        self._pages[response] = _Page(rules, places, own, links)
+        if is_cut(response):
+            self._count(stats.PAGE_CUT)
 
-        def directive_of(request: Request) -> str | None:
-            if not places or request.meta.get(EXEMPT_KEY):
-                return None
-            url = canonicalize_url(request.url)
-            if url in own():
-                return None
-            if "nofollow" in places:
-                return "nofollow"
-            # To send a form is to follow no link, either.
-            return _BY_LINK if request.method == "GET" and url in links() else None
+    def get_processed_request(self, request: Request, response: Response | None) -> Request | None:
+        """Return a request of a callback; ``None``: its page forbids it."""
+        page = None if response is None else self._pages.get(response)
+        if response is None or page is None:
+            return request
+        if request.meta.get(RULES_KEY) is page.rules:
+            # The callback copied the meta of its response: they are not of this request.
+            del request.meta[RULES_KEY]
+        directive = _directive_of(request, page)
+        if directive is None or not self._drop(response, request, directive, page):
+            return request
+        return None
 
-        def drops(item: object) -> bool:
-            request = item if isinstance(item, Request) else None
-            if request is not None and request.meta.get(RULES_KEY) is rules:
-                # The callback copied the meta of its response: they are not of this request.
-                del request.meta[RULES_KEY]
-            directive = "noindex" if request is None else directive_of(request)
-            if item is None or directive not in places:
-                return False
-            return self._drop(response, request, directive, places[directive])
+    def get_processed_item(self, item: Any, response: Response | None) -> Any:  # noqa: ANN401 - of any type
+        """Return an item of a callback; ``None``: its page forbids it."""
+        page = None if response is None else self._pages.get(response)
+        if response is None or page is None or "noindex" not in page.places:
+            return item
+        return None if self._drop(response, None, "noindex", page) else item
 
-        return drops
-
-    def _places(self, response: Response) -> dict[str, str]:
+    def _places(self, response: Response, rules: PageRules) -> dict[str, str]:
         """Return what is obeyed of the rules of a page -> the first place where that stands."""
         origin = Origin.of(response.url)
         exempt = origin is not None and any(site.covers(origin) for site in self._settings.exempt)
         if exempt or response.meta.get(EXEMPT_KEY):
             return {}
-        rules = page_rules(response, self._crawler)
         obeyed = self._settings.page_rules
         places = {name: rules.where(name)[0] for name in obeyed & rules.directives.keys()}
         return {**places, _BY_LINK: "rel of the link"} if _BY_LINK in obeyed else places
 
-    def _unendorsed(self, response: Response) -> set[str]:
-        if _BY_LINK not in self._settings.page_rules:
-            return set()
-        urls = unendorsed(response)
-        self._count_cut(response)
-        return urls
-
-    def _count_cut(self, response: Response) -> None:
-        if is_cut(response):
-            self._count(stats.PAGE_CUT)
-
     def _drop(
-        self, response: Response, request: Request | None, directive: str, where: str
+        self, response: Response, request: Request | None, directive: str, page: _Page
     ) -> bool:
-        """Count, log and signal what a rule forbids.
+        """Count, log and signal that a rule forbids a request, or an item if that is ``None``.
 
-        :param request: ``None``: it is an item.
-        :returns: whether it is dropped, which it is not in a dry run.
+        It is dropped if this returns true, which it does not in a dry run.
         """
+        where = page.places[directive]
         source = _SOURCES[where.split(maxsplit=1)[0]]
         self._count(stats.PAGE.format(directive=directive, source=source))
         url = without_userinfo(response.url)
@@ -187,13 +158,13 @@ class RfcPageRulesMiddleware:
             else "Forbidden by its page: %s (%s)"
         )
         what = "an item" if request is None else request_text(request)
-        logger.debug(message, what, printable(why), extra={"spider": self._crawler.spider})
+        logger.debug(message, what, printable(why), extra={"spider": self.crawler.spider})
         # A request that is dropped here does not get to the middleware that sets this header.
         shown = (response.request or Request(response.url)) if request is None else request.copy()
         shown.headers.setdefault("Referer", url)
         origin = Origin.of(shown.url)
         decision = Decision(False, Reason.PAGE, origin=None if origin is None else str(origin))
-        self._crawler.signals.send_catch_log(
+        self.crawler.signals.send_catch_log(
             signals.request_disallowed,
             request=shown,
             decision=decision,
@@ -202,3 +173,16 @@ class RfcPageRulesMiddleware:
             line=None,
         )
         return not self._settings.dry_run
+
+
+def _directive_of(request: Request, page: _Page) -> str | None:
+    """Return the rule that forbids a request; ``None``: no rule does."""
+    if not page.places or request.meta.get(EXEMPT_KEY):
+        return None
+    url = canonicalize_url(request.url)
+    # To ask for the page itself again is to follow no link. To send a form is not, either.
+    if url in page.own:
+        return None
+    if "nofollow" in page.places:
+        return "nofollow"
+    return _BY_LINK if request.method == "GET" and url in page.links else None

@@ -1,7 +1,4 @@
-"""What sites declare about use outside of robots.txt, each in a form of its own.
-
-TDMRep, and rules of pages against AI training. Pure.
-"""
+"""What sites declare about use outside of robots.txt: TDMRep, and rules of pages. Pure."""
 
 from __future__ import annotations
 
@@ -23,10 +20,10 @@ MOST_TDMREP_OCTETS, MOST_TDMREP_ENTRIES, MOST_LOCATION_OCTETS = 131_072, 500, 16
 
 def of_page(rules: PageRules) -> Mapping[str, Preference]:
     """Return what the rules of a page say: `noai`, `noimageai` and `noml` refuse training."""
-    where = [
-        where for directive in ("noai", "noimageai", "noml") for where in rules.where(directive)
-    ]
-    return {TRAIN_AI: Preference(False, None, where[0])} if where else {}
+    for directive in ("noai", "noimageai", "noml"):
+        if directive in rules.directives:
+            return {TRAIN_AI: Preference(False, None, rules.where(directive)[0])}
+    return {}
 
 
 def of_tdm(*sources: tuple[str, object]) -> Mapping[str, Preference]:
@@ -37,9 +34,11 @@ def of_tdm(*sources: tuple[str, object]) -> Mapping[str, Preference]:
     """
     found: Mapping[str, Preference] = {}
     for where, value in sources:
-        allowed = {"1": False, "0": True}.get(str(value).strip())
+        # To make a text of deeply nested JSON would raise.
+        text = str(value).strip() if isinstance(value, (int, str)) else ""
+        allowed = {"1": False, "0": True}.get(text)
         if allowed is not None:
-            preference = Preference(allowed, None, f"{where}: {value}".replace("\n", " "))
+            preference = Preference(allowed, None, f"{where}: {text}".replace("\n", " "))
             found = {TDM: preference, TRAIN_AI: preference}
     return found
 
@@ -84,9 +83,6 @@ def parse_tdmrep(body: bytes) -> tuple[Reservation, ...]:
 
 
 def reservation_of(entries: Iterable[Reservation], url: str | bytes) -> Reservation | None:
-    """Return the first entry, in the order of the file, whose location matches a URL.
-
-    Not the longest one.
-    """
+    """Return the first entry of the file, not the longest, whose location matches a URL."""
     target = request_target(url)
     return next((entry for entry in entries if entry.pattern.matches(target)), None)

@@ -91,21 +91,6 @@ class PageRules:
     cut: bool = False
 
     @property
-    def nofollow(self) -> bool:
-        """Whether links of the page are not to be followed."""
-        return "nofollow" in self.directives
-
-    @property
-    def noindex(self) -> bool:
-        """Whether the page is not to be shown in an index."""
-        return "noindex" in self.directives
-
-    @property
-    def noarchive(self) -> bool:
-        """Whether no copy of the page is to be shown."""
-        return "noarchive" in self.directives
-
-    @property
     def directives(self) -> Mapping[str, str | None]:
         """All directives, also unknown ones: name in lower case -> value.
 
@@ -203,59 +188,56 @@ def _seconds(text: str) -> float | None:
         return None
 
 
-def parse_headers(values: Iterable[bytes], tokens: Sequence[str], *, now: float) -> PageRules:
-    """Parse the `X-Robots-Tag` lines of a response; nothing is raised.
+def parse_rules(
+    lines: Iterable[bytes],
+    metas: Iterable[tuple[str, str]],
+    tokens: Sequence[str],
+    *,
+    now: float,
+) -> PageRules:
+    """Return the union of the restrictions of all sources; nothing is raised.
 
-    :param values: the value of each line, in order.
+    :param lines: the value of each `X-Robots-Tag` line of a response, in order.
+    :param metas: name and content of each meta, in order. Those of other names are passed over.
     :param tokens: the product tokens of the crawler.
     :param now: seconds since 1970, to which `unavailable_after` is compared.
     """
-    lines = [("X-Robots-Tag", value.decode("latin-1")) for value in values]
-    return _rules(lines, tokens, now)
+    own = {token.lower() for token in tokens}
+    headers = [("X-Robots-Tag", line.decode("latin-1")) for line in lines]
+    named = [
+        (f"meta {name.strip()}", content)
+        for name, content in metas
+        if name.strip().lower() in own | {"robots"}
+    ]
+    found: set[Found] = set()
+    cut = False
+    for sources in (headers, named):
+        texts, more = as_far_as_read(text for _, text in sources)
+        cut = cut or more
+        for (source, _), text in zip(sources, texts, strict=False):
+            where = f"{source}: {text}"  # once: it may be long, and each member refers to it
+            for member in read_members(text):
+                if not member.bot or member.bot.lower() in own | EVERYONE:
+                    found.update(_applied(member, where, now))
+    ordered = sorted(found, key=lambda one: (one.name, one.value or "", one.where))
+    return PageRules(tuple(ordered), cut)
 
 
-def parse_metas(
-    pairs: Iterable[tuple[str, str]], tokens: Sequence[str], *, now: float
-) -> PageRules:
-    """Parse the robots metas of a document; nothing is raised.
-
-    :param pairs: name and content of each meta, in order. Those of other names are passed over.
-    :param tokens: as for `parse_headers`.
-    :param now: as for `parse_headers`.
-    """
-    own = {"robots", *(token.lower() for token in tokens)}
-    named = ((name.strip(), content) for name, content in pairs)
-    metas = [(f"meta {name}", content) for name, content in named if name.lower() in own]
-    return _rules(metas, tokens, now)
-
-
-def _rules(sources: Sequence[tuple[str, str]], tokens: Sequence[str], now: float) -> PageRules:
-    """Return the rules of some texts that apply to this crawler.
-
-    :param sources: what a text stands in, and the text.
-    """
-    own = {*EVERYONE, "", *(token.lower() for token in tokens)}
-    texts, cut = as_far_as_read(text for _, text in sources)
-    found = []
-    for (source, _), text in zip(sources, texts, strict=False):
-        where = f"{source}: {text}"  # once: it may be long, and each of its members refers to it
-        for member in read_members(text):
-            if member.bot.lower() not in own or (member.odd and member.name in _KNOWN):
-                continue
-            if member.name == "none":
-                found += [Found("noindex", None, where), Found("nofollow", None, where)]
-                continue
-            found.append(Found(member.name, member.value, where))
-            if member.name == _UNTIL and (_seconds(member.value or "") or 0.0) <= now:
-                found.append(Found("noindex", None, where))
-    return _union(found, cut=cut)
+def _applied(member: Member, where: str, now: float) -> Iterator[Found]:
+    """Yield what a member that is for this crawler asks for."""
+    if member.odd and member.name in _KNOWN:
+        return
+    if member.name == "none":
+        yield Found("nofollow", None, where)
+    else:
+        yield Found(member.name, member.value, where)
+    is_over = member.name == _UNTIL and (_seconds(member.value or "") or 0.0) <= now
+    if is_over or member.name == "none":
+        yield Found("noindex", None, where)
 
 
 def as_far_as_read(texts: Iterable[str]) -> tuple[list[str], bool]:
-    """Return header lines, or contents of metas, up to the last whole member that is read.
-
-    :returns: also whether there is more.
-    """
+    """Return texts up to the last whole member that is read, and whether there is more."""
     characters, members = MAX_CHARACTERS, MAX_MEMBERS
     read = list[str]()
     for text in texts:
@@ -270,14 +252,3 @@ def as_far_as_read(texts: Iterable[str]) -> tuple[list[str], bool]:
         characters -= len(text)
         members -= len(found)
     return read, False
-
-
-def combine(*rules: PageRules) -> PageRules:
-    """Return the union of the restrictions of several sources."""
-    found = (one for part in rules for one in part.found)
-    return _union(found, cut=any(part.cut for part in rules))
-
-
-def _union(found: Iterable[Found], *, cut: bool) -> PageRules:
-    ordered = sorted(set(found), key=lambda one: (one.name, one.value or "", one.where))
-    return PageRules(tuple(ordered), cut)

@@ -11,10 +11,10 @@ import logging
 from collections.abc import Mapping
 from functools import cached_property
 from itertools import islice
-from typing import Self, TypeAlias
+from typing import Self
 from weakref import WeakKeyDictionary
 
-from scrapy import Request, signals
+from scrapy import Request
 from scrapy.crawler import Crawler
 from scrapy.exceptions import NotConfigured
 from scrapy.http import Response
@@ -37,13 +37,13 @@ from scrapy_robots_rfc.errors import AgentError, SettingError
 from scrapy_robots_rfc.fetching.parsed import OriginPolicy
 from scrapy_robots_rfc.middleware.downloader import STALE_FOR, RfcRobotsTxtMiddleware, at_work
 from scrapy_robots_rfc.settings import read_settings
-from scrapy_robots_rfc.usage.html import is_cut, metas_of, note_cut, rules_of
+from scrapy_robots_rfc.usage.html import is_cut, page_of, rules_of
 from scrapy_robots_rfc.usage.reservations import of_page, of_tdm, reservation_of
 from scrapy_robots_rfc.usage.tdmrep import PATH, TdmFiles
 
 logger: logging.Logger = logging.getLogger(__name__)
 
-_ByLabel: TypeAlias = Mapping[str, Preference]
+_ByLabel = Mapping[str, Preference]
 
 #: The meta key of what is permitted: label -> bool, or ``None`` if it is not known.
 PERMITTED_KEY = "robots_use"
@@ -52,8 +52,6 @@ PERMITTED_KEY = "robots_use"
 _MOST_OTHERS = 32
 # How many octets such a label has at most.
 _LONGEST_LABEL = 64
-# Octets of a tdm-reservation that are read; a valid one is a single digit.
-_RESERVATION = 20
 # Header lines tdm-reservation that are read.
 _MOST_RESERVATIONS = 100
 # First word of what refuses a response -> its source, for the stats. All others are header lines.
@@ -80,12 +78,19 @@ class RfcUseMiddleware:
         self._crawler = crawler
         self._count = crawler.stats.inc_value
         self._settings = settings
-        self._setting = settings.use
+        self._files = TdmFiles(crawler, settings)
         # What was known of robots.txt when a request was sent, and its preferences: they count, not
         # those of a later robots.txt.
         self._sent: WeakKeyDictionary[Request, tuple[OriginPolicy, _ByLabel]] = WeakKeyDictionary()
-        self._of_spider()
-        crawler.signals.connect(self._opened, signals.spider_opened)
+        # A typo refuses nothing.
+        for label, near in unknown_labels(self._of_crawl()):
+            logger.warning(
+                "Declared use %r is not a known label: only a site that names it can refuse it; "
+                "the nearest known label is %r",
+                label,
+                near,
+                extra={"spider": crawler.spider},
+            )
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
@@ -95,22 +100,6 @@ class RfcUseMiddleware:
     @cached_property
     def _robots(self) -> RfcRobotsTxtMiddleware:
         return at_work(self._crawler)
-
-    @cached_property
-    def _files(self) -> TdmFiles:
-        return TdmFiles(self._crawler, self._settings, self._robots.service.download)
-
-    def _opened(self) -> None:
-        """Warn of labels that no site is known to use: a typo refuses nothing."""
-        uses = self._of_spider()
-        for label, near in unknown_labels(self._setting if uses is None else uses):
-            logger.warning(
-                "Declared use %r is not a known label: only a site that names it can refuse it; "
-                "the nearest known label is %r",
-                label,
-                near,
-                extra={"spider": self._crawler.spider},
-            )
 
     async def process_request(self, request: Request) -> None:
         """Let a request through, unless robots.txt refuses all that it is for.
@@ -132,7 +121,7 @@ class RfcUseMiddleware:
         tokens = self._robots.user_agents.of(request).tokens
         file = robots.robots
         preferences = {} if file is None else file.preferences(request.url, tokens)
-        uses = self.of(request)
+        uses = self._of(request)
         self._sent[request] = robots, preferences
         request.meta[PERMITTED_KEY] = _permitted(uses, preferences)
         refusal = refused_by(uses, preferences)
@@ -148,7 +137,7 @@ class RfcUseMiddleware:
         if request not in self._sent:
             return response
         robots, preferences = self._sent.pop(request)
-        uses = self.of(request)
+        uses = self._of(request)
         tdm = list[tuple[str, object]]()
         if TDM in uses and robots.origin.scheme in ("http", "https"):  # others have no such file
             found = reservation_of(await self._files.of(request, robots) or (), request.url)
@@ -169,10 +158,7 @@ class RfcUseMiddleware:
     def _refuse(
         self, request: Request, source: str, refusal: Refusal, robots: OriginPolicy
     ) -> None:
-        """Refuse a request or its response, unless a dry run did so before.
-
-        :param source: of the refusal, for the stats.
-        """
+        """Refuse a request or its response, unless a dry run did so before."""
         enforcement = self._robots.enforcement
         if request in enforcement.let_through:
             return
@@ -182,11 +168,8 @@ class RfcUseMiddleware:
         decision = decision._replace(origin=str(robots.origin))
         enforcement.refuse_allowed(request, decision, refusal, robots)
 
-    def of(self, request: Request) -> tuple[str, ...]:
-        """Return what a request is for: by its meta, else by the spider, else by the setting.
-
-        :raises AgentError: its meta is neither a list of labels nor a string with commas.
-        """
+    def _of(self, request: Request) -> tuple[str, ...]:
+        """Return what a request is for: by its meta, else by the spider, else by the setting."""
         if DECLARED_KEY in request.meta:
             try:
                 return uses_of(request.meta[DECLARED_KEY]) or ()
@@ -194,46 +177,43 @@ class RfcUseMiddleware:
                 wrong = request.meta[DECLARED_KEY]
                 text = f"{DECLARED_KEY} is {wrong!r}; it must be {_ACCEPTED}"
                 raise AgentError(text) from None
-        uses = self._of_spider()
-        return self._setting if uses is None else uses
+        return self._of_crawl()
 
-    def _of_spider(self) -> tuple[str, ...] | None:
+    def _of_crawl(self) -> tuple[str, ...]:
+        """Return what the spider declares, else what the setting does."""
         value = getattr(self._crawler.spider, USE_ATTRIBUTE, None)
         try:
-            return uses_of(value)
+            uses = uses_of(value)
         except TypeError:
             raise SettingError(
                 f"the spider's {USE_ATTRIBUTE}", value, f"{_ACCEPTED}, or None"
             ) from None
+        return (self._settings.use or ()) if uses is None else uses
 
 
 def _of_response(response: Response, agent: Agent, tdm: list[tuple[str, object]]) -> _ByLabel:
-    """Return what a response says.
-
-    :param tdm: what the tdmrep.json of its site says: where, and the value.
-    """
+    """Return what a response says, and `tdm`: where its tdmrep.json says something, and what."""
     get_lines = response.headers.getlist
     reservations = get_lines("tdm-reservation")
     stated, cut = of_headers(get_lines("Content-Usage"), get_lines("Content-Signal"))
     if cut or len(reservations) > _MOST_RESERVATIONS:
-        note_cut(response)
+        page_of(response).cut = True
     lines = (value.decode("latin-1") for value in reservations[:_MOST_RESERVATIONS])
     found = [("header tdm-reservation", value) for value in lines]
-    for name, content in metas_of(response):
+    for name, content in page_of(response).metas:
         if name.strip().lower() == "tdm-reservation":
             found.append((f"meta {name.strip()}", content))
-    found = [(where, value[:_RESERVATION]) for where, value in found]
     rules = rules_of(response, agent.tokens)
     return combined(stated, of_page(rules), of_tdm(*tdm, *found))
 
 
 def _permitted(uses: tuple[str, ...], preferences: _ByLabel) -> dict[str, bool | None]:
-    """Return what is permitted, for meta.
-
-    A request that carries it may be stored in JOBDIR, so it is bounded.
-    """
+    """Return what is permitted, for meta; it is bounded, since meta may be stored in JOBDIR."""
     known = {*uses, *LABELS}
-    others = (label for label in preferences if label not in known)
-    short = (label for label in others if len(label.encode()) <= _LONGEST_LABEL)
-    shown = [*(label for label in preferences if label in known), *islice(short, _MOST_OTHERS)]
+    others = (
+        label
+        for label in preferences
+        if label not in known and len(label.encode()) <= _LONGEST_LABEL
+    )
+    shown = [*(label for label in preferences if label in known), *islice(others, _MOST_OTHERS)]
     return {**dict.fromkeys(uses), **{label: preferences[label].allowed for label in shown}}

@@ -8,14 +8,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scrapy_robots_rfc.usage.rules import (
-    PERMITS,
-    RESTRICTS,
-    PageRules,
-    combine,
-    parse_headers,
-    parse_metas,
-)
+from scrapy_robots_rfc.usage.rules import PERMITS, RESTRICTS, PageRules, parse_rules
 
 TOKENS = ["FooBot"]
 NOW = 1_767_225_600.0
@@ -40,7 +33,7 @@ lines = st.lists(
 
 def of(*texts: str) -> PageRules:
     """The rules of header lines."""
-    return parse_headers([text.encode("latin-1") for text in texts], TOKENS, now=NOW)
+    return parse_rules([text.encode("latin-1") for text in texts], [], TOKENS, now=NOW)
 
 
 def restrictions(rules: PageRules) -> set[str]:
@@ -55,20 +48,18 @@ def restrictions(rules: PageRules) -> set[str]:
 def test_nothing_raises(values: list[bytes], pairs: list[tuple[str, str]]) -> None:
     """Any octets and any text give rules that can be read."""
     named = [(name, content) for _, content in pairs for name in ("robots", "foobot")]
-    rules = combine(
-        parse_headers(values, TOKENS, now=NOW),
-        parse_metas(pairs, TOKENS, now=NOW),
-        parse_metas(named, TOKENS, now=NOW),
-    )
+    rules = parse_rules(values, [*pairs, *named], TOKENS, now=NOW)
     assert set(rules.conflicts) <= rules.directives.keys()
     assert all(rules.where(name) for name in rules.directives)
 
 
 @given(texts=lines, data=st.data())
 def test_order_of_sources_does_not_matter(texts: list[str], data: st.DataObject) -> None:
-    """Header lines in another order, or parsed one by one, give equal rules."""
+    """Header lines in another order give equal rules, and those that each line gives alone."""
     shuffled = data.draw(st.permutations(texts))
-    assert of(*texts) == of(*shuffled) == combine(*(of(text) for text in shuffled))
+    rules = of(*texts)
+    assert rules == of(*shuffled)
+    assert set(rules.found) == {found for text in shuffled for found in of(text).found}
 
 
 @given(listed=lists, data=st.data(), bot=st.sampled_from(["", "foobot: ", "*: ", "BadBot: "]))
@@ -95,5 +86,5 @@ def test_members_of_another_crawler_never_count(texts: list[str], others: list[s
 @given(texts=lines)
 def test_header_and_meta_of_one_text_are_the_same(texts: list[str]) -> None:
     """A text means the same in a header line and in a meta."""
-    metas = parse_metas([("robots", text) for text in texts], TOKENS, now=NOW)
+    metas = parse_rules([], [("robots", text) for text in texts], TOKENS, now=NOW)
     assert metas.directives == of(*texts).directives

@@ -153,11 +153,11 @@ async def test_declared_uses(tmp_path: Path) -> None:
             await crawl(
                 [site.url("/y")], {"ROBOTS_ARCHIVE": str(path), "ROBOTS_USE": use}, spider=spider
             )
-    said = [records(tmp_path / f"{number}.warc.gz")[0][2].decode() for number in range(3)]
+    found = [records(tmp_path / f"{number}.warc.gz")[0][2].decode() for number in range(3)]
     assert [
-        "use: train-ai, tdm\r\n" in said[0],
-        "use: search\r\n" in said[1],
-        "use: " in said[2],
+        "use: train-ai, tdm\r\n" in found[0],
+        "use: search\r\n" in found[1],
+        "use: " in found[2],
     ] == [
         True,
         True,
@@ -187,13 +187,13 @@ async def test_redirects_and_failures(tmp_path: Path) -> None:
     assert kinds[0] == ["response", "request"] * 3 + ["metadata"]
     assert kinds[1] == kinds[2] == ["response", "request", "metadata"]
     assert kinds[3] == ["request", "metadata"]
-    said = [outcomes(path.with_name(f"{number}.warc.gz"))[0]["outcome"] for number in range(4)]
-    assert said == ["successful", "unavailable", "unreachable", "unreachable"]
+    found = [outcomes(path.with_name(f"{number}.warc.gz"))[0]["outcome"] for number in range(4)]
+    assert found == ["successful", "unavailable", "unreachable", "unreachable"]
 
 
 @ensureDeferred
 async def test_body_as_it_came(tmp_path: Path) -> None:
-    """A body with a content coding is kept with that coding, so that the record can be read as
+    """A body with a content coding is stored with that coding, so that the record can be read as
     the crawl read it.
     """
     path = tmp_path / "robots.warc.gz"

@@ -103,7 +103,7 @@ async def test_record_of_a_rule_has_every_field(site: Site, tmp_path: Path) -> N
 
 @ensureDeferred
 async def test_records_without_a_file_have_a_cause(site: Site, tmp_path: Path) -> None:
-    """What nobody can ask about, and a site that cannot be reached.
+    """A URL without an authority, and a site that cannot be reached.
 
     Reason and cause, no rule, no digest.
     """
@@ -144,11 +144,11 @@ async def test_records_of_allowed_requests(site: Site, tmp_path: Path) -> None:
     site.replies["/robots.txt"] = robots(RULES + "Allow: /private/open\n")
     pages = [site.url(path) for path in ("/private/x", "/private/open", "/y", "/robots.txt")]
     found = await reported(pages, tmp_path / "r.jsonl", allowed=True)
-    said = {
+    decided = {
         path: (record["allowed"], record["reason"], record["line"])
         for path, record in found.items()
     }
-    assert said == {
+    assert decided == {
         "/private/x": (False, "rule", 2),
         "/private/open": (True, "rule", 3),
         "/y": (True, "no_rule", None),
@@ -158,22 +158,24 @@ async def test_records_of_allowed_requests(site: Site, tmp_path: Path) -> None:
 
 
 @ensureDeferred
-@pytest.mark.parametrize("dry_run", [False, True])
-async def test_a_request_that_is_refused_for_its_use_has_one_record(
-    site: Site, tmp_path: Path, dry_run: bool
+async def test_a_request_that_is_refused_for_its_use_was_allowed(
+    site: Site, tmp_path: Path
 ) -> None:
-    """A request that is refused before it is sent has one record, the refusal, though robots.txt
-    allows it.
-    """
+    """An audit has what robots.txt says of a request, and that its use is refused."""
     site.replies["/robots.txt"] = robots("User-agent: *\nContent-Usage: /no train-ai=n\nAllow: /\n")
-    settings = {"ROBOTS_USE": ["train-ai"], "ROBOTS_DRY_RUN": dry_run}
+    report = {tmp_path / "r.jsonl": {"allowed": True}}
     pages = [site.url("/no"), site.url("/yes")]
-    await crawl(pages, {"ROBOTS_REPORT": {tmp_path / "r.jsonl": {"allowed": True}}, **settings})
+    await crawl(pages, {"ROBOTS_REPORT": report, "ROBOTS_USE": ["train-ai"]})
     found = [
         (record["url"], record["allowed"], record["reason"])
         for record in read(tmp_path / "r.jsonl")
     ]
-    assert sorted(found) == [(pages[0], False, "use"), (pages[1], True, "rule")]
+    refused, allowed = pages
+    assert sorted(found) == [
+        (refused, False, "use"),
+        (refused, True, "rule"),
+        (allowed, True, "rule"),
+    ]
 
 
 @ensureDeferred
@@ -373,7 +375,7 @@ async def test_all_formats_say_the_same(site: Site, tmp_path: Path) -> None:
     ]
     elements = ET.fromstring((tmp_path / "r.xml").read_bytes())
     assert [{child.tag: child.text for child in item} for item in elements] == [
-        {name: str(value) for name, value in line.items() if value is not None} for line in lines
+        {name: str(value) for name, value in line.items()} for line in lines
     ]
 
 
@@ -482,21 +484,21 @@ async def test_user_items_are_apart(site: Site, tmp_path: Path) -> None:
     No record is an item.
     """
     site.replies["/robots.txt"] = robots(RULES)
-    told: list[object] = []
+    sent: list[object] = []
 
     def prepare(crawler: Crawler) -> None:
         for signal in (feed_slot_closed, feed_exporter_closed):
-            crawler.signals.connect(lambda signal=signal: told.append(signal), signal, weak=False)
+            crawler.signals.connect(lambda signal=signal: sent.append(signal), signal, weak=False)
 
     await crawl(private(site, 1), {"ROBOTS_REPORT": {tmp_path / "r.jsonl": {}}}, prepare=prepare)
-    assert told == []
+    assert sent == []
     items = tmp_path / "items.jsonl"
     result = await crawl(
         private(site, 1),
         {"FEEDS": {items: {"format": "jsonl"}}, "ROBOTS_REPORT": {tmp_path / "r.jsonl": {}}},
         prepare=prepare,
     )
-    assert len(told) == 2
+    assert len(sent) == 2
     assert items.read_bytes() == b""
     assert "item_scraped_count" not in result.stats
     assert result.stats["feedexport/success_count/FileFeedStorage"] == 1

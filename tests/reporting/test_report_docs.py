@@ -57,7 +57,7 @@ async def test_record(proxy: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPat
 async def test_end_of_the_log(proxy: Site, caplog: pytest.LogCaptureFixture) -> None:
     """The lines of a crawl of three sites, and the same in stats.
 
-    Only the seconds that it was held up are others.
+    Only the seconds that were measured differ.
     """
     shop = "User-agent: *\nDisallow: /cart/\nDisallow: /search\nCrawl-delay: 0.5\n"
     proxy.replies.update(
@@ -79,9 +79,6 @@ async def test_end_of_the_log(proxy: Site, caplog: pytest.LogCaptureFixture) -> 
         == result.stat("crawl_delay/added_seconds")
         > 0.9
     )
-    assert result.stat("costliest/http://shop.example") == 5
-    assert result.stat("costliest/http://shop.example line 3") == 1
-    assert result.stat("origins/unreachable/http://news.example") == 1
 
 
 def timeless(text: str) -> str:

@@ -69,7 +69,6 @@ class Picky:
             {"r.jsonl": {"uri_params": "no.such.function"}},
             "options that work: ModuleNotFoundError: ",
         ),
-        ({"r.jsonl": {"item_filter": "scrapy.Spider"}}, "options that work: AttributeError: "),
         ({"r.jsonl": {"item_export_kwargs": {"nonsense": 1}}}, "options that work: TypeError: "),
         (
             {"r.csv": {"encoding": "klingon"}},
@@ -93,7 +92,7 @@ async def test_a_feed_that_cannot_work_stops_the_start(
     report: Any,
     accepted: str,
 ) -> None:
-    """The crawl does not start, nothing is asked, no file is left, and no password is told."""
+    """The crawl does not start, nothing is requested, no file is left, and no password is shown."""
     monkeypatch.chdir(tmp_path)
     settings = {
         "FEED_STORAGES": {"absent": "tests.reporting.test_report_refused.Absent"},
@@ -126,7 +125,7 @@ async def test_error_names_the_feed(site: Site) -> None:
     report = {"ftp://me:secret@h.example/r": {"batch_item_count": 5, "format": "csv"}}
     with pytest.raises(SettingError) as caught:
         await crawl([], {"ROBOTS_REPORT": report})
-    said = (
+    shown = (
         "ROBOTS_REPORT['ftp://h.example/r'] = {'batch_item_count': 5, 'format': 'csv'} is not"
         " accepted; "
     )
@@ -134,12 +133,12 @@ async def test_error_names_the_feed(site: Site) -> None:
         "it must be options that work: ValueError: there is no batch_item_count here, as a report"
         " is one file"
     )
-    assert str(caught.value) == f"{said}{wanted}"
+    assert str(caught.value) == f"{shown}{wanted}"
 
 
 @ensureDeferred
 async def test_trying_harms_nothing(site: Site, tmp_path: Path) -> None:
-    """A file that is there keeps what it has, also one that is to be overwritten, when the crawl
+    """A file that exists does not change, also one that is to be overwritten, when the crawl
     does not start.
     """
     for name in ("old.jsonl", "over.jsonl"):

@@ -1,4 +1,4 @@
-"""The end of a crawl: what the log says of what was counted, and which stats have the same."""
+"""The end of a crawl: what the log says of what was counted."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ from scrapy_robots_rfc.core.decision import Decision, Reason, Rule, RuleKind
 from scrapy_robots_rfc.core.tally import REMEMBERED
 from scrapy_robots_rfc.fetching.origin_log import NAMED, Names, OriginLog
 from scrapy_robots_rfc.policy.access import Outcome
-from scrapy_robots_rfc.reporting.summary import Cost, CrawlSummary
+from scrapy_robots_rfc.reporting.summary import Summary
 from scrapy_robots_rfc.settings import read_settings
+from tests.support.crawling import Pages, make_crawler
 from tests.support.policies import fetch, policy
 
 if TYPE_CHECKING:
@@ -40,25 +41,30 @@ def troubles() -> OriginLog:
     return OriginLog(read_settings(Settings()), lambda _: None, Still())
 
 
+def summary() -> Summary:
+    """A summary that has counted nothing."""
+    return Summary(make_crawler(Pages), read_settings(Settings()))
+
+
 def text(
     counted: dict[str, Any] | None = None,
     *,
-    told: OriginLog | None = None,
-    cost: Cost | None = None,
+    log: OriginLog | None = None,
+    cost: Summary | None = None,
 ) -> list[str]:
     """The lines below the heading."""
-    found = CrawlSummary(counted or {}, told or troubles(), cost or Cost()).text("shop")
+    found = (cost or summary()).text(counted or {}, log or troubles(), "shop")
     return [] if found is None else found.splitlines()[1:]
 
 
-def failed(told: OriginLog, host: str, cause: str, outcome: Outcome = Outcome.UNREACHABLE) -> None:
+def failed(log: OriginLog, host: str, cause: str, outcome: Outcome = Outcome.UNREACHABLE) -> None:
     """An origin becomes unreachable, or with the other outcome begins to obey an earlier copy."""
-    told.concluded(policy(cause, host, outcome), fetch(host))
+    log.concluded(policy(cause, host, outcome), fetch(host))
 
 
 def test_nothing_to_say_is_no_text() -> None:
     """A crawl without requests says nothing."""
-    assert CrawlSummary({"robotstxt/exempted": 3}, troubles(), Cost()).text("shop") is None
+    assert summary().text({"robotstxt/exempted": 3}, troubles(), "shop") is None
 
 
 def test_a_quiet_crawl_has_two_lines() -> None:
@@ -68,9 +74,9 @@ def test_a_quiet_crawl_has_two_lines() -> None:
         "robotstxt/origins/unavailable": 2,
         "robotstxt/allowed": 9,
     }
-    told = troubles()
-    told.causes[Outcome.UNAVAILABLE]["404"] = 2
-    assert text(counted, told=told) == [
+    log = troubles()
+    log.causes[Outcome.UNAVAILABLE]["404"] = 2
+    assert text(counted, log=log) == [
         "  origins: 1 successful, 2 unavailable (404): everything is allowed",
         "  requests: 9 allowed",
     ]
@@ -79,9 +85,9 @@ def test_a_quiet_crawl_has_two_lines() -> None:
 def test_requests_that_local_files_decided_are_counted() -> None:
     """How many requests local files decided.
 
-    A rule of one is not told as if it stood in the site's own.
+    A rule of one is not named as if it stood in the site's own.
     """
-    cost = Cost()
+    cost = summary()
     cost.refused(refusal("https://a.example", 2)._replace(override="mine.txt"))
     lines = text({"robotstxt/overridden": 3}, cost=cost)
     assert lines[0] == "  local files: ROBOTS_OVERRIDES decided 3 requests"
@@ -103,7 +109,7 @@ def test_names_that_begin_alike_stay_apart() -> None:
 
 def test_ten_are_listed() -> None:
     """The ten origins and rules that cost most, the most first, with counts below each other."""
-    cost = Cost()
+    cost = summary()
     for number in range(12):
         for _ in range(number + 1):
             cost.refused(refusal(f"https://{number:02}.example", number))
@@ -122,7 +128,7 @@ def test_counts_that_may_be_too_low_say_so() -> None:
 
     The largest is listed all the same, with how much may be missing.
     """
-    cost = Cost()
+    cost = summary()
     for number in range(2 * REMEMBERED + 1):
         cost.refused(refusal(f"https://{number}.example"))
         cost.refused(refusal("https://large.example"))
@@ -151,11 +157,11 @@ def test_delays_are_summed_up() -> None:
 
 def test_failing_and_stale_origins_are_named() -> None:
     """Ten names with the last cause, and how many more there were."""
-    told = troubles()
+    log = troubles()
     for number in range(12):
-        failed(told, f"{number:02}.example", "503")
-    failed(told, "s.example", "DownloadTimeoutError", Outcome.SUCCESSFUL)
-    unreachable, stale = text(told=told)
+        failed(log, f"{number:02}.example", "503")
+    failed(log, "s.example", "DownloadTimeoutError", Outcome.SUCCESSFUL)
+    unreachable, stale = text(log=log)
     assert unreachable.startswith("  unreachable: https://00.example (503), ")
     assert unreachable.endswith(", https://09.example (503), and 2 more")
     assert stale == "  stale: https://s.example (DownloadTimeoutError)"
@@ -166,42 +172,21 @@ def test_names_are_counted_beyond_the_first_ones() -> None:
     names, first = Names(), [f"a{number}" for number in range(NAMED)]
     for name in (*first, "b", *first, "b"):
         names.add(name, f"{name} {names.more}")
-    assert (names.named, names.more) == ({name: (2, f"{name} 1") for name in first}, 2)
+    assert (names.named, names.more) == ({name: f"{name} 1" for name in first}, 2)
 
 
 def test_hostile_text_is_escaped_and_shortened() -> None:
     """Rules and causes can neither begin a line, nor act on a terminal, nor fill it."""
-    cost, told = Cost(), troubles()
+    cost, log = summary(), troubles()
     cost.refused(refusal("https://a.example", 1, "/\x1b[2J\u202e\r" + "y" * 10_000))
-    failed(told, "b.example", "bad\n\x1b]0;owned\x07" + "z" * 10_000)
+    failed(log, "b.example", "bad\n\x1b]0;owned\x07" + "z" * 10_000)
     counted = {"robotstxt/origins/unreachable": 1}
-    lines = text(counted, told=told, cost=cost)
+    lines = text(counted, log=log, cost=cost)
     assert len(lines) == 6
     assert all(line.isprintable() and len(line) < 200 for line in lines)
     assert "Disallow: /\\x1b[2J\\u202e\\ryyy" in lines[4]
     assert lines[4].endswith("y...")
     assert "(bad\\n\\x1b]0;owned\\x07zzz" in lines[0]
-
-
-def test_stats_have_what_the_text_lists() -> None:
-    """The lists of the log stand in stats, ten of each.
-
-    Of two rules that stood in one line the larger count does.
-    """
-    cost, told = Cost(), troubles()
-    for pattern, count in (("/new", 1), ("/old", 3)):
-        for _ in range(count):
-            cost.refused(refusal("https://a.example", 7, pattern))
-    cost.refused(refusal("https://b.example"))
-    failed(told, "s.example", "503", Outcome.SUCCESSFUL)
-    failed(told, "b.example", "503")
-    assert dict(CrawlSummary({}, told, cost).stats()) == {
-        "robotstxt/costliest/https://a.example": 4,
-        "robotstxt/costliest/https://b.example": 1,
-        "robotstxt/costliest/https://a.example line 7": 3,
-        "robotstxt/origins/stale/https://s.example": 1,
-        "robotstxt/origins/unreachable/https://b.example": 1,
-    }
 
 
 def test_seconds_in_log_lines(caplog: pytest.LogCaptureFixture) -> None:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from scrapy.http import HtmlResponse
 from w3lib.url import canonicalize_url, safe_url_string
 
-from scrapy_robots_rfc.usage.html import all_metas_of, is_cut, metas_of, rules_of, unendorsed
+from scrapy_robots_rfc.usage.html import all_metas_of, is_cut, page_of, rules_of, unendorsed
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -30,7 +30,7 @@ def test_tags_with_very_many_attributes_are_left_out(tag: str, attributes: str) 
     crowded = f"<{tag}{attributes} name=robots content=noindex rel=ugc href=/x>"
     body = f"<meta name=robots content=nofollow>{crowded}<a rel=ugc href=/y>y</a>"
     response = HtmlResponse("https://e.example/", body=body.encode(), encoding="utf-8")
-    assert metas_of(response) == all_metas_of(response) == [("robots", "nofollow")]
+    assert page_of(response).metas == all_metas_of(response) == [("robots", "nofollow")]
     assert unendorsed(response) == {"https://e.example/y"}
 
 
@@ -49,7 +49,7 @@ def test_metas_behind_very_many_elements(
     """
     document = f"<head>{f'<{tag}>{end}' * 19_000}{HIDDEN}</head>{body}"
     response = HtmlResponse("https://e.example/", body=document.encode(), encoding="utf-8")
-    assert metas_of(response) == found
+    assert page_of(response).metas == found
 
 
 MEBI = 1_048_576
@@ -165,7 +165,7 @@ def test_what_is_beyond_a_bound(body: str, cut: bool) -> None:
 def test_what_is_within_the_bounds_counts() -> None:
     """Of a page beyond a bound, what is within it counts."""
     metas = "".join(f"<meta name=robots content=x{number}>" for number in range(4000))
-    assert len(metas_of(hostile(HEAD + metas))) == 3000
+    assert len(page_of(hostile(HEAD + metas)).metas) == 3000
     links = "".join(f"<a rel=ugc href=/{number}>" for number in range(6000))
     assert len(unendorsed(hostile(links))) == 3000
 

@@ -1,4 +1,4 @@
-"""What is said of use beside robots.txt, in words of its own: rules of pages, and TDMRep."""
+"""What pages and sites say of use outside of robots.txt: rules of pages, and TDMRep."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from scrapy_robots_rfc.usage.reservations import (
     parse_tdmrep,
     reservation_of,
 )
-from scrapy_robots_rfc.usage.rules import parse_headers
+from scrapy_robots_rfc.usage.rules import parse_rules
 
 
 @pytest.mark.parametrize("directive", ["noai", "noimageai", "noml"])
 def test_directives_of_the_page(directive: str) -> None:
     """These directives of a page refuse training."""
-    found = of_page(parse_headers([directive.encode()], ["x"], now=0))
+    found = of_page(parse_rules([directive.encode()], [], ["x"], now=0))
     assert found == {"train-ai": Preference(False, None, f"X-Robots-Tag: {directive}")}
-    assert of_page(parse_headers([b"noindex"], ["x"], now=0)) == {}
+    assert of_page(parse_rules([b"noindex"], [], ["x"], now=0)) == {}
 
 
 @pytest.mark.parametrize(
@@ -45,6 +45,14 @@ def test_tdm_reservation(values: list[object], allowed: bool | None) -> None:
     assert {label: one.allowed for label, one in found.items()} == (
         {} if allowed is None else {"tdm": allowed, "train-ai": allowed}
     )
+
+
+def test_a_deeply_nested_reservation() -> None:
+    """A value that is nested very deeply says nothing, and raises nothing."""
+    nested: list[object] = []
+    for _ in range(100_000):
+        nested = [nested]
+    assert of_tdm(("here", nested)) == {}
 
 
 def test_tdmrep_file() -> None:

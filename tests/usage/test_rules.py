@@ -12,9 +12,7 @@ import pytest
 from scrapy_robots_rfc.usage.rules import (
     MAX_CHARACTERS,
     PageRules,
-    combine,
-    parse_headers,
-    parse_metas,
+    parse_rules,
     read_members,
 )
 from tests.support.case_files import FOLDER
@@ -26,34 +24,25 @@ CASES: list[dict[str, Any]] = tomllib.loads((FOLDER / "page_rules.toml").read_te
 
 def of_header(*lines: str, now: float = NOW) -> PageRules:
     """The rules of header lines."""
-    return parse_headers([line.encode("latin-1") for line in lines], TOKENS, now=now)
+    return parse_rules([line.encode("latin-1") for line in lines], [], TOKENS, now=now)
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case["says"])
 def test_case(case: dict[str, Any]) -> None:
     """A page asks for what the case says."""
-    metas = parse_metas(
-        [(name, content) for name, content in case.get("metas", [])], TOKENS, now=NOW
-    )
-    rules = combine(of_header(*case.get("headers", [])), metas)
+    lines = [line.encode("latin-1") for line in case.get("headers", [])]
+    metas = [(name, content) for name, content in case.get("metas", [])]
+    rules = parse_rules(lines, metas, TOKENS, now=NOW)
     directives = {name: value or "" for name, value in rules.directives.items()}
     assert (directives, list(rules.conflicts)) == (case["directives"], case.get("conflicts", []))
-
-
-def test_restrictions_as_properties() -> None:
-    """The restrictions that are asked for most are properties."""
-    none, some = of_header("index"), of_header("none, noarchive")
-    assert (none.nofollow, none.noindex, none.noarchive) == (False, False, False)
-    assert (some.nofollow, some.noindex, some.noarchive) == (True, True, True)
 
 
 def test_where_a_directive_stands() -> None:
     """For each directive, the header lines and metas are named in which it stands, as they are
     written.
     """
-    rules = combine(
-        of_header("NoIndex", "none"), parse_metas([("FOOBOT", "noindex ,x")], TOKENS, now=NOW)
-    )
+    metas = [("FOOBOT", "noindex ,x")]
+    rules = parse_rules([b"NoIndex", b"none"], metas, TOKENS, now=NOW)
     assert rules.where("noindex") == (
         "X-Robots-Tag: NoIndex",
         "X-Robots-Tag: none",
@@ -74,9 +63,8 @@ def test_rules_cannot_be_changed() -> None:
 
 def test_no_token() -> None:
     """A crawler without a product token obeys what is for everyone."""
-    assert dict(parse_headers([b"noindex, foobot: nofollow"], [], now=NOW).directives) == {
-        "noindex": None
-    }
+    rules = parse_rules([b"noindex, foobot: nofollow"], [], [], now=NOW)
+    assert dict(rules.directives) == {"noindex": None}
 
 
 def test_limit_of_the_header() -> None:
@@ -109,7 +97,7 @@ def test_hostile_text_takes_linear_time(unit: str) -> None:
 
     A mebibyte is read at once.
     """
-    rules = parse_metas([("robots", unit * (1_048_576 // len(unit)))], TOKENS, now=NOW)
+    rules = parse_rules([], [("robots", unit * (1_048_576 // len(unit)))], TOKENS, now=NOW)
     assert all(len(found.where) <= 1_048_590 for found in rules.found)
 
 

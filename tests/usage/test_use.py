@@ -46,10 +46,10 @@ def site() -> Iterator[Site]:
 
 
 class Permitted(Pages):
-    """Keeps what each response says is permitted."""
+    """Stores what each response says is permitted."""
 
     def parse(self, response: Response, **_: Any) -> Any:
-        """Keep it."""
+        """Store it."""
         self.permitted = {
             **getattr(self, "permitted", {}),
             response.url: response.meta.get("robots_use"),
@@ -224,7 +224,7 @@ async def test_a_spider_alone_says_what_it_is_for(
 
 @ensureDeferred
 async def test_what_is_permitted_stands_in_meta(site: Site) -> None:
-    """A response says of each label whether that use is permitted; nobody has said: None."""
+    """A response says of each label whether that use is permitted; None: it is unknown."""
     site.replies["/closed"] = Reply(200, headers=(("Content-Usage", "search=n"),))
     wanted = {"ROBOTS_USE": ["train-ai", "search", "tdm"]}
     result = await crawl([site.url("/open"), site.url("/closed")], wanted, spider=Permitted)
@@ -372,7 +372,7 @@ async def test_not_obeying(site: Site) -> None:
 
 @ensureDeferred
 async def test_unknown_label_is_warned_of(site: Site, caplog: pytest.LogCaptureFixture) -> None:
-    """A label that nobody knows is warned of with the nearest one, since a typo refuses nothing."""
+    """A warning names an unknown label and the nearest known one, since a typo refuses nothing."""
     assert await outcomes(site, "/closed", use=["trian-ai"]) == [200]
     warning = (
         "Declared use 'trian-ai' is not a known label: only a site that names it can refuse it; the"
@@ -473,7 +473,7 @@ async def test_tdmrep_file(site: Site, use: list[str], expected: list[Any]) -> N
 
 @ensureDeferred
 async def test_tdmrep_file_and_what_overrides_it(site: Site) -> None:
-    """A header overrides the file; one that is missing, broken, or forbidden keeps no page back."""
+    """A header overrides the file; one that is missing, broken, or forbidden refuses no page."""
     name = "/.well-known/tdmrep.json"
     site.replies[name] = Reply(200, json.dumps(TDMREP).encode())
     site.replies["/open"] = Reply(200, headers=(("tdm-reservation", "0"),))
