@@ -6,16 +6,14 @@ for its verdicts.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from scrapy_robots_rfc.core.agents import token_of
 from scrapy_robots_rfc.core.decision import Rule, RuleKind
 from scrapy_robots_rfc.core.lines import RULES, Line, LineKind
 from scrapy_robots_rfc.core.percent import to_octets
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 
 # A named tuple takes more memory, and a hostile file has 100,000 of them.

@@ -9,10 +9,8 @@ from __future__ import annotations
 import codecs
 import enum
 import re
-from typing import TYPE_CHECKING, NamedTuple
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+from collections.abc import Iterator
+from typing import NamedTuple
 
 #: Octets of a line that count: 8 times 2,083, the longest URL that browsers took (Google's
 #: reference parser).

@@ -117,24 +117,18 @@ class RobotsTxt:
 
     def _rules_for(self, tokens: str | Sequence[str]) -> Ruleset:
         key = tokens if isinstance(tokens, str) else tuple(tokens)
-        rules = self._asked.get(key)
-        if rules is None:
-            token, compared = self.choose(key) or (None, None)
-            if len(self._asked) >= _MOST_ASKED:
-                self._asked.clear()
-            rules = self._asked[key] = Ruleset(self._index_of(compared), token)
-        return rules
-
-    def _index_of(self, token: str | None) -> RuleIndex:
-        octets = self._content.octets
-        groups = () if token is None else groups_of(octets, self._agents, token)
+        known = self._asked.get(key)
+        if known is not None:
+            return known
+        token, compared = self.choose(key) or (None, None)
+        groups = () if compared is None else groups_of(self._content.octets, self._agents, compared)
         sections = tuple(lines for _, lines in groups)
-        index = self._indexes.get(sections)
-        if index is None:
-            if len(self._indexes) >= _MOST_ASKED:
-                self._indexes.clear()
-            index = self._indexes[sections] = RuleIndex(octets, sections)
-        return index
+        for table in (self._asked, self._indexes):
+            if len(table) >= _MOST_ASKED:
+                table.clear()
+        index = self._indexes.setdefault(sections, RuleIndex(self._content.octets, sections))
+        rules = self._asked[key] = Ruleset(index, token)
+        return rules
 
     def choose(self, tokens: str | Sequence[str]) -> tuple[str, str] | None:
         """Return the token whose group applies (2.2.1), and the form in which it compares.
@@ -200,9 +194,9 @@ class RobotsTxt:
         lower = self._content.octets.lower()
         if not any(key.encode("ascii") in lower for key in keys):
             return ()
-        names = [names for names, _ in self._group_lines()]
-        parts = [lines for _, lines in self._group_lines()]
-        return zip(names, records_in(self._content.octets, parts, keys), strict=True)
+        groups = self._group_lines()
+        records = records_in(self._content.octets, (lines for _, lines in groups), keys)
+        return zip((names for names, _ in groups), records, strict=True)
 
     def preferences(
         self, url: str | bytes, tokens: str | Sequence[str]
@@ -243,12 +237,9 @@ class RobotsTxt:
         It may be infinite.
         """
         token = self.choose(tokens)
-        delays = [
-            parse_delay(record.value)
-            for names, records in self.records_by_group("crawl-delay")
-            for record in records
-            if token and token[1] in names
-        ]
+        groups = self.records_by_group("crawl-delay")
+        own = [records for names, records in groups if token and token[1] in names]
+        delays = (parse_delay(record.value) for record in chain.from_iterable(own))
         return max((delay for delay in delays if delay is not None), default=None)
 
 

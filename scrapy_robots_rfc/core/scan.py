@@ -9,16 +9,14 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from scrapy_robots_rfc.core.agents import token_of
 from scrapy_robots_rfc.core.groups import Record
 from scrapy_robots_rfc.core.lines import MAX_LINE, RULE_KEYS, RULES, LineKind, read_line
 from scrapy_robots_rfc.core.percent import NORMAL_RUN
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
 
 # A line that may be a user-agent line; its token, if that is a run of token characters or `*`
 # alone.

@@ -18,7 +18,7 @@ from scrapy_robots_rfc.core.agents import (
     USER_AGENT_KEY,
     Agent,
     agent_of,
-    invalid_reason,
+    is_token,
 )
 from scrapy_robots_rfc.errors import AgentError, SettingError
 
@@ -110,9 +110,11 @@ class UserAgents:
             )
         found = []
         for token in agent.tokens:
-            reason = invalid_reason(token)
-            if reason is not None:
-                found.append(f"{token!r} is no product token: {reason}")
+            if not is_token(token):
+                text = (
+                    f"{token!r} is no product token, which has only A-Z, a-z, '_' and '-'"
+                )
+                found.append(text)
             elif token.lower() not in header.lower() and not _is_virtual(token):
                 text = f"{token!r} is not in the User-Agent header {header!r} (RFC 9309, 2.2.1)"
                 found.append(text)
