@@ -17,9 +17,8 @@ from scrapy_robots_rfc.commands.common import BAD, DOUBT, GOOD, STRONG, Console,
 from scrapy_robots_rfc.core.agents import NOBODY, Agent, agent_of
 from scrapy_robots_rfc.core.decision import Reason, Rule
 from scrapy_robots_rfc.core.gemini import deciding_tokens
-from scrapy_robots_rfc.core.groups import Record
 from scrapy_robots_rfc.core.labels import unknown_labels, uses_of
-from scrapy_robots_rfc.core.lint import markup_line
+from scrapy_robots_rfc.core.lines import as_text
 from scrapy_robots_rfc.core.pattern import specificity
 from scrapy_robots_rfc.core.percent import to_octets
 from scrapy_robots_rfc.core.preferences import Preference, refused_by
@@ -135,7 +134,7 @@ def _doubt(found: FoundRobots) -> str | None:
         return None
     if any("\0" in line for line in file.raw_lines[:_BINARY_LINES]):
         what = "a binary file"
-    elif markup_line(file.lines()) is not None:
+    elif file.is_page:
         what = "an HTML page"
     else:
         return None
@@ -257,7 +256,7 @@ def _show_lines(file: RobotsTxt, explanation: Explanation, line: int, console: C
     """Print the line that decided, as the file has it, and those around it in its group."""
     group = next(group for group in explanation.groups if group.line <= line <= group.last)
     for number in range(max(line - _AROUND, group.line), min(line + _AROUND, group.last) + 1):
-        text = file.line_text(number).replace("\t", " ").rstrip()
+        text = as_text(file.raw_lines[number - 1]).replace("\t", " ").rstrip()
         mark = console.paint(">", STRONG, GOOD) if number == line else " "
         if text:
             console.print(f"{mark} {number:>5}  {printable(text)}")
@@ -319,15 +318,11 @@ def show_access(found: FoundRobots, console: Console) -> None:
     console.fact("robots.txt", text)
 
 
-def show_use(
-    use: Mapping[str, Preference], console: Console, licenses: Sequence[Record] = ()
-) -> None:
-    """Print what a file says of the use of pages, and under which licenses."""
+def show_use(use: Mapping[str, Preference], console: Console) -> None:
+    """Print what a file says of the use of pages."""
     for label, preference in use.items():
         word = {True: "yes", False: "no", None: "neither yes nor no"}[preference.allowed]
         console.fact("use", f"{label}: {word} (line {preference.line}: {preference.source[:200]})")
-    for record in licenses:
-        console.fact("license", f"{record.value} (line {record.line})")
 
 
 def show_group(explanation: Explanation, console: Console) -> None:

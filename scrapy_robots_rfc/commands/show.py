@@ -67,7 +67,7 @@ def _show(
     applying = {group.line for group in explanation.groups}
     check.show_group(explanation, console)
     console.fact("delay", _interval(found.robots, agent, limit)[0])
-    check.show_use(file.preferences("/", tokens), console, file.licenses(tokens))
+    check.show_use(file.preferences("/", tokens), console)
     for record in file.records:
         console.fact("record", f"line {record.line}: {record.key}: {record.value}")
     for group in file.groups:
@@ -102,7 +102,6 @@ def _record(
         "crawl_delay": "inf" if delay == math.inf else delay,
         "interval": _interval(robots, agent, limit)[1],
         "use": {label: one.allowed for label, one in file.preferences("/", tokens).items()},
-        "licenses": [record.value for record in file.licenses(tokens)],
         "sitemaps": list(robots.sitemaps),
         "records": [
             {"line": each.line, "key": each.key, "value": each.value} for each in file.records

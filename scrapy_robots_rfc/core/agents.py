@@ -39,16 +39,9 @@ BROWSER_WORDS = frozenset(
 )
 
 
-def invalid_reason(value: str) -> str | None:
-    """Return why a string is no product token, in words for the user; ``None`` where it is one."""
-    if _RUN.fullmatch(value):
-        return None
-    if not value:
-        return "it is empty"
-    odd = sorted({c for c in value if not _RUN.match(c)})
-    shown = ", ".join(repr(c) for c in odd[:5]) + (", ..." if len(odd) > 5 else "")
-    accepted = "the letters A-Z and a-z, '_' and '-' (RFC 9309, 2.2.1)"
-    return f"it contains {shown}; a product token has only {accepted}"
+def is_token(value: str) -> bool:
+    """Return whether a string is a product token: letters of ASCII, `_` and `-` (2.2.1)."""
+    return _RUN.fullmatch(value) is not None
 
 
 def token_of(value: str) -> str:

@@ -10,7 +10,7 @@ import re
 from collections.abc import Sequence
 
 from scrapy_robots_rfc.core.decision import Decision
-from scrapy_robots_rfc.core.lines import RULE_KEYS
+from scrapy_robots_rfc.core.lines import RULE_KEYS, Content
 from scrapy_robots_rfc.core.robotstxt import RobotsTxt
 
 #: The virtual user agents of the specification, each a purpose that a crawler may have.
@@ -31,11 +31,9 @@ class GeminiFile(RobotsTxt):
     patterns become escapes.
     """
 
-    def __init__(self, body: bytes = b"", *, max_size: int = RobotsTxt.MAX_SIZE) -> None:
-        super().__init__(body, max_size=max_size)
-        octets = _ALLOW_LINE.sub(b"#", self._content.octets)
-        octets = _SPECIAL.sub(_escaped, octets)
-        self._content = self._content._replace(octets=octets)
+    def _read(self, content: Content) -> Content:
+        octets = _ALLOW_LINE.sub(b"#", content.octets)
+        return content._replace(octets=_SPECIAL.sub(_escaped, octets))
 
     @property
     def octets(self) -> bytes:

@@ -1,4 +1,4 @@
-"""The groups of a file with their rules and records (RFC 9309, 2.1), read line by line.
+"""The groups of a file with their rules (RFC 9309, 2.1), read line by line.
 
 `lint`, `show` and explanations use these. A crawl does not: `scan.py` reads the same groups faster
 for its verdicts.
@@ -6,16 +6,14 @@ for its verdicts.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from scrapy_robots_rfc.core.agents import token_of
 from scrapy_robots_rfc.core.decision import Rule, RuleKind
 from scrapy_robots_rfc.core.lines import RULES, Line, LineKind
 from scrapy_robots_rfc.core.percent import to_octets
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
 
 
 # A named tuple takes more memory, and a hostile file has 100,000 of them.
@@ -24,7 +22,7 @@ class Record:
     """A record that is neither a user-agent line nor a rule (RFC 9309, 2.2.4).
 
     :param key: in lower case.
-    :param value: as the file writes it.
+    :param value: as the file writes it: text, or octets, one character each.
     :param line: its line number, from 1.
     """
 
@@ -38,14 +36,12 @@ class Group(NamedTuple):
 
     :param tokens: the values of its user-agent lines, as the file spells them.
     :param rules: its allow and disallow lines.
-    :param records: its other records.
     :param line: the number of its first line, from 1.
     :param last: the number of its last line.
     """
 
     tokens: tuple[str, ...]
     rules: tuple[Rule, ...]
-    records: tuple[Record, ...]
     line: int
     last: int
 
@@ -54,13 +50,9 @@ class Group(NamedTuple):
         return any(token_of(to_octets(name)) == token for name in self.tokens)
 
 
-def read_groups(lines: Iterable[Line]) -> tuple[tuple[Group, ...], tuple[Record, ...]]:
-    """Divide the lines of a file into groups.
-
-    :returns: the groups in order, and the records of the whole file, inside and outside of groups.
-    """
+def read_groups(lines: Iterable[Line]) -> tuple[Group, ...]:
+    """Divide the lines of a file into groups."""
     groups: list[list[Line]] = []
-    records: dict[int, Record] = {}
     ended = True
     for line in lines:
         if line.kind is LineKind.USER_AGENT:
@@ -69,21 +61,18 @@ def read_groups(lines: Iterable[Line]) -> tuple[tuple[Group, ...], tuple[Record,
             ended = False
         elif line.kind in RULES:
             ended = True
-        elif line.kind is LineKind.RECORD:
-            records[line.number] = Record(line.key, line.value, line.number)
-        else:
+        elif line.kind is not LineKind.RECORD:
             continue
         if groups:
             groups[-1].append(line)
-    return tuple(_group_of(group, records) for group in groups), tuple(records.values())
+    return tuple(map(_group_of, groups))
 
 
-def _group_of(lines: list[Line], records: Mapping[int, Record]) -> Group:
+def _group_of(lines: list[Line]) -> Group:
     rules = [line for line in lines if line.kind in RULES]
     return Group(
         tuple(line.value for line in lines if line.kind is LineKind.USER_AGENT),
         tuple(Rule(RuleKind[line.kind.name], line.value, line.number) for line in rules),
-        tuple(records[line.number] for line in lines if line.kind is LineKind.RECORD),
         lines[0].number,
         lines[-1].number,
     )

@@ -33,9 +33,8 @@ def uses_of(value: object) -> tuple[str, ...] | None:
     labels = value.split(",") if isinstance(value, str) else value
     if labels is None:
         return None
-    if not isinstance(labels, (list, tuple, set, frozenset)):
-        raise TypeError(value)
-    if not all(isinstance(label, str) for label in labels):
+    kinds = (list, tuple, set, frozenset)
+    if not isinstance(labels, kinds) or not all(isinstance(label, str) for label in labels):
         raise TypeError(value)
     named = (label.strip().lower() for label in labels if label.strip())
     return tuple(dict.fromkeys(LABEL_OF.get(label, label) for label in named))

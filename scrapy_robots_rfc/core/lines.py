@@ -9,10 +9,8 @@ from __future__ import annotations
 import codecs
 import enum
 import re
-from typing import TYPE_CHECKING, NamedTuple
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+from collections.abc import Iterator
+from typing import NamedTuple
 
 #: Octets of a line that count: 8 times 2,083, the longest URL that browsers took (Google's
 #: reference parser).
@@ -49,7 +47,6 @@ class Flag(enum.StrEnum):
     CONTROL_OCTET = enum.auto()
     NOT_UTF8 = enum.auto()
     TOO_LONG = enum.auto()
-    CUT_OFF = enum.auto()
     BYTE_ORDER_MARK = enum.auto()
     OTHER_ENCODING = enum.auto()
 
@@ -61,7 +58,7 @@ class Line(NamedTuple):
     :param kind: what it is read as.
     :param key: its key in lower case, as the file spells it; empty where there is none.
     :param value: its value without surrounding blanks and comment; for junk, the line itself.
-    :param flags: what is odd about it, or why it is not read.
+    :param flags: what is odd about it.
     """
 
     number: int
@@ -71,10 +68,12 @@ class Line(NamedTuple):
     flags: frozenset[Flag] = frozenset()
 
 
+#: Keys of records with the paths that may be used for AI training, or that may not.
+TRAINING = {"disallowaitraining": False, "allowaitraining": True}
 #: Keys of records that RFC 9309 does not define and that some crawler is known to read.
 KNOWN_RECORDS = frozenset(
     {"sitemap", "crawl-delay", "request-rate", "visit-time", "host", "clean-param", "noindex"}
-    | {"content-signal", "content-usage", "allowaitraining", "disallowaitraining", "license"}
+    | {"content-signal", "content-usage", "license", *TRAINING}
 )
 #: Frequent misspellings of keys, which are read like the keys.
 _MISSPELT = {
@@ -150,14 +149,12 @@ class Content(NamedTuple):
 
     :param octets: the whole lines in UTF-8, without a byte order mark. LF ends each line, and
         stands before the first one, too, so that every line is found alike.
-    :param rest: the beginning of the last line, where the limit cuts that line; else empty.
     :param truncated: whether the file is longer than the limit.
     :param size: octets of the file, up to the limit.
     :param encoding: the encoding that its byte order mark names; empty where it has none.
     """
 
     octets: bytes
-    rest: bytes
     truncated: bool
     size: int
     encoding: str
@@ -185,7 +182,7 @@ def content_of(body: bytes, max_size: int) -> Content:
     if b"\r" in octets:
         octets = octets.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
     end = octets.rfind(b"\n") + 1 if cut else len(octets)
-    return Content(octets[:end], octets[end:][:MAX_LINE], truncated, size, encoding)
+    return Content(octets[:end], truncated, size, encoding)
 
 
 def _flags_of(line: str, kind: LineKind, key: str, value: str) -> Iterator[Flag]:
@@ -209,7 +206,7 @@ def _flags_of(line: str, kind: LineKind, key: str, value: str) -> Iterator[Flag]
         yield Flag.NOT_UTF8
     if kind is LineKind.USER_AGENT and not _TOKEN(value):
         yield Flag.INVALID_TOKEN
-    if kind in RULES and value and value[0] not in "/*":
+    if (kind in RULES or key in TRAINING) and value and value[0] not in "/*":
         yield Flag.NEVER_MATCHES
     if kind in RULES and len(_words_of(value)) > 1:
         yield Flag.SPACE_IN_PATTERN
@@ -228,6 +225,3 @@ def read_lines(content: Content) -> Iterator[Line]:
         if number == 1 and content.encoding:
             flags.add(Flag.BYTE_ORDER_MARK if content.encoding == "utf-8" else Flag.OTHER_ENCODING)
         yield Line(number, kind, as_text(key), as_text(value), frozenset(flags))
-    if content.rest:
-        text = as_text(content.rest.decode("latin-1"))
-        yield Line(len(lines) + 1, LineKind.JUNK, "", text, frozenset({Flag.CUT_OFF}))

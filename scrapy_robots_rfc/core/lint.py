@@ -16,19 +16,14 @@ from typing import TypeAlias
 
 from scrapy_robots_rfc.core.agents import ANY, product_tokens, token_of
 from scrapy_robots_rfc.core.decision import Rule, RuleKind
-from scrapy_robots_rfc.core.extensions import parse_delay, parse_rate, parse_window, plain_delay
+from scrapy_robots_rfc.core.extensions import parse_rate, parse_window, plain_delay
 from scrapy_robots_rfc.core.groups import Group, Record, read_groups
 from scrapy_robots_rfc.core.labels import LABELS
 from scrapy_robots_rfc.core.lines import KNOWN_RECORDS, MAX_LINE, RULES, Flag, Line, LineKind
 from scrapy_robots_rfc.core.percent import to_octets
-from scrapy_robots_rfc.core.preferences import (
-    RECORDS,
-    SIGNAL,
-    TRAINING,
-    USAGE,
-    read_records,
-)
+from scrapy_robots_rfc.core.preferences import RECORDS, SIGNAL, USAGE, read_records
 from scrapy_robots_rfc.core.robotstxt import RobotsTxt
+from scrapy_robots_rfc.core.text import short
 
 
 class Severity(enum.Enum):
@@ -71,7 +66,7 @@ class Code(enum.StrEnum):
 
 # The codes that are no warnings.
 _ERRORS = {
-    *(Flag.OUTSIDE_GROUP, Flag.NEVER_MATCHES, Flag.TOO_LONG, Flag.CUT_OFF, Code.ALMOST_A_KEY),
+    *(Flag.OUTSIDE_GROUP, Flag.NEVER_MATCHES, Flag.TOO_LONG, Code.ALMOST_A_KEY),
     *(Code.MARKUP, Code.FILE_TOO_LONG, Code.RECORD_OUTSIDE_GROUP, Code.USE_VOID),
 }
 _NOTICES = {
@@ -108,39 +103,39 @@ class Finding:
 #: A finding without the text of its line: code, number of the line, effect, what was meant.
 _Found: TypeAlias = tuple[Flag | Code, int, str, str]
 
-#: Characters of a site's text that a finding repeats.
-_LONGEST = 120
 #: Characters of the longest key that is compared with the known ones.
 _LONGEST_KEY = 24
 
 _MISPLACED_PERCENT = re.compile("%(?![0-9A-Fa-f]{2})")
-_INNER_DOLLAR = re.compile(r"\$(?!\Z)")
-_CONTROL = re.compile("[\x00-\x1f\x7f]")
-_BLANKS = re.compile("[ \t]+")
 _TOKEN = re.compile("[A-Za-z_-]+")
 _ABSOLUTE_URL = re.compile("https?://[^/?#]", re.IGNORECASE)
 _FIRST_WORD = re.compile("[A-Za-z-]+")
 
 _KEYS_TO_MEAN = tuple(sorted({"user-agent", "allow", "disallow", *KNOWN_RECORDS}))
-_TRAINING_KEYS = {"disallowaitraining": "DisallowAITraining", "allowaitraining": "AllowAITraining"}
-#: What reads the value of a record that a crawl obeys, and an example of such a record.
-_VALUES: dict[str, tuple[Callable[[str], object], str]] = {
-    "crawl-delay": (plain_delay, "Crawl-delay: 10"),
-    "request-rate": (parse_rate, "Request-rate: 1/5"),
-    "visit-time": (parse_window, "Visit-time: 0600-0845"),
+#: The keys whose usual spelling is another one than with a capital letter.
+_USUAL_KEYS = {
+    "site-map": "Sitemap",
+    "disallowaitraining": "DisallowAITraining",
+    "allowaitraining": "AllowAITraining",
 }
-#: The effect of a record whose value is no whole URL.
-_URLS = {
-    "Sitemap": "crawlers that do not take it as relative to the robots.txt leave it out",
-    "License": "shown as it is, though it does not say where the license stands",
+_UNCLEAR = "ignored: it is not clear what it asks for"
+#: What reads the value of a record that a crawl obeys, the effect of a record that it cannot read,
+#: and an example.
+_VALUES: dict[str, tuple[Callable[[str], object], str, str]] = {
+    "crawl-delay": (
+        plain_delay,
+        "its unit is unknown: the largest number in it counts, in seconds, but no negative one",
+        "such as Crawl-delay: 10",
+    ),
+    "request-rate": (parse_rate, _UNCLEAR, "such as Request-rate: 1/5"),
+    "visit-time": (parse_window, _UNCLEAR, "such as Visit-time: 0600-0845"),
 }
 
 _OUTSIDE = "ignored: it belongs to no group, as no user-agent line stands above it"
 _AGENT_ABOVE = "a line `User-agent: *` above it"
 _AS_UTF8 = "the file saved as UTF-8"
-_SHORTER = "a shorter file"
 #: The effect of a line with a flag, and what was meant. In braces stand the usual spelling of its
-#: key, its value, the path that was meant by that, and the line without control octets.
+#: key, its value, and the path that was meant by that.
 _OF_FLAG = {
     Flag.MISSPELT_KEY: (
         "read as `{key}`, by this crawler and many; others leave the line out",
@@ -154,14 +149,17 @@ _OF_FLAG = {
         "it matches no URL: the path that it is compared with begins with `/` (RFC 9309, 2.2.2)",
         "{key}: {path}",
     ),
+    Flag.SPACE_IN_PATTERN: (
+        "part of the one pattern, percent-encoded",
+        "`%20` in its place; or a line for each, if it stands between two patterns",
+    ),
     Flag.CONTROL_OCTET: (
         "in a value, it is percent-encoded; a key that contains one is unknown",
-        "{plain}",
+        "the line without it",
     ),
     Flag.OUTSIDE_GROUP: (f"{_OUTSIDE} (RFC 9309, 2.2.2)", _AGENT_ABOVE),
     Flag.NOT_UTF8: ("its octets are percent-encoded one by one", _AS_UTF8),
     Flag.TOO_LONG: (f"what follows octet {MAX_LINE:,} is not read", "several shorter lines"),
-    Flag.CUT_OFF: ("ignored: the size limit cuts it short (RFC 9309, 2.5)", _SHORTER),
     Flag.BYTE_ORDER_MARK: (
         "passed over, by this crawler and most; others take it for a part of the key",
         f"{_AS_UTF8} without a byte order mark",
@@ -177,58 +175,26 @@ def lint(robots: RobotsTxt) -> list[Finding]:
     """Return the findings on a file, by line. Never raises."""
     lines = list(robots.lines())
     texts = {line.number: _text(line) for line in lines}
-    groups, _ = read_groups(lines)
     found = list[_Found]()
-    markup = markup_line(lines)
-    wide = None if groups else _wide_line(robots)
-    if markup is not None:
+    if robots.is_page:  # its lines are not worth a finding each
+        first = next(line.number for line in lines if line.kind is not LineKind.BLANK)
         effect = "a web page, it seems: without a group in it, everything is allowed"
         meant = "a plain text file; or status 404, where the site has none"
-        found.append((Code.MARKUP, markup.number, effect, meant))
-    elif wide is not None:
-        effect = "not converted, as no byte order mark shows how: everything is allowed"
-        found.append((Flag.OTHER_ENCODING, wide, effect, _AS_UTF8))
-        texts[wide] = robots.line_text(wide).replace("\0", "")
-    if groups or not found:  # else the lines of such a file are not worth a finding each
-        found += (one for line in lines for one in _of_line(line))
+        found.append((Code.MARKUP, first, effect, meant))
+    else:
+        for line in lines:
+            found += _of_line(line)
         found += _of_order(lines)
-        found += _of_groups(groups)
+        found += _of_groups(read_groups(lines))
     if robots.truncated:
         last = lines[-1].number if lines else 1
         effect = "the lines below it are not read: they are beyond the size limit (RFC 9309, 2.5)"
-        found.append((Code.FILE_TOO_LONG, last, effect, _SHORTER))
+        found.append((Code.FILE_TOO_LONG, last, effect, "a shorter file"))
     findings = (
-        Finding(code, line, _short(texts.get(line, "")), effect, _short(meant))
+        Finding(code, line, short(texts.get(line, "")), effect, short(meant))
         for code, line, effect, meant in found
     )
     return sorted(findings, key=lambda finding: finding.line)
-
-
-def markup_line(lines: Iterable[Line]) -> Line | None:
-    """Return the first line that is neither blank nor a comment, if it begins as HTML or XML does.
-
-    Such a file is a page for people and no robots.txt.
-    """
-    empty = (LineKind.BLANK, LineKind.COMMENT)
-    first = next((line for line in lines if line.kind not in empty), None)
-    return first if first and _text(first).startswith("<") else None
-
-
-def _wide_line(robots: RobotsTxt) -> int | None:
-    """Return the first line that is not blank, if at least each second octet of it is NUL.
-
-    So UTF-16 and UTF-32 look without a byte order mark.
-    """
-    for number, line in enumerate(robots.raw_lines, 1):
-        if line.strip("\0 \t"):
-            # Of so few octets, one may be NUL by accident.
-            narrow = len(line) < 4 or all(line[side::2].strip("\0") for side in (0, 1))
-            return None if narrow else number
-    return None
-
-
-def _short(text: str) -> str:
-    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
 
 
 def _text(line: Line) -> str:
@@ -240,7 +206,7 @@ def _text(line: Line) -> str:
 def _usual_key(line: Line) -> str:
     """Return the key of a line in its usual spelling."""
     key: str = line.key if line.kind is LineKind.RECORD else line.kind.value
-    return "Sitemap" if key == "site-map" else key.capitalize()
+    return _USUAL_KEYS.get(key, key.capitalize())
 
 
 # Findings on the text of a line.
@@ -250,7 +216,7 @@ def _of_line(line: Line) -> Iterator[_Found]:
     for flag in Flag if line.flags else ():
         if flag in line.flags:
             yield _of_flag(line, flag)
-    if line.kind is LineKind.JUNK and Flag.CUT_OFF not in line.flags:
+    if line.kind is LineKind.JUNK:
         yield _no_record(line)
     elif line.kind in RULES:
         yield from _of_pattern(line)
@@ -261,21 +227,13 @@ def _of_line(line: Line) -> Iterator[_Found]:
 
 
 def _of_flag(line: Line, flag: Flag) -> _Found:
-    key, value = _usual_key(line), line.value
     if flag is Flag.UNKNOWN_KEY:
         return _unknown(line)
     if flag is Flag.INVALID_TOKEN:
-        return Flag.INVALID_TOKEN, line.number, *_of_token(value)
-    if flag is Flag.SPACE_IN_PATTERN:
-        meant = f"{key}: {value.replace(' ', '%20').replace(chr(9), '%09')}"
-        paths = _BLANKS.split(value)
-        if all(path.startswith(("/", "*")) for path in paths):
-            meant = f"a line for each: {', '.join(f'{key}: {path}' for path in paths)}"
-        effect = "part of the one pattern, percent-encoded"
-        return Flag.SPACE_IN_PATTERN, line.number, effect, meant
+        return flag, line.number, *_of_token(line.value)
     effect, meant = _OF_FLAG[flag]
-    plain = _CONTROL.sub("", _text(line))
-    meant = meant.format(key=key, value=value, path=_path(value), plain=plain)
+    key = _usual_key(line)
+    meant = meant.format(key=key, value=line.value, path=_path(line.value))
     return flag, line.number, effect.format(key=key), meant
 
 
@@ -300,19 +258,16 @@ def _unknown(line: Line) -> _Found:
 
 def _of_token(value: str) -> tuple[str, str]:
     """Return the effect of a name that is no product token, and the line that was meant."""
-    if not value:
-        return "it names no crawler", "User-agent: *"
-    token = token_of(to_octets(value))
-    names = _TOKEN.findall(value)
-    if value.lower() == token or not value.lower().startswith(token):
-        effect = "compared whole, so it names no crawler: product tokens have letters, `-` and `_`"
-        return effect, f"User-agent: {max(names, key=len)}" if names else ""
-    if token == ANY:  # its beginning is a token
+    if token_of(value) == ANY:  # its beginning is a token
         return "it names any crawler", "User-agent: *"
+    named = _TOKEN.match(value)
+    if named is None:
+        effect = "compared whole, so it names no crawler: product tokens have letters, `-` and `_`"
+        names = _TOKEN.findall(value)
+        return effect, f"User-agent: {max(names, key=len)}" if names else "a product token, or `*`"
     # Where a whole User-Agent header stands, its own name may not be what it begins with.
-    own = _TOKEN.match(next(iter(product_tokens(_short(value))), ""))
-    meant = own[0] if own else value[: len(token)]
-    return f"it names the crawler `{value[: len(token)]}`", f"User-agent: {meant}"
+    own = _TOKEN.match(next(iter(product_tokens(short(value))), "")) or named
+    return f"it names the crawler `{named[0]}`", f"User-agent: {own[0]}"
 
 
 def _path(value: str) -> str:
@@ -333,35 +288,25 @@ def _no_record(line: Line) -> _Found:
 
 
 def _of_pattern(line: Line) -> Iterator[_Found]:
-    key, value = _usual_key(line), line.value
+    value = line.value
     if "$" in value[:-1]:
         effect = "it stands for itself: only a last `$` is the end of a URL (RFC 9309, 2.2.3)"
-        beginning, _, rest = value.partition("$")
-        end_meant = not rest.strip("/?*$")
-        meant = f"{beginning}$" if end_meant else _INNER_DOLLAR.sub("%24", value)
-        yield Code.DOLLAR_INSIDE, line.number, effect, f"{key}: {meant}"
+        yield Code.DOLLAR_INSIDE, line.number, effect, "`%24` in its place, or nothing behind it"
     if _MISPLACED_PERCENT.search(value):
-        meant = f"{key}: {_MISPLACED_PERCENT.sub('%25', value)}"
+        meant = f"{_usual_key(line)}: {_MISPLACED_PERCENT.sub('%25', value)}"
         yield Code.BAD_ESCAPE, line.number, "the `%` stands for itself, as `%25` would", meant
 
 
 def _of_value(line: Line) -> Iterator[_Found]:
-    key, name, value = line.key, _usual_key(line), line.value
-    if key in _VALUES:
-        parse, example = _VALUES[key]
-        if parse(value) is None:
-            delay = parse_delay(value) if key == "crawl-delay" else None
-            effect = "ignored: it is not clear what it asks for"
-            if delay is not None:
-                effect = f"read as {delay:.15g} s, the largest number in it: its unit is unknown"
-            yield Code.INVALID_VALUE, line.number, effect, f"such as {example}"
-    elif name in _URLS and not _ABSOLUTE_URL.match(value):
+    name = _usual_key(line)
+    if line.key in _VALUES:
+        parse, effect, example = _VALUES[line.key]
+        if parse(line.value) is None:
+            yield Code.INVALID_VALUE, line.number, effect, example
+    elif name in ("Sitemap", "License") and not _ABSOLUTE_URL.match(line.value):
+        effect = "crawlers that do not take it as relative to the robots.txt leave it out"
         meant = f"the whole URL, such as https://www.example/{name.lower()}.xml"
-        yield Code.RELATIVE_URL, line.number, _URLS[name], meant
-    elif key in TRAINING and value and value[0] not in "/*":
-        effect = "it matches no URL, so it says nothing of training: paths begin with `/` or `*`"
-        meant = f"{_TRAINING_KEYS[key]}: {_path(value)}"
-        yield Flag.NEVER_MATCHES, line.number, effect, meant
+        yield Code.RELATIVE_URL, line.number, effect, meant
 
 
 def _of_use(line: Line) -> Iterator[_Found]:
@@ -437,12 +382,8 @@ def _of_rules(rules: Sequence[Rule]) -> Iterator[_Found]:
             effect = "it matches nothing: the other rules of the group decide (RFC 9309, 2.2.2)"
             yield Code.EMPTY_RULE, rule.line, effect, "nothing, or the only rule of its group"
         elif same is not None:
-            yield (
-                Code.REPEATED_RULE,
-                rule.line,
-                f"it changes nothing: line {same} says the same",
-                "",
-            )
+            effect = f"it changes nothing: line {same} says the same"
+            yield Code.REPEATED_RULE, rule.line, effect, ""
         elif opposite is not None:
             effect = f"of it and line {opposite} the allow decides: they are equally specific"
             yield Code.CONTRADICTION, rule.line, f"{effect} (RFC 9309, 2.2.2)", "one of them"

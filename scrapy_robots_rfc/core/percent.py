@@ -8,12 +8,9 @@ from __future__ import annotations
 
 import re
 import string
+from collections.abc import Callable, Mapping
 from functools import cache
 from itertools import product
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
 
 #: Unreserved octets, which are always bare in the normal form (RFC 3986, 2.3).
 UNRESERVED = string.ascii_letters + string.digits + "-._~"

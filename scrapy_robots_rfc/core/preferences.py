@@ -14,14 +14,14 @@ from typing import NamedTuple
 from scrapy_robots_rfc.core.decision import Refusal
 from scrapy_robots_rfc.core.groups import Record
 from scrapy_robots_rfc.core.labels import LABEL_OF, TRAIN_AI
-from scrapy_robots_rfc.core.lines import as_text
+from scrapy_robots_rfc.core.lines import TRAINING, as_text
 from scrapy_robots_rfc.core.pattern import Pattern, parse_pattern, specificity
 from scrapy_robots_rfc.core.percent import request_target
 from scrapy_robots_rfc.core.text import listed, printable
 
 #: Keys of robots.txt records that say something of use, in lower case.
-USAGE, SIGNAL, LICENSE = "content-usage", "content-signal", "license"
-TRAINING = {"disallowaitraining": False, "allowaitraining": True}
+USAGE = "content-usage"
+SIGNAL = "content-signal"
 RECORDS = (USAGE, SIGNAL, *TRAINING)
 #: Lines of use in a group that are read, and octets of their values. All are tried for each page,
 #: on the event loop: so many take ten milliseconds. Real files have a handful, a hostile one

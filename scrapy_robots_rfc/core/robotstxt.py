@@ -15,25 +15,28 @@ from scrapy_robots_rfc.core.agents import ANY, product_tokens, token_of
 from scrapy_robots_rfc.core.decision import Decision, Reason, Rule, RuleKind
 from scrapy_robots_rfc.core.extensions import parse_delay
 from scrapy_robots_rfc.core.groups import Group, Record, read_groups
-from scrapy_robots_rfc.core.lines import Line, as_text, content_of, read_line, read_lines
-from scrapy_robots_rfc.core.pattern import Pattern, parse_pattern, specificity
+from scrapy_robots_rfc.core.lines import (
+    Content,
+    Line,
+    LineKind,
+    as_text,
+    content_of,
+    read_line,
+    read_lines,
+)
+from scrapy_robots_rfc.core.pattern import parse_pattern, specificity
 from scrapy_robots_rfc.core.percent import is_normal_url, request_target, to_octets
 from scrapy_robots_rfc.core.ruleset import ROBOTS_TXT, RuleIndex, Ruleset
-from scrapy_robots_rfc.core.scan import AgentLine, Section, agent_lines, groups_of, records_in
+from scrapy_robots_rfc.core.scan import Section, agent_lines, groups_of, records_in
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from scrapy_robots_rfc.core.preferences import Preference
 
 # Identifications and groups whose rules a file stores, so that a crawl that rotates its User-Agent
 # does not fill the memory. An `lru_cache` for each file would take more memory than these tables.
 _MOST_ASKED = 64
-
-# Octets of memory that a file takes beside its own, as measured.
-_OBJECTS = 2000
-_AGENT_LINE = 250  # for each user-agent line
-_READ_LINE = 400  # for each rule or record of `groups` and `records`
 
 # How a page begins in whose place a robots.txt was expected.
 _MARKUP = re.compile(rb"\s*<").match
@@ -52,13 +55,16 @@ class RobotsTxt:
     MAX_SIZE = 512_000
 
     def __init__(self, body: bytes = b"", *, max_size: int = MAX_SIZE) -> None:
-        self._content = content_of(body, max_size)
-        self._agents: list[AgentLine] | None = None
+        self._content = self._read(content_of(body, max_size))
+        self._agents = agent_lines(self._content.octets)
+        self._named = {token for _, _, token in self._agents}
         self._parts: list[tuple[tuple[str, ...], Section]] | None = None
         self._asked: dict[str | Sequence[str], Ruleset] = {}
         self._indexes: dict[tuple[Section, ...], RuleIndex] = {}
-        self._lines_read = 0
-        self._parsed: dict[str, list[tuple[tuple[int, bool], Pattern, Rule]]] = {}
+
+    def _read(self, content: Content) -> Content:
+        """Return the content as RFC 9309 has to see it; a file of another kind changes it."""
+        return content
 
     @classmethod
     def parse(cls, body: bytes, *, max_size: int = MAX_SIZE) -> RobotsTxt:
@@ -111,61 +117,33 @@ class RobotsTxt:
 
     def _rules_for(self, tokens: str | Sequence[str]) -> Ruleset:
         key = tokens if isinstance(tokens, str) else tuple(tokens)
-        rules = self._asked.get(key)
-        if rules is None:
-            token, compared = self.choose(key) or (None, None)
-            if len(self._asked) >= _MOST_ASKED:
-                self._asked.clear()
-            rules = self._asked[key] = Ruleset(self._index_of(compared), token)
+        known = self._asked.get(key)
+        if known is not None:
+            return known
+        token, compared = self.choose(key) or (None, None)
+        groups = () if compared is None else groups_of(self._content.octets, self._agents, compared)
+        sections = tuple(lines for _, lines in groups)
+        for table in (self._asked, self._indexes):
+            if len(table) >= _MOST_ASKED:
+                table.clear()
+        index = self._indexes.setdefault(sections, RuleIndex(self._content.octets, sections))
+        rules = self._asked[key] = Ruleset(index, token)
         return rules
 
-    def _index_of(self, token: str | None) -> RuleIndex:
-        octets = self._content.octets
-        groups = () if token is None else groups_of(octets, self._agent_lines(), token)
-        sections = tuple(lines for _, lines in groups)
-        index = self._indexes.get(sections)
-        if index is None:
-            if len(self._indexes) >= _MOST_ASKED:
-                self._indexes.clear()
-                self._asked.clear()
-            index = self._indexes[sections] = RuleIndex(octets, sections)
-        return index
-
-    def choose(
-        self, tokens: str | Sequence[str], named: Collection[str] = ()
-    ) -> tuple[str, str] | None:
+    def choose(self, tokens: str | Sequence[str]) -> tuple[str, str] | None:
         """Return the token whose group applies (2.2.1), and the form in which it compares.
 
         :param tokens: as for `decide`.
-        :param named: the tokens of the file in the form in which they compare, if they are known.
         """
-        named = named or {token for _, _, token in self._agent_lines()}
         for token in _with_compared_forms(tokens if isinstance(tokens, str) else tuple(tokens)):
-            if token[1] in named:
+            if token[1] in self._named:
                 return token
-        return (ANY, ANY) if ANY in named else None
-
-    def _agent_lines(self) -> list[AgentLine]:
-        if self._agents is None:
-            self._agents = agent_lines(self._content.octets)
-        return self._agents
+        return (ANY, ANY) if ANY in self._named else None
 
     def _group_lines(self) -> list[tuple[tuple[str, ...], Section]]:
         if self._parts is None:
-            self._parts = list(groups_of(self._content.octets, self._agent_lines()))
+            self._parts = list(groups_of(self._content.octets, self._agents))
         return self._parts
-
-    @property
-    def weight(self) -> int:
-        """About the octets of memory that the file and everything read from it take.
-
-        Grows with the questions.
-        """
-        octets = _OBJECTS + len(self._content.octets)
-        octets += _AGENT_LINE * len(self._agents or ())
-        octets += _READ_LINE * (self._lines_read + len(self._parts or ()))
-        octets += sum(index.weight for index in [*self._indexes.values()])
-        return octets + sum(rules.weight for rules in [*self._asked.values()])
 
     @property
     def size(self) -> int:
@@ -180,7 +158,7 @@ class RobotsTxt:
     @property
     def is_page(self) -> bool:
         """Whether it begins as HTML or XML, and has no group, so that everything is allowed."""
-        return _MARKUP(self._content.octets) is not None and not self._agent_lines()
+        return _MARKUP(self._content.octets) is not None and not self._agents
 
     def lines(self) -> Iterator[Line]:
         """Yield every line, with what is odd about it."""
@@ -194,88 +172,31 @@ class RobotsTxt:
         """
         return self._content.octets.decode("latin-1").split("\n")[1:]
 
-    def line_text(self, line: int) -> str:
-        """Return a line of the file as text, with escapes for octets that are not UTF-8.
-
-        :param line: its number, from 1.
-        """
-        return as_text(self.raw_lines[line - 1])
-
     @cached_property
-    def _groups_and_records(self) -> tuple[tuple[Group, ...], tuple[Record, ...]]:
-        groups, records = read_groups(self.lines())
-        self._lines_read += len(records)
-        self._lines_read += sum(len(group.tokens) + len(group.rules) for group in groups)
-        return groups, records
-
-    @property
     def groups(self) -> tuple[Group, ...]:
         """The groups as they stand in the file, not combined (RFC 9309, 2.1)."""
-        return self._groups_and_records[0]
+        return read_groups(self.lines())
 
-    @property
+    @cached_property
     def records(self) -> tuple[Record, ...]:
         """The records inside and outside of groups, without user-agent lines and rules (2.2.4)."""
-        return self._groups_and_records[1]
-
-    def matching(self, url: str | bytes, tokens: str | Sequence[str]) -> tuple[Rule, ...]:
-        """Return the rules of the group that applies that match a URL, the one that decides first.
-
-        For explanations: it reads the whole file, and stores its rules. Parameters as in `decide`.
-        """
-        token = self.choose(tokens)
-        if token is None:
-            return ()
-        if token[1] not in self._parsed:
-            groups = (group for group in self.groups if group.names(token[1]))
-            rules = map(self._parse, chain.from_iterable(group.rules for group in groups))
-            # Equal ones stay in the order of the file.
-            self._parsed[token[1]] = sorted(rules, key=lambda one: one[0], reverse=True)
-        target = request_target(url)
-        parsed = self._parsed[token[1]]
-        return tuple(
-            rule for _, pattern, rule in parsed if rule.pattern and pattern.matches(target)
-        )
-
-    def _parse(self, rule: Rule) -> tuple[tuple[int, bool], Pattern, Rule]:
-        _, _, octets = read_line(self.raw_lines[rule.line - 1])
-        rank = specificity(octets), rule.kind is RuleKind.ALLOW
-        return rank, parse_pattern(octets), rule
+        found = (line for line in self.lines() if line.kind is LineKind.RECORD)
+        return tuple(Record(line.key, line.value, line.number) for line in found)
 
     def records_by_group(self, *keys: str) -> Iterable[tuple[tuple[str, ...], list[Record]]]:
         """Return of each group its tokens, in the form that compares, and its records of some keys.
 
-        Empty where no key is anywhere in the file: nothing is read then.
+        Values are octets, one character each. Empty where no key is anywhere in the file: nothing
+        is read then.
 
         :param keys: in lower case.
         """
         lower = self._content.octets.lower()
         if not any(key.encode("ascii") in lower for key in keys):
             return ()
-        names = [names for names, _ in self._group_lines()]
-        parts = [lines for _, lines in self._group_lines()]
-        return zip(names, records_in(self._content.octets, parts, keys), strict=True)
-
-    def records_for(self, tokens: str | Sequence[str], *keys: str) -> tuple[Record, ...]:
-        """Return the records of some keys, in lower case, in the group that applies (2.2.4).
-
-        The rest of the file is not read.
-        """
-        return self._records(self._parts_of(tokens), keys)
-
-    def _records(self, parts: Iterable[Section], keys: Sequence[str]) -> tuple[Record, ...]:
-        return tuple(chain.from_iterable(records_in(self._content.octets, parts, keys)))
-
-    def _parts_of(self, tokens: str | Sequence[str]) -> list[Section]:
-        """Return the lines of the group that applies, in the parts in which the file has them."""
-        token = self.choose(tokens)
-        if token is None:
-            return []
-        return [lines for names, lines in self._group_lines() if token[1] in names]
-
-    def _above_groups(self) -> Section:
-        agents = self._agent_lines()
-        return Section(0, agents[0][0] - 1 if agents else len(self._content.octets), 0)
+        groups = self._group_lines()
+        records = records_in(self._content.octets, (lines for _, lines in groups), keys)
+        return zip((names for names, _ in groups), records, strict=True)
 
     def preferences(
         self, url: str | bytes, tokens: str | Sequence[str]
@@ -293,33 +214,32 @@ class RobotsTxt:
         index = self._rules_for(tokens).index
         if index.preferences is None:
             octets = self._content.octets
-            above = [self._above_groups()]
-            own, general = (
-                [*chain.from_iterable(records_in(octets, parts, keys, use.MOST_RECORDS, str))]
-                for parts, keys in ((self._parts_of(tokens), use.RECORDS), (above, [use.SIGNAL]))
+            token = self.choose(tokens)
+            parts = [lines for names, lines in self._group_lines() if token and token[1] in names]
+            above = Section(0, self._agents[0][0] - 1 if self._agents else len(octets), 0)
+            own = records_in(octets, parts, use.RECORDS, use.MOST_RECORDS)
+            general = records_in(octets, [above], [use.SIGNAL], use.MOST_RECORDS)
+            index.preferences = use.read_records(
+                chain.from_iterable(own), chain.from_iterable(general)
             )
-            self._lines_read += len(own) + len(general)
-            index.preferences = use.read_records(own, general)
         return use.of_records(index.preferences, url)
-
-    def licenses(self, tokens: str | Sequence[str]) -> tuple[Record, ...]:
-        """Return the License records of the group that applies, else those above all groups."""
-        keys = ("license",)
-        return self.records_for(tokens, *keys) or self._records([self._above_groups()], keys)
 
     @property
     def sitemaps(self) -> tuple[str, ...]:
         """The values of all Sitemap records inside and outside of groups, as the file has them."""
-        whole = Section(0, len(self._content.octets), 0)
-        records = self._records([whole], ("sitemap", "site-map"))
-        return tuple(record.value for record in records if record.value)
+        octets = self._content.octets
+        (records,) = records_in(octets, [Section(0, len(octets), 0)], ("sitemap", "site-map"))
+        return tuple(as_text(record.value) for record in records if record.value)
 
     def crawl_delay(self, tokens: str | Sequence[str]) -> float | None:
         """Return the largest Crawl-delay of the group that applies, in seconds, or ``None``.
 
         It may be infinite.
         """
-        delays = (parse_delay(record.value) for record in self.records_for(tokens, "crawl-delay"))
+        token = self.choose(tokens)
+        groups = self.records_by_group("crawl-delay")
+        own = [records for names, records in groups if token and token[1] in names]
+        delays = (parse_delay(record.value) for record in chain.from_iterable(own))
         return max((delay for delay in delays if delay is not None), default=None)
 
 
@@ -368,5 +288,13 @@ def explain(robots: RobotsTxt, url: str, tokens: Sequence[str]) -> Explanation:
     """
     token = robots.decide("/", tokens).token
     compared = None if token is None else token_of(to_octets(token))
-    groups = (group for group in robots.groups if compared is not None and group.names(compared))
-    return Explanation(tuple(tokens), token, tuple(groups), robots.matching(url, tokens))
+    groups = [group for group in robots.groups if compared is not None and group.names(compared)]
+    target = request_target(url)
+    found: list[tuple[tuple[int, bool], Rule]] = []
+    for rule in chain.from_iterable(group.rules for group in groups):
+        _, _, pattern = read_line(robots.raw_lines[rule.line - 1])  # the text may have escapes
+        if pattern and parse_pattern(pattern).matches(target):
+            found.append(((specificity(pattern), rule.kind is RuleKind.ALLOW), rule))
+    # Equal ones stay in the order of the file.
+    found.sort(key=lambda one: one[0], reverse=True)
+    return Explanation(tuple(tokens), token, tuple(groups), tuple(rule for _, rule in found))

@@ -38,15 +38,6 @@ _SHARING = 32
 # double its memory.
 _STORED_DECISIONS = 256
 
-# Octets of memory, as measured.
-_SECTION = 240
-_RULE = 130  # without its pattern
-_OTHER_RULE = 220  # the same of a rule that is no prefix
-_PARSED = 400  # what such a rule takes in addition once it is parsed
-_STAR = 60
-_ESCAPE = 260
-_DECISION = 400
-
 # Divides a pattern into runs of octets that a target must have to match it; some may be empty.
 _runs_of = re.compile(f"%[0-9A-Fa-f]{{2}}|[^{re.escape(BARE)}]").split
 _AFTER_ALL = "\u0100"  # sorts behind every octet
@@ -69,8 +60,6 @@ class RuleIndex:
         self._sections = sections
         #: Whether `prepare` is through: no question takes long.
         self.prepared: bool = False
-        #: About the octets of memory that it takes beside the file. Grows with the questions.
-        self.weight: int = _SECTION * len(sections)
         #: What the group says of the use of pages, once that was read.
         self.preferences: Mapping[str, Sequence[PathPreference]] | None = None
         #: The line of each pattern: the first one that allows, or else the first one, as a negative
@@ -126,7 +115,6 @@ class RuleIndex:
         for section in self._sections:
             for above, text in texts_of(self._octets, section):
                 line = above
-                self.weight += len(text)
                 parts = iter(divide_at_rules(text))
                 for before, disallow, head, rest in zip(parts, parts, parts, parts, strict=False):
                     line += before.count("\n") + 1 if before else 1
@@ -146,7 +134,6 @@ class RuleIndex:
         self._parents = _parents_of(prefixes)
         self._others = {key: "\n".join(patterns) or () for key, patterns in by_literal.items()}
         self._sizes = {*map(len, by_literal)} if len(others) > _FEW else set()
-        self.weight += _RULE * len(lines) + _OTHER_RULE * len(others)
         self._prefixes = prefixes  # last, because another thread may ask meanwhile
         return prefixes
 
@@ -166,8 +153,6 @@ class RuleIndex:
             for pattern in text.split("\n")
         ]
         found = self._others[literal] = tuple(sorted(rules, reverse=True))
-        self.weight += _PARSED * len(rules) + 2 * len(text) + 8 * (len(text.encode()) - len(text))
-        self.weight += _STAR * text.count("*") + _ESCAPE * text.count("%")
         return found
 
 
@@ -227,11 +212,6 @@ class Ruleset:
         self.token = token
         #: By the pattern that decides; only those that were asked for.
         self.decisions: dict[str, Decision] = {}
-
-    @property
-    def weight(self) -> int:
-        """About the octets of memory that it takes beside its index. Grows with the questions."""
-        return _DECISION * len(self.decisions)
 
     def decision_by(self, pattern: str) -> Decision:
         """Return and store the decision of a pattern; an empty one means that no rule matches."""

@@ -9,16 +9,14 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from scrapy_robots_rfc.core.agents import token_of
 from scrapy_robots_rfc.core.groups import Record
-from scrapy_robots_rfc.core.lines import MAX_LINE, RULE_KEYS, RULES, LineKind, as_text, read_line
+from scrapy_robots_rfc.core.lines import MAX_LINE, RULE_KEYS, RULES, LineKind, read_line
 from scrapy_robots_rfc.core.percent import NORMAL_RUN
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
 
 # A line that may be a user-agent line; its token, if that is a run of token characters or `*`
 # alone.
@@ -156,13 +154,11 @@ def records_in(
     parts: Iterable[Section],
     keys: Sequence[str],
     most: float = math.inf,
-    decode: Callable[[str], str] = as_text,
 ) -> Iterator[list[Record]]:
-    """Yield the records of some keys in each part of a file, in order.
+    """Yield the records of some keys in each part of a file, in order. Values are octets.
 
     :param keys: in lower case.
     :param most: how many lines that begin with a key are read at most.
-    :param decode: makes the value of a record from its octets; `str` changes nothing.
     """
     lines = re.compile(rf"\n[ \t]*+(?i:{'|'.join(keys)})[^\n]*+".encode("ascii"))
     read = lru_cache(maxsize=64)(read_line)  # a hostile file may repeat a line
@@ -178,5 +174,5 @@ def records_in(
             if kind is LineKind.RECORD and key in keys:
                 line += octets.count(b"\n", counted, found.end())
                 counted = found.end()
-                records.append(Record(key, decode(value), line))
+                records.append(Record(key, value, line))
         yield records

@@ -25,12 +25,6 @@ from scrapy_robots_rfc.policy.pacing import KEYS, Bound, Limit, Over, Pace, pace
 
 logger: logging.Logger = logging.getLogger(__name__)
 
-# Octets of memory that a token with its pace takes.
-_PACE = 600
-# Octets of memory, about, for an octet of a file that another parser read: Protego takes seven to
-# nine for a usual file.
-_FOREIGN_OCTET = 10
-
 
 @dataclass(eq=False, repr=False, slots=True)
 class ParsedRobots:
@@ -57,12 +51,6 @@ class ParsedRobots:
     _logged: frozenset[str] = frozenset()
     # By token, where the core reads them; ``None`` until one is asked for.
     _paces: dict[str, Pace | None] | None = None
-
-    @property
-    def weight(self) -> int:
-        """About the octets that it takes in memory; more when paces were asked for."""
-        octets = _FOREIGN_OCTET * self.size if self.robots is None else self.robots.weight
-        return octets + _PACE * len(self._paces or ())
 
     def decide(self, url: str, agent: Agent) -> Decision:
         """Return the core's decision (RFC 9309, 2.2), or that of the user's parser; never raises.
@@ -121,7 +109,7 @@ class ParsedRobots:
             # For all agents at once: a hostile file would take a third of a second for each, on the
             # event loop.
             self._paces = paces_of(self.robots.records_by_group(*KEYS))
-        token = self.robots.choose(agent.tokens, self._paces) if self._paces else None
+        token = self.robots.choose(agent.tokens) if self._paces else None
         return None if token is None else self._paces[token[1]]
 
     def _is_first(self, method: str) -> bool:

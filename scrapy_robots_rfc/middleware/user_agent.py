@@ -18,7 +18,7 @@ from scrapy_robots_rfc.core.agents import (
     USER_AGENT_KEY,
     Agent,
     agent_of,
-    invalid_reason,
+    is_token,
 )
 from scrapy_robots_rfc.errors import AgentError, SettingError
 
@@ -156,9 +156,8 @@ def _lower(agent: Agent) -> list[str]:
 
 def _wrong(token: str, header: str) -> str | None:
     """Return why site owners cannot know a token; ``None``: they can."""
-    reason = invalid_reason(token)
-    if reason is not None:
-        return f"{token!r} is no product token: {reason}"
+    if not is_token(token):
+        return f"{token!r} is no product token, which has only A-Z, a-z, '_' and '-'"
     if token.lower() in header.lower():
         return None
     from scrapy_robots_rfc.core.gemini import VIRTUAL_AGENTS  # noqa: PLC0415 - few crawls need it

@@ -95,7 +95,6 @@ def test_what_is_known_of_a_file_as_json(tmp_path: Path) -> None:
         "crawl_delay": None,
         "interval": None,
         "use": {},
-        "licenses": [],
         "sitemaps": ["https://a.example/sitemap.xml"],
         "records": [
             {"line": 8, "key": "crawl-delay", "value": "1.5"},

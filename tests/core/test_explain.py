@@ -64,6 +64,5 @@ def test_matches() -> None:
 def test_octets_that_are_no_utf8() -> None:
     """A pattern is compared by its octets, and shown as text."""
     robots = RobotsTxt.parse(b"User-agent: *\nDisallow: /\xe9\n")
-    (rule,) = robots.matching("/%E9", [])
+    (rule,) = explain(robots, "/%E9", []).matches
     assert rule.pattern == "/\\xe9"
-    assert robots.line_text(2) == "Disallow: /\\xe9"

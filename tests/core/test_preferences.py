@@ -66,20 +66,6 @@ def test_what_a_preference_names() -> None:
     )
 
 
-def test_many_identifications() -> None:
-    """A crawl that rotates its User-Agent does not fill the memory with what a file says to
-    each.
-    """
-    weights = []
-    robots = RobotsTxt.parse(b"User-agent: *\nContent-Usage: train-ai=n\n")
-    for number in range(200):
-        assert said(robots.preferences("/", f"bot{chr(97 + number % 26) * (number + 1)}")) == {
-            "train-ai": "no"
-        }
-        weights.append(robots.weight)
-    assert max(weights) == max(weights[:64])
-
-
 def test_most_records() -> None:
     """Of a group with very many records of use, the first thousand are read."""
     robots = RobotsTxt.parse(
@@ -109,27 +95,6 @@ def test_most_octets() -> None:
         b"User-agent: *\n" + records[len(long) + 16 :] + b"Content-Usage: b=n\n"
     ).preferences("/", [])
     assert len(found) == 1001
-
-
-@pytest.mark.parametrize(
-    ("body", "tokens", "licenses"),
-    [
-        (b"License: https://a/1\nUser-agent: *\nAllow: /\n", ["x"], [("https://a/1", 1)]),
-        (
-            b"License: https://a/1\nUser-agent: *\nLicense: https://a/2\nAllow: /\n",
-            ["x"],
-            [("https://a/2", 3)],
-        ),
-        (b"User-agent: y\nLicense: https://a/2\nAllow: /\n", ["x"], []),
-        (b"License: https://a/1\n", ["x"], [("https://a/1", 1)]),
-        (b"", ["x"], []),
-    ],
-)
-def test_license(body: bytes, tokens: list[str], licenses: list[tuple[str, int]]) -> None:
-    """A group's own License replaces the one above all groups, which is for everyone."""
-    assert [
-        (record.value, record.line) for record in RobotsTxt.parse(body).licenses(tokens)
-    ] == licenses
 
 
 def test_header_lines() -> None:

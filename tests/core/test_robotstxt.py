@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-import tracemalloc
+from functools import partial
 from itertools import product
+from typing import TYPE_CHECKING
 
 import pytest
 
 from scrapy_robots_rfc.core.decision import Decision, Reason, Rule, RuleKind
 from scrapy_robots_rfc.core.groups import Group, Record
 from scrapy_robots_rfc.core.robotstxt import RobotsTxt
+from tests.support.memory import growth
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 BODY = b"""\
 Sitemap: https://e.example/one.xml
@@ -40,23 +45,20 @@ def fixture_robots() -> RobotsTxt:
 
 
 def test_groups_as_they_stand(robots: RobotsTxt) -> None:
-    """Groups come as the file has them, with their records, and nothing but a user-agent line
-    after a rule ends one.
-    """
+    """Groups come as the file has them, and nothing but a user-agent line after a rule ends one."""
     first, second, third = robots.groups
     assert first == Group(
         tokens=("Foo", "Bar/1.0"),
         rules=(Rule(RuleKind.DISALLOW, "/x", 5), Rule(RuleKind.ALLOW, "/x/y", 6)),
-        records=(Record("crawl-delay", "2", 3), Record("crawl-delay", "5s", 7)),
         line=2,
         last=7,
     )
-    assert (second.tokens, second.line, len(second.records)) == (("*",), 9, 6)
+    assert (second.tokens, second.line, second.last) == (("*",), 9, 16)
     assert (third.tokens, third.rules) == (("foo",), (Rule(RuleKind.DISALLOW, "/z", 18),))
 
 
 def test_records_of_the_whole_file(robots: RobotsTxt) -> None:
-    """Every other record can be had with its line number, those before the first group too."""
+    """All other records come with their line numbers, also those before the first group."""
     assert robots.records[0] == Record("sitemap", "https://e.example/one.xml", 1)
     assert [record.line for record in robots.records] == [1, 3, 7, 10, 11, 12, 13, 15, 16]
     assert robots.sitemaps == ("https://e.example/one.xml", "https://e.example/two.xml")
@@ -67,9 +69,16 @@ def test_values_of_the_group_that_applies(robots: RobotsTxt) -> None:
     assert robots.crawl_delay(["Foo"]) == 5.0
     assert robots.crawl_delay("Bar") == 5.0
     assert robots.crawl_delay(["Other"]) is None
-    rates = robots.records_for(["Other"], "request-rate", "visit-time")
-    assert [record.value for record in rates] == ["1/5", "1/20", "0600-0845"]
-    assert robots.records_for("Foo", "request-rate") == ()
+
+
+def test_records_by_group(robots: RobotsTxt) -> None:
+    """Records of some keys come with the tokens of their group, also of a group without any."""
+    found = [
+        (tokens, [record.value for record in records])
+        for tokens, records in robots.records_by_group("request-rate", "visit-time")
+    ]
+    assert found == [(("foo", "bar"), []), (("*",), ["1/5", "1/20", "0600-0845"]), (("foo",), [])]
+    assert list(robots.records_by_group("noindex")) == []
 
 
 def test_decision_names_rule_and_token(robots: RobotsTxt) -> None:
@@ -125,17 +134,29 @@ def test_first_verdict_on_a_large_file() -> None:
         assert RobotsTxt.parse(body).decide(target, "Foo") == indexed.decide(target, "Foo")
 
 
+def assert_bounded(body: bytes, ask: Callable[[RobotsTxt, int], None]) -> None:
+    """Assert that a file takes no more memory after 60 agents, when others ask."""
+
+    def ask_as_sixty(robots: RobotsTxt, number: int) -> None:
+        for each in range(60 * number, 60 * number + 60):
+            ask(robots, each)
+
+    for _ in range(2):  # the first time, tables of the whole process are filled
+        first, *others = growth(partial(ask_as_sixty, RobotsTxt.parse(body)), 6)
+    assert max(others) <= 1.1 * first
+
+
 def test_many_identifications_do_not_make_it_grow() -> None:
     """A crawl that rotates its identification gets right verdicts, and the file stores a bounded
     number of them.
     """
-    robots = RobotsTxt.parse(b"User-agent: Foo\nDisallow: /\nUser-agent: *\nAllow: /")
-    weights = []
-    for number in range(300):
-        assert robots.decide("/x", f"Bot{'x' * number}").allowed
-        weights.append(robots.weight)
-    assert not robots.decide("/x", ["Foo"]).allowed
-    assert max(weights) == max(weights[:64])
+
+    def ask(robots: RobotsTxt, number: int) -> None:
+        name = f"Bot{chr(97 + number // 26)}{chr(97 + number % 26)}"
+        assert robots.decide("/x", name).allowed
+        assert not robots.decide("/x", ["Foo"]).allowed
+
+    assert_bounded(b"User-agent: Foo\nDisallow: /\nUser-agent: *\nAllow: /", ask)
 
 
 def test_many_identifications_do_not_have_it_read_again() -> None:
@@ -164,16 +185,14 @@ def test_many_spellings_do_not_make_it_grow() -> None:
     """A crawl that spells its token in many ways gets right verdicts, and the file stores a
     bounded number of them.
     """
-    robots = RobotsTxt.parse(
-        b"User-agent: foobarbaz\nDisallow: /x\nContent-Signal: search=no\nUser-agent: *\nAllow: /"
-    )
-    weights = []
-    for number in range(300):
+
+    def ask(robots: RobotsTxt, number: int) -> None:
         name = "".join(c.upper() if number >> at & 1 else c for at, c in enumerate("foobarbaz"))
         assert (robots.decide("/x", name).allowed, robots.decide("/x", name).token) == (False, name)
         assert robots.preferences("/", name)
-        weights.append(robots.weight)
-    assert max(weights) == max(weights[:64])
+
+    use = b"Content-Signal: search=no"
+    assert_bounded(b"User-agent: foobarbaz\nDisallow: /x\n%b\nUser-agent: *\nAllow: /" % use, ask)
 
 
 def test_control_characters_do_not_reach_a_log_line() -> None:
@@ -222,11 +241,9 @@ def test_a_page_begins_with_markup_and_has_no_group(body: bytes, page: bool) -> 
     assert RobotsTxt(body).is_page is page
 
 
-def test_asking_whether_it_is_a_page_keeps_nothing() -> None:
+def test_asking_whether_it_is_a_page_stores_nothing() -> None:
     """A hostile page of very many lines takes no more memory once it is known to be a page."""
     file = RobotsTxt(b"<p>\n" + b"a\n" * 250_000)
-    tracemalloc.start()
+    (stored,) = growth(lambda _: file.is_page, 1)
     assert file.is_page
-    kept, _ = tracemalloc.get_traced_memory()
-    tracemalloc.stop()
-    assert kept < 10_000
+    assert stored < 10_000

@@ -11,7 +11,6 @@ from scrapy_robots_rfc.core.agents import Agent
 from scrapy_robots_rfc.core.robotstxt import RobotsTxt
 from scrapy_robots_rfc.fetching.parsed import ParsedRobots
 from scrapy_robots_rfc.policy import pacing
-from scrapy_robots_rfc.policy.pacing import pace_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -69,4 +68,7 @@ def test_pace_of_each_agent(name: str) -> None:
     robots = RobotsTxt.parse(FILES[name].encode())
     file = ParsedRobots(None, robots)
     for agent in AGENTS:
-        assert file.pace(agent) == pace_of(robots.records_for(agent.tokens, *pacing.KEYS))
+        [name] = agent.tokens
+        groups = robots.records_by_group(*pacing.KEYS)
+        own = [record for names, records in groups if {name, "*"} & {*names} for record in records]
+        assert file.pace(agent) == pacing.pace_of(own)

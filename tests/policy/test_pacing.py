@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from datetime import time
+from itertools import chain
 
 import pytest
 
@@ -26,7 +27,10 @@ MORNING = VisitTime(time(6), time(8, 45))
 
 def pace(text: str, *tokens: str) -> Pace | None:
     """What a file asks of an agent."""
-    return pace_of(RobotsTxt.parse(text.encode()).records_for(tokens or ("foobot",), *KEYS))
+    robots = RobotsTxt.parse(text.encode())
+    token = robots.choose(tokens or ("foobot",))
+    groups = robots.records_by_group(*KEYS)
+    return pace_of(chain.from_iterable(own for names, own in groups if token and token[1] in names))
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scrapy_robots_rfc.core.decision import Reason, RuleKind
-from scrapy_robots_rfc.core.robotstxt import RobotsTxt
+from scrapy_robots_rfc.core.robotstxt import RobotsTxt, explain
 from tests.support.strategies import RuleText, body_for, rivals, rules, targets
 
 
@@ -17,7 +17,7 @@ def test_first_match_decides(found: list[RuleText], target: str) -> None:
     """What is shown as the reason and what the crawl goes by never disagree."""
     robots = RobotsTxt.parse(body_for(found))
     decision = robots.decide(target, [])
-    matches = robots.matching(target, [])
+    matches = explain(robots, target, []).matches
     if decision.reason is not Reason.ROBOTS_TXT:
         assert decision.rule == (matches[0] if matches else None)
 
@@ -33,4 +33,4 @@ def test_all_rivals_are_named(case: tuple[list[str], str], data: st.DataObject) 
         for number, rule in enumerate(found, 2)
         if RobotsTxt.parse(body_for([rule])).decide(target, []).reason is not Reason.NO_RULE
     ]
-    assert sorted(rule.line for rule in robots.matching(target, [])) == alone
+    assert sorted(rule.line for rule in explain(robots, target, []).matches) == alone

@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scrapy_robots_rfc.core.decision import RuleKind
-from scrapy_robots_rfc.core.robotstxt import RobotsTxt
+from scrapy_robots_rfc.core.robotstxt import RobotsTxt, explain
 from tests.support.plain_matcher import matches
 from tests.support.strategies import RuleText, body_for
 
@@ -78,7 +78,7 @@ def differs(pattern: str, target: str) -> str:
     found = {
         "the first verdict": not robots.decide(_URL + target, []).allowed,
         "the index": not robots.decide(_URL + target, []).allowed,
-        "matching()": bool(robots.matching(_URL + target, [])),
+        "explain()": bool(explain(robots, _URL + target, []).matches),
     }
     return ", ".join(name for name, answer in found.items() if answer is not expected)
 

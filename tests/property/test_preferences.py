@@ -87,4 +87,3 @@ def test_nothing_raises(value: bytes, url: str) -> None:
         b"User-agent: *\nContent-Usage: /" + value + b"\nContent-Signal: " + value + b"\n"
     )
     robots.preferences(url, ["x"])
-    robots.licenses(["x"])

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from scrapy_robots_rfc.core.agents import token_of
 from scrapy_robots_rfc.core.decision import Decision, Reason, Rule, RuleKind
-from scrapy_robots_rfc.core.lines import Line, LineKind
+from scrapy_robots_rfc.core.extensions import parse_delay
+from scrapy_robots_rfc.core.lines import Line, LineKind, as_text
 from scrapy_robots_rfc.core.percent import to_octets
 from scrapy_robots_rfc.core.robotstxt import RobotsTxt, explain
 from tests.support.plain_matcher import deciding_rule
@@ -105,23 +106,33 @@ _small = st.lists(st.sampled_from(_FEW_LINES), max_size=9).map(
 @given(body=st.one_of(_small, any_bodies), tokens=token_lists)
 @settings(max_examples=200)
 def test_records_of_the_group(body: bytes, tokens: list[str]) -> None:
-    """The records that are looked for by key are those of the groups that apply, and of each
-    group, if there are any.
+    """The records that are looked for by key are those of each group, if there are any; the delay
+    is the largest one of the groups that apply.
     """
     robots = RobotsTxt.parse(body)
-    applying = [record for group in explain(robots, "/", tokens).groups for record in group.records]
-    expected = [record for record in applying if record.key in _KEYS]
-    assert list(robots.records_for(tokens, *_KEYS)) == expected
-    by_group = [(set(names), list(records)) for names, records in robots.records_by_group(*_KEYS)]
-    whole = [
-        ({token_of(to_octets(name)) for name in group.tokens}, group.records)
+    by_group = [
+        (set(names), [(one.key, as_text(one.value), one.line) for one in records])
+        for names, records in robots.records_by_group(*_KEYS)
+    ]
+    records = [(one.key, one.value, one.line) for one in robots.records if one.key in _KEYS]
+    expected = [
+        (
+            {token_of(to_octets(name)) for name in group.tokens},
+            [one for one in records if group.line < one[2] <= group.last],
+        )
         for group in robots.groups
     ]
-    expected_groups = [
-        (names, [one for one in records if one.key in _KEYS]) for names, records in whole
+    found = any(records for _, records in expected)
+    assert by_group == expected or not (found or by_group)
+    applying = explain(robots, "/", tokens).groups
+    values = [
+        record.value
+        for group in applying
+        for record in robots.records
+        if record.key == "crawl-delay" and group.line < record.line <= group.last
     ]
-    found = any(records for _, records in expected_groups)
-    assert by_group == expected_groups or not (found or by_group)
+    delays = [delay for delay in map(parse_delay, values) if delay is not None]
+    assert robots.crawl_delay(tokens) == max(delays, default=None)
 
 
 @given(body=any_bodies, tokens=token_lists)
