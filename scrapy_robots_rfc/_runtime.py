@@ -145,10 +145,11 @@ class Threads:
         """How many calls are under way, including those whose caller has given up."""
         return len(self._running)
 
-    async def call(self, function: Callable[[], _T], *, limit: float) -> _T:
+    async def call(self, function: Callable[[], _T], *, limit: float, dropped: bool = True) -> _T:
         """Call a function on a thread and return what it returns, or raise what it raises.
 
         :param limit: seconds to wait, including the time in the queue.
+        :param dropped: whether a call that has not begun by then is dropped.
         :raises TimeoutError: it took longer. A call that has begun goes on, and its result is
             dropped.
         """
@@ -179,17 +180,9 @@ class Threads:
                 return result.result()
             raise TimeoutError(f"no answer in {limit:g} s")
         finally:
-            result.cancel()
+            if dropped:
+                result.cancel()
             timer.cancel()
-
-    def later(self, function: Callable[[], object]) -> None:
-        """Call a function when a thread is free, whatever comes of it."""
-
-        def job() -> None:
-            with contextlib.suppress(Exception):
-                function()
-
-        self._jobs.put(job)
 
     def stop(self) -> None:
         """Let the threads end when the queue is empty; `call` must not be used after this."""
