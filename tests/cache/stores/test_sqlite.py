@@ -299,19 +299,6 @@ def test_damage_gives_no_value_of_another_key(path: Path, start: int) -> None:
     store.close()
 
 
-def test_file_of_a_later_version_is_set_aside(path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """A file with a table of another version is set aside, whole."""
-    opened(path).close()
-    with contextlib.closing(sqlite3.connect(path)) as connection:
-        connection.execute("PRAGMA user_version = 2")
-    store = opened(path)
-    assert store.get(KEY) is None
-    store.close()
-    assert "version 2, where 1 is known" in warnings(caplog)[0]
-    with contextlib.closing(sqlite3.connect(path.with_name("robots.sqlite.damaged"))) as connection:
-        assert connection.execute("PRAGMA user_version").fetchone() == (2,)
-
-
 @pytest.mark.parametrize(
     "sql",
     [
