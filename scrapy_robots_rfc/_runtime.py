@@ -129,13 +129,9 @@ class Threads:
         self._runtime = runtime
         self._name = name
         self._jobs: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
-        self._running: set[object] = set()
+        #: The calls under way, including those whose caller has given up.
+        self.running: set[object] = set()
         self._started = 0
-
-    @property
-    def busy(self) -> int:
-        """How many calls are under way, including those whose caller has given up."""
-        return len(self._running)
 
     async def call(self, function: Callable[[], _T], *, limit: float, dropped: bool = True) -> _T:
         """Call a function on a thread and return what it returns, or raise what it raises.
@@ -153,12 +149,12 @@ class Threads:
         def job() -> None:
             if not result.set_running_or_notify_cancel():  # its caller has given up
                 return
-            self._running.add(result)
+            self.running.add(result)
             try:
                 result.set_result(function())
             except Exception as error:  # noqa: BLE001 - raised again where it is waited for
                 result.set_exception(error)
-            self._running.discard(result)
+            self.running.discard(result)
             with contextlib.suppress(RuntimeError):  # the loop is closed
                 on_this_thread(partial(ended.resolve, None))
 

@@ -71,7 +71,7 @@ class CacheClient:
     async def load(self, origin: Origin) -> CacheEntry | None:
         """Return what the store has of an origin, if that can be read; ``None``: nothing."""
         key = str(origin)
-        value = await self._ask("get", lambda: self._store.get(key), otherwise=None)
+        value = await self._ask("get", self._store.get, key, otherwise=None)
         try:
             return None if value is None else self._on_our_clock(decode(value))
         except ValueError as error:
@@ -109,17 +109,17 @@ class CacheClient:
 
     async def drop(self, origin: Origin) -> None:
         """Delete the entry of an origin."""
-        await self._ask("delete", partial(self._store.delete, str(origin)), otherwise=False)
+        await self._ask("delete", self._store.delete, str(origin), otherwise=False)
 
     async def lease(self, origin: Origin, seconds: float) -> bool:
         """Whether this crawl is to fetch a file. It is, too, if the store fails."""
-        lease = partial(self._store.lease, str(origin), self._owner, seconds)
-        return await self._ask("lease", lease, otherwise=True)
+        return await self._ask(
+            "lease", self._store.lease, str(origin), self._owner, seconds, otherwise=True
+        )
 
     async def release(self, origin: Origin) -> None:
         """Let others fetch a file."""
-        release = partial(self._store.release, str(origin), self._owner)
-        await self._ask("release", release, otherwise=None)
+        await self._ask("release", self._store.release, str(origin), self._owner, otherwise=None)
 
     async def take_turn(self, origin: Origin, seconds: float, longest: float) -> float | None:
         """Ask for a turn as `SharedStore.take_turn` does; ``None`` if the store fails.
@@ -141,10 +141,13 @@ class CacheClient:
 
     async def end_turn(self, origin: Origin, interval: float) -> None:
         """End a turn as `SharedStore.end_turn` does."""
-        end = partial(self._store.end_turn, str(origin), self._owner, interval)
-        await self._ask("end_turn", end, otherwise=None)
+        await self._ask(
+            "end_turn", self._store.end_turn, str(origin), self._owner, interval, otherwise=None
+        )
 
-    async def _ask(self, call: str, function: Callable[[], _T], *, otherwise: _T) -> _T:
+    async def _ask(
+        self, call: str, function: Callable[..., _T], *arguments: object, otherwise: _T
+    ) -> _T:
         now = self._runtime.clock()
         if self._closed or now < self._not_before.get(call, now):
             return otherwise
@@ -152,7 +155,7 @@ class CacheClient:
             self._not_before[call] = now + PATIENCE + PAUSE
         self._under_way += 1
         try:
-            value = await self._threads.call(function, limit=PATIENCE)
+            value = await self._threads.call(partial(function, *arguments), limit=PATIENCE)
         except CANCELLED:  # this is not the store's fault
             raise
         except Exception as error:  # noqa: BLE001 - whatever a store raises, the crawl goes on
@@ -188,7 +191,7 @@ class CacheClient:
         """Close the store when no call is under way any more: nothing is called beside `close`."""
         self._closed = True
         try:
-            if self._store.threads > 1 and (self._under_way or self._threads.busy):
+            if self._store.threads > 1 and (self._under_way or self._threads.running):
                 raise TimeoutError("a call does not end")
             # A single thread closes it, if late, when the call before has ended.
             await self._threads.call(self._store.close, limit=FAREWELL, dropped=False)
