@@ -197,7 +197,7 @@ async def test_from_the_start(
     begin(server)
     with Site() as site:
         with pytest.raises(
-            StoreError, match=rf"redis://127.0.0.1:{server.server.port}\S* cannot be used"
+            StoreError, match=rf"'redis://\S*127.0.0.1:{server.server.port}\S*' cannot be used"
         ):
             await crawl([site.url("/1")], {"ROBOTS_CACHE": server.address})
         assert site.asked == []

@@ -69,8 +69,7 @@ def store_of(spec: object, crawler: Crawler, key: str = CACHE) -> tuple[Store, s
         except ModuleNotFoundError as error:
             text = "a Redis server needs a package: pip install 'scrapy-robots-rfc[redis]'"
             raise StoreError(text) from error
-        store = RedisStore(address)
-        return store, store.name
+        return RedisStore(address), without_credentials(address)
     if (path := sqlite_path(address)) is not None:
         from scrapy_robots_rfc.cache.stores.sqlite import SqliteStore  # noqa: PLC0415 - loaded when it is asked for
 

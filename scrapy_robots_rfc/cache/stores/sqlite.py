@@ -91,17 +91,17 @@ class SqliteStore(Store):
         A full disk raises nothing here, nor does a file that others have locked, because that may
         pass: a warning says that the crawl begins without the store.
 
-        :raises StoreError: it is no file, is not ours, or may not be read or made.
+        :raises StoreError: it is no file, or is not ours.
+        :raises OSError: it may not be read or made.
         """
         self._check_owner()  # before a pipe is opened, or a file for the lock is beside the user's
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True)
-            # This fails as SQLite would, and says why.
+            # This fails where SQLite would, and says why.
             os.close(os.open(self._path, os.O_RDONLY | os.O_CREAT, 0o644))
         except OSError as error:
             if error.errno not in (errno.ENOSPC, errno.EDQUOT):
-                why = f"{self._path} cannot be opened or made: {error.strerror}"
-                raise StoreError(why) from error
+                raise
         try:
             self._do(lambda _: None)
         except (sqlite3.Error, OSError) as error:  # an OSError: a damaged file cannot be renamed

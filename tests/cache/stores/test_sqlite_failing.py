@@ -236,9 +236,9 @@ def test_a_file_that_may_only_be_read(nobody: Path) -> None:
 def test_a_folder_without_rights(nobody: Path, mode: int) -> None:
     """Where no file can be made, the crawl does not start, and the error says why."""
     nobody.chmod(mode)
-    with pytest.raises(StoreError, match="cannot be opened or made: Permission denied"):
+    with pytest.raises(PermissionError, match="Permission denied"):
         opened(nobody / "robots.sqlite")
-    with pytest.raises(StoreError, match="cannot be opened or made: Permission denied"):
+    with pytest.raises(PermissionError, match="Permission denied"):
         opened(nobody / "deeper" / "robots.sqlite")
 
 
@@ -246,20 +246,16 @@ def test_a_file_without_rights(nobody: Path) -> None:
     """Where a file may not be read, the crawl does not start, and the error says why."""
     path = nobody / "robots.sqlite"
     path.touch(0o000)
-    with pytest.raises(
-        StoreError, match=r"robots\.sqlite cannot be opened or made: Permission denied"
-    ):
+    with pytest.raises(PermissionError, match=r"Permission denied: .*robots\.sqlite"):
         opened(path)
 
 
 def test_what_is_no_file(tmp_path: Path) -> None:
     """A folder is no file, and a file no folder: the crawl does not start."""
-    with pytest.raises(StoreError, match="cannot be opened or made: Is a directory"):
+    with pytest.raises(IsADirectoryError, match="Is a directory"):
         opened(tmp_path)
     (tmp_path / "file").touch()
-    with pytest.raises(
-        StoreError, match=r"cannot be opened or made: (Not a directory|File exists)"
-    ):
+    with pytest.raises(OSError, match=r"Not a directory|File exists"):
         opened(tmp_path / "file" / "robots.sqlite")
 
 
