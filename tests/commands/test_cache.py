@@ -264,7 +264,9 @@ def test_a_path_that_was_mistaken_is_left_alone(
         notes: (
             f"{notes} is no SQLite database: it was not changed; remove it, or name another file"
         ),
-        tmp_path: f"it cannot be opened (IsADirectoryError: [Errno 21] Is a directory: '{tmp_path}')",
+        tmp_path: (
+            f"it cannot be opened (IsADirectoryError: [Errno 21] Is a directory: '{tmp_path}')"
+        ),
         tmp_path / "mistyped": f"{tmp_path / 'mistyped'} is not there, or empty",
     }
     for path, because in why.items():
