@@ -1,4 +1,4 @@
-"""Threads for calls that block: what comes back from them, and that they keep nobody waiting."""
+"""Threads for calls that block: what comes back from them, and that no caller waits for ever."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ asyncio.run(main())
 
 
 def test_the_process_ends() -> None:
-    """A call that hangs for ever keeps no process alive, with an event loop and no reactor."""
+    """A call that hangs for ever does not stop the end of a process without a reactor."""
     found = subprocess.run(
         [sys.executable, "-c", HANGS], capture_output=True, text=True, timeout=60, check=False
     )
@@ -51,7 +51,7 @@ async def test_results_and_errors() -> None:
 
 
 @under_the_reactor
-async def test_calls_that_nobody_waits_for_are_not_made() -> None:
+async def test_calls_without_a_caller_are_not_made() -> None:
     """A call whose time was over while it stood in line is dropped.
 
     One that hangs is known to be under way.

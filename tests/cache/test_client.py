@@ -58,7 +58,7 @@ class Hurried(Clocks):
 
 
 class Breakable(MemoryStore):
-    """Fails where it is told to; a call named in `hangs` does not end before `go_on`."""
+    """Fails where the test says so; a call named in `hangs` does not end before `go_on`."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -334,8 +334,8 @@ async def test_one_goes_ahead(store: Breakable) -> None:
 
 #: What a later version of the package may write.
 OTHER_VERSION = zlib.compress(b'{"version":2}\n')
-#: That a crawl failed, which says nothing of the site: nobody may close it for others.
-LOCAL = encode(made(Outcome.LOCAL, None, "cannot be had", 1.0, 1e12))
+#: That a crawl failed, which says nothing of the site: no crawl may close it for others.
+LOCAL = encode(made(Outcome.LOCAL, None, "unavailable", 1.0, 1e12))
 
 
 @under_the_reactor
@@ -386,7 +386,7 @@ async def test_an_unreadable_value_counts_once(store: Breakable) -> None:
 
 
 class Odd(MemoryStore):
-    """Says what it is told to say of turns."""
+    """Says of turns what the test wants."""
 
     said: object = 0.0
 
@@ -457,7 +457,7 @@ async def test_the_last_writes(store: Breakable) -> None:
 async def test_no_credentials_in_the_log(
     store: Breakable, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """What a driver says of the address that it was given is told without user and password, on
+    """What a driver says of the address that it was given is logged without user and password, on
     one line.
     """
     crawl = Crawl(store)

@@ -1,4 +1,4 @@
-"""Leases are kept as long as they are needed.
+"""Leases last as long as they are needed.
 
 On timers and a clock of the test's, and a real store.
 """
@@ -88,7 +88,7 @@ class Worker:
 
 @under_the_reactor
 async def test_lease_is_renewed() -> None:
-    """However long a fetch takes, nobody else is let to it.
+    """However long a fetch takes, no other worker may fetch the file.
 
     When it is over, the next one is at once.
     """

@@ -124,8 +124,7 @@ async def test_on_the_way(
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """A crawl obeys, fetches for itself, and keeps its pace while its server fails; then it uses it
-    again.
+    """While its server fails, a crawl obeys, fetches and paces by itself; then it uses it again.
 
     Each failure is counted; the log says once that it fails.
     """
@@ -246,7 +245,7 @@ async def test_closing_while_the_server_hangs(
 async def test_turn_in_an_hour(server: Server, caplog: pytest.LogCaptureFixture) -> None:
     """A server that has workers wait for longer than any interval fails.
 
-    It is said once, and the own pace is kept.
+    It is logged once, and the crawl has its own pace.
     """
     with Clocked({"/robots.txt": PACED}) as site:
         key = "robots:turn:" + site.url("").rstrip("/")

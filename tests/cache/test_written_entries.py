@@ -51,7 +51,7 @@ def test_any_copy_comes_back(copy: CacheEntry) -> None:
 
 @pytest.mark.parametrize("copy", [FILE, MISSING, UNKNOWN, FILE._replace(body=b"", validators=None)])
 def test_each_kind_comes_back(copy: CacheEntry) -> None:
-    """A file, that there is none, that nobody knows, and an empty file."""
+    """A file, that there is none, that it is unreachable, and an empty file."""
     assert decode(encode(copy)) == copy
 
 
@@ -237,8 +237,8 @@ def test_long_urls_are_left_out() -> None:
 @pytest.mark.parametrize(
     "url", ["https://a.example/\x1b[2J", "https://a.example/\u202e", "https://me:pw@a.example/"]
 )
-def test_urls_that_nobody_should_see(url: str) -> None:
-    """A URL that a terminal would act on, or with credentials, is kept in no store.
+def test_urls_that_must_not_be_shown(url: str) -> None:
+    """A URL that a terminal would act on, or with credentials, is in no store.
 
     Nor are its validators.
     """
@@ -247,7 +247,7 @@ def test_urls_that_nobody_should_see(url: str) -> None:
 
 
 def test_causes_are_one_short_line() -> None:
-    """What is told to people stays on its line, and short, whatever an exception is called."""
+    """What people read stays on its line, and short, whatever an exception is called."""
     assert (
         decode(encode(FILE._replace(cause="a\nb\x1b" + "c" * 300))).cause == r"a\nb\x1b" + "c" * 192
     )

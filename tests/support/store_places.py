@@ -67,11 +67,11 @@ class Timed(Place):
 
 def memory() -> Place:
     """The memory of this process: there is one store."""
-    kept: list[MemoryStore] = []
+    stores: list[MemoryStore] = []
 
     def make(now: Callable[[], float]) -> Store:
-        kept.extend([] if kept else [MemoryStore(now)])
-        return kept[0]
+        stores.extend([] if stores else [MemoryStore(now)])
+        return stores[0]
 
     return Timed(make)
 
@@ -111,7 +111,7 @@ class Served(Place):
 
 
 def pass_by(client: Redis, seconds: float) -> None:
-    """Wait for an item of a list that nobody fills.
+    """Wait for an item of a list that stays empty.
 
     A Redis server answers when the time is over by its own clock.
     """

@@ -120,7 +120,7 @@ def test_what_is_not_accepted(spec: object) -> None:
 
 
 def test_an_address_of_redis_that_cannot_be_read() -> None:
-    """What is wrong with an address of a Redis server is told without its password."""
+    """What is wrong with an address of a Redis server is logged without its password."""
     with pytest.raises((StoreError, SettingError)) as raised:
         opened("redis://me:secret@h:port/x")
     assert "secret" not in str(raised.value)
