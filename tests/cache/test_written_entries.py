@@ -225,7 +225,7 @@ def test_a_bomb_is_not_unpacked() -> None:
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
-    assert peak < 40 * 1024 * 1024
+    assert peak < 12 * 1024 * 1024
 
 
 def test_long_urls_are_left_out() -> None:
