@@ -60,9 +60,9 @@ class Waiter(Generic[_T]):
 class Runtime:
     """Tasks, timers and clocks."""
 
-    # Tasks under way. Without this the garbage collector could take them, because an event loop has
-    # weak references to them only.
-    _tasks: ClassVar[set[Cancellable]] = set()
+    # Tasks under way. Without this the garbage collector could take them, because an event loop of
+    # asyncio has weak references to them only.
+    _tasks: ClassVar[set[asyncio.Task[None]]] = set()
 
     def spawn(self, coroutine: Coroutine[Any, Any, None]) -> Cancellable:
         """Run a coroutine that handles its own errors as a task of its own.
@@ -74,15 +74,7 @@ class Runtime:
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
             return task
-        deferred = Deferred.fromCoroutine(coroutine)
-        self._tasks.add(deferred)
-
-        def ended(result: _T) -> _T:
-            self._tasks.discard(deferred)
-            return result
-
-        deferred.addBoth(ended).addErrback(_unless_cancelled)
-        return deferred
+        return Deferred.fromCoroutine(coroutine).addErrback(_unless_cancelled)
 
     def call_later(self, delay: float, function: Callable[[], object]) -> Cancellable:
         """Call a function after so many seconds."""
@@ -135,18 +127,15 @@ class Threads:
         self._runtime = runtime
         self._name = name
         self._jobs: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
-        self._running: set[object] = set()
+        #: The calls under way, including those whose caller has given up.
+        self.running: set[object] = set()
         self._started = 0
 
-    @property
-    def busy(self) -> int:
-        """How many calls are under way, including those whose caller has given up."""
-        return len(self._running)
-
-    async def call(self, function: Callable[[], _T], *, limit: float) -> _T:
+    async def call(self, function: Callable[[], _T], *, limit: float, dropped: bool = True) -> _T:
         """Call a function on a thread and return what it returns, or raise what it raises.
 
         :param limit: seconds to wait, including the time in the queue.
+        :param dropped: whether a call that has not begun by then is dropped.
         :raises TimeoutError: it took longer. A call that has begun goes on, and its result is
             dropped.
         """
@@ -158,12 +147,12 @@ class Threads:
         def job() -> None:
             if not result.set_running_or_notify_cancel():  # its caller has given up
                 return
-            self._running.add(result)
+            self.running.add(result)
             try:
                 result.set_result(function())
             except Exception as error:  # noqa: BLE001 - raised again where it is waited for
                 result.set_exception(error)
-            self._running.discard(result)
+            self.running.discard(result)
             with contextlib.suppress(RuntimeError):  # the loop is closed
                 on_this_thread(partial(ended.resolve, None))
 
@@ -177,17 +166,9 @@ class Threads:
                 return result.result()
             raise TimeoutError(f"no answer in {limit:g} s")
         finally:
-            result.cancel()
+            if dropped:
+                result.cancel()
             timer.cancel()
-
-    def later(self, function: Callable[[], object]) -> None:
-        """Call a function when a thread is free, whatever comes of it."""
-
-        def job() -> None:
-            with contextlib.suppress(Exception):
-                function()
-
-        self._jobs.put(job)
 
     def stop(self) -> None:
         """Let the threads end when the queue is empty; `call` must not be used after this."""

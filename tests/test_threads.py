@@ -1,4 +1,4 @@
-"""Threads for calls that block: what comes back from them, and that their end is not waited for."""
+"""Threads for calls that block: what comes back from them, and that no caller waits for ever."""
 
 from __future__ import annotations
 
@@ -29,9 +29,7 @@ asyncio.run(main())
 
 
 def test_the_process_ends() -> None:
-    """A call that hangs for ever does not prevent the end of a process, with an event loop and no
-    reactor.
-    """
+    """A call that hangs for ever does not stop the end of a process without a reactor."""
     found = subprocess.run(
         [sys.executable, "-c", HANGS], capture_output=True, text=True, timeout=60, check=False
     )
@@ -53,7 +51,7 @@ async def test_results_and_errors() -> None:
 
 
 @under_the_reactor
-async def test_calls_that_nobody_waits_for_are_not_made() -> None:
+async def test_calls_without_a_caller_are_not_made() -> None:
     """A call whose time was over while it stood in line is dropped.
 
     One that hangs is known to be under way.
@@ -63,11 +61,11 @@ async def test_calls_that_nobody_waits_for_are_not_made() -> None:
         await threads.call(go_on.wait, limit=0.01)
     with pytest.raises(TimeoutError):
         await threads.call(lambda: made.append("late"), limit=0.01)
-    assert threads.busy == 1
+    assert len(threads.running) == 1
     go_on.set()
     await threads.call(lambda: made.append("last"), limit=60)
     assert made == ["last"]
-    assert threads.busy == 0
+    assert not threads.running
     threads.stop()
 
 

@@ -6,12 +6,9 @@ fetch.
 
 from __future__ import annotations
 
-import contextlib
 import json
-import math
 import re
 import zlib
-from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -85,21 +82,12 @@ class CacheEntry(NamedTuple):
             return None
         return known if known.etag or known.last_modified else None
 
-    def moved(self, seconds: float, latest: float = math.inf) -> CacheEntry:
-        """Return the same entry on another clock.
-
-        :param seconds: how much more the other clock shows.
-        :param latest: on the other clock, no time of the past is later than this one.
-        """
-
-        def past(time: float | None) -> float | None:
-            return None if time is None else min(time + seconds, latest)
-
-        old = self.validity
-        validity = Validity(
-            old.outcome, old.fresh_until + seconds, past(old.confirmed), past(old.unreachable_since)
-        )
-        return self._replace(validity=validity, fetched=min(self.fetched + seconds, latest))
+    def moved(self, seconds: float) -> CacheEntry:
+        """Return the same entry on another clock, which shows so many seconds more."""
+        outcome, *times = self.validity
+        moved = (None if time is None else time + seconds for time in times)
+        validity = Validity._make((outcome, *moved))
+        return self._replace(validity=validity, fetched=self.fetched + seconds)
 
     def expiring(self, time: float) -> CacheEntry:
         """Return the same entry, fresh until this time at the latest."""
@@ -205,17 +193,20 @@ def following_for_route(
 #: The version of what is written.
 VERSION = 1
 #: What is larger is not made smaller by zlib. So `decode` need never make more octets than this, or
-#: than it was given.
-_LARGEST_PACKED = 16 * 1024 * 1024
+#: than it was given: the event loop waits for it, some 8 ms for the worst value.
+_LARGEST_PACKED = 4 * 1024 * 1024
 _LARGEST_HEAD = 128 * 1024
 #: Characters of what comes from a site: a longer URL is left out, a longer cause is cut off, and
 #: `policy/caching.py` reads no longer validator.
 _LONGEST_URL = 8192
-_LONGEST_VALIDATOR = 1024
 _LONGEST_CAUSE = 200
-_HEADER = re.compile(rf"[\t\x20-\x7e\x80-\xff]{{0,{_LONGEST_VALIDATOR}}}")
+_HEADER = re.compile(rb"[\t\x20-\x7e\x80-\xff]{0,1024}")
 #: A time that no clock shows: ten times the largest year that a date can have, in seconds.
 _NEVER = 1e13
+_NUMBERS = (
+    "version", "status", "fetched", "fresh_until", "confirmed", "unreachable_since", "lifetime",
+    "cut",
+)  # fmt: skip
 
 
 def encode(entry: CacheEntry) -> bytes:
@@ -228,21 +219,19 @@ def encode(entry: CacheEntry) -> bytes:
 def decode(value: object) -> CacheEntry:
     """Return the entry of `encode`.
 
-    :raises ValueError: this is none, damaged, or of an unknown version. The text has nothing of the
+    :raises ValueError: this is none, damaged, or of another version. The text has nothing of the
         value.
     """
     unpacking = zlib.decompressobj()
-    head = None
-    try:  # a database, or a user's own store, may give anything
-        text = unpacking.decompress(value, max(_LARGEST_PACKED, len(value)))  # type: ignore[arg-type]  # as above
-        end = text.find(b"\n", 0, _LARGEST_HEAD)
-        if unpacking.eof and not unpacking.unused_data:
-            head = json.loads(text[: max(end, 0)])
-    except (zlib.error, TypeError, ValueError, RecursionError):
-        pass
-    if not isinstance(head, dict):
-        raise ValueError("not a copy of a robots.txt")
-    return _checked(head, text[end + 1 :])
+    try:
+        text = unpacking.decompress(value, max(_LARGEST_PACKED, len(value)))  # type: ignore[arg-type]  # see below
+        end = text.index(b"\n", 0, _LARGEST_HEAD)
+        entry = _entry_of(json.loads(text[:end]), text[end + 1 :])
+    except Exception:  # noqa: BLE001 - a database, or a user's own store, may give anything
+        entry = None
+    if entry is None or not unpacking.eof or unpacking.unused_data:
+        raise ValueError(f"damaged, or not of version {VERSION}")
+    return entry
 
 
 def head_of(entry: CacheEntry) -> dict[str, Any]:
@@ -263,95 +252,63 @@ def head_of(entry: CacheEntry) -> dict[str, Any]:
         "lifetime": entry.lifetime,
         "cut": entry.cut,
     }
-    if entry.validators is not None:
-        with contextlib.suppress(ValueError):
-            head["url"] = _url(entry.validators.url)
-            for key in ("etag", "last_modified"):
-                value = getattr(entry.validators, key)
-                # Latin-1 has a character for each octet, and an octet for each of these characters.
-                head[key] = None if value is None else value.decode("latin-1")
+    validators = entry.validators
+    if validators is not None and _may_be_shown(validators.url):
+        head["url"] = validators.url
+        # Latin-1 has a character for each octet, and an octet for each of these characters.
+        head |= {
+            key: octets.decode("latin-1")
+            for key, octets in (
+                ("etag", validators.etag),
+                ("last_modified", validators.last_modified),
+            )
+            if octets is not None
+        }
     return {key: value for key, value in head.items() if value is not None}
 
 
-def _checked(head: dict[str, Any], file: bytes) -> CacheEntry:
+def _entry_of(head: dict[str, Any], file: bytes) -> CacheEntry | None:
     """Return the entry of a head that a store gave, and of the file behind it.
 
-    :raises ValueError: a value has a wrong type, or is not possible; the text names it.
+    :returns: ``None``: a value is not possible. One that is missing or of another type may raise.
     """
-    version = head.get("version")
-    if type(version) is not int or version != VERSION:
-        raise ValueError(f"it is not of version {VERSION}")
-    read: dict[str, Any] = {}
-    for key, reader in _READERS.items():
-        value = head.get(key)
-        try:
-            read[key] = None if value is None and key not in _NEEDED else reader(value)
-        except (ValueError, TypeError):
-            raise ValueError(f"damaged: {key} is not what it should be") from None
-    outcome = read.pop("outcome")
+    head = {key: value for key, value in head.items() if value is not None}
+    numbers = [head[key] for key in _NUMBERS if key in head]
+    outcome = Outcome(head["outcome"])
     successful = outcome is Outcome.SUCCESSFUL
-    if file and not successful:
-        raise ValueError("damaged: it has a file, although such a result has none")
-    url = read.pop("url")
-    sent = (read.pop("etag"), read.pop("last_modified"))
+    cause = head["cause"]
+    past = [head.get(key) for key in ("confirmed", "unreachable_since")]
+    url = head.get("url")
+    sent = [
+        head[key].encode("latin-1") if key in head else None for key in ("etag", "last_modified")
+    ]
+    possible = (
+        all(type(number) in (int, float) and abs(number) < _NEVER for number in numbers),
+        head["version"] == VERSION,
+        # The crawl itself failed: that says nothing about the site, so no crawl stores it.
+        outcome is not Outcome.LOCAL,
+        successful or not file,
+        # It is shown to people: it must not look like another line, or act on a terminal.
+        cause.isprintable() and len(cause) <= _LONGEST_CAUSE,
+        url is None or _may_be_shown(url),
+        # They are sent: they must not begin another header.
+        all(octets is None or _HEADER.fullmatch(octets) for octets in sent),
+    )
+    if not all(possible):
+        return None
     return CacheEntry(
-        Validity(outcome, *(read.pop(key) for key in _OF_VALIDITY)),
-        validators=None if url is None else Validators(url, *sent),
-        body=file if successful else None,  # an empty one is a file, too
-        **read,
+        Validity(outcome, head["fresh_until"], *past),
+        head.get("status"),
+        cause,
+        head["fetched"],
+        None if url is None else Validators(url, *sent),
+        file if successful else None,  # an empty one is a file, too
+        head.get("lifetime"),
+        head.get("cut"),
     )
 
 
-def _outcome(value: object) -> Outcome:
-    outcome = Outcome(value)
-    # The crawl itself failed: that says nothing about the site, so no crawl stores it.
-    if outcome is Outcome.LOCAL:
-        raise ValueError
-    return outcome
-
-
-def _number(value: float) -> float:
-    if type(value) not in (int, float) or not abs(value) < _NEVER:  # it may be NaN
-        raise ValueError
-    return value
-
-
-def _line(value: object, longest: int = _LONGEST_CAUSE) -> str:
-    """Return a text for a log: it must not look like another line of it, or act on a terminal."""
-    if not isinstance(value, str) or len(value) > longest or not value.isprintable():
-        raise ValueError
-    return value
-
-
-def _url(value: object) -> str:
-    """Return a URL that may be shown: no password is in it."""
-    url = _line(value, _LONGEST_URL)
-    if without_userinfo(url) != url:
-        raise ValueError
-    return url
-
-
-def _header(value: str) -> bytes:
-    """Return a text that can be sent as the value of a header: it must not begin another header."""
-    if not _HEADER.fullmatch(value):
-        raise ValueError
-    return value.encode("latin-1")
-
-
-#: The names in a head, beside the version, and what reads their values. Other names are ignored.
-_READERS: dict[str, Callable[[Any], object]] = {
-    "outcome": _outcome,
-    "status": _number,
-    "cause": _line,
-    "fetched": _number,
-    "fresh_until": _number,
-    "confirmed": _number,
-    "unreachable_since": _number,
-    "lifetime": _number,
-    "cut": _number,
-    "url": _url,
-    "etag": _header,
-    "last_modified": _header,
-}
-_OF_VALIDITY = ("fresh_until", "confirmed", "unreachable_since")
-_NEEDED = {"outcome", "cause", "fetched", "fresh_until"}
+def _may_be_shown(url: str) -> bool:
+    """Whether a URL has no password, and nothing that a terminal would act on."""
+    plain = url.isprintable() and without_userinfo(url) == url
+    return plain and len(url) <= _LONGEST_URL

@@ -65,24 +65,16 @@ class FetchLocks:
         loaded = loaded.reviewed(now, self._settings)
         return loaded, now < loaded.validity.fresh_until
 
-    async def newer(self, origin: Origin, since: float) -> CacheEntry | None:
-        """Return a fresh entry that another crawl has put into the store meanwhile.
-
-        :param since: when this crawl began to ask for the file itself.
-        """
-        loaded, fresh = await self._load(origin, None)
-        return loaded if loaded is not None and fresh and loaded.fetched > since else None
-
     def leave(self, origin: Origin) -> None:
         """Let others go on, without an entry for them."""
-        self._client.later(self.unlock(origin))
+        self._runtime.spawn(self.unlock(origin))
 
     def publish(self, origin: Origin, entry: CacheEntry, *, stored: bool) -> None:
         """Put an entry into the store in the background, and unlock the file then.
 
         :param stored: whether its site allows to store it.
         """
-        self._client.later(self._publish(origin, entry, stored=stored))
+        self._runtime.spawn(self._publish(origin, entry, stored=stored))
 
     async def _publish(self, origin: Origin, entry: CacheEntry, *, stored: bool) -> None:
         if stored:

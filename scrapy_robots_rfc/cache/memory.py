@@ -8,14 +8,13 @@ millisecond. Each table drops what was not used for longest.
 
 from __future__ import annotations
 
+import pickle
 import zlib
 from collections import OrderedDict
 from collections.abc import Callable
-from typing import Any, Generic, TypeAlias, TypeVar
+from typing import Generic, TypeAlias, TypeVar
 
-from scrapy_robots_rfc.cache.entry import CacheEntry, Validators
-from scrapy_robots_rfc.policy.access import Outcome
-from scrapy_robots_rfc.policy.caching import Validity
+from scrapy_robots_rfc.cache.entry import CacheEntry
 from scrapy_robots_rfc.policy.origins import Origin
 
 _T = TypeVar("_T")
@@ -35,47 +34,19 @@ PARSED_OCTETS = 256 * 1024 * 1024
 #: parse it again.
 LARGE = 16 * 1024
 
-#: Octets that an entry takes beside its file: its origin, its validators, its places in tables.
-AN_ENTRY = 1000
+#: Octets that an entry takes at most beside what is compressed: its origin, its places in tables.
+AN_ENTRY = 650
 #: Octets that a parsed value takes at most: beside its file, and for each octet of its file. A file
 #: that is made to take much memory comes near that; a usual one takes an eighth of it.
 A_VALUE = 1600
 AN_OCTET = 40
-# Smaller files are not compressed: that would take longer than to parse them, and make them little
-# smaller.
-_SMALL = 1000
 # How hard `zlib` works: parsing a file again takes longer than level 1 does, not than level 6.
 _LEVEL = 1
 
-# What is remembered of an origin is plain tuples of numbers, texts and octets, its key, too, which
-# an `Origin` equals. The garbage collector soon stops looking at such tuples, so a crawl of many
-# origins stands still for a moment only.
+# What is remembered of an origin is octets, and a plain tuple as its key, which an `Origin` equals.
+# The garbage collector soon stops looking at such tuples, so a crawl of many origins stands still
+# for a moment only.
 _Key: TypeAlias = tuple[str, str, int]
-#: The values of an entry, its validators, its file, and the octets of that without compression.
-_Packed: TypeAlias = tuple[tuple[Any, ...], tuple[Any, ...] | None, bytes | None, int]
-
-
-def _pack(entry: CacheEntry) -> _Packed:
-    validity = entry.validity
-    values = (
-        validity.outcome.value, validity.fresh_until,
-        validity.confirmed, validity.unreachable_since,
-        entry.status, entry.cause, entry.fetched, entry.lifetime, entry.cut,
-    )  # fmt: skip
-    validators = None if entry.validators is None else tuple(entry.validators)
-    body = entry.body
-    if body is None or len(body) < _SMALL:
-        return values, validators, body, len(body or b"")
-    return values, validators, min(zlib.compress(body, _LEVEL), body, key=len), len(body)
-
-
-def _unpack(packed: _Packed) -> CacheEntry:
-    values, sent, file, size = packed
-    outcome, fresh_until, confirmed, since, status, cause, fetched, lifetime, cut = values
-    validity = Validity(Outcome(outcome), fresh_until, confirmed, since)
-    validators = None if sent is None else Validators(*sent)
-    body = file if file is None or len(file) == size else zlib.decompress(file)
-    return CacheEntry(validity, status, cause, fetched, validators, body, lifetime, cut)
 
 
 class _Table(OrderedDict[_Key, tuple[_T, int]]):
@@ -133,7 +104,7 @@ class MemoryCache(Generic[_T]):
     ) -> None:
         self._parse = parse
         self._evicted = evicted
-        self._entries: _Table[_Packed] = _Table(origins, max(origins * AN_ORIGIN, at_least))
+        self._entries: _Table[bytes] = _Table(origins, max(origins * AN_ORIGIN, at_least))
         self._values: _Table[_T] = _Table(*parsed)
 
     def __len__(self) -> int:
@@ -144,35 +115,36 @@ class MemoryCache(Generic[_T]):
 
         ``None``: there is none, or its file is large and not parsed.
         """
-        entry = self._entries.get(origin)
-        if entry is None:
-            return None
-        self._entries.move_to_end(origin)
         found = self._values.get(origin)
         if found is not None:
             self._values.move_to_end(origin)
+            self._entries.move_to_end(origin)
             return found[0]
-        packed, _ = entry
-        if packed[-1] > LARGE:
+        entry = self.entry(origin)
+        if entry is None or _size(entry) > LARGE:
             return None
-        value = self._parse(origin, _unpack(packed))
-        self._values.put(origin[:], value, _weight(packed))
+        value = self._parse(origin, entry)
+        self._values.put(origin[:], value, A_VALUE + AN_OCTET * _size(entry))
         return value
 
     def entry(self, origin: Origin) -> CacheEntry | None:
         """Return the entry of an origin; ``None`` if there is none."""
-        entry = self._entries.get(origin)
-        return None if entry is None else _unpack(entry[0])
+        found = self._entries.get(origin)
+        if found is None:
+            return None
+        self._entries.move_to_end(origin)
+        entry: CacheEntry = pickle.loads(zlib.decompress(found[0]))  # noqa: S301 - `put` made it
+        return entry
 
     def put(self, origin: Origin, value: _T, entry: CacheEntry) -> None:
         """Remember a value and the entry that it is made from."""
         key = origin[:]  # a plain tuple
-        packed = _pack(entry)
-        for dropped in self._entries.put(key, packed, AN_ENTRY + len(packed[2] or b"")):
+        packed = zlib.compress(pickle.dumps(entry, pickle.HIGHEST_PROTOCOL), _LEVEL)
+        for dropped in self._entries.put(key, packed, AN_ENTRY + len(packed)):
             self._values.drop(dropped)
             self._evicted()
-        self._values.put(key, value, _weight(packed))
+        self._values.put(key, value, A_VALUE + AN_OCTET * _size(entry))
 
 
-def _weight(packed: _Packed) -> int:
-    return A_VALUE + AN_OCTET * packed[-1]
+def _size(entry: CacheEntry) -> int:
+    return len(entry.body or b"")

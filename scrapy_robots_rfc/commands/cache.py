@@ -16,7 +16,7 @@ from scrapy.settings import Settings
 
 from scrapy_robots_rfc.cache.entry import CacheEntry, decode, head_of
 from scrapy_robots_rfc.cache.stores.base import Store
-from scrapy_robots_rfc.cache.stores.opening import errors_of, sqlite_path, store_of
+from scrapy_robots_rfc.cache.stores.opening import errors_of, open_store, sqlite_path
 from scrapy_robots_rfc.commands import common
 from scrapy_robots_rfc.commands.common import (
     BAD,
@@ -29,7 +29,7 @@ from scrapy_robots_rfc.commands.common import (
     span,
 )
 from scrapy_robots_rfc.core.text import error_text, many, printable, utc_text
-from scrapy_robots_rfc.errors import RobotsError, StoreError
+from scrapy_robots_rfc.errors import StoreError
 from scrapy_robots_rfc.policy.schemes import Scheme
 from scrapy_robots_rfc.settings import CACHE, read_settings
 
@@ -108,14 +108,7 @@ def _open_store(settings: Settings, address: str | None) -> Iterator[_OpenStore]
         path = sqlite_path(spec) if isinstance(spec, str) else None
         if path and (not Path(path).exists() or not Path(path).stat().st_size):
             raise StoreError(f"{path} is not there, or empty")
-        try:
-            made = store_of(spec, Crawler(Spider, settings), key)
-            if made is not None:
-                made[0].open()
-        except RobotsError:
-            raise
-        except Exception as error:
-            raise StoreError(f"it cannot be opened ({error_text(error)})") from error
+        made = open_store(spec, Crawler(Spider, settings), key)
         if made is None:
             advice = "name one with --store ADDRESS, or in ROBOTS_CACHE"
             raise Failed(f"there is no store, only memory:; {advice}")

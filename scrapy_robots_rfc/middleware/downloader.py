@@ -19,7 +19,7 @@ from scrapy.utils.misc import load_object
 from scrapy_robots_rfc import stats
 from scrapy_robots_rfc._runtime import Cancellable, Runtime
 from scrapy_robots_rfc.cache.client import CacheClient
-from scrapy_robots_rfc.cache.stores.opening import errors_of, store_of
+from scrapy_robots_rfc.cache.stores.opening import errors_of, open_store
 from scrapy_robots_rfc.core.decision import Decision, Reason, Refusal
 from scrapy_robots_rfc.core.ruleset import ROBOTS_TXT
 from scrapy_robots_rfc.fetching.download import MARK as OUR_MARK
@@ -359,13 +359,8 @@ class RfcRobotsTxtMiddleware:
         if self._cache.offline:  # it may know old files, which no other crawl may get
             return None
         with errors_of(self._settings.cache):
-            found = store_of(self._settings.cache, self._crawler)
-            if found is None:
-                return None
-            store, name = found
-            client = CacheClient(store, name, runtime=Runtime(), count=self._count)
-            client.start()
-        return client
+            found = open_store(self._settings.cache, self._crawler)
+        return None if found is None else CacheClient(*found, runtime=Runtime(), count=self._count)
 
 
 def robots_service(crawler: Crawler) -> RobotsService:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import math
 import threading
 import zlib
@@ -13,7 +12,6 @@ import pytest
 from scrapy_robots_rfc._runtime import Runtime, Waiter
 from scrapy_robots_rfc.cache.client import CacheClient
 from scrapy_robots_rfc.cache.entry import decode, encode
-from scrapy_robots_rfc.errors import StoreError
 from scrapy_robots_rfc.policy.access import Outcome
 from scrapy_robots_rfc.policy.origins import Origin
 from tests.support.cache_entries import FILE
@@ -60,7 +58,7 @@ class Hurried(Clocks):
 
 
 class Breakable(MemoryStore):
-    """Fails where it is told to; a call named in `hangs` does not end before `go_on`."""
+    """Fails where the test says so; a call named in `hangs` does not end before `go_on`."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -80,10 +78,6 @@ class Breakable(MemoryStore):
             self.go_on.wait(60)
         if call in self.broken:
             raise self.broken[call]
-
-    def open(self) -> None:
-        """Or fail."""
-        self._tried("open")
 
     def get(self, key: str) -> bytes | None:
         """Or fail."""
@@ -126,7 +120,6 @@ class Crawl:
         self.counted: list[str] = []
         self.runtime = Clocks() if runtime is None else runtime
         self.client = CacheClient(store, "a store", runtime=self.runtime, count=self.counted.append)
-        self.client.start()
 
 
 def said(caplog: pytest.LogCaptureFixture) -> list[str]:
@@ -155,7 +148,7 @@ async def test_entries_are_moved_to_the_clock_of_the_crawl(store: Breakable) -> 
     await two.client.close()
 
 
-@pytest.mark.parametrize(("seconds", "fresh_until"), [(60, 760), (61, 100), (3600, 100)])
+@pytest.mark.parametrize(("seconds", "fresh_until"), [(60, 700), (61, 100), (3600, 100)])
 @under_the_reactor
 async def test_nothing_was_in_the_future(
     store: Breakable, seconds: float, fresh_until: float
@@ -240,19 +233,18 @@ async def test_the_end_does_not_wait_for_a_call_that_hangs(store: Breakable) -> 
     assert store.hanging.wait(60)  # the thread may be slow to begin
     assert not await crawl.client.drain()
     await crawl.client.close()
-    assert store.calls == ["open", "put"]
+    assert store.calls == ["put"]
     assert crawl.counted == ["robotstxt/cache/store_errors"]
 
 
 @under_the_reactor
-async def test_store_that_fails_is_told_once_and_asked_later(
+async def test_a_store_that_fails_is_logged_once_and_tried_later(
     store: Breakable, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """A store that fails is nothing to the crawl: counted, said once, asked again after a pause.
+    """A failing store does not stop the crawl: it is counted, logged once, and tried again later.
 
-    Its return is said.
+    When it works again, all its calls are made.
     """
-    caplog.set_level(logging.INFO)
     clocks = Clocks()
     crawl = Crawl(store, clocks)
     await crawl.client.save(A, FILE, 60)
@@ -262,7 +254,7 @@ async def test_store_that_fails_is_told_once_and_asked_later(
         await crawl.client.save(B, FILE, 60)
         assert await crawl.client.lease(A, 60) is True
         assert await crawl.client.take_turn(A, 60, 60) is None
-    assert store.calls == ["open", "put", "get", "put", "lease", "take_turn"]
+    assert store.calls == ["put", "get", "put", "lease", "take_turn"]
     clocks.pass_by(6)
     assert await crawl.client.load(A) is None
     assert crawl.counted == ["robotstxt/cache/store_errors"] * 5
@@ -273,21 +265,36 @@ async def test_store_that_fails_is_told_once_and_asked_later(
     assert said(caplog) == [begins + "tries the store again every 5 s"]
     store.broken.clear()
     clocks.pass_by(6)
-    assert await crawl.client.load(A) is not None
-    await crawl.client.save(B, FILE, 60)
-    assert await crawl.client.lease(A, 60) is True
-    assert len(said(caplog)) == 1
-    assert await crawl.client.take_turn(A, 60, 60) == 0
-    assert said(caplog)[1:] == ["The store of robots.txt files a store works again, after 12 s"]
+    for _ in range(2):
+        assert await crawl.client.load(A) is not None
+        await crawl.client.save(B, FILE, 60)
+        assert await crawl.client.lease(A, 60) is True
+        assert await crawl.client.take_turn(A, 60, 60) == 0
+    assert store.calls[-8:] == ["get", "put", "lease", "take_turn"] * 2
+    await crawl.client.close()
+
+
+@pytest.mark.parametrize(("quiet", "lines"), [(50, 1), (60, 2)])
+@under_the_reactor
+async def test_a_later_outage_is_logged_anew(
+    store: Breakable, caplog: pytest.LogCaptureFixture, quiet: float, lines: int
+) -> None:
+    """A failure is logged if there was no other one for a minute."""
+    clocks = Clocks()
+    crawl = Crawl(store, clocks)
+    store.broken = {"get": OSError("gone")}
+    await crawl.client.load(A)
+    clocks.pass_by(50)
+    await crawl.client.load(A)
+    clocks.pass_by(quiet)
+    await crawl.client.load(A)
+    assert len(said(caplog)) == lines
     await crawl.client.close()
 
 
 @under_the_reactor
 async def test_what_works_is_used(store: Breakable, caplog: pytest.LogCaptureFixture) -> None:
-    """A store that can only be read is read.
-
-    That it cannot be written is said once, and not that it works again.
-    """
+    """A store that can only be read is read. That it cannot be written is logged once."""
     clocks = Clocks()
     crawl = Crawl(store, clocks)
     await crawl.client.save(A, FILE, 600)
@@ -327,8 +334,8 @@ async def test_one_goes_ahead(store: Breakable) -> None:
 
 #: What a later version of the package may write.
 OTHER_VERSION = zlib.compress(b'{"version":2}\n')
-#: That a crawl failed, which says nothing of the site: nobody may close it for others.
-LOCAL = encode(made(Outcome.LOCAL, None, "cannot be had", 1.0, 1e12))
+#: That a crawl failed, which says nothing of the site: no crawl may close it for others.
+LOCAL = encode(made(Outcome.LOCAL, None, "unavailable", 1.0, 1e12))
 
 
 @under_the_reactor
@@ -379,7 +386,7 @@ async def test_an_unreadable_value_counts_once(store: Breakable) -> None:
 
 
 class Odd(MemoryStore):
-    """Says what it is told to say of turns."""
+    """Says of turns what the test wants."""
 
     said: object = 0.0
 
@@ -441,34 +448,16 @@ async def test_the_last_writes(store: Breakable) -> None:
     assert await crawl.client.drain()
     await crawl.client.close()
     assert sorted(store.keys()) == ["http://b.example:8080", "https://a.example"]
-    assert store.calls == ["open", "put", "put", "close"]
+    assert store.calls == ["put", "put", "close"]
     assert await crawl.client.load(A) is None
     assert crawl.counted == []
-
-
-@pytest.mark.parametrize(
-    ("error", "text"),
-    [
-        (
-            OSError("no such host"),
-            "The store of robots.txt files a store cannot be opened: OSError: no such host",
-        ),
-        (StoreError("install it"), "install it"),
-    ],
-)
-def test_a_store_that_cannot_be_opened(store: Breakable, error: Exception, text: str) -> None:
-    """What a store says when it cannot work stops the crawl at its start, whatever it raised."""
-    store.broken["open"] = error
-    with pytest.raises(StoreError) as raised:
-        Crawl(store)
-    assert str(raised.value) == text
 
 
 @under_the_reactor
 async def test_no_credentials_in_the_log(
     store: Breakable, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """What a driver says of the address that it was given is told without user and password, on
+    """What a driver says of the address that it was given is logged without user and password, on
     one line.
     """
     crawl = Crawl(store)

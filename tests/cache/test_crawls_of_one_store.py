@@ -54,9 +54,9 @@ async def crawls(*requests: list[str], settings: dict[str, Any]) -> list[Crawl]:
 
 @ensureDeferred
 async def test_next_crawl_fetches_nothing_that_is_fresh(site: Site, other: Site) -> None:
-    """A crawl goes by what the one before it kept.
+    """A crawl goes by what the one before it stored.
 
-    The file, that there is none, and that nobody knows.
+    The file, that there is none, and that it is unreachable.
     """
     with Site() as third:
         site.replies["/robots.txt"] = FORBID
@@ -88,7 +88,7 @@ async def test_file_that_another_crawl_cut(site: Site) -> None:
 class Taken(Kept):
     """A crawl that has died since got the lease right before anybody else could.
 
-    :param seconds: for which it still holds.
+    :param seconds: for which it still lasts.
     """
 
     def __init__(self, seconds: float) -> None:
@@ -198,7 +198,7 @@ async def test_evicted_origin_comes_back_from_the_store(site: Site, other: Site)
 
 @ensureDeferred
 async def test_store_that_fails(site: Site, caplog: pytest.LogCaptureFixture) -> None:
-    """A store that fails is counted, told once, and does without.
+    """A store that fails is counted, and logged once; the crawl goes on.
 
     The crawl fetches for itself, and obeys.
     """
@@ -249,14 +249,14 @@ async def test_job_that_is_resumed(site: Site, tmp_path: Path) -> None:
 
 
 @ensureDeferred
-async def test_job_that_keeps_nothing(site: Site, tmp_path: Path) -> None:
+async def test_job_without_a_store(site: Site, tmp_path: Path) -> None:
     """What the user says goes before JOBDIR."""
-    kept = tmp_path / "robots.sqlite"
+    file = tmp_path / "robots.sqlite"
     settings = {"JOBDIR": str(tmp_path), "ROBOTS_CACHE": "memory:"}
     for _ in range(2):
         await crawl([site.url("/x")], settings)
     assert site.fetches == 2
-    assert not kept.exists()
+    assert not file.exists()
 
 
 @pytest.mark.parametrize(
@@ -373,7 +373,7 @@ async def test_crawl_that_ends_gives_its_lease_back(site: Site, store: Kept, rep
 
 
 @ensureDeferred
-async def test_crawl_that_ends_waits_for_nobody(site: Site, store: Kept) -> None:
+async def test_crawl_that_ends_waits_for_no_other(site: Site, store: Kept) -> None:
     """A crawl that is closed while another one has the lease ends, and leaves the lease where it
     is.
     """
@@ -420,8 +420,8 @@ async def test_fault_of_a_parser_is_not_shared(site: Site) -> None:
 
 
 @ensureDeferred
-async def test_parser_that_fails_on_what_is_kept(site: Site) -> None:
-    """A parser that fails on a file out of the store keeps the site closed, as on one that was
+async def test_parser_that_fails_on_what_is_stored(site: Site) -> None:
+    """A parser that fails on a file out of the store closes the site, as on one that was
     fetched.
     """
     site.replies["/robots.txt"] = FORBID
@@ -453,7 +453,9 @@ async def test_what_is_heard_of_a_file_out_of_the_store(site: Site) -> None:
 
 
 @ensureDeferred
-async def test_failure_that_is_kept_is_told(site: Site, caplog: pytest.LogCaptureFixture) -> None:
+async def test_failure_that_is_stored_is_logged(
+    site: Site, caplog: pytest.LogCaptureFixture
+) -> None:
     """A crawl that goes by a failure that another one met says so, and for how long."""
     site.replies["/robots.txt"] = Reply(503)
     await crawl([site.url("/y")], KEPT)

@@ -1,4 +1,4 @@
-"""What a fetch makes of a copy, what one out of a store is worth, and how long one is kept."""
+"""What a fetch makes of a copy, what one out of a store is worth, and how long one is stored."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ def follow(old: CacheEntry | None, access: Any, now: float = 200, **said: Any) -
     return following(old, Fetched(access, Freshness(**said), validators, confirmed), now, LIMITS)
 
 
-def test_file_is_kept_with_what_its_server_said() -> None:
-    """2.3.1.1: a file is kept with what its server said of it; its age in other caches counts."""
+def test_file_has_what_its_server_gave() -> None:
+    """2.3.1.1: an entry has the file and what its server gave; its age in caches counts."""
     copy = follow(None, Successful(200, b"new"), lifetime=60.0, age=15.0)
     assert copy == CacheEntry(
         Validity(Outcome.SUCCESSFUL, 245, 200), 200, "200", 200, VALIDATORS, b"new", 60.0
@@ -57,7 +57,7 @@ def test_a_file_that_is_confirmed(said: dict[str, float], until: float) -> None:
 
 
 def test_a_new_file_has_its_own_lifetime() -> None:
-    """RFC 9111, 4.3.3: with a new file, what was said of the old one is over."""
+    """RFC 9111, 4.3.3: with a new file, the lifetime of the old one is over."""
     assert follow(FILE, Successful(200, b"new")).lifetime is None
 
 
@@ -70,7 +70,7 @@ def test_no_file_replaces_a_file(old: CacheEntry | None) -> None:
 
 @pytest.mark.parametrize("old", [FILE, STALE])
 def test_a_file_that_cannot_be_reached(old: CacheEntry) -> None:
-    """2.3.1.4: the earlier file is obeyed on, and what its server gave is kept to ask with."""
+    """2.3.1.4: the earlier file is obeyed on, and what its server gave is used to ask with."""
     copy = following(old, Fetched(Unreachable(500, "500")), 200, LIMITS)
     validity = copy.validity
     assert (validity.outcome, validity.fresh_until, validity.confirmed) == (
@@ -126,8 +126,8 @@ def test_whatever_follows_can_be_written(copy: CacheEntry, access: Any, now: flo
         (changed(CLOSED, status=403, fresh_until=25), 5),
     ],
 )
-def test_what_another_crawl_kept(copy: CacheEntry, fresh_until: float) -> None:
-    """A copy holds as long as this crawl would have let it.
+def test_what_another_crawl_stored(copy: CacheEntry, fresh_until: float) -> None:
+    """A copy is fresh as long as this crawl would have let it.
 
     What a status means is for this crawl to say.
     """
@@ -144,8 +144,8 @@ def test_what_another_crawl_kept(copy: CacheEntry, fresh_until: float) -> None:
         (changed(CLOSED, fresh_until=700), 650),
     ],
 )
-def test_how_long_a_store_keeps_it(copy: CacheEntry, seconds: float) -> None:
-    """A file is kept while it may be obeyed, a failure until it no longer matters when it began."""
+def test_how_long_a_store_has_it(copy: CacheEntry, seconds: float) -> None:
+    """A file is stored while it may be obeyed, a failure until its begin no longer matters."""
     assert copy.stored_for(50, POLICY) == seconds
 
 

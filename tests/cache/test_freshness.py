@@ -191,7 +191,7 @@ async def test_file_that_has_not_changed(
 
 @ensureDeferred
 async def test_headers_of_the_304_count(site: Site, clock: Clock) -> None:
-    """RFC 9111, 4.3.4: with a 304 the copy holds as long as the 304 says.
+    """RFC 9111, 4.3.4: with a 304 the copy is used as long as the 304 says.
 
     Where it says nothing, as long as before.
     """
@@ -280,7 +280,7 @@ async def test_nothing_to_ask_with(site: Site, clock: Clock, reply: Reply) -> No
 
 
 @ensureDeferred
-async def test_304_that_nobody_asked_for(site: Site) -> None:
+async def test_304_to_a_question_without_conditions(site: Site) -> None:
     """2.3.1.4: a 304 without a condition says that there is a file, and not what is in it.
 
     All is disallowed.
@@ -310,7 +310,7 @@ async def test_requests_wait_for_the_verdict(site: Site, clock: Clock) -> None:
     """
     gate = threading.Event()
     site.replies["/robots.txt"] = file(ETag='"1"')
-    told: list[bool] = []
+    verdicts: list[bool] = []
 
     async def script(service: RobotsService) -> None:
         await service.robots(site.url("/x"))
@@ -319,14 +319,14 @@ async def test_requests_wait_for_the_verdict(site: Site, clock: Clock) -> None:
 
         async def ask(number: int) -> None:
             if number == 9:
-                assert told == []
+                assert verdicts == []
                 gate.set()
-            told.append((await service.robots(site.url("/x"))).decide(site.url("/x")).allowed)
+            verdicts.append((await service.robots(site.url("/x"))).decide(site.url("/x")).allowed)
 
         await gather(*map(ask, range(10)))
 
     await run(script)
-    assert told == [False] * 10
+    assert verdicts == [False] * 10
     assert site.fetches == 2
 
 

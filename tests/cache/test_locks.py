@@ -1,4 +1,4 @@
-"""Leases are kept as long as they are needed.
+"""Leases last as long as they are needed.
 
 On timers and a clock of the test's, and a real store.
 """
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from scrapy_robots_rfc._runtime import Cancellable, Runtime
+from scrapy_robots_rfc._runtime import Cancellable, Runtime, Waiter
 from scrapy_robots_rfc.cache.client import CacheClient
 from scrapy_robots_rfc.cache.locks import LEASE, RENEWED, FetchLocks
 from scrapy_robots_rfc.policy.origins import Origin
@@ -38,12 +38,12 @@ class Timer:
 
 
 class Slow(Runtime):
-    """Timers and tasks go on when the test says so."""
+    """Timers fire when the test says so."""
 
     def __init__(self) -> None:
         self.now = 0.0
         self.timers: list[Timer] = []
-        self.tasks: list[Coroutine[Any, Any, None]] = []
+        self.tasks: list[Waiter[None]] = []
 
     def call_later(self, delay: float, function: Callable[[], object]) -> Cancellable:
         """Keep it."""
@@ -52,9 +52,15 @@ class Slow(Runtime):
         return self.timers[-1]
 
     def spawn(self, coroutine: Coroutine[Any, Any, None]) -> Cancellable:
-        """Keep it."""
-        self.tasks.append(coroutine)
-        return Timer(lambda: None)
+        """Start it, and note its end."""
+        end: Waiter[None] = Waiter()
+        self.tasks.append(end)
+
+        async def run() -> None:
+            await coroutine
+            end.resolve(None)
+
+        return super().spawn(run())
 
     async def go_on(self, seconds: float) -> None:
         """Let time pass, and everything that is due be done."""
@@ -82,7 +88,7 @@ class Worker:
 
 @under_the_reactor
 async def test_lease_is_renewed() -> None:
-    """However long a fetch takes, nobody else is let to it.
+    """However long a fetch takes, no other worker may fetch the file.
 
     When it is over, the next one is at once.
     """

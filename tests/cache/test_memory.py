@@ -1,6 +1,6 @@
 """The memory of a crawl.
 
-What it keeps, what goes first, and that nothing makes it larger than it says.
+What it remembers, what goes first, and that nothing makes it larger than its bounds.
 """
 
 from __future__ import annotations
@@ -128,7 +128,7 @@ def test_what_is_put_is_parsed() -> None:
     ids=["small", "usual", "noise", "empty", "none"],
 )
 def test_entry_comes_back_whole(body: bytes | None) -> None:
-    """What is remembered of an origin is an equal entry, however its file is kept."""
+    """What is remembered of an origin is an equal entry, however its file is stored."""
     crawl = Crawl(10)
     full = changed(copy_of(body), unreachable_since=5.0, lifetime=60.0, cut=512_000)
     crawl.memory.put(origin(1), Value(origin(1), full), full)
@@ -174,7 +174,7 @@ def test_file_that_was_not_used_for_longest_is_parsed_again() -> None:
 
 @pytest.mark.parametrize("parsed", [1, 100])
 def test_least_recently_used_goes_first(parsed: int) -> None:
-    """The bound in origins holds, and counts what is dropped.
+    """The bound in origins is respected, and counts what is dropped.
 
     Use is use, whether a value is parsed or not.
     """
@@ -256,7 +256,7 @@ def taken() -> int:
 @pytest.mark.parametrize("kind", LINES)
 def test_weight_of_a_hostile_file(kind: str) -> None:
     """A file counts for what it takes, or more, whatever stands in it and is asked of it."""
-    Value(origin(0), copy_of(hostile(kind, 1000))).ask()  # what is kept for the whole process
+    Value(origin(0), copy_of(hostile(kind, 1000))).ask()  # what stays for the whole process
     body = hostile(kind, 10_000)
     before = taken()
     value = Value(origin(1), copy_of(None))
@@ -269,7 +269,7 @@ def test_weight_of_a_hostile_file(kind: str) -> None:
 
 @pytest.mark.usefixtures("traced")
 def test_hostile_files_fill_no_memory() -> None:
-    """However many files are made to fill the memory, the bound holds.
+    """However many files are made to fill the memory, the bound is respected.
 
     By Python's count of it, not by our own.
     """

@@ -95,8 +95,8 @@ async def test_the_newest_copy_counts(store: MemoryStore, one: Worker, two: Work
     nothing.
     """
     await two.keeper.save(ORIGIN, file(b"old", -50, 50), 1000)
-    held = file(b"new", -20, -10)
-    assert await one.sharing.look(ORIGIN, held) == (held, False, True)
+    known = file(b"new", -20, -10)
+    assert await one.sharing.look(ORIGIN, known) == (known, False, True)
     older = file(b"oldest", -90, -10)
     found, fresh, ours = await one.sharing.look(ORIGIN, older)
     assert found is not None
@@ -209,7 +209,7 @@ class Recording(MemoryStore):
 
 
 @under_the_reactor
-async def test_nobody_is_let_in_before_a_file_is_written() -> None:
+async def test_no_other_fetches_before_a_file_is_written() -> None:
     """At the end of a crawl, too, a file is in the store before others may fetch it."""
     store = Recording()
     one = Worker(store)

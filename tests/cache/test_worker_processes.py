@@ -119,7 +119,7 @@ async def test_worker_that_dies_with_a_lease_and_a_turn(
     """A worker that is killed while it fetches a file is waited for until its lease ends; then
     another one fetches.
 
-    While its page is unanswered it holds the others up until its turn ends, and no longer.
+    While its page is unanswered the others wait until its turn ends, and no longer.
     """
     monkeypatch.setattr(fetches, "LEASE", HOLD)
     monkeypatch.setattr(fetches, "RENEWED", HOLD / 3)

@@ -51,7 +51,7 @@ def test_any_copy_comes_back(copy: CacheEntry) -> None:
 
 @pytest.mark.parametrize("copy", [FILE, MISSING, UNKNOWN, FILE._replace(body=b"", validators=None)])
 def test_each_kind_comes_back(copy: CacheEntry) -> None:
-    """A file, that there is none, that nobody knows, and an empty file."""
+    """A file, that there is none, that it is unreachable, and an empty file."""
     assert decode(encode(copy)) == copy
 
 
@@ -80,23 +80,23 @@ def test_every_damage_is_noticed() -> None:
         try:
             assert decode(value[:place] + bytes([value[place] ^ 1]) + value[place + 1 :]) == FILE
         except ValueError as error:
-            assert re.search("damaged|not a copy|version", str(error))  # noqa: PT017 - both ends are right
-        with pytest.raises(ValueError, match="not a copy"):
+            assert re.search("damaged", str(error))  # noqa: PT017 - both ends are right
+        with pytest.raises(ValueError, match="damaged"):
             decode(value[:place])
-    with pytest.raises(ValueError, match="not a copy"):
+    with pytest.raises(ValueError, match="damaged"):
         decode(value + b"x")
 
 
 @given(value=st.binary(max_size=200))
 def test_octets_of_others_are_refused(value: bytes) -> None:
     """Octets of somebody else's are refused, and nothing else happens."""
-    with pytest.raises(ValueError, match=r"damaged|not a copy|version"):
+    with pytest.raises(ValueError, match=r"damaged"):
         decode(value)
 
 
 def test_value_of_a_later_version_is_refused() -> None:
     """What a later version wrote is refused, and the error says so."""
-    with pytest.raises(ValueError, match="it is not of version 1"):
+    with pytest.raises(ValueError, match="or not of version 1"):
         decode(by_hand({**HEAD, "version": 2}, b"ab"))
 
 
@@ -162,7 +162,7 @@ def test_values_made_by_hand_are_read() -> None:
 )
 def test_values_of_another_type_are_refused(changed: dict[str, Any]) -> None:
     """An entry of another type or out of its range is refused, however right the checksum is."""
-    with pytest.raises(ValueError, match=r"damaged|it is not of version 1"):
+    with pytest.raises(ValueError, match="damaged"):
         decode(by_hand({**HEAD, **changed}, b"ab"))
 
 
@@ -192,7 +192,7 @@ def test_any_head_is_refused_or_can_be_written_again(changed: dict[str, Any]) ->
 )
 def test_heads_that_are_no_json_object_are_refused(line: bytes) -> None:
     """A head that is no JSON object, or that is deeper or longer than any, is refused."""
-    with pytest.raises(ValueError, match="not a copy"):
+    with pytest.raises(ValueError, match="damaged"):
         decode(by_hand(None, line=line))
 
 
@@ -207,9 +207,7 @@ def test_files_that_are_missing_or_too_much(body: bytes) -> None:
             found = decode(by_hand({**HEAD, "outcome": outcome}, body))
             assert found.body == (body if outcome == "successful" else None)
         else:
-            with pytest.raises(
-                ValueError, match="damaged: it has a file, although such a result has none"
-            ):
+            with pytest.raises(ValueError, match="damaged"):
                 decode(by_hand({**HEAD, "outcome": outcome}, body))
 
 
@@ -222,12 +220,12 @@ def test_a_bomb_is_not_unpacked() -> None:
     bomb = b"".join([*(packing.compress(zeros) for _ in range(256)), packing.flush()])
     tracemalloc.start()
     try:
-        with pytest.raises(ValueError, match="not a copy"):
+        with pytest.raises(ValueError, match="damaged"):
             decode(bomb)
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
-    assert peak < 40 * 1024 * 1024
+    assert peak < 12 * 1024 * 1024
 
 
 def test_long_urls_are_left_out() -> None:
@@ -239,8 +237,8 @@ def test_long_urls_are_left_out() -> None:
 @pytest.mark.parametrize(
     "url", ["https://a.example/\x1b[2J", "https://a.example/\u202e", "https://me:pw@a.example/"]
 )
-def test_urls_that_nobody_should_see(url: str) -> None:
-    """A URL that a terminal would act on, or with credentials, is kept in no store.
+def test_urls_that_must_not_be_shown(url: str) -> None:
+    """A URL that a terminal would act on, or with credentials, is in no store.
 
     Nor are its validators.
     """
@@ -249,7 +247,7 @@ def test_urls_that_nobody_should_see(url: str) -> None:
 
 
 def test_causes_are_one_short_line() -> None:
-    """What is told to people stays on its line, and short, whatever an exception is called."""
+    """What people read stays on its line, and short, whatever an exception is called."""
     assert (
         decode(encode(FILE._replace(cause="a\nb\x1b" + "c" * 300))).cause == r"a\nb\x1b" + "c" * 192
     )

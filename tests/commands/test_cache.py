@@ -55,7 +55,7 @@ def test_ls_has_a_line_for_each_origin(
         ["unavailable", "404", "2.0", "d", "no", "http://b.example"],
         ["unreachable", "DownloadTimeoutError", *rows[2][2:-1], "http://c.example"],
         ["stale", "200", "2.0", "h", "22", "h", "27", "http://d.example"],
-        ["unreadable", "http://e.example:81", "(not", "a", "copy", "of", "a", "robots.txt)"],
+        ["unreadable", "http://e.example:81", "(damaged,", "or", "not", "of", "version", "1)"],
     ]
     assert last[:2] == ["5", "origins"]
     assert last[-4:] == ["3", "of", "them", "fresh"]
@@ -98,7 +98,7 @@ def test_ls_as_json_has_all_but_the_file(
         "last_modified": "Tue, 14 Nov 2023 22:13:20 GMT",
         "octets": 27,
     }
-    assert second == {"origin": "http://e.example", "error": "not a copy of a robots.txt"}
+    assert second == {"origin": "http://e.example", "error": "damaged, or not of version 1"}
 
 
 def test_show_has_what_is_known_and_the_file(
@@ -143,7 +143,7 @@ def test_show_of_what_is_not_there_fails(
     assert (done.code, done.out) == (1, "")
     assert (
         done.err
-        == "scrapy robots cache: http://a.example cannot be read: not a copy of a robots.txt\n"
+        == "scrapy robots cache: http://a.example cannot be read: damaged, or not of version 1\n"
     )
 
 
@@ -264,7 +264,9 @@ def test_a_path_that_was_mistaken_is_left_alone(
         notes: (
             f"{notes} is no SQLite database: it was not changed; remove it, or name another file"
         ),
-        tmp_path: f"{tmp_path} cannot be opened or made: Is a directory",
+        tmp_path: (
+            f"it cannot be opened (IsADirectoryError: [Errno 21] Is a directory: '{tmp_path}')"
+        ),
         tmp_path / "mistyped": f"{tmp_path / 'mistyped'} is not there, or empty",
     }
     for path, because in why.items():

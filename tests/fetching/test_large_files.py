@@ -14,12 +14,15 @@ from pytest_twisted import ensureDeferred
 from scrapy import Request
 
 from scrapy_robots_rfc._runtime import Runtime, Threads
-from scrapy_robots_rfc.cache.memory import LARGE
+from scrapy_robots_rfc.cache.memory import LARGE, PARSED
 from scrapy_robots_rfc.core.agents import Agent
 from scrapy_robots_rfc.core.robotstxt import RobotsTxt
 from scrapy_robots_rfc.core.ruleset import RuleIndex
-from scrapy_robots_rfc.fetching.parsed import ParsedRobots
+from scrapy_robots_rfc.fetching.parsed import OriginPolicy, ParsedRobots
+from scrapy_robots_rfc.policy.access import Outcome
+from scrapy_robots_rfc.policy.origins import Origin
 from tests.support.crawling import close_when, crawl
+from tests.support.entries import made
 from tests.support.service_crawls import run
 from tests.support.site import Reply, Site, robots
 
@@ -84,6 +87,13 @@ async def test_small_file_is_parsed_at_once(site: Site, elsewhere: list[bool]) -
     assert elsewhere == [False]
 
 
+def crowd_out(service: RobotsService, robots: OriginPolicy) -> None:
+    """Remember so many other origins that no file of before stays parsed."""
+    entry = made(Outcome.UNAVAILABLE, 404, "404", 0, 1)
+    for number in range(PARSED):
+        service.memory.put(Origin("http", f"{number}.example", 80), robots, entry)
+
+
 @ensureDeferred
 async def test_large_file_that_is_parsed_again(
     site: Site, other: Site, elsewhere: list[bool]
@@ -92,10 +102,10 @@ async def test_large_file_that_is_parsed_again(
     site.replies["/robots.txt"] = other.replies["/robots.txt"] = robots(RULES)
 
     async def script(service: RobotsService) -> None:
-        service.memory._values._most = 1  # one file stays parsed
         for _ in range(2):
-            assert await verdicts(service, site) == [False, True, False]
-            assert await verdicts(service, other) == [False, True, False]
+            for each in (site, other):
+                assert await verdicts(service, each) == [False, True, False]
+                crowd_out(service, await service.robots(each.url("/x")))
 
     await run(script)
     assert (site.fetches, other.fetches) == (1, 1)

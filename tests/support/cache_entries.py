@@ -26,7 +26,7 @@ FILE = made(
 #: That there is no file.
 MISSING = made(Outcome.UNAVAILABLE, 404, "404", 1_700_000_000.0, 1_700_086_400.0)
 
-#: That is unknown.
+#: That the site cannot be reached.
 UNKNOWN = made(
     Outcome.UNREACHABLE, None, "DownloadTimeoutError", 10.0, 310.0, unreachable_since=5.0
 )

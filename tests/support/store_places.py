@@ -67,11 +67,11 @@ class Timed(Place):
 
 def memory() -> Place:
     """The memory of this process: there is one store."""
-    made: list[MemoryStore] = []
+    stores: list[MemoryStore] = []
 
     def make(now: Callable[[], float]) -> Store:
-        made.extend([] if made else [MemoryStore(now)])
-        return made[0]
+        stores.extend([] if stores else [MemoryStore(now)])
+        return stores[0]
 
     return Timed(make)
 

@@ -28,8 +28,8 @@ class Store(ABC):
     def open(self) -> None:
         """Get ready; called once, before anything else, when the crawl starts.
 
-        :raises StoreError: the store can never work; this stops the crawl. Do not raise it for a
-            fault that may pass.
+        :raises Exception: the store can never work; this stops the crawl. Do not raise for a fault
+            that may pass. The text of a `StoreError` is shown as it is.
         """
 
     @abstractmethod

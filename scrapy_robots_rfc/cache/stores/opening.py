@@ -1,4 +1,4 @@
-"""Makes the store that ROBOTS_CACHE names, without opening it. Errors show no credentials."""
+"""Makes and opens the store that ROBOTS_CACHE names. Errors show no credentials."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from scrapy.crawler import Crawler
 from scrapy.utils.misc import build_from_crawler, load_object
 
 from scrapy_robots_rfc.cache.stores.base import Store
-from scrapy_robots_rfc.core.text import hidden, without_credentials
-from scrapy_robots_rfc.errors import SettingError, StoreError
+from scrapy_robots_rfc.core.text import error_text, hidden, without_credentials
+from scrapy_robots_rfc.errors import RobotsError, SettingError, StoreError
 from scrapy_robots_rfc.settings import CACHE, CACHE_ACCEPTED
 
 #: What stands before the path of an SQLite file. An absolute path begins with a fourth slash.
@@ -33,8 +33,25 @@ def errors_of(spec: object, key: str = CACHE) -> Iterator[None]:
         raise StoreError(text) from error
 
 
+def open_store(spec: object, crawler: Crawler, key: str = CACHE) -> tuple[Store, str] | None:
+    """Return what `store_of` returns, and open the store.
+
+    :raises StoreError: also for whatever a class of the user's raises. With Scrapy's NotConfigured
+        the crawl would go on without the middleware, and robots.txt would not be obeyed.
+    """
+    try:
+        made = store_of(spec, crawler, key)
+        if made is not None:
+            made[0].open()
+    except RobotsError:
+        raise
+    except Exception as error:
+        raise StoreError(f"it cannot be opened ({error_text(error)})") from error
+    return made
+
+
 def store_of(spec: object, crawler: Crawler, key: str = CACHE) -> tuple[Store, str] | None:
-    """Return the store that a value of ROBOTS_CACHE asks for, and its name for people.
+    """Return the store that a value of ROBOTS_CACHE asks for, not opened, and its name for people.
 
     :param spec: an address, a class, or the path of one.
     :param crawler: what a class of the user's is made from, as Scrapy makes its components.
@@ -52,8 +69,7 @@ def store_of(spec: object, crawler: Crawler, key: str = CACHE) -> tuple[Store, s
         except ModuleNotFoundError as error:
             text = "a Redis server needs a package: pip install 'scrapy-robots-rfc[redis]'"
             raise StoreError(text) from error
-        store = RedisStore(address)
-        return store, store.name
+        return RedisStore(address), without_credentials(address)
     if (path := sqlite_path(address)) is not None:
         from scrapy_robots_rfc.cache.stores.sqlite import SqliteStore  # noqa: PLC0415 - loaded when it is asked for
 

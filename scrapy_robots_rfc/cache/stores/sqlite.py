@@ -27,8 +27,6 @@ _T = TypeVar("_T")
 
 #: Says in the file's header whose it is: "RFC9" in ASCII.
 APPLICATION_ID = 0x52464339
-#: The version of the table.
-VERSION = 1
 #: Seconds to wait while another process writes, or opens the file.
 PATIENCE = 2.0
 # How an SQLite database begins, and where it has its application id
@@ -44,7 +42,8 @@ _SWEPT = 20
 # crashes, the file may be damaged, and a new one is begun.
 _JOURNAL = ("PRAGMA journal_mode = TRUNCATE", "PRAGMA synchronous = OFF")
 # Key and value stand in one record, so that damage elsewhere in the file cannot give a key the
-# value of another one.
+# value of another one. A table with other columns has to have another name: a file without the
+# table counts as damaged.
 _SCHEMA = f"""
 BEGIN IMMEDIATE;
 CREATE TABLE IF NOT EXISTS copies (
@@ -52,7 +51,6 @@ CREATE TABLE IF NOT EXISTS copies (
 ) WITHOUT ROWID;
 CREATE INDEX IF NOT EXISTS copies_by_end ON copies (keep_until);
 PRAGMA application_id = {APPLICATION_ID};
-PRAGMA user_version = {VERSION};
 COMMIT;
 """
 _GET = "SELECT value FROM copies WHERE key = ? AND keep_until > ?"
@@ -93,17 +91,17 @@ class SqliteStore(Store):
         A full disk raises nothing here, nor does a file that others have locked, because that may
         pass: a warning says that the crawl begins without the store.
 
-        :raises StoreError: it is no file, is not ours, or may not be read or made.
+        :raises StoreError: it is no file, or is not ours.
+        :raises OSError: it may not be read or made.
         """
         self._check_owner()  # before a pipe is opened, or a file for the lock is beside the user's
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True)
-            # This fails as SQLite would, and says why.
+            # This fails where SQLite would, and says why.
             os.close(os.open(self._path, os.O_RDONLY | os.O_CREAT, 0o644))
         except OSError as error:
             if error.errno not in (errno.ENOSPC, errno.EDQUOT):
-                why = f"{self._path} cannot be opened or made: {error.strerror}"
-                raise StoreError(why) from error
+                raise
         try:
             self._do(lambda _: None)
         except (sqlite3.Error, OSError) as error:  # an OSError: a damaged file cannot be renamed
@@ -145,8 +143,7 @@ class SqliteStore(Store):
     def close(self) -> None:
         """See `Store`."""
         if self._connection is not None:
-            with contextlib.suppress(sqlite3.Error):
-                self._connection.close()
+            self._connection.close()
         self._connection = None
 
     def _do(self, function: Callable[[sqlite3.Connection], _T]) -> _T:
@@ -203,11 +200,6 @@ class SqliteStore(Store):
                 connection.execute(statement)
             if is_new:
                 connection.executescript(_SCHEMA)
-            [version] = connection.execute("PRAGMA user_version").fetchone()
-            if version != VERSION:
-                wrong = sqlite3.DatabaseError(f"version {version}, where {VERSION} is known")
-                wrong.sqlite_errorcode = sqlite3.SQLITE_NOTADB
-                raise wrong
         except sqlite3.Error:
             connection.close()
             raise

@@ -110,7 +110,7 @@ def test_deleted_values_are_gone(store: Store) -> None:
 
 
 def test_values_end_with_their_time(place: Place, store: Store) -> None:
-    """A value that nobody wants any more is as if it had never been; others stay."""
+    """A value whose time is over is absent; others stay."""
     store.put(KEY, b"one", SHORT)
     store.put(OTHER, b"other", LONG)
     place.later(SHORT * 2)
@@ -121,7 +121,7 @@ def test_values_end_with_their_time(place: Place, store: Store) -> None:
 
 
 def test_a_new_value_has_its_own_end(place: Place, store: Store) -> None:
-    """How long a value is kept is said anew each time."""
+    """Each `put` says anew how long the value is stored."""
     store.put(KEY, b"one", SHORT)
     store.put(KEY, b"two", LONG)
     store.put(OTHER, b"other", LONG)
@@ -149,7 +149,7 @@ def test_it_is_there_afterwards(place: Place, store: Store) -> None:
 
 
 def test_all_keys_are_listed_once(store: Store) -> None:
-    """All keys are listed, each once, and what is deleted meanwhile disturbs nobody."""
+    """All keys are listed, each once, and what is deleted meanwhile does no harm."""
     wanted = {
         f"https://{number}.example" for number in range(1200)
     }  # Redis is asked for 1000 at a time
@@ -216,7 +216,7 @@ def test_a_lease_is_no_value(shared: SharedStore) -> None:
 
 
 def test_one_turn_at_a_time(shared: SharedStore) -> None:
-    """A turn is one owner's, for one key; others are told when to ask again."""
+    """A turn is one owner's, for one key; others get the time after which to ask again."""
     assert shared.take_turn(KEY, "one", LONG) == 0
     assert shared.take_turn(KEY, "one", LONG) == 0
     assert 0 < shared.take_turn(KEY, "two", LONG) <= LONG
@@ -226,7 +226,7 @@ def test_one_turn_at_a_time(shared: SharedStore) -> None:
 
 
 def test_turns_keep_an_interval(shared_place: Place, shared: SharedStore) -> None:
-    """After a turn nobody has the next one, its own owner neither, before the interval is over."""
+    """After a turn no owner has the next one before the interval is over."""
     assert shared.take_turn(OTHER, "one", LONG) == 0
     shared.end_turn(OTHER, "one", LONG)
     assert 0 < shared.take_turn(OTHER, "one", LONG) <= LONG

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from scrapy import Spider
 from scrapy.crawler import Crawler
+from scrapy.exceptions import NotConfigured
 
-from scrapy_robots_rfc.cache.stores.opening import store_of
+from scrapy_robots_rfc.cache.stores.opening import open_store, store_of
 from scrapy_robots_rfc.cache.stores.redis import RedisStore
 from scrapy_robots_rfc.cache.stores.sqlite import SqliteStore
 from scrapy_robots_rfc.errors import SettingError, StoreError
@@ -119,7 +120,43 @@ def test_what_is_not_accepted(spec: object) -> None:
 
 
 def test_an_address_of_redis_that_cannot_be_read() -> None:
-    """What is wrong with an address of a Redis server is told without its password."""
+    """What is wrong with an address of a Redis server is logged without its password."""
     with pytest.raises((StoreError, SettingError)) as raised:
         opened("redis://me:secret@h:port/x")
     assert "secret" not in str(raised.value)
+
+
+class Failing(MemoryStore):
+    """Raises what the test says, when it is made or opened."""
+
+    when = "opened"
+    error: Exception
+
+    def __init__(self) -> None:
+        super().__init__()
+        if self.when == "made":
+            raise self.error
+
+    def open(self) -> None:
+        """Raise it."""
+        raise self.error
+
+
+@pytest.mark.parametrize("when", ["made", "opened"])
+@pytest.mark.parametrize(
+    ("error", "text"),
+    [
+        (OSError("redis://me:secret@h"), "it cannot be opened (OSError: redis://h)"),
+        (NotConfigured("no host"), "it cannot be opened (NotConfigured: no host)"),
+        (StoreError("install it"), "install it"),
+    ],
+)
+def test_a_store_that_cannot_be_opened(when: str, error: Exception, text: str) -> None:
+    """Whatever a store of the user's raises at the start, the crawl stops.
+
+    Scrapy would go on without a middleware that raises NotConfigured.
+    """
+    made = type("Made", (Failing,), {"when": when, "error": error})
+    with pytest.raises(StoreError) as raised:
+        open_store(made, Crawler(Spider))
+    assert str(raised.value) == text

@@ -9,11 +9,15 @@ import threading
 import time
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
+from unittest.mock import ANY
 
 import pytest
 from redis import ResponseError
 from redis.connection import SSLConnection
+from scrapy import Spider
+from scrapy.crawler import Crawler
 
+from scrapy_robots_rfc.cache.stores.opening import store_of
 from scrapy_robots_rfc.cache.stores.redis import RedisStore
 from scrapy_robots_rfc.errors import StoreError
 from tests.support.store_places import pass_by
@@ -85,7 +89,7 @@ def test_address_is_read_and_shown_without_credentials(
     store = RedisStore(text)
     options = raw(store).connection_pool.connection_kwargs
     assert options | expected == options
-    assert store.name == shown
+    assert store_of(text, Crawler(Spider)) == (ANY, shown)
     assert PASSWORD not in repr(store)
     assert (raw(store).connection_pool.connection_class is SSLConnection) is text.startswith(
         "rediss:"
@@ -119,7 +123,7 @@ def test_address_that_cannot_be_read(text: str) -> None:
     assert caught.value.__suppress_context__
 
 
-# What is kept, and for how long.
+# What is stored, and for how long.
 
 
 def test_fleets_with_prefixes_share_nothing(
@@ -234,7 +238,7 @@ def test_one_of_many_has_the_lease(open_redis: Callable[..., RedisStore]) -> Non
 
 def test_next_turn_begins_an_interval_after_the_last_end(store: RedisStore) -> None:
     """The next turn begins an interval after the end of the one before, whoever asks, and
-    whoever asks is told when.
+    whoever asks gets the time until then.
     """
     assert store.take_turn(KEY, "one", LONG) == 0
     store.end_turn(KEY, "one", 60)
@@ -242,7 +246,7 @@ def test_next_turn_begins_an_interval_after_the_last_end(store: RedisStore) -> N
     assert 59 < store.take_turn(KEY, "other", LONG) <= 60
 
 
-def test_turn_is_held(store: RedisStore) -> None:
+def test_turn_has_one_owner(store: RedisStore) -> None:
     """A turn is one owner's until it ends.
 
     Another one asks again in between, never after the end of the hold.
@@ -258,7 +262,7 @@ def test_turn_is_held(store: RedisStore) -> None:
 
 
 def test_others_ask_again_after_the_last_interval(store: RedisStore) -> None:
-    """While a turn is held, others ask again after the interval that was kept last.
+    """While a turn lasts, others ask again after the interval that was used last.
 
     There is no turn before.
     """

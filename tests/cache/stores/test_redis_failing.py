@@ -9,7 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import redis
+from scrapy import Spider
+from scrapy.crawler import Crawler
 
+from scrapy_robots_rfc.cache.stores.opening import open_store
 from scrapy_robots_rfc.cache.stores.redis import RedisStore
 from scrapy_robots_rfc.errors import StoreError
 from tests.support.redis_server import RedisServer
@@ -48,16 +51,11 @@ def failure(store: RedisStore) -> type[Exception]:
 
 def refusal(address: str) -> str:
     """Why a server is not taken at start."""
-    store = RedisStore(address)
-    try:
-        with pytest.raises(StoreError) as caught:
-            store.open()
-    finally:
-        store.close()
+    with pytest.raises(StoreError) as caught:
+        open_store(address, Crawler(Spider))
     text = str(caught.value)
-    assert text.startswith(f"the Redis server {store.name} cannot be used: ")
     assert PASSWORD not in text
-    return text.partition("cannot be used: ")[2]
+    return text.removeprefix("it cannot be opened (")
 
 
 def test_server_that_is_not_there_is_an_error(

@@ -99,7 +99,7 @@ def test_eight_processes_share_a_file(processes: dict[str, dict[str, Any]]) -> N
 
 
 def test_eight_processes_find_a_damaged_file(processes: dict[str, dict[str, Any]]) -> None:
-    """Eight processes find one damaged file: it is set aside, and they share the new one."""
+    """Eight processes find one damaged file: it is renamed, and they share the new one."""
     found = processes["damaged"]
     assert (found["failed"], found["keys"], found["integrity"]) == (0, 40, "ok")
     assert found["whole"]
@@ -116,7 +116,7 @@ def test_killed_writers_lose_nothing(processes: dict[str, dict[str, Any]]) -> No
 
 
 def test_two_stores_make_a_new_file_after_another(path: Path, store: SqliteStore) -> None:
-    """Where one process sets a file aside, the others go over to the new one, and leave it where
+    """Where one process renames a file, the others go over to the new one, and leave it where
     it is.
     """
     second = opened(path)
@@ -259,10 +259,10 @@ def test_a_file_that_becomes_the_users(store: SqliteStore, path: Path) -> None:
     assert path.read_bytes() == b"mine" * 2000
 
 
-def test_damage_inside_is_set_aside_when_it_shows(
+def test_damage_inside_renames_the_file_when_it_shows(
     path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Damage that shows only when a page is read sets the file aside at that moment.
+    """Damage that shows only when a page is read has the file renamed at that moment.
 
     The call has a new one.
     """
@@ -299,19 +299,6 @@ def test_damage_gives_no_value_of_another_key(path: Path, start: int) -> None:
     store.close()
 
 
-def test_file_of_a_later_version_is_set_aside(path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """A file with a table of another version is set aside, whole."""
-    opened(path).close()
-    with contextlib.closing(sqlite3.connect(path)) as connection:
-        connection.execute("PRAGMA user_version = 2")
-    store = opened(path)
-    assert store.get(KEY) is None
-    store.close()
-    assert "version 2, where 1 is known" in warnings(caplog)[0]
-    with contextlib.closing(sqlite3.connect(path.with_name("robots.sqlite.damaged"))) as connection:
-        assert connection.execute("PRAGMA user_version").fetchone() == (2,)
-
-
 @pytest.mark.parametrize(
     "sql",
     [
@@ -326,7 +313,7 @@ def test_file_of_a_later_version_is_set_aside(path: Path, caplog: pytest.LogCapt
 def test_a_table_that_is_not_ours(
     path: Path, caplog: pytest.LogCaptureFixture, sql: str, opened_before: bool
 ) -> None:
-    """A file of ours without our table is set aside by the call that needs it, and that call has
+    """A file of ours without our table is renamed by the call that needs it, and that call has
     a new one.
     """
     store = opened(path)
@@ -344,7 +331,7 @@ def test_a_table_that_is_not_ours(
     assert f"The store of robots.txt files {path} is damaged (" in warning
 
 
-def test_damage_that_cannot_be_set_aside(
+def test_damaged_file_that_cannot_be_renamed(
     store: SqliteStore, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Where the damaged file cannot be renamed, calls fail, and go on failing.
@@ -365,7 +352,7 @@ def test_damage_that_cannot_be_set_aside(
 
 
 def test_values_that_have_ended_make_room(path: Path) -> None:
-    """Values that nobody wants any more go with later writes: the file does not grow for ever."""
+    """Values whose time is over go with later writes: the file does not grow for ever."""
     now = [1000.0]
     store = SqliteStore(path, lambda: now[0])
     store.open()
