@@ -108,13 +108,6 @@ def test_memory_does_not_grow_with_requests() -> None:
     assert many < few + 150_000
 
 
-def test_few_reasons_are_counted_by_name() -> None:
-    """No more than a few reasons are counted by name."""
-    sums = summed(io.BytesIO(exported(record(reason=f"r{number}") for number in range(100))))
-    assert len(sums.totals) == 21 + 1  # exempt sites have a total of their own
-    assert sums.totals["other"] == 80
-
-
 #: All of a report before its second record, and that without its end of line.
 BEFORE = exported([record()])
 LAST = exported([record(url='https://a.example/{b},c/"d', spider="shops")]).rstrip(b"\n")
@@ -165,7 +158,7 @@ def test_odd_values_leave_the_record_counted(name: str, value: object) -> None:
     """A field with a value of any other kind leaves the record counted."""
     octets = exported([record(**{name: value}), unreachable(), exempt("a.example", 1)])
     sums = summed(io.BytesIO(octets))
-    assert sums.requests == 2 - (name == "allowed" and value is True)  # those are counted apart
+    assert sums.requests == 2 - (name == "allowed" and value is True)  # those are not counted
     shown(sums)
 
 
