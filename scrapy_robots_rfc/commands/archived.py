@@ -7,13 +7,14 @@ import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from gzip import GzipFile
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 from scrapy_robots_rfc.commands.asking import FoundRobots, Unknown, parsed
-from scrapy_robots_rfc.commands.common import Console, Failed, date_text, seconds_of, whole_number
+from scrapy_robots_rfc.commands.common import Console, Failed, whole_number
 from scrapy_robots_rfc.core.agents import NOBODY
 from scrapy_robots_rfc.core.labels import uses_of
 from scrapy_robots_rfc.core.robotstxt import RobotsTxt
@@ -47,6 +48,7 @@ _ADVICE = "name all files of the archive, or say another time with --at"
 class _Conclusion:
     """What a metadata record says: when, by which response, in a crawl for which uses."""
 
+    date: str
     time: float
     fields: dict[str, str]
     response: str | None
@@ -66,12 +68,9 @@ def found_in(
     console: Console,
 ) -> dict[Origin, FoundRobots | Unknown]:
     """Return what governed origins at a time, by default the last one, or why it is not known."""
-    latest = math.inf if at is None else seconds_of(at)
+    latest = math.inf if at is None else _seconds_of(at)
     if latest is None:
         raise Failed(f"--at {at} is no time; write it as 2026-11-22T19:30:00Z")
-    if latest % 1 == 0:  # a time without a fraction means the whole second, as `check` prints it
-        latest += 0.999999
-    paths = list(dict.fromkeys(paths))
     concluded, damaged = _conclusions(paths, {str(origin) for origin in origins}, latest)
     last = {name: max(all_, key=lambda one: one.time) for name, all_ in concluded.items()}
     digests = {one.fields["digest"] for one in last.values() if one.fields.get("digest")}
@@ -89,7 +88,7 @@ def found_in(
 
 
 def _conclusions(
-    paths: list[str], origins: set[str], latest: float
+    paths: Sequence[str], origins: set[str], latest: float
 ) -> tuple[dict[str, list[_Conclusion]], list[str]]:
     """Return what metadata records say about some origins, and which files are not whole."""
     concluded: dict[str, list[_Conclusion]] = defaultdict(list)
@@ -97,16 +96,17 @@ def _conclusions(
     def conclude(record: Any, use: tuple[str, ...] | None) -> None:  # noqa: ANN401 - warcio's
         if record.rec_type == "metadata":
             header, fields = record.rec_headers.get_header, _fields(record)
-            time = seconds_of(header("WARC-Date") or "")
+            date = header("WARC-Date") or ""
+            time = _seconds_of(date)
             origin = fields.get("origin")
             if time is not None and time <= latest and origin in origins:
-                one = _Conclusion(time, fields, header("WARC-Refers-To"), use)
+                one = _Conclusion(date, time, fields, header("WARC-Refers-To"), use)
                 concluded[origin].append(one)
 
     return concluded, _visit(paths, conclude)
 
 
-def _bodies(paths: list[str], limits: dict[str | None, int]) -> dict[str | None, bytes]:
+def _bodies(paths: Sequence[str], limits: dict[str | None, int]) -> dict[str | None, bytes]:
     """Return digest -> body of the responses with these ids, of which so many octets count."""
     bodies: dict[str | None, bytes] = {}
 
@@ -120,13 +120,22 @@ def _bodies(paths: list[str], limits: dict[str | None, int]) -> dict[str | None,
     return bodies
 
 
+def _seconds_of(text: str) -> float | None:
+    """Return a time of ISO 8601, by default of UTC, in seconds since 1970; ``None``: it is none."""
+    try:
+        time = datetime.fromisoformat(text)
+    except ValueError:
+        return None
+    return (time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp()
+
+
 class _Unpacked(GzipFile):
     """A packed file, of which what stands before damage is read before the damage raises."""
 
     read = GzipFile.read1  # type: ignore[assignment]  # which takes no None
 
 
-def _visit(paths: list[str], visit: Callable[[Any, Any], None]) -> list[str]:
+def _visit(paths: Sequence[str], visit: Callable[[Any, Any], None]) -> list[str]:
     """Visit each record of some files, and return the files that are not whole.
 
     :param visit: is called with a record of warcio's, and the uses that its crawl declared.
@@ -206,6 +215,6 @@ def _found(
     stale_since = last.time if fields.get("stale") == "yes" else None
     validity = Validity(outcome, math.inf, unreachable_since=stale_since)
     status = whole_number(fields.get("status"))
-    cause = f"{fields.get('cause')}, archived {date_text(last.time)}"
+    cause = f"{fields.get('cause')}, archived {last.date}"
     robots = OriginPolicy(origin, validity, status, cause, file, lambda: NOBODY)
     return FoundRobots(robots, origin.robots_url, declared=last.use, advice=_ADVICE)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
@@ -18,16 +17,7 @@ from scrapy_robots_rfc.cache.entry import CacheEntry, decode, head_of
 from scrapy_robots_rfc.cache.stores.base import Store
 from scrapy_robots_rfc.cache.stores.opening import errors_of, sqlite_path, store_of
 from scrapy_robots_rfc.commands import common
-from scrapy_robots_rfc.commands.common import (
-    BAD,
-    DOUBT,
-    GOOD,
-    STRONG,
-    Console,
-    Failed,
-    argument,
-    span,
-)
+from scrapy_robots_rfc.commands.common import STRONG, Console, Failed, argument
 from scrapy_robots_rfc.core.text import error_text, many, printable, utc_text
 from scrapy_robots_rfc.errors import RobotsError, StoreError
 from scrapy_robots_rfc.policy.schemes import Scheme
@@ -47,11 +37,9 @@ ARGUMENTS = (
     common.JSON,
 )
 #: The columns of `ls`; a cause that is too long is cut short.
-_ROW = "{}  {:20.20}  {:>7}  {:>9}  {:>10}  {}"
-_RESULT = 11  # columns of a result
-_COLOURS = {"successful": GOOD, "unavailable": GOOD, "stale": DOUBT}  # all others are bad
-#: The times in the record of a copy, and the columns of the names in it.
-_TIMES, _NAMES = frozenset({"fetched", "fresh_until", "confirmed", "unreachable_since"}), 17
+_ROW = "{:11}  {:20.20}  {:24}  {:24}  {:>10}  {}"
+_TIMES = frozenset({"fetched", "fresh_until", "confirmed", "unreachable_since"})
+_NAMES = 17  # columns of the names that `show` prints
 
 
 def run(settings: Settings, console: Console, opts: argparse.Namespace) -> int:
@@ -66,12 +54,11 @@ def run(settings: Settings, console: Console, opts: argparse.Namespace) -> int:
 
 @dataclass(frozen=True, slots=True)
 class _OpenStore:
-    """A store with its name for people, the schemes that have origins, and the time."""
+    """A store with its name for people, and the schemes that have origins."""
 
     store: Store
     name: str
     schemes: Mapping[str, Scheme]
-    now: float
 
     def key(self, url: str) -> str:
         """Return the key of a typed URL."""
@@ -120,44 +107,34 @@ def _open_store(settings: Settings, address: str | None) -> Iterator[_OpenStore]
             advice = "name one with --store ADDRESS, or in ROBOTS_CACHE"
             raise Failed(f"there is no store, only memory:; {advice}")
         with closing(made[0]):
-            yield _OpenStore(*made, ours.schemes, time.time())
+            yield _OpenStore(*made, ours.schemes)
 
 
 def _ls(store: _OpenStore, console: Console, opts: argparse.Namespace) -> int:
     """Print a line for each origin."""
     if not opts.json:
-        names = ("last fetch", "age", "fresh for", "octets", "origin")
-        console.print(console.paint(_ROW.format(f"{'result':{_RESULT}}", *names), STRONG))
+        names = ("result", "last fetch", "fetched", "fresh until", "octets", "origin")
+        console.print(console.paint(_ROW.format(*names), STRONG))
     count = 0
-    fresh = 0
     for key in store.keys():  # noqa: SIM118 - no dict
         found = store.copy(key)
         if found is None:  # it was dropped meanwhile
             continue
         count += 1
-        fresh += isinstance(found, CacheEntry) and found.validity.fresh_until > store.now
-        name = printable(common.stripped(key))
+        record = _record(printable(common.stripped(key)), found)
         if opts.json:
-            console.print_json(_record(name, found))
+            console.print_json(record)
+        elif isinstance(found, ValueError):
+            name = f"{record['origin']} ({found})"
+            console.print(_ROW.format("unreadable", "", "", "", "", name))
         else:
-            _print_row(name, found, store.now, console)
+            result = "stale" if found.validity.stale else found.validity.outcome.value
+            times = [_shown(name, record[name]) for name in ("fetched", "fresh_until")]
+            octets = f"{record['octets']:,}" if "octets" in record else ""
+            console.print(_ROW.format(result, record["cause"], *times, octets, record["origin"]))
     if not opts.json:
-        console.print(f"{many(count, 'origin')} in {store.name}, {fresh:,} of them fresh")
+        console.print(f"{many(count, 'origin')} in {store.name}")
     return 0
-
-
-def _print_row(name: str, found: CacheEntry | ValueError, now: float, console: Console) -> None:
-    if isinstance(found, ValueError):
-        result = "unreadable"
-        columns = ["", "", "", "", f"{name} ({found})"]
-    else:
-        validity = found.validity
-        result = "stale" if validity.stale else validity.outcome.value
-        fresh = span(validity.fresh_until - now) if validity.fresh_until > now else "no"
-        octets = "" if found.body is None else f"{len(found.body):,}"
-        columns = [printable(found.cause), span(now - found.fetched), fresh, octets, name]
-    painted = console.paint(f"{result:{_RESULT}}", _COLOURS.get(result, BAD))
-    console.print(_ROW.format(painted, *columns))
 
 
 def _show(store: _OpenStore, console: Console, opts: argparse.Namespace) -> int:
@@ -168,21 +145,19 @@ def _show(store: _OpenStore, console: Console, opts: argparse.Namespace) -> int:
         raise Failed(f"{key} is not in {store.name}", 1)
     if isinstance(found, ValueError):
         raise Failed(f"{key} cannot be read: {found}", 1)
-    body = found.body
+    record = _record(key, found)
+    file = "" if found.body is None else found.body.decode("utf-8", "backslashreplace")
     if opts.json:
-        file = {} if body is None else {"file": body.decode("utf-8", "backslashreplace")}
-        console.print_json({"origin": key, **head_of(found), **file})
+        console.print_json(record if found.body is None else {**record, "file": file})
         return 0
     validity = found.validity
     result = common.meaning(validity.outcome, found.cause, stale=validity.stale)
     console.fact("result", result, _NAMES)
-    for name, value in _record(key, found).items():
-        text = _moment(value, store.now) if name in _TIMES else str(value)
-        console.fact(name.replace("_", " "), text, _NAMES)
-    if body is not None:
-        console.print()
-        for line in body.splitlines():
-            console.print(printable(line.decode("utf-8", "backslashreplace").expandtabs(4)))
+    for name, value in record.items():
+        console.fact(name.replace("_", " "), _shown(name, value), _NAMES)
+    console.print()
+    for line in file.splitlines():
+        console.print(printable(line.expandtabs(4)))
     return 0
 
 
@@ -194,10 +169,9 @@ def _record(key: str, found: CacheEntry | ValueError) -> dict[str, Any]:
     return {"origin": key, **head_of(found), **octets}
 
 
-def _moment(time: float, now: float) -> str:
-    """Return a time for people, and how long ago that was, or when it will be."""
-    distance = f"{span(now - time)} ago" if time <= now else f"in {span(time - now)}"
-    return f"{utc_text(max(time, 0.0))} ({distance})"
+def _shown(name: str, value: float | str) -> str:
+    """Return a value of a record for people."""
+    return utc_text(max(float(value), 0.0)) if name in _TIMES else str(value)
 
 
 def _purge(store: _OpenStore, console: Console, opts: argparse.Namespace) -> int:

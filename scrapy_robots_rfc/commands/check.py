@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import math
+import re
 from codecs import BOM_UTF8
 from collections.abc import Mapping, Sequence
 from itertools import product
@@ -17,16 +19,15 @@ from scrapy_robots_rfc.commands.common import BAD, DOUBT, GOOD, STRONG, Console,
 from scrapy_robots_rfc.core.agents import NOBODY, Agent, agent_of
 from scrapy_robots_rfc.core.decision import Reason, Rule
 from scrapy_robots_rfc.core.gemini import deciding_tokens
-from scrapy_robots_rfc.core.groups import Record
 from scrapy_robots_rfc.core.labels import unknown_labels, uses_of
 from scrapy_robots_rfc.core.lint import markup_line
-from scrapy_robots_rfc.core.pattern import specificity
-from scrapy_robots_rfc.core.percent import to_octets
 from scrapy_robots_rfc.core.preferences import Preference, refused_by
 from scrapy_robots_rfc.core.robotstxt import Explanation, RobotsTxt, explain
 from scrapy_robots_rfc.core.text import printable
-from scrapy_robots_rfc.fetching.parsed import OriginPolicy
+from scrapy_robots_rfc.fetching.parsed import OriginPolicy, ParsedRobots
 from scrapy_robots_rfc.middleware.user_agent import default_header
+from scrapy_robots_rfc.policy.access import Outcome
+from scrapy_robots_rfc.policy.caching import Validity
 from scrapy_robots_rfc.policy.origins import Origin, other_reading
 from scrapy_robots_rfc.settings import Settings
 
@@ -34,6 +35,8 @@ HELP = "Say whether URLs may be fetched, and why: the line that decided, and the
 #: Verdicts with their exit codes, of which the highest counts, and their colours.
 _VERDICTS = {"allowed": (0, GOOD), "disallowed": (1, BAD), "undecided": (common.NO_ANSWER, DOUBT)}
 _AROUND = 2  # lines of a group shown before and after the one that decided
+#: The scheme of a URL that Scrapy's `Request` takes. `localhost:8000/x` has none there.
+_REQUESTED = re.compile("[A-Za-z][A-Za-z0-9+.-]*(?=://)|(?:about|data)(?=:)")
 _BINARY_LINES = 50  # that are searched for NUL, which no text has
 
 ARGUMENTS = (
@@ -64,7 +67,6 @@ def run(settings: ScrapySettings, console: Console, opts: argparse.Namespace) ->
     agents = agents_for(opts.agent, ours, settings)
     found = _found_about(urls, ours, settings, console, opts)
     code = 0
-    undecided = []
     for number, (url, agent) in enumerate(product(urls, agents)):
         governs = found[Origin.of(url, ours.schemes)]
         record = judged(url, governs, agent, ours, uses)
@@ -79,8 +81,7 @@ def run(settings: ScrapySettings, console: Console, opts: argparse.Namespace) ->
                 _show_file(url, record, governs, agent, console)
         if record["verdict"] == "undecided" and agent == agents[-1]:
             shown = record["url"] or common.EMPTY
-            undecided.append(f"{shown} is not decided: {record['why']}; {governs.advice}")
-    console.complain_of(undecided)
+            console.complain(f"{shown} is not decided: {record['why']}; {governs.advice}")
     return code
 
 
@@ -119,20 +120,27 @@ def _found_about(
         octets = common.read(opts.robots, console, ours.max_size)
         schemes = {origin.scheme for origin in origins}
         files = {scheme: asking.parsed(octets, scheme, ours) for scheme in schemes}
-        found = {one: asking.given(files[one.scheme], opts.robots, one) for one in origins}
-    known = [each for each in found.values() if isinstance(each, FoundRobots)]
-    doubts = dict.fromkeys(filter(None, map(_doubt, known)))
-    console.complain_of(list(doubts))
+        found = {one: _given(files[one.scheme], opts.robots, one) for one in origins}
+    for doubt in dict.fromkeys(map(_doubt, found.values())):
+        if doubt is not None:
+            console.complain(doubt)
     what = common.NO_URL.format(" or ".join(ours.schemes))
     governing: dict[Origin | None, FoundRobots | Unknown] = {one: found[one] for one in origins}
     return governing | {None: Unknown(f"it is {what}", common.URL_ADVICE)}
 
 
-def _doubt(found: FoundRobots) -> str | None:
+def _given(file: ParsedRobots, source: str, origin: Origin) -> FoundRobots:
+    """Return what governs an origin by a file of the command line: a path, or ``-``."""
+    validity = Validity(Outcome.SUCCESSFUL, math.inf)
+    robots = OriginPolicy(origin, validity, None, "given", file, lambda: NOBODY)
+    return FoundRobots(robots, common.source_name(source))
+
+
+def _doubt(found: FoundRobots | Unknown) -> str | None:
     """Return a warning of a web page or a binary file, which would allow everything."""
-    file = found.robots.robots
-    if file is None:
+    if not isinstance(found, FoundRobots) or found.robots.robots is None:
         return None
+    file = found.robots.robots
     if any("\0" in line for line in file.raw_lines[:_BINARY_LINES]):
         what = "a binary file"
     elif markup_line(file.lines()) is not None:
@@ -166,14 +174,14 @@ def judged(
         "group_lines": [],
         "lost": [],
         "use": {},
-        **dict.fromkeys(("declared", "robots_txt")),
+        "robots_txt": None,
         **result,
     }
 
 
 def _judged_without(url: str, found: Unknown, settings: Settings) -> dict[str, Any]:
     """Return the keys of a verdict that rests on no robots.txt."""
-    scheme = common.REQUESTED.match(url)
+    scheme = _REQUESTED.match(url)
     name = "" if scheme is None else scheme[0].lower()
     if not name or name in settings.schemes:
         return {"verdict": "undecided", "why": found.why}
@@ -206,7 +214,6 @@ def _judged_by(
         "group_lines": [[group.line, group.last] for group in explanation.groups],
         "lost": [rule_record(rule) for rule in explanation.matches if rule != decision.rule],
         "use": {label: preference.allowed for label, preference in use.items()},
-        "declared": None if found.declared is None else list(found.declared),
         "robots_txt": {"url": found.source, **access_record(found)},
     }
 
@@ -237,8 +244,6 @@ def _show_file(
 ) -> None:
     """Print what a verdict rests on."""
     show_access(found, console)
-    if found.declared:
-        console.fact("declared", f"{', '.join(found.declared)} (uses of the archived crawl)")
     file = found.robots.robots
     if file is None:
         return
@@ -249,8 +254,7 @@ def _show_file(
     if rule is not None:
         _show_lines(file, explanation, rule["line"], console)
     for lost in record["lost"]:
-        text = f"line {lost['line']}: {lost['kind']}: {lost['pattern']} ({_because(lost, rule)})"
-        console.fact("lost", text)
+        console.fact("lost", f"line {lost['line']}: {lost['kind']}: {lost['pattern']}")
 
 
 def _show_lines(file: RobotsTxt, explanation: Explanation, line: int, console: Console) -> None:
@@ -261,17 +265,6 @@ def _show_lines(file: RobotsTxt, explanation: Explanation, line: int, console: C
         mark = console.paint(">", STRONG, GOOD) if number == line else " "
         if text:
             console.print(f"{mark} {number:>5}  {printable(text)}")
-
-
-def _because(lost: dict[str, Any], decided: dict[str, Any] | None) -> str:
-    """Return why a rule that matches did not decide (RFC 9309, 2.2.2)."""
-    if decided is None:
-        return "it does not count here"
-    own, other = (specificity(to_octets(rule["pattern"])) for rule in (lost, decided))
-    if own < other:
-        return f"less specific: {own} octets, not {other}"
-    preferred = "first one" if lost["kind"] == decided["kind"] else "allow"
-    return f"as specific, and of such the {preferred} decides"
 
 
 def agents_for(
@@ -319,15 +312,11 @@ def show_access(found: FoundRobots, console: Console) -> None:
     console.fact("robots.txt", text)
 
 
-def show_use(
-    use: Mapping[str, Preference], console: Console, licenses: Sequence[Record] = ()
-) -> None:
-    """Print what a file says of the use of pages, and under which licenses."""
+def show_use(use: Mapping[str, Preference], console: Console) -> None:
+    """Print what a file says of the use of pages."""
     for label, preference in use.items():
         word = {True: "yes", False: "no", None: "neither yes nor no"}[preference.allowed]
         console.fact("use", f"{label}: {word} (line {preference.line}: {preference.source[:200]})")
-    for record in licenses:
-        console.fact("license", f"{record.value} (line {record.line})")
 
 
 def show_group(explanation: Explanation, console: Console) -> None:

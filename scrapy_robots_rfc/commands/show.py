@@ -34,14 +34,15 @@ def run(settings: ScrapySettings, console: Console, opts: argparse.Namespace) ->
     origin = origin_of(as_url(opts.url), ours.schemes)
     agents = check.agents_for(opts.agent, ours, settings)
     found = asking.found_about(settings, [origin])[origin]
-    fresh_for = found.robots.validity.fresh_until - Runtime().clock()
     for number, agent in enumerate(agents):
+        interval, seconds = _interval(found.robots, agent, ours.limit)
+        record = _record(found, agent, seconds)
         if opts.json:
-            console.print_json(_record(found, fresh_for, agent, ours.limit))
+            console.print_json(record)
         else:
             if number:
                 console.print()
-            _show(found, fresh_for, agent, ours.limit, console)
+            _show(found, record, agent, interval, console)
     outcome = found.robots.outcome
     if outcome not in (Outcome.UNREACHABLE, Outcome.LOCAL):
         return 0
@@ -51,43 +52,39 @@ def run(settings: ScrapySettings, console: Console, opts: argparse.Namespace) ->
 
 
 def _show(
-    found: FoundRobots, fresh_for: float, agent: Agent, limit: Limit | None, console: Console
+    found: FoundRobots, record: dict[str, Any], agent: Agent, interval: str, console: Console
 ) -> None:
     """Print what is known of an origin, for one crawler."""
     check.show_access(found, console)
-    if math.isfinite(fresh_for):
-        console.fact("fresh for", common.span(fresh_for))
-    file, tokens = found.robots.robots, agent.tokens
+    if record["fresh_for"] is not None:
+        console.fact("fresh for", f"{record['fresh_for']:.0f} s")
+    file = found.robots.robots
     if file is None:
         return
     cut = ", the rest is too much and does not count" if file.truncated else ""
     console.fact("octets", f"{file.size:,}{cut}")
-    console.fact("agent", check.name_of(agent))
-    explanation = explain(file, "/", tokens)
-    applying = {group.line for group in explanation.groups}
-    check.show_group(explanation, console)
-    console.fact("delay", _interval(found.robots, agent, limit)[0])
-    check.show_use(file.preferences("/", tokens), console, file.licenses(tokens))
-    for record in file.records:
-        console.fact("record", f"line {record.line}: {record.key}: {record.value}")
-    for group in file.groups:
-        applies = group.line in applying
-        mark = console.paint(">", STRONG, GOOD) if applies else " "
-        names = printable(", ".join(group.tokens)) + (" (applies)" if applies else "")
-        console.print(f"\n{mark} {group.line:>5}  {names}")
-        for rule in group.rules:
-            console.print(f"  {rule.line:>5}    {rule}")
+    console.fact("agent", record["agent"])
+    check.show_group(explain(file, "/", agent.tokens), console)
+    console.fact("delay", interval)
+    check.show_use(file.preferences("/", agent.tokens), console)
+    for each in record["records"]:
+        console.fact("record", f"line {each['line']}: {each['key']}: {each['value']}")
+    for group in record["groups"]:
+        mark = console.paint(">", STRONG, GOOD) if group["applies"] else " "
+        names = printable(", ".join(group["tokens"])) + " (applies)" * group["applies"]
+        console.print(f"\n{mark} {group['line']:>5}  {names}")
+        for rule in group["rules"]:
+            text = printable(f"{rule['kind']}: {rule['pattern']}")
+            console.print(f"  {rule['line']:>5}    {text}")
 
 
-def _record(
-    found: FoundRobots, fresh_for: float, agent: Agent, limit: Limit | None
-) -> dict[str, Any]:
+def _record(found: FoundRobots, agent: Agent, interval: float | None) -> dict[str, Any]:
     """Return the same as an object of JSON; without a file, its values are null, or empty."""
     robots, tokens = found.robots, agent.tokens
     file = robots.robots or RobotsTxt()
     explanation = explain(file, "/", tokens)
     applying = {group.line for group in explanation.groups}
-    delay = None if robots.file is None else robots.file.crawl_delay(agent)
+    fresh_for = robots.validity.fresh_until - Runtime().clock()
     return {
         "origin": str(robots.origin),
         "robots_txt": robots.origin.robots_url,
@@ -98,11 +95,8 @@ def _record(
         "octets": None if robots.robots is None else file.size,
         "truncated": file.truncated,
         "group": explanation.token,
-        # JSON has no number that is infinite.
-        "crawl_delay": "inf" if delay == math.inf else delay,
-        "interval": _interval(robots, agent, limit)[1],
+        "interval": interval,
         "use": {label: one.allowed for label, one in file.preferences("/", tokens).items()},
-        "licenses": [record.value for record in file.licenses(tokens)],
         "sitemaps": list(robots.sitemaps),
         "records": [
             {"line": each.line, "key": each.key, "value": each.value} for each in file.records

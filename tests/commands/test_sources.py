@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import os
 import threading
-from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -162,15 +161,3 @@ def test_what_a_site_serves_is_warned_of(octets: bytes, what: str, tmp_path: Pat
         == f"scrapy robots check: {site.url('/robots.txt')} looks like {what}, no robots.txt:"
         f" {again}\n"
     )
-
-
-def test_many_pages_are_warned_of_in_few_lines(tmp_path: Path) -> None:
-    """Of many sites that serve pages as robots.txt, the first ten have a line each."""
-    with ExitStack() as stack:
-        sites = [
-            stack.enter_context(Site({"/robots.txt": Reply(200, HTML.encode())})) for _ in range(12)
-        ]
-        done = run("check", *(site.url("/x") for site in sites), folder=tmp_path)
-    assert done.code == 0
-    assert len(done.err.splitlines()) == 11
-    assert done.err.endswith("scrapy robots check: and 2 more of this kind\n")

@@ -175,7 +175,6 @@ def test_a_wrong_setting_is_refused_by_all(
 ON_A_TERMINAL = (
     (("check", "http://a.example/x", "--robots", "robots.txt"), "disallowed"),
     (("lint", "robots.txt"), "error"),
-    (("cache", "ls", "--store", STORE), "unreachable"),
 )
 
 
