@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from scrapy import Spider
 from scrapy.crawler import Crawler
@@ -17,37 +17,34 @@ from scrapy_robots_rfc.cache.entry import CacheEntry, decode, head_of
 from scrapy_robots_rfc.cache.stores.base import Store
 from scrapy_robots_rfc.cache.stores.opening import errors_of, sqlite_path, store_of
 from scrapy_robots_rfc.commands import common
-from scrapy_robots_rfc.commands.common import STRONG, Console, Failed, argument
 from scrapy_robots_rfc.core.text import error_text, many, printable, utc_text
 from scrapy_robots_rfc.errors import RobotsError, StoreError
 from scrapy_robots_rfc.policy.schemes import Scheme
 from scrapy_robots_rfc.settings import CACHE, read_settings
 
-T = TypeVar("T")
-
 HELP = (
     "Show the store of robots.txt files: ls lists the origins, show prints one, purge drops some."
 )
 
-ARGUMENTS = (
-    argument("action", metavar="ACTION", choices=("ls", "show", "purge"), help="ls, show, purge"),
-    argument("urls", metavar="URL", nargs="*", help=f"of any page, {common.URL_HELP}"),
-    argument("--all", action="store_true", help="with purge: drop all copies"),
-    argument("--store", metavar="ADDRESS", help="as in ROBOTS_CACHE (default: the project's)"),
-    common.JSON,
-)
+ARGUMENTS: dict[str, Any] = {
+    "action": {"metavar": "ACTION", "choices": ("ls", "show", "purge"), "help": "ls, show, purge"},
+    "urls": {"metavar": "URL", "nargs": "*", "help": f"of any page, {common.URL_HELP}"},
+    "--all": {"action": "store_true", "help": "with purge: drop all copies"},
+    "--store": {"metavar": "ADDRESS", "help": "as in ROBOTS_CACHE (default: the project's)"},
+    **common.JSON,
+}
 #: The columns of `ls`; a cause that is too long is cut short.
 _ROW = "{:11}  {:20.20}  {:24}  {:24}  {:>10}  {}"
 _TIMES = frozenset({"fetched", "fresh_until", "confirmed", "unreachable_since"})
 _NAMES = 17  # columns of the names that `show` prints
 
 
-def run(settings: Settings, console: Console, opts: argparse.Namespace) -> int:
+def run(settings: Settings, console: common.Console, opts: argparse.Namespace) -> int:
     """Run an action with the store, and return the exit code."""
     given = len(opts.urls)
     wanted = {"ls": given == 0, "show": given == 1, "purge": (given > 0) != opts.all}
     if not wanted[opts.action]:
-        raise Failed("ls takes no URL, show takes one, and purge takes some, or --all")
+        raise common.Failed("ls takes no URL, show takes one, and purge takes some, or --all")
     with _open_store(settings, opts.store) as store:
         return {"ls": _ls, "show": _show, "purge": _purge}[opts.action](store, console, opts)
 
@@ -76,7 +73,7 @@ class _OpenStore:
         except ValueError as error:
             return error
 
-    def ask(self, call: Callable[..., T], *arguments: object) -> T:
+    def ask(self, call: Callable[..., Any], *arguments: object) -> Any:  # noqa: ANN401 - what it gives
         """Call a method of the store; an error of any class becomes a StoreError."""
         try:
             return call(*arguments)
@@ -105,16 +102,16 @@ def _open_store(settings: Settings, address: str | None) -> Iterator[_OpenStore]
             raise StoreError(f"it cannot be opened ({error_text(error)})") from error
         if made is None:
             advice = "name one with --store ADDRESS, or in ROBOTS_CACHE"
-            raise Failed(f"there is no store, only memory:; {advice}")
+            raise common.Failed(f"there is no store, only memory:; {advice}")
         with closing(made[0]):
             yield _OpenStore(*made, ours.schemes)
 
 
-def _ls(store: _OpenStore, console: Console, opts: argparse.Namespace) -> int:
+def _ls(store: _OpenStore, console: common.Console, opts: argparse.Namespace) -> int:
     """Print a line for each origin."""
     if not opts.json:
         names = ("result", "last fetch", "fetched", "fresh until", "octets", "origin")
-        console.print(console.paint(_ROW.format(*names), STRONG))
+        console.print(console.paint(_ROW.format(*names), common.STRONG))
     count = 0
     for key in store.keys():  # noqa: SIM118 - no dict
         found = store.copy(key)
@@ -137,14 +134,14 @@ def _ls(store: _OpenStore, console: Console, opts: argparse.Namespace) -> int:
     return 0
 
 
-def _show(store: _OpenStore, console: Console, opts: argparse.Namespace) -> int:
+def _show(store: _OpenStore, console: common.Console, opts: argparse.Namespace) -> int:
     """Print all that is known of one origin, and its file."""
     key = store.key(opts.urls[0])
     found = store.copy(key)
     if found is None:
-        raise Failed(f"{key} is not in {store.name}", 1)
+        raise common.Failed(f"{key} is not in {store.name}", 1)
     if isinstance(found, ValueError):
-        raise Failed(f"{key} cannot be read: {found}", 1)
+        raise common.Failed(f"{key} cannot be read: {found}", 1)
     record = _record(key, found)
     file = "" if found.body is None else found.body.decode("utf-8", "backslashreplace")
     if opts.json:
@@ -174,7 +171,7 @@ def _shown(name: str, value: float | str) -> str:
     return utc_text(max(float(value), 0.0)) if name in _TIMES else str(value)
 
 
-def _purge(store: _OpenStore, console: Console, opts: argparse.Namespace) -> int:
+def _purge(store: _OpenStore, console: common.Console, opts: argparse.Namespace) -> int:
     """Drop copies, and print how many."""
     named = list(dict.fromkeys(map(store.key, opts.urls)))
     dropped = 0

@@ -15,7 +15,6 @@ from scrapy.settings import Settings as ScrapySettings
 from scrapy_robots_rfc._runtime import Runtime
 from scrapy_robots_rfc.commands import asking, common
 from scrapy_robots_rfc.commands.asking import FoundRobots, Unknown
-from scrapy_robots_rfc.commands.common import BAD, DOUBT, GOOD, STRONG, Console, Failed, argument
 from scrapy_robots_rfc.core.agents import NOBODY, Agent, agent_of
 from scrapy_robots_rfc.core.decision import Reason, Rule
 from scrapy_robots_rfc.core.gemini import deciding_tokens
@@ -33,30 +32,38 @@ from scrapy_robots_rfc.settings import Settings
 
 HELP = "Say whether URLs may be fetched, and why: the line that decided, and the rules that lost."
 #: Verdicts with their exit codes, of which the highest counts, and their colours.
-_VERDICTS = {"allowed": (0, GOOD), "disallowed": (1, BAD), "undecided": (common.NO_ANSWER, DOUBT)}
+_VERDICTS = {
+    "allowed": (0, common.GOOD),
+    "disallowed": (1, common.BAD),
+    "undecided": (common.NO_ANSWER, common.DOUBT),
+}
 _AROUND = 2  # lines of a group shown before and after the one that decided
 #: The scheme of a URL that Scrapy's `Request` takes. `localhost:8000/x` has none there.
 _REQUESTED = re.compile("[A-Za-z][A-Za-z0-9+.-]*(?=://)|(?:about|data)(?=:)")
 _BINARY_LINES = 50  # that are searched for NUL, which no text has
 
-ARGUMENTS = (
-    argument(
-        "urls", metavar="URL", nargs="*", help=f"{common.URL_HELP}; -, or none: standard input"
-    ),
-    common.AGENT,
-    argument("--robots", metavar="FILE|-", help="decide by this file, and ask no site for its own"),
-    argument("--archive", metavar="FILE", action="append", help="decide by a ROBOTS_ARCHIVE"),
-    argument("--at", metavar="TIME", help="with --archive: as it was at 2026-11-22T19:30:00Z"),
-    argument("--use", metavar="LABELS", help="what the pages are for: train-ai, as in ROBOTS_USE"),
-    common.JSON,
-)
+ARGUMENTS: dict[str, Any] = {
+    "urls": {
+        "metavar": "URL",
+        "nargs": "*",
+        "help": f"{common.URL_HELP}; -, or none: standard input",
+    },
+    **common.AGENT,
+    "--robots": {"metavar": "FILE|-", "help": "decide by this file, and ask no site for its own"},
+    "--archive": {"metavar": "FILE", "action": "append", "help": "decide by a ROBOTS_ARCHIVE"},
+    "--at": {"metavar": "TIME", "help": "with --archive: as it was at 2026-11-22T19:30:00Z"},
+    "--use": {"metavar": "LABELS", "help": "what the pages are for: train-ai, as in ROBOTS_USE"},
+    **common.JSON,
+}
 
 
-def run(settings: ScrapySettings, console: Console, opts: argparse.Namespace) -> int:
+def run(settings: ScrapySettings, console: common.Console, opts: argparse.Namespace) -> int:
     """Judge the URLs, print the verdicts, and return the exit code."""
     urls = _urls(console, opts)
     if (opts.at and not opts.archive) or (opts.archive and opts.robots):
-        raise Failed("--at belongs to --archive, and --archive and --robots exclude each other")
+        raise common.Failed(
+            "--at belongs to --archive, and --archive and --robots exclude each other"
+        )
     ours = asking.prepared(settings)
     uses = uses_of(opts.use)
     for label, nearest in unknown_labels(uses or ()):
@@ -85,18 +92,20 @@ def run(settings: ScrapySettings, console: Console, opts: argparse.Namespace) ->
     return code
 
 
-def _urls(console: Console, opts: argparse.Namespace) -> list[str]:
+def _urls(console: common.Console, opts: argparse.Namespace) -> list[str]:
     """Return the URLs of the command line, or else those of standard input."""
     if opts.urls and opts.urls != [common.STANDARD]:
         return [common.as_url(url) for url in opts.urls]
     if opts.robots == common.STANDARD:
-        raise Failed("standard input is the robots.txt: name the URLs on the command line")
+        raise common.Failed("standard input is the robots.txt: name the URLs on the command line")
     is_given = opts.urls or not console.stdin.isatty()
     octets = common.read(common.STANDARD, console).removeprefix(BOM_UTF8) if is_given else b""
     lines = (line.decode("utf-8", "surrogateescape").strip() for line in octets.splitlines())
     urls = [common.as_url(line) for line in lines if line and not line.startswith("#")]
     if not urls:
-        raise Failed("there is no URL on standard input; send some, one a line, or name them")
+        raise common.Failed(
+            "there is no URL on standard input; send some, one a line, or name them"
+        )
     return urls
 
 
@@ -104,7 +113,7 @@ def _found_about(
     urls: list[str],
     ours: Settings,
     settings: ScrapySettings,
-    console: Console,
+    console: common.Console,
     opts: argparse.Namespace,
 ) -> Mapping[Origin | None, FoundRobots | Unknown]:
     """Return what governs some URLs by their origins, of which what is no URL has ``None``."""
@@ -147,8 +156,7 @@ def _doubt(found: FoundRobots | Unknown) -> str | None:
         what = "an HTML page"
     else:
         return None
-    again = common.STANDARD if found.source == common.source_name(common.STANDARD) else found.source
-    return f"{found.source} looks like {what}, no robots.txt: see scrapy robots lint {again}"
+    return f"{found.source} looks like {what}, no robots.txt: see what scrapy robots lint says"
 
 
 def judged(
@@ -230,9 +238,9 @@ def _explained(
     return explanation, file.preferences(url, agent.tokens)
 
 
-def _show(record: dict[str, Any], console: Console, *, several: bool) -> None:
+def _show(record: dict[str, Any], console: common.Console, *, several: bool) -> None:
     """Print a verdict, with the agent where there are several."""
-    word = console.paint(f"{record['verdict']:<12}", STRONG, _VERDICTS[record["verdict"]][1])
+    word = console.paint(f"{record['verdict']:<12}", common.STRONG, _VERDICTS[record["verdict"]][1])
     console.print(f"{word} {printable(record['url'] or common.EMPTY)}")
     if several:
         console.fact("agent", record["agent"])
@@ -240,7 +248,7 @@ def _show(record: dict[str, Any], console: Console, *, several: bool) -> None:
 
 
 def _show_file(
-    url: str, record: dict[str, Any], found: FoundRobots, agent: Agent, console: Console
+    url: str, record: dict[str, Any], found: FoundRobots, agent: Agent, console: common.Console
 ) -> None:
     """Print what a verdict rests on."""
     show_access(found, console)
@@ -257,12 +265,14 @@ def _show_file(
         console.fact("lost", f"line {lost['line']}: {lost['kind']}: {lost['pattern']}")
 
 
-def _show_lines(file: RobotsTxt, explanation: Explanation, line: int, console: Console) -> None:
+def _show_lines(
+    file: RobotsTxt, explanation: Explanation, line: int, console: common.Console
+) -> None:
     """Print the line that decided, as the file has it, and those around it in its group."""
     group = next(group for group in explanation.groups if group.line <= line <= group.last)
     for number in range(max(line - _AROUND, group.line), min(line + _AROUND, group.last) + 1):
         text = file.line_text(number).replace("\t", " ").rstrip()
-        mark = console.paint(">", STRONG, GOOD) if number == line else " "
+        mark = console.paint(">", common.STRONG, common.GOOD) if number == line else " "
         if text:
             console.print(f"{mark} {number:>5}  {printable(text)}")
 
@@ -275,7 +285,9 @@ def agents_for(
     for name in names or ():
         agent = agent_of(name)
         if agent is None or not (agent.tokens or any(map(str.isalnum, name))):
-            raise Failed("--agent names no crawler: give a product token, or a User-Agent header")
+            raise common.Failed(
+                "--agent names no crawler: give a product token, or a User-Agent header"
+            )
         found[agent] = None
     own = settings.user_agent or agent_of(default_header(scrapy_settings)) or NOBODY
     return list(found) or [own]
@@ -298,7 +310,7 @@ def rule_record(rule: Rule) -> dict[str, Any]:
     return {"line": rule.line, "kind": rule.kind.value, "pattern": rule.pattern}
 
 
-def show_access(found: FoundRobots, console: Console) -> None:
+def show_access(found: FoundRobots, console: common.Console) -> None:
     """Print where the file is from, and how its fetch ended."""
     robots, source = found.robots, found.source
     if robots.cause == "given" and robots.status is None:
@@ -312,19 +324,15 @@ def show_access(found: FoundRobots, console: Console) -> None:
     console.fact("robots.txt", text)
 
 
-def show_use(use: Mapping[str, Preference], console: Console) -> None:
+def show_use(use: Mapping[str, Preference], console: common.Console) -> None:
     """Print what a file says of the use of pages."""
     for label, preference in use.items():
         word = {True: "yes", False: "no", None: "neither yes nor no"}[preference.allowed]
         console.fact("use", f"{label}: {word} (line {preference.line}: {preference.source[:200]})")
 
 
-def show_group(explanation: Explanation, console: Console) -> None:
+def show_group(explanation: Explanation, console: common.Console) -> None:
     """Print which group applies, and where it is in the file."""
-    groups = explanation.groups
-    ends = [f"{one.line}-{one.last}" if one.line < one.last else str(one.line) for one in groups]
-    lines = ", ".join(ends)
-    plural = "" if lines.isdigit() else "s"
-    together = ", together" if len(ends) > 1 else ""
-    where = f" (line{plural} {lines}{together})" if ends else ""
+    lines = ", ".join(f"{group.line}-{group.last}" for group in explanation.groups)
+    where = f" (lines {lines})" if lines else ""
     console.fact("group", f"{explanation.choice}{where}")

@@ -90,22 +90,18 @@ class Console:
             abandon(self.stderr)
 
 
-def argument(name: str, **options: Any) -> tuple[str, dict[str, Any]]:  # noqa: ANN401 - argparse's
-    """Return an argument of a topic, with its options as `add_argument` takes them."""
-    return name, options
-
-
 #: Arguments of several topics.
-AGENT = argument(
-    "--agent",
-    metavar="TOKEN",
-    action="append",
-    help="the crawler: a product token, or a User-Agent; A,B: A, or else B; as often as you like"
-    " (default: the project's)",
-)
-JSON = argument(
-    "--json", action="store_true", help="print JSON, one object in a line for each answer"
-)
+AGENT: dict[str, Any] = {
+    "--agent": {
+        "metavar": "TOKEN",
+        "action": "append",
+        "help": "the crawler: a product token, or a User-Agent; A,B: A, or else B; as often as you"
+        " like (default: the project's)",
+    }
+}
+JSON: dict[str, Any] = {
+    "--json": {"action": "store_true", "help": "print JSON, one object in a line for each answer"}
+}
 
 
 def abandon(stream: TextIO) -> None:

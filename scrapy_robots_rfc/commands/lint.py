@@ -8,14 +8,17 @@ from typing import Any
 from scrapy.settings import Settings
 
 from scrapy_robots_rfc.commands import asking, common
-from scrapy_robots_rfc.commands.common import BAD, DOUBT, STRONG, Console, Failed, argument
 from scrapy_robots_rfc.core.lint import Finding, Severity, lint
 from scrapy_robots_rfc.core.robotstxt import RobotsTxt
 from scrapy_robots_rfc.core.text import many, printable
 
 HELP = "Say what is odd about a robots.txt: what a crawler reads, and what was probably meant."
 #: Severities with exit codes, of which the highest counts (2: no file was read), and colours.
-_SEVERITIES = {Severity.NOTICE: (0, STRONG), Severity.WARNING: (1, DOUBT), Severity.ERROR: (3, BAD)}
+_SEVERITIES = {
+    Severity.NOTICE: (0, common.STRONG),
+    Severity.WARNING: (1, common.DOUBT),
+    Severity.ERROR: (3, common.BAD),
+}
 #: What a crawl may read in place of a site's file, or puts in front of it.
 _FROM_ITS_SITE: dict[str, Any] = {
     "ROBOTS_CACHE": None,
@@ -24,16 +27,14 @@ _FROM_ITS_SITE: dict[str, Any] = {
     "ROBOTSTXT_PARSER": "scrapy_robots_rfc.RfcRobotParser",
 }
 
-ARGUMENTS = (
-    argument(
-        "source", metavar="FILE|URL|-", help="-: standard input; a URL: its site's robots.txt"
-    ),
-    argument("--format", choices=("text", "json", "github"), default="text", help="default: text"),
-    argument("--json", dest="format", action="store_const", const="json", help="--format json"),
-)
+ARGUMENTS: dict[str, Any] = {
+    "source": {"metavar": "FILE|URL|-", "help": "-: standard input; a URL: its site's robots.txt"},
+    "--format": {"choices": ("text", "json", "github"), "default": "text", "help": "default: text"},
+    "--json": {"dest": "format", "action": "store_const", "const": "json", "help": "as --format"},
+}
 
 
-def run(settings: Settings, console: Console, options: argparse.Namespace) -> int:
+def run(settings: Settings, console: common.Console, options: argparse.Namespace) -> int:
     """Print the findings of a file; return the exit code."""
     max_size = asking.prepared(settings).max_size
     if common.is_url(options.source):
@@ -65,7 +66,7 @@ def _fetched(settings: Settings, url: str) -> tuple[str, RobotsTxt]:
     found = asking.found_about(settings, [origin])[origin]
     if found.robots.robots is None:
         what = found.robots.outcome.explained(found.robots.cause)
-        raise Failed(f"{origin.robots_url} is {what}; {found.advice}")
+        raise common.Failed(f"{origin.robots_url} is {what}; {found.advice}")
     return origin.robots_url, found.robots.robots
 
 
@@ -75,7 +76,7 @@ def _explained(finding: Finding) -> list[str]:
     return [text for text in (finding.effect, meant) if text]
 
 
-def _show(name: str, finding: Finding, console: Console) -> None:
+def _show(name: str, finding: Finding, console: common.Console) -> None:
     severity = console.paint(finding.severity.value, _SEVERITIES[finding.severity][1])
     rest = f"{finding.code}: {printable(finding.text)}".rstrip(": ")
     console.print(f"{printable(name)}:{finding.line}: {severity} {rest}")

@@ -20,7 +20,6 @@ from string import Template
 from typing import Any
 
 from scrapy_robots_rfc.commands import common
-from scrapy_robots_rfc.commands.common import FAINT, STANDARD, STRONG, Console, Failed, source_name
 from scrapy_robots_rfc.core.decision import Reason
 from scrapy_robots_rfc.core.text import many, printable
 from scrapy_robots_rfc.fetching.parsed import UNREACHABLE
@@ -30,11 +29,11 @@ HELP = "Sum up a report of ROBOTS_REPORT: the disallowed requests by reason, ori
 #: Rows of each list: in the text a screenful, elsewhere what a browser sorts at once.
 TOP_OF_TEXT, TOP = 10, 1000
 
-ARGUMENTS = (
-    common.argument("file", metavar="FILE", help="a report in JSON lines; or -, standard input"),
-    common.JSON,
-    common.argument("--html", metavar="FILE", help="write a page with tables and plots, too"),
-)
+ARGUMENTS: dict[str, Any] = {
+    "file": {"metavar": "FILE", "help": "a report in JSON lines; or -, standard input"},
+    **common.JSON,
+    "--html": {"metavar": "FILE", "help": "write a page with tables and plots, too"},
+}
 
 #: A record of ROBOTS_REPORT has one of these fields, however few its feed was asked for.
 MARKS = frozenset({"reason", "why", "rule", "robots_url", "token", "dry_run"})
@@ -54,14 +53,13 @@ _LISTS = {
 }
 
 
-def run(_: object, console: Console, options: argparse.Namespace) -> int:
+def run(_: object, console: common.Console, options: argparse.Namespace) -> int:
     """Print what the file adds up to; the exit code is 0."""
     sums = Sums(options.file)
     sums.read(console)
     if sums.broken:
-        what = f"{many(sums.broken, 'broken record')} left out"
-        first = f"(the first at line {sums.first_broken})"
-        console.complain(f"{source_name(sums.file)}: {what} {first}; all else is summed up")
+        what = f"{many(sums.broken, 'broken record')} left out; all else is summed up"
+        console.complain(f"{common.source_name(sums.file)}: {what}")
     if options.html is not None:
         _write(options.html, page(sums), sums.file)
     if options.json:
@@ -74,24 +72,24 @@ def run(_: object, console: Console, options: argparse.Namespace) -> int:
 def _write(name: str, text: str, report: str) -> None:
     """Write a page, but not over the report, or over something that is no file."""
     path = Path(os.path.realpath(name))  # of a pipe of this process it names nothing
-    is_read = path.exists() and report != STANDARD and path.samefile(report)
-    if name == STANDARD or is_read or (Path(name).exists() and not path.is_file()):
+    is_read = path.exists() and report != common.STANDARD and path.samefile(report)
+    if name == common.STANDARD or is_read or (Path(name).exists() and not path.is_file()):
         why = "since it is no file, or one that is read"
-        raise Failed(f"{name} cannot be written over, {why}; name another file")
+        raise common.Failed(f"{name} cannot be written over, {why}; name another file")
     try:
         path.write_text(text, encoding="utf-8")
     except OSError as error:
         advice = "name a file in a folder of yours, where there is room"
-        raise Failed(f"{path} cannot be written: {error.strerror}; {advice}") from error
+        raise common.Failed(f"{path} cannot be written: {error.strerror}; {advice}") from error
 
 
-def show(sums: Sums, console: Console) -> None:
+def show(sums: Sums, console: common.Console) -> None:
     """Print the sums for people."""
     record = sums.record(TOP_OF_TEXT)
     requests = record["requests"]
     total = f"{many(requests, 'request')} disallowed" if requests else "no request was disallowed"
-    console.print(console.paint(total, STRONG))
-    console.fact("file", f"{source_name(sums.file)} ({many(sums.records, 'record')})")
+    console.print(console.paint(total, common.STRONG))
+    console.fact("file", f"{common.source_name(sums.file)} ({many(sums.records, 'record')})")
     if record["from"]:
         console.fact("time", f"{record['from']} to {record['to']}")
     if sums.dry_run:
@@ -100,18 +98,18 @@ def show(sums: Sums, console: Console) -> None:
         rows, more = record[kind], record["more"][kind]
         if rows:
             listed = f" ({len(rows):,} of {len(rows) + more:,})" if more else ""
-            console.print("\n" + console.paint(f"{title}{listed}", STRONG))
+            console.print("\n" + console.paint(f"{title}{listed}", common.STRONG))
         for row in rows:
             # Exempt requests are in no other number.
             share = "" if kind == EXEMPT else f"{row['requests'] / requests:7.1%}"
             known = [str(row[name]) for name in names if row[name] is not None]
             text = "  ".join(known) or NOT_GIVEN
-            console.print(f"  {row['requests']:>9,}{console.paint(share, FAINT)}  {text}")
+            console.print(f"  {row['requests']:>9,}{console.paint(share, common.FAINT)}  {text}")
 
 
 def page(sums: Sums) -> str:
     """Return the page: a template with a script, which draws the numbers that are embedded."""
-    data = {**sums.record(TOP), "file": printable(source_name(sums.file))}
+    data = {**sums.record(TOP), "file": printable(common.source_name(sums.file))}
     folder = resources("scrapy_robots_rfc.commands")
     style, script, template = (
         (folder / f"report_page.{suffix}").read_text(encoding="utf-8")
@@ -156,8 +154,6 @@ class Sums:
         self.file: str = file
         self.records: int = 0
         self.broken: int = 0
-        #: The number of the first line that is no record.
-        self.first_broken: int = 0
         #: How many requests were disallowed, and how many of them were let through all the same.
         self.requests: int = 0
         self.dry_run: int = 0
@@ -167,21 +163,20 @@ class Sums:
         # Name of a list -> key -> requests.
         self._lists: dict[str, Counter[Any]] = {name: Counter() for name in _LISTS}
 
-    def read(self, console: Console) -> None:
+    def read(self, console: common.Console) -> None:
         """Count the records of the file; raise `Failed` where most of it is something else."""
         with common.opened(self.file, console) as file:
-            for number, line in enumerate(_lines(file), 1):
+            for line in _lines(file):
                 fields = _object(line)
                 if isinstance(fields, dict) and not MARKS.isdisjoint(fields):
                     self.records += 1
                     self._add(fields)
                 elif line.strip():
                     self.broken += 1
-                    self.first_broken = self.first_broken or number
         if self.broken > self.records:
             found = f"{many(self.records, 'record')}, and {many(self.broken, 'other line')}"
-            raise Failed(
-                f"{source_name(self.file)} is no report of ROBOTS_REPORT: it has {found};"
+            raise common.Failed(
+                f"{common.source_name(self.file)} is no report of ROBOTS_REPORT: it has {found};"
                 " name a file that this setting wrote as JSON lines, unpacked,"
                 f" each with one of the fields {', '.join(sorted(MARKS))}"
             )

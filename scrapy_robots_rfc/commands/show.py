@@ -11,7 +11,6 @@ from scrapy.settings import Settings as ScrapySettings
 from scrapy_robots_rfc._runtime import Runtime
 from scrapy_robots_rfc.commands import asking, check, common
 from scrapy_robots_rfc.commands.asking import FoundRobots
-from scrapy_robots_rfc.commands.common import GOOD, NO_ANSWER, STRONG, Console, as_url, origin_of
 from scrapy_robots_rfc.core.agents import Agent
 from scrapy_robots_rfc.core.robotstxt import RobotsTxt, explain
 from scrapy_robots_rfc.core.text import printable
@@ -21,17 +20,17 @@ from scrapy_robots_rfc.policy.pacing import Limit
 
 HELP = "Show the robots.txt of a URL's site: how it was fetched, its groups, and what else it says."
 
-ARGUMENTS = (
-    common.argument("url", metavar="URL", help=f"of any page, {common.URL_HELP}"),
-    common.AGENT,
-    common.JSON,
-)
+ARGUMENTS: dict[str, Any] = {
+    "url": {"metavar": "URL", "help": f"of any page, {common.URL_HELP}"},
+    **common.AGENT,
+    **common.JSON,
+}
 
 
-def run(settings: ScrapySettings, console: Console, opts: argparse.Namespace) -> int:
+def run(settings: ScrapySettings, console: common.Console, opts: argparse.Namespace) -> int:
     """Print what is known; the exit code is 0 unless the file is unreachable."""
     ours = asking.prepared(settings)
-    origin = origin_of(as_url(opts.url), ours.schemes)
+    origin = common.origin_of(common.as_url(opts.url), ours.schemes)
     agents = check.agents_for(opts.agent, ours, settings)
     found = asking.found_about(settings, [origin])[origin]
     for number, agent in enumerate(agents):
@@ -48,11 +47,11 @@ def run(settings: ScrapySettings, console: Console, opts: argparse.Namespace) ->
         return 0
     what = outcome.explained(found.robots.cause)
     console.complain(f"{origin.robots_url} is {what}; {found.advice}")
-    return NO_ANSWER
+    return common.NO_ANSWER
 
 
 def _show(
-    found: FoundRobots, record: dict[str, Any], agent: Agent, interval: str, console: Console
+    found: FoundRobots, record: dict[str, Any], agent: Agent, interval: str, console: common.Console
 ) -> None:
     """Print what is known of an origin, for one crawler."""
     check.show_access(found, console)
@@ -70,7 +69,7 @@ def _show(
     for each in record["records"]:
         console.fact("record", f"line {each['line']}: {each['key']}: {each['value']}")
     for group in record["groups"]:
-        mark = console.paint(">", STRONG, GOOD) if group["applies"] else " "
+        mark = console.paint(">", common.STRONG, common.GOOD) if group["applies"] else " "
         names = printable(", ".join(group["tokens"])) + " (applies)" * group["applies"]
         console.print(f"\n{mark} {group['line']:>5}  {names}")
         for rule in group["rules"]:

@@ -351,6 +351,17 @@ def test_fraction_of_a_second(path: Path, date: str, at: str, verdict: str) -> N
     assert found[0] == verdict
 
 
+def test_a_date_that_no_calendar_has(path: Path) -> None:
+    """A record whose date lies before the year 1 in UTC counts as a very early one."""
+    with Site({"/robots.txt": file(FILE)}) as site:
+        archive(path, site.url("/x"))
+        url = site.url("/x")
+    octets = gzip.decompress(path.read_bytes())
+    path.write_bytes(re.sub(rb"WARC-Date: \S+", b"WARC-Date: 0001-01-01T00:00:00+23:59", octets))
+    done = run("check", "--archive", path.name, url, folder=path.parent)
+    assert (done.code, done.err) == (1, "")
+
+
 @pytest.mark.parametrize(
     ("before", "after"),
     [(b"limit: 512000", b"limit: \xc2\xb25"), (b"status: 200", b"status: " + b"9" * 5000)],

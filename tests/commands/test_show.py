@@ -48,10 +48,7 @@ def test_what_is_known_of_a_file_as_text(tmp_path: Path) -> None:
             "  fresh for  86400 s",
             f"  octets     {len(FILE)}",
             "  agent      zoo,foobot",
-            (
-                "  group      for foobot: it is named there, and none names zoo (lines 4-8, 10-13,"
-                " together)"
-            ),
+            "  group      for foobot: it is named there, and none names zoo (lines 4-8, 10-13)",
             "  delay      Crawl-delay 1.5 s (robots.txt line 8)",
             "  record     line 8: crawl-delay: 1.5",
             "  record     line 12: sitemap: https://a.example/sitemap.xml",
@@ -111,16 +108,13 @@ def test_several_agents_have_a_group_each(tmp_path: Path) -> None:
         objects = run("show", site.url("/"), *agents, "--json", folder=tmp_path)
     assert [line for line in text.lines if line.startswith(("  agent", "  group", "  delay"))] == [
         "  agent      foobot",
-        "  group      for foobot: it is named there (lines 4-8, 10-13, together)",
+        "  group      for foobot: it is named there (lines 4-8, 10-13)",
         "  delay      Crawl-delay 1.5 s (robots.txt line 8)",
         "  agent      zoo",
         "  group      for all crawlers (*): no group names zoo (lines 1-2)",
         "  delay      none is asked for",
         "  agent      baz,foobot",
-        (
-            "  group      for foobot: it is named there, and none names baz (lines 4-8, 10-13,"
-            " together)"
-        ),
+        "  group      for foobot: it is named there, and none names baz (lines 4-8, 10-13)",
         "  delay      Crawl-delay 1.5 s (robots.txt line 8)",
     ]
     assert [line for line in text.lines if "applies" in line] == [

@@ -142,7 +142,9 @@ def test_a_web_page_is_warned_of(tmp_path: Path) -> None:
     """
     (tmp_path / "page").write_text(HTML)
     for name, called in (("page", "page"), ("-", "standard input")):
-        text = f"{called} looks like an HTML page, no robots.txt: see scrapy robots lint {name}\n"
+        text = (
+            f"{called} looks like an HTML page, no robots.txt: see what scrapy robots lint says\n"
+        )
         done = run("check", f"{SITE}/x", f"{SITE}/y", "--robots", name, folder=tmp_path, stdin=HTML)
         assert (done.code, done.err) == (0, f"scrapy robots check: {text}")
 
@@ -154,10 +156,9 @@ def test_what_a_site_serves_is_warned_of(octets: bytes, what: str, tmp_path: Pat
     """A page or a binary file that a site serves as its robots.txt is warned of, too."""
     with Site({"/robots.txt": Reply(200, octets)}) as site:
         done = run("check", site.url("/x"), folder=tmp_path)
-        again = f"see scrapy robots lint {site.url('/robots.txt')}"
     assert done.code == 0
     assert (
         done.err
         == f"scrapy robots check: {site.url('/robots.txt')} looks like {what}, no robots.txt:"
-        f" {again}\n"
+        " see what scrapy robots lint says\n"
     )
