@@ -61,10 +61,6 @@ class _OpenStore:
         """Return the key of a typed URL."""
         return str(common.origin_of(common.as_url(url), self.schemes))
 
-    def keys(self) -> list[str]:
-        """Return all keys, in order; other programs may have written some that are no origins."""
-        return self.ask(lambda: sorted(self.store.keys()))
-
     def copy(self, key: str) -> CacheEntry | ValueError | None:
         """Return the copy of a key, or why it cannot be read; ``None``: there is none."""
         value = self.ask(self.store.get, key)
@@ -113,7 +109,7 @@ def _ls(store: _OpenStore, console: common.Console, opts: argparse.Namespace) ->
         names = ("result", "last fetch", "fetched", "fresh until", "octets", "origin")
         console.print(console.paint(_ROW.format(*names), common.STRONG))
     count = 0
-    for key in store.keys():  # noqa: SIM118 - no dict
+    for key in store.ask(lambda: sorted(store.store.keys())):
         found = store.copy(key)
         if found is None:  # it was dropped meanwhile
             continue
@@ -175,7 +171,7 @@ def _purge(store: _OpenStore, console: common.Console, opts: argparse.Namespace)
     """Drop copies, and print how many."""
     named = list(dict.fromkeys(map(store.key, opts.urls)))
     dropped = 0
-    for key in named or store.keys():
+    for key in named or store.ask(lambda: list(store.store.keys())):
         is_there = store.ask(store.store.delete, key)
         dropped += is_there
         if named and not is_there:

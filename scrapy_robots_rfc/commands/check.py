@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import math
 import re
-from codecs import BOM_UTF8
 from collections.abc import Mapping, Sequence
 from itertools import product
 from typing import Any
@@ -20,7 +19,7 @@ from scrapy_robots_rfc.core.decision import Reason, Rule
 from scrapy_robots_rfc.core.gemini import deciding_tokens
 from scrapy_robots_rfc.core.labels import unknown_labels, uses_of
 from scrapy_robots_rfc.core.lint import markup_line
-from scrapy_robots_rfc.core.preferences import Preference, refused_by
+from scrapy_robots_rfc.core.preferences import refused_by
 from scrapy_robots_rfc.core.robotstxt import Explanation, RobotsTxt, explain
 from scrapy_robots_rfc.core.text import printable
 from scrapy_robots_rfc.fetching.parsed import OriginPolicy, ParsedRobots
@@ -37,6 +36,7 @@ _VERDICTS = {
     "disallowed": (1, common.BAD),
     "undecided": (common.NO_ANSWER, common.DOUBT),
 }
+_USES = {True: "yes", False: "no", None: "neither yes nor no"}
 _AROUND = 2  # lines of a group shown before and after the one that decided
 #: The scheme of a URL that Scrapy's `Request` takes. `localhost:8000/x` has none there.
 _REQUESTED = re.compile("[A-Za-z][A-Za-z0-9+.-]*(?=://)|(?:about|data)(?=:)")
@@ -83,12 +83,9 @@ def run(settings: ScrapySettings, console: common.Console, opts: argparse.Namesp
         else:
             if number:
                 console.print()
-            _show(record, console, several=len(agents) > 1)
-            if isinstance(governs, FoundRobots):
-                _show_file(url, record, governs, agent, console)
+            _show(record, governs, console, several=len(agents) > 1)
         if record["verdict"] == "undecided" and agent == agents[-1]:
-            shown = record["url"] or common.EMPTY
-            console.complain(f"{shown} is not decided: {record['why']}; {governs.advice}")
+            console.complain(f"{record['url']} is not decided: {record['why']}; {governs.advice}")
     return code
 
 
@@ -99,7 +96,9 @@ def _urls(console: common.Console, opts: argparse.Namespace) -> list[str]:
     if opts.robots == common.STANDARD:
         raise common.Failed("standard input is the robots.txt: name the URLs on the command line")
     is_given = opts.urls or not console.stdin.isatty()
-    octets = common.read(common.STANDARD, console).removeprefix(BOM_UTF8) if is_given else b""
+    octets = (
+        common.read(common.STANDARD, console).removeprefix(b"\xef\xbb\xbf") if is_given else b""
+    )
     lines = (line.decode("utf-8", "surrogateescape").strip() for line in octets.splitlines())
     urls = [common.as_url(line) for line in lines if line and not line.startswith("#")]
     if not urls:
@@ -178,7 +177,7 @@ def judged(
         "url": common.stripped(url),
         "agent": name_of(agent),
         "tokens": list(agent.tokens),
-        **dict.fromkeys(("verdict", "why", "reason", "rule", "group")),
+        **dict.fromkeys(("verdict", "why", "reason", "rule", "group", "group_why")),
         "group_lines": [],
         "lost": [],
         "use": {},
@@ -203,7 +202,12 @@ def _judged_by(
     """Return the keys of a verdict by what governs an origin."""
     robots = found.robots
     decision, why = robots.verdict(url, agent, settings.limit, Runtime().utc)
-    explanation, use = _explained(url, robots, agent)
+    file = robots.robots or RobotsTxt()
+    # Of two readings of a URL, the one that is disallowed decides.
+    other = other_reading(url)
+    deciding = url if other is None or not file.decide(url, agent.tokens).allowed else other
+    explanation = explain(file, deciding, deciding_tokens(file, deciding, agent.tokens))
+    use = file.preferences(url, agent.tokens)
     if uses is None:
         uses = settings.use if found.declared is None else found.declared
     refusal = refused_by(uses or (), use)
@@ -218,63 +222,41 @@ def _judged_by(
         "why": why or robots.why(decision),
         "reason": decision.reason.value,
         "rule": None if decision.rule is None else rule_record(decision.rule),
-        "group": explanation.token,
-        "group_lines": [[group.line, group.last] for group in explanation.groups],
+        **group_record(explanation),
         "lost": [rule_record(rule) for rule in explanation.matches if rule != decision.rule],
         "use": {label: preference.allowed for label, preference in use.items()},
         "robots_txt": {"url": found.source, **access_record(found)},
     }
 
 
-def _explained(
-    url: str, robots: OriginPolicy, agent: Agent
-) -> tuple[Explanation, Mapping[str, Preference]]:
-    """Return which rules of a file match, if there is one, and what it says of the page's use."""
-    file = robots.robots or RobotsTxt()
-    # Of two readings of a URL, the one that is disallowed decides.
-    other = other_reading(url)
-    deciding = url if other is None or not file.decide(url, agent.tokens).allowed else other
-    explanation = explain(file, deciding, deciding_tokens(file, deciding, agent.tokens))
-    return explanation, file.preferences(url, agent.tokens)
-
-
-def _show(record: dict[str, Any], console: common.Console, *, several: bool) -> None:
-    """Print a verdict, with the agent where there are several."""
+def _show(
+    record: dict[str, Any], governs: FoundRobots | Unknown, console: common.Console, several: bool
+) -> None:
+    """Print a verdict and what it rests on, with the agent where there are several."""
     word = console.paint(f"{record['verdict']:<12}", common.STRONG, _VERDICTS[record["verdict"]][1])
-    console.print(f"{word} {printable(record['url'] or common.EMPTY)}")
+    console.print(f"{word} {printable(record['url'])}")
     if several:
         console.fact("agent", record["agent"])
     console.fact("why", record["why"])
+    if isinstance(governs, FoundRobots):
+        show_access(governs, console)
+        if governs.robots.robots is not None:
+            show_group(record, console)
+            _show_rules(record, governs.robots.robots, console)
 
 
-def _show_file(
-    url: str, record: dict[str, Any], found: FoundRobots, agent: Agent, console: common.Console
-) -> None:
-    """Print what a verdict rests on."""
-    show_access(found, console)
-    file = found.robots.robots
-    if file is None:
-        return
-    explanation, use = _explained(url, found.robots, agent)
-    show_group(explanation, console)
-    show_use(use, console)
-    rule = record["rule"]
-    if rule is not None:
-        _show_lines(file, explanation, rule["line"], console)
+def _show_rules(record: dict[str, Any], file: RobotsTxt, console: common.Console) -> None:
+    """Print the line that decided, as the file has it, with those around it; and what lost."""
+    decided = 0 if record["rule"] is None else record["rule"]["line"]
+    for first, last in record["group_lines"]:
+        if first <= decided <= last:
+            for line in range(max(decided - _AROUND, first), min(decided + _AROUND, last) + 1):
+                text = file.line_text(line).replace("\t", " ").rstrip()
+                mark = console.paint(">", common.STRONG, common.GOOD) if line == decided else " "
+                if text:
+                    console.print(f"{mark} {line:>5}  {printable(text)}")
     for lost in record["lost"]:
         console.fact("lost", f"line {lost['line']}: {lost['kind']}: {lost['pattern']}")
-
-
-def _show_lines(
-    file: RobotsTxt, explanation: Explanation, line: int, console: common.Console
-) -> None:
-    """Print the line that decided, as the file has it, and those around it in its group."""
-    group = next(group for group in explanation.groups if group.line <= line <= group.last)
-    for number in range(max(line - _AROUND, group.line), min(line + _AROUND, group.last) + 1):
-        text = file.line_text(number).replace("\t", " ").rstrip()
-        mark = console.paint(">", common.STRONG, common.GOOD) if number == line else " "
-        if text:
-            console.print(f"{mark} {number:>5}  {printable(text)}")
 
 
 def agents_for(
@@ -324,15 +306,18 @@ def show_access(found: FoundRobots, console: common.Console) -> None:
     console.fact("robots.txt", text)
 
 
-def show_use(use: Mapping[str, Preference], console: common.Console) -> None:
-    """Print what a file says of the use of pages."""
-    for label, preference in use.items():
-        word = {True: "yes", False: "no", None: "neither yes nor no"}[preference.allowed]
-        console.fact("use", f"{label}: {word} (line {preference.line}: {preference.source[:200]})")
+def group_record(explanation: Explanation) -> dict[str, Any]:
+    """Return which group applies, as keys of an object of JSON."""
+    return {
+        "group": explanation.token,
+        "group_why": explanation.choice,
+        "group_lines": [[group.line, group.last] for group in explanation.groups],
+    }
 
 
-def show_group(explanation: Explanation, console: common.Console) -> None:
-    """Print which group applies, and where it is in the file."""
-    lines = ", ".join(f"{group.line}-{group.last}" for group in explanation.groups)
-    where = f" (lines {lines})" if lines else ""
-    console.fact("group", f"{explanation.choice}{where}")
+def show_group(record: dict[str, Any], console: common.Console) -> None:
+    """Print which group applies, where it is in the file, and what it says of the use of pages."""
+    lines = ", ".join(f"{first}-{last}" for first, last in record["group_lines"])
+    console.fact("group", record["group_why"] + f" (lines {lines})" * bool(lines))
+    for label, allowed in record["use"].items():
+        console.fact("use", f"{label}: {_USES[allowed]}")

@@ -25,8 +25,8 @@ from scrapy_robots_rfc.policy.schemes import SCHEMES, Scheme
 
 #: The exit code where there is no answer: the command was stopped, or its arguments are wrong.
 NO_ANSWER = 2
-#: What stands for standard input on a command line; how an empty text is shown.
-STANDARD, EMPTY = "-", "''"
+#: What stands for standard input on a command line.
+STANDARD = "-"
 #: What is wrong with a text that has no origin, and what to do; the schemes, for `--help`.
 NO_URL = "no absolute URL of {} with a valid authority"
 URL_ADVICE = "write it as SCHEME://HOST/PATH"
@@ -137,7 +137,7 @@ def origin_of(url: str, schemes: Mapping[str, Scheme] = SCHEMES) -> Origin:
     origin = Origin.of(url, schemes)
     if origin is None:
         what = NO_URL.format(" or ".join(schemes))
-        raise Failed(f"{stripped(url) or EMPTY} is {what}; {URL_ADVICE}")
+        raise Failed(f"{stripped(url)} is {what}; {URL_ADVICE}")
     return origin
 
 
@@ -157,7 +157,7 @@ def source_name(source: str) -> str:
     """Return what a source is called for people: a URL has no userinfo."""
     if source == STANDARD:
         return "standard input"
-    return stripped(source) if is_url(source) else source or EMPTY
+    return stripped(source) if is_url(source) else source
 
 
 @contextlib.contextmanager

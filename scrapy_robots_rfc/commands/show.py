@@ -41,7 +41,7 @@ def run(settings: ScrapySettings, console: common.Console, opts: argparse.Namesp
         else:
             if number:
                 console.print()
-            _show(found, record, agent, interval, console)
+            _show(found, record, interval, console)
     outcome = found.robots.outcome
     if outcome not in (Outcome.UNREACHABLE, Outcome.LOCAL):
         return 0
@@ -51,7 +51,7 @@ def run(settings: ScrapySettings, console: common.Console, opts: argparse.Namesp
 
 
 def _show(
-    found: FoundRobots, record: dict[str, Any], agent: Agent, interval: str, console: common.Console
+    found: FoundRobots, record: dict[str, Any], interval: str, console: common.Console
 ) -> None:
     """Print what is known of an origin, for one crawler."""
     check.show_access(found, console)
@@ -63,9 +63,8 @@ def _show(
     cut = ", the rest is too much and does not count" if file.truncated else ""
     console.fact("octets", f"{file.size:,}{cut}")
     console.fact("agent", record["agent"])
-    check.show_group(explain(file, "/", agent.tokens), console)
+    check.show_group(record, console)
     console.fact("delay", interval)
-    check.show_use(file.preferences("/", agent.tokens), console)
     for each in record["records"]:
         console.fact("record", f"line {each['line']}: {each['key']}: {each['value']}")
     for group in record["groups"]:
@@ -93,7 +92,7 @@ def _record(found: FoundRobots, agent: Agent, interval: float | None) -> dict[st
         "fresh_for": round(fresh_for, 1) if math.isfinite(fresh_for) else None,
         "octets": None if robots.robots is None else file.size,
         "truncated": file.truncated,
-        "group": explanation.token,
+        **check.group_record(explanation),
         "interval": interval,
         "use": {label: one.allowed for label, one in file.preferences("/", tokens).items()},
         "sitemaps": list(robots.sitemaps),

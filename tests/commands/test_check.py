@@ -126,6 +126,7 @@ def test_json_is_an_object_for_each_url(robots: Callable[..., Done], given: str)
         "reason": "rule",
         "rule": {"line": 9, "kind": "Disallow", "pattern": "/*.pdf$"},
         "group": "foobot",
+        "group_why": "for foobot: it is named there",
         "group_lines": [[4, 10]],
         "lost": [],
         "use": {},
@@ -502,12 +503,3 @@ def test_a_use_that_nobody_knows_is_warned_of(robots: Callable[..., Done], given
         " known label is train-ai"
     )
     assert done.err == f"scrapy robots check: {said}\n"
-
-
-def test_no_name_of_a_file_is_shown_as_such(robots: Callable[..., Done]) -> None:
-    """A name that is empty, such as that of a variable of a shell that is not set, stands in
-    quotes.
-    """
-    done = robots("check", SITE, "--robots", "")
-    assert done.err.startswith("scrapy robots check: '' cannot be read: Is a directory; ")
-    assert robots("check", "").out.startswith("undecided    ''\n")

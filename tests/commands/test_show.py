@@ -89,6 +89,8 @@ def test_what_is_known_of_a_file_as_json(tmp_path: Path) -> None:
         "truncated": False,
         "tokens": ["Scrapy"],
         "group": "*",
+        "group_why": "for all crawlers (*): no group names Scrapy",
+        "group_lines": [[1, 2]],
         "interval": None,
         "use": {},
         "sitemaps": ["https://a.example/sitemap.xml"],
@@ -222,7 +224,6 @@ def test_what_makes_no_sense_is_refused(robots: Callable[..., Done]) -> None:
     assert done.err.startswith(
         "scrapy robots show: a.example is no absolute URL of http or https or ftp or gemini"
     )
-    assert robots("show", "").err.startswith("scrapy robots show: '' is no absolute URL of ")
 
 
 def test_there_is_colour_on_a_terminal(tmp_path: Path) -> None:
