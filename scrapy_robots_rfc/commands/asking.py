@@ -8,7 +8,6 @@ from __future__ import annotations
 import signal
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, TypeVar
 
 from scrapy import Request, Spider
@@ -17,7 +16,6 @@ from scrapy.http import Response
 from scrapy.settings import Settings as ScrapySettings
 
 from scrapy_robots_rfc.addon import Addon
-from scrapy_robots_rfc.cache.stores.opening import sqlite_path
 from scrapy_robots_rfc.commands.common import Failed, stripped
 from scrapy_robots_rfc.core.robotstxt import RobotsTxt
 from scrapy_robots_rfc.errors import RobotsDisallowed, RobotsError, SettingError
@@ -32,7 +30,8 @@ from scrapy_robots_rfc.settings import Settings, read_settings
 
 T = TypeVar("T")
 
-#: What could write files, open ports or run spiders of the project, which no command may do.
+#: What could write files, open ports or run spiders of the project, which no command may do. A
+#: store in the job directory is not used, either.
 _WITHOUT: dict[str, Any] = {
     "ROBOTSTXT_OBEY": True,
     "FEEDS": {},
@@ -80,12 +79,7 @@ def prepared(settings: ScrapySettings) -> Settings:
     # A command asks a site once. By default it would go on for a minute.
     settings.set("ROBOTS_UNREACHABLE_BACKOFF", [], "command")
     Addon().update_settings(settings)
-    cache = read_settings(settings).cache
-    if isinstance(cache, str) and not settings["ROBOTS_CACHE"]:
-        path = sqlite_path(cache)
-        if path is not None and not Path(path).exists():
-            cache = None  # a command makes no store in the folder of a job
-    for name, value in {**_WITHOUT, "ROBOTS_CACHE": cache}.items():
+    for name, value in _WITHOUT.items():
         settings.set(name, value, "cmdline")
     return read_settings(settings)
 

@@ -63,18 +63,21 @@ class _OpenStore:
 
     def copy(self, key: str) -> CacheEntry | ValueError | None:
         """Return the copy of a key, or why it cannot be read; ``None``: there is none."""
-        value = self.ask(self.store.get, key)
+        value = _ask(self.store.get, key)
         try:
             return None if value is None else decode(value)
         except ValueError as error:
             return error
 
-    def ask(self, call: Callable[..., Any], *arguments: object) -> Any:  # noqa: ANN401 - what it gives
-        """Call a method of the store; an error of any class becomes a StoreError."""
-        try:
-            return call(*arguments)
-        except Exception as error:
-            raise StoreError(f"it failed ({error_text(error)})") from error
+
+def _ask(call: Callable[..., Any], *arguments: object) -> Any:  # noqa: ANN401 - what it returns
+    """Call what may be a user's own; an error of any other class becomes a StoreError."""
+    try:
+        return call(*arguments)
+    except RobotsError:
+        raise
+    except Exception as error:
+        raise StoreError(f"it failed ({error_text(error)})") from error
 
 
 @contextmanager
@@ -88,17 +91,11 @@ def _open_store(settings: Settings, address: str | None) -> Iterator[_OpenStore]
         path = sqlite_path(spec) if isinstance(spec, str) else None
         if path and (not Path(path).exists() or not Path(path).stat().st_size):
             raise StoreError(f"{path} is not there, or empty")
-        try:
-            made = store_of(spec, Crawler(Spider, settings), key)
-            if made is not None:
-                made[0].open()
-        except RobotsError:
-            raise
-        except Exception as error:
-            raise StoreError(f"it cannot be opened ({error_text(error)})") from error
+        made = _ask(store_of, spec, Crawler(Spider, settings), key)
         if made is None:
             advice = "name one with --store ADDRESS, or in ROBOTS_CACHE"
             raise common.Failed(f"there is no store, only memory:; {advice}")
+        _ask(made[0].open)
         with closing(made[0]):
             yield _OpenStore(*made, ours.schemes)
 
@@ -109,7 +106,7 @@ def _ls(store: _OpenStore, console: common.Console, opts: argparse.Namespace) ->
         names = ("result", "last fetch", "fetched", "fresh until", "octets", "origin")
         console.print(console.paint(_ROW.format(*names), common.STRONG))
     count = 0
-    for key in store.ask(lambda: sorted(store.store.keys())):
+    for key in _ask(lambda: sorted(store.store.keys())):
         found = store.copy(key)
         if found is None:  # it was dropped meanwhile
             continue
@@ -139,9 +136,10 @@ def _show(store: _OpenStore, console: common.Console, opts: argparse.Namespace) 
     if isinstance(found, ValueError):
         raise common.Failed(f"{key} cannot be read: {found}", 1)
     record = _record(key, found)
-    file = "" if found.body is None else found.body.decode("utf-8", "backslashreplace")
+    lines = (found.body or b"").splitlines(keepends=True)
+    text = [line.decode("utf-8", "backslashreplace") for line in lines]
     if opts.json:
-        console.print_json(record if found.body is None else {**record, "file": file})
+        console.print_json(record if found.body is None else {**record, "file": "".join(text)})
         return 0
     validity = found.validity
     result = common.meaning(validity.outcome, found.cause, stale=validity.stale)
@@ -149,8 +147,8 @@ def _show(store: _OpenStore, console: common.Console, opts: argparse.Namespace) 
     for name, value in record.items():
         console.fact(name.replace("_", " "), _shown(name, value), _NAMES)
     console.print()
-    for line in file.splitlines():
-        console.print(printable(line.expandtabs(4)))
+    for line in text:
+        console.print(printable(line.rstrip("\r\n").expandtabs(4)))
     return 0
 
 
@@ -171,8 +169,8 @@ def _purge(store: _OpenStore, console: common.Console, opts: argparse.Namespace)
     """Drop copies, and print how many."""
     named = list(dict.fromkeys(map(store.key, opts.urls)))
     dropped = 0
-    for key in named or store.ask(lambda: list(store.store.keys())):
-        is_there = store.ask(store.store.delete, key)
+    for key in named or _ask(lambda: list(store.store.keys())):
+        is_there = _ask(store.store.delete, key)
         dropped += is_there
         if named and not is_there:
             console.complain(f"{key} is not in {store.name}")

@@ -45,7 +45,17 @@ def run(settings: Settings, console: common.Console, options: argparse.Namespace
     found = lint(file)
     for finding in found:
         if options.format == "json":
-            console.print_json(_record(name, finding))
+            console.print_json(
+                {
+                    "file": name,
+                    "line": finding.line,
+                    "severity": finding.severity.value,
+                    "code": finding.code,
+                    "text": finding.text,
+                    "effect": finding.effect,
+                    "meant": finding.meant or None,
+                }
+            )
         elif options.format == "github":
             console.print(_annotation(name, finding))
         else:
@@ -82,18 +92,6 @@ def _show(name: str, finding: Finding, console: common.Console) -> None:
     console.print(f"{printable(name)}:{finding.line}: {severity} {rest}")
     for text in _explained(finding):
         console.print(f"    {printable(text)}")
-
-
-def _record(name: str, finding: Finding) -> dict[str, object]:
-    return {
-        "file": name,
-        "line": finding.line,
-        "severity": finding.severity.value,
-        "code": finding.code,
-        "text": finding.text,
-        "effect": finding.effect,
-        "meant": finding.meant or None,
-    }
 
 
 def _annotation(name: str, finding: Finding) -> str:

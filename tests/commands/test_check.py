@@ -361,6 +361,7 @@ def test_in_a_project_its_settings_and_store_are_used(tmp_path: Path) -> None:
     with Site({"/robots.txt": file(FILE), "/other": PAGE}) as site:
         (tmp_path / "mine.py").write_text(
             f"ROBOTS_ARCHIVE = {str(tmp_path / 'own.warc.gz')!r}\n"
+            f"ROBOTS_CACHE = 'sqlite:///{tmp_path / 'job' / 'robots.sqlite'}'\n"
             f"ROBOTSTXT_USER_AGENT = 'barbot'\nJOBDIR = {str(tmp_path / 'job')!r}\nFEEDS ="
             f" {{{feed.as_uri()!r}: {{'format': 'json', 'overwrite': True}}}}\nROBOTSTXT_OBEY ="
             " False\nTWISTED_REACTOR = 'twisted.internet.selectreactor.SelectReactor'\n"

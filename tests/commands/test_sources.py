@@ -110,7 +110,7 @@ def test_the_limit_is_that_of_the_settings(size: int, tmp_path: Path) -> None:
 
 
 def test_no_job_directory_is_made(tmp_path: Path) -> None:
-    """The store of a job is asked if it is there, and not made if it is not."""
+    """A command makes nothing in the directory of a job."""
     with Site({"/robots.txt": file(FILE)}) as site:
         asked = ("check", site.url("/x.pdf"), "--agent", "foobot", "-s", "JOBDIR=job")
         assert run(*asked, folder=tmp_path).code == 1
