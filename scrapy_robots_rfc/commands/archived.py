@@ -71,7 +71,28 @@ def found_in(
     latest = math.inf if at is None else _seconds_of(at)
     if latest is None:
         raise Failed(f"--at {at} is no time; write it as 2026-11-22T19:30:00Z")
-    concluded, damaged = _conclusions(paths, {str(origin) for origin in origins}, latest)
+    names = {str(origin) for origin in origins}
+    concluded: dict[str, list[_Conclusion]] = defaultdict(list)
+    bodies: dict[str | None, bytes] = {}
+
+    def conclude(record: Any, use: tuple[str, ...] | None) -> None:  # noqa: ANN401 - warcio's
+        if record.rec_type == "metadata":
+            header = record.rec_headers.get_header
+            fields = _fields(record)
+            date = header("WARC-Date") or ""
+            time = _seconds_of(date)
+            if time is not None and time <= latest and fields.get("origin") in names:
+                one = _Conclusion(date, time, fields, header("WARC-Refers-To"), use)
+                concluded[fields["origin"]].append(one)
+
+    def read(record: Any, _: object) -> None:  # noqa: ANN401 - warcio's
+        limit = limits.get(record.rec_headers.get_header("WARC-Record-ID"))
+        if record.rec_type == "response" and limit is not None:
+            body = _body(record, limit)
+            bodies[f"sha256:{sha256(body[:limit]).hexdigest()}"] = body
+
+    for path in _visit(paths, conclude):
+        console.complain(f"{path} {_DAMAGED}")
     last = {name: max(all_, key=lambda one: one.time) for name, all_ in concluded.items()}
     digests = {one.fields["digest"] for one in last.values() if one.fields.get("digest")}
     # Of a file that was found unchanged (304), or is stale, an earlier response has the octets.
@@ -81,43 +102,8 @@ def found_in(
         for one in all_
         if one.fields.get("digest") in digests
     }
-    bodies = _bodies(paths, limits)
-    for path in damaged:
-        console.complain(f"{path} {_DAMAGED}")
-    return {origin: _found(origin, last.get(str(origin)), bodies, settings) for origin in origins}
-
-
-def _conclusions(
-    paths: Sequence[str], origins: set[str], latest: float
-) -> tuple[dict[str, list[_Conclusion]], list[str]]:
-    """Return what metadata records say about some origins, and which files are not whole."""
-    concluded: dict[str, list[_Conclusion]] = defaultdict(list)
-
-    def conclude(record: Any, use: tuple[str, ...] | None) -> None:  # noqa: ANN401 - warcio's
-        if record.rec_type == "metadata":
-            header, fields = record.rec_headers.get_header, _fields(record)
-            date = header("WARC-Date") or ""
-            time = _seconds_of(date)
-            origin = fields.get("origin")
-            if time is not None and time <= latest and origin in origins:
-                one = _Conclusion(date, time, fields, header("WARC-Refers-To"), use)
-                concluded[origin].append(one)
-
-    return concluded, _visit(paths, conclude)
-
-
-def _bodies(paths: Sequence[str], limits: dict[str | None, int]) -> dict[str | None, bytes]:
-    """Return digest -> body of the responses with these ids, of which so many octets count."""
-    bodies: dict[str | None, bytes] = {}
-
-    def read(record: Any, _: object) -> None:  # noqa: ANN401 - warcio's
-        limit = limits.get(record.rec_headers.get_header("WARC-Record-ID"))
-        if record.rec_type == "response" and limit is not None:
-            body = _body(record, limit)
-            bodies[f"sha256:{sha256(body[:limit]).hexdigest()}"] = body
-
     _visit(paths, read)
-    return bodies
+    return {origin: _found(origin, last.get(str(origin)), bodies, settings) for origin in origins}
 
 
 def _seconds_of(text: str) -> float | None:

@@ -97,7 +97,7 @@ def _open_store(settings: Settings, address: str | None) -> Iterator[_OpenStore]
             raise common.Failed(f"there is no store, only memory:; {advice}")
         _ask(made[0].open)
         with closing(made[0]):
-            yield _OpenStore(*made, ours.schemes)
+            yield _OpenStore(made[0], made[1], ours.schemes)
 
 
 def _ls(store: _OpenStore, console: common.Console, opts: argparse.Namespace) -> int:

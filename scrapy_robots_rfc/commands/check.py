@@ -43,11 +43,7 @@ _REQUESTED = re.compile("[A-Za-z][A-Za-z0-9+.-]*(?=://)|(?:about|data)(?=:)")
 _BINARY_LINES = 50  # that are searched for NUL, which no text has
 
 ARGUMENTS: dict[str, Any] = {
-    "urls": {
-        "metavar": "URL",
-        "nargs": "*",
-        "help": f"{common.URL_HELP}; -, or none: standard input",
-    },
+    "urls": {"metavar": "URL", "nargs": "*", "help": f"{common.URL_HELP}; - or none: stdin"},
     **common.AGENT,
     "--robots": {"metavar": "FILE|-", "help": "decide by this file, and ask no site for its own"},
     "--archive": {"metavar": "FILE", "action": "append", "help": "decide by a ROBOTS_ARCHIVE"},
@@ -61,9 +57,7 @@ def run(settings: ScrapySettings, console: common.Console, opts: argparse.Namesp
     """Judge the URLs, print the verdicts, and return the exit code."""
     urls = _urls(console, opts)
     if (opts.at and not opts.archive) or (opts.archive and opts.robots):
-        raise common.Failed(
-            "--at belongs to --archive, and --archive and --robots exclude each other"
-        )
+        raise common.Failed("--at belongs to --archive; --archive and --robots exclude each other")
     ours = asking.prepared(settings)
     uses = uses_of(opts.use)
     for label, nearest in unknown_labels(uses or ()):
@@ -102,9 +96,7 @@ def _urls(console: common.Console, opts: argparse.Namespace) -> list[str]:
     lines = (line.decode("utf-8", "surrogateescape").strip() for line in octets.splitlines())
     urls = [common.as_url(line) for line in lines if line and not line.startswith("#")]
     if not urls:
-        raise common.Failed(
-            "there is no URL on standard input; send some, one a line, or name them"
-        )
+        raise common.Failed("no URL is on standard input: send some, one a line, or name them")
     return urls
 
 
@@ -267,9 +259,7 @@ def agents_for(
     for name in names or ():
         agent = agent_of(name)
         if agent is None or not (agent.tokens or any(map(str.isalnum, name))):
-            raise common.Failed(
-                "--agent names no crawler: give a product token, or a User-Agent header"
-            )
+            raise common.Failed("--agent names no crawler: give a product token or a User-Agent")
         found[agent] = None
     own = settings.user_agent or agent_of(default_header(scrapy_settings)) or NOBODY
     return list(found) or [own]

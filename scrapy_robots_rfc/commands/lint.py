@@ -61,10 +61,7 @@ def run(settings: Settings, console: common.Console, options: argparse.Namespace
         else:
             _show(name, finding, console)
     if options.format == "text":
-        severities = [finding.severity for finding in found]
-        counts = [(severities.count(severity), severity.value) for severity in Severity]
-        summary = ", ".join(many(count, word) for count, word in counts if count)
-        console.print(printable(f"{name}: {summary or 'nothing found'}"))
+        console.print(printable(f"{name}: {many(len(found), 'finding')}"))
     return max((_SEVERITIES[finding.severity][0] for finding in found), default=0)
 
 

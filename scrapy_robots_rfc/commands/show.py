@@ -34,14 +34,13 @@ def run(settings: ScrapySettings, console: common.Console, opts: argparse.Namesp
     agents = check.agents_for(opts.agent, ours, settings)
     found = asking.found_about(settings, [origin])[origin]
     for number, agent in enumerate(agents):
-        interval, seconds = _interval(found.robots, agent, ours.limit)
-        record = _record(found, agent, seconds)
+        record = _record(found, agent, ours.limit)
         if opts.json:
             console.print_json(record)
         else:
             if number:
                 console.print()
-            _show(found, record, interval, console)
+            _show(found, record, console)
     outcome = found.robots.outcome
     if outcome not in (Outcome.UNREACHABLE, Outcome.LOCAL):
         return 0
@@ -50,21 +49,18 @@ def run(settings: ScrapySettings, console: common.Console, opts: argparse.Namesp
     return common.NO_ANSWER
 
 
-def _show(
-    found: FoundRobots, record: dict[str, Any], interval: str, console: common.Console
-) -> None:
+def _show(found: FoundRobots, record: dict[str, Any], console: common.Console) -> None:
     """Print what is known of an origin, for one crawler."""
     check.show_access(found, console)
     if record["fresh_for"] is not None:
         console.fact("fresh for", f"{record['fresh_for']:.0f} s")
-    file = found.robots.robots
-    if file is None:
+    if record["octets"] is None:
         return
-    cut = ", the rest is too much and does not count" if file.truncated else ""
-    console.fact("octets", f"{file.size:,}{cut}")
+    cut = ", the rest is too much and does not count" if record["truncated"] else ""
+    console.fact("octets", f"{record['octets']:,}{cut}")
     console.fact("agent", record["agent"])
     check.show_group(record, console)
-    console.fact("delay", interval)
+    console.fact("delay", record["delay"])
     for each in record["records"]:
         console.fact("record", f"line {each['line']}: {each['key']}: {each['value']}")
     for group in record["groups"]:
@@ -76,12 +72,13 @@ def _show(
             console.print(f"  {rule['line']:>5}    {text}")
 
 
-def _record(found: FoundRobots, agent: Agent, interval: float | None) -> dict[str, Any]:
+def _record(found: FoundRobots, agent: Agent, limit: Limit | None) -> dict[str, Any]:
     """Return the same as an object of JSON; without a file, its values are null, or empty."""
     robots, tokens = found.robots, agent.tokens
     file = robots.robots or RobotsTxt()
     explanation = explain(file, "/", tokens)
     applying = {group.line for group in explanation.groups}
+    delay, interval = _interval(robots, agent, limit)
     fresh_for = robots.validity.fresh_until - Runtime().clock()
     return {
         "origin": str(robots.origin),
@@ -93,6 +90,7 @@ def _record(found: FoundRobots, agent: Agent, interval: float | None) -> dict[st
         "octets": None if robots.robots is None else file.size,
         "truncated": file.truncated,
         **check.group_record(explanation),
+        "delay": delay,
         "interval": interval,
         "use": {label: one.allowed for label, one in file.preferences("/", tokens).items()},
         "sitemaps": list(robots.sitemaps),

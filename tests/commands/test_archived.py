@@ -390,11 +390,11 @@ def test_odd_fields(path: Path, before: bytes, after: bytes) -> None:
         ),
         (
             ["--at", "2020-01-01"],
-            "--at belongs to --archive, and --archive and --robots exclude each other",
+            "--at belongs to --archive; --archive and --robots exclude each other",
         ),
         (
             ["--archive", "a", "--robots", "b"],
-            "--at belongs to --archive, and --archive and --robots exclude each other",
+            "--at belongs to --archive; --archive and --robots exclude each other",
         ),
     ],
 )

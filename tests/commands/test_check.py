@@ -201,7 +201,7 @@ def test_urls_or_the_file_come_from_standard_input(robots: Callable[..., Done], 
 @pytest.mark.parametrize(
     ("arguments", "stdin", "error"),
     [
-        (("-",), "", "there is no URL on standard input; send some, one a line, or name them"),
+        (("-",), "", "no URL is on standard input: send some, one a line, or name them"),
         ((SITE, "--frob"), "", "unrecognized arguments: --frob; see scrapy robots check --help"),
         (
             (SITE, "--agent"),
@@ -221,7 +221,7 @@ def test_urls_or_the_file_come_from_standard_input(robots: Callable[..., Done], 
         (
             (SITE, "--agent", " "),
             "",
-            "--agent names no crawler: give a product token, or a User-Agent header",
+            "--agent names no crawler: give a product token or a User-Agent",
         ),
         ((SITE, "-s", "ROBOTS_TIMEOUT=never"), "", "ROBOTS_TIMEOUT = 'never' is not accepted"),
     ],

@@ -29,10 +29,10 @@ def lint(*arguments: str, folder: Path, stdin: str = "") -> Done:
 @pytest.mark.parametrize(
     ("text", "code", "summary"),
     [
-        (GOOD, 0, "nothing found"),
-        (NOTICE, 0, "1 notice"),
-        (WARNING, 1, "1 warning, 1 notice"),
-        (ERROR, 3, "1 error, 1 warning, 1 notice"),
+        (GOOD, 0, "0 findings"),
+        (NOTICE, 0, "1 finding"),
+        (WARNING, 1, "2 findings"),
+        (ERROR, 3, "3 findings"),
     ],
 )
 def test_exit_code_is_that_of_the_worst_finding(
@@ -47,7 +47,7 @@ def test_exit_code_is_that_of_the_worst_finding(
 def test_a_file_is_called_by_its_name(tmp_path: Path) -> None:
     """A file that has an `@` in its name is no URL, and is called by all of it."""
     (tmp_path / "me@home.txt").write_text(GOOD)
-    assert lint("me@home.txt", folder=tmp_path).out == "me@home.txt: nothing found\n"
+    assert lint("me@home.txt", folder=tmp_path).out == "me@home.txt: 0 findings\n"
 
 
 def test_a_finding_is_a_line_of_json(tmp_path: Path) -> None:
@@ -101,7 +101,7 @@ def test_a_file_is_fetched_from_a_url(tmp_path: Path) -> None:
     with Site({"/robots.txt": redirect("/there.txt", 301), "/there.txt": robots(ERROR)}) as site:
         done = run("lint", site.url("/"), folder=tmp_path)
         assert site.targets == ["/robots.txt", "/there.txt"]
-        assert done.lines[-1] == f"{site.url('/robots.txt')}: 1 error, 1 warning, 1 notice"
+        assert done.lines[-1] == f"{site.url('/robots.txt')}: 3 findings"
         assert (done.code, done.err) == (3, "")
 
 
@@ -117,7 +117,7 @@ def test_credentials_of_a_url_are_not_shown(tmp_path: Path) -> None:
         failed = lint(url, folder=tmp_path)
     assert (done.code, done.lines[-1]) == (
         3,
-        f"{site.url('/robots.txt')}: 1 error, 1 warning, 1 notice",
+        f"{site.url('/robots.txt')}: 3 findings",
     )
     assert (failed.code, failed.out) == (2, "")
     assert failed.err.startswith(

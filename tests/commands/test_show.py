@@ -91,6 +91,7 @@ def test_what_is_known_of_a_file_as_json(tmp_path: Path) -> None:
         "group": "*",
         "group_why": "for all crawlers (*): no group names Scrapy",
         "group_lines": [[1, 2]],
+        "delay": "none is asked for",
         "interval": None,
         "use": {},
         "sitemaps": ["https://a.example/sitemap.xml"],

@@ -74,7 +74,7 @@ def long(size: int) -> str:
             "disallowed   https://a.example/x.pdf",
             1,
         ),
-        (("lint",), "1 error", 3),
+        (("lint",), "1 finding", 3),
     ],
     ids=lambda value: str(value[0]) if isinstance(value, tuple) else "",
 )
@@ -106,7 +106,7 @@ def test_the_limit_is_that_of_the_settings(size: int, tmp_path: Path) -> None:
     """
     (tmp_path / "long.txt").write_text(long(550_000))
     done = run("lint", "long.txt", "-s", f"ROBOTS_MAX_SIZE={size}", folder=tmp_path)
-    assert (done.code, done.out) == (0, "long.txt: nothing found\n")
+    assert (done.code, done.out) == (0, "long.txt: 0 findings\n")
 
 
 def test_no_job_directory_is_made(tmp_path: Path) -> None:
@@ -130,7 +130,7 @@ def test_the_url_of_a_page_means_the_robots_txt_of_its_site(path: str, tmp_path:
         assert site.targets == ["/robots.txt"]
         assert (done.code, done.out, done.err) == (
             0,
-            f"{site.url('/robots.txt')}: nothing found\n",
+            f"{site.url('/robots.txt')}: 0 findings\n",
             "",
         )
 
