@@ -37,9 +37,7 @@ except ImportError:
 logging.getLogger("warcio").addHandler(logging.NullHandler())
 
 _MOST_FIELDS = 65_536  # octets of a metadata record that are read: ours are far shorter
-_DAMAGED = (
-    "is no whole WARC file: what stands behind the damage, or a record that has no end, is left out"
-)
+_DAMAGED = "is no whole WARC file: what is behind the damage, or has no end, is left out"
 #: What to do where the archive does not decide.
 _ADVICE = "name all files of the archive, or say another time with --at"
 
@@ -122,10 +120,7 @@ class _Unpacked(GzipFile):
 
 
 def _visit(paths: Sequence[str], visit: Callable[[Any, Any], None]) -> list[str]:
-    """Visit each record of some files, and return the files that are not whole.
-
-    :param visit: is called with a record of warcio's, and the uses that its crawl declared.
-    """
+    """Visit each record, with the uses that its crawl declared; return what files are not whole."""
     damaged = []
     for path in paths:
         use = stream = None

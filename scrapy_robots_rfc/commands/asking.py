@@ -53,17 +53,12 @@ _COPY = "or take a copy of its file: check --robots FILE, lint FILE"
 
 @dataclass(frozen=True, slots=True)
 class FoundRobots:
-    """What governs an origin, and where that is from.
-
-    :param source: the URL of the robots.txt, or the name of a file that replaces it.
-    :param declared: the uses that an archived crawl declared; ``None``: unknown.
-    :param advice: what to do where the file is unreachable, or the crawl itself failed.
-    """
+    """What governs an origin, and where that is from."""
 
     robots: OriginPolicy
-    source: str
-    declared: tuple[str, ...] | None = None
-    advice: str = ""
+    source: str  # the URL of the robots.txt, or the name of a file that replaces it
+    declared: tuple[str, ...] | None = None  # the uses of an archived crawl; `None`: unknown
+    advice: str = ""  # where the file is unreachable, or the crawl itself failed
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,9 +22,7 @@ from scrapy_robots_rfc.errors import RobotsError, StoreError
 from scrapy_robots_rfc.policy.schemes import Scheme
 from scrapy_robots_rfc.settings import CACHE, read_settings
 
-HELP = (
-    "Show the store of robots.txt files: ls lists the origins, show prints one, purge drops some."
-)
+HELP = "Show the store of robots.txt files: ls lists origins, show prints one, purge drops some."
 
 ARGUMENTS: dict[str, Any] = {
     "action": {"metavar": "ACTION", "choices": ("ls", "show", "purge"), "help": "ls, show, purge"},

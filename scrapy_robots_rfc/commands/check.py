@@ -157,10 +157,7 @@ def judged(
     settings: Settings,
     uses: tuple[str, ...] | None,
 ) -> dict[str, Any]:
-    """Return the verdict on a URL, as `--json` prints it; its keys are always the same.
-
-    :param uses: what the page is for; ``None``: as the archived crawl declared, else the settings.
-    """
+    """Return the verdict on a URL, as `--json` prints it; its keys are always the same."""
     if isinstance(found, FoundRobots):
         result = _judged_by(url, found, agent, settings, uses)
     else:
@@ -200,7 +197,7 @@ def _judged_by(
     deciding = url if other is None or not file.decide(url, agent.tokens).allowed else other
     explanation = explain(file, deciding, deciding_tokens(file, deciding, agent.tokens))
     use = file.preferences(url, agent.tokens)
-    if uses is None:
+    if uses is None:  # `--use` is not given
         uses = settings.use if found.declared is None else found.declared
     refusal = refused_by(uses or (), use)
     if why is None and refusal is not None:

@@ -95,7 +95,8 @@ def show(sums: Sums, console: common.Console) -> None:
     if sums.dry_run:
         console.fact("dry run", f"{sums.dry_run:,} of them were let through all the same")
     for kind, (title, names) in _LISTS.items():
-        rows, more = record[kind], record["more"][kind]
+        rows = record[kind]
+        more = record["more"][kind]
         if rows:
             listed = f" ({len(rows):,} of {len(rows) + more:,})" if more else ""
             console.print("\n" + console.paint(f"{title}{listed}", common.STRONG))

@@ -27,13 +27,7 @@ _TOPICS = {
     "cache": cache,
 }
 #: Scrapy accepts -s before the topic only.
-_SET: dict[str, Any] = {
-    "dest": "also_set",
-    "metavar": "NAME=VALUE",
-    "action": "append",
-    "default": [],
-    "help": "a setting",
-}
+_SET: dict[str, Any] = {"dest": "also_set", "metavar": "NAME=VALUE", "action": "append"}
 #: Those whose exit code is an answer: there is none where the output cannot be written.
 _ANSWERS = frozenset({"check", "lint", "page"})
 
@@ -76,7 +70,7 @@ class Command(ScrapyCommand):
             prog = "scrapy robots" if opts.topic is None else f"scrapy robots {opts.topic}"
             _Parser(prog=prog).error(f"unrecognized arguments: {' '.join(args)}")
         if opts.topic is not None:
-            opts.set = [*opts.set, *opts.also_set]
+            opts.set = [*opts.set, *(opts.also_set or ())]
         super().process_options(args, opts)
         if self.settings is not None and not (opts.logfile or opts.loglevel):
             self.settings.set("LOG_ENABLED", False, "cmdline")

@@ -74,7 +74,8 @@ def _show(found: FoundRobots, record: dict[str, Any], console: common.Console) -
 
 def _record(found: FoundRobots, agent: Agent, limit: Limit | None) -> dict[str, Any]:
     """Return the same as an object of JSON; without a file, its values are null, or empty."""
-    robots, tokens = found.robots, agent.tokens
+    robots = found.robots
+    tokens = agent.tokens
     file = robots.robots or RobotsTxt()
     explanation = explain(file, "/", tokens)
     applying = {group.line for group in explanation.groups}

@@ -1,6 +1,6 @@
 """`scrapy robots check --archive`.
 
-A decision is replayed from what a crawl kept, and no site is asked.
+A decision is replayed from what a crawl stored, and no site is asked.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ FILE = "User-agent: *\nDisallow: /x\n"
 
 
 def archive(path: Path, url: str, **settings: Any) -> None:
-    """Have a crawl ask for a page, and keep an archive."""
+    """Have a crawl ask for a page, and write an archive."""
     blockon(Deferred.fromCoroutine(crawl([url], {"ROBOTS_ARCHIVE": str(path), **settings})))
 
 
@@ -50,7 +50,7 @@ def path(tmp_path: Path) -> Path:
 
 
 def test_replayed_when_the_site_is_gone(path: Path) -> None:
-    """What was decided is said once more, with the rule, though the site is there no longer.
+    """What was decided is printed once more, with the rule, though the site is gone.
 
     Coded bodies too.
     """
@@ -101,7 +101,7 @@ def test_as_it_was_at_a_time(path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
 def test_what_an_archive_lacks_is_not_unreachable(path: Path) -> None:
     """Of an origin that is not in the archive nothing is known.
 
-    It is not said to be unreachable.
+    It is not called unreachable.
     """
     with Site({"/robots.txt": file(FILE)}) as site:
         archive(path, site.url("/x"))
@@ -164,8 +164,7 @@ def test_octets_that_were_changed(path: Path) -> None:
 
 
 DAMAGED = (
-    "robots.warc.gz is no whole WARC file: what stands behind the damage, or a record that has no"
-    " end, is left out"
+    "robots.warc.gz is no whole WARC file: what is behind the damage, or has no end, is left out"
 )
 
 
@@ -173,7 +172,7 @@ DAMAGED = (
     "tail", [b"\x1f\x8b\x08 no gzip member", b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\xff no deflate"]
 )
 def test_damaged_archive(path: Path, tail: bytes) -> None:
-    """What stands before the damage counts, and the damage is told once, though the file is read
+    """What stands before the damage counts, and the damage is named once, though the file is read
     twice.
     """
     with Site({"/robots.txt": file(FILE)}) as site:
@@ -230,12 +229,12 @@ def test_cut_off_archive(path: Path, packed: bool) -> None:
     for cut in (begin + 12, (begin + end) // 2, end - 1):
         path.write_bytes(whole[:cut])
         done = run("check", "--archive", path.name, url, folder=path.parent)
-        told = [
+        lines = [
             line
             for line in done.err.splitlines()
             if "robots.warc.gz" in line and "not decided" not in line
         ]
-        assert told == [f"scrapy robots check: {DAMAGED}"]
+        assert lines == [f"scrapy robots check: {DAMAGED}"]
     path.write_bytes(whole)
     assert run("check", "--archive", path.name, url, folder=path.parent).err == ""
 
@@ -272,7 +271,7 @@ def test_warcio_says_nothing_by_itself(path: Path, monkeypatch: pytest.MonkeyPat
     with monkeypatch.context() as patch:
         patch.setattr(
             logging.root, "handlers", []
-        )  # Python prints what nobody handles; pytest would
+        )  # Python prints what no handler takes; pytest would
         done = run("check", "--archive", path.name, url, folder=path.parent)
     assert (done.code, done.err) == (1, "")
 
@@ -367,7 +366,7 @@ def test_a_date_that_no_calendar_has(path: Path) -> None:
     [(b"limit: 512000", b"limit: \xc2\xb25"), (b"status: 200", b"status: " + b"9" * 5000)],
 )
 def test_odd_fields(path: Path, before: bytes, after: bytes) -> None:
-    """Numbers in an archive that nobody can mean are passed over."""
+    """Numbers in an archive that make no sense are ignored."""
     with Site({"/robots.txt": file(FILE)}) as site:
         archive(path, site.url("/x"))
         url = site.url("/x")

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 def complaint(address: str, because: str) -> str:
-    """What is said of a store that cannot be used.
+    """What is printed about a store that cannot be used.
 
     Which option names it, its value, and what is accepted.
     """
@@ -280,7 +280,7 @@ def test_a_path_that_was_mistaken_is_left_alone(
 def test_an_empty_file_stays_empty(
     robots: Callable[..., Done], tmp_path: Path, action: str
 ) -> None:
-    """No action writes into a file that holds nothing; it is no store yet."""
+    """No action writes into an empty file; it is no store yet."""
     empty = tmp_path / "robots.sqlite"
     empty.touch()
     done = robots("cache", *action.split(), "--store", f"sqlite:///{empty}")
@@ -329,7 +329,7 @@ def test_a_reader_that_has_seen_enough_is_no_error(tmp_path: Path) -> None:
     store = store_of(address, Crawler(Spider, Settings()))
     assert store is not None
     store[0].open()
-    for number in range(600):  # more than a pipe holds
+    for number in range(600):  # more than a pipe has room for
         store[0].put(f"http://host-{number:0100}.example", encode(MISSING), DAY)
     store[0].close()
     command = f"'{sys.executable}' -m scrapy robots cache ls --store '{address}' | head -n 1"

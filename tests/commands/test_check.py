@@ -352,7 +352,7 @@ def test_unavailable_is_allowed_and_unreachable_undecided(tmp_path: Path) -> Non
 
 
 def test_in_a_project_its_settings_and_store_are_used(tmp_path: Path) -> None:
-    """In a project, its settings hold and its store is used; its feeds and jobs are left alone."""
+    """In a project, its settings apply and its store is used; feeds and jobs are not touched."""
     (tmp_path / "scrapy.cfg").write_text("[settings]\ndefault = mine\n")
     feed = tmp_path / "items.json"
     feed.write_text("mine")
@@ -383,7 +383,7 @@ def test_in_a_project_its_settings_and_store_are_used(tmp_path: Path) -> None:
 
 
 class Gate(threading.Event):
-    """Stays closed, and tells when it is waited for."""
+    """Stays closed, and shows when it is waited for."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -396,14 +396,14 @@ class Gate(threading.Event):
 
 
 def test_stopped_while_it_waits_for_a_site(tmp_path: Path) -> None:
-    """Ctrl-C ends the command at once: what is not decided is not said to be allowed."""
+    """Ctrl-C ends the command at once: what is not decided is not called allowed."""
     gate = Gate()
     with Site({"/robots.txt": Reply(gate=gate)}) as site:
         (tmp_path / "jobs").mkdir()
         jobs = f"REMOTE_CONTROL_JOBS_DIR={tmp_path / 'jobs'}"
         process = start("check", site.url("/x"), site.url("/y"), "-s", jobs, folder=tmp_path)
         assert gate.reached.wait(TIMEOUT)
-        assert [*(tmp_path / "jobs").iterdir()] == []  # it keeps no port that others may come in by
+        assert [*(tmp_path / "jobs").iterdir()] == []  # it opens no port that others may come in by
         process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=TIMEOUT)
     assert (process.returncode, out, err) == (2, "", "scrapy robots check: stopped\n")
@@ -412,7 +412,7 @@ def test_stopped_while_it_waits_for_a_site(tmp_path: Path) -> None:
 def test_a_reader_who_has_seen_enough_is_no_verdict(given: str, tmp_path: Path) -> None:
     """Where the reader has seen enough, that is no error message.
 
-    But neither is it said that all is allowed.
+    But the exit code does not say that all is allowed.
     """
     urls = f"{SITE}/a\n" * 1000
     read = read_one_line(
@@ -442,7 +442,7 @@ def test_a_file_is_read_by_our_parser(robots: Callable[..., Done], given: str) -
     assert (done.code, done.lines[1]) == (1, "  why        robots.txt line 2: Disallow: /")
 
 
-def test_a_store_that_cannot_work_is_told(tmp_path: Path) -> None:
+def test_a_store_that_cannot_work_is_named(tmp_path: Path) -> None:
     """What would stop a crawl at start is one line."""
     done = run("check", SITE, "-s", "ROBOTS_CACHE=redis://me:secret@127.0.0.1:1", folder=tmp_path)
     assert (done.code, done.out, done.err.count("\n")) == (2, "", 1)
@@ -450,7 +450,7 @@ def test_a_store_that_cannot_work_is_told(tmp_path: Path) -> None:
 
 
 def test_a_site_that_says_nothing_is_undecided(tmp_path: Path) -> None:
-    """A site that says nothing keeps nobody waiting for longer than a crawl would."""
+    """A site that does not answer is waited for no longer than by a crawl."""
     with Site({"/robots.txt": HANG}) as site:
         done = run("check", site.url("/x"), "-s", "ROBOTS_TIMEOUT=0.5", folder=tmp_path)
     assert (done.code, done.lines[0]) == (2, f"undecided    {site.url('/x')}")
@@ -493,14 +493,14 @@ def test_an_agent_without_a_name_is_refused(
     assert robots("check", SITE, "--agent", "Mozilla/5.0", "--robots", given).err == ""
 
 
-def test_a_use_that_nobody_knows_is_warned_of(robots: Callable[..., Done], given: str) -> None:
-    """A label that is probably mistyped refuses nothing, which is said, with the nearest one.
+def test_an_unknown_use_is_warned_of(robots: Callable[..., Done], given: str) -> None:
+    """A label that is probably mistyped refuses nothing: a line says so, with the nearest one.
 
     Known ones are not.
     """
     done = robots("check", SITE, "--use", "search,ai-train,trian-ai", "--robots", given)
-    said = (
+    warning = (
         "--use trian-ai is not a known label: only a site that names it can refuse it; the nearest"
         " known label is train-ai"
     )
-    assert done.err == f"scrapy robots check: {said}\n"
+    assert done.err == f"scrapy robots check: {warning}\n"

@@ -71,7 +71,7 @@ def test_a_finding_is_a_line_of_json(tmp_path: Path) -> None:
 def test_a_finding_is_an_annotation_on_github(tmp_path: Path) -> None:
     """For GitHub, a finding is an annotation of its line.
 
-    Nothing that the file holds ends or begins a command.
+    Nothing in the file ends or begins a command.
     """
     (tmp_path / "a,b:c.txt").write_bytes(b"User-agent: *\nDisallow: x%0A::error::\x1b[2J\x0b\n")
     done = lint("a,b:c.txt", "--format", "github", folder=tmp_path)
@@ -85,7 +85,7 @@ def test_a_finding_is_an_annotation_on_github(tmp_path: Path) -> None:
 
 
 def test_no_terminal_acts(tmp_path: Path) -> None:
-    """What a file holds does not reach a terminal as it is, in no format."""
+    """What is in a file does not reach a terminal as it is, in no format."""
     text = "User-agent: *\nDisallow: x\x1b[2J\u202eevil\n\x1b]0;title\x07\n"
     for style in ("text", "json", "github"):
         done = lint("-", "--format", style, folder=tmp_path, stdin=text)
@@ -131,12 +131,12 @@ def test_nothing_stands_in_place_of_the_file_of_a_site(tmp_path: Path) -> None:
     """
     (tmp_path / "own.txt").write_text(GOOD)
     with Site({"/robots.txt": robots(GOOD)}) as site:
-        kept = ("-s", "ROBOTS_CACHE=sqlite:///robots.sqlite")
-        assert run("check", site.url("/"), *kept, folder=tmp_path).code == 0
+        store = ("-s", "ROBOTS_CACHE=sqlite:///robots.sqlite")
+        assert run("check", site.url("/"), *store, folder=tmp_path).code == 0
         site.replies["/robots.txt"] = robots(ERROR)
         override = ("-s", f'ROBOTS_OVERRIDES={{"{site.url("")}": "own.txt"}}')
         protego = ("-s", "ROBOTSTXT_PARSER=scrapy.robotstxt.ProtegoRobotParser")
-        assert lint(site.url("/"), *kept, *override, folder=tmp_path).code == 3
+        assert lint(site.url("/"), *store, *override, folder=tmp_path).code == 3
         assert (
             lint(
                 site.url("/"), *protego, "-s", f"ROBOTS_EXEMPT={site.netloc}", folder=tmp_path
@@ -164,7 +164,7 @@ def test_a_url_is_fetched_with_the_settings_of_the_project(tmp_path: Path) -> No
 
 @pytest.mark.parametrize("source", ["nothere.txt", ".", "http://", "http://[/robots.txt"])
 def test_what_cannot_be_fetched_is_one_line(source: str, tmp_path: Path) -> None:
-    """What cannot be read is said in one line on standard error, with what to do.
+    """What cannot be read is named in one line on standard error, with what to do.
 
     The exit code is 2.
     """

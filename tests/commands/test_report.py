@@ -1,6 +1,6 @@
 """`scrapy robots report`.
 
-What is read, what it adds up to, what is said of files that are not whole; exit codes.
+What is read, what it adds up to, what is printed about files that are not whole; exit codes.
 """
 
 from __future__ import annotations
@@ -35,17 +35,17 @@ def summed(robots: OriginPolicy, tmp_path: Path) -> Callable[..., dict[str, Any]
     """Sums up octets as JSON, with nothing on stderr."""
 
     def sums(octets: bytes, *arguments: str) -> dict[str, Any]:
-        made, done = told(robots, tmp_path, octets, *arguments)
+        made, done = sums_of(robots, tmp_path, octets, *arguments)
         assert done.err == ""
         return made
 
     return sums
 
 
-def told(
+def sums_of(
     robots: OriginPolicy, folder: Path, octets: bytes, *arguments: str
 ) -> tuple[dict[str, Any], Done]:
-    """The sums of octets, and what was said."""
+    """The sums of octets, and how the command ended."""
     (folder / "report").write_bytes(octets)
     done = robots("report", str(folder / "report"), "--json", *arguments)
     assert done.code == 0
@@ -193,7 +193,7 @@ def test_a_report_without_records_is_none_that_failed(
 
 def test_a_file_that_breaks_off_is_summed_up_to_there(robots: OriginPolicy, tmp_path: Path) -> None:
     """Of a file that breaks off within a record, the rest is summed up, and one line says so."""
-    sums, done = told(robots, tmp_path, exported([record(), record()])[:-100])
+    sums, done = sums_of(robots, tmp_path, exported([record(), record()])[:-100])
     assert sums["requests"] == 1
     found = [sums[key] for key in ("file", "records", "broken")]
     assert found == [str(tmp_path / "report"), 1, 1]
@@ -205,20 +205,20 @@ def test_broken_lines_are_counted_and_left_out(robots: OriginPolicy, tmp_path: P
     """Broken lines are counted, the first of them is named, and all else is summed up."""
     lines = exported([record()] * 4).splitlines(keepends=True)
     lines[-3], lines[-1] = b'{"time": 2026\n', b"oops\n"
-    sums, done = told(robots, tmp_path, b"".join(lines))
+    sums, done = sums_of(robots, tmp_path, b"".join(lines))
     assert sums["requests"] == 2
     assert "report: 2 broken records left out; all else is summed up" in done.err
 
 
 def test_records_of_another_kind_are_left_out(robots: OriginPolicy, tmp_path: Path) -> None:
     """Objects of another kind among the records are left out as broken ones."""
-    sums, done = told(robots, tmp_path, exported([record()]) + b'{"title": "x"}\n')
+    sums, done = sums_of(robots, tmp_path, exported([record()]) + b'{"title": "x"}\n')
     assert sums["requests"] == 1
     assert "1 broken record left out" in done.err
 
 
 def test_broken_standard_input_is_called_by_its_name(robots: OriginPolicy) -> None:
-    """What is said of standard input calls it so, and not by its sign.
+    """What is printed about standard input calls it so, and not by its sign.
 
     In JSON it stands as on the command line.
     """
@@ -304,7 +304,7 @@ def test_colour_on_a_terminal(tmp_path: Path) -> None:
 
 
 def test_no_terminal_acts(robots: OriginPolicy, tmp_path: Path) -> None:
-    """Nothing that a report holds reaches a terminal as it is."""
+    """Nothing in a report reaches a terminal as it is."""
     evil = "\x1b[2J\u202e\x07\ud800\r\n"
     fields = dict.fromkeys(("spider", "url", "origin", "token", "reason", "rule", "why"), evil)
     (tmp_path / "r").write_bytes(exported([record(**fields), unreachable(evil), exempt(evil, 1)]))

@@ -27,7 +27,7 @@ pytestmark = pytest.mark.once
 
 
 def test_nothing_acts(browser: Browser, tmp_path: Path) -> None:
-    """What records, and the file's name, hold is text.
+    """What is in records, and in the file's name, is text.
 
     No script of theirs runs, and nothing is asked for.
     """

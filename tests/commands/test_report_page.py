@@ -227,9 +227,9 @@ def test_without_script_the_page_says_so(
     browser.command("Emulation.setScriptExecutionDisabled", value=True)
     try:
         browser.open(usual[0])
-        said = browser.driver.find_element(By.CSS_SELECTOR, "noscript p")
-        assert said.is_displayed()
-        assert "scrapy robots report FILE prints the same numbers as text" in said.text
+        text = browser.driver.find_element(By.CSS_SELECTOR, "noscript p")
+        assert text.is_displayed()
+        assert "scrapy robots report FILE prints the same numbers as text" in text.text
         assert browser.driver.find_elements(By.CSS_SELECTOR, "button, input") == []
     finally:
         browser.command("Emulation.setScriptExecutionDisabled", value=False)
@@ -301,7 +301,7 @@ def test_it_can_be_printed_on_paper(shown: tuple[Browser, dict[str, Any]]) -> No
 
 
 def test_a_screen_reader_can_read_it(shown: tuple[Browser, dict[str, Any]]) -> None:
-    """Whoever hears the page is told what each picture, table and field is.
+    """Whoever hears the page hears what each picture, table and field is.
 
     Headings come in order.
     """

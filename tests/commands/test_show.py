@@ -67,7 +67,7 @@ def test_what_is_known_of_a_file_as_text(tmp_path: Path) -> None:
 
 
 def test_what_is_known_of_a_file_as_json(tmp_path: Path) -> None:
-    """The same as one object; a site's Cache-Control tells for how long the file is used."""
+    """The same as one object; a site's Cache-Control says for how long the file is used."""
     headers = (("Cache-Control", "max-age=3600"),)
     with Site({"/robots.txt": Reply(200, FILE.encode(), headers)}) as site:
         done = run("show", site.url("/"), "--json", folder=tmp_path)
@@ -191,7 +191,7 @@ def test_an_origin_without_a_file_says_so(
 ) -> None:
     """There being no file is an answer.
 
-    That nobody knows is an error, in one line that says what to do.
+    That it is unknown is an error, in one line that says what to do.
     """
     with Site({"/robots.txt": Reply(status)}) as site:
         done = run("show", site.url("/"), "-s", "RETRY_ENABLED=False", folder=tmp_path)

@@ -1,5 +1,5 @@
 """Where `scrapy robots` takes files from, by URL or by name, how far it reads them, and where
-its crawl keeps some.
+its crawl stores some.
 """
 
 from __future__ import annotations
