@@ -7,13 +7,14 @@ import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from gzip import GzipFile
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 from scrapy_robots_rfc.commands.asking import FoundRobots, Unknown, parsed
-from scrapy_robots_rfc.commands.common import Console, Failed, date_text, seconds_of, whole_number
+from scrapy_robots_rfc.commands.common import Console, Failed, whole_number
 from scrapy_robots_rfc.core.agents import NOBODY
 from scrapy_robots_rfc.core.labels import uses_of
 from scrapy_robots_rfc.core.robotstxt import RobotsTxt
@@ -36,9 +37,7 @@ except ImportError:
 logging.getLogger("warcio").addHandler(logging.NullHandler())
 
 _MOST_FIELDS = 65_536  # octets of a metadata record that are read: ours are far shorter
-_DAMAGED = (
-    "is no whole WARC file: what stands behind the damage, or a record that has no end, is left out"
-)
+_DAMAGED = "is no whole WARC file: what is behind the damage, or has no end, is left out"
 #: What to do where the archive does not decide.
 _ADVICE = "name all files of the archive, or say another time with --at"
 
@@ -47,6 +46,7 @@ _ADVICE = "name all files of the archive, or say another time with --at"
 class _Conclusion:
     """What a metadata record says: when, by which response, in a crawl for which uses."""
 
+    date: str
     time: float
     fields: dict[str, str]
     response: str | None
@@ -66,13 +66,31 @@ def found_in(
     console: Console,
 ) -> dict[Origin, FoundRobots | Unknown]:
     """Return what governed origins at a time, by default the last one, or why it is not known."""
-    latest = math.inf if at is None else seconds_of(at)
+    latest = math.inf if at is None else _seconds_of(at)
     if latest is None:
         raise Failed(f"--at {at} is no time; write it as 2026-11-22T19:30:00Z")
-    if latest % 1 == 0:  # a time without a fraction means the whole second, as `check` prints it
-        latest += 0.999999
-    paths = list(dict.fromkeys(paths))
-    concluded, damaged = _conclusions(paths, {str(origin) for origin in origins}, latest)
+    names = {str(origin) for origin in origins}
+    concluded: dict[str, list[_Conclusion]] = defaultdict(list)
+    bodies: dict[str | None, bytes] = {}
+
+    def conclude(record: Any, use: tuple[str, ...] | None) -> None:  # noqa: ANN401 - warcio's
+        if record.rec_type == "metadata":
+            header = record.rec_headers.get_header
+            fields = _fields(record)
+            date = header("WARC-Date") or ""
+            time = _seconds_of(date)
+            if time is not None and time <= latest and fields.get("origin") in names:
+                one = _Conclusion(date, time, fields, header("WARC-Refers-To"), use)
+                concluded[fields["origin"]].append(one)
+
+    def read(record: Any, _: object) -> None:  # noqa: ANN401 - warcio's
+        limit = limits.get(record.rec_headers.get_header("WARC-Record-ID"))
+        if record.rec_type == "response" and limit is not None:
+            body = _body(record, limit)
+            bodies[f"sha256:{sha256(body[:limit]).hexdigest()}"] = body
+
+    for path in _visit(paths, conclude):
+        console.complain(f"{path} {_DAMAGED}")
     last = {name: max(all_, key=lambda one: one.time) for name, all_ in concluded.items()}
     digests = {one.fields["digest"] for one in last.values() if one.fields.get("digest")}
     # Of a file that was found unchanged (304), or is stale, an earlier response has the octets.
@@ -82,42 +100,17 @@ def found_in(
         for one in all_
         if one.fields.get("digest") in digests
     }
-    bodies = _bodies(paths, limits)
-    for path in damaged:
-        console.complain(f"{path} {_DAMAGED}")
+    _visit(paths, read)
     return {origin: _found(origin, last.get(str(origin)), bodies, settings) for origin in origins}
 
 
-def _conclusions(
-    paths: list[str], origins: set[str], latest: float
-) -> tuple[dict[str, list[_Conclusion]], list[str]]:
-    """Return what metadata records say about some origins, and which files are not whole."""
-    concluded: dict[str, list[_Conclusion]] = defaultdict(list)
-
-    def conclude(record: Any, use: tuple[str, ...] | None) -> None:  # noqa: ANN401 - warcio's
-        if record.rec_type == "metadata":
-            header, fields = record.rec_headers.get_header, _fields(record)
-            time = seconds_of(header("WARC-Date") or "")
-            origin = fields.get("origin")
-            if time is not None and time <= latest and origin in origins:
-                one = _Conclusion(time, fields, header("WARC-Refers-To"), use)
-                concluded[origin].append(one)
-
-    return concluded, _visit(paths, conclude)
-
-
-def _bodies(paths: list[str], limits: dict[str | None, int]) -> dict[str | None, bytes]:
-    """Return digest -> body of the responses with these ids, of which so many octets count."""
-    bodies: dict[str | None, bytes] = {}
-
-    def read(record: Any, _: object) -> None:  # noqa: ANN401 - warcio's
-        limit = limits.get(record.rec_headers.get_header("WARC-Record-ID"))
-        if record.rec_type == "response" and limit is not None:
-            body = _body(record, limit)
-            bodies[f"sha256:{sha256(body[:limit]).hexdigest()}"] = body
-
-    _visit(paths, read)
-    return bodies
+def _seconds_of(text: str) -> float | None:
+    """Return a time of ISO 8601, by default of UTC, in seconds since 1970; ``None``: it is none."""
+    try:
+        time = datetime.fromisoformat(text)
+    except ValueError:
+        return None
+    return (time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp()
 
 
 class _Unpacked(GzipFile):
@@ -126,11 +119,8 @@ class _Unpacked(GzipFile):
     read = GzipFile.read1  # type: ignore[assignment]  # which takes no None
 
 
-def _visit(paths: list[str], visit: Callable[[Any, Any], None]) -> list[str]:
-    """Visit each record of some files, and return the files that are not whole.
-
-    :param visit: is called with a record of warcio's, and the uses that its crawl declared.
-    """
+def _visit(paths: Sequence[str], visit: Callable[[Any, Any], None]) -> list[str]:
+    """Visit each record, with the uses that its crawl declared; return what files are not whole."""
     damaged = []
     for path in paths:
         use = stream = None
@@ -206,6 +196,6 @@ def _found(
     stale_since = last.time if fields.get("stale") == "yes" else None
     validity = Validity(outcome, math.inf, unreachable_since=stale_since)
     status = whole_number(fields.get("status"))
-    cause = f"{fields.get('cause')}, archived {date_text(last.time)}"
+    cause = f"{fields.get('cause')}, archived {last.date}"
     robots = OriginPolicy(origin, validity, status, cause, file, lambda: NOBODY)
     return FoundRobots(robots, origin.robots_url, declared=last.use, advice=_ADVICE)

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from scrapy import Spider
 from scrapy.crawler import Crawler
@@ -18,83 +17,63 @@ from scrapy_robots_rfc.cache.entry import CacheEntry, decode, head_of
 from scrapy_robots_rfc.cache.stores.base import Store
 from scrapy_robots_rfc.cache.stores.opening import errors_of, open_store, sqlite_path
 from scrapy_robots_rfc.commands import common
-from scrapy_robots_rfc.commands.common import (
-    BAD,
-    DOUBT,
-    GOOD,
-    STRONG,
-    Console,
-    Failed,
-    argument,
-    span,
-)
 from scrapy_robots_rfc.core.text import error_text, many, printable, utc_text
 from scrapy_robots_rfc.errors import StoreError
 from scrapy_robots_rfc.policy.schemes import Scheme
 from scrapy_robots_rfc.settings import CACHE, read_settings
 
-T = TypeVar("T")
+HELP = "Show the store of robots.txt files: ls lists origins, show prints one, purge drops some."
 
-HELP = (
-    "Show the store of robots.txt files: ls lists the origins, show prints one, purge drops some."
-)
-
-ARGUMENTS = (
-    argument("action", metavar="ACTION", choices=("ls", "show", "purge"), help="ls, show, purge"),
-    argument("urls", metavar="URL", nargs="*", help=f"of any page, {common.URL_HELP}"),
-    argument("--all", action="store_true", help="with purge: drop all copies"),
-    argument("--store", metavar="ADDRESS", help="as in ROBOTS_CACHE (default: the project's)"),
-    common.JSON,
-)
+ARGUMENTS: dict[str, Any] = {
+    "action": {"metavar": "ACTION", "choices": ("ls", "show", "purge"), "help": "ls, show, purge"},
+    "urls": {"metavar": "URL", "nargs": "*", "help": f"of any page, {common.URL_HELP}"},
+    "--all": {"action": "store_true", "help": "with purge: drop all copies"},
+    "--store": {"metavar": "ADDRESS", "help": "as in ROBOTS_CACHE (default: the project's)"},
+    **common.JSON,
+}
 #: The columns of `ls`; a cause that is too long is cut short.
-_ROW = "{}  {:20.20}  {:>7}  {:>9}  {:>10}  {}"
-_RESULT = 11  # columns of a result
-_COLOURS = {"successful": GOOD, "unavailable": GOOD, "stale": DOUBT}  # all others are bad
-#: The times in the record of a copy, and the columns of the names in it.
-_TIMES, _NAMES = frozenset({"fetched", "fresh_until", "confirmed", "unreachable_since"}), 17
+_ROW = "{:11}  {:20.20}  {:24}  {:24}  {:>10}  {}"
+_TIMES = frozenset({"fetched", "fresh_until", "confirmed", "unreachable_since"})
+_NAMES = 17  # columns of the names that `show` prints
 
 
-def run(settings: Settings, console: Console, opts: argparse.Namespace) -> int:
+def run(settings: Settings, console: common.Console, opts: argparse.Namespace) -> int:
     """Run an action with the store, and return the exit code."""
     given = len(opts.urls)
     wanted = {"ls": given == 0, "show": given == 1, "purge": (given > 0) != opts.all}
     if not wanted[opts.action]:
-        raise Failed("ls takes no URL, show takes one, and purge takes some, or --all")
+        raise common.Failed("ls takes no URL, show takes one, and purge takes some, or --all")
     with _open_store(settings, opts.store) as store:
         return {"ls": _ls, "show": _show, "purge": _purge}[opts.action](store, console, opts)
 
 
 @dataclass(frozen=True, slots=True)
 class _OpenStore:
-    """A store with its name for people, the schemes that have origins, and the time."""
+    """A store with its name for people, and the schemes that have origins."""
 
     store: Store
     name: str
     schemes: Mapping[str, Scheme]
-    now: float
 
     def key(self, url: str) -> str:
         """Return the key of a typed URL."""
         return str(common.origin_of(common.as_url(url), self.schemes))
 
-    def keys(self) -> list[str]:
-        """Return all keys, in order; other programs may have written some that are no origins."""
-        return self.ask(lambda: sorted(self.store.keys()))
-
     def copy(self, key: str) -> CacheEntry | ValueError | None:
         """Return the copy of a key, or why it cannot be read; ``None``: there is none."""
-        value = self.ask(self.store.get, key)
+        value = _ask(self.store.get, key)
         try:
             return None if value is None else decode(value)
         except ValueError as error:
             return error
 
-    def ask(self, call: Callable[..., T], *arguments: object) -> T:
-        """Call a method of the store; an error of any class becomes a StoreError."""
-        try:
-            return call(*arguments)
-        except Exception as error:
-            raise StoreError(f"it failed ({error_text(error)})") from error
+
+def _ask(call: Callable[..., Any], *arguments: object) -> Any:  # noqa: ANN401 - what it returns
+    """Call what may be a user's own; an error of any other class becomes a StoreError."""
+    try:
+        return call(*arguments)
+    except Exception as error:
+        raise StoreError(f"it failed ({error_text(error)})") from error
 
 
 @contextmanager
@@ -111,71 +90,60 @@ def _open_store(settings: Settings, address: str | None) -> Iterator[_OpenStore]
         made = open_store(spec, Crawler(Spider, settings), key)
         if made is None:
             advice = "name one with --store ADDRESS, or in ROBOTS_CACHE"
-            raise Failed(f"there is no store, only memory:; {advice}")
+            raise common.Failed(f"there is no store, only memory:; {advice}")
         with closing(made[0]):
-            yield _OpenStore(*made, ours.schemes, time.time())
+            yield _OpenStore(made[0], made[1], ours.schemes)
 
 
-def _ls(store: _OpenStore, console: Console, opts: argparse.Namespace) -> int:
+def _ls(store: _OpenStore, console: common.Console, opts: argparse.Namespace) -> int:
     """Print a line for each origin."""
     if not opts.json:
-        names = ("last fetch", "age", "fresh for", "octets", "origin")
-        console.print(console.paint(_ROW.format(f"{'result':{_RESULT}}", *names), STRONG))
+        names = ("result", "last fetch", "fetched", "fresh until", "octets", "origin")
+        console.print(console.paint(_ROW.format(*names), common.STRONG))
     count = 0
-    fresh = 0
-    for key in store.keys():  # noqa: SIM118 - no dict
+    for key in _ask(lambda: sorted(store.store.keys())):
         found = store.copy(key)
         if found is None:  # it was dropped meanwhile
             continue
         count += 1
-        fresh += isinstance(found, CacheEntry) and found.validity.fresh_until > store.now
-        name = printable(common.stripped(key))
+        record = _record(printable(common.stripped(key)), found)
         if opts.json:
-            console.print_json(_record(name, found))
+            console.print_json(record)
+        elif isinstance(found, ValueError):
+            name = f"{record['origin']} ({found})"
+            console.print(_ROW.format("unreadable", "", "", "", "", name))
         else:
-            _print_row(name, found, store.now, console)
+            result = "stale" if found.validity.stale else found.validity.outcome.value
+            times = [_shown(name, record[name]) for name in ("fetched", "fresh_until")]
+            octets = f"{record['octets']:,}" if "octets" in record else ""
+            console.print(_ROW.format(result, record["cause"], *times, octets, record["origin"]))
     if not opts.json:
-        console.print(f"{many(count, 'origin')} in {store.name}, {fresh:,} of them fresh")
+        console.print(f"{many(count, 'origin')} in {store.name}")
     return 0
 
 
-def _print_row(name: str, found: CacheEntry | ValueError, now: float, console: Console) -> None:
-    if isinstance(found, ValueError):
-        result = "unreadable"
-        columns = ["", "", "", "", f"{name} ({found})"]
-    else:
-        validity = found.validity
-        result = "stale" if validity.stale else validity.outcome.value
-        fresh = span(validity.fresh_until - now) if validity.fresh_until > now else "no"
-        octets = "" if found.body is None else f"{len(found.body):,}"
-        columns = [printable(found.cause), span(now - found.fetched), fresh, octets, name]
-    painted = console.paint(f"{result:{_RESULT}}", _COLOURS.get(result, BAD))
-    console.print(_ROW.format(painted, *columns))
-
-
-def _show(store: _OpenStore, console: Console, opts: argparse.Namespace) -> int:
+def _show(store: _OpenStore, console: common.Console, opts: argparse.Namespace) -> int:
     """Print all that is known of one origin, and its file."""
     key = store.key(opts.urls[0])
     found = store.copy(key)
     if found is None:
-        raise Failed(f"{key} is not in {store.name}", 1)
+        raise common.Failed(f"{key} is not in {store.name}", 1)
     if isinstance(found, ValueError):
-        raise Failed(f"{key} cannot be read: {found}", 1)
-    body = found.body
+        raise common.Failed(f"{key} cannot be read: {found}", 1)
+    record = _record(key, found)
+    lines = (found.body or b"").splitlines(keepends=True)
+    text = [line.decode("utf-8", "backslashreplace") for line in lines]
     if opts.json:
-        file = {} if body is None else {"file": body.decode("utf-8", "backslashreplace")}
-        console.print_json({"origin": key, **head_of(found), **file})
+        console.print_json(record if found.body is None else {**record, "file": "".join(text)})
         return 0
     validity = found.validity
     result = common.meaning(validity.outcome, found.cause, stale=validity.stale)
     console.fact("result", result, _NAMES)
-    for name, value in _record(key, found).items():
-        text = _moment(value, store.now) if name in _TIMES else str(value)
-        console.fact(name.replace("_", " "), text, _NAMES)
-    if body is not None:
-        console.print()
-        for line in body.splitlines():
-            console.print(printable(line.decode("utf-8", "backslashreplace").expandtabs(4)))
+    for name, value in record.items():
+        console.fact(name.replace("_", " "), _shown(name, value), _NAMES)
+    console.print()
+    for line in text:
+        console.print(printable(line.rstrip("\r\n").expandtabs(4)))
     return 0
 
 
@@ -187,18 +155,17 @@ def _record(key: str, found: CacheEntry | ValueError) -> dict[str, Any]:
     return {"origin": key, **head_of(found), **octets}
 
 
-def _moment(time: float, now: float) -> str:
-    """Return a time for people, and how long ago that was, or when it will be."""
-    distance = f"{span(now - time)} ago" if time <= now else f"in {span(time - now)}"
-    return f"{utc_text(max(time, 0.0))} ({distance})"
+def _shown(name: str, value: float | str) -> str:
+    """Return a value of a record for people."""
+    return utc_text(max(float(value), 0.0)) if name in _TIMES else str(value)
 
 
-def _purge(store: _OpenStore, console: Console, opts: argparse.Namespace) -> int:
+def _purge(store: _OpenStore, console: common.Console, opts: argparse.Namespace) -> int:
     """Drop copies, and print how many."""
     named = list(dict.fromkeys(map(store.key, opts.urls)))
     dropped = 0
-    for key in named or store.keys():
-        is_there = store.ask(store.store.delete, key)
+    for key in named or _ask(lambda: list(store.store.keys())):
+        is_there = _ask(store.store.delete, key)
         dropped += is_there
         if named and not is_there:
             console.complain(f"{key} is not in {store.name}")

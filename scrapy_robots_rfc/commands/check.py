@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import argparse
-from codecs import BOM_UTF8
+import math
+import re
 from collections.abc import Mapping, Sequence
 from itertools import product
 from typing import Any
@@ -13,46 +14,50 @@ from scrapy.settings import Settings as ScrapySettings
 from scrapy_robots_rfc._runtime import Runtime
 from scrapy_robots_rfc.commands import asking, common
 from scrapy_robots_rfc.commands.asking import FoundRobots, Unknown
-from scrapy_robots_rfc.commands.common import BAD, DOUBT, GOOD, STRONG, Console, Failed, argument
 from scrapy_robots_rfc.core.agents import NOBODY, Agent, agent_of
 from scrapy_robots_rfc.core.decision import Reason, Rule
 from scrapy_robots_rfc.core.gemini import deciding_tokens
 from scrapy_robots_rfc.core.labels import unknown_labels, uses_of
 from scrapy_robots_rfc.core.lines import as_text
-from scrapy_robots_rfc.core.pattern import specificity
-from scrapy_robots_rfc.core.percent import to_octets
-from scrapy_robots_rfc.core.preferences import Preference, refused_by
+from scrapy_robots_rfc.core.preferences import refused_by
 from scrapy_robots_rfc.core.robotstxt import Explanation, RobotsTxt, explain
 from scrapy_robots_rfc.core.text import printable
-from scrapy_robots_rfc.fetching.parsed import OriginPolicy
+from scrapy_robots_rfc.fetching.parsed import OriginPolicy, ParsedRobots
 from scrapy_robots_rfc.middleware.user_agent import default_header
+from scrapy_robots_rfc.policy.access import Outcome
+from scrapy_robots_rfc.policy.caching import Validity
 from scrapy_robots_rfc.policy.origins import Origin, other_reading
 from scrapy_robots_rfc.settings import Settings
 
 HELP = "Say whether URLs may be fetched, and why: the line that decided, and the rules that lost."
 #: Verdicts with their exit codes, of which the highest counts, and their colours.
-_VERDICTS = {"allowed": (0, GOOD), "disallowed": (1, BAD), "undecided": (common.NO_ANSWER, DOUBT)}
+_VERDICTS = {
+    "allowed": (0, common.GOOD),
+    "disallowed": (1, common.BAD),
+    "undecided": (common.NO_ANSWER, common.DOUBT),
+}
+_USES = {True: "yes", False: "no", None: "neither yes nor no"}
 _AROUND = 2  # lines of a group shown before and after the one that decided
+#: The scheme of a URL that Scrapy's `Request` takes. `localhost:8000/x` has none there.
+_REQUESTED = re.compile("[A-Za-z][A-Za-z0-9+.-]*(?=://)|(?:about|data)(?=:)")
 _BINARY_LINES = 50  # that are searched for NUL, which no text has
 
-ARGUMENTS = (
-    argument(
-        "urls", metavar="URL", nargs="*", help=f"{common.URL_HELP}; -, or none: standard input"
-    ),
-    common.AGENT,
-    argument("--robots", metavar="FILE|-", help="decide by this file, and ask no site for its own"),
-    argument("--archive", metavar="FILE", action="append", help="decide by a ROBOTS_ARCHIVE"),
-    argument("--at", metavar="TIME", help="with --archive: as it was at 2026-11-22T19:30:00Z"),
-    argument("--use", metavar="LABELS", help="what the pages are for: train-ai, as in ROBOTS_USE"),
-    common.JSON,
-)
+ARGUMENTS: dict[str, Any] = {
+    "urls": {"metavar": "URL", "nargs": "*", "help": f"{common.URL_HELP}; - or none: stdin"},
+    **common.AGENT,
+    "--robots": {"metavar": "FILE|-", "help": "decide by this file, and ask no site for its own"},
+    "--archive": {"metavar": "FILE", "action": "append", "help": "decide by a ROBOTS_ARCHIVE"},
+    "--at": {"metavar": "TIME", "help": "with --archive: as it was at 2026-11-22T19:30:00Z"},
+    "--use": {"metavar": "LABELS", "help": "what the pages are for: train-ai, as in ROBOTS_USE"},
+    **common.JSON,
+}
 
 
-def run(settings: ScrapySettings, console: Console, opts: argparse.Namespace) -> int:
+def run(settings: ScrapySettings, console: common.Console, opts: argparse.Namespace) -> int:
     """Judge the URLs, print the verdicts, and return the exit code."""
     urls = _urls(console, opts)
     if (opts.at and not opts.archive) or (opts.archive and opts.robots):
-        raise Failed("--at belongs to --archive, and --archive and --robots exclude each other")
+        raise common.Failed("--at belongs to --archive; --archive and --robots exclude each other")
     ours = asking.prepared(settings)
     uses = uses_of(opts.use)
     for label, nearest in unknown_labels(uses or ()):
@@ -63,7 +68,6 @@ def run(settings: ScrapySettings, console: Console, opts: argparse.Namespace) ->
     agents = agents_for(opts.agent, ours, settings)
     found = _found_about(urls, ours, settings, console, opts)
     code = 0
-    undecided = []
     for number, (url, agent) in enumerate(product(urls, agents)):
         governs = found[Origin.of(url, ours.schemes)]
         record = judged(url, governs, agent, ours, uses)
@@ -73,28 +77,26 @@ def run(settings: ScrapySettings, console: Console, opts: argparse.Namespace) ->
         else:
             if number:
                 console.print()
-            _show(record, console, several=len(agents) > 1)
-            if isinstance(governs, FoundRobots):
-                _show_file(url, record, governs, agent, console)
+            _show(record, governs, console, several=len(agents) > 1)
         if record["verdict"] == "undecided" and agent == agents[-1]:
-            shown = record["url"] or common.EMPTY
-            undecided.append(f"{shown} is not decided: {record['why']}; {governs.advice}")
-    console.complain_of(undecided)
+            console.complain(f"{record['url']} is not decided: {record['why']}; {governs.advice}")
     return code
 
 
-def _urls(console: Console, opts: argparse.Namespace) -> list[str]:
+def _urls(console: common.Console, opts: argparse.Namespace) -> list[str]:
     """Return the URLs of the command line, or else those of standard input."""
     if opts.urls and opts.urls != [common.STANDARD]:
         return [common.as_url(url) for url in opts.urls]
     if opts.robots == common.STANDARD:
-        raise Failed("standard input is the robots.txt: name the URLs on the command line")
+        raise common.Failed("standard input is the robots.txt: name the URLs on the command line")
     is_given = opts.urls or not console.stdin.isatty()
-    octets = common.read(common.STANDARD, console).removeprefix(BOM_UTF8) if is_given else b""
+    octets = (
+        common.read(common.STANDARD, console).removeprefix(b"\xef\xbb\xbf") if is_given else b""
+    )
     lines = (line.decode("utf-8", "surrogateescape").strip() for line in octets.splitlines())
     urls = [common.as_url(line) for line in lines if line and not line.startswith("#")]
     if not urls:
-        raise Failed("there is no URL on standard input; send some, one a line, or name them")
+        raise common.Failed("no URL is on standard input: send some, one a line, or name them")
     return urls
 
 
@@ -102,7 +104,7 @@ def _found_about(
     urls: list[str],
     ours: Settings,
     settings: ScrapySettings,
-    console: Console,
+    console: common.Console,
     opts: argparse.Namespace,
 ) -> Mapping[Origin | None, FoundRobots | Unknown]:
     """Return what governs some URLs by their origins, of which what is no URL has ``None``."""
@@ -118,28 +120,34 @@ def _found_about(
         octets = common.read(opts.robots, console, ours.max_size)
         schemes = {origin.scheme for origin in origins}
         files = {scheme: asking.parsed(octets, scheme, ours) for scheme in schemes}
-        found = {one: asking.given(files[one.scheme], opts.robots, one) for one in origins}
-    known = [each for each in found.values() if isinstance(each, FoundRobots)]
-    doubts = dict.fromkeys(filter(None, map(_doubt, known)))
-    console.complain_of(list(doubts))
+        found = {one: _given(files[one.scheme], opts.robots, one) for one in origins}
+    for doubt in dict.fromkeys(map(_doubt, found.values())):
+        if doubt is not None:
+            console.complain(doubt)
     what = common.NO_URL.format(" or ".join(ours.schemes))
     governing: dict[Origin | None, FoundRobots | Unknown] = {one: found[one] for one in origins}
     return governing | {None: Unknown(f"it is {what}", common.URL_ADVICE)}
 
 
-def _doubt(found: FoundRobots) -> str | None:
+def _given(file: ParsedRobots, source: str, origin: Origin) -> FoundRobots:
+    """Return what governs an origin by a file of the command line: a path, or ``-``."""
+    validity = Validity(Outcome.SUCCESSFUL, math.inf)
+    robots = OriginPolicy(origin, validity, None, "given", file, lambda: NOBODY)
+    return FoundRobots(robots, common.source_name(source))
+
+
+def _doubt(found: FoundRobots | Unknown) -> str | None:
     """Return a warning of a web page or a binary file, which would allow everything."""
-    file = found.robots.robots
-    if file is None:
+    if not isinstance(found, FoundRobots) or found.robots.robots is None:
         return None
+    file = found.robots.robots
     if any("\0" in line for line in file.raw_lines[:_BINARY_LINES]):
         what = "a binary file"
     elif file.is_page:
         what = "an HTML page"
     else:
         return None
-    again = common.STANDARD if found.source == common.source_name(common.STANDARD) else found.source
-    return f"{found.source} looks like {what}, no robots.txt: see scrapy robots lint {again}"
+    return f"{found.source} looks like {what}, no robots.txt: see what scrapy robots lint says"
 
 
 def judged(
@@ -149,10 +157,7 @@ def judged(
     settings: Settings,
     uses: tuple[str, ...] | None,
 ) -> dict[str, Any]:
-    """Return the verdict on a URL, as `--json` prints it; its keys are always the same.
-
-    :param uses: what the page is for; ``None``: as the archived crawl declared, else the settings.
-    """
+    """Return the verdict on a URL, as `--json` prints it; its keys are always the same."""
     if isinstance(found, FoundRobots):
         result = _judged_by(url, found, agent, settings, uses)
     else:
@@ -161,18 +166,18 @@ def judged(
         "url": common.stripped(url),
         "agent": name_of(agent),
         "tokens": list(agent.tokens),
-        **dict.fromkeys(("verdict", "why", "reason", "rule", "group")),
+        **dict.fromkeys(("verdict", "why", "reason", "rule", "group", "group_why")),
         "group_lines": [],
         "lost": [],
         "use": {},
-        **dict.fromkeys(("declared", "robots_txt")),
+        "robots_txt": None,
         **result,
     }
 
 
 def _judged_without(url: str, found: Unknown, settings: Settings) -> dict[str, Any]:
     """Return the keys of a verdict that rests on no robots.txt."""
-    scheme = common.REQUESTED.match(url)
+    scheme = _REQUESTED.match(url)
     name = "" if scheme is None else scheme[0].lower()
     if not name or name in settings.schemes:
         return {"verdict": "undecided", "why": found.why}
@@ -186,8 +191,13 @@ def _judged_by(
     """Return the keys of a verdict by what governs an origin."""
     robots = found.robots
     decision, why = robots.verdict(url, agent, settings.limit, Runtime().utc)
-    explanation, use = _explained(url, robots, agent)
-    if uses is None:
+    file = robots.robots or RobotsTxt()
+    # Of two readings of a URL, the one that is disallowed decides.
+    other = other_reading(url)
+    deciding = url if other is None or not file.decide(url, agent.tokens).allowed else other
+    explanation = explain(file, deciding, deciding_tokens(file, deciding, agent.tokens))
+    use = file.preferences(url, agent.tokens)
+    if uses is None:  # `--use` is not given
         uses = settings.use if found.declared is None else found.declared
     refusal = refused_by(uses or (), use)
     if why is None and refusal is not None:
@@ -201,76 +211,41 @@ def _judged_by(
         "why": why or robots.why(decision),
         "reason": decision.reason.value,
         "rule": None if decision.rule is None else rule_record(decision.rule),
-        "group": explanation.token,
-        "group_lines": [[group.line, group.last] for group in explanation.groups],
+        **group_record(explanation),
         "lost": [rule_record(rule) for rule in explanation.matches if rule != decision.rule],
         "use": {label: preference.allowed for label, preference in use.items()},
-        "declared": None if found.declared is None else list(found.declared),
         "robots_txt": {"url": found.source, **access_record(found)},
     }
 
 
-def _explained(
-    url: str, robots: OriginPolicy, agent: Agent
-) -> tuple[Explanation, Mapping[str, Preference]]:
-    """Return which rules of a file match, if there is one, and what it says of the page's use."""
-    file = robots.robots or RobotsTxt()
-    # Of two readings of a URL, the one that is disallowed decides.
-    other = other_reading(url)
-    deciding = url if other is None or not file.decide(url, agent.tokens).allowed else other
-    explanation = explain(file, deciding, deciding_tokens(file, deciding, agent.tokens))
-    return explanation, file.preferences(url, agent.tokens)
-
-
-def _show(record: dict[str, Any], console: Console, *, several: bool) -> None:
-    """Print a verdict, with the agent where there are several."""
-    word = console.paint(f"{record['verdict']:<12}", STRONG, _VERDICTS[record["verdict"]][1])
-    console.print(f"{word} {printable(record['url'] or common.EMPTY)}")
+def _show(
+    record: dict[str, Any], governs: FoundRobots | Unknown, console: common.Console, several: bool
+) -> None:
+    """Print a verdict and what it rests on, with the agent where there are several."""
+    word = console.paint(f"{record['verdict']:<12}", common.STRONG, _VERDICTS[record["verdict"]][1])
+    console.print(f"{word} {printable(record['url'])}")
     if several:
         console.fact("agent", record["agent"])
     console.fact("why", record["why"])
+    if isinstance(governs, FoundRobots):
+        show_access(governs, console)
+        if governs.robots.robots is not None:
+            show_group(record, console)
+            _show_rules(record, governs.robots.robots, console)
 
 
-def _show_file(
-    url: str, record: dict[str, Any], found: FoundRobots, agent: Agent, console: Console
-) -> None:
-    """Print what a verdict rests on."""
-    show_access(found, console)
-    if found.declared:
-        console.fact("declared", f"{', '.join(found.declared)} (uses of the archived crawl)")
-    file = found.robots.robots
-    if file is None:
-        return
-    explanation, use = _explained(url, found.robots, agent)
-    show_group(explanation, console)
-    show_use(use, console)
-    rule = record["rule"]
-    if rule is not None:
-        _show_lines(file, explanation, rule["line"], console)
+def _show_rules(record: dict[str, Any], file: RobotsTxt, console: common.Console) -> None:
+    """Print the line that decided, as the file has it, with those around it; and what lost."""
+    decided = 0 if record["rule"] is None else record["rule"]["line"]
+    for first, last in record["group_lines"]:
+        if first <= decided <= last:
+            for line in range(max(decided - _AROUND, first), min(decided + _AROUND, last) + 1):
+                text = as_text(file.raw_lines[line - 1]).replace("\t", " ").rstrip()
+                mark = console.paint(">", common.STRONG, common.GOOD) if line == decided else " "
+                if text:
+                    console.print(f"{mark} {line:>5}  {printable(text)}")
     for lost in record["lost"]:
-        text = f"line {lost['line']}: {lost['kind']}: {lost['pattern']} ({_because(lost, rule)})"
-        console.fact("lost", text)
-
-
-def _show_lines(file: RobotsTxt, explanation: Explanation, line: int, console: Console) -> None:
-    """Print the line that decided, as the file has it, and those around it in its group."""
-    group = next(group for group in explanation.groups if group.line <= line <= group.last)
-    for number in range(max(line - _AROUND, group.line), min(line + _AROUND, group.last) + 1):
-        text = as_text(file.raw_lines[number - 1]).replace("\t", " ").rstrip()
-        mark = console.paint(">", STRONG, GOOD) if number == line else " "
-        if text:
-            console.print(f"{mark} {number:>5}  {printable(text)}")
-
-
-def _because(lost: dict[str, Any], decided: dict[str, Any] | None) -> str:
-    """Return why a rule that matches did not decide (RFC 9309, 2.2.2)."""
-    if decided is None:
-        return "it does not count here"
-    own, other = (specificity(to_octets(rule["pattern"])) for rule in (lost, decided))
-    if own < other:
-        return f"less specific: {own} octets, not {other}"
-    preferred = "first one" if lost["kind"] == decided["kind"] else "allow"
-    return f"as specific, and of such the {preferred} decides"
+        console.fact("lost", f"line {lost['line']}: {lost['kind']}: {lost['pattern']}")
 
 
 def agents_for(
@@ -281,7 +256,7 @@ def agents_for(
     for name in names or ():
         agent = agent_of(name)
         if agent is None or not (agent.tokens or any(map(str.isalnum, name))):
-            raise Failed("--agent names no crawler: give a product token, or a User-Agent header")
+            raise common.Failed("--agent names no crawler: give a product token or a User-Agent")
         found[agent] = None
     own = settings.user_agent or agent_of(default_header(scrapy_settings)) or NOBODY
     return list(found) or [own]
@@ -304,7 +279,7 @@ def rule_record(rule: Rule) -> dict[str, Any]:
     return {"line": rule.line, "kind": rule.kind.value, "pattern": rule.pattern}
 
 
-def show_access(found: FoundRobots, console: Console) -> None:
+def show_access(found: FoundRobots, console: common.Console) -> None:
     """Print where the file is from, and how its fetch ended."""
     robots, source = found.robots, found.source
     if robots.cause == "given" and robots.status is None:
@@ -318,19 +293,18 @@ def show_access(found: FoundRobots, console: Console) -> None:
     console.fact("robots.txt", text)
 
 
-def show_use(use: Mapping[str, Preference], console: Console) -> None:
-    """Print what a file says of the use of pages."""
-    for label, preference in use.items():
-        word = {True: "yes", False: "no", None: "neither yes nor no"}[preference.allowed]
-        console.fact("use", f"{label}: {word} (line {preference.line}: {preference.source[:200]})")
+def group_record(explanation: Explanation) -> dict[str, Any]:
+    """Return which group applies, as keys of an object of JSON."""
+    return {
+        "group": explanation.token,
+        "group_why": explanation.choice,
+        "group_lines": [[group.line, group.last] for group in explanation.groups],
+    }
 
 
-def show_group(explanation: Explanation, console: Console) -> None:
-    """Print which group applies, and where it is in the file."""
-    groups = explanation.groups
-    ends = [f"{one.line}-{one.last}" if one.line < one.last else str(one.line) for one in groups]
-    lines = ", ".join(ends)
-    plural = "" if lines.isdigit() else "s"
-    together = ", together" if len(ends) > 1 else ""
-    where = f" (line{plural} {lines}{together})" if ends else ""
-    console.fact("group", f"{explanation.choice}{where}")
+def show_group(record: dict[str, Any], console: common.Console) -> None:
+    """Print which group applies, where it is in the file, and what it says of the use of pages."""
+    lines = ", ".join(f"{first}-{last}" for first, last in record["group_lines"])
+    console.fact("group", record["group_why"] + f" (lines {lines})" * bool(lines))
+    for label, allowed in record["use"].items():
+        console.fact("use", f"{label}: {_USES[allowed]}")

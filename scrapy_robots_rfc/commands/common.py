@@ -10,9 +10,8 @@ import json
 import math
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from io import BufferedReader
 from pathlib import Path
 from typing import Any, TextIO, cast
@@ -26,21 +25,16 @@ from scrapy_robots_rfc.policy.schemes import SCHEMES, Scheme
 
 #: The exit code where there is no answer: the command was stopped, or its arguments are wrong.
 NO_ANSWER = 2
-#: What stands for standard input on a command line; how an empty text is shown.
-STANDARD, EMPTY = "-", "''"
+#: What stands for standard input on a command line.
+STANDARD = "-"
 #: What is wrong with a text that has no origin, and what to do; the schemes, for `--help`.
 NO_URL = "no absolute URL of {} with a valid authority"
 URL_ADVICE = "write it as SCHEME://HOST/PATH"
 URL_HELP = f"absolute: {', '.join(SCHEMES)}, or a scheme of ROBOTS_SCHEMES"
 #: Colours by their meaning: codes of ECMA-48, 8.3.117 (SGR).
 GOOD, BAD, DOUBT, STRONG, FAINT = "32", "31", "33", "1", "2"
-#: The scheme of a URL that Scrapy's `Request` takes. `localhost:8000/x` has none there.
-REQUESTED = re.compile("[A-Za-z][A-Za-z0-9+.-]*(?=://)|(?:about|data)(?=:)")
 
 _PIECE = 65_536  # octets that are read at a time
-_MOST_COMPLAINTS = 10  # mistakes of one kind that have a line each
-#: Units of time, the largest first, each with its seconds.
-_UNITS = ((86_400, "d"), (3600, "h"), (60, "min"))
 #: What may be userinfo in a text that is no URL: all before the last `@`, except a scheme
 #: (RFC 3986, 3.1).
 _USERINFO = re.compile(
@@ -95,30 +89,19 @@ class Console:
         except OSError:
             abandon(self.stderr)
 
-    def complain_of(self, mistakes: Sequence[str]) -> None:
-        """Print the first lines about many mistakes of one kind, and how many more there are."""
-        for text in mistakes[:_MOST_COMPLAINTS]:
-            self.complain(text)
-        if len(mistakes) > _MOST_COMPLAINTS:
-            self.complain(f"and {len(mistakes) - _MOST_COMPLAINTS:,} more of this kind")
-
-
-def argument(name: str, **options: Any) -> tuple[str, dict[str, Any]]:  # noqa: ANN401 - argparse's
-    """Return an argument of a topic, with its options as `add_argument` takes them."""
-    return name, options
-
 
 #: Arguments of several topics.
-AGENT = argument(
-    "--agent",
-    metavar="TOKEN",
-    action="append",
-    help="the crawler: a product token, or a User-Agent; A,B: A, or else B; as often as you like"
-    " (default: the project's)",
-)
-JSON = argument(
-    "--json", action="store_true", help="print JSON, one object in a line for each answer"
-)
+AGENT: dict[str, Any] = {
+    "--agent": {
+        "metavar": "TOKEN",
+        "action": "append",
+        "help": "the crawler: a product token, or a User-Agent; A,B: A, or else B; as often as you"
+        " like (default: the project's)",
+    }
+}
+JSON: dict[str, Any] = {
+    "--json": {"action": "store_true", "help": "print JSON, one object in a line for each answer"}
+}
 
 
 def abandon(stream: TextIO) -> None:
@@ -126,32 +109,9 @@ def abandon(stream: TextIO) -> None:
     os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
-def span(seconds: float) -> str:
-    """Return a duration for people: ``3.0 min``, ``24 h``."""
-    for size, unit in _UNITS:
-        if seconds >= size:
-            digits = 0 if seconds >= 10 * size else 1
-            return f"{seconds / size:.{digits}f} {unit}"
-    return f"{max(seconds, 0):.0f} s"
-
-
 def meaning(outcome: Outcome, cause: str, *, stale: bool) -> str:
     """Return a result with what follows for pages: ``unavailable (404): everything is allowed``."""
     return f"stale ({cause}): an earlier copy is obeyed" if stale else outcome.explained(cause)
-
-
-def seconds_of(text: str) -> float | None:
-    """Return a time of ISO 8601, by default of UTC, in seconds since 1970; ``None``: it is none."""
-    try:
-        time = datetime.fromisoformat(text)
-    except ValueError:
-        return None
-    return (time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp()
-
-
-def date_text(seconds: float) -> str:
-    """Return seconds since 1970 as ISO 8601 in UTC: ``2026-11-21T22:40:01Z``."""
-    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%SZ}"
 
 
 def whole_number(value: object) -> int | None:
@@ -177,7 +137,7 @@ def origin_of(url: str, schemes: Mapping[str, Scheme] = SCHEMES) -> Origin:
     origin = Origin.of(url, schemes)
     if origin is None:
         what = NO_URL.format(" or ".join(schemes))
-        raise Failed(f"{stripped(url) or EMPTY} is {what}; {URL_ADVICE}")
+        raise Failed(f"{stripped(url)} is {what}; {URL_ADVICE}")
     return origin
 
 
@@ -197,7 +157,7 @@ def source_name(source: str) -> str:
     """Return what a source is called for people: a URL has no userinfo."""
     if source == STANDARD:
         return "standard input"
-    return stripped(source) if is_url(source) else source or EMPTY
+    return stripped(source) if is_url(source) else source
 
 
 @contextlib.contextmanager

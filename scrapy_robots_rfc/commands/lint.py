@@ -8,14 +8,17 @@ from typing import Any
 from scrapy.settings import Settings
 
 from scrapy_robots_rfc.commands import asking, common
-from scrapy_robots_rfc.commands.common import BAD, DOUBT, STRONG, Console, Failed, argument
 from scrapy_robots_rfc.core.lint import Finding, Severity, lint
 from scrapy_robots_rfc.core.robotstxt import RobotsTxt
 from scrapy_robots_rfc.core.text import many, printable
 
 HELP = "Say what is odd about a robots.txt: what a crawler reads, and what was probably meant."
 #: Severities with exit codes, of which the highest counts (2: no file was read), and colours.
-_SEVERITIES = {Severity.NOTICE: (0, STRONG), Severity.WARNING: (1, DOUBT), Severity.ERROR: (3, BAD)}
+_SEVERITIES = {
+    Severity.NOTICE: (0, common.STRONG),
+    Severity.WARNING: (1, common.DOUBT),
+    Severity.ERROR: (3, common.BAD),
+}
 #: What a crawl may read in place of a site's file, or puts in front of it.
 _FROM_ITS_SITE: dict[str, Any] = {
     "ROBOTS_CACHE": None,
@@ -24,16 +27,14 @@ _FROM_ITS_SITE: dict[str, Any] = {
     "ROBOTSTXT_PARSER": "scrapy_robots_rfc.RfcRobotParser",
 }
 
-ARGUMENTS = (
-    argument(
-        "source", metavar="FILE|URL|-", help="-: standard input; a URL: its site's robots.txt"
-    ),
-    argument("--format", choices=("text", "json", "github"), default="text", help="default: text"),
-    argument("--json", dest="format", action="store_const", const="json", help="--format json"),
-)
+ARGUMENTS: dict[str, Any] = {
+    "source": {"metavar": "FILE|URL|-", "help": "-: standard input; a URL: its site's robots.txt"},
+    "--format": {"choices": ("text", "json", "github"), "default": "text", "help": "default: text"},
+    "--json": {"dest": "format", "action": "store_const", "const": "json", "help": "as --format"},
+}
 
 
-def run(settings: Settings, console: Console, options: argparse.Namespace) -> int:
+def run(settings: Settings, console: common.Console, options: argparse.Namespace) -> int:
     """Print the findings of a file; return the exit code."""
     max_size = asking.prepared(settings).max_size
     if common.is_url(options.source):
@@ -44,16 +45,23 @@ def run(settings: Settings, console: Console, options: argparse.Namespace) -> in
     found = lint(file)
     for finding in found:
         if options.format == "json":
-            console.print_json(_record(name, finding))
+            console.print_json(
+                {
+                    "file": name,
+                    "line": finding.line,
+                    "severity": finding.severity.value,
+                    "code": finding.code,
+                    "text": finding.text,
+                    "effect": finding.effect,
+                    "meant": finding.meant or None,
+                }
+            )
         elif options.format == "github":
             console.print(_annotation(name, finding))
         else:
             _show(name, finding, console)
     if options.format == "text":
-        severities = [finding.severity for finding in found]
-        counts = [(severities.count(severity), severity.value) for severity in Severity]
-        summary = ", ".join(many(count, word) for count, word in counts if count)
-        console.print(printable(f"{name}: {summary or 'nothing found'}"))
+        console.print(printable(f"{name}: {many(len(found), 'finding')}"))
     return max((_SEVERITIES[finding.severity][0] for finding in found), default=0)
 
 
@@ -65,7 +73,7 @@ def _fetched(settings: Settings, url: str) -> tuple[str, RobotsTxt]:
     found = asking.found_about(settings, [origin])[origin]
     if found.robots.robots is None:
         what = found.robots.outcome.explained(found.robots.cause)
-        raise Failed(f"{origin.robots_url} is {what}; {found.advice}")
+        raise common.Failed(f"{origin.robots_url} is {what}; {found.advice}")
     return origin.robots_url, found.robots.robots
 
 
@@ -75,24 +83,12 @@ def _explained(finding: Finding) -> list[str]:
     return [text for text in (finding.effect, meant) if text]
 
 
-def _show(name: str, finding: Finding, console: Console) -> None:
+def _show(name: str, finding: Finding, console: common.Console) -> None:
     severity = console.paint(finding.severity.value, _SEVERITIES[finding.severity][1])
     rest = f"{finding.code}: {printable(finding.text)}".rstrip(": ")
     console.print(f"{printable(name)}:{finding.line}: {severity} {rest}")
     for text in _explained(finding):
         console.print(f"    {printable(text)}")
-
-
-def _record(name: str, finding: Finding) -> dict[str, object]:
-    return {
-        "file": name,
-        "line": finding.line,
-        "severity": finding.severity.value,
-        "code": finding.code,
-        "text": finding.text,
-        "effect": finding.effect,
-        "meant": finding.meant or None,
-    }
 
 
 def _annotation(name: str, finding: Finding) -> str:

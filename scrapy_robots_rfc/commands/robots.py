@@ -7,12 +7,12 @@ import os
 import signal
 import sys
 from argparse import ArgumentParser
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from scrapy.commands import ScrapyCommand
 from scrapy.exceptions import UsageError
 
-from scrapy_robots_rfc.commands import cache, check, common, lint, page, report, show
+from scrapy_robots_rfc.commands import cache, check, lint, page, report, show
 from scrapy_robots_rfc.commands.common import NO_ANSWER, Console, Failed, abandon
 from scrapy_robots_rfc.core.text import printable
 from scrapy_robots_rfc.errors import SettingError, StoreError
@@ -27,9 +27,7 @@ _TOPICS = {
     "cache": cache,
 }
 #: Scrapy accepts -s before the topic only.
-_SET = common.argument(
-    "-s", dest="also_set", metavar="NAME=VALUE", action="append", default=[], help="a setting"
-)
+_SET: dict[str, Any] = {"dest": "also_set", "metavar": "NAME=VALUE", "action": "append"}
 #: Those whose exit code is an answer: there is none where the output cannot be written.
 _ANSWERS = frozenset({"check", "lint", "page"})
 
@@ -63,7 +61,7 @@ class Command(ScrapyCommand):
         for name, topic in _TOPICS.items():
             own = topics.add_parser(name, help=topic.HELP, description=topic.HELP)
             own.set_defaults(run=topic.run)
-            for argument, options in (*topic.ARGUMENTS, _SET):
+            for argument, options in {**topic.ARGUMENTS, "-s": _SET}.items():
                 own.add_argument(argument, **options)
 
     def process_options(self, args: list[str], opts: argparse.Namespace) -> None:
@@ -72,7 +70,7 @@ class Command(ScrapyCommand):
             prog = "scrapy robots" if opts.topic is None else f"scrapy robots {opts.topic}"
             _Parser(prog=prog).error(f"unrecognized arguments: {' '.join(args)}")
         if opts.topic is not None:
-            opts.set = [*opts.set, *opts.also_set]
+            opts.set = [*opts.set, *(opts.also_set or ())]
         super().process_options(args, opts)
         if self.settings is not None and not (opts.logfile or opts.loglevel):
             self.settings.set("LOG_ENABLED", False, "cmdline")

@@ -11,7 +11,6 @@ from scrapy.settings import Settings as ScrapySettings
 from scrapy_robots_rfc._runtime import Runtime
 from scrapy_robots_rfc.commands import asking, check, common
 from scrapy_robots_rfc.commands.asking import FoundRobots
-from scrapy_robots_rfc.commands.common import GOOD, NO_ANSWER, STRONG, Console, as_url, origin_of
 from scrapy_robots_rfc.core.agents import Agent
 from scrapy_robots_rfc.core.robotstxt import RobotsTxt, explain
 from scrapy_robots_rfc.core.text import printable
@@ -21,73 +20,67 @@ from scrapy_robots_rfc.policy.pacing import Limit
 
 HELP = "Show the robots.txt of a URL's site: how it was fetched, its groups, and what else it says."
 
-ARGUMENTS = (
-    common.argument("url", metavar="URL", help=f"of any page, {common.URL_HELP}"),
-    common.AGENT,
-    common.JSON,
-)
+ARGUMENTS: dict[str, Any] = {
+    "url": {"metavar": "URL", "help": f"of any page, {common.URL_HELP}"},
+    **common.AGENT,
+    **common.JSON,
+}
 
 
-def run(settings: ScrapySettings, console: Console, opts: argparse.Namespace) -> int:
+def run(settings: ScrapySettings, console: common.Console, opts: argparse.Namespace) -> int:
     """Print what is known; the exit code is 0 unless the file is unreachable."""
     ours = asking.prepared(settings)
-    origin = origin_of(as_url(opts.url), ours.schemes)
+    origin = common.origin_of(common.as_url(opts.url), ours.schemes)
     agents = check.agents_for(opts.agent, ours, settings)
     found = asking.found_about(settings, [origin])[origin]
-    fresh_for = found.robots.validity.fresh_until - Runtime().clock()
     for number, agent in enumerate(agents):
+        record = _record(found, agent, ours.limit)
         if opts.json:
-            console.print_json(_record(found, fresh_for, agent, ours.limit))
+            console.print_json(record)
         else:
             if number:
                 console.print()
-            _show(found, fresh_for, agent, ours.limit, console)
+            _show(found, record, console)
     outcome = found.robots.outcome
     if outcome not in (Outcome.UNREACHABLE, Outcome.LOCAL):
         return 0
     what = outcome.explained(found.robots.cause)
     console.complain(f"{origin.robots_url} is {what}; {found.advice}")
-    return NO_ANSWER
+    return common.NO_ANSWER
 
 
-def _show(
-    found: FoundRobots, fresh_for: float, agent: Agent, limit: Limit | None, console: Console
-) -> None:
+def _show(found: FoundRobots, record: dict[str, Any], console: common.Console) -> None:
     """Print what is known of an origin, for one crawler."""
     check.show_access(found, console)
-    if math.isfinite(fresh_for):
-        console.fact("fresh for", common.span(fresh_for))
-    file, tokens = found.robots.robots, agent.tokens
-    if file is None:
+    if record["fresh_for"] is not None:
+        console.fact("fresh for", f"{record['fresh_for']:.0f} s")
+    if record["octets"] is None:
         return
-    cut = ", the rest is too much and does not count" if file.truncated else ""
-    console.fact("octets", f"{file.size:,}{cut}")
-    console.fact("agent", check.name_of(agent))
-    explanation = explain(file, "/", tokens)
-    applying = {group.line for group in explanation.groups}
-    check.show_group(explanation, console)
-    console.fact("delay", _interval(found.robots, agent, limit)[0])
-    check.show_use(file.preferences("/", tokens), console)
-    for record in file.records:
-        console.fact("record", f"line {record.line}: {record.key}: {record.value}")
-    for group in file.groups:
-        applies = group.line in applying
-        mark = console.paint(">", STRONG, GOOD) if applies else " "
-        names = printable(", ".join(group.tokens)) + (" (applies)" if applies else "")
-        console.print(f"\n{mark} {group.line:>5}  {names}")
-        for rule in group.rules:
-            console.print(f"  {rule.line:>5}    {rule}")
+    cut = ", the rest is too much and does not count" if record["truncated"] else ""
+    console.fact("octets", f"{record['octets']:,}{cut}")
+    console.fact("agent", record["agent"])
+    check.show_group(record, console)
+    console.fact("delay", record["delay"])
+    for each in record["records"]:
+        console.fact("record", f"line {each['line']}: {each['key']}: {each['value']}")
+    for group in record["groups"]:
+        mark = console.paint(">", common.STRONG, common.GOOD) if group["applies"] else " "
+        names = printable(", ".join(group["tokens"])) + " (applies)" * group["applies"]
+        console.print(f"\n{mark} {group['line']:>5}  {names}")
+        for rule in group["rules"]:
+            text = printable(f"{rule['kind']}: {rule['pattern']}")
+            console.print(f"  {rule['line']:>5}    {text}")
 
 
-def _record(
-    found: FoundRobots, fresh_for: float, agent: Agent, limit: Limit | None
-) -> dict[str, Any]:
+def _record(found: FoundRobots, agent: Agent, limit: Limit | None) -> dict[str, Any]:
     """Return the same as an object of JSON; without a file, its values are null, or empty."""
-    robots, tokens = found.robots, agent.tokens
+    robots = found.robots
+    tokens = agent.tokens
     file = robots.robots or RobotsTxt()
     explanation = explain(file, "/", tokens)
     applying = {group.line for group in explanation.groups}
-    delay = None if robots.file is None else robots.file.crawl_delay(agent)
+    delay, interval = _interval(robots, agent, limit)
+    fresh_for = robots.validity.fresh_until - Runtime().clock()
     return {
         "origin": str(robots.origin),
         "robots_txt": robots.origin.robots_url,
@@ -97,10 +90,9 @@ def _record(
         "fresh_for": round(fresh_for, 1) if math.isfinite(fresh_for) else None,
         "octets": None if robots.robots is None else file.size,
         "truncated": file.truncated,
-        "group": explanation.token,
-        # JSON has no number that is infinite.
-        "crawl_delay": "inf" if delay == math.inf else delay,
-        "interval": _interval(robots, agent, limit)[1],
+        **check.group_record(explanation),
+        "delay": delay,
+        "interval": interval,
         "use": {label: one.allowed for label, one in file.preferences("/", tokens).items()},
         "sitemaps": list(robots.sitemaps),
         "records": [

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -12,9 +11,8 @@ from scrapy.settings import Settings
 from scrapy.spiders import Spider
 
 from scrapy_robots_rfc.cache.stores.opening import store_of
-from scrapy_robots_rfc.commands import cache
 from tests.support.browser import CHROMIUM, DRIVER, Browser
-from tests.support.command_copies import NOW, Done
+from tests.support.command_copies import Done
 from tests.support.command_line import run
 from tests.support.command_stores import Kept
 from tests.support.report_pages import made
@@ -38,9 +36,8 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool:
 
 
 @pytest.fixture
-def robots(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Done]:
-    """Run ``scrapy robots`` at the time to which the copies of the tests belong."""
-    monkeypatch.setattr(cache, "time", SimpleNamespace(time=lambda: NOW))
+def robots() -> Callable[..., Done]:
+    """Run ``scrapy robots``."""
     return run
 
 

@@ -145,8 +145,8 @@ def test_a_command_says_why_it_has_no_page(failing: Site, tmp_path: Path, comman
     assert "ERROR: Error downloading" in log
 
 
-def test_a_backoff_of_the_users_own_is_kept(failing: Site, tmp_path: Path) -> None:
-    """A backoff that the user sets holds for commands, too."""
+def test_a_backoff_of_the_users_own_applies(failing: Site, tmp_path: Path) -> None:
+    """A backoff that the user sets applies to commands, too."""
     with failing as site:
         log_of("fetch", site.url("/page"), tmp_path, "-s", "ROBOTS_UNREACHABLE_BACKOFF=0.1,0.1")
         assert site.targets == ["/robots.txt"] * 3

@@ -80,7 +80,7 @@ def test_settings_that_make_no_crawl_are_one_line(setting: str, says: str, tmp_p
 
 
 @pytest.mark.parametrize("reactor", [SELECT, "TWISTED_REACTOR_ENABLED=0"])
-def test_what_went_wrong_first_is_told(reactor: str, tmp_path: Path) -> None:
+def test_what_went_wrong_first_is_named(reactor: str, tmp_path: Path) -> None:
     """With another reactor, or none, it is the missing part that is named, too, and not what it
     was missed for.
     """
@@ -118,7 +118,7 @@ def test_output_is_no_part_of_the_log(folder: Path) -> None:
     assert "signed" not in done.out
 
 
-def test_nobody_reads_while_prints_go_to_the_log(tmp_path: Path) -> None:
+def test_a_reader_leaves_while_prints_go_to_the_log(tmp_path: Path) -> None:
     """With LOG_STDOUT, too, a reader who has seen enough is no error."""
     with Site({"/robots.txt": robots(FILE)}) as site:
         urls = f"{site.url('/z')}\n" * 1000

@@ -150,7 +150,7 @@ def test_workflow_in_the_documents_works(folder: Path) -> None:
 
 
 def keys(head: str) -> list[str]:
-    """The keys that a table of the document tells about, by its head."""
+    """The keys that a table of the document lists, by its head."""
     text = (ROOT / "docs" / "cli.md").read_text(encoding="utf-8")
     (table,) = re.findall(rf"^\| {re.escape(head)} \|.*\n((?:^\|.*\n)+)", text, re.MULTILINE)
     return [
@@ -159,7 +159,7 @@ def keys(head: str) -> list[str]:
 
 
 def test_keys_of_json_are_those_of_the_document(folder: Path) -> None:
-    """The document tells of every key of the objects that `check`, `show` and `page` print, in
+    """The document lists every key of the objects that `check`, `show` and `page` print, in
     their order.
     """
     with Site({"/robots.txt": file(NEWS)}) as site:

@@ -29,10 +29,10 @@ def lint(*arguments: str, folder: Path, stdin: str = "") -> Done:
 @pytest.mark.parametrize(
     ("text", "code", "summary"),
     [
-        (GOOD, 0, "nothing found"),
-        (NOTICE, 0, "1 notice"),
-        (WARNING, 1, "1 warning, 1 notice"),
-        (ERROR, 3, "1 error, 1 warning, 1 notice"),
+        (GOOD, 0, "0 findings"),
+        (NOTICE, 0, "1 finding"),
+        (WARNING, 1, "2 findings"),
+        (ERROR, 3, "3 findings"),
     ],
 )
 def test_exit_code_is_that_of_the_worst_finding(
@@ -47,7 +47,7 @@ def test_exit_code_is_that_of_the_worst_finding(
 def test_a_file_is_called_by_its_name(tmp_path: Path) -> None:
     """A file that has an `@` in its name is no URL, and is called by all of it."""
     (tmp_path / "me@home.txt").write_text(GOOD)
-    assert lint("me@home.txt", folder=tmp_path).out == "me@home.txt: nothing found\n"
+    assert lint("me@home.txt", folder=tmp_path).out == "me@home.txt: 0 findings\n"
 
 
 def test_a_finding_is_a_line_of_json(tmp_path: Path) -> None:
@@ -71,7 +71,7 @@ def test_a_finding_is_a_line_of_json(tmp_path: Path) -> None:
 def test_a_finding_is_an_annotation_on_github(tmp_path: Path) -> None:
     """For GitHub, a finding is an annotation of its line.
 
-    Nothing that the file holds ends or begins a command.
+    Nothing in the file ends or begins a command.
     """
     (tmp_path / "a,b:c.txt").write_bytes(b"User-agent: *\nDisallow: x%0A::error::\x1b[2J\x0b\n")
     done = lint("a,b:c.txt", "--format", "github", folder=tmp_path)
@@ -85,7 +85,7 @@ def test_a_finding_is_an_annotation_on_github(tmp_path: Path) -> None:
 
 
 def test_no_terminal_acts(tmp_path: Path) -> None:
-    """What a file holds does not reach a terminal as it is, in no format."""
+    """What is in a file does not reach a terminal as it is, in no format."""
     text = "User-agent: *\nDisallow: x\x1b[2J\u202eevil\n\x1b]0;title\x07\n"
     for style in ("text", "json", "github"):
         done = lint("-", "--format", style, folder=tmp_path, stdin=text)
@@ -101,7 +101,7 @@ def test_a_file_is_fetched_from_a_url(tmp_path: Path) -> None:
     with Site({"/robots.txt": redirect("/there.txt", 301), "/there.txt": robots(ERROR)}) as site:
         done = run("lint", site.url("/"), folder=tmp_path)
         assert site.targets == ["/robots.txt", "/there.txt"]
-        assert done.lines[-1] == f"{site.url('/robots.txt')}: 1 error, 1 warning, 1 notice"
+        assert done.lines[-1] == f"{site.url('/robots.txt')}: 3 findings"
         assert (done.code, done.err) == (3, "")
 
 
@@ -117,7 +117,7 @@ def test_credentials_of_a_url_are_not_shown(tmp_path: Path) -> None:
         failed = lint(url, folder=tmp_path)
     assert (done.code, done.lines[-1]) == (
         3,
-        f"{site.url('/robots.txt')}: 1 error, 1 warning, 1 notice",
+        f"{site.url('/robots.txt')}: 3 findings",
     )
     assert (failed.code, failed.out) == (2, "")
     assert failed.err.startswith(
@@ -131,12 +131,12 @@ def test_nothing_stands_in_place_of_the_file_of_a_site(tmp_path: Path) -> None:
     """
     (tmp_path / "own.txt").write_text(GOOD)
     with Site({"/robots.txt": robots(GOOD)}) as site:
-        kept = ("-s", "ROBOTS_CACHE=sqlite:///robots.sqlite")
-        assert run("check", site.url("/"), *kept, folder=tmp_path).code == 0
+        store = ("-s", "ROBOTS_CACHE=sqlite:///robots.sqlite")
+        assert run("check", site.url("/"), *store, folder=tmp_path).code == 0
         site.replies["/robots.txt"] = robots(ERROR)
         override = ("-s", f'ROBOTS_OVERRIDES={{"{site.url("")}": "own.txt"}}')
         protego = ("-s", "ROBOTSTXT_PARSER=scrapy.robotstxt.ProtegoRobotParser")
-        assert lint(site.url("/"), *kept, *override, folder=tmp_path).code == 3
+        assert lint(site.url("/"), *store, *override, folder=tmp_path).code == 3
         assert (
             lint(
                 site.url("/"), *protego, "-s", f"ROBOTS_EXEMPT={site.netloc}", folder=tmp_path
@@ -164,7 +164,7 @@ def test_a_url_is_fetched_with_the_settings_of_the_project(tmp_path: Path) -> No
 
 @pytest.mark.parametrize("source", ["nothere.txt", ".", "http://", "http://[/robots.txt"])
 def test_what_cannot_be_fetched_is_one_line(source: str, tmp_path: Path) -> None:
-    """What cannot be read is said in one line on standard error, with what to do.
+    """What cannot be read is named in one line on standard error, with what to do.
 
     The exit code is 2.
     """

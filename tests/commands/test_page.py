@@ -88,7 +88,7 @@ def test_rules_of_a_file(tmp_path: Path, source: str) -> None:
 
 
 def test_text(tmp_path: Path) -> None:
-    """People see what holds and where it stands, conflicts, and all rules.
+    """People see what applies and where it stands, conflicts, and all rules.
 
     Nothing that a site wrote acts.
     """
@@ -137,7 +137,7 @@ def test_a_page_that_robots_txt_forbids(tmp_path: Path) -> None:
 
 
 def test_a_page_that_cannot_be_fetched(tmp_path: Path) -> None:
-    """A page whose site breaks off is told in one line; so is a file that is not there."""
+    """A page whose site breaks off is named in one line; so is a file that is not there."""
     with Site({"/": Reply(reset=True)}) as site:
         done = run("page", site.url("/"), "-s", "RETRY_ENABLED=0", folder=tmp_path)
     assert (done.code, done.out, done.err.count("\n")) == (2, "", 1)

@@ -68,9 +68,7 @@ def _look_at(sums: dict[str, Any], origin: str, failing: str, exempt: str) -> No
         (origin, 6),
         (failing, 2),
     ]
-    assert [
-        (entry["why"], entry["requests"], entry["origins"]) for entry in sums["unreachable"]
-    ] == [("503", 2, 1)]
+    assert sums["unreachable"] == [{"why": "503", "requests": 2}]
     assert [
         (entry["line"], entry["rule"], entry["token"], entry["requests"])
         for entry in sums["by_rule"]
@@ -78,7 +76,6 @@ def _look_at(sums: dict[str, Any], origin: str, failing: str, exempt: str) -> No
         (2, "Disallow: /private/", "*", 4),
         (3, "Disallow: /cart", "*", 2),
     ]
-    assert sums["by_spider"][0]["spider"] == "shop"
     assert sums["exempt"] == [{"entry": exempt, "requests": 2}]
 
 

@@ -27,7 +27,7 @@ pytestmark = pytest.mark.once
 
 
 def test_nothing_acts(browser: Browser, tmp_path: Path) -> None:
-    """What records, and the file's name, hold is text.
+    """What is in records, and in the file's name, is text.
 
     No script of theirs runs, and nothing is asked for.
     """
@@ -108,11 +108,11 @@ def test_what_cannot_be_seen_is_an_escape(browser: Browser, tmp_path: Path) -> N
     text of the command.
     """
     made(
-        tmp_path, [record(spider=f"{number} {character}.") for number, character in enumerate(ODD)]
+        tmp_path, [record(origin=f"{number} {character}.") for number, character in enumerate(ODD)]
     )
     browser.open(tmp_path / "report.html")
     script = (
-        "return [...document.querySelectorAll('#spider tbody th')].map((cell) => cell.textContent)"
+        "return [...document.querySelectorAll('#origin tbody th')].map((cell) => cell.textContent)"
     )
     wanted = {f"{number} {printable(character)}." for number, character in enumerate(ODD)}
     assert set(browser.run(script)) == wanted

@@ -82,7 +82,7 @@ def test_other_formats_are_refused(octets: bytes, found: str, tmp_path: Path) ->
 def test_files_without_records_are_refused(
     octets: bytes, robots: OriginPolicy, tmp_path: Path
 ) -> None:
-    """A file that holds no such records is refused in one line, with the exit code 2."""
+    """A file without such records is refused in one line, with the exit code 2."""
     (tmp_path / "r").write_bytes(octets)
     done = robots("report", str(tmp_path / "r"))
     assert (done.code, done.out) == (2, "")
@@ -117,10 +117,10 @@ def test_files_without_records_are_refused(
         ),
     ],
 )
-def test_what_cannot_be_read_or_written_is_said_in_one_line(
+def test_what_cannot_be_read_or_written_is_named_in_one_line(
     arguments: list[str], says: str, tmp_path: Path
 ) -> None:
-    """What cannot be read or written is said in one line, with what to do.
+    """What cannot be read or written is named in one line, with what to do.
 
     The exit code is 2, nothing is written.
     """

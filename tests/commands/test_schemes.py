@@ -170,5 +170,5 @@ def test_copies_of_a_scheme_of_a_project(tmp_path: Path) -> None:
 @pytest.mark.parametrize("command", ["check", "show", "cache show"])
 def test_help_names_the_schemes(command: str) -> None:
     """The help says of which schemes a URL may be."""
-    said = " ".join(run(*command.split(), "--help").out.split())
-    assert "absolute: http, https, ftp, gemini, or a scheme of ROBOTS_SCHEMES" in said
+    text = " ".join(run(*command.split(), "--help").out.split())
+    assert "absolute: http, https, ftp, gemini, or a scheme of ROBOTS_SCHEMES" in text

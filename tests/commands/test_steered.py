@@ -93,8 +93,8 @@ def test_json_names_the_exception(own: Path) -> None:
             )
 
 
-def test_a_stale_file_decides_and_is_told_as_such(tmp_path: Path) -> None:
-    """A file from before that decides while its site fails is told as such, in words and as
+def test_a_stale_file_decides_and_is_named_as_such(tmp_path: Path) -> None:
+    """A file from before that decides while its site fails is named as such, in words and as
     JSON.
     """
     with Site({"/robots.txt": Reply(503)}) as site:
@@ -105,12 +105,12 @@ def test_a_stale_file_decides_and_is_told_as_such(tmp_path: Path) -> None:
         store.put(site.url("").rstrip("/"), encode(copy), 30 * DAY)
         store.close()
         options = ("-s", "ROBOTS_CACHE=sqlite:///robots.sqlite", "-s", "RETRY_ENABLED=False")
-        told = run("check", site.url("/x"), *options, folder=tmp_path)
+        done = run("check", site.url("/x"), *options, folder=tmp_path)
         checked = json.loads(run("check", site.url("/x"), *options, "--json", folder=tmp_path).out)
         shown = json.loads(run("show", site.url("/x"), *options, "--json", folder=tmp_path).out)
-    assert told.code == 1
+    assert done.code == 1
     assert (
-        told.lines[1]
+        done.lines[1]
         == "  why        robots.txt line 2: Disallow: /x; stale copy, its refresh failed: 503"
     )
     assert (checked["verdict"], checked["reason"]) == ("disallowed", "rule")
@@ -130,7 +130,7 @@ def test_delay_of_a_local_file_is_shown(own: Path) -> None:
     )
 
 
-def test_a_local_file_that_is_missing_is_told(tmp_path: Path) -> None:
+def test_a_local_file_that_is_missing_is_named(tmp_path: Path) -> None:
     """A local file that is not there is one line on standard error, and exit status 2."""
     with Site() as site:
         done = run("check", site.url("/x"), *overriding(site), folder=tmp_path)

@@ -22,7 +22,7 @@ from tests.support.site import robots as file
 if TYPE_CHECKING:
     from pathlib import Path
 
-#: As output, more than a pipe and the buffers before it hold.
+#: As output, more than fits into a pipe and the buffers before it.
 MANY = 1000
 #: A copy of a long file.
 LONG = OPEN._replace(body=b"#" * 5000)

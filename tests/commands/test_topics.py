@@ -112,23 +112,23 @@ def test_what_is_no_url_is_refused_by_all(
             f"scrapy robots {arguments[0]}: {shown} is no absolute URL of http or https or ftp or"
             " gemini with a valid authority; write it as SCHEME://HOST/PATH\n"
         )
-        said = done.err.replace(" is not decided: it is no ", " is no ").replace(
+        text = done.err.replace(" is not decided: it is no ", " is no ").replace(
             ": standard input line 1: ", ": "
         )
-        assert said == error
+        assert text == error
         assert "secret" not in done.out
 
 
 def test_topics_are_listed_in_the_order_of_the_document(robots: Callable[..., Done]) -> None:
-    """The topics are listed in the order in which the document tells of them."""
+    """The topics are listed in the order in which the document lists them."""
     listed = re.findall(r"^    ([a-z]+) {3,}\S", robots("--help").out, re.MULTILINE)
-    told = re.findall(
+    headings = re.findall(
         r"^## ([a-z]+):", (ROOT / "docs" / "cli.md").read_text(encoding="utf-8"), re.MULTILINE
     )
     table = re.findall(
         r"^\| \[`scrapy robots ([a-z]+)", (ROOT / "docs" / "cli.md").read_text(), re.MULTILINE
     )
-    assert listed == told == table
+    assert listed == headings == table
 
 
 NO_COMMAND_LINES = (
@@ -175,7 +175,6 @@ def test_a_wrong_setting_is_refused_by_all(
 ON_A_TERMINAL = (
     (("check", "http://a.example/x", "--robots", "robots.txt"), "disallowed"),
     (("lint", "robots.txt"), "error"),
-    (("cache", "ls", "--store", STORE), "unreachable"),
 )
 
 
@@ -235,8 +234,8 @@ _FETCH = ("check", "show")
 
 
 @pytest.mark.parametrize("topic", ["check {}", "show {}", "lint {}"])
-def test_an_error_of_the_project_is_told_as_that(topic: str, folder: Path) -> None:
-    """An error of the project's own code is told as that, and not as one of the output, whatever
+def test_an_error_of_the_project_is_named_as_that(topic: str, folder: Path) -> None:
+    """An error of the project's own code is named as that, and not as one of the output, whatever
     its kind is.
     """
     (folder / "own.py").write_text(
@@ -254,7 +253,7 @@ def test_an_error_of_the_project_is_told_as_that(topic: str, folder: Path) -> No
     )
 
 
-def test_a_log_that_cannot_be_made_is_told_as_that(folder: Path) -> None:
+def test_a_log_that_cannot_be_made_is_named_as_that(folder: Path) -> None:
     """Nor is the file of a log the output of a command."""
     done = run("--logfile", "no/such.log", "check", "http://a.example/", folder=folder)
     assert (done.code, done.out, done.err.count("\n")) == (2, "", 1)
@@ -262,7 +261,7 @@ def test_a_log_that_cannot_be_made_is_told_as_that(folder: Path) -> None:
 
 
 def test_streams_that_are_closed_or_full_give_no_verdict(folder: Path) -> None:
-    """Where nothing can be said, the exit code still says it.
+    """Where nothing can be printed, the exit code still says it.
 
     No trouble with a stream is taken for a verdict.
     """
