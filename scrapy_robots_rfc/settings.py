@@ -84,14 +84,9 @@ class Setting(NamedTuple):
 
 
 def _number(
-    low: float, high: float = math.inf, *, above: bool = False, whole: bool = False, note: str = ""
-) -> Accepts:
-    """Accept a number from `low` to `high`; with `above`, `low` itself is not accepted.
-
-    :param note: stands behind the text, as the clause that says so.
-    """
-    least = f" above {low}" if above else f", at least {low}"
-    most = "" if high == math.inf else f", at most {high}"
+    low: float, high: float = math.inf, *, above: bool = False, whole: bool = False
+) -> Callable[[Value], float]:
+    """Accept a number from `low` to `high`; with `above`, `low` itself is not accepted."""
 
     def read(value: Value) -> float:
         number = float(value)
@@ -102,7 +97,7 @@ def _number(
             raise ValueError(value)
         return int(value) if whole else number
 
-    return f"{'a whole number' if whole else 'a number'}{least}{most}{note}", read
+    return read
 
 
 def _or_none(read: Callable[[Value], Any]) -> Callable[[Value], Any]:
@@ -232,39 +227,51 @@ class Settings(NamedTuple):
     schemes: Mapping[str, Scheme] = _setting(
         "ROBOTS_SCHEMES", {}, (f"{_DICT} schemes to descriptions: {SCHEME_ACCEPTED}", _schemes),
     )
-    timeout: float = _setting("ROBOTS_TIMEOUT", 30.0, _number(0, above=True))
+    timeout: float = _setting(
+        "ROBOTS_TIMEOUT", 30.0, ("a number above 0", _number(0, above=True)),
+    )
     max_size: int = _setting(
         "ROBOTS_MAX_SIZE", RobotsTxt.MAX_SIZE,
-        _number(RobotsTxt.MAX_SIZE, whole=True, note=" (RFC 9309, 2.5)"),
+        ("a whole number, at least 512000 (RFC 9309, 2.5)",
+         _number(RobotsTxt.MAX_SIZE, whole=True)),
     )
     cache: Any = _setting(CACHE, None, (CACHE_ACCEPTED, lambda value: value or None))
     cache_max_age: float = _setting(
         "ROBOTS_CACHE_MAX_AGE", float(MAX_AGE_24_HOURS),
-        _number(0, MAX_AGE_24_HOURS, above=True, note=" (RFC 9309, 2.4)"),
+        ("a number above 0, at most 86400 (RFC 9309, 2.4)",
+         _number(0, MAX_AGE_24_HOURS, above=True)),
     )
     cache_min_age: float = _setting(
         "ROBOTS_CACHE_MIN_AGE", 600.0,
-        ("a number, at least 0, at most ROBOTS_CACHE_MAX_AGE", _number(0, MAX_AGE_24_HOURS)[1]),
+        ("a number, at least 0, at most ROBOTS_CACHE_MAX_AGE", _number(0, MAX_AGE_24_HOURS)),
     )
-    cache_size: int = _setting("ROBOTS_CACHE_SIZE", 10_000, _number(1, whole=True))
-    unreachable_ttl: float = _setting("ROBOTS_UNREACHABLE_TTL", 300.0, _number(0, above=True))
+    cache_size: int = _setting(
+        "ROBOTS_CACHE_SIZE", 10_000, ("a whole number, at least 1", _number(1, whole=True)),
+    )
+    unreachable_ttl: float = _setting(
+        "ROBOTS_UNREACHABLE_TTL", 300.0, ("a number above 0", _number(0, above=True)),
+    )
     unreachable_statuses: frozenset[int] = _setting(
         "ROBOTS_UNREACHABLE_STATUSES", [429],
         ("statuses from 400 to 499, as a list or separated by commas",
-         _each(_number(400, 499, whole=True)[1], "a status from 400 to 499", frozenset)),
+         _each(_number(400, 499, whole=True), "a status from 400 to 499", frozenset)),
     )
-    stale_max_age: float = _setting("ROBOTS_STALE_MAX_AGE", float(30 * _DAY), _number(0))
+    stale_max_age: float = _setting(
+        "ROBOTS_STALE_MAX_AGE", float(30 * _DAY), ("a number, at least 0", _number(0)),
+    )
     unreachable_max_age: float | None = _setting(
         "ROBOTS_UNREACHABLE_MAX_AGE", float(30 * _DAY),
-        ("a number above 0, or None", _or_none(_number(0, above=True)[1])),
+        ("a number above 0, or None", _or_none(_number(0, above=True))),
     )
-    crawl_delay_max: float = _setting("ROBOTS_CRAWL_DELAY_MAX", 60.0, _number(0, _DAY))
+    crawl_delay_max: float = _setting(
+        "ROBOTS_CRAWL_DELAY_MAX", 60.0, ("a number, at least 0, at most 86400", _number(0, _DAY)),
+    )
     crawl_delay_over: Over = _setting(
         "ROBOTS_CRAWL_DELAY_OVER", "clamp", ("'clamp' or 'forbid'", Over),
     )
     unreachable_backoff: tuple[float, ...] = _setting(
         BACKOFF, [5, 15, 45],
-        ("a list of numbers, at least 0", _each(_number(0)[1], "a number, at least 0")),
+        ("a list of numbers, at least 0", _each(_number(0), "a number, at least 0")),
     )
     page_rules: frozenset[str] = _setting(
         "ROBOTS_TAG_OBEY", [],
@@ -334,7 +341,8 @@ def read_row(row: Setting, settings: BaseSettings) -> Any:  # noqa: ANN401 - the
 
     :raises SettingError: its value is not accepted.
     """
-    value = written(row, settings)
+    # Scrapy's default of ROBOTSTXT_PARSER is no choice of the user's.
+    value = settings[row.key] if settings.getpriority(row.key) else row.default
     read = row.read
     if read in (_sites, _overrides):  # they may name sites of the user's own schemes
         read = partial(read, schemes={**SCHEMES, **read_row(BY_FIELD["schemes"], settings)})
@@ -344,12 +352,3 @@ def read_row(row: Setting, settings: BaseSettings) -> Any:  # noqa: ANN401 - the
         raise SettingError(row.key + entry.key, entry.value, entry.accepted) from None
     except _WRONG:
         raise SettingError(row.key, hidden(value), row.accepted) from None
-
-
-def written(row: Setting, settings: BaseSettings) -> Value:
-    """Return what the user wrote, not checked, or the default."""
-    if row.key == "ROBOTSTXT_PARSER" and not settings.getpriority(row.key):
-        return row.default  # only Scrapy's default stands there: the user did not choose a parser
-    if row.key not in settings:
-        return row.default
-    return settings[row.key]  # settings.get() would read a None that the user set as "not set"

@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-import logging
+from contextlib import AsyncExitStack
 from functools import lru_cache, partial
 from inspect import isawaitable
 from typing import TYPE_CHECKING, Any, Self, TypeAlias
@@ -22,6 +22,7 @@ from scrapy_robots_rfc._scrapy import is_closing
 from scrapy_robots_rfc.cache.client import CacheClient
 from scrapy_robots_rfc.cache.stores.opening import errors_of, store_of
 from scrapy_robots_rfc.core.decision import Decision, Reason
+from scrapy_robots_rfc.core.preferences import Refusal
 from scrapy_robots_rfc.core.ruleset import ROBOTS_TXT
 from scrapy_robots_rfc.fetching.download import MARK as OUR_MARK
 from scrapy_robots_rfc.fetching.download import pause
@@ -30,8 +31,8 @@ from scrapy_robots_rfc.fetching.pending import TICK
 from scrapy_robots_rfc.fetching.reading import FileReader
 from scrapy_robots_rfc.fetching.service import RobotsService, undecided
 from scrapy_robots_rfc.fetching.sources import HttpCache
-from scrapy_robots_rfc.leaves import SHARED_TURNS, SOURCES, asked_for, load_leaves
-from scrapy_robots_rfc.middleware.enforcement import Enforcement, request_text
+from scrapy_robots_rfc.leaves import LEAVES, SHARED_TURNS, SOURCES, asked_for
+from scrapy_robots_rfc.middleware.enforcement import Enforcement
 from scrapy_robots_rfc.middleware.progress import Progress
 from scrapy_robots_rfc.middleware.startup import Misspelt, log_startup, settings_of
 from scrapy_robots_rfc.middleware.user_agent import UserAgents
@@ -44,14 +45,11 @@ if TYPE_CHECKING:
 
     from scrapy.crawler import Crawler
 
-    from scrapy_robots_rfc.core.agents import Agent
     from scrapy_robots_rfc.fetching.pending import PendingFetch
     from scrapy_robots_rfc.settings import Settings
 
     #: What `process_request` may return, as a value or later.
     _Passed: TypeAlias = Coroutine[Any, Any, Request | None] | Request | None
-
-logger: logging.Logger = logging.getLogger(__name__)
 
 # Authorities whose origin is remembered, so that it is not parsed for each request; a crawl of many
 # hosts has more.
@@ -81,23 +79,24 @@ class RfcRobotsTxtMiddleware:
         self._limit = self._settings.limit
         self._count = crawler.stats.inc_value
         self._runtime = Runtime()
-        self._misspelt: Misspelt | None = None
+        self._misspelt = Misspelt(crawler, self._settings)
         self._timer: Cancellable | None = None
         schemes = self._settings.schemes
         self._origins = lru_cache(_MOST_ORIGINS)(lambda start: Origin.of(start, schemes))
-        # Requests that wait for a moment, of at most a quarter of CONCURRENT_REQUESTS.
-        self._moments = 0
-        self._most_moments = max(1, crawler.settings.getint("CONCURRENT_REQUESTS") // 4)
+        # While so many requests wait in place, others wait in the scheduler.
+        self._most_in_place = max(1, crawler.settings.getint("CONCURRENT_REQUESTS") // 4)
         self.user_agents: UserAgents = UserAgents(crawler, self._settings.user_agent)
         # Leaves hear of the end after this middleware, which completes the sums then. They are made
         # before a store is opened: their settings may be wrong.
-        for name in ("spider_opened", "spider_closed"):
-            crawler.signals.connect(getattr(self, f"_{name}"), getattr(scrapy_signals, name))
-        self._leaves = load_leaves(crawler, self._settings)
-        files = FileReader(crawler, self._settings, self.agent)
+        crawler.signals.connect(self._spider_opened, scrapy_signals.spider_opened)
+        crawler.signals.connect(self._spider_closed, scrapy_signals.spider_closed)
+        # Signals have weak references to them.
+        self._leaves = [leaf(crawler, self._settings) for leaf in asked_for(LEAVES, self._settings)]
+        agent = self.user_agents.default
+        files = FileReader(crawler, self._settings, agent)
         # Local files are read before a store is opened.
         sources = [
-            source(crawler, self._settings, files.parse, self.agent)
+            source(crawler, self._settings, files.parse, agent)
             for source in asked_for(SOURCES, self._settings)
         ]
         self._cache = HttpCache(crawler, self._settings, sources)
@@ -139,16 +138,14 @@ class RfcRobotsTxtMiddleware:
         :raises AgentError: its meta `robotstxt_user_agent` is neither a string nor a list of
             strings.
         """
-        if self._misspelt is not None and not self._misspelt.seen.issuperset(request.meta):
+        if not self._misspelt.seen.issuperset(request.meta):
             self._misspelt.look_at(request.meta)
         out = self._gate.handed_out.pop(request, None)
-        if out is None:
-            return self._passed(request, None)
         passed: _Passed = None
         try:
             passed = self._passed(request, out)
         finally:
-            if not isawaitable(passed):
+            if out is not None and not isawaitable(passed):
                 self._gate.judged(out)
         return passed
 
@@ -173,22 +170,21 @@ class RfcRobotsTxtMiddleware:
         if why is not None:
             name = None if origin is None else str(origin)
             closed = Decision(False, Reason.UNREACHABLE, origin=name)
-            self.enforcement.refuse(request, closed, f"{UNREACHABLE}{why}")
+            self.enforcement.refuse(request, closed, Refusal(f"{UNREACHABLE}{why}", None), None)
             return None
-        if origin is None or own:
-            self._pass_robots_txt(origin)
+        if origin is None or own:  # a robots.txt is always allowed (RFC 9309, 2.2.2)
+            self._count(stats.ALLOWED)
             return None
-        agent = self.user_agents.of(request)
         stale_for = 0.0
         if out is not None and out.waited:  # for its turn, too
             stale_for = STALE_FOR + self._throttle.interval(str(origin))
         robots = self.service.cached(origin, request, stale_for=stale_for)
         if robots is None:
             fetch = self.service.fetch(origin, request)
-            if fetch.value is None:
-                return self._wait(request, fetch, out, inline=inline)
             robots = fetch.value  # without asyncio it may be over already
-        return self._judge(request, robots, agent, out, inline=inline)
+            if robots is None:
+                return self._wait(request, fetch, out, inline=inline)
+        return self._judge(request, robots, out, inline=inline)
 
     def _pass_exempt(self, request: Request) -> _Passed:
         """Count a request that is not judged.
@@ -200,11 +196,9 @@ class RfcRobotsTxtMiddleware:
             return None
         self.user_agents.passes(request)
         name = str(self.origin_of(request))
-        if self._throttle.sites and not self._throttle.take(request, name):
-            return self._wait_for_our_turn(request, name)
-        return None
+        return None if self._throttle.take(request, name) else self._wait_for_ours(request, name)
 
-    async def _wait_for_our_turn(self, request: Request, name: str) -> None:
+    async def _wait_for_ours(self, request: Request, name: str) -> None:
         """Have a request for a robots.txt wait; that time does not count as its site's."""
         pause(request, on=True)
         try:
@@ -212,82 +206,60 @@ class RfcRobotsTxtMiddleware:
         finally:
             pause(request, on=False)
 
-    def _pass_robots_txt(self, origin: Origin | None) -> None:
-        """Count a request for a robots.txt itself, which is always allowed (RFC 9309, 2.2.2)."""
-        robots = None if origin is None else self.service.cached(origin, counted=False)
-        if robots is not None and robots.exempt is not None:
-            self.enforcement.count_exempt(robots)
-        else:
-            self._count(stats.ALLOWED)
-
     def _judge(
-        self,
-        request: Request,
-        robots: OriginPolicy,
-        agent: Agent,
-        out: HandedOut | None,
-        *,
-        inline: bool,
+        self, request: Request, robots: OriginPolicy, out: HandedOut | None, *, inline: bool
     ) -> _Passed:
         """Judge a request; if it may be fetched, let it leave in the turn of its site."""
+        agent = self.user_agents.of(request)
         if robots.file is not None and robots.file.unread(agent):
             return self._wait(request, self.service.read_for(robots, agent), out, inline=inline)
-        if robots.exempt is not None:
-            self.enforcement.count_exempt(robots)
-            return None
         decision, why = robots.verdict(request.url, agent, self._limit, self._runtime.utc)
         leaves = why is None or self._settings.dry_run
         if leaves and not self._throttle.admit(request, robots, agent):
             if inline:
-                return self._wait_for_turn(request, robots, agent)
+                return self._wait_for_turn(request, robots, decision, why)
             return self._gate.send_back(request, out, None)
         self.enforcement.conclude(request, robots, decision, why)
         return None
 
     async def _wait_for_turn(
-        self, request: Request, robots: OriginPolicy, agent: Agent
-    ) -> Request | None:
+        self, request: Request, robots: OriginPolicy, decision: Decision, why: str | None
+    ) -> None:
         """Wait in the downloader for the turn of a request that never passes the scheduler."""
         await self._throttle.wait_in_place(request, str(robots.origin))
-        found = self._judge(request, robots, agent, None, inline=True)
-        return await found if isawaitable(found) else found
+        self.enforcement.conclude(request, robots, decision, why)
 
     def _wait(
         self, request: Request, fetch: PendingFetch, out: HandedOut | None, *, inline: bool
     ) -> _Passed:
         """Let a request wait for its file: in the downloader, or in the scheduler."""
         self._throttle.release(request)  # the request for the robots.txt needs that turn
-        if inline:
-            return self._wait_here(request, fetch, None, limit=None)
-        if out is not None and out.trial and self._moments < self._most_moments:
-            return self._wait_here(request, fetch, out, limit=MOMENT)
+        trial = out is not None and out.trial
+        if inline or (trial and len(self._progress.in_place) < self._most_in_place):
+            return self._wait_in_place(request, fetch, out, inline=inline)
         return self._gate.send_back(request, out, fetch)
 
-    async def _wait_here(
-        self, request: Request, fetch: PendingFetch, out: HandedOut | None, *, limit: float | None
+    async def _wait_in_place(
+        self, request: Request, fetch: PendingFetch, out: HandedOut | None, *, inline: bool
     ) -> Request | None:
-        """Wait in the downloader, and be judged; after `limit` seconds go back to the scheduler."""
+        """Wait in the downloader, and be judged.
+
+        What came from the scheduler goes back there after a `MOMENT`.
+        """
         waiting = self._progress.in_place
-        waiting[fetch] += 1
-        self._moments += limit is not None
+        waiting.append(fetch)
         try:
-            robots = await fetch.result(limit)
+            robots = await fetch.result(None if inline else MOMENT)
             if robots is not None:
-                agent = self.user_agents.of(request)
-                found = self._judge(request, robots, agent, out, inline=limit is None)
+                found = self._judge(request, robots, out, inline=inline)
                 return await found if isawaitable(found) else found
-            if limit is not None:
+            if not inline:
                 return self._gate.send_back(request, out, fetch)
         finally:
-            self._moments -= limit is not None
-            waiting[fetch] -= 1
-            if not waiting[fetch]:
-                del waiting[fetch]
+            waiting.remove(fetch)
             if out is not None:
                 self._gate.judged(out)
         self._count(stats.UNDECIDED)
-        text = "Not decided before the spider closed: %s"
-        logger.debug(text, request_text(request), extra={"spider": self._crawler.spider})
         raise undecided(fetch.origin)
 
     def origin_of(self, request: Request) -> Origin | None:
@@ -297,10 +269,6 @@ class RfcRobotsTxtMiddleware:
         return self._origins(f"{parts.scheme}://{without_password}/")
 
     # What `fetching/` asks and says, see `Crawl` there.
-
-    def agent(self) -> Agent:
-        """Return the agent of requests without an agent of their own."""
-        return self.user_agents.default()
 
     def sent(self, request: Request) -> None:
         """Look at the headers with which a request of ours was sent.
@@ -313,7 +281,11 @@ class RfcRobotsTxtMiddleware:
     def found(self, robots: OriginPolicy) -> None:
         """Pace a site by the file that was fetched now."""
         self._throttle.fetched(robots)
-        self._throttle.note(robots, self.user_agents.expected())
+        try:
+            agent = self.user_agents.default()
+        except Exception:  # noqa: BLE001 - of the spider's property; the next page that is judged shows it
+            return
+        self._throttle.note(robots, agent)
 
     def over(self, fetch: PendingFetch) -> None:
         """Let the requests in the scheduler go that wait for a fetch."""
@@ -323,9 +295,9 @@ class RfcRobotsTxtMiddleware:
 
     def _spider_opened(self, spider: Spider) -> None:
         """Log what is odd about the settings, and what is wrong with the product tokens."""
-        log_startup(self._crawler, self._settings, RfcRobotsTxtMiddleware)
+        log_startup(self._crawler, self._settings)
         self.user_agents.opened(spider)
-        self._misspelt = Misspelt(spider, self._settings)
+        self._misspelt.look_at_spider(spider)
         self._progress.begin()
         self._tick()
 
@@ -344,19 +316,13 @@ class RfcRobotsTxtMiddleware:
         The leaves hear of this signal next; all sums of the crawl are there by the first await.
         """
         close_gate(self._crawler)
-        errors = list[Exception]()
         if self._timer is not None:  # a crawl may be closed before it is opened for all
             self._timer.cancel()
-        sums = (self.service.origin_log.closed, self._progress.close)
-        for close in (*sums, self._throttle.close, self.service.close):
-            try:
-                closed: Any = close()
-                if isawaitable(closed):
-                    await closed
-            except Exception as error:  # noqa: BLE001 - whatever it is, the others are to be closed
-                errors.append(error)
-        if errors:
-            raise errors[0]  # Scrapy logs it; the others may follow from it
+        async with AsyncExitStack() as closing:  # the last one is called first
+            closing.push_async_callback(self.service.close)
+            closing.callback(self._throttle.close)
+            closing.callback(self._progress.close)
+            closing.callback(self.service.origin_log.closed)
 
     def _open_store(self) -> CacheClient | None:
         """Return the client of the store of ROBOTS_CACHE; ``None``: there is none."""
@@ -369,7 +335,7 @@ class RfcRobotsTxtMiddleware:
             store, name = found
             client = CacheClient(store, name, runtime=Runtime(), count=self._count)
             client.start()
-        return client
+            return client
 
 
 def robots_service(crawler: Crawler) -> RobotsService:

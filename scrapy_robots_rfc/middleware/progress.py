@@ -1,7 +1,7 @@
 """INFO lines about requests that wait: from time to time during a crawl, and at its end.
 
-During a crawl they come at most once every LOGSTATS_INTERVAL, as Scrapy's own line of crawled pages
-does, and never if that is 0. Waits of less than five seconds are not mentioned.
+During a crawl they come once every LOGSTATS_INTERVAL, as Scrapy's own line of crawled pages does,
+and never if that is 0. Waits of less than five seconds are not mentioned.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 logger: logging.Logger = logging.getLogger(__name__)
 
-#: Seconds between two looks, and seconds from which on a wait is mentioned.
+#: Seconds from which on a wait is mentioned.
 LONG = 5.0
 
 # Paced sites that are looked at for the longest wait, so that the event loop is not stopped by very
@@ -44,89 +44,78 @@ class Progress:
         self._gate = gate
         self._throttle = throttle
         self._runtime = runtime
-        self._interval = crawler.settings.getfloat("LOGSTATS_INTERVAL")
-        self._not_before = 0.0
         self._timer: Cancellable | None = None
-        #: How many requests wait in place for each fetch.
-        self.in_place: Counter[PendingFetch] = Counter()
+        #: The fetch for which each request waits that waits in place.
+        self.in_place: list[PendingFetch] = []
 
     def begin(self) -> None:
         """Look from time to time, until `close`."""
-        if self._interval > 0:
-            self._timer = self._runtime.call_later(min(LONG, self._interval), self._look)
+        interval = self._crawler.settings.getfloat("LOGSTATS_INTERVAL")
+        if interval > 0:
+            self._timer = self._runtime.call_later(interval, self._look)
 
     def close(self) -> None:
         """Stop, and count and log what waits still."""
         if self._timer is not None:
             self._timer.cancel()
-        awaited, paced = self._gate.left()
-        if awaited:
-            text = "%s waited for a robots.txt when the spider closed: %s"
-            self._log(text, many(awaited, "request"), self._becomes())
-        if paced:
-            text = "%s waited for the turn of their site when the spider closed: %s"
-            self._log(text, many(paced, "request"), self._becomes())
-        if awaited or paced:
-            assert self._crawler.stats is not None
-            self._crawler.stats.inc_value(stats.UNDECIDED, awaited + paced)
-
-    def _becomes(self) -> str:
-        """Return what becomes of the requests that wait when the spider closes."""
-        if not self._crawler.settings["JOBDIR"]:
-            return "dropped, as all that is queued"
-        then = "in JOBDIR, and decided when the crawl is resumed"
+        waiting = sum(self._gate.left())
+        if not waiting:
+            return
         assert self._crawler.stats is not None
-        if self._crawler.stats.get_value("scheduler/unserializable"):
-            then += "; what cannot be written there is dropped"
-        return then
+        self._crawler.stats.inc_value(stats.UNDECIDED, waiting)
+        becomes = "dropped, as all that is queued"
+        if self._crawler.settings["JOBDIR"]:
+            becomes = (
+                "in JOBDIR, and decided when the crawl is resumed; what cannot be written there is"
+                " dropped"
+            )
+        text = "%s waited for a robots.txt or a turn when the spider closed: %s"
+        self._log(text, many(waiting, "request"), becomes)
 
     def _log(self, text: str, *arguments: object) -> None:
         logger.info(text, *arguments, extra={"spider": self._crawler.spider})
 
     def _look(self) -> None:
         self.begin()
-        now = self._runtime.clock()
-        if now < self._not_before:
-            return
-        logged = [self._log_awaited(now), self._log_paced()]
-        if any(logged):
-            self._not_before = now + self._interval
+        self._log_awaited()
+        self._log_paced()
 
-    def _log_awaited(self, now: float) -> bool:
+    def _log_awaited(self) -> None:
         """Log how many requests wait for a robots.txt, unless none has waited for long."""
         waiting = Counter(self.in_place)
         for requests, fetch in self._gate.awaited():
             waiting[fetch] += requests
-        first = min(waiting, key=lambda fetch: fetch.since, default=None)
-        if first is None or now - first.since < LONG:
-            return False
-        self._log(
-            "%s waiting for the robots.txt of %s (longest: %s, %.0f s)",
-            many(waiting.total(), "request"),
-            many(len({fetch.origin for fetch in waiting}), "site"),
-            first.origin,
-            now - first.since,
-        )
-        return True
+        if not waiting:
+            return
+        first = min(waiting, key=lambda fetch: fetch.since)
+        seconds = self._runtime.clock() - first.since
+        if seconds >= LONG:
+            self._log(
+                "%s waiting for the robots.txt of %s (longest: %s, %.0f s)",
+                many(waiting.total(), "request"),
+                many(len({fetch.origin for fetch in waiting}), "site"),
+                first.origin,
+                seconds,
+            )
 
-    def _log_paced(self) -> bool:
+    def _log_paced(self) -> None:
         """Log how many requests wait for a turn, and until when, unless none waits for long."""
         waiting = Counter(self._throttle.in_place)
         for queued in islice(self._gate.paced(), _MOST_SITES):
             waiting[queued.name] += queued.size
+        if not waiting:
+            return
         last = {name: self._last_turn(name, requests) for name, requests in waiting.items()}
-        slowest = max(last, key=last.__getitem__, default=None)
-        if slowest is None or last[slowest] < LONG:
-            return False
-        self._log(
-            "%s waiting for a turn (Crawl-delay, Request-rate), the last one until %s at the latest"
-            " (longest: %s, every %g s)",
-            many(waiting.total(), "request"),
-            self._runtime.at(last[slowest]),
-            slowest,
-            self._throttle.interval(slowest),
-        )
-        return True
+        slowest = max(last, key=last.__getitem__)
+        if last[slowest] >= LONG:
+            self._log(
+                "%s waiting for a turn (Crawl-delay, Request-rate), the last one until %s at the"
+                " latest (longest: %s, every %g s)",
+                many(waiting.total(), "request"),
+                self._runtime.at(last[slowest]),
+                slowest,
+                self._throttle.interval(slowest),
+            )
 
     def _last_turn(self, name: str, requests: int) -> float:
         """Return the seconds until the last of so many requests of a site may go."""
