@@ -159,7 +159,7 @@ def _unknown(settings: BaseSettings) -> Iterator[tuple[str, str]]:
     for key in sorted(map(str, settings)):
         ours = key.startswith(_PREFIXES) and key not in names.values()
         if ours and settings.getpriority(key):
-                near = get_close_matches(key.partition("_")[2], names, n=1)
+            near = get_close_matches(key.partition("_")[2], names, n=1)
             yield key, names[near[0]] if near else "none"
 
 
