@@ -34,7 +34,7 @@ from scrapy_robots_rfc.fetching.sources import HttpCache
 from scrapy_robots_rfc.leaves import LEAVES, SHARED_TURNS, SOURCES, asked_for
 from scrapy_robots_rfc.middleware.enforcement import Enforcement
 from scrapy_robots_rfc.middleware.progress import Progress
-from scrapy_robots_rfc.middleware.startup import Misspelt, log_startup, settings_of
+from scrapy_robots_rfc.middleware.startup import Misspelt, settings_of
 from scrapy_robots_rfc.middleware.user_agent import UserAgents
 from scrapy_robots_rfc.policy.origins import Origin
 from scrapy_robots_rfc.scheduling.gate import MARK, Gate, HandedOut, close_gate, open_gate
@@ -294,8 +294,7 @@ class RfcRobotsTxtMiddleware:
     # The crawl begins and ends.
 
     def _spider_opened(self, spider: Spider) -> None:
-        """Log what is odd about the settings, and what is wrong with the product tokens."""
-        log_startup(self._crawler, self._settings)
+        """Log what is wrong with the product tokens, and with attributes of the spider."""
         self.user_agents.opened(spider)
         self._misspelt.look_at_spider(spider)
         self._progress.begin()

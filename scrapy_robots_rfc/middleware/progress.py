@@ -100,12 +100,16 @@ class Progress:
 
     def _log_paced(self) -> None:
         """Log how many requests wait for a turn, and until when, unless none waits for long."""
-        waiting = Counter(self._throttle.in_place)
+        turns = self._throttle
+        waiting = Counter(turns.in_place)
         for queued in islice(self._gate.paced(), _MOST_SITES):
             waiting[queued.name] += queued.size
         if not waiting:
             return
-        last = {name: self._last_turn(name, requests) for name, requests in waiting.items()}
+        last = {
+            name: turns.next_turn(name) + (requests - 1) * turns.interval(name)
+            for name, requests in waiting.items()
+        }
         slowest = max(last, key=last.__getitem__)
         if last[slowest] >= LONG:
             self._log(
@@ -114,9 +118,5 @@ class Progress:
                 many(waiting.total(), "request"),
                 self._runtime.at(last[slowest]),
                 slowest,
-                self._throttle.interval(slowest),
+                turns.interval(slowest),
             )
-
-    def _last_turn(self, name: str, requests: int) -> float:
-        """Return the seconds until the last of so many requests of a site may go."""
-        return self._throttle.next_turn(name) + (requests - 1) * self._throttle.interval(name)

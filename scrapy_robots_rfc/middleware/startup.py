@@ -46,15 +46,15 @@ _MOST_KEYS = 1000
 
 
 def settings_of(crawler: Crawler, ours: type) -> Settings:
-    """Read the settings of a crawl, for the class `RfcRobotsTxtMiddleware`.
+    """Read the settings of a crawl, for the class `RfcRobotsTxtMiddleware`; log what is odd.
 
     :raises NotConfigured: it does not obey robots.txt.
     :raises SettingError: one is not accepted.
     """
     settings = read_settings(crawler.settings)
     _check_leaves(settings, crawler.settings, ours)
+    _log_startup(crawler, settings)
     if not settings.obey:
-        log_startup(crawler, settings)
         raise NotConfigured
     if asks_once(crawler) and not crawler.settings.getpriority(BACKOFF):
         # A command for one page: its user can run it again.
@@ -62,11 +62,8 @@ def settings_of(crawler: Crawler, ours: type) -> Settings:
     return settings
 
 
-def log_startup(crawler: Crawler, read: Settings) -> None:
-    """Log what is odd about the settings of a crawl.
-
-    :param read: the settings, checked.
-    """
+def _log_startup(crawler: Crawler, read: Settings) -> None:
+    """Log what is odd about the settings of a crawl."""
     settings = crawler.settings
     log = partial(logger.log, extra={"spider": crawler.spider})
     for key, near in _unknown(settings):
