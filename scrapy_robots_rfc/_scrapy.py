@@ -121,10 +121,9 @@ def is_closing(crawler: Crawler) -> bool:
 
     `spider_closed` comes only when no request is in progress.
     """
-    engine = crawler.engine
     slot = _slot(crawler)
     if slot is None:
-        return engine is not None and hasattr(engine, "_slot")
+        return hasattr(crawler.engine, "_slot")
     return _get(crawler, slot, "_Slot.closing") is not None
 
 
