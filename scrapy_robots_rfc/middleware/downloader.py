@@ -11,8 +11,7 @@ from functools import lru_cache, partial
 from inspect import isawaitable
 from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
-from scrapy import Request, Spider
-from scrapy import signals as scrapy_signals
+from scrapy import Request, Spider, signals
 from scrapy.utils.httpobj import urlparse_cached
 from scrapy.utils.misc import load_object
 
@@ -24,8 +23,7 @@ from scrapy_robots_rfc.cache.stores.opening import errors_of, store_of
 from scrapy_robots_rfc.core.decision import Decision, Reason
 from scrapy_robots_rfc.core.preferences import Refusal
 from scrapy_robots_rfc.core.ruleset import ROBOTS_TXT
-from scrapy_robots_rfc.fetching.download import MARK as OUR_MARK
-from scrapy_robots_rfc.fetching.download import pause
+from scrapy_robots_rfc.fetching import download
 from scrapy_robots_rfc.fetching.parsed import UNREACHABLE, OriginPolicy
 from scrapy_robots_rfc.fetching.pending import TICK
 from scrapy_robots_rfc.fetching.reading import FileReader
@@ -88,8 +86,8 @@ class RfcRobotsTxtMiddleware:
         self.user_agents: UserAgents = UserAgents(crawler, self._settings.user_agent)
         # Leaves hear of the end after this middleware, which completes the sums then. They are made
         # before a store is opened: their settings may be wrong.
-        crawler.signals.connect(self._spider_opened, scrapy_signals.spider_opened)
-        crawler.signals.connect(self._spider_closed, scrapy_signals.spider_closed)
+        crawler.signals.connect(self._spider_opened, signals.spider_opened)
+        crawler.signals.connect(self._spider_closed, signals.spider_closed)
         # Signals have weak references to them.
         self._leaves = [leaf(crawler, self._settings) for leaf in asked_for(LEAVES, self._settings)]
         agent = self.user_agents.default
@@ -191,7 +189,7 @@ class RfcRobotsTxtMiddleware:
 
         One for a robots.txt is ours, and waits for the turn of its site.
         """
-        if OUR_MARK not in request.meta:
+        if download.MARK not in request.meta:
             self._count(stats.EXEMPTED)
             return None
         self.user_agents.passes(request)
@@ -200,11 +198,11 @@ class RfcRobotsTxtMiddleware:
 
     async def _wait_for_ours(self, request: Request, name: str) -> None:
         """Have a request for a robots.txt wait; that time does not count as its site's."""
-        pause(request, on=True)
+        download.pause(request, on=True)
         try:
             await self._throttle.wait_in_place(request, name)
         finally:
-            pause(request, on=False)
+            download.pause(request, on=False)
 
     def _judge(
         self, request: Request, robots: OriginPolicy, out: HandedOut | None, *, inline: bool
