@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-from contextlib import AsyncExitStack
 from functools import lru_cache, partial
 from inspect import isawaitable
 from typing import TYPE_CHECKING, Any, Self, TypeAlias
@@ -315,11 +314,17 @@ class RfcRobotsTxtMiddleware:
         close_gate(self._crawler)
         if self._timer is not None:  # a crawl may be closed before it is opened for all
             self._timer.cancel()
-        async with AsyncExitStack() as closing:  # the last one is called first
-            closing.push_async_callback(self.service.close)
-            closing.callback(self._throttle.close)
-            closing.callback(self._progress.close)
-            closing.callback(self.service.origin_log.closed)
+        errors: list[Exception] = []
+        sums = (self.service.origin_log.closed, self._progress.close, self._throttle.close)
+        for close in (*sums, self.service.close):
+            try:
+                closed: Any = close()
+                if isawaitable(closed):
+                    await closed
+            except Exception as error:  # noqa: BLE001 - whatever it is, the others are to be closed
+                errors.append(error)
+        if errors:
+            raise errors[0]  # Scrapy logs it; the others may follow from it
 
     def _open_store(self) -> CacheClient | None:
         """Return the client of the store of ROBOTS_CACHE; ``None``: there is none."""
