@@ -10,7 +10,6 @@ import contextlib
 import hashlib
 import logging
 from collections.abc import Callable, Collection, Iterator, Mapping
-from types import MappingProxyType
 from typing import Any, TypeAlias
 from weakref import WeakKeyDictionary
 
@@ -63,9 +62,7 @@ _LOST: Mapping[str, tuple[str, ...]] = {
     ),
 }
 #: The private names -> what is lost without each.
-PRIVATE: Mapping[str, str] = MappingProxyType(
-    {key: lost for lost, keys in _LOST.items() for key in keys}
-)
+PRIVATE: Mapping[str, str] = {key: lost for lost, keys in _LOST.items() for key in keys}
 
 #: Sent after a robots.txt was parsed, from Scrapy 2.18 on; `None` before.
 ROBOTS_PARSED: object | None = getattr(signals, "robots_parsed", None)
@@ -124,19 +121,17 @@ def is_closing(crawler: Crawler) -> bool:
 
     `spider_closed` comes only when no request is in progress.
     """
-    engine: Private = crawler.engine
-    slot = _get(crawler, engine, "ExecutionEngine._slot")
+    slot = _slot(crawler)
     if slot is None:
-        return engine is not None and hasattr(engine, "_slot")
+        return hasattr(crawler.engine, "_slot")
     return _get(crawler, slot, "_Slot.closing") is not None
 
 
 def wake(crawler: Crawler) -> None:
-    """Have the engine ask the scheduler for requests soon, unless the spider is being closed."""
-    if not is_closing(crawler):
-        nextcall = _get(crawler, _slot(crawler), "_Slot.nextcall")
-        if nextcall is not None:
-            nextcall.schedule()
+    """Have the engine ask the scheduler for requests soon, unless the spider is closed."""
+    nextcall = _get(crawler, _slot(crawler), "_Slot.nextcall")
+    if nextcall is not None:
+        nextcall.schedule()
 
 
 def is_under_way(crawler: Crawler, request: Request) -> bool:
@@ -166,10 +161,8 @@ def under_way_of(crawler: Crawler) -> Callable[[str], int]:
 
 def in_downloader(crawler: Crawler) -> list[Request]:
     """The requests that are in slots of the downloader: all middlewares have let them through."""
-    found: list[Request] = []
-    for slot in _slots(crawler).values():
-        found += _get(crawler, slot, "Slot.active") or ()
-    return found
+    slots = _slots(crawler).values()
+    return [request for slot in slots for request in _get(crawler, slot, "Slot.active") or ()]
 
 
 def slot_delay(crawler: Crawler, slot: str) -> float:

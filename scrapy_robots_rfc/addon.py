@@ -6,14 +6,12 @@ It changes nothing that the user has set. What the settings of this package mean
 
 from __future__ import annotations
 
-from typing import Any
-
 from scrapy.core.scheduler import Scheduler
 from scrapy.downloadermiddlewares.robotstxt import RobotsTxtMiddleware
 from scrapy.settings import SETTINGS_PRIORITIES, BaseSettings
 from scrapy.utils.misc import load_object
 
-from scrapy_robots_rfc.leaves import DOWNLOADER_MIDDLEWARES, MIDDLEWARES, Placed
+from scrapy_robots_rfc.leaves import DOWNLOADER_MIDDLEWARES, MIDDLEWARES
 from scrapy_robots_rfc.middleware.downloader import RfcRobotsTxtMiddleware
 from scrapy_robots_rfc.middleware.startup import loaded, stands_for
 from scrapy_robots_rfc.scheduling.queue import OriginPriorityQueue
@@ -41,10 +39,6 @@ _PRIORITY = SETTINGS_PRIORITIES["addon"]
 class Addon:
     """Scrapy add-on that switches everything on. To apply it twice changes nothing more."""
 
-    def __repr__(self) -> str:
-        """Return the name that ADDONS has, which Scrapy logs at start."""
-        return "scrapy_robots_rfc.Addon"
-
     def update_settings(self, settings: BaseSettings) -> None:
         """Put in our middlewares and our queue, and set `DEFAULTS` where the user set nothing.
 
@@ -55,10 +49,15 @@ class Addon:
 
         :param settings: those of the crawler, before they are frozen.
         """
-        position = _put_middleware(settings)
+        ours = _put_middleware(settings)
         for name, leaf in MIDDLEWARES.items():
-            if leaf.asked_for(settings[name]):
-                _put_leaf(settings, leaf, position)
+            first = ours if leaf.setting == DOWNLOADER_MIDDLEWARES else 0
+            if first is not None and leaf.asked_for(settings[name]):
+                middlewares = settings.getdict(leaf.setting)
+                kind = load_object(leaf.path)
+                if not any(stands_for(key, kind) for key in middlewares):
+                    middlewares[leaf.path] = first + leaf.position
+                    _put(settings, leaf.setting, middlewares)
         for name, value in DEFAULTS.items():
             if (settings.getpriority(name) or 0) < _PRIORITY:
                 settings.set(name, value, _PRIORITY)
@@ -67,30 +66,26 @@ class Addon:
 
 def _put_middleware(settings: BaseSettings) -> float | None:
     """Return the position of ours; ``None``: the user switched it off."""
-    middlewares = _components(settings, DOWNLOADER_MIDDLEWARES)
+    middlewares = settings.getdict(DOWNLOADER_MIDDLEWARES)
     ours = [value for key, value in middlewares.items() if stands_for(key, RfcRobotsTxtMiddleware)]
-    placed = [value for value in ours if value is not None]
-    if ours and not placed:
+    if set(ours) == {None}:
         return None
-    others = {key: value for key, value in middlewares.items() if not _is_stock(key)}
-    position: float = max(placed) if placed else _position_of_stock(middlewares, settings)
-    changed = {**others, STOCK: None, **({} if ours else {OURS: position})}
+    base = settings.getdict(f"{DOWNLOADER_MIDDLEWARES}_BASE")
+    stock = [
+        value
+        for key, value in [*middlewares.items(), *base.items()]
+        if loaded(key) is RobotsTxtMiddleware
+    ]
+    changed = {
+        key: value for key, value in middlewares.items() if loaded(key) is not RobotsTxtMiddleware
+    }
+    changed[STOCK] = None
+    found = [value for value in ours or [*stock, POSITION] if value is not None]
+    if not ours:
+        changed[OURS] = found[0]
     _put(settings, DOWNLOADER_MIDDLEWARES, changed)
+    position: float = found[0]
     return position
-
-
-def _put_leaf(settings: BaseSettings, leaf: Placed, position: float | None) -> None:
-    """Put in a middleware, unless it stands behind ours and the user switched that off.
-
-    :param position: of ours.
-    """
-    middlewares = _components(settings, leaf.setting)
-    if any(stands_for(key, load_object(leaf.path)) for key in middlewares):
-        return
-    if leaf.setting != DOWNLOADER_MIDDLEWARES:
-        position = 0
-    if position is not None:
-        _put(settings, leaf.setting, {**middlewares, leaf.path: position + leaf.position})
 
 
 def _put_scheduler(settings: BaseSettings) -> None:
@@ -104,24 +99,6 @@ def _put_scheduler(settings: BaseSettings) -> None:
         _put(settings, "SCHEDULER", scheduler_around(scheduler))
 
 
-def _components(settings: BaseSettings, name: str) -> dict[Any, Any]:
-    return settings.getdict(name) if settings[name] else {}
-
-
 def _put(settings: BaseSettings, name: str, value: object) -> None:
     # Scrapy ignores a value whose priority is below that of the present one.
     settings.set(name, value, max(settings.getpriority(name) or 0, _PRIORITY))
-
-
-def _is_stock(key: str | type) -> bool:
-    return loaded(key) is RobotsTxtMiddleware
-
-
-def _position_of_stock(middlewares: dict[Any, Any], settings: BaseSettings) -> float:
-    """The position of Scrapy's own in the user's settings, in Scrapy's defaults, or `POSITION`."""
-    for components in (middlewares, settings[f"{DOWNLOADER_MIDDLEWARES}_BASE"] or {}):
-        for key, value in components.items():
-            if value is not None and _is_stock(key):
-                position: float = value
-                return position
-    return POSITION

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from scrapy.crawler import Crawler
 from scrapy.utils.misc import load_object
 
 from scrapy_robots_rfc.policy.schemes import Answers
@@ -73,15 +72,6 @@ MIDDLEWARES = {
 }
 
 _FIELDS = {row.key: field for field, row in BY_FIELD.items()}
-
-
-def load_leaves(crawler: Crawler, settings: Settings) -> list[object]:
-    """Load the leaves that the settings of a crawl ask for.
-
-    :returns: the leaves; the caller refers to them, since signals have weak references only.
-    :raises SettingError: a leaf does not accept its setting.
-    """
-    return [leaf(crawler, settings) for leaf in asked_for(LEAVES, settings)]
 
 
 def asked_for(table: Mapping[str, str], settings: Settings) -> list[Any]:

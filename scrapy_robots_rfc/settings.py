@@ -30,9 +30,6 @@ from scrapy_robots_rfc.policy.schemes import SCHEME_ACCEPTED, SCHEMES, Scheme, w
 
 #: What the user wrote, of any type.
 Value: TypeAlias = Any
-#: What is accepted, in words for people; and what makes the checked value from the user's, or
-#: raises one of `_WRONG`.
-Accepts: TypeAlias = tuple[str, Callable[[Value], Any]]
 
 _DAY = 86_400
 CACHE = "ROBOTS_CACHE"
@@ -64,7 +61,7 @@ _ARCHIVE = (
     "(pip install 'scrapy-robots-rfc[archive]')"
 )
 
-#: What a reader of `Accepts` raises.
+#: What the reader of a setting raises where a value is not accepted.
 _WRONG = (ValueError, TypeError, AttributeError, OverflowError, RecursionError)
 
 
@@ -74,7 +71,7 @@ class Setting(NamedTuple):
     :param key: the name in Scrapy's settings.
     :param default: its value if the user sets none.
     :param accepted: what is accepted, for people; a part of the error's text.
-    :param read: see `Accepts`.
+    :param read: makes the checked value from the user's, or raises one of `_WRONG`.
     """
 
     key: str
@@ -84,14 +81,9 @@ class Setting(NamedTuple):
 
 
 def _number(
-    low: float, high: float = math.inf, *, above: bool = False, whole: bool = False, note: str = ""
-) -> Accepts:
-    """Accept a number from `low` to `high`; with `above`, `low` itself is not accepted.
-
-    :param note: stands behind the text, as the clause that says so.
-    """
-    least = f" above {low}" if above else f", at least {low}"
-    most = "" if high == math.inf else f", at most {high}"
+    low: float, high: float = math.inf, *, above: bool = False, whole: bool = False
+) -> Callable[[Value], float]:
+    """Accept a number from `low` to `high`; with `above`, `low` itself is not accepted."""
 
     def read(value: Value) -> float:
         number = float(value)
@@ -102,7 +94,7 @@ def _number(
             raise ValueError(value)
         return int(value) if whole else number
 
-    return f"{'a whole number' if whole else 'a number'}{least}{most}{note}", read
+    return read
 
 
 def _or_none(read: Callable[[Value], Any]) -> Callable[[Value], Any]:
@@ -214,81 +206,89 @@ def _feed(value: Value) -> dict[str, Mapping[str, Any]]:
     return uris
 
 
-def _setting(key: str, default: object, accepts: Accepts) -> Any:  # noqa: ANN401 - the type stands beside the field
+def _setting(key: str, default: object, accepted: str, read: Callable[[Value], Any]) -> Any:  # noqa: ANN401 - the type stands beside the field
     """Return the row of a field of `Settings`, which stands in the place of its default."""
-    return Setting(key, default, *accepts)
+    return Setting(key, default, accepted, read)
 
 
 class Settings(NamedTuple):
     """The settings of a crawl, read and checked. Times are seconds, sizes octets."""
 
     # fmt: off
-    obey: bool = _setting("ROBOTSTXT_OBEY", False, ("True or False", _boolean))
-    parser: Any = _setting("ROBOTSTXT_PARSER", OUR_PARSER, (PARSER_ACCEPTED, lambda value: value))
+    obey: bool = _setting("ROBOTSTXT_OBEY", False, "True or False", _boolean)
+    parser: Any = _setting("ROBOTSTXT_PARSER", OUR_PARSER, PARSER_ACCEPTED, lambda value: value)
     user_agent: Agent | None = _setting(
         "ROBOTSTXT_USER_AGENT", None,
-        (f"{ACCEPTED}, or None", lambda value: agent_of(_unpacked(value))),
+        f"{ACCEPTED}, or None", lambda value: agent_of(_unpacked(value)),
     )
     schemes: Mapping[str, Scheme] = _setting(
-        "ROBOTS_SCHEMES", {}, (f"{_DICT} schemes to descriptions: {SCHEME_ACCEPTED}", _schemes),
+        "ROBOTS_SCHEMES", {}, f"{_DICT} schemes to descriptions: {SCHEME_ACCEPTED}", _schemes,
     )
-    timeout: float = _setting("ROBOTS_TIMEOUT", 30.0, _number(0, above=True))
+    timeout: float = _setting("ROBOTS_TIMEOUT", 30.0, "a number above 0", _number(0, above=True))
     max_size: int = _setting(
         "ROBOTS_MAX_SIZE", RobotsTxt.MAX_SIZE,
-        _number(RobotsTxt.MAX_SIZE, whole=True, note=" (RFC 9309, 2.5)"),
+        "a whole number, at least 512000 (RFC 9309, 2.5)", _number(RobotsTxt.MAX_SIZE, whole=True),
     )
-    cache: Any = _setting(CACHE, None, (CACHE_ACCEPTED, lambda value: value or None))
+    cache: Any = _setting(CACHE, None, CACHE_ACCEPTED, lambda value: value or None)
     cache_max_age: float = _setting(
         "ROBOTS_CACHE_MAX_AGE", float(MAX_AGE_24_HOURS),
-        _number(0, MAX_AGE_24_HOURS, above=True, note=" (RFC 9309, 2.4)"),
+        "a number above 0, at most 86400 (RFC 9309, 2.4)", _number(0, MAX_AGE_24_HOURS, above=True),
     )
     cache_min_age: float = _setting(
         "ROBOTS_CACHE_MIN_AGE", 600.0,
-        ("a number, at least 0, at most ROBOTS_CACHE_MAX_AGE", _number(0, MAX_AGE_24_HOURS)[1]),
+        "a number, at least 0, at most ROBOTS_CACHE_MAX_AGE", _number(0, MAX_AGE_24_HOURS),
     )
-    cache_size: int = _setting("ROBOTS_CACHE_SIZE", 10_000, _number(1, whole=True))
-    unreachable_ttl: float = _setting("ROBOTS_UNREACHABLE_TTL", 300.0, _number(0, above=True))
+    cache_size: int = _setting(
+        "ROBOTS_CACHE_SIZE", 10_000, "a whole number, at least 1", _number(1, whole=True),
+    )
+    unreachable_ttl: float = _setting(
+        "ROBOTS_UNREACHABLE_TTL", 300.0, "a number above 0", _number(0, above=True),
+    )
     unreachable_statuses: frozenset[int] = _setting(
         "ROBOTS_UNREACHABLE_STATUSES", [429],
-        ("statuses from 400 to 499, as a list or separated by commas",
-         _each(_number(400, 499, whole=True)[1], "a status from 400 to 499", frozenset)),
+        "statuses from 400 to 499, as a list or separated by commas",
+        _each(_number(400, 499, whole=True), "a status from 400 to 499", frozenset),
     )
-    stale_max_age: float = _setting("ROBOTS_STALE_MAX_AGE", float(30 * _DAY), _number(0))
+    stale_max_age: float = _setting(
+        "ROBOTS_STALE_MAX_AGE", float(30 * _DAY), "a number, at least 0", _number(0),
+    )
     unreachable_max_age: float | None = _setting(
         "ROBOTS_UNREACHABLE_MAX_AGE", float(30 * _DAY),
-        ("a number above 0, or None", _or_none(_number(0, above=True)[1])),
+        "a number above 0, or None", _or_none(_number(0, above=True)),
     )
-    crawl_delay_max: float = _setting("ROBOTS_CRAWL_DELAY_MAX", 60.0, _number(0, _DAY))
+    crawl_delay_max: float = _setting(
+        "ROBOTS_CRAWL_DELAY_MAX", 60.0, "a number, at least 0, at most 86400", _number(0, _DAY),
+    )
     crawl_delay_over: Over = _setting(
-        "ROBOTS_CRAWL_DELAY_OVER", "clamp", ("'clamp' or 'forbid'", Over),
+        "ROBOTS_CRAWL_DELAY_OVER", "clamp", "'clamp' or 'forbid'", Over,
     )
     unreachable_backoff: tuple[float, ...] = _setting(
         BACKOFF, [5, 15, 45],
-        ("a list of numbers, at least 0", _each(_number(0)[1], "a number, at least 0")),
+        "a list of numbers, at least 0", _each(_number(0), "a number, at least 0"),
     )
     page_rules: frozenset[str] = _setting(
         "ROBOTS_TAG_OBEY", [],
-        (f"a list, or a string with commas, of {_PAGE_RULE}",
-         _each(_page_rule, _PAGE_RULE, frozenset)),
+        f"a list, or a string with commas, of {_PAGE_RULE}",
+        _each(_page_rule, _PAGE_RULE, frozenset),
     )
-    dry_run: bool = _setting("ROBOTS_DRY_RUN", False, ("True or False", _boolean))
+    dry_run: bool = _setting("ROBOTS_DRY_RUN", False, "True or False", _boolean)
     exempt: tuple[Site, ...] = _setting(
-        "ROBOTS_EXEMPT", [], (f"sites, as a list or separated by commas: {_SITE}", _sites),
+        "ROBOTS_EXEMPT", [], f"sites, as a list or separated by commas: {_SITE}", _sites,
     )
     overrides: Mapping[Origin, str] = _setting(
         "ROBOTS_OVERRIDES", {},
-        (f"{_DICT} origins ({_ORIGIN}), each once, to paths of files", _overrides),
+        f"{_DICT} origins ({_ORIGIN}), each once, to paths of files", _overrides,
     )
     report: Mapping[str, Mapping[str, Any]] = _setting(
         "ROBOTS_REPORT", {},
-        (f"{_DICT} the URI of one feed to its options, both as in FEEDS", _feed),
+        f"{_DICT} the URI of one feed to its options, both as in FEEDS", _feed,
     )
     use: tuple[str, ...] | None = _setting(
         "ROBOTS_USE", None,
-        ("a list of labels, or a string with commas, or None",
-         lambda value: uses_of(_unpacked(value))),
+        "a list of labels, or a string with commas, or None",
+        lambda value: uses_of(_unpacked(value)),
     )
-    archive: str | None = _setting("ROBOTS_ARCHIVE", None, (_ARCHIVE, _or_none(_archive)))
+    archive: str | None = _setting("ROBOTS_ARCHIVE", None, _ARCHIVE, _or_none(_archive))
     # fmt: on
 
     def __repr__(self) -> str:
@@ -334,7 +334,8 @@ def read_row(row: Setting, settings: BaseSettings) -> Any:  # noqa: ANN401 - the
 
     :raises SettingError: its value is not accepted.
     """
-    value = written(row, settings)
+    # Scrapy's default of ROBOTSTXT_PARSER is no choice of the user's.
+    value = settings[row.key] if settings.getpriority(row.key) else row.default
     read = row.read
     if read in (_sites, _overrides):  # they may name sites of the user's own schemes
         read = partial(read, schemes={**SCHEMES, **read_row(BY_FIELD["schemes"], settings)})
@@ -344,12 +345,3 @@ def read_row(row: Setting, settings: BaseSettings) -> Any:  # noqa: ANN401 - the
         raise SettingError(row.key + entry.key, entry.value, entry.accepted) from None
     except _WRONG:
         raise SettingError(row.key, hidden(value), row.accepted) from None
-
-
-def written(row: Setting, settings: BaseSettings) -> Value:
-    """Return what the user wrote, not checked, or the default."""
-    if row.key == "ROBOTSTXT_PARSER" and not settings.getpriority(row.key):
-        return row.default  # only Scrapy's default stands there: the user did not choose a parser
-    if row.key not in settings:
-        return row.default
-    return settings[row.key]  # settings.get() would read a None that the user set as "not set"

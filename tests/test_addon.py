@@ -283,11 +283,6 @@ class LikeScrapys(Scheduler):
     """A subclass of Scrapy's scheduler, with the queue of the add-on."""
 
 
-def test_its_name_in_the_log() -> None:
-    """Scrapy's line on the add-ons that are at work names it as ADDONS does."""
-    assert repr(Addon()) == "scrapy_robots_rfc.Addon"
-
-
 def test_the_priority_is_the_addons() -> None:
     """What the add-on sets has the priority of an add-on, so that whatever the user says later
     still wins.

@@ -128,7 +128,7 @@ def test_every_public_name_is_found(name: str) -> None:
 
 def test_another_name_is_not_found() -> None:
     """What is no public name is missing as from any module, so that a mistyped path in a setting
-    is told.
+    is an error.
     """
     with pytest.raises(AttributeError, match="module 'scrapy_robots_rfc' has no attribute 'Adon'"):
         scrapy_robots_rfc.Adon  # type: ignore[attr-defined]  # noqa: B018

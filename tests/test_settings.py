@@ -16,7 +16,7 @@ from scrapy_robots_rfc.policy.origins import Origin
 from scrapy_robots_rfc.policy.pacing import Over
 from scrapy_robots_rfc.policy.schemes import SCHEME_ACCEPTED, SCHEMES, Answers, Dialect, Scheme
 from scrapy_robots_rfc.settings import OUR_PARSER, TABLE, Settings, read_settings
-from tests.support.crawling import crawl, records
+from tests.support.crawling import crawl
 
 if TYPE_CHECKING:
     from tests.support.site import Site
@@ -350,15 +350,3 @@ async def test_crawl_does_not_start(site: Site, key: str, value: Any) -> None:
     with pytest.raises(SettingError, match=key):
         await crawl([site.url("/x")], {key: value})
     assert site.targets == []
-
-
-@ensureDeferred
-async def test_unheeded(site: Site, caplog: pytest.LogCaptureFixture) -> None:
-    """Where robots.txt is not obeyed, one warning says of which settings nothing comes."""
-    overrides = {"http://a.example": "a.txt"}
-    settings = {"ROBOTSTXT_OBEY": False, "ROBOTS_DRY_RUN": True, "ROBOTS_OVERRIDES": overrides}
-    result = await crawl([site.url("/x")], settings)
-    unheeded = "ROBOTS_DRY_RUN, ROBOTS_OVERRIDES"
-    assert records(caplog) == [f"No effect, because ROBOTSTXT_OBEY is not True: {unheeded}"]
-    assert site.targets == ["/x"]
-    assert result.outcomes[site.url("/x")] == 200

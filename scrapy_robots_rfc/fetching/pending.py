@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
 
     from scrapy_robots_rfc.cache.entry import CacheEntry
-    from scrapy_robots_rfc.core.agents import Agent
     from scrapy_robots_rfc.fetching.download import Downloader
     from scrapy_robots_rfc.fetching.parsed import OriginPolicy
     from scrapy_robots_rfc.policy.access import Outcome
@@ -120,9 +119,6 @@ class PendingFetch:
 
 class Crawl(Protocol):
     """What the middleware gives this room to call, since it must not import the rooms above."""
-
-    def agent(self) -> Agent:
-        """Return the agent of a request without one; raises what the spider's property raises."""
 
     def sent(self, request: Request) -> None:
         """Note that a request of ours was sent, and is answered, or not waited for any more."""

@@ -6,33 +6,32 @@
 
 from __future__ import annotations
 
-import logging
 from functools import lru_cache, partial
 from inspect import isawaitable
 from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
-from scrapy import Request, Spider
-from scrapy import signals as scrapy_signals
+from scrapy import Request, Spider, signals
 from scrapy.utils.httpobj import urlparse_cached
 from scrapy.utils.misc import load_object
 
 from scrapy_robots_rfc import stats
 from scrapy_robots_rfc._runtime import Cancellable, Runtime
+from scrapy_robots_rfc._scrapy import is_closing
 from scrapy_robots_rfc.cache.client import CacheClient
 from scrapy_robots_rfc.cache.stores.opening import errors_of, open_store
+from scrapy_robots_rfc.core.agents import NOBODY
 from scrapy_robots_rfc.core.decision import Decision, Reason, Refusal
 from scrapy_robots_rfc.core.ruleset import ROBOTS_TXT
-from scrapy_robots_rfc.fetching.download import MARK as OUR_MARK
-from scrapy_robots_rfc.fetching.download import pause
+from scrapy_robots_rfc.fetching import download
 from scrapy_robots_rfc.fetching.parsed import UNREACHABLE, OriginPolicy
 from scrapy_robots_rfc.fetching.pending import TICK
 from scrapy_robots_rfc.fetching.reading import FileReader
 from scrapy_robots_rfc.fetching.service import RobotsService, undecided
 from scrapy_robots_rfc.fetching.sources import HttpCache
-from scrapy_robots_rfc.leaves import SHARED_TURNS, SOURCES, asked_for, load_leaves
-from scrapy_robots_rfc.middleware.enforcement import Enforcement, request_text
+from scrapy_robots_rfc.leaves import LEAVES, SHARED_TURNS, SOURCES, asked_for
+from scrapy_robots_rfc.middleware.enforcement import Enforcement
 from scrapy_robots_rfc.middleware.progress import Progress
-from scrapy_robots_rfc.middleware.startup import Misspelt, log_startup, settings_of
+from scrapy_robots_rfc.middleware.startup import Misspelt, settings_of
 from scrapy_robots_rfc.middleware.user_agent import UserAgents
 from scrapy_robots_rfc.policy.origins import Origin
 from scrapy_robots_rfc.scheduling.gate import MARK, Gate, HandedOut, close_gate, open_gate
@@ -43,14 +42,11 @@ if TYPE_CHECKING:
 
     from scrapy.crawler import Crawler
 
-    from scrapy_robots_rfc.core.agents import Agent
     from scrapy_robots_rfc.fetching.pending import PendingFetch
     from scrapy_robots_rfc.settings import Settings
 
     #: What `process_request` may return, as a value or later.
     _Passed: TypeAlias = Coroutine[Any, Any, Request | None] | Request | None
-
-logger: logging.Logger = logging.getLogger(__name__)
 
 # Authorities whose origin is remembered, so that it is not parsed for each request; a crawl of many
 # hosts has more.
@@ -80,23 +76,24 @@ class RfcRobotsTxtMiddleware:
         self._limit = self._settings.limit
         self._count = crawler.stats.inc_value
         self._runtime = Runtime()
-        self._misspelt: Misspelt | None = None
+        self._misspelt = Misspelt(crawler, self._settings)
         self._timer: Cancellable | None = None
         schemes = self._settings.schemes
         self._origins = lru_cache(_MOST_ORIGINS)(lambda start: Origin.of(start, schemes))
-        # Requests that wait for a moment, of at most a quarter of CONCURRENT_REQUESTS.
-        self._moments = 0
-        self._most_moments = max(1, crawler.settings.getint("CONCURRENT_REQUESTS") // 4)
+        # While so many requests wait in place, others wait in the scheduler.
+        self._most_in_place = max(1, crawler.settings.getint("CONCURRENT_REQUESTS") // 4)
         self.user_agents: UserAgents = UserAgents(crawler, self._settings.user_agent)
         # Leaves hear of the end after this middleware, which completes the sums then. They are made
         # before a store is opened: their settings may be wrong.
-        for name in ("spider_opened", "spider_closed"):
-            crawler.signals.connect(getattr(self, f"_{name}"), getattr(scrapy_signals, name))
-        self._leaves = load_leaves(crawler, self._settings)
-        files = FileReader(crawler, self._settings, self.agent)
+        crawler.signals.connect(self._spider_opened, signals.spider_opened)
+        crawler.signals.connect(self._spider_closed, signals.spider_closed)
+        # Signals have weak references to them.
+        self._leaves = [leaf(crawler, self._settings) for leaf in asked_for(LEAVES, self._settings)]
+        agent = self.user_agents.default
+        files = FileReader(crawler, self._settings, agent)
         # Local files are read before a store is opened.
         sources = [
-            source(crawler, self._settings, files.parse, self.agent)
+            source(crawler, self._settings, files.parse, agent)
             for source in asked_for(SOURCES, self._settings)
         ]
         self._cache = HttpCache(crawler, self._settings, sources)
@@ -138,16 +135,14 @@ class RfcRobotsTxtMiddleware:
         :raises AgentError: its meta `robotstxt_user_agent` is neither a string nor a list of
             strings.
         """
-        if self._misspelt is not None and not self._misspelt.seen.issuperset(request.meta):
+        if not self._misspelt.seen.issuperset(request.meta):
             self._misspelt.look_at(request.meta)
         out = self._gate.handed_out.pop(request, None)
-        if out is None:
-            return self._passed(request, None)
         passed: _Passed = None
         try:
             passed = self._passed(request, out)
         finally:
-            if not isawaitable(passed):
+            if out is not None and not isawaitable(passed):
                 self._gate.judged(out)
         return passed
 
@@ -172,83 +167,64 @@ class RfcRobotsTxtMiddleware:
         if why is not None:
             name = None if origin is None else str(origin)
             closed = Decision(False, Reason.UNREACHABLE, origin=name)
-            self.enforcement.refuse(request, closed, Refusal(f"{UNREACHABLE}{why}"))
+            self.enforcement.refuse(request, closed, Refusal(f"{UNREACHABLE}{why}"), None)
             return None
-        if origin is None or own:
-            self._pass_robots_txt(origin)
+        if origin is None or own:  # a robots.txt is always allowed (RFC 9309, 2.2.2)
+            self._count(stats.ALLOWED)
             return None
-        agent = self.user_agents.of(request)
         stale_for = 0.0
         if out is not None and out.waited:  # for its turn, too
             stale_for = STALE_FOR + self._throttle.interval(origin)
         robots = self.service.cached(origin, request, stale_for=stale_for)
         if robots is None:
             fetch = self.service.fetch(origin, request)
-            if fetch.value is None:
-                return self._wait(request, fetch, out, inline=inline)
             robots = fetch.value  # without asyncio it may be over already
-        return self._judge(request, robots, agent, out, inline=inline)
+            if robots is None:
+                return self._wait(request, fetch, out, inline=inline)
+        return self._judge(request, robots, out, inline=inline)
 
     def _pass_exempt(self, request: Request) -> _Passed:
         """Count a request that is not judged.
 
         One for a robots.txt is ours, and waits for the turn of its site.
         """
-        if OUR_MARK not in request.meta:
+        if download.MARK not in request.meta:
             self._count(stats.EXEMPTED)
             return None
         self.user_agents.passes(request)
         origin = self.origin_of(request)
         if origin is not None and not self._throttle.take(request, origin):
-            return self._wait_for_our_turn(request, origin)
+            return self._wait_for_ours(request, origin)
         return None
 
-    async def _wait_for_our_turn(self, request: Request, origin: Origin) -> None:
+    async def _wait_for_ours(self, request: Request, origin: Origin) -> None:
         """Have a request for a robots.txt wait; that time does not count as its site's."""
-        pause(request, on=True)
+        download.pause(request, on=True)
         try:
             await self._throttle.wait_in_place(request, origin)
         finally:
-            pause(request, on=False)
-
-    def _pass_robots_txt(self, origin: Origin | None) -> None:
-        """Count a request for a robots.txt itself, which is always allowed (RFC 9309, 2.2.2)."""
-        robots = None if origin is None else self.service.cached(origin, counted=False)
-        if robots is not None and robots.exempt is not None:
-            self.enforcement.count_exempt(robots)
-        else:
-            self._count(stats.ALLOWED)
+            download.pause(request, on=False)
 
     def _judge(
-        self,
-        request: Request,
-        robots: OriginPolicy,
-        agent: Agent,
-        out: HandedOut | None,
-        *,
-        inline: bool,
+        self, request: Request, robots: OriginPolicy, out: HandedOut | None, *, inline: bool
     ) -> _Passed:
         """Judge a request; if it may be fetched, let it leave in the turn of its site."""
+        agent = self.user_agents.of(request)
         if robots.file is not None and robots.file.unread(agent):
             return self._wait(request, self.service.read_for(robots, agent), out, inline=inline)
-        if robots.exempt is not None:
-            self.enforcement.count_exempt(robots)
-            return None
         decision, why = robots.verdict(request.url, agent, self._limit, self._runtime.utc)
         leaves = why is None or self._settings.dry_run
         if leaves and not self._throttle.admit(request, robots, agent):
             if inline:
-                return self._wait_for_turn(request, robots, agent)
+                return self._wait_for_turn(request, robots)
             return self._gate.send_back(request, out, None)
         self.enforcement.conclude(request, robots, decision, why)
         return None
 
-    async def _wait_for_turn(
-        self, request: Request, robots: OriginPolicy, agent: Agent
-    ) -> Request | None:
+    async def _wait_for_turn(self, request: Request, robots: OriginPolicy) -> Request | None:
         """Wait in the downloader for the turn of a request that never passes the scheduler."""
         await self._throttle.wait_in_place(request, robots.origin)
-        found = self._judge(request, robots, agent, None, inline=True)
+        found = self._judge(request, robots, None, inline=True)
         return await found if isawaitable(found) else found
 
     def _wait(
@@ -256,37 +232,32 @@ class RfcRobotsTxtMiddleware:
     ) -> _Passed:
         """Let a request wait for its file: in the downloader, or in the scheduler."""
         self._throttle.release(request)  # the request for the robots.txt needs that turn
-        if inline:
-            return self._wait_here(request, fetch, None, limit=None)
-        if out is not None and out.trial and self._moments < self._most_moments:
-            return self._wait_here(request, fetch, out, limit=MOMENT)
+        trial = out is not None and out.trial
+        if inline or (trial and len(self._progress.in_place) < self._most_in_place):
+            return self._wait_in_place(request, fetch, out, inline=inline)
         return self._gate.send_back(request, out, fetch)
 
-    async def _wait_here(
-        self, request: Request, fetch: PendingFetch, out: HandedOut | None, *, limit: float | None
+    async def _wait_in_place(
+        self, request: Request, fetch: PendingFetch, out: HandedOut | None, *, inline: bool
     ) -> Request | None:
-        """Wait in the downloader, and be judged; after `limit` seconds go back to the scheduler."""
+        """Wait in the downloader, and be judged.
+
+        What came from the scheduler goes back there after a `MOMENT`.
+        """
         waiting = self._progress.in_place
-        waiting[fetch] += 1
-        self._moments += limit is not None
+        waiting.append(fetch)
         try:
-            robots = await fetch.result(limit)
+            robots = await fetch.result(None if inline else MOMENT)
             if robots is not None:
-                agent = self.user_agents.of(request)
-                found = self._judge(request, robots, agent, out, inline=limit is None)
+                found = self._judge(request, robots, out, inline=inline)
                 return await found if isawaitable(found) else found
-            if limit is not None:
+            if not inline:
                 return self._gate.send_back(request, out, fetch)
         finally:
-            self._moments -= limit is not None
-            waiting[fetch] -= 1
-            if not waiting[fetch]:
-                del waiting[fetch]
+            waiting.remove(fetch)
             if out is not None:
                 self._gate.judged(out)
         self._count(stats.UNDECIDED)
-        text = "Not decided before the spider closed: %s"
-        logger.debug(text, request_text(request), extra={"spider": self._crawler.spider})
         raise undecided(fetch.origin)
 
     def origin_of(self, request: Request) -> Origin | None:
@@ -296,10 +267,6 @@ class RfcRobotsTxtMiddleware:
         return self._origins(f"{parts.scheme}://{without_password}/")
 
     # What `fetching/` asks and says, see `Crawl` there.
-
-    def agent(self) -> Agent:
-        """Return the agent of requests without an agent of their own."""
-        return self.user_agents.default()
 
     def sent(self, request: Request) -> None:
         """Look at the headers with which a request of ours was sent.
@@ -311,7 +278,11 @@ class RfcRobotsTxtMiddleware:
 
     def found(self, robots: OriginPolicy) -> None:
         """Pace a site by the file that was fetched now."""
-        self._throttle.note(robots, self.user_agents.expected())
+        try:
+            agent = self.user_agents.default()
+        except Exception:  # noqa: BLE001 - of the spider's property; the next page that is judged shows it
+            agent = NOBODY
+        self._throttle.note(robots, agent)
 
     def over(self, fetch: PendingFetch) -> None:
         """Let the requests in the scheduler go that wait for a fetch."""
@@ -320,16 +291,17 @@ class RfcRobotsTxtMiddleware:
     # The crawl begins and ends.
 
     def _spider_opened(self, spider: Spider) -> None:
-        """Log what is odd about the settings, and what is wrong with the product tokens."""
-        log_startup(self._crawler, self._settings, RfcRobotsTxtMiddleware)
+        """Log what is wrong with the product tokens, and with attributes of the spider."""
         self.user_agents.opened(spider)
-        self._misspelt = Misspelt(spider, self._settings)
+        self._misspelt.look_at_spider(spider)
         self._progress.begin()
         self._tick()
 
     def _tick(self) -> None:
         """Look after what waits, from time to time."""
         self._timer = self._runtime.call_later(min(TICK, self._settings.timeout / 4), self._tick)
+        if is_closing(self._crawler):
+            self._gate.note_closing()
         self.service.tick()
         self._throttle.tick()
         self._gate.tick()
@@ -340,11 +312,11 @@ class RfcRobotsTxtMiddleware:
         The leaves hear of this signal next; all sums of the crawl are there by the first await.
         """
         close_gate(self._crawler)
-        errors = list[Exception]()
         if self._timer is not None:  # a crawl may be closed before it is opened for all
             self._timer.cancel()
-        sums = (self.service.origin_log.closed, self._progress.close)
-        for close in (*sums, self._throttle.close, self.service.close):
+        errors: list[Exception] = []
+        sums = (self.service.origin_log.closed, self._progress.close, self._throttle.close)
+        for close in (*sums, self.service.close):
             try:
                 closed: Any = close()
                 if isawaitable(closed):

@@ -15,7 +15,7 @@ from scrapy_robots_rfc import signals, stats
 from scrapy_robots_rfc._scrapy import asks_once
 from scrapy_robots_rfc.core.decision import Decision, Reason, Refusal
 from scrapy_robots_rfc.errors import RobotsDisallowed, UnreachableError
-from scrapy_robots_rfc.policy.origins import Origin, without_userinfo
+from scrapy_robots_rfc.policy.origins import without_userinfo
 
 if TYPE_CHECKING:
     from scrapy import Request
@@ -52,23 +52,18 @@ class Enforcement:
         #: Requests that are refused, and that a dry run lets through.
         self.let_through: WeakSet[Request] = WeakSet()
 
-    def count_exempt(self, robots: OriginPolicy) -> None:
-        """Count a request to a site that is exempt."""
-        self._count(stats.EXEMPTED)
-        self._count(stats.EXEMPTED_BY.format(site=robots.exempt))
-
     def conclude(
-        self,
-        request: Request,
-        robots: OriginPolicy,
-        decision: Decision,
-        why: str | None,
+        self, request: Request, robots: OriginPolicy, decision: Decision, why: str | None
     ) -> None:
         """Count a decision, and refuse the request if it may not be fetched.
 
         :param why: the reason; ``None``: it may be fetched.
         :raises RobotsDisallowed: it may not be fetched.
         """
+        if robots.exempt is not None:
+            self._count(stats.EXEMPTED)
+            self._count(stats.EXEMPTED_BY.format(site=robots.exempt))
+            return
         if decision.stale:
             self._count(stats.CACHE_STALE_DECISIONS)
         if robots.override is not None:
@@ -80,88 +75,60 @@ class Enforcement:
         self._count(stats.ALLOWED)
         if self._signals_allowed:
             decision = decision._replace(origin=str(robots.origin))
-            why = robots.why(decision)
-            self._send(signals.request_allowed, request, decision, why=why, robots=robots)
+            refusal = Refusal(robots.why(decision))
+            self._send(signals.request_allowed, request, decision, refusal, robots)
 
     def refuse(
-        self,
-        request: Request,
-        decision: Decision,
-        refusal: Refusal,
-        robots: OriginPolicy | None = None,
+        self, request: Request, decision: Decision, refusal: Refusal, robots: OriginPolicy | None
     ) -> None:
-        """Count, log and signal that a request may not be fetched, and raise.
+        """Count, log and signal that a request, or its response, may not be used, and raise.
 
-        :param refusal: why; a line of robots.txt in it counts where no rule of it decided.
         :param robots: what is known of its origin; ``None``: it has no origin.
         :raises RobotsDisallowed: always, except in a dry run.
         :raises UnreachableError: in its place, in a command for one page, where robots.txt is not
             known.
         """
-        why = refusal.why
-        by = refusal.by
         url = request_text(request)
         spider = {"spider": self._crawler.spider}
+        text = "Forbidden by %s: %s (%s)"
         if self._dry_run:
             text = "Forbidden by %s, let through (dry run): %s (%s)"
-            logger.debug(text, by, url, why, extra=spider)
-        else:
-            self._throttle.release(request)
-            logger.debug("Forbidden by %s: %s (%s)", by, url, why, extra=spider)
+        logger.debug(text, refusal.by, url, refusal.why, extra=spider)
         # An unreachable robots.txt was warned of when it was fetched.
         if robots is not None and decision.reason is not Reason.UNREACHABLE:
-            self._log_once(robots.origin, why)
+            origin = hash(robots.origin)
+            if origin not in self._logged:
+                self._logged[origin] = None
+                text = "A page of %s is forbidden (%s); each such request is logged at DEBUG"
+                logger.info(text, robots.origin, refusal.why, extra=spider)
         self._count(stats.FORBIDDEN)
         self._count(stats.FORBIDDEN_BY.format(reason=decision.reason.value))
-        line = refusal.line
-        self._send(signals.request_disallowed, request, decision, line, why=why, robots=robots)
+        self._send(signals.request_disallowed, request, decision, refusal, robots)
         if self._dry_run:
             self._count(stats.DRY_RUN)
             self.let_through.add(request)
             return
+        self._throttle.release(request)
         if self._asks_once and decision.reason in (Reason.UNREACHABLE, Reason.LOCAL):
-            raise UnreachableError(f"{why}; {url} was not asked for")
-        raise RobotsDisallowed(decision, why, by)
-
-    def refuse_allowed(
-        self, request: Request, decision: Decision, refusal: Refusal, robots: OriginPolicy | None
-    ) -> None:
-        """Refuse a request that was allowed, or its response, and no longer count it as allowed.
-
-        For middlewares that stand behind `RfcRobotsTxtMiddleware`.
-
-        :raises RobotsDisallowed: always, except in a dry run.
-        """
-        self._count(stats.ALLOWED, -1)
-        self.refuse(request, decision, refusal, robots)
+            raise UnreachableError(f"{refusal.why}; {url} was not asked for")
+        raise RobotsDisallowed(decision, refusal.why, refusal.by)
 
     def _send(
         self,
         signal: object,
         request: Request,
         decision: Decision,
-        line: int | None = None,
-        **more: object,
+        refusal: Refusal,
+        robots: OriginPolicy | None,
     ) -> None:
-        """Send a signal about a decision; see `signals.py` for the arguments."""
-        if decision.rule is not None:
-            line = decision.rule.line
         self._crawler.signals.send_catch_log(
-            signal, request=request, decision=decision, line=line, **more
+            signal,
+            request=request,
+            decision=decision,
+            why=refusal.why,
+            robots=robots,
+            line=refusal.line if decision.rule is None else decision.rule.line,
         )
-
-    def _log_once(self, origin: Origin, why: str) -> None:
-        """Log at INFO that pages of an origin are forbidden, once."""
-        if hash(origin) in self._logged:
-            return
-        self._logged[hash(origin)] = None
-        text = "A page of %s is forbidden (%s); every request that is dropped is logged at DEBUG"
-        if self._dry_run:
-            text = (
-                "A page of %s is forbidden (%s); every request that would be dropped is logged at"
-                " DEBUG"
-            )
-        logger.info(text, origin, why, extra={"spider": self._crawler.spider})
 
 
 def request_text(request: Request) -> str:

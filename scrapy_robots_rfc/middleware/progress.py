@@ -47,8 +47,8 @@ class Progress:
         self._interval = crawler.settings.getfloat("LOGSTATS_INTERVAL")
         self._not_before = 0.0
         self._timer: Cancellable | None = None
-        #: How many requests wait in place for each fetch.
-        self.in_place: Counter[PendingFetch] = Counter()
+        #: The fetch for which each request waits that waits in place.
+        self.in_place: list[PendingFetch] = []
 
     def begin(self) -> None:
         """Look from time to time, until `close`."""
@@ -60,27 +60,19 @@ class Progress:
         if self._timer is not None:
             self._timer.cancel()
         self._gate.note_closing()
-        awaited = self._gate.left_awaited
-        paced = self._gate.left_paced
-        if awaited:
-            text = "%s waited for a robots.txt when the spider closed: %s"
-            self._log(text, many(awaited, "request"), self._becomes())
-        if paced:
-            text = "%s waited for the turn of their site when the spider closed: %s"
-            self._log(text, many(paced, "request"), self._becomes())
-        if awaited or paced:
-            assert self._crawler.stats is not None
-            self._crawler.stats.inc_value(stats.UNDECIDED, awaited + paced)
-
-    def _becomes(self) -> str:
-        """Return what becomes of the requests that wait when the spider closes."""
-        if not self._crawler.settings["JOBDIR"]:
-            return "dropped, as all that is queued"
-        then = "in JOBDIR, and decided when the crawl is resumed"
+        waiting = self._gate.left_awaited + self._gate.left_paced
+        if not waiting:
+            return
         assert self._crawler.stats is not None
-        if self._crawler.stats.get_value("scheduler/unserializable"):
-            then += "; what cannot be written there is dropped"
-        return then
+        self._crawler.stats.inc_value(stats.UNDECIDED, waiting)
+        becomes = "dropped, as all that is queued"
+        if self._crawler.settings["JOBDIR"]:
+            becomes = (
+                "in JOBDIR, and decided when the crawl is resumed; what cannot be written there is"
+                " dropped"
+            )
+        text = "%s waited for a robots.txt or a turn when the spider closed: %s"
+        self._log(text, many(waiting, "request"), becomes)
 
     def _log(self, text: str, *arguments: object) -> None:
         logger.info(text, *arguments, extra={"spider": self._crawler.spider})

@@ -11,6 +11,7 @@ import logging
 from scrapy import Request, Spider
 from scrapy.crawler import Crawler
 from scrapy.settings import BaseSettings
+from scrapy.utils.python import to_unicode
 
 from scrapy_robots_rfc.core.agents import (
     ACCEPTED,
@@ -27,17 +28,6 @@ logger: logging.Logger = logging.getLogger(__name__)
 # The meta key of our requests for a robots.txt. Its value is the agent by their header before later
 # middlewares see it.
 _ASSUMED = "_robots_rfc_agent"
-
-
-# Warnings at the start of a crawl.
-_NOT_DERIVED = (
-    "No product token can be derived from %s: only the '*' group of a robots.txt applies. Set"
-    " ROBOTSTXT_USER_AGENT to your crawler's name, and USER_AGENT to a string that contains it."
-)
-_UNKNOWN_NAME = (
-    "%s. Site owners cannot tell which rules are meant for this crawler: set ROBOTSTXT_USER_AGENT"
-    " to its name, and USER_AGENT to a string that contains that name."
-)
 
 
 class UserAgents:
@@ -57,8 +47,8 @@ class UserAgents:
         except TypeError:
             key = f"the spider's {USER_AGENT_KEY}"
             raise SettingError(key, spider, f"{ACCEPTED}, or None") from None
-        # The User-Agent header of requests without one; it may change until the spider opens.
-        self._set_default(default_header(crawler.settings, crawler.spider))
+        # By the User-Agent header of requests without one; it may change until the spider opens.
+        self._default = agent_of(default_header(crawler.settings, crawler.spider)) or NOBODY
 
     def of(self, request: Request) -> Agent:
         """Return the agent of a request.
@@ -66,60 +56,70 @@ class UserAgents:
         :raises AgentError: its meta `robotstxt_user_agent` is neither a string nor a list of
             strings.
         """
-        meta = request.meta.get(USER_AGENT_KEY)
-        spider = getattr(self._crawler.spider, USER_AGENT_KEY, None)  # see `_of_spider`
-        agent = None
-        try:
-            if meta is not None or spider is not None:
-                agent = agent_of(meta) or agent_of(spider)
-        except TypeError:
-            wrong = meta if meta is not None else spider
-            raise AgentError(f"{USER_AGENT_KEY} is {wrong!r}; it must be {ACCEPTED}") from None
-        return agent or self._setting or self._of_header(request)
+        named = request.meta.get(USER_AGENT_KEY) or getattr(
+            self._crawler.spider, USER_AGENT_KEY, None
+        )
+        agent = self._setting
+        if named:
+            try:
+                agent = agent_of(named) or agent
+            except TypeError:
+                raise AgentError(f"{USER_AGENT_KEY} is {named!r}; it must be {ACCEPTED}") from None
+        if agent is not None:
+            return agent
+        header = request.headers.get(b"User-Agent")
+        return agent_of(header) or NOBODY if header else self._default
 
     def default(self) -> Agent:
         """Return the agent of a request that has no name of its own."""
         return agent_of(self._of_spider()) or self._setting or self._default
 
-    def expected(self) -> Agent:
-        """Do what `default` does, but pass over an error of the spider's property.
-
-        The next page that is judged shows it to the user.
-        """
-        try:
-            return self.default()
-        except Exception:  # noqa: BLE001 - the property is the user's
-            return NOBODY
-
     def opened(self, spider: Spider) -> None:
-        """Read the default header again when the spider opens, and warn of its product tokens."""
-        self._set_default(default_header(self._crawler.settings, spider))
-        header = self._default_header or ""
-        if isinstance(header, bytes):
-            header = header.decode("utf-8", "replace")
-        tokens = self.default().tokens
-        if not tokens:
-            source = f"the User-Agent header {header!r}"
-            if self._is_configured():
-                source = "ROBOTSTXT_USER_AGENT"
-            logger.warning(_NOT_DERIVED, source, extra={"spider": spider})
-        wrong = [text for token in tokens if (text := _wrong(token, header)) is not None]
-        if wrong:
-            logger.warning(_UNKNOWN_NAME, "; ".join(wrong), extra={"spider": spider})
+        """Read the default header again when the spider opens.
+
+        Warn of tokens that site owners cannot know.
+        """
+        header = default_header(self._crawler.settings, spider)
+        self._default = agent_of(header) or NOBODY
+        shown = to_unicode(header or "", errors="replace")
+        agent = self.default()
+        extra = {"spider": spider}
+        if not agent.tokens:
+            text = (
+                "No product token can be derived from %r: only the '*' group of a robots.txt"
+                " applies. Set ROBOTSTXT_USER_AGENT to your crawler's name, and USER_AGENT to a"
+                " string that contains it."
+            )
+            logger.warning(text, agent.identification, extra=extra)
+        elif not any(token.lower() in shown.lower() for token in agent.tokens):
+            text = (
+                "%s is not in the User-Agent header %r (RFC 9309, 2.2.1): site owners cannot tell"
+                " which rules are meant for this crawler. Set ROBOTSTXT_USER_AGENT to its name, and"
+                " USER_AGENT to a string that contains that name."
+            )
+            logger.warning(text, " or ".join(map(repr, agent.tokens)), shown, extra=extra)
+        for token in agent.tokens:
+            if not is_token(token):
+                text = (
+                    "%r is no product token, which has only A-Z, a-z, '_' and '-': site owners"
+                    " cannot write rules for it. Set ROBOTSTXT_USER_AGENT to your crawler's name,"
+                    " and USER_AGENT to a string that contains that name."
+                )
+                logger.warning(text, token, extra=extra)
 
     def passes(self, request: Request) -> None:
-        """Remember the agent by the header that our request for a robots.txt has now."""
-        if not self._warned and not self._is_configured():
-            request.meta[_ASSUMED] = self._of_header(request)
+        """Note the agent by the header that our request for a robots.txt has now."""
+        if not self._warned and self._setting is None and self._of_spider() is None:
+            request.meta[_ASSUMED] = agent_of(request.headers.get(b"User-Agent")) or self._default
 
     def sent(self, request: Request) -> None:
         """Compare that agent with the User-Agent header that was sent; warn once if they differ."""
         assumed: Agent | None = request.meta.get(_ASSUMED)
         if self._warned or assumed is None:
             return
-        header = request.headers.get(b"User-Agent")
+        header = request.headers.get(b"User-Agent") or b""
         sent = agent_of(header) or NOBODY
-        if _lower(sent) == _lower(assumed):
+        if [token.lower() for token in sent.tokens] == [each.lower() for each in assumed.tokens]:
             return
         self._warned = True
         logger.warning(
@@ -128,7 +128,7 @@ class UserAgents:
             " ROBOTSTXT_USER_AGENT to your crawler's name, and have each header that is sent"
             " contain that name.",
             request.url,
-            (header or b"").decode("utf-8", "replace"),
+            header.decode("utf-8", "replace"),
             " and ".join(map(repr, assumed.tokens)) or "'*'",
             extra={"spider": self._crawler.spider},
         )
@@ -136,35 +136,6 @@ class UserAgents:
     def _of_spider(self) -> object:
         """Return the spider's own value. It may be a property; the user sees what that raises."""
         return getattr(self._crawler.spider, USER_AGENT_KEY, None)
-
-    def _set_default(self, header: str | bytes | None) -> None:
-        self._default_header = header
-        self._default = agent_of(header) or NOBODY
-
-    def _of_header(self, request: Request) -> Agent:
-        own: bytes | None = request.headers.get(b"User-Agent")
-        return agent_of(own) or NOBODY if own else self._default
-
-    def _is_configured(self) -> bool:
-        """Whether the user named the agent, so that it does not come from the header."""
-        return self._setting is not None or self._of_spider() is not None
-
-
-def _lower(agent: Agent) -> list[str]:
-    return [token.lower() for token in agent.tokens]
-
-
-def _wrong(token: str, header: str) -> str | None:
-    """Return why site owners cannot know a token; ``None``: they can."""
-    if not is_token(token):
-        return f"{token!r} is no product token, which has only A-Z, a-z, '_' and '-'"
-    if token.lower() in header.lower():
-        return None
-    from scrapy_robots_rfc.core.gemini import VIRTUAL_AGENTS  # noqa: PLC0415 - few crawls need it
-
-    if token.lower() in VIRTUAL_AGENTS:  # a name that stands for many crawlers
-        return None
-    return f"{token!r} is not in the User-Agent header {header!r} (RFC 9309, 2.2.1)"
 
 
 def default_header(settings: BaseSettings, spider: Spider | None = None) -> str | bytes | None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
 from io import BytesIO
@@ -53,7 +53,8 @@ class Feed:
         #: The URI with its placeholders filled in.
         self.uri: str = _filled_in(uri, self._options, crawler)
         filter_class = load_object(self._options.get("item_filter", ItemFilter))
-        self._filter: ItemFilter = filter_class(self._options)
+        self._accepts: Callable[[Any], bool] = filter_class(self._options).accepts
+        "".encode(self._options["encoding"] or "utf-8")  # raises where it is unknown
         storage = _class(crawler, "FEED_STORAGES", urlsplit(self.uri).scheme, "scheme")
         self._storage = build_from_crawler(storage, crawler, self.uri, feed_options=self._options)
         self._buffer = BytesIO()
@@ -73,7 +74,7 @@ class Feed:
 
         A disk, a storage or an exporter may raise anything. Then the record is lost.
         """
-        if not self._filter.accepts(record):
+        if not self._accepts(record):
             return False
         if self._file is None:
             self._open()

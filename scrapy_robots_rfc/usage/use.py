@@ -166,7 +166,8 @@ class RfcUseMiddleware:
         judged = robots.judge(request.url, self._robots.user_agents.of(request))
         decision = judged._replace(allowed=False, reason=Reason.USE, rule=None)
         decision = decision._replace(origin=str(robots.origin))
-        enforcement.refuse_allowed(request, decision, refusal, robots)
+        self._count(stats.ALLOWED, -1)  # RfcRobotsTxtMiddleware has counted it
+        enforcement.refuse(request, decision, refusal, robots)
 
     def _of(self, request: Request) -> tuple[str, ...]:
         """Return what a request is for: by its meta, else by the spider, else by the setting."""

@@ -130,8 +130,8 @@ async def test_log_says_what_failed_and_how_it_ended(
     assert sorted(found[:2]) == sorted(  # either site may come first
         [
             (
-                f"A page of {site.url('')} is forbidden (robots.txt line 2: Disallow: /x); every"
-                " request that is dropped is logged at DEBUG"
+                f"A page of {site.url('')} is forbidden (robots.txt line 2: Disallow: /x); each"
+                " such request is logged at DEBUG"
             ),
             (
                 f"{other.url('/robots.txt')} stays unreachable (500) after 3 attempts: nothing is"

@@ -91,12 +91,10 @@ async def test_log_line_has_the_reason(
     assert f"Forbidden by robots.txt: <GET {other.url('/x')}> (robots.txt unreachable: 503)" in said
 
 
-@pytest.mark.parametrize(
-    ("dry_run", "is_dropped"), [(False, "is dropped"), (True, "would be dropped")]
-)
+@pytest.mark.parametrize("dry_run", [False, True])
 @ensureDeferred
 async def test_first_drop_of_an_origin(
-    site: Site, other: Site, caplog: pytest.LogCaptureFixture, dry_run: bool, is_dropped: str
+    site: Site, other: Site, caplog: pytest.LogCaptureFixture, dry_run: bool
 ) -> None:
     """At INFO, the log has one line for an origin that forbids pages.
 
@@ -113,18 +111,18 @@ async def test_first_drop_of_an_origin(
     ]
     assert [record.getMessage() for record in said if record.levelno > logging.DEBUG] == [
         (
-            f"A page of {site.url('')} is forbidden (robots.txt line 3: Disallow: /private); every"
-            f" request that {is_dropped} is logged at DEBUG"
+            f"A page of {site.url('')} is forbidden (robots.txt line 3: Disallow: /private); each"
+            " such request is logged at DEBUG"
         )
     ]
     assert sum(record.levelno == logging.DEBUG for record in said) == 4
 
 
 @ensureDeferred
-async def test_origins_that_are_told(
+async def test_origins_whose_line_was_logged(
     site: Site, other: Site, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Only so many origins are remembered as told: the one told first is forgotten first."""
+    """The line comes again of the first origin, when it came of many others."""
     monkeypatch.setattr(enforcement, "MOST_LOGGED", 1)
     for one in (site, other):
         one.replies["/robots.txt"] = robots(RULES)
@@ -304,7 +302,7 @@ async def test_robots_parsed_is_sent_as_scrapy_sends_it(site: Site, other: Site)
 
 @ensureDeferred
 async def test_exception_in_signal_handlers(site: Site, caplog: pytest.LogCaptureFixture) -> None:
-    """A signal handler that raises changes no verdict and leaves nobody waiting."""
+    """A signal handler that raises changes no verdict and leaves no request waiting."""
     site.replies["/robots.txt"] = robots(RULES)
 
     def fail() -> None:
@@ -365,7 +363,7 @@ class BringsHtml(Pages):
 async def test_no_meta_refresh_and_no_cookies(site: Site) -> None:
     """An HTML page as robots.txt is read as it is.
 
-    No meta refresh is followed, its cookies are not kept.
+    No meta refresh is followed, its cookies are not stored.
     """
     html = b'<meta http-equiv="refresh" content="0;url=/other">\nUser-agent: *\nDisallow: /x\n'
     headers = (("Content-Type", "text/html"), ("Set-Cookie", "a=b"))

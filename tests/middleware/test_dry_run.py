@@ -1,4 +1,4 @@
-"""A dry run in real crawls: everything is decided, counted and told, and nothing is dropped."""
+"""A dry run in real crawls: everything is decided, counted and logged, and nothing is dropped."""
 
 from __future__ import annotations
 
@@ -45,11 +45,11 @@ async def test_dry_run_drops_nothing(
     site.replies["/robots.txt"] = robots(RULES)
     other.replies["/robots.txt"] = Reply(503)
     pages = [site.url("/private/1"), site.url("/a"), site.url("/private/2"), other.url("/x")]
-    told: list[tuple[str, Decision]] = []
+    sent: list[tuple[str, Decision]] = []
 
     def prepare(crawler: Crawler) -> None:
         def keep(request: Request, decision: Decision) -> None:
-            told.append((request.url, decision))
+            sent.append((request.url, decision))
 
         crawler.signals.connect(keep, request_disallowed, weak=False)
 
@@ -63,7 +63,7 @@ async def test_dry_run_drops_nothing(
         dry.stat("forbidden/rule"),
         dry.stat("forbidden/unreachable"),
     ) == (3, 2, 1)
-    assert sorted((url, decision.allowed, decision.reason) for url, decision in told) == sorted(
+    assert sorted((url, decision.allowed, decision.reason) for url, decision in sent) == sorted(
         [
             (pages[0], False, Reason.RULE),
             (pages[2], False, Reason.RULE),
@@ -121,7 +121,7 @@ async def test_dry_run_after_a_backoff(site: Site, caplog: pytest.LogCaptureFixt
 
 @ensureDeferred
 async def test_dry_run_without_an_authority(site: Site) -> None:
-    """What nobody can ask about is let through as well: it is not this package that stops it."""
+    """What has no origin is let through as well: it is not this package that stops it."""
     page = "http:///private"
     real, dry = await crawl([page]), await crawl([page], DRY)
     assert isinstance(real.outcomes[page], RobotsDisallowed)
@@ -142,8 +142,8 @@ async def test_dry_run_without_an_authority(site: Site) -> None:
     ids=["all forbidden", "too slow"],
 )
 @ensureDeferred
-async def test_dry_run_keeps_the_pace(settings: dict[str, Any], text: str, dropped: str) -> None:
-    """What is let through although it is forbidden keeps the site's Crawl-delay, up to the
+async def test_dry_run_obeys_the_pace(settings: dict[str, Any], text: str, dropped: str) -> None:
+    """What is let through although it is forbidden obeys the site's Crawl-delay, up to the
     maximum.
     """
     with Clocked({"/robots.txt": robots(f"User-agent: *\n{text}")}) as site:

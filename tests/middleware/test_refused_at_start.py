@@ -166,7 +166,7 @@ from shop.spiders.refused import Refused
 class Soon(Refused):
     custom_settings = {**Refused.custom_settings, "ROBOTS_TIMEOUT": "soon"}
 """
-#: Crawls that nobody asks what became of them.
+#: Crawls whose result is not looked at.
 UNWATCHED = """
 for name, settings in WRONG.items():
     settings = {**Refused.custom_settings, **settings}
@@ -208,9 +208,9 @@ def test_exception_reaches_the_caller_of_a_script(site: Site, project: Path, nam
     """In a script the exception reaches the caller, who alone says what is said of it; nothing is
     requested.
 
-    Where nobody asks, the log has the traceback, also where a part of this package works under
-    Scrapy's own middleware. Its last line has the error: of a class that cannot be loaded the
-    reason, of a store its own words.
+    Where the result is not looked at, the log has the traceback, also where a part of this package
+    works under Scrapy's own middleware. Its last line has the error: of a class that cannot be
+    loaded the reason, of a store its own words.
     """
     (project / "shop" / "store.py").write_text(STORE)
     wrong = {spider: settings for spider, (settings, _) in WRONG.items()}
@@ -247,14 +247,12 @@ class Soon(Pages):
 async def test_exception_reaches_the_caller_of_a_runner(
     site: Site, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """A program that has a reactor of its own gets the exception, and nobody else says anything
-    of it.
-    """
+    """A program that has a reactor of its own gets the exception, and nothing of it is logged."""
     reactor = ASYNCIO_REACTOR if is_asyncio_reactor_installed() else None
     with pytest.raises(
         SettingError, match="ROBOTS_TIMEOUT = 'soon' is not accepted; it must be a number above 0"
     ):
         await CrawlerRunner({"TWISTED_REACTOR": reactor}).crawl(Soon, [site.url("/x")])
-    gc.collect()  # what nobody has asked for is told when it is thrown away
+    gc.collect()  # an error that was not looked at is logged when it is thrown away
     assert [record for record in caplog.records if record.levelno >= logging.WARNING] == []
     assert site.targets == []

@@ -1,4 +1,4 @@
-"""What a crawl says at its start about its own set-up."""
+"""What a crawl logs at its start about its own set-up."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pytest_twisted import ensureDeferred
 from scrapy import Request
 from scrapy.downloadermiddlewares.robotstxt import RobotsTxtMiddleware
 
-from scrapy_robots_rfc import RfcRobotParser, RfcRobotsTxtMiddleware
+from scrapy_robots_rfc import RfcRobotsTxtMiddleware
 from tests.support import crawling
 from tests.support.crawling import Pages, crawl, records
 
@@ -28,22 +28,6 @@ class Stricter(RobotsTxtMiddleware):
 
 class Lenient(RfcRobotsTxtMiddleware):
     """A subclass of ours."""
-
-
-class OwnVerdicts(RfcRobotParser):
-    """Decides by itself."""
-
-    def allowed(self, url: str | bytes, user_agent: str | bytes) -> bool:
-        """Allow all."""
-        return True
-
-
-class OwnDelay(RfcRobotParser):
-    """Leaves the verdicts alone."""
-
-    def crawl_delay(self, user_agent: str | bytes) -> float | None:
-        """Ask for none."""
-        return None
 
 
 def middlewares(**positions: Any) -> dict[str, Any]:
@@ -66,7 +50,7 @@ def beside(names: str) -> list[str]:
 def unknown(key: str, near: str) -> str:
     """The warning about a name that nothing reads."""
     text = f"{key} is no setting of Scrapy or of scrapy-robots-rfc: it has no effect"
-    return f"{text}; the setting with the nearest name is {near}"
+    return f"{text}; a setting with a similar name: {near}"
 
 
 @pytest.mark.parametrize(
@@ -80,10 +64,13 @@ def unknown(key: str, near: str) -> str:
             {"DOWNLOADER_MIDDLEWARES": {RfcRobotsTxtMiddleware: 1, STOCK: None, Stricter: 5}},
             beside(f"{HERE}.Stricter"),
         ),
-        (middlewares(ours=100, Stricter=50), beside(f"{HERE}.Stricter, {STOCK}")),
+        (middlewares(ours=100, Stricter=50), beside(f"{HERE}.Stricter") + beside(STOCK)),
         (
-            {"ROBOTS_DELAY_MAX": 5, "ROBOT_X": 1},
-            [unknown("ROBOTS_DELAY_MAX", "ROBOTS_CRAWL_DELAY_MAX")],
+            {"ROBOTS_DELAY_MAX": 5, "ROBOTS_QQ": 1, "ROBOT_X": 1},
+            [
+                unknown("ROBOTS_DELAY_MAX", "ROBOTS_CRAWL_DELAY_MAX"),
+                unknown("ROBOTS_QQ", "none"),
+            ],
         ),
         (
             {"ROBOTSTXT_USERAGENT": "a", "ROBOTS_TAG_OBEYS": None, "ROBOTS_TIMEOUT": 5},
@@ -118,15 +105,15 @@ async def test_stock_middleware_and_unknown_names_are_warned_of(
     ("settings", "level"), [({"ROBOTSTXT_OBEY": False}, logging.INFO), ({}, logging.WARNING)]
 )
 @ensureDeferred
-async def test_middleware_that_does_not_obey_is_told(
+async def test_middleware_that_does_not_obey(
     site: Site,
     caplog: pytest.LogCaptureFixture,
     monkeypatch: pytest.MonkeyPatch,
     settings: dict[str, Any],
     level: int,
 ) -> None:
-    """Our middleware without ROBOTSTXT_OBEY is told in a line, and warned about where nobody
-    said that it is off.
+    """A line says that the middleware does not obey: a warning, unless the user switched
+    ROBOTSTXT_OBEY off.
     """
     monkeypatch.delitem(crawling.SETTINGS, "ROBOTSTXT_OBEY")
     await crawl([site.url("/x")], {**settings, "ROBOTSTXT_OBAY": True})
@@ -135,38 +122,18 @@ async def test_middleware_that_does_not_obey_is_told(
         " robots.txt is not obeyed; set ROBOTSTXT_OBEY = True, or take the middleware out"
     )
     wrong = unknown("ROBOTSTXT_OBAY", "ROBOTSTXT_OBEY")
-    told = [
+    logged = [
         (record.levelno, record.getMessage()) for record in caplog.records if record.name in LOGGERS
     ]
-    assert told == [(logging.WARNING, wrong), (level, off)]
+    assert logged == [(logging.WARNING, wrong), (level, off)]
     assert site.targets == ["/x"]
 
 
 LOGGERS = {"scrapy_robots_rfc.middleware.startup"}
 
 
-@pytest.mark.parametrize(
-    ("parser", "named"),
-    [
-        ("scrapy.robotstxt.ProtegoRobotParser", "scrapy.robotstxt.ProtegoRobotParser"),
-        (OwnVerdicts, f"{HERE}.OwnVerdicts"),
-        (f"{HERE}.OwnDelay", None),
-        ("scrapy_robots_rfc.RfcRobotParser", None),
-    ],
-)
-@ensureDeferred
-async def test_another_parser_is_told_at_start(
-    site: Site, caplog: pytest.LogCaptureFixture, parser: Any, named: str | None
-) -> None:
-    """Where verdicts name no rule, one line at start says whose they are."""
-    await crawl([site.url("/x")], {"ROBOTSTXT_PARSER": parser})
-    told = [line for line in records(caplog, logging.INFO) if "ROBOTSTXT_PARSER" in line]
-    text = f"ROBOTSTXT_PARSER is {named}, which decides alone: verdicts name no rule and no line"
-    assert told == ([] if named is None else [text])
-
-
 class Mistyped(Pages):
-    """Has names that nobody reads, beside some of its own."""
+    """Has names that have no effect, beside some of its own."""
 
     robotstxt_user_agents = "foobot"
     ROBOTS_USE = "train-ai"

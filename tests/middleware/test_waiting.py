@@ -1,4 +1,4 @@
-"""Requests that wait for a slow robots.txt hold nothing up, and come out as they went in.
+"""Requests that wait for a slow robots.txt delay no other site, and come out as they went in.
 
 See scenarios_waiting.py.
 """
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 DOCUMENTED = block("docs/failing.md", "text", "waiting for a turn").splitlines()
 
 
-def test_slow_origin_holds_nobody_up(results: Results) -> None:
+def test_slow_origin_delays_no_other(results: Results) -> None:
     """With 50 requests for a site whose robots.txt hangs, another site's page comes first.
 
     Then all are decided.
@@ -49,7 +49,7 @@ def test_slow_origin_holds_nobody_up(results: Results) -> None:
 
 
 def test_more_slow_sites_than_concurrent_requests(results: Results) -> None:
-    """Robots.txt files that hang hold nothing up either, however many they are."""
+    """Robots.txt files that hang delay no other site, however many they are."""
     assert results["many_slow"] == {"first": True, "disallowed": 6}
 
 
@@ -92,7 +92,7 @@ def test_few_fetches_at_once(results: Results) -> None:
     }
 
 
-def test_told(results: Results) -> None:
+def test_lines_about_what_waits(results: Results) -> None:
     """While requests wait, a line says for what, for which site longest, and when the last one
     that is paced is due.
     """
@@ -169,7 +169,7 @@ def all_wait(site: Site, count: int) -> Callable[[Crawler], object]:
 @pytest.mark.reactor
 @ensureDeferred
 async def test_resumed_crawl_has_what_waits(site: Site, other: Site, tmp_path: Path) -> None:
-    """With JOBDIR requests that wait for a robots.txt hold no other site up, and are there when
+    """With JOBDIR requests that wait for a robots.txt delay no other site, and are there when
     it is resumed.
     """
     gate = threading.Event()
@@ -194,7 +194,7 @@ async def test_resumed_crawl_has_what_waits(site: Site, other: Site, tmp_path: P
 @ensureDeferred
 async def test_scheduler_of_the_users(site: Site, scheduler: str, dropped: int) -> None:
     """A scheduler of another make takes requests back by `dont_filter`, or drops them, which is
-    told as usual.
+    logged as usual.
     """
     Gate.opened, Gate.expected = threading.Event(), 2
     site.replies["/robots.txt"] = robots(FEW, gate=Gate.opened)
@@ -214,15 +214,15 @@ async def test_scheduler_of_the_users(site: Site, scheduler: str, dropped: int) 
         (
             False,
             (
-                "1 request waited for a robots.txt when the spider closed: dropped, as all that is"
-                " queued"
+                "1 request waited for a robots.txt or a turn when the spider closed: dropped, as"
+                " all that is queued"
             ),
         ),
         (
             True,
             (
-                "1 request waited for a robots.txt when the spider closed: in JOBDIR, and decided"
-                " when the crawl is resumed"
+                "1 request waited for a robots.txt or a turn when the spider closed: in JOBDIR,"
+                " and decided when the crawl is resumed; what cannot be written there is dropped"
             ),
         ),
     ],
@@ -265,8 +265,8 @@ async def test_what_cannot_be_written_to_disk(
     closed = await crawl(urls, settings, spider=Lambdas, prepare=close_when(all_wait(site, 5)))
     assert closed.stat("undecided") == 5
     assert (
-        "5 requests waited for a robots.txt when the spider closed: in JOBDIR, and decided when the"
-        " crawl is resumed; what cannot be written there is dropped"
+        "5 requests waited for a robots.txt or a turn when the spider closed: in JOBDIR, and"
+        " decided when the crawl is resumed; what cannot be written there is dropped"
         in records(caplog, logging.INFO)
     )
     gate.set()
@@ -329,6 +329,6 @@ async def test_closed_meanwhile(site: Site, other: Site, caplog: pytest.LogCaptu
     ]
     assert site.fetches == 1  # the next attempt was not waited for
     assert (
-        "5 requests waited for a robots.txt when the spider closed: dropped, as all that is queued"
-        in (records(caplog, logging.INFO))
+        "5 requests waited for a robots.txt or a turn when the spider closed: dropped, as all that"
+        " is queued" in (records(caplog, logging.INFO))
     )

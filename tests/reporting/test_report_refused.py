@@ -69,6 +69,8 @@ class Picky:
             {"r.jsonl": {"uri_params": "no.such.function"}},
             "options that work: ModuleNotFoundError: ",
         ),
+        ({"r.jsonl": {"item_filter": "scrapy.Spider"}}, "options that work: AttributeError: "),
+        ({"r.jsonl": {"encoding": "klingon"}}, "options that work: LookupError: "),
         ({"r.jsonl": {"item_export_kwargs": {"nonsense": 1}}}, "options that work: TypeError: "),
         (
             {"r.csv": {"encoding": "klingon"}},

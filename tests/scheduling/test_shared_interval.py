@@ -303,13 +303,13 @@ async def test_closing_while_another_has_the_turn(
     assert result.stat("undecided") == 4
     [logged] = [text for text in records(caplog, logging.INFO) if "waited" in text]
     what_follows = (
-        "in JOBDIR, and decided when the crawl is resumed"
+        "in JOBDIR, and decided when the crawl is resumed; what cannot be written there is dropped"
         if stored
         else "dropped, as all that is queued"
     )
     assert (
         logged
-        == f"4 requests waited for the turn of their site when the spider closed: {what_follows}"
+        == f"4 requests waited for a robots.txt or a turn when the spider closed: {what_follows}"
     )
     store.end_turn(key, "somebody", 0)
     resumed = await crawl([], settings)

@@ -97,12 +97,6 @@ class _Module:
                 ]
             case ast.IfExp(body=first, orelse=second):
                 return [*self._rendered(first, scope), *self._rendered(second, scope)]
-            case ast.Call(func=ast.Attribute(value=ast.Name(id="self"), attr=method)):
-                return [
-                    text
-                    for value in self._returned(method)
-                    for text in self._rendered(value, scope)
-                ]
         raise UnclearError(f"{self._name}:{node.lineno}")
 
     def _part(self, part: ast.expr, scope: ast.AST) -> list[str]:
@@ -127,14 +121,3 @@ class _Module:
             if given:
                 return given
         return []
-
-    def _returned(self, method: str) -> Iterator[ast.expr]:
-        """What a method of the module returns, `None` apart."""
-        for node in ast.walk(self._module):
-            if isinstance(node, ast.FunctionDef) and node.name == method:
-                for inner in ast.walk(node):
-                    match inner:
-                        case ast.Return(value=ast.Constant(value=None) | None):
-                            pass
-                        case ast.Return(value=ast.expr() as value):
-                            yield value

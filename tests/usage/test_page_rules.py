@@ -491,7 +491,7 @@ async def test_without_the_middleware(site: Site, obey: bool) -> None:
     """A setting that nothing obeys stops the crawl at start."""
     settings = obeying("nofollow", SPIDER_MIDDLEWARES={}, ROBOTSTXT_OBEY=obey)
     with pytest.raises(
-        SettingError, match=r"ROBOTS_TAG_OBEY = \['nofollow'\].*RfcPageRulesMiddleware': 1000"
+        SettingError, match=r"ROBOTS_TAG_OBEY = \['nofollow'\].*RfcPageRulesMiddleware' at 1000"
     ):
         await run([site.url()], settings)
     assert site.asked == []

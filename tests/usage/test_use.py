@@ -339,7 +339,7 @@ async def test_dry_run_refuses_once(site: Site) -> None:
     assert (result.stat("use/robots.txt"), result.stat("use/header")) == (1, 0)
 
 
-@pytest.mark.parametrize(("ours", "position"), [(100, None), (100, 100), (543, 101)])
+@pytest.mark.parametrize(("ours", "position"), [(100, None), (100, 99), (543, 101)])
 @ensureDeferred
 async def test_without_its_middleware(ours: int, position: int | None) -> None:
     """ROBOTS_USE stops the crawl at start where its middleware is missing, or does not stand
@@ -350,7 +350,7 @@ async def test_without_its_middleware(ours: int, position: int | None) -> None:
         "scrapy_robots_rfc.RfcRobotsTxtMiddleware": ours,
         USE: position,
     }
-    wanted = rf"must be None, or DOWNLOADER_MIDDLEWARES must have '{USE}': {ours + 1}"
+    wanted = rf"must be unset, or DOWNLOADER_MIDDLEWARES must have '{USE}' behind RfcRobots"
     with pytest.raises(SettingError, match=wanted):
         await crawl(["http://127.0.0.1:1/"], {"ROBOTS_USE": [], "DOWNLOADER_MIDDLEWARES": placed})
 
