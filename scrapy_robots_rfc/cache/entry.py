@@ -84,9 +84,9 @@ class CacheEntry(NamedTuple):
 
     def moved(self, seconds: float) -> CacheEntry:
         """Return the same entry on another clock, which shows so many seconds more."""
-        outcome, *times = self.validity
-        moved = (None if time is None else time + seconds for time in times)
-        validity = Validity._make((outcome, *moved))
+        outcome, fresh_until, *past = self.validity
+        moved = (None if time is None else time + seconds for time in past)
+        validity = Validity(outcome, fresh_until + seconds, *moved)
         return self._replace(validity=validity, fetched=self.fetched + seconds)
 
     def expiring(self, time: float) -> CacheEntry:
