@@ -73,7 +73,7 @@ class RuleIndex:
 
     def find(self, target: str) -> str:
         """Return the pattern of the rule that decides on a target in normal form, or nothing."""
-        prefixes = self._prefixes or self._build()
+        prefixes = self._prefixes or self.build()
         at = bisect_right(prefixes, target) - 1
         while not target.startswith(prefixes[at]):
             at = self._parents[at]
@@ -102,13 +102,13 @@ class RuleIndex:
     def prepare(self) -> None:
         """Build the index, and parse the rules of each literal that many share."""
         if not self._prefixes:
-            self._build()
+            self.build()
         for literal, rules in self._others.items():
             if isinstance(rules, str) and rules.count("\n") >= _SHARING:
                 self._parse(literal, rules)
         self.prepared = True
 
-    def _build(self) -> list[str]:
+    def build(self) -> list[str]:
         """Index all rules; return the prefixes."""
         lines: dict[str, int] = {}
         others: dict[str, None] = {}  # the patterns that are no prefixes, in order

@@ -111,9 +111,7 @@ class UserAgents:
         found = []
         for token in agent.tokens:
             if not is_token(token):
-                text = (
-                    f"{token!r} is no product token, which has only A-Z, a-z, '_' and '-'"
-                )
+                text = f"{token!r} is no product token, which has only A-Z, a-z, '_' and '-'"
                 found.append(text)
             elif token.lower() not in header.lower() and not _is_virtual(token):
                 text = f"{token!r} is not in the User-Agent header {header!r} (RFC 9309, 2.2.1)"
