@@ -204,12 +204,8 @@ def _text(line: Line) -> str:
 
 
 def _usual_key(line: Line) -> str:
-    """Return the key of a line in its usual spelling."""
     key: str = line.key if line.kind is LineKind.RECORD else line.kind.value
     return _USUAL_KEYS.get(key, key.capitalize())
-
-
-# Findings on the text of a line.
 
 
 def _of_line(line: Line) -> Iterator[_Found]:
@@ -239,7 +235,6 @@ def _of_flag(line: Line, flag: Flag) -> _Found:
 
 @lru_cache(maxsize=1024)
 def _similar_key(key: str) -> str | None:
-    """Return the known key to which a key is similar, in its usual spelling."""
     if len(key) > _LONGEST_KEY:
         return None
     plain = key.replace("_", "-").replace(" ", "-")
@@ -326,9 +321,6 @@ def _of_use(line: Line) -> Iterator[_Found]:
         elif allowed is None and (line.key, label) != (SIGNAL, "use"):  # that has other values
             effect = f"`{label}` is neither permitted nor refused by it"
             yield Code.USE_NO_VALUE, line.number, effect, f"{label}={yes} or {label}={no}"
-
-
-# Findings on the order of lines, and on groups.
 
 
 def _of_order(lines: Sequence[Line]) -> Iterator[_Found]:

@@ -1,7 +1,6 @@
 """`RobotsTxt`: reads a robots.txt and decides on URLs. The rest of the package asks this class.
 
-To parse a file reads almost nothing of it. A question reads the groups of the product token that
-asks, once.
+Parsing finds the user-agent lines. A question reads the groups of its product token, once.
 """
 
 from __future__ import annotations
@@ -166,10 +165,7 @@ class RobotsTxt:
 
     @cached_property
     def raw_lines(self) -> list[str]:
-        """The lines as the file has them, from line 1 on: octets, one character each.
-
-        A line end is put before the first line, so the first piece is empty.
-        """
+        """The lines as the file has them, from line 1 on: octets, one character each."""
         return self._content.octets.decode("latin-1").split("\n")[1:]
 
     @cached_property

@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_left, bisect_right
 from collections import Counter
+from dataclasses import dataclass, field
 from itertools import chain, compress, filterfalse
 from typing import TYPE_CHECKING
 
@@ -73,7 +74,7 @@ class RuleIndex:
 
     def find(self, target: str) -> str:
         """Return the pattern of the rule that decides on a target in normal form, or nothing."""
-        prefixes = self._prefixes or self._build()
+        prefixes = self._prefixes or self.build()
         at = bisect_right(prefixes, target) - 1
         while not target.startswith(prefixes[at]):
             at = self._parents[at]
@@ -102,13 +103,13 @@ class RuleIndex:
     def prepare(self) -> None:
         """Build the index, and parse the rules of each literal that many share."""
         if not self._prefixes:
-            self._build()
+            self.build()
         for literal, rules in self._others.items():
             if isinstance(rules, str) and rules.count("\n") >= _SHARING:
                 self._parse(literal, rules)
         self.prepared = True
 
-    def _build(self) -> list[str]:
+    def build(self) -> list[str]:
         """Index all rules; return the prefixes."""
         lines: dict[str, int] = {}
         others: dict[str, None] = {}  # the patterns that are no prefixes, in order
@@ -200,18 +201,18 @@ def _needle(runs: Sequence[str]) -> str:
     return _ends(runs[-1] or runs[-2])[1]
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class Ruleset:
     """The decisions for one product token.
 
     :param index: the rules of its group.
     :param token: as the crawler writes it; ``None``: no group applies.
+    :param decisions: by the pattern that decides; only those that were asked for.
     """
 
-    def __init__(self, index: RuleIndex, token: str | None) -> None:
-        self.index = index
-        self.token = token
-        #: By the pattern that decides; only those that were asked for.
-        self.decisions: dict[str, Decision] = {}
+    index: RuleIndex
+    token: str | None
+    decisions: dict[str, Decision] = field(default_factory=dict)
 
     def decision_by(self, pattern: str) -> Decision:
         """Return and store the decision of a pattern; an empty one means that no rule matches."""

@@ -76,7 +76,7 @@ class Section(NamedTuple):
 def texts_of(octets: bytes, section: Section) -> Iterator[tuple[int, str]]:
     """Yield the lines of a section in texts of 64 KiB or one line each, over-long lines cut.
 
-    Each text begins with a line end, and comes with the number of the line above it.
+    Each begins with a line end, and comes with the number of the line above it.
     """
     start, end, above = section
     while start < end:

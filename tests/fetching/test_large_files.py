@@ -15,6 +15,7 @@ from scrapy import Request
 
 from scrapy_robots_rfc._runtime import Runtime, Threads
 from scrapy_robots_rfc.cache.memory import LARGE, PARSED
+from scrapy_robots_rfc.core import ruleset
 from scrapy_robots_rfc.core.agents import Agent
 from scrapy_robots_rfc.core.robotstxt import RobotsTxt
 from scrapy_robots_rfc.core.ruleset import RuleIndex
@@ -45,13 +46,13 @@ DAY = 86_400.0
 def elsewhere(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
     """Whether each index was built on another thread than that of the event loop."""
     found: list[bool] = []
-    build, here = RuleIndex._build, threading.get_ident()
+    build, here = RuleIndex.build, threading.get_ident()
 
     def noted(index: RuleIndex) -> list[str]:
         found.append(threading.get_ident() != here)
         return build(index)
 
-    monkeypatch.setattr(RuleIndex, "_build", noted)
+    monkeypatch.setattr(RuleIndex, "build", noted)
     return found
 
 
@@ -170,7 +171,7 @@ async def test_each_product_token_has_it_read_on_the_thread(
 def hanging(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[None]]:
     """A thread on which no index is ever built; one entry for each call that is made on it."""
     over, here, calls = threading.Event(), threading.get_ident(), list[None]()
-    build, call = RuleIndex._build, Threads.call
+    build, call = RuleIndex.build, Threads.call
 
     def built(index: RuleIndex) -> list[str]:
         assert threading.get_ident() == here or over.wait(60)
@@ -180,7 +181,7 @@ def hanging(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[None]]:
         calls.append(None)
         return await call(threads, function, limit=limit)
 
-    monkeypatch.setattr(RuleIndex, "_build", built)
+    monkeypatch.setattr(RuleIndex, "build", built)
     monkeypatch.setattr(Threads, "call", called)
     monkeypatch.setattr("scrapy_robots_rfc.fetching.reading._PATIENCE", 0.05)
     yield calls
@@ -231,7 +232,7 @@ async def test_spider_that_is_closed_meanwhile(site: Site, monkeypatch: pytest.M
     undecided.
     """
     site.replies["/robots.txt"] = robots(GROUPS)
-    begun, closing, build = threading.Event(), threading.Event(), RuleIndex._build
+    begun, closing, build = threading.Event(), threading.Event(), RuleIndex.build
     built: list[RuleIndex] = []
 
     def slow(index: RuleIndex) -> list[str]:
@@ -246,7 +247,7 @@ async def test_spider_that_is_closed_meanwhile(site: Site, monkeypatch: pytest.M
             Runtime().call_later(0, closing.set)  # once `close_when` has closed the spider
         return begun.is_set()
 
-    monkeypatch.setattr(RuleIndex, "_build", slow)
+    monkeypatch.setattr(RuleIndex, "build", slow)
     result = await crawl(
         [by(f"bot{name}", site.url(f"/x{name}")) for name in "abc"], prepare=close_when(is_begun)
     )
@@ -264,8 +265,8 @@ def test_unread_until_all_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
         list[str](),
     )
 
-    def noted(cls: type[Any], name: str) -> None:
-        before = getattr(cls, name)
+    def noted(owner: object, name: str) -> None:
+        before = getattr(owner, name)
 
         def after(*arguments: Any, **more: Any) -> Any:
             found = before(*arguments, **more)
@@ -273,11 +274,11 @@ def test_unread_until_all_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
             assert file.unread(agent)
             return found
 
-        monkeypatch.setattr(cls, name, after)
+        monkeypatch.setattr(owner, name, after)
 
-    noted(RuleIndex, "_build")
-    noted(RuleIndex, "_parse")
+    noted(RuleIndex, "build")
+    noted(ruleset, "parse_pattern")
     noted(RobotsTxt, "records_by_group")
     file.prepare(agent)
     assert not file.unread(agent)
-    assert {*seen} == {"_build", "_parse", "records_by_group"}
+    assert {*seen} == {"build", "parse_pattern", "records_by_group"}
