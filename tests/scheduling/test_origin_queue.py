@@ -154,11 +154,12 @@ def test_descriptors_are_bounded(tmp_path: Path) -> None:
 
 
 def test_state_goes_on(tmp_path: Path) -> None:
-    """What `close` returns is enough to go on with all requests, start requests and priorities
-    among them.
+    """What `close` returns is enough to go on with all requests: with start requests, priorities,
+    and requests that no robots.txt decides about.
     """
     requests = pages(50)
     requests[3] = requests[3].replace(priority=7, meta={"is_start_request": True})
+    requests[4] = requests[4].replace(meta={"dont_obey_robotstxt": True})
     found = queue(tmp_path)
     for request in requests:
         found.push(request)
