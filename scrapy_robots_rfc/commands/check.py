@@ -10,7 +10,6 @@ from typing import Any
 
 from scrapy.settings import Settings as ScrapySettings
 
-from scrapy_robots_rfc._runtime import Runtime
 from scrapy_robots_rfc.commands import asking, common
 from scrapy_robots_rfc.commands.asking import FoundRobots, Unknown
 from scrapy_robots_rfc.commands.common import BAD, DOUBT, GOOD, STRONG, Console, Failed, argument
@@ -186,7 +185,7 @@ def _judged_by(
 ) -> dict[str, Any]:
     """Return the keys of a verdict by what governs an origin."""
     robots = found.robots
-    decision, why = robots.verdict(url, agent, settings.limit, Runtime().utc)
+    decision, why = robots.verdict(url, agent, settings.limit)
     explanation, use = _explained(url, robots, agent)
     if uses is None:
         uses = settings.use if found.declared is None else found.declared

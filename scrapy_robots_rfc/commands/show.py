@@ -87,7 +87,7 @@ def _record(
     file = robots.robots or RobotsTxt()
     explanation = explain(file, "/", tokens)
     applying = {group.line for group in explanation.groups}
-    delay = None if robots.file is None else robots.file.crawl_delay(agent)
+    delay = robots.crawl_delay(agent)
     return {
         "origin": str(robots.origin),
         "robots_txt": robots.origin.robots_url,
@@ -121,7 +121,7 @@ def _record(
 
 def _interval(robots: OriginPolicy, agent: Agent, limit: Limit | None) -> tuple[str, float | None]:
     """Return the interval that a site asks for now, and the seconds of it that a crawl waits."""
-    bound = robots.bound(agent, Runtime().utc())
+    bound = robots.bound(agent)
     if bound is None:
         return "none is asked for", None
     text = robots.cited(bound.text)

@@ -13,7 +13,7 @@ import pytest
 from pytest_twisted import ensureDeferred
 from scrapy import Request
 
-from scrapy_robots_rfc._runtime import Runtime, Threads
+from scrapy_robots_rfc._runtime import Runtime
 from scrapy_robots_rfc.cache.memory import LARGE
 from scrapy_robots_rfc.core.agents import Agent
 from scrapy_robots_rfc.core.robotstxt import RobotsTxt
@@ -24,9 +24,6 @@ from tests.support.service_crawls import run
 from tests.support.site import Reply, Site, robots
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
-
     from scrapy.crawler import Crawler
 
     from scrapy_robots_rfc import RobotsService
@@ -154,65 +151,6 @@ async def test_each_product_token_has_it_read_on_the_thread(
     assert short(result.outcomes) == expected
     assert site.fetches == 1
     assert elsewhere == [True] * 4  # the crawl's own token has it read first
-
-
-@pytest.fixture
-def hanging(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[None]]:
-    """A thread on which no index is ever built; one entry for each call that is made on it."""
-    over, here, calls = threading.Event(), threading.get_ident(), list[None]()
-    build, call = RuleIndex._build, Threads.call
-
-    def built(index: RuleIndex) -> list[str]:
-        assert threading.get_ident() == here or over.wait(60)
-        return build(index)
-
-    async def called(threads: Threads, function: Callable[[], Any], *, limit: float) -> Any:
-        calls.append(None)
-        return await call(threads, function, limit=limit)
-
-    monkeypatch.setattr(RuleIndex, "_build", built)
-    monkeypatch.setattr(Threads, "call", called)
-    monkeypatch.setattr("scrapy_robots_rfc.fetching.reading._PATIENCE", 0.05)
-    yield calls
-    over.set()
-
-
-@ensureDeferred
-async def test_thread_that_hangs_holds_up_no_crawl(site: Site, hanging: list[None]) -> None:
-    """After some time a large file is parsed where it is needed."""
-    site.replies["/robots.txt"] = robots(RULES)
-
-    async def script(service: RobotsService) -> None:
-        assert await verdicts(service, site) == [False, True, False]
-
-    await run(script)
-    assert len(hanging) == 1
-
-
-@ensureDeferred
-async def test_thread_that_hangs_is_waited_for_once(site: Site, hanging: list[None]) -> None:
-    """From then on all pages are judged at once, those of further product tokens, too."""
-    site.replies["/robots.txt"] = robots(GROUPS)
-    requests = [
-        by(f"bot{name}", site.url(f"/{path}{name}")) for name in "abc" for path in ("a", "b", "c")
-    ]
-    result = await crawl(requests)
-    assert [*short(result.outcomes).values()].count("RobotsDisallowed") == 3
-    assert len(hanging) == 1
-
-
-@ensureDeferred
-async def test_thread_that_begins_to_hang(site: Site, hanging: list[None], tmp_path: Path) -> None:
-    """A file whose further product tokens cannot be read on the thread is not given to it again."""
-    local = tmp_path / "robots.txt"
-    local.write_text(GROUPS)
-    requests = [
-        by(f"bot{name}", site.url(f"/{path}{name}")) for name in "abc" for path in ("a", "b", "c")
-    ]
-    one_by_one = {"ROBOTS_OVERRIDES": {site.url(""): str(local)}, "CONCURRENT_REQUESTS": 1}
-    result = await crawl(requests, one_by_one)
-    assert [*short(result.outcomes).values()].count("RobotsDisallowed") == 3
-    assert len(hanging) == 1
 
 
 @ensureDeferred
