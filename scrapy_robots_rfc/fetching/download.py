@@ -40,8 +40,8 @@ from scrapy_robots_rfc.leaves import TRANSFERS
 from scrapy_robots_rfc.settings import Settings
 
 if TYPE_CHECKING:
-    from scrapy_robots_rfc.fetching.pending import Crawl
-    from scrapy_robots_rfc.fetching.sources import HttpCache, Transfer
+    from scrapy_robots_rfc.fetching.pending import Crawl, PendingFetch
+    from scrapy_robots_rfc.fetching.sources import HttpCache
 
 logger: logging.Logger = logging.getLogger(__name__)
 
@@ -80,7 +80,7 @@ class _Exchange:
     :param over: whether its end is not waited for any more, although the transfer may go on.
     """
 
-    fetch: Any
+    fetch: PendingFetch
     request: Request | None = None
     take_back: Callable[[], None] | None = None
     codings: Sequence[bytes] = ()
@@ -111,12 +111,17 @@ class Downloader:
         self.offline: bool = cache.offline
         #: Gives the routes of requests.
         self.routes: Routes = Routes(crawler)
-        self._obeyed = settings.schemes
         # One octet more than counts, so that the parser sees that there is more.
         self._limit = settings.max_size + 1
-        # Scrapy's own retries would multiply with the attempts of a backoff.
-        self._meta = {**META, "dont_retry": True} if settings.unreachable_backoff else META
-        self._prepared: set[str] = set()
+        self._meta = {**META, "download_timeout": settings.timeout}
+        if settings.unreachable_backoff:  # Scrapy's own retries would multiply with its attempts
+            self._meta["dont_retry"] = True
+        # Scheme -> what has the handler of the scheme transfer our files in another way.
+        self._transfers = {
+            name: TRANSFERS[scheme.answers]
+            for name, scheme in settings.schemes.items()
+            if scheme.answers in TRANSFERS
+        }
         # What sends signals while an exchange is under way; at other times it would make each
         # signal of a page slower.
         self._wrapper: partial[list[tuple[Any, Any]]] | None = None
@@ -129,31 +134,21 @@ class Downloader:
             id(scrapy_signals.request_left_downloader): self._left,
         }
 
-    def request(
-        self,
-        url: str,
-        fetch: object,
-        *,
-        timeout: float,
-        source: Request | None = None,
-        known: Validators | None = None,
-    ) -> Request:
+    def request(self, url: str, fetch: PendingFetch, known: Validators | None) -> Request:
         """Return a request for a robots.txt; once sent, its meta has the proxy that it used.
 
-        :param fetch: what `queued` returns for it.
-        :param timeout: seconds.
-        :param source: the request that the file is fetched for; ``None``: there is none.
+        :param fetch: that it belongs to; it goes the way of the source of that.
         :param known: the validators of a cached file: the answer may be that it is unchanged (304).
         """
-        meta = {**self._meta, "download_timeout": timeout, MARK: _Exchange(fetch)}
+        meta = {**self._meta, MARK: _Exchange(fetch)}
         # Scrapy adds Accept-Encoding and all others, as it does for a page.
         headers: dict[bytes, bytes] = {}
         if known is not None and known.etag is not None:
             headers[b"If-None-Match"] = known.etag
         if known is not None and known.last_modified is not None:
             headers[b"If-Modified-Since"] = known.last_modified
-        if source is not None:
-            self.inherit_route(source, url, meta, headers)
+        if fetch.source is not None:
+            self.inherit_route(fetch.source, url, meta, headers)
         if url.startswith("ftp:"):
             meta.setdefault("proxy", None)  # Scrapy's handler uses none that the environment names
         # Before every page, as Scrapy's own middleware asks.
@@ -210,7 +205,11 @@ class Downloader:
         engine = self._crawler.engine
         assert engine is not None
         response = None
-        self._prepare(urlparse_cached(request).scheme)
+        scheme = urlparse_cached(request).scheme
+        transfer = self._transfers.pop(scheme, None)
+        if transfer is not None:  # it is the first request of the scheme
+            handler = _scrapy.handler_of(self._crawler, scheme)
+            load_object(transfer)(handler, self._crawler.settings, MARK, self._limit)
         self._wrap(exchange)
         try:
             with _scrapy.one_more(self._crawler):
@@ -259,17 +258,6 @@ class Downloader:
         """The fetches whose request stands in a queue of the downloader."""
         return {meta[MARK].fetch for meta in _scrapy.queued_metas(self._crawler) if MARK in meta}
 
-    def _prepare(self, scheme: str) -> None:
-        """Have the handler of a scheme transfer our files as its row in the table asks for."""
-        if scheme in self._prepared:
-            return
-        self._prepared.add(scheme)
-        obeyed = self._obeyed.get(scheme)
-        if obeyed is not None and obeyed.answers in TRANSFERS:
-            transfer: Transfer = load_object(TRANSFERS[obeyed.answers])
-            handler = _scrapy.handler_of(self._crawler, scheme)
-            transfer(handler, self._crawler.settings, MARK, self._limit)
-
     # Signals of Scrapy's about our requests.
 
     def _wrap(self, exchange: _Exchange) -> None:
@@ -305,12 +293,11 @@ class Downloader:
         handle = self._handlers.get(id(signal))
         if handle is None or MARK not in getattr(named.get("request"), "meta", ()):
             return answers
-        if signal in (scrapy_signals.headers_received, scrapy_signals.bytes_received):
-            answers = [
-                answer
-                for answer in answers
-                if not isinstance(getattr(answer[1], "value", None), StopDownload)
-            ]
+        answers = [
+            answer
+            for answer in answers
+            if not isinstance(getattr(answer[1], "value", None), StopDownload)
+        ]
         try:
             if handle(named["request"].meta[MARK], **named):
                 answers.append((handle, Failure(StopDownload(fail=False))))  # type: ignore[no-untyped-call]  # Twisted's
@@ -373,11 +360,3 @@ def _chosen_slot(request: Request) -> str | None:
         return None
     hosts = [urlsplit(url).hostname for url in request.meta.get("redirect_urls", ())]
     return None if slot in (urlparse_cached(request).hostname, *hosts) else slot
-
-
-def pause(request: Request, *, on: bool) -> None:
-    """Note that a request of ours waits for the turn of its site, or no longer.
-
-    That is no time of its fetch.
-    """
-    request.meta[MARK].fetch.paused = on

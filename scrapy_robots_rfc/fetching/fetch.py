@@ -171,25 +171,21 @@ class Fetcher:
     async def _ask(self, fetch: PendingFetch) -> Fetched | None:
         """Ask the site, and follow redirects; ``None``: others come first now."""
         self._count(stats.REQUEST_COUNT)
-        fetch.asked = self._runtime.clock()
         fetch.spent = 0.0
         copy = fetch.copy
         limits = self._settings
         state = Asking(fetch.origin.robots_url, scheme=limits.schemes[fetch.origin.scheme])
         while True:
             known = None if copy is None else copy.known_at(state.url)
-            left = max(limits.timeout - fetch.spent, 0.1)
-            fetch.request = self._download.request(
-                state.url, fetch, timeout=left, source=fetch.source, known=known
-            )
-            send = partial(self._download.send, fetch.request)
+            request = self._download.request(state.url, fetch, known)
+            send = partial(self._download.send, request)
             answer = await self.pending.in_time(fetch, send)
             if answer is PREEMPTED:
                 return None
             if isinstance(answer, Exception):
                 if not isinstance(answer, IgnoreRequest):
                     self._count(stats.EXCEPTION_COUNT.format(exception=type(answer)))
-                return Fetched(through(access_after(answer, limits.timeout), fetch.request))
+                return Fetched(through(access_after(answer, limits.timeout), request))
             response, body = answer
             if response is None:
                 return Fetched(Unavailable(None, "not in the HTTP cache"))
@@ -208,7 +204,7 @@ class Fetcher:
         if isinstance(access, Unreachable):
             wanted = backoff.retry_after(response.headers.get(b"Retry-After"), self._runtime.date())
             access = replace(access, retry_after=wanted)
-            return Fetched(through(access, fetch.request) if access.route else access)
+            return Fetched(through(access, request) if access.route else access)
         return self._answered(response, access, state.url, known)
 
     def _answered(

@@ -29,7 +29,8 @@ _MARK = re.compile(r"1\d\d[ -]")  # says that the transfer begins (RFC 959, 5.4)
 def bound(handler: Any, settings: BaseSettings, mark: str, limit: int) -> None:  # noqa: ANN401 - a download handler
     """Have Scrapy's handler get files as `retrieve` does; any other one stays as it is.
 
-    A `Transfer`.
+    :param mark: the meta key of the requests for them.
+    :param limit: octets of a file that are transferred.
     """
     kinds: Any = type(handler).__mro__
     stock = next((kind for kind in kinds if kind.__name__ == "FTPDownloadHandler"), None)

@@ -9,7 +9,6 @@ from __future__ import annotations
 import heapq
 import itertools
 import logging
-import math
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
@@ -45,9 +44,6 @@ TICK = 0.25
 #: Seconds after which a fetch makes room if others stand in line; each time after it has longer.
 PATIENCE = 5.0
 _LONGER = 4
-#: Seconds between two ticks that count at most: if the process stood still, the sites had no time
-#: to answer.
-_LATE_TICK = 1.0
 
 #: What `tick` answers in place of a site, where others stand in line.
 PREEMPTED = RuntimeError("others come first now")
@@ -64,11 +60,9 @@ class PendingFetch:
     :param copy: the newest copy of the file, fresh or not.
     :param before: what governed these requests before; ``None``: nothing did.
     :param last: what the last attempt gave.
-    :param asked: when the site was asked last.
-    :param request: that was sent last.
-    :param paused: whether that request waits for the turn of its site.
+    :param paused: whether its request waits for the turn of its site.
     :param preempted: how often it was cancelled for others.
-    :param spent: seconds that count against the limit of what it waits for, up to `looked`.
+    :param spent: seconds that count against the limit of what it waits for.
     """
 
     origin: Origin
@@ -81,12 +75,9 @@ class PendingFetch:
     copy: CacheEntry | None = None
     before: Validity | None = None
     last: Validity | None = None
-    asked: float = math.inf
-    request: Request | None = None
     paused: bool = False
     preempted: int = 0
     spent: float = 0.0
-    looked: float = 0.0
     task: Cancellable | None = None
     waiters: dict[Waiter[OriginPolicy | None], None] = field(default_factory=dict)
 
@@ -243,7 +234,6 @@ class PendingFetches:
         served: Waiter[None] = Waiter()
         number = next(self._number)
         heapq.heappush(self._line, (fetch.attempts, fetch.preempted, number, fetch, served))
-        self._serve()
         await served
 
     def free_place(self, fetch: PendingFetch) -> None:
@@ -273,7 +263,6 @@ class PendingFetches:
         Its end is not waited for.
         """
         answer: Waiter[T | Exception] = Waiter()
-        fetch.looked = self._runtime.clock()
         self._bounded[fetch] = answer
         task = self._runtime.spawn(_into(answer, work))
         try:
@@ -292,12 +281,11 @@ class PendingFetches:
             self.cancel_all()
             return
         queued = self._download.queued() if self._bounded else ()
-        now = self._runtime.clock()
         in_line = len(self._line)
         for fetch, answer in list(self._bounded.items()):
+            # Ticks are counted, and no clock: while the process stood still, no site could answer.
             if fetch not in queued and not fetch.paused:
-                fetch.spent += min(now - fetch.looked, _LATE_TICK)
-            fetch.looked = now
+                fetch.spent += TICK
             impatient = fetch.spent >= PATIENCE * _LONGER**fetch.preempted
             if fetch.spent >= self._timeout + TICK:
                 answer.resolve(TimeoutError())
@@ -308,10 +296,7 @@ class PendingFetches:
 
 async def _into(answer: Waiter[T | Exception], work: Callable[[], Coroutine[Any, Any, T]]) -> None:
     """Hand over what some work gives or raises."""
-    result: T | Exception = TimeoutError()  # where it is cancelled from outside
     try:
-        result = await work()
+        answer.resolve(await work())
     except Exception as error:  # noqa: BLE001 - whatever goes wrong is a result
-        result = error
-    finally:
-        answer.resolve(result)
+        answer.resolve(error)

@@ -13,7 +13,7 @@ from scrapy_robots_rfc.errors import RobotsUndecided
 from scrapy_robots_rfc.fetching.download import Downloader
 from scrapy_robots_rfc.fetching.fetch import Fetcher
 from scrapy_robots_rfc.fetching.pending import Crawl, PendingFetch
-from scrapy_robots_rfc.fetching.sources import HttpCache, Source, first_of
+from scrapy_robots_rfc.fetching.sources import HttpCache, Source
 from scrapy_robots_rfc.policy.origins import Origin, sitemap_urls
 
 if TYPE_CHECKING:
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from scrapy_robots_rfc.fetching.origin_log import OriginLog
     from scrapy_robots_rfc.fetching.parsed import OriginPolicy
     from scrapy_robots_rfc.fetching.reading import FileReader
-    from scrapy_robots_rfc.fetching.routes import Route
     from scrapy_robots_rfc.settings import Settings
 
 # Sitemap records of one robots.txt that count. Of a thousand real files, none has more than 130;
@@ -128,34 +127,28 @@ class RobotsService:
             for it.
         :param counted: whether this look-up is counted in the stats.
         """
-        if self._sources and (found := first_of(self._sources, origin)) is not None:
+        if self._sources and (found := self.exception_of(origin)) is not None:
             return found
         robots = self.memory.get(origin)
-        fresh = robots is not None and self._runtime.clock() < robots.validity.fresh_until
-        if robots is None or not fresh or not robots.for_all:
+        now = self._runtime.clock()
+        if robots is None or now >= robots.validity.fresh_until or not robots.for_all:
             route = self.download.routes.of(request)
-            robots = self._newest(robots, origin, route, stale_for)
-        if robots is not None and counted:
+            if robots is not None and route is not None and not robots.for_all:
+                robots = None
+            # A failure of this route counts, unless another one led to the site later.
+            failed = self._fetcher.failed.get((origin, route))
+            if robots is None or (failed is not None and failed.fetched >= robots.fetched):
+                robots = failed
+            if robots is None or now >= robots.validity.fresh_until + stale_for:
+                return None
+        if counted:
             self._count(stats.CACHE_HITS)
         return robots
 
-    def _newest(
-        self, newest: OriginPolicy | None, origin: Origin, route: Route, stale_for: float
-    ) -> OriginPolicy | None:
-        """Return what is known of an origin by a route; ``None``: nothing, or stale for so long.
-
-        When another route led to the site after this one had failed, that failure does not count.
-
-        :param newest: what is in memory.
-        """
-        failed = self._fetcher.failed.get((origin, route))
-        if newest is not None and route is not None and not newest.for_all:
-            newest = None
-        if newest is None or (failed is not None and failed.fetched >= newest.fetched):
-            newest = failed
-        if newest is None or self._runtime.clock() >= newest.validity.fresh_until + stale_for:
-            return None
-        return newest
+    def exception_of(self, origin: Origin) -> OriginPolicy | None:
+        """Return what governs an origin if the user made an exception of it; else ``None``."""
+        found = (source.robots(origin) for source in self._sources)
+        return next((robots for robots in found if robots is not None), None)
 
     def fetch(self, origin: Origin, request: Request | None = None) -> PendingFetch:
         """Begin, or join, the fetch of an origin's robots.txt by the route of a request.
@@ -165,7 +158,7 @@ class RobotsService:
 
         :param request: the request that the file is fetched for; ``None``: there is none.
         """
-        found = first_of(self._sources, origin)
+        found = self.exception_of(origin)
         if found is not None or _scrapy.is_closing(self._crawler):
             return PendingFetch(origin, over=True, value=found)
         fetches = self._fetcher.pending

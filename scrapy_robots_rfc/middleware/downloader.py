@@ -24,7 +24,6 @@ from scrapy_robots_rfc.cache.stores.opening import errors_of, store_of
 from scrapy_robots_rfc.core.decision import Decision, Reason
 from scrapy_robots_rfc.core.ruleset import ROBOTS_TXT
 from scrapy_robots_rfc.fetching.download import MARK as OUR_MARK
-from scrapy_robots_rfc.fetching.download import pause
 from scrapy_robots_rfc.fetching.parsed import UNREACHABLE, OriginPolicy
 from scrapy_robots_rfc.fetching.pending import TICK
 from scrapy_robots_rfc.fetching.reading import FileReader
@@ -100,7 +99,7 @@ class RfcRobotsTxtMiddleware:
             source(crawler, self._settings, files.parse, self.agent)
             for source in asked_for(SOURCES, self._settings)
         ]
-        self._cache = HttpCache(crawler, self._settings, sources)
+        self._cache = HttpCache(crawler, self._settings)
         store = self._open_store()
         share = None
         if store is not None and store.shared:
@@ -166,10 +165,10 @@ class RfcRobotsTxtMiddleware:
         origin = self.origin_of(request)
         own = parts.path == ROBOTS_TXT and not parts.query and not parts.params
         why = None
-        if origin is None and not own:
-            why = "no valid authority"
-        elif origin is not None and self._cache.offline:
-            why = self._cache.why_closed(request, origin)
+        if origin is None:
+            why = None if own else "no valid authority"
+        elif self._cache.offline and self.service.exception_of(origin) is None:
+            why = self._cache.why_closed(request)
         if why is not None:
             name = None if origin is None else str(origin)
             closed = Decision(False, Reason.UNREACHABLE, origin=name)
@@ -206,11 +205,12 @@ class RfcRobotsTxtMiddleware:
 
     async def _wait_for_our_turn(self, request: Request, name: str) -> None:
         """Have a request for a robots.txt wait; that time does not count as its site's."""
-        pause(request, on=True)
+        fetch: PendingFetch = request.meta[OUR_MARK].fetch
+        fetch.paused = True
         try:
             await self._throttle.wait_in_place(request, name)
         finally:
-            pause(request, on=False)
+            fetch.paused = False
 
     def _pass_robots_txt(self, origin: Origin | None) -> None:
         """Count a request for a robots.txt itself, which is always allowed (RFC 9309, 2.2.2)."""
@@ -235,7 +235,7 @@ class RfcRobotsTxtMiddleware:
         if robots.exempt is not None:
             self.enforcement.count_exempt(robots)
             return None
-        decision, why = robots.verdict(request.url, agent, self._limit, self._runtime.utc)
+        decision, why = robots.verdict(request.url, agent, self._limit)
         leaves = why is None or self._settings.dry_run
         if leaves and not self._throttle.admit(request, robots, agent):
             if inline:
@@ -331,7 +331,7 @@ class RfcRobotsTxtMiddleware:
 
     def _tick(self) -> None:
         """Look after what waits, from time to time."""
-        self._timer = self._runtime.call_later(min(TICK, self._settings.timeout / 4), self._tick)
+        self._timer = self._runtime.call_later(TICK, self._tick)
         if is_closing(self._crawler):
             self._gate.note_closing()
         self.service.tick()
