@@ -13,12 +13,10 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from scrapy import Request
 from scrapy import signals as scrapy_signals
 from scrapy.crawler import Crawler
 from scrapy.exceptions import StopDownload
-from scrapy.http import Response
-from scrapy.http.headers import Headers
+from scrapy.http import Headers, Request, Response
 from scrapy.http.request import NO_CALLBACK
 from scrapy.utils.httpobj import urlparse_cached
 from scrapy.utils.misc import load_object
@@ -36,12 +34,12 @@ from scrapy_robots_rfc.fetching.decoding import (
     without_codings,
 )
 from scrapy_robots_rfc.fetching.routes import Routes
+from scrapy_robots_rfc.fetching.sources import HttpCache
 from scrapy_robots_rfc.leaves import TRANSFERS
 from scrapy_robots_rfc.settings import Settings
 
 if TYPE_CHECKING:
     from scrapy_robots_rfc.fetching.pending import Crawl, PendingFetch
-    from scrapy_robots_rfc.fetching.sources import HttpCache
 
 logger: logging.Logger = logging.getLogger(__name__)
 
@@ -61,9 +59,10 @@ META: dict[str, Any] = {
     "download_fail_on_dataloss": True,
 }
 
-# The meta keys of a page whose account, and mode of transfer, its server wants for the robots.txt,
-# too.
-_FTP = ("ftp_user", "ftp_password", "ftp_passive")
+# The meta keys of a page that say which way it goes. Its account, and its mode of transfer, are for
+# its own host only.
+_WAY = ("bindaddress", "download_slot")
+_WAY_TO_HOST = (*_WAY, "ftp_user", "ftp_password", "ftp_passive")
 
 
 @dataclass(slots=True, eq=False, repr=False)
@@ -161,16 +160,11 @@ class Downloader:
 
         To the same host, its FTP account, too. Nothing else is inherited.
         """
-        copied = [key for key in ("bindaddress", *_FTP) if key in source.meta]
-        if copied:
-            parts = urlsplit(url)
-            page = urlparse_cached(source)
-            if (parts.scheme, parts.hostname) != (page.scheme, page.hostname):
-                copied = [key for key in copied if key not in _FTP]
-            meta.update((key, source.meta[key]) for key in copied)
-        slot = _chosen_slot(source)
-        if slot is not None:
-            meta["download_slot"] = slot
+        parts = urlsplit(url)
+        page = urlparse_cached(source)
+        same_host = (parts.scheme, parts.hostname) == (page.scheme, page.hostname)
+        copied = _WAY_TO_HOST if same_host else _WAY
+        meta.update((key, source.meta[key]) for key in copied if key in source.meta)
         if "proxy" not in source.meta:
             return
         # HttpProxyMiddleware chooses a proxy from the environment again for each hop, by its
@@ -347,16 +341,3 @@ class Downloader:
             exchange.take_back()
             exchange.take_back = None
         self._unwrap_after(exchange)
-
-
-def _chosen_slot(request: Request) -> str | None:
-    """The downloader slot that the user chose for a request; ``None`` if the user chose none.
-
-    Scrapy itself writes the host of a request there, and a redirect has that of the URL before
-    it.
-    """
-    slot: str | None = request.meta.get("download_slot")
-    if slot is None:
-        return None
-    hosts = [urlsplit(url).hostname for url in request.meta.get("redirect_urls", ())]
-    return None if slot in (urlparse_cached(request).hostname, *hosts) else slot

@@ -6,22 +6,33 @@ each exchange, `policy/access.py` says what an answer means, `cache/entry.py` wh
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING
 
+from scrapy.crawler import Crawler
 from scrapy.exceptions import IgnoreRequest
+from scrapy.http import Response
 from scrapy.utils.datatypes import LocalCache
 
 from scrapy_robots_rfc import _scrapy, signals, stats
 from scrapy_robots_rfc._runtime import Runtime
-from scrapy_robots_rfc.cache.entry import Fetched, Validators, following, following_for_route
+from scrapy_robots_rfc.cache.client import CacheClient
+from scrapy_robots_rfc.cache.entry import (
+    CacheEntry,
+    Fetched,
+    Validators,
+    following,
+    following_for_route,
+)
 from scrapy_robots_rfc.cache.locks import FetchLocks, pause
 from scrapy_robots_rfc.cache.memory import MemoryCache
+from scrapy_robots_rfc.fetching.download import Downloader
 from scrapy_robots_rfc.fetching.faults import access_after
 from scrapy_robots_rfc.fetching.origin_log import OriginLog
 from scrapy_robots_rfc.fetching.parsed import OriginPolicy
 from scrapy_robots_rfc.fetching.pending import PREEMPTED, Crawl, PendingFetch, PendingFetches
+from scrapy_robots_rfc.fetching.reading import FileReader
 from scrapy_robots_rfc.fetching.routes import through
 from scrapy_robots_rfc.policy import backoff, caching
 from scrapy_robots_rfc.policy.access import (
@@ -32,20 +43,8 @@ from scrapy_robots_rfc.policy.access import (
     Unavailable,
     Unreachable,
 )
-from scrapy_robots_rfc.policy.caching import Freshness
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable
-
-    from scrapy.crawler import Crawler
-    from scrapy.http import Response
-
-    from scrapy_robots_rfc.cache.client import CacheClient
-    from scrapy_robots_rfc.cache.entry import CacheEntry
-    from scrapy_robots_rfc.fetching.download import Downloader
-    from scrapy_robots_rfc.fetching.reading import FileReader
-    from scrapy_robots_rfc.policy.origins import Origin
-    from scrapy_robots_rfc.settings import Settings
+from scrapy_robots_rfc.policy.origins import Origin
+from scrapy_robots_rfc.settings import Settings
 
 # Failures of routes that are remembered; the oldest is forgotten first.
 _FAILED_ROUTES = 10_000
@@ -72,7 +71,7 @@ class Fetcher:
         self._crawl = crawl
         self._files = files
         self._download = download
-        self._count: Callable[[str], None] = crawler.stats.inc_value
+        self._count = crawler.stats.inc_value
         self._runtime = Runtime()
         #: The fetches that are under way.
         self.pending: PendingFetches = PendingFetches(
@@ -240,7 +239,7 @@ class Fetcher:
         if isinstance(access, Successful) and robots.file is None:
             # It cannot be parsed. Other crawls may have a parser that works.
             access = Unreachable(access.status, robots.cause, hopeless=True)
-            return await self._conclude(fetch, Fetched(access, Freshness(stored=False)))
+            return await self._conclude(fetch, Fetched(access, caching.Freshness(stored=False)))
         self._count(stats.RESULT.format(outcome=access.outcome.value))
         pauses = self._pauses(fetch, robots, access)
         of_route = isinstance(access, Local | Unreachable) and access.route

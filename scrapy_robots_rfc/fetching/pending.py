@@ -9,29 +9,26 @@ from __future__ import annotations
 import heapq
 import itertools
 import logging
+from collections.abc import Callable, Coroutine, Hashable
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
+from typing import Any, Protocol, TypeAlias, TypeVar
+
+from scrapy import Request
+from scrapy.crawler import Crawler
 
 from scrapy_robots_rfc import _scrapy
 from scrapy_robots_rfc._runtime import Cancellable, Runtime, Waiter
+from scrapy_robots_rfc.cache.entry import CacheEntry
+from scrapy_robots_rfc.core.agents import Agent
+from scrapy_robots_rfc.fetching.download import Downloader
+from scrapy_robots_rfc.fetching.parsed import OriginPolicy
+from scrapy_robots_rfc.policy.access import Outcome
+from scrapy_robots_rfc.policy.caching import Validity
+from scrapy_robots_rfc.policy.origins import Origin
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Hashable
-
-    from scrapy import Request
-    from scrapy.crawler import Crawler
-
-    from scrapy_robots_rfc.cache.entry import CacheEntry
-    from scrapy_robots_rfc.core.agents import Agent
-    from scrapy_robots_rfc.fetching.download import Downloader
-    from scrapy_robots_rfc.fetching.parsed import OriginPolicy
-    from scrapy_robots_rfc.policy.access import Outcome
-    from scrapy_robots_rfc.policy.caching import Validity
-    from scrapy_robots_rfc.policy.origins import Origin
-
-    #: What a fetch does to have its value; ``None``: the crawl ended first.
-    Way: TypeAlias = Callable[["PendingFetch"], Coroutine[Any, Any, OriginPolicy | None]]
+#: What a fetch does to have its value; ``None``: the crawl ended first.
+Way: TypeAlias = Callable[["PendingFetch"], Coroutine[Any, Any, OriginPolicy | None]]
 
 logger: logging.Logger = logging.getLogger(__name__)
 

@@ -7,33 +7,29 @@ from __future__ import annotations
 
 import contextlib
 import logging
+from collections.abc import Callable
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
+from scrapy.crawler import Crawler
 from scrapy.utils.misc import build_from_crawler, load_object
 
 from scrapy_robots_rfc import _scrapy
 from scrapy_robots_rfc._runtime import Runtime, Threads
+from scrapy_robots_rfc.cache.entry import CacheEntry
 from scrapy_robots_rfc.cache.memory import LARGE
-from scrapy_robots_rfc.core.agents import NOBODY
+from scrapy_robots_rfc.core.agents import NOBODY, Agent
 from scrapy_robots_rfc.errors import SettingError
 from scrapy_robots_rfc.fetching.parsed import OriginPolicy, ParsedRobots
 from scrapy_robots_rfc.parser import RfcRobotParser
 from scrapy_robots_rfc.policy.access import Outcome
 from scrapy_robots_rfc.policy.caching import Validity
+from scrapy_robots_rfc.policy.origins import Origin
 from scrapy_robots_rfc.policy.schemes import Dialect
-from scrapy_robots_rfc.settings import PARSER_ACCEPTED
+from scrapy_robots_rfc.settings import PARSER_ACCEPTED, Settings
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from scrapy.crawler import Crawler
-
-    from scrapy_robots_rfc.cache.entry import CacheEntry
-    from scrapy_robots_rfc.core.agents import Agent
     from scrapy_robots_rfc.core.gemini import GeminiFile
-    from scrapy_robots_rfc.policy.origins import Origin
-    from scrapy_robots_rfc.settings import Settings
 
 logger: logging.Logger = logging.getLogger(__name__)
 

@@ -5,30 +5,26 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+
+from scrapy import Request
+from scrapy.crawler import Crawler
 
 from scrapy_robots_rfc import _scrapy, stats
 from scrapy_robots_rfc._runtime import Runtime
+from scrapy_robots_rfc.cache.client import CacheClient
+from scrapy_robots_rfc.cache.memory import MemoryCache
+from scrapy_robots_rfc.core.agents import Agent
 from scrapy_robots_rfc.errors import RobotsUndecided
 from scrapy_robots_rfc.fetching.download import Downloader
 from scrapy_robots_rfc.fetching.fetch import Fetcher
+from scrapy_robots_rfc.fetching.origin_log import OriginLog
+from scrapy_robots_rfc.fetching.parsed import OriginPolicy
 from scrapy_robots_rfc.fetching.pending import Crawl, PendingFetch
+from scrapy_robots_rfc.fetching.reading import FileReader
 from scrapy_robots_rfc.fetching.sources import HttpCache, Source
 from scrapy_robots_rfc.policy.origins import Origin, sitemap_urls
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from scrapy import Request
-    from scrapy.crawler import Crawler
-
-    from scrapy_robots_rfc.cache.client import CacheClient
-    from scrapy_robots_rfc.cache.memory import MemoryCache
-    from scrapy_robots_rfc.core.agents import Agent
-    from scrapy_robots_rfc.fetching.origin_log import OriginLog
-    from scrapy_robots_rfc.fetching.parsed import OriginPolicy
-    from scrapy_robots_rfc.fetching.reading import FileReader
-    from scrapy_robots_rfc.settings import Settings
+from scrapy_robots_rfc.settings import Settings
 
 # Sitemap records of one robots.txt that count. Of a thousand real files, none has more than 130;
 # a file of 512,000 octets (RFC 9309, 2.5) has room for more than 40,000.
@@ -64,7 +60,7 @@ class RobotsService:
         self._settings = settings
         self._files = files
         self._sources = sources
-        self._count: Callable[[str], None] = crawler.stats.inc_value
+        self._count = crawler.stats.inc_value
         self._runtime = Runtime()
         #: Makes exchanges; gives the routes of requests, for tdmrep.json, too.
         self.download: Downloader = Downloader(crawler, settings, crawl, cache)

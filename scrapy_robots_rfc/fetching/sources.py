@@ -12,9 +12,8 @@ from email.utils import formatdate
 from functools import cached_property
 from typing import Any, Protocol
 
-from scrapy import Request
 from scrapy.crawler import Crawler
-from scrapy.http import Response
+from scrapy.http import Request, Response
 
 from scrapy_robots_rfc import _scrapy
 from scrapy_robots_rfc.fetching.parsed import OriginPolicy
