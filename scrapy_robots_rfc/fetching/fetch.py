@@ -308,7 +308,7 @@ class Fetcher:
         fetch.spent = 0.0
         await self.pending.in_time(fetch, partial(self._send_signals, fetch, robots, access))
         if robots.for_all and self.memory.get(fetch.origin) is robots:
-            self.pending.cancel_others(fetch, robots)
+            self.pending.cancel(fetch.origin, robots, but=fetch)
 
     async def _send_signals(
         self, fetch: PendingFetch, robots: OriginPolicy, access: Access | None

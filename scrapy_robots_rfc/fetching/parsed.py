@@ -35,15 +35,14 @@ class ParsedRobots:
         yes or no.
     :param own_delay: whether the parser's `crawl_delay()` counts, and not the core's.
     :param size: octets of the file.
-    :param digest: ``sha256:`` and the digest of the octets that count; ``None``: no report and no
-        archive needs it.
+    :param digest: ``sha256:`` and the digest of the octets that count, for report and archive.
     """
 
     parser: Any
     robots: RobotsTxt | None
     own_delay: bool = False
     size: int = 0
-    digest: str | None = None
+    digest: str = ""
     # What was logged of the parser.
     _logged: frozenset[str] = frozenset()
     # By token, where the core reads them; ``None`` until one is asked for.

@@ -6,9 +6,8 @@ those who wait are released. `fetch.py` says how a file is got.
 
 from __future__ import annotations
 
-import heapq
-import itertools
 import logging
+from collections import deque
 from collections.abc import Callable, Coroutine, Hashable
 from dataclasses import dataclass, field
 from functools import partial
@@ -151,8 +150,8 @@ class PendingFetches:
         self._runtime = Runtime()
         self._pending: dict[Origin, dict[Hashable, PendingFetch]] = {}
         self._places: set[PendingFetch] = set()
-        self._line: list[tuple[int, int, int, PendingFetch, Waiter[None]]] = []
-        self._number = itertools.count()  # first come, first served; and fetches are never compared
+        self._first: deque[tuple[PendingFetch, Waiter[None]]] = deque()
+        self._later: deque[tuple[PendingFetch, Waiter[None]]] = deque()
         self._serving = False
         self._bounded: dict[PendingFetch, Waiter[Any]] = {}  # those whose time runs
 
@@ -203,50 +202,44 @@ class PendingFetches:
             for waiter in list(fetch.waiters):
                 waiter.resolve(value)
 
-    def _cancel(self, fetch: PendingFetch, value: OriginPolicy | None) -> None:
-        if not fetch.over:  # the end of another one may have ended it
-            self._end(fetch, value)
-            if fetch.task is not None:
-                fetch.task.cancel()
-
-    def cancel_others(self, fetch: PendingFetch, value: OriginPolicy) -> None:
-        """End those of the same origin by other routes: what governs it is known."""
-        for other in list(self._pending.get(fetch.origin, {}).values()):
-            if other is not fetch:
-                self._cancel(other, value)
+    def cancel(
+        self, origin: Origin, value: OriginPolicy | None, but: PendingFetch | None = None
+    ) -> None:
+        """End those of an origin with a value, whatever their routes; one of them may go on."""
+        for fetch in list(self._pending.get(origin, {}).values()):
+            if fetch is not but and not fetch.over:  # the end of another one may have ended it
+                self._end(fetch, value)
+                if fetch.task is not None:
+                    fetch.task.cancel()
 
     def cancel_all(self) -> None:
         """End all, without a value: the crawl ends."""
-        for of_origin in list(self._pending.values()):
-            for fetch in list(of_origin.values()):
-                self._cancel(fetch, None)
+        for origin in list(self._pending):
+            self.cancel(origin, None)
 
-    # The line: first attempts come first, then those that were preempted, then further attempts.
+    # Places. First attempts come first, then those that were preempted, and further attempts.
 
     async def place(self, fetch: PendingFetch) -> None:
         """Stand in line for a place."""
-        if not self._line and len(self._places) < MOST_AT_ONCE:
+        if len(self._places) < MOST_AT_ONCE and not self._serving:
             self._places.add(fetch)
             return
         served: Waiter[None] = Waiter()
-        number = next(self._number)
-        heapq.heappush(self._line, (fetch.attempts, fetch.preempted, number, fetch, served))
+        line = self._later if fetch.attempts or fetch.preempted else self._first
+        line.append((fetch, served))
         await served
 
     def free_place(self, fetch: PendingFetch) -> None:
-        """Give up the place of a fetch, if it has one."""
+        """Give up the place of a fetch, if it has one, and have the next one in line take it."""
         self._places.discard(fetch)
-        self._serve()
-
-    def _serve(self) -> None:
         # Without asyncio a fetch may end while it is served: the loop below goes on then.
         if self._serving:
             return
         self._serving = True
-        while self._line and len(self._places) < MOST_AT_ONCE:
-            *_, fetch, served = heapq.heappop(self._line)
-            if not fetch.over:
-                self._places.add(fetch)
+        while (line := self._first or self._later) and len(self._places) < MOST_AT_ONCE:
+            following, served = line.popleft()
+            if not following.over:
+                self._places.add(following)
                 served.resolve(None)
         self._serving = False
 
@@ -278,7 +271,7 @@ class PendingFetches:
             self.cancel_all()
             return
         queued = self._download.queued() if self._bounded else ()
-        in_line = len(self._line)
+        in_line = len(self._first) + len(self._later)
         for fetch, answer in list(self._bounded.items()):
             # Ticks are counted, and no clock: while the process stood still, no site could answer.
             if fetch not in queued and not fetch.paused:

@@ -64,9 +64,7 @@ class FileReader:
         gemini = gemini_file(body, settings, origin.scheme)
         octets = body if gemini is None else gemini.octets
         parser = build_from_crawler(self._parser, self._crawler, octets)
-        digest = None
-        if settings.report or settings.archive:
-            digest = f"sha256:{sha256(body[: settings.max_size]).hexdigest()}"
+        digest = f"sha256:{sha256(body[: settings.max_size]).hexdigest()}"
         # A subclass with an allowed() of its own decides by that method, as a foreign parser does.
         ours = isinstance(parser, RfcRobotParser) and type(parser).allowed is RfcRobotParser.allowed
         own_delay = not ours or type(parser).crawl_delay is not RfcRobotParser.crawl_delay

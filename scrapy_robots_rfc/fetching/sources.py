@@ -47,7 +47,7 @@ class HttpCache:
         self._settings = settings
         #: Whether nothing may be sent.
         self.offline: bool = crawler.settings.getbool("HTTPCACHE_IGNORE_MISSING")
-        self._logged = set[str]()
+        self._misses = False  # whether anything was missing
 
     @cached_property
     def _parts(self) -> tuple[Any, Any] | None:
@@ -78,8 +78,7 @@ class HttpCache:
             if cacheable and policy.should_cache_request(request):
                 storage.store_response(self._crawler.spider, request, stored)
         except Exception:
-            if self._is_first("store"):
-                logger.warning("robots.txt files cannot be stored in the HTTP cache", exc_info=True)
+            logger.warning("%s cannot be stored in the HTTP cache", url, exc_info=True)
 
     def answer(self, url: str) -> Response | None:
         """Return what the cache has for a URL, however old it is; ``None``: nothing."""
@@ -92,7 +91,8 @@ class HttpCache:
             text = "%s cannot be read in the HTTP cache, and counts as missing there"
             logger.warning(text, url, exc_info=True)
         if response is None:
-            if self._is_first("missing"):
+            if not self._misses:
+                self._misses = True
                 logger.info(
                     "%s is not in the HTTP cache, and HTTPCACHE_IGNORE_MISSING is on: nothing is"
                     " fetched, so the cache answers or refuses each request to sites of which it"
@@ -124,9 +124,3 @@ class HttpCache:
         if why is None:
             return None
         return f"HTTPCACHE_IGNORE_MISSING is on, so this must not be sent, and would be: {why}"
-
-    def _is_first(self, what: str) -> bool:
-        """Whether something is to be logged that is logged once."""
-        first = what not in self._logged
-        self._logged.add(what)
-        return first

@@ -176,7 +176,7 @@ async def test_other_routes_go_on_with_a_value_for_all() -> None:
     desk = Desk()
     one, two, other = desk.begin("a", "1"), desk.begin("a", "2"), desk.begin("b")
     await next_turn()
-    desk.fetches.cancel_others(one, policy("value"))
+    desk.fetches.cancel(origin("a"), policy("value"), but=one)
     assert (one.over, other.over) == (False, False)
     assert await causes(two) == ["value"] * 3
 

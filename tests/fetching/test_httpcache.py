@@ -254,7 +254,8 @@ async def test_a_cache_that_fails(cached: Cached, caplog: pytest.LogCaptureFixtu
     cached.settings["HTTPCACHE_STORAGE"] = Failing
     result = await crawl(cached.requests("/x"), cached.settings)
     assert short(result.outcomes[cached.site.url("/x")]) == "rule"
-    assert records(caplog) == ["robots.txt files cannot be stored in the HTTP cache"]
+    stored = cached.site.url("/robots.txt")
+    assert records(caplog) == [f"{stored} cannot be stored in the HTTP cache"]
 
 
 class Failing(httpcache.FilesystemCacheStorage):
