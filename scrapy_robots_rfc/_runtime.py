@@ -97,9 +97,8 @@ class Runtime:
         finally:
             timer.cancel()
 
-    def clock(self) -> float:
-        """Seconds on a clock that never goes back."""
-        return time.monotonic()
+    #: Seconds on a clock that never goes back.
+    clock = staticmethod(time.monotonic)
 
     def utc(self) -> datetime.time:
         """The time of day in UTC."""

@@ -204,7 +204,10 @@ class Downloader:
         if transfer is not None:  # it is the first request of the scheme
             handler = _scrapy.handler_of(self._crawler, scheme)
             load_object(transfer)(handler, self._crawler.settings, MARK, self._limit)
-        self._wrap(exchange)
+        self._under_way.add(exchange)
+        if self._wrapper is None:
+            self._wrapper = partial(self._signal, self._crawler.signals.send_catch_log)
+            self._crawler.signals.send_catch_log = self._wrapper  # type: ignore[method-assign]
         try:
             with _scrapy.one_more(self._crawler):
                 response = await engine.download_async(request)
@@ -217,6 +220,9 @@ class Downloader:
                 self._crawl.sent(request)
             raise
         finally:
+            exchange.over = True
+            if exchange.take_back is None:
+                self._unwrap_after(exchange)
             self._crawler.signals.send_catch_log(
                 signals.robots_exchanged,
                 origin=exchange.fetch.origin,
@@ -225,8 +231,6 @@ class Downloader:
                 codings=exchange.codings,
                 cut_off=exchange.stopped,
             )
-            exchange.over = True
-            self._unwrap_after(exchange)
 
     def _body(self, response: Response, exchange: _Exchange) -> bytes:
         if exchange.unanswered:  # a middleware made this answer up after the download had failed
@@ -254,17 +258,8 @@ class Downloader:
 
     # Signals of Scrapy's about our requests.
 
-    def _wrap(self, exchange: _Exchange) -> None:
-        """Handle signals from now on."""
-        self._under_way.add(exchange)
-        if self._wrapper is None:
-            self._wrapper = partial(self._signal, self._crawler.signals.send_catch_log)
-            self._crawler.signals.send_catch_log = self._wrapper  # type: ignore[method-assign]
-
     def _unwrap_after(self, exchange: _Exchange) -> None:
-        """Handle no more signals if this was the last exchange, and its transfer has ended."""
-        if not exchange.over or exchange.take_back is not None:
-            return
+        """Handle no more signals if this exchange was the last one whose transfer had not ended."""
         self._under_way.discard(exchange)
         # Another component may have wrapped ours: to take ours out would take that out, too.
         if not self._under_way and self._crawler.signals.send_catch_log is self._wrapper:
@@ -340,4 +335,5 @@ class Downloader:
         if exchange.take_back is not None:
             exchange.take_back()
             exchange.take_back = None
-        self._unwrap_after(exchange)
+        if exchange.over:
+            self._unwrap_after(exchange)

@@ -177,8 +177,7 @@ class Fetcher:
         while True:
             known = None if copy is None else copy.known_at(state.url)
             request = self._download.request(state.url, fetch, known)
-            send = partial(self._download.send, request)
-            answer = await self.pending.in_time(fetch, send)
+            answer = await self.pending.in_time(fetch, self._download.send(request))
             if answer is PREEMPTED:
                 return None
             if isinstance(answer, Exception):
@@ -306,7 +305,7 @@ class Fetcher:
         """
         self._crawl.found(robots)
         fetch.spent = 0.0
-        await self.pending.in_time(fetch, partial(self._send_signals, fetch, robots, access))
+        await self.pending.in_time(fetch, self._send_signals(fetch, robots, access))
         if robots.for_all and self.memory.get(fetch.origin) is robots:
             self.pending.cancel(fetch.origin, robots, but=fetch)
 

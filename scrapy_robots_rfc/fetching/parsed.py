@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from scrapy_robots_rfc._runtime import Runtime
-from scrapy_robots_rfc.cache.memory import LARGE
 from scrapy_robots_rfc.core.agents import Agent, agent_of
 from scrapy_robots_rfc.core.decision import Decision, Reason
 from scrapy_robots_rfc.core.percent import request_target
@@ -35,6 +34,7 @@ class ParsedRobots:
         yes or no.
     :param own_delay: whether the parser's `crawl_delay()` counts, and not the core's.
     :param size: octets of the file.
+    :param large: whether the core reads it on a thread, because its first questions take long.
     :param digest: ``sha256:`` and the digest of the octets that count, for report and archive.
     """
 
@@ -42,6 +42,7 @@ class ParsedRobots:
     robots: RobotsTxt | None
     own_delay: bool = False
     size: int = 0
+    large: bool = False
     digest: str = ""
     # What was logged of the parser.
     _logged: frozenset[str] = frozenset()
@@ -76,10 +77,8 @@ class ParsedRobots:
             self.robots.prepare(agent.tokens)  # last: then `unread` is false
 
     def unread(self, agent: Agent) -> bool:
-        """Whether it is so large that a thread reads it, and has not been read for an agent."""
-        if self.size <= LARGE or self.robots is None:
-            return False
-        return not self.robots.prepared(agent.tokens)
+        """Whether the core has not read it for an agent."""
+        return self.robots is not None and not self.robots.prepared(agent.tokens)
 
     def crawl_delay(self, agent: Agent) -> float | None:
         """Return the Crawl-delay in seconds: the core's, or that of the user's parser."""

@@ -75,7 +75,7 @@ class PendingFetch:
     preempted: int = 0
     spent: float = 0.0
     task: Cancellable | None = None
-    waiters: dict[Waiter[OriginPolicy | None], None] = field(default_factory=dict)
+    waiters: list[Waiter[OriginPolicy | None]] = field(default_factory=list)
 
     async def result(self, limit: float | None = None) -> OriginPolicy | None:
         """Wait for the value.
@@ -85,16 +85,10 @@ class PendingFetch:
         if self.over:
             return self.value
         waiter: Waiter[OriginPolicy | None] = Waiter()
-        self.waiters[waiter] = None
-        timer: Cancellable | None = None
+        self.waiters.append(waiter)
         if limit is not None:
-            timer = Runtime().call_later(limit, partial(waiter.resolve, None))
-        try:
-            return await waiter
-        finally:
-            self.waiters.pop(waiter, None)
-            if timer is not None:
-                timer.cancel()
+            Runtime().call_later(limit, partial(waiter.resolve, None))
+        return await waiter
 
     def suits(self, copy: CacheEntry) -> bool:
         """Whether a copy decides for the requests of this fetch: one of another route may not."""
@@ -199,7 +193,7 @@ class PendingFetches:
             self.free_place(fetch)
             self._crawl.over(fetch)
         finally:
-            for waiter in list(fetch.waiters):
+            for waiter in fetch.waiters:
                 waiter.resolve(value)
 
     def cancel(
@@ -245,9 +239,7 @@ class PendingFetches:
 
     # Time.
 
-    async def in_time(
-        self, fetch: PendingFetch, work: Callable[[], Coroutine[Any, Any, T]]
-    ) -> T | Exception:
+    async def in_time(self, fetch: PendingFetch, work: Coroutine[Any, Any, T]) -> T | Exception:
         """Return what some work gives or raises, or what `tick` answers in its place.
 
         Its end is not waited for.
@@ -284,9 +276,9 @@ class PendingFetches:
                 answer.resolve(PREEMPTED)
 
 
-async def _into(answer: Waiter[T | Exception], work: Callable[[], Coroutine[Any, Any, T]]) -> None:
+async def _into(answer: Waiter[T | Exception], work: Coroutine[Any, Any, T]) -> None:
     """Hand over what some work gives or raises."""
     try:
-        answer.resolve(await work())
+        answer.resolve(await work)
     except Exception as error:  # noqa: BLE001 - whatever goes wrong is a result
         answer.resolve(error)

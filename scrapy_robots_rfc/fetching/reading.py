@@ -71,7 +71,9 @@ class FileReader:
         if ours and gemini is not None:
             parser.robots = gemini
         robots = parser.robots if ours else None
-        return ParsedRobots(parser, robots, own_delay=own_delay, size=len(body), digest=digest)
+        size = len(body)
+        large = ours and size > LARGE
+        return ParsedRobots(parser, robots, own_delay, size, large, digest)
 
     def policy(self, origin: Origin, entry: CacheEntry) -> OriginPolicy:
         """Return what is known of an origin by a cache entry; its file is parsed now."""
@@ -104,7 +106,7 @@ class FileReader:
         robots = self.policy(origin, entry)
         file = robots.file
         # Without the thread the first pages of a site would stop the event loop for up to a second.
-        if file is not None and file.robots is not None and file.size > LARGE:
+        if file is not None and file.large:
             try:
                 agent = self._agent()
             except Exception:  # noqa: BLE001 - the property is the user's, who sees its error when a page is judged

@@ -60,8 +60,7 @@ class HttpCache:
         :param url: what was asked for.
         :param body: of the answer, without content coding.
         """
-        scheme = self._settings.schemes.get(url.partition(":")[0])
-        status = response.status if scheme is None else scheme.http_status(response.status)
+        status = self._settings.schemes[url.partition(":")[0]].http_status(response.status)
         says_nothing = status in (304, PROXY_REFUSES, *self._settings.unreachable_statuses)
         if self._parts is None or says_nothing or not 200 <= status < 500:
             return

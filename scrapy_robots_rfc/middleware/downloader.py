@@ -230,7 +230,8 @@ class RfcRobotsTxtMiddleware:
         inline: bool,
     ) -> _Passed:
         """Judge a request; if it may be fetched, let it leave in the turn of its site."""
-        if robots.file is not None and robots.file.unread(agent):
+        file = robots.file
+        if file is not None and file.large and file.unread(agent):
             return self._wait(request, self.service.read_for(robots, agent), out, inline=inline)
         if robots.exempt is not None:
             self.enforcement.count_exempt(robots)

@@ -76,7 +76,7 @@ class Desk:
             await self.fetches.place(fetch)
             self.asked.append(fetch.origin.host)
             fetch.spent = 0.0
-            answer = await self.fetches.in_time(fetch, lambda: self.answer(fetch.origin.host))
+            answer = await self.fetches.in_time(fetch, self.answer(fetch.origin.host))
             self.fetches.free_place(fetch)
             if answer is not PREEMPTED:
                 return policy(answer if isinstance(answer, str) else type(answer).__name__)
