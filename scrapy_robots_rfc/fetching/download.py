@@ -76,7 +76,7 @@ class _Exchange:
     :param taken: octets of its body that came.
     :param stopped: whether we stopped the transfer, because the rest is not needed.
     :param unanswered: whether the downloader has the request, and no response to it.
-    :param over: whether its end is not waited for any more, although the transfer may go on.
+    :param over: whether nothing waits for it any more, although the transfer may go on.
     """
 
     fetch: PendingFetch
@@ -95,8 +95,7 @@ class _Exchange:
 class Downloader:
     """Asks for robots.txt files through the engine of a crawl; a crawl has one.
 
-    :param settings: of the crawl; a transfer is cut off after `max_size` decoded octets.
-    :param crawl: is called with each request that was sent.
+    :param settings: a transfer is cut off after `max_size` decoded octets.
     :param cache: the HTTP cache, which stores whole answers, or gives them.
     """
 
@@ -121,8 +120,7 @@ class Downloader:
             for name, scheme in settings.schemes.items()
             if scheme.answers in TRANSFERS
         }
-        # What sends signals while an exchange is under way; at other times it would make each
-        # signal of a page slower.
+        # Sends signals while an exchange is under way. Later it would slow down those of pages.
         self._wrapper: partial[list[tuple[Any, Any]]] | None = None
         self._under_way: set[_Exchange] = set()
         self._handlers: dict[int, Callable[..., bool | None]] = {
@@ -156,10 +154,7 @@ class Downloader:
     def inherit_route(
         self, source: Request, url: str, meta: dict[str, Any], headers: dict[bytes, bytes]
     ) -> None:
-        """Copy what decides the way of a page: its proxy, local address and slot.
-
-        To the same host, its FTP account, too. Nothing else is inherited.
-        """
+        """Copy which way a page goes: its proxy, local address, slot, and account of FTP."""
         parts = urlsplit(url)
         page = urlparse_cached(source)
         same_host = (parts.scheme, parts.hostname) == (page.scheme, page.hostname)
@@ -274,9 +269,8 @@ class Downloader:
     ) -> list[tuple[Any, Any]]:
         """Send a signal, as Scrapy does; handle it afterwards, if it is about an exchange of ours.
 
-        Signal handlers may not stop our transfers, as Scrapy lets a spider stop its pages. A
-        handler that raises StopDownload is still called, but what it raised is left out of the
-        answers from which download handlers see whether to go on.
+        A spider's handlers may not stop our transfers: a StopDownload that one raises is left out
+        of the answers from which download handlers see whether to go on.
         """
         answers = send(signal, **named)
         handle = self._handlers.get(id(signal))
@@ -296,10 +290,9 @@ class Downloader:
         return answers
 
     def _reached(self, exchange: _Exchange, request: Request, **_: object) -> None:
-        """Note that a request, or its retry, reached the downloader: it joins its slot's queue.
+        """Note that a request, or its retry, joins the queue of its slot in the downloader.
 
-        The slot has one place more until the answer is there: a robots.txt that hangs delays no
-        pages of other origins.
+        The slot has a place more until the answer comes: a robots.txt that hangs delays no pages.
         """
         exchange.request = request
         exchange.codings = ()

@@ -46,8 +46,8 @@ from scrapy_robots_rfc.policy.access import (
 from scrapy_robots_rfc.policy.origins import Origin
 from scrapy_robots_rfc.settings import Settings
 
-# Failures of routes that are remembered; the oldest is forgotten first.
-_FAILED_ROUTES = 10_000
+#: Failures of routes that are remembered; the oldest is forgotten first.
+FAILED_ROUTES = 10_000
 
 
 class Fetcher:
@@ -89,7 +89,7 @@ class Fetcher:
         #: What is logged of origins that cannot be reached.
         self.origin_log: OriginLog = OriginLog(settings, self._count, self._runtime)
         #: What failed by a route.
-        self.failed: LocalCache[tuple[Origin, Hashable], OriginPolicy] = LocalCache(_FAILED_ROUTES)
+        self.failed: LocalCache[tuple[Origin, Hashable], OriginPolicy] = LocalCache(FAILED_ROUTES)
 
     async def get(self, fetch: PendingFetch) -> OriginPolicy:
         """Look for a copy, ask the site, conclude, notify; repeat it while attempts are left."""
@@ -127,10 +127,7 @@ class Fetcher:
     # Look.
 
     async def _look(self, fetch: PendingFetch) -> tuple[OriginPolicy | None, bool]:
-        """Return what is known by a fresh file in memory or in the store.
-
-        Also whether this crawl has to ask the site, because no other worker is asking.
-        """
+        """Return what a fresh copy says, and whether, without one, this crawl asks the site."""
         copy = fetch.copy = self.memory.entry(fetch.origin)
         failed = self.failed.get((fetch.origin, fetch.route))
         fetch.before = None if copy is None else copy.validity
@@ -274,8 +271,7 @@ class Fetcher:
         """Return the seconds before each further attempt."""
         if not isinstance(access, Unreachable) or robots.outcome is not access.outcome:
             return ()
-        # A proxy that a later middleware chose may be another one next time. One that requests name
-        # stays.
+        # The next request may go through another proxy, unless the page itself names one.
         same_proxy = access.route and fetch.route is not None
         if same_proxy or access.hopeless or self._download.offline:
             return ()

@@ -19,7 +19,6 @@ from scrapy.crawler import Crawler
 from scrapy_robots_rfc import _scrapy
 from scrapy_robots_rfc._runtime import Cancellable, Runtime, Waiter
 from scrapy_robots_rfc.cache.entry import CacheEntry
-from scrapy_robots_rfc.core.agents import Agent
 from scrapy_robots_rfc.fetching.download import Downloader
 from scrapy_robots_rfc.fetching.parsed import OriginPolicy
 from scrapy_robots_rfc.policy.access import Outcome
@@ -57,8 +56,8 @@ class PendingFetch:
     :param before: what governed these requests before; ``None``: nothing did.
     :param last: what the last attempt gave.
     :param paused: whether its request waits for the turn of its site.
-    :param preempted: how often it was cancelled for others.
-    :param spent: seconds that count against the limit of what it waits for.
+    :param preempted: how often it gave its place to others.
+    :param spent: seconds that count against ROBOTS_TIMEOUT.
     """
 
     origin: Origin
@@ -100,20 +99,13 @@ class PendingFetch:
 
 
 class Crawl(Protocol):
-    """What the middleware gives this room to call, since it must not import the rooms above."""
-
-    def agent(self) -> Agent:
-        """Return the agent of a request without one; raises what the spider's property raises."""
+    """What the middleware gives this room to call."""
 
     def sent(self, request: Request) -> None:
         """Note that a request of ours was sent, and is answered, or not waited for any more."""
 
     def found(self, robots: OriginPolicy) -> None:
-        """Note what governs an origin from now on. Those who wait go on later.
-
-        Where a store is shared, this is called with an earlier file, too, before it is asked for
-        again: its pace counts for that request.
-        """
+        """Note what governs an origin from now on, or paces the request for its next file."""
 
     def over(self, fetch: PendingFetch) -> None:
         """Note that a fetch has ended, just before those who wait go on."""
@@ -122,10 +114,8 @@ class Crawl(Protocol):
 class PendingFetches:
     """The pending fetches of a crawl.
 
-    :param crawl: is called with each one that is over.
-    :param download: says which requests have not left yet.
     :param timeout: seconds that a fetch may wait for its site.
-    :param failed: makes the value of one that ends without any, as an exception was raised.
+    :param failed: makes the value of a fetch that raised an exception, whose name it gets.
     """
 
     def __init__(

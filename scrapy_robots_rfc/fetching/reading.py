@@ -33,8 +33,7 @@ if TYPE_CHECKING:
 
 logger: logging.Logger = logging.getLogger(__name__)
 
-# Seconds to wait for the thread, which takes a second at most for a file of 500 KiB; many may come
-# at once.
+# Seconds to wait for the thread; it takes a second at most for a file, and many may come at once.
 _PATIENCE = 60.0
 
 

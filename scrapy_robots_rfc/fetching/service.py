@@ -35,10 +35,7 @@ class RobotsService:
     """The robots.txt files of a crawl.
 
     :param crawler: the crawl; its engine need not be there yet.
-    :param settings: of the crawl.
     :param crawl: what the middleware gives to call.
-    :param files: reads files.
-    :param cache: Scrapy's HTTP cache, which stores answers.
     :param store: the client of a store, already started; ``None``: nothing is stored beyond the
         process.
     :param sources: say what is known of origins whose sites are not asked.
@@ -164,10 +161,7 @@ class RobotsService:
         return pending or fetches.begin(origin, route, self._fetcher.get, request)
 
     def read_for(self, robots: OriginPolicy, agent: Agent) -> PendingFetch:
-        """Read a large file on the thread for one more agent, as its first questions take long.
-
-        The value is ``None`` if the spider is closed first.
-        """
+        """Read a large file on the thread for one more agent, or join who has it read."""
         file = robots.file
         assert file is not None
 
@@ -181,10 +175,7 @@ class RobotsService:
         return fetches.of(robots.origin, key) or fetches.begin(robots.origin, key, read)
 
     def tick(self) -> None:
-        """End what takes too long, and all fetches when the crawl ends.
-
-        To be called every 0.25 s.
-        """
+        """End what takes too long, and all when the crawl ends; to be called every 0.25 s."""
         self._fetcher.pending.tick()
 
     async def close(self) -> None:

@@ -1,10 +1,11 @@
 """Large files in real crawls.
 
-They are parsed on a thread, also when they were packed, and say what small ones say.
+They are parsed on a thread, also when they are parsed again, and say what small ones say.
 """
 
 from __future__ import annotations
 
+import sys
 import threading
 from itertools import permutations
 from typing import TYPE_CHECKING, Any
@@ -14,16 +15,19 @@ from pytest_twisted import ensureDeferred
 from scrapy import Request
 
 from scrapy_robots_rfc._runtime import Runtime
-from scrapy_robots_rfc.cache.memory import LARGE
+from scrapy_robots_rfc.cache.entry import CacheEntry
+from scrapy_robots_rfc.cache.memory import LARGE, PARSED
 from scrapy_robots_rfc.core.agents import Agent
 from scrapy_robots_rfc.core.robotstxt import RobotsTxt
-from scrapy_robots_rfc.core.ruleset import RuleIndex
 from scrapy_robots_rfc.fetching.parsed import ParsedRobots
 from tests.support.crawling import close_when, crawl
+from tests.support.policies import origin, policy
 from tests.support.service_crawls import run
 from tests.support.site import Reply, Site, robots
 
 if TYPE_CHECKING:
+    from types import FrameType
+
     from scrapy.crawler import Crawler
 
     from scrapy_robots_rfc import RobotsService
@@ -37,15 +41,17 @@ DAY = 86_400.0
 
 @pytest.fixture
 def elsewhere(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
-    """Whether each index was built on another thread than that of the event loop."""
+    """Whether each file that was read ahead of its questions was read on another thread than that
+    of the event loop.
+    """
     found: list[bool] = []
-    build, here = RuleIndex._build, threading.get_ident()
+    prepare, here = RobotsTxt.prepare, threading.get_ident()
 
-    def noted(index: RuleIndex) -> list[str]:
+    def noted(robots: RobotsTxt, tokens: Any) -> None:
         found.append(threading.get_ident() != here)
-        return build(index)
+        prepare(robots, tokens)
 
-    monkeypatch.setattr(RuleIndex, "_build", noted)
+    monkeypatch.setattr(RobotsTxt, "prepare", noted)
     return found
 
 
@@ -59,7 +65,7 @@ async def verdicts(service: RobotsService, site: Site) -> list[bool]:
 
 @ensureDeferred
 async def test_large_file_is_parsed_on_a_thread(site: Site, elsewhere: list[bool]) -> None:
-    """Its first questions find the index built."""
+    """Its first questions find it read."""
     site.replies["/robots.txt"] = robots(RULES)
 
     async def script(service: RobotsService) -> None:
@@ -78,25 +84,25 @@ async def test_small_file_is_parsed_at_once(site: Site, elsewhere: list[bool]) -
         assert await verdicts(service, site) == [False, True, False]
 
     await run(script)
-    assert elsewhere == [False]
+    assert elsewhere == []
 
 
 @ensureDeferred
-async def test_large_file_that_is_parsed_again(
-    site: Site, other: Site, elsewhere: list[bool]
-) -> None:
-    """It is parsed again on a thread, without another fetch and without another signal."""
-    site.replies["/robots.txt"] = other.replies["/robots.txt"] = robots(RULES)
+async def test_large_file_that_is_parsed_again(site: Site, elsewhere: list[bool]) -> None:
+    """It is parsed again on a thread, without another fetch."""
+    site.replies["/robots.txt"] = robots(RULES)
+    known = policy("503")
+    entry = CacheEntry(known.validity, 503, "503", 0.0)
 
     async def script(service: RobotsService) -> None:
-        service.memory._values._most = 1  # one file stays parsed
         for _ in range(2):
             assert await verdicts(service, site) == [False, True, False]
-            assert await verdicts(service, other) == [False, True, False]
+            for number in range(PARSED):  # so many origins that no other file stays parsed
+                service.memory.put(origin(f"{number}.example"), known, entry)
 
     await run(script)
-    assert (site.fetches, other.fetches) == (1, 1)
-    assert elsewhere == [True] * 4
+    assert site.fetches == 1
+    assert elsewhere == [True] * 2
 
 
 @ensureDeferred
@@ -159,22 +165,22 @@ async def test_spider_that_is_closed_meanwhile(site: Site, monkeypatch: pytest.M
     undecided.
     """
     site.replies["/robots.txt"] = robots(GROUPS)
-    begun, closing, build = threading.Event(), threading.Event(), RuleIndex._build
-    built: list[RuleIndex] = []
+    begun, closing, prepare = threading.Event(), threading.Event(), RobotsTxt.prepare
+    read: list[RobotsTxt] = []
 
-    def slow(index: RuleIndex) -> list[str]:
-        if built:  # the first one is read with the fetch
+    def slow(robots: RobotsTxt, tokens: Any) -> None:
+        if read:  # the first agent is that of the crawl, for which it is read with the fetch
             begun.set()
             assert closing.wait(60)
-        built.append(index)
-        return build(index)
+        read.append(robots)
+        prepare(robots, tokens)
 
     def is_begun(_: Crawler) -> bool:
         if begun.is_set():
             Runtime().call_later(0, closing.set)  # once `close_when` has closed the spider
         return begun.is_set()
 
-    monkeypatch.setattr(RuleIndex, "_build", slow)
+    monkeypatch.setattr(RobotsTxt, "prepare", slow)
     result = await crawl(
         [by(f"bot{name}", site.url(f"/x{name}")) for name in "abc"], prepare=close_when(is_begun)
     )
@@ -182,30 +188,24 @@ async def test_spider_that_is_closed_meanwhile(site: Site, monkeypatch: pytest.M
     assert (result.stat("undecided"), result.stat("allowed"), len(site.pages)) == (2, 1, 1)
 
 
-def test_unread_until_all_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unread_until_all_is_read() -> None:
     """While the thread is at work, no page is judged: it would read the same, on the event loop."""
     rules = "".join(f"Disallow: /*{'*'.join(letters)}\n" for letters in permutations("abcdefg"))
     body = f"User-agent: *\nCrawl-delay: 1\n{rules}".encode()
-    file, agent, seen = (
-        ParsedRobots(None, RobotsTxt.parse(body), size=len(body)),
-        Agent(("abot",), "abot"),
-        list[str](),
-    )
+    file = ParsedRobots(None, RobotsTxt.parse(body), size=len(body), large=True)
+    agent = Agent(("abot",), "abot")
+    steps: list[str] = []
 
-    def noted(cls: type[Any], name: str) -> None:
-        before = getattr(cls, name)
-
-        def after(*arguments: Any, **more: Any) -> Any:
-            found = before(*arguments, **more)
-            seen.append(name)
+    def look(frame: FrameType, event: str, _: object) -> None:
+        if event == "call" and "scrapy_robots_rfc" in frame.f_code.co_filename:
+            steps.append(frame.f_code.co_name)
             assert file.unread(agent)
-            return found
 
-        monkeypatch.setattr(cls, name, after)
-
-    noted(RuleIndex, "_build")
-    noted(RuleIndex, "_parse")
-    noted(RobotsTxt, "records_by_group")
-    file.prepare(agent)
+    sys.setprofile(look)
+    try:
+        file.prepare(agent)
+    finally:
+        sys.setprofile(None)
     assert not file.unread(agent)
-    assert {*seen} == {"_build", "_parse", "records_by_group"}
+    assert "records_by_group" in steps
+    assert len(steps) > 5000  # its rules were read, too
