@@ -71,8 +71,7 @@ class FileReader:
             parser.robots = gemini
         robots = parser.robots if ours else None
         size = len(body)
-        large = ours and size > LARGE
-        return ParsedRobots(parser, robots, own_delay, size, large, digest)
+        return ParsedRobots(parser, robots, own_delay, size, ours and size > LARGE, digest)
 
     def policy(self, origin: Origin, entry: CacheEntry) -> OriginPolicy:
         """Return what is known of an origin by a cache entry; its file is parsed now."""
@@ -90,14 +89,7 @@ class FileReader:
                     Outcome.UNREACHABLE, validity.fresh_until, unreachable_since=entry.fetched
                 )
         return OriginPolicy(
-            origin,
-            validity,
-            entry.status,
-            cause,
-            file,
-            self._agent,
-            entry.fetched,
-            entry.for_all,
+            origin, validity, entry.status, cause, file, self._agent, entry.fetched, entry.for_all
         )
 
     async def policy_aside(self, origin: Origin, entry: CacheEntry) -> OriginPolicy:

@@ -167,8 +167,7 @@ class RobotsService:
 
         async def read(_: PendingFetch) -> OriginPolicy | None:
             await self._files.read_for(file, agent)
-            closing = _scrapy.is_closing(self._crawler)
-            return None if closing and file.unread(agent) else robots
+            return None if file.unread(agent) and _scrapy.is_closing(self._crawler) else robots
 
         fetches = self._fetcher.pending
         key = (robots, agent)
