@@ -29,7 +29,8 @@ SOURCES = {
     "ROBOTS_EXEMPT": "scrapy_robots_rfc.fetching.overrides.Overrides",
     "ROBOTS_OVERRIDES": "scrapy_robots_rfc.fetching.overrides.Overrides",
 }
-#: What the answers of a scheme are -> the path of its `Transfer`, loaded for the first such file.
+#: What the answers of a scheme are -> the path of what changes its download handler, so that that
+#: transfers a robots.txt in another way; called for the first such file.
 TRANSFERS = {Answers.FTP: "scrapy_robots_rfc.fetching.ftp.bound"}
 
 #: The path of the class by which the workers of a fleet take turns, loaded where they share a

@@ -11,7 +11,6 @@ from typing import Any
 
 from scrapy.settings import Settings as ScrapySettings
 
-from scrapy_robots_rfc._runtime import Runtime
 from scrapy_robots_rfc.commands import asking, common
 from scrapy_robots_rfc.commands.asking import FoundRobots, Unknown
 from scrapy_robots_rfc.core.agents import NOBODY, Agent, agent_of
@@ -190,7 +189,7 @@ def _judged_by(
 ) -> dict[str, Any]:
     """Return the keys of a verdict by what governs an origin."""
     robots = found.robots
-    decision, why = robots.verdict(url, agent, settings.limit, Runtime().utc)
+    decision, why = robots.verdict(url, agent, settings.limit)
     file = robots.robots or RobotsTxt()
     # Of two readings of a URL, the one that is disallowed decides.
     other = other_reading(url)

@@ -112,15 +112,15 @@ def _record(found: FoundRobots, agent: Agent, limit: Limit | None) -> dict[str, 
 
 def _interval(robots: OriginPolicy, agent: Agent, limit: Limit | None) -> tuple[str, float | None]:
     """Return the interval that a site asks for now, and the seconds of it that a crawl waits."""
-    pace = robots.pace(agent)
-    bound = None if pace is None else pace.bound(Runtime().utc())
+    bound = robots.bound(agent)
     if bound is None:
         return "none is asked for", None
     text = robots.cited(bound.text)
     if limit is None:
         return f"{text}: ignored (ROBOTS_CRAWL_DELAY_MAX = 0)", None
-    if limit.forbids(bound):
-        return f"{robots.too_long(bound, limit)}: no page may be fetched", None
+    refused = robots.refused(f"{robots.origin}/", bound, limit)
+    if refused is not None:
+        return f"{refused}: no page may be fetched", None
     if bound.seconds <= limit.longest:
         return text, bound.seconds
     shortened = f"shortened to {limit.longest:g} s (ROBOTS_CRAWL_DELAY_MAX)"

@@ -13,12 +13,10 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from scrapy import Request
 from scrapy import signals as scrapy_signals
 from scrapy.crawler import Crawler
 from scrapy.exceptions import StopDownload
-from scrapy.http import Response
-from scrapy.http.headers import Headers
+from scrapy.http import Headers, Request, Response
 from scrapy.http.request import NO_CALLBACK
 from scrapy.utils.httpobj import urlparse_cached
 from scrapy.utils.misc import load_object
@@ -30,12 +28,12 @@ from scrapy_robots_rfc.cache.entry import Validators
 from scrapy_robots_rfc.errors import BrokenTransferError, ForeignAnswerError
 from scrapy_robots_rfc.fetching.decoding import GZIP_MAGIC, MAX_EXPANSION, without_codings
 from scrapy_robots_rfc.fetching.routes import Routes
+from scrapy_robots_rfc.fetching.sources import HttpCache
 from scrapy_robots_rfc.leaves import TRANSFERS
 from scrapy_robots_rfc.settings import Settings
 
 if TYPE_CHECKING:
-    from scrapy_robots_rfc.fetching.pending import Crawl
-    from scrapy_robots_rfc.fetching.sources import HttpCache, Transfer
+    from scrapy_robots_rfc.fetching.pending import Crawl, PendingFetch
 
 logger: logging.Logger = logging.getLogger(__name__)
 
@@ -55,9 +53,10 @@ META: dict[str, Any] = {
     "download_fail_on_dataloss": True,
 }
 
-# The meta keys of a page whose account, and mode of transfer, its server wants for the robots.txt,
-# too.
-_FTP = ("ftp_user", "ftp_password", "ftp_passive")
+# The meta keys of a page that say which way it goes. Its account, and its mode of transfer, are for
+# its own host only.
+_WAY = ("bindaddress", "download_slot")
+_WAY_TO_HOST = (*_WAY, "ftp_user", "ftp_password", "ftp_passive")
 
 
 @dataclass(slots=True, eq=False, repr=False)
@@ -71,10 +70,10 @@ class _Exchange:
     :param taken: octets of its body that came.
     :param stopped: whether we stopped the transfer, because the rest is not needed.
     :param unanswered: whether the downloader has the request, and no response to it.
-    :param over: whether its end is not waited for any more, although the transfer may go on.
+    :param over: whether nothing waits for it any more, although the transfer may go on.
     """
 
-    fetch: Any
+    fetch: PendingFetch
     request: Request | None = None
     take_back: Callable[[], None] | None = None
     codings: Sequence[bytes] = ()
@@ -90,8 +89,7 @@ class _Exchange:
 class Downloader:
     """Asks for robots.txt files through the engine of a crawl; a crawl has one.
 
-    :param settings: of the crawl; a transfer is cut off after `max_size` decoded octets.
-    :param crawl: is called with each request that was sent.
+    :param settings: a transfer is cut off after `max_size` decoded octets.
     :param cache: the HTTP cache, which stores whole answers, or gives them.
     """
 
@@ -105,14 +103,18 @@ class Downloader:
         self.offline: bool = cache.offline
         #: Gives the routes of requests.
         self.routes: Routes = Routes(crawler)
-        self._obeyed = settings.schemes
         # One octet more than counts, so that the parser sees that there is more.
         self._limit = settings.max_size + 1
-        # Scrapy's own retries would multiply with the attempts of a backoff.
-        self._meta = {**META, "dont_retry": True} if settings.unreachable_backoff else META
-        self._prepared: set[str] = set()
-        # What sends signals while an exchange is under way; at other times it would make each
-        # signal of a page slower.
+        self._meta = {**META, "download_timeout": settings.timeout}
+        if settings.unreachable_backoff:  # Scrapy's own retries would multiply with its attempts
+            self._meta["dont_retry"] = True
+        # Scheme -> what has the handler of the scheme transfer our files in another way.
+        self._transfers = {
+            name: TRANSFERS[scheme.answers]
+            for name, scheme in settings.schemes.items()
+            if scheme.answers in TRANSFERS
+        }
+        # Sends signals while an exchange is under way. Later it would slow down those of pages.
         self._wrapper: partial[list[tuple[Any, Any]]] | None = None
         self._under_way: set[_Exchange] = set()
         self._handlers: dict[int, Callable[..., bool | None]] = {
@@ -123,31 +125,21 @@ class Downloader:
             id(scrapy_signals.request_left_downloader): self._left,
         }
 
-    def request(
-        self,
-        url: str,
-        fetch: object,
-        *,
-        timeout: float,
-        source: Request | None = None,
-        known: Validators | None = None,
-    ) -> Request:
+    def request(self, url: str, fetch: PendingFetch, known: Validators | None) -> Request:
         """Return a request for a robots.txt; once sent, its meta has the proxy that it used.
 
-        :param fetch: what `queued` returns for it.
-        :param timeout: seconds.
-        :param source: the request that the file is fetched for; ``None``: there is none.
+        :param fetch: that it belongs to; it goes the way of the source of that.
         :param known: the validators of a cached file: the answer may be that it is unchanged (304).
         """
-        meta = {**self._meta, "download_timeout": timeout, MARK: _Exchange(fetch)}
+        meta = {**self._meta, MARK: _Exchange(fetch)}
         # Scrapy adds Accept-Encoding and all others, as it does for a page.
         headers: dict[bytes, bytes] = {}
         if known is not None and known.etag is not None:
             headers[b"If-None-Match"] = known.etag
         if known is not None and known.last_modified is not None:
             headers[b"If-Modified-Since"] = known.last_modified
-        if source is not None:
-            self.inherit_route(source, url, meta, headers)
+        if fetch.source is not None:
+            self.inherit_route(fetch.source, url, meta, headers)
         if url.startswith("ftp:"):
             meta.setdefault("proxy", None)  # Scrapy's handler uses none that the environment names
         # Before every page, as Scrapy's own middleware asks.
@@ -156,20 +148,12 @@ class Downloader:
     def inherit_route(
         self, source: Request, url: str, meta: dict[str, Any], headers: dict[bytes, bytes]
     ) -> None:
-        """Copy what decides the way of a page: its proxy, local address and slot.
-
-        To the same host, its FTP account, too. Nothing else is inherited.
-        """
-        copied = [key for key in ("bindaddress", *_FTP) if key in source.meta]
-        if copied:
-            parts = urlsplit(url)
-            page = urlparse_cached(source)
-            if (parts.scheme, parts.hostname) != (page.scheme, page.hostname):
-                copied = [key for key in copied if key not in _FTP]
-            meta.update((key, source.meta[key]) for key in copied)
-        slot = _chosen_slot(source)
-        if slot is not None:
-            meta["download_slot"] = slot
+        """Copy which way a page goes: its proxy, local address, slot, and account of FTP."""
+        parts = urlsplit(url)
+        page = urlparse_cached(source)
+        same_host = (parts.scheme, parts.hostname) == (page.scheme, page.hostname)
+        copied = _WAY_TO_HOST if same_host else _WAY
+        meta.update((key, source.meta[key]) for key in copied if key in source.meta)
         if "proxy" not in source.meta:
             return
         # HttpProxyMiddleware chooses a proxy from the environment again for each hop, by its
@@ -204,8 +188,15 @@ class Downloader:
         engine = self._crawler.engine
         assert engine is not None
         response = None
-        self._prepare(urlparse_cached(request).scheme)
-        self._wrap(exchange)
+        scheme = urlparse_cached(request).scheme
+        transfer = self._transfers.pop(scheme, None)
+        if transfer is not None:  # it is the first request of the scheme
+            handler = _scrapy.handler_of(self._crawler, scheme)
+            load_object(transfer)(handler, self._crawler.settings, MARK, self._limit)
+        self._under_way.add(exchange)
+        if self._wrapper is None:
+            self._wrapper = partial(self._signal, self._crawler.signals.send_catch_log)
+            self._crawler.signals.send_catch_log = self._wrapper  # type: ignore[method-assign]
         try:
             with _scrapy.one_more(self._crawler):
                 response = await engine.download_async(request)
@@ -218,6 +209,9 @@ class Downloader:
                 self._crawl.sent(request)
             raise
         finally:
+            exchange.over = True
+            if exchange.take_back is None:
+                self._unwrap_after(exchange)
             self._crawler.signals.send_catch_log(
                 signals.robots_exchanged,
                 origin=exchange.fetch.origin,
@@ -226,8 +220,6 @@ class Downloader:
                 codings=exchange.codings,
                 cut_off=exchange.stopped,
             )
-            exchange.over = True
-            self._unwrap_after(exchange)
 
     def _body(self, response: Response, exchange: _Exchange) -> bytes:
         if exchange.unanswered:  # a middleware made this answer up after the download had failed
@@ -249,30 +241,10 @@ class Downloader:
         """The fetches whose request stands in a queue of the downloader."""
         return {meta[MARK].fetch for meta in _scrapy.queued_metas(self._crawler) if MARK in meta}
 
-    def _prepare(self, scheme: str) -> None:
-        """Have the handler of a scheme transfer our files as its row in the table asks for."""
-        if scheme in self._prepared:
-            return
-        self._prepared.add(scheme)
-        obeyed = self._obeyed.get(scheme)
-        if obeyed is not None and obeyed.answers in TRANSFERS:
-            transfer: Transfer = load_object(TRANSFERS[obeyed.answers])
-            handler = _scrapy.handler_of(self._crawler, scheme)
-            transfer(handler, self._crawler.settings, MARK, self._limit)
-
     # Signals of Scrapy's about our requests.
 
-    def _wrap(self, exchange: _Exchange) -> None:
-        """Handle signals from now on."""
-        self._under_way.add(exchange)
-        if self._wrapper is None:
-            self._wrapper = partial(self._signal, self._crawler.signals.send_catch_log)
-            self._crawler.signals.send_catch_log = self._wrapper  # type: ignore[method-assign]
-
     def _unwrap_after(self, exchange: _Exchange) -> None:
-        """Handle no more signals if this was the last exchange, and its transfer has ended."""
-        if not exchange.over or exchange.take_back is not None:
-            return
+        """Handle no more signals if this exchange was the last one whose transfer had not ended."""
         self._under_way.discard(exchange)
         # Another component may have wrapped ours: to take ours out would take that out, too.
         if not self._under_way and self._crawler.signals.send_catch_log is self._wrapper:
@@ -287,20 +259,18 @@ class Downloader:
     ) -> list[tuple[Any, Any]]:
         """Send a signal, as Scrapy does; handle it afterwards, if it is about an exchange of ours.
 
-        Signal handlers may not stop our transfers, as Scrapy lets a spider stop its pages. A
-        handler that raises StopDownload is still called, but what it raised is left out of the
-        answers from which download handlers see whether to go on.
+        A spider's handlers may not stop our transfers: a StopDownload that one raises is left out
+        of the answers from which download handlers see whether to go on.
         """
         answers = send(signal, **named)
         handle = self._handlers.get(id(signal))
         if handle is None or MARK not in getattr(named.get("request"), "meta", ()):
             return answers
-        if signal in (scrapy_signals.headers_received, scrapy_signals.bytes_received):
-            answers = [
-                answer
-                for answer in answers
-                if not isinstance(getattr(answer[1], "value", None), StopDownload)
-            ]
+        answers = [
+            answer
+            for answer in answers
+            if not isinstance(getattr(answer[1], "value", None), StopDownload)
+        ]
         try:
             if handle(named["request"].meta[MARK], **named):
                 answers.append((handle, Failure(StopDownload(fail=False))))  # type: ignore[no-untyped-call]  # Twisted's
@@ -310,10 +280,9 @@ class Downloader:
         return answers
 
     def _reached(self, exchange: _Exchange, request: Request, **_: object) -> None:
-        """Note that a request, or its retry, reached the downloader: it joins its slot's queue.
+        """Note that a request, or its retry, joins the queue of its slot in the downloader.
 
-        The slot has one place more until the answer is there: a robots.txt that hangs delays no
-        pages of other origins.
+        The slot has a place more until the answer comes: a robots.txt that hangs delays no pages.
         """
         exchange.request = request
         exchange.codings = ()
@@ -349,25 +318,5 @@ class Downloader:
         if exchange.take_back is not None:
             exchange.take_back()
             exchange.take_back = None
-        self._unwrap_after(exchange)
-
-
-def _chosen_slot(request: Request) -> str | None:
-    """The downloader slot that the user chose for a request; ``None`` if the user chose none.
-
-    Scrapy itself writes the host of a request there, and a redirect has that of the URL before
-    it.
-    """
-    slot: str | None = request.meta.get("download_slot")
-    if slot is None:
-        return None
-    hosts = [urlsplit(url).hostname for url in request.meta.get("redirect_urls", ())]
-    return None if slot in (urlparse_cached(request).hostname, *hosts) else slot
-
-
-def pause(request: Request, *, on: bool) -> None:
-    """Note that a request of ours waits for the turn of its site, or no longer.
-
-    That is no time of its fetch.
-    """
-    request.meta[MARK].fetch.paused = on
+        if exchange.over:
+            self._unwrap_after(exchange)

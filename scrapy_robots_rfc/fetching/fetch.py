@@ -6,21 +6,32 @@ each exchange, `policy/access.py` says what an answer means, `cache/entry.py` wh
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from functools import partial
-from typing import TYPE_CHECKING
 
+from scrapy.crawler import Crawler
 from scrapy.exceptions import IgnoreRequest
+from scrapy.http import Response
 from scrapy.utils.datatypes import LocalCache
 
 from scrapy_robots_rfc import _scrapy, signals, stats
 from scrapy_robots_rfc._runtime import Runtime
-from scrapy_robots_rfc.cache.entry import Fetched, Validators, following, following_for_route
+from scrapy_robots_rfc.cache.client import CacheClient
+from scrapy_robots_rfc.cache.entry import (
+    CacheEntry,
+    Fetched,
+    Validators,
+    following,
+    following_for_route,
+)
 from scrapy_robots_rfc.cache.locks import FetchLocks, pause
 from scrapy_robots_rfc.cache.memory import MemoryCache
+from scrapy_robots_rfc.fetching.download import Downloader
 from scrapy_robots_rfc.fetching.faults import access_after
 from scrapy_robots_rfc.fetching.origin_log import OriginLog
 from scrapy_robots_rfc.fetching.parsed import OriginPolicy
 from scrapy_robots_rfc.fetching.pending import PREEMPTED, Crawl, PendingFetch, PendingFetches
+from scrapy_robots_rfc.fetching.reading import FileReader
 from scrapy_robots_rfc.fetching.routes import through
 from scrapy_robots_rfc.policy import caching
 from scrapy_robots_rfc.policy.access import (
@@ -31,23 +42,11 @@ from scrapy_robots_rfc.policy.access import (
     Unavailable,
     Unreachable,
 )
-from scrapy_robots_rfc.policy.caching import Freshness
+from scrapy_robots_rfc.policy.origins import Origin
+from scrapy_robots_rfc.settings import Settings
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable
-
-    from scrapy.crawler import Crawler
-    from scrapy.http import Response
-
-    from scrapy_robots_rfc.cache.client import CacheClient
-    from scrapy_robots_rfc.cache.entry import CacheEntry
-    from scrapy_robots_rfc.fetching.download import Downloader
-    from scrapy_robots_rfc.fetching.reading import FileReader
-    from scrapy_robots_rfc.policy.origins import Origin
-    from scrapy_robots_rfc.settings import Settings
-
-# Failures of routes that are remembered; the oldest is forgotten first.
-_FAILED_ROUTES = 10_000
+#: Failures of routes that are remembered; the oldest is forgotten first.
+FAILED_ROUTES = 10_000
 
 
 class Fetcher:
@@ -71,7 +70,7 @@ class Fetcher:
         self._crawl = crawl
         self._files = files
         self._download = download
-        self._count: Callable[[str], None] = crawler.stats.inc_value
+        self._count = crawler.stats.inc_value
         self._runtime = Runtime()
         #: The fetches that are under way.
         self.pending: PendingFetches = PendingFetches(
@@ -89,7 +88,7 @@ class Fetcher:
         #: What is logged of origins that cannot be reached.
         self.origin_log: OriginLog = OriginLog(settings, self._count, self._runtime)
         #: What failed by a route.
-        self.failed: LocalCache[tuple[Origin, Hashable], OriginPolicy] = LocalCache(_FAILED_ROUTES)
+        self.failed: LocalCache[tuple[Origin, Hashable], OriginPolicy] = LocalCache(FAILED_ROUTES)
 
     async def get(self, fetch: PendingFetch) -> OriginPolicy:
         """Look for a copy, ask the site, conclude, notify; repeat it while attempts are left."""
@@ -127,10 +126,7 @@ class Fetcher:
     # Look.
 
     async def _look(self, fetch: PendingFetch) -> tuple[OriginPolicy | None, bool]:
-        """Return what is known by a fresh file in memory or in the store.
-
-        Also whether this crawl has to ask the site, because no other worker is asking.
-        """
+        """Return what a fresh copy says, and whether, without one, this crawl asks the site."""
         copy = fetch.copy = self.memory.entry(fetch.origin)
         failed = self.failed.get((fetch.origin, fetch.route))
         fetch.before = None if copy is None else copy.validity
@@ -170,25 +166,20 @@ class Fetcher:
     async def _ask(self, fetch: PendingFetch) -> Fetched | None:
         """Ask the site, and follow redirects; ``None``: others come first now."""
         self._count(stats.REQUEST_COUNT)
-        fetch.asked = self._runtime.clock()
         fetch.spent = 0.0
         copy = fetch.copy
         limits = self._settings
         state = Asking(fetch.origin.robots_url, scheme=limits.schemes[fetch.origin.scheme])
         while True:
             known = None if copy is None else copy.known_at(state.url)
-            left = max(limits.timeout - fetch.spent, 0.1)
-            fetch.request = self._download.request(
-                state.url, fetch, timeout=left, source=fetch.source, known=known
-            )
-            send = partial(self._download.send, fetch.request)
-            answer = await self.pending.in_time(fetch, send)
+            request = self._download.request(state.url, fetch, known)
+            answer = await self.pending.in_time(fetch, self._download.send(request))
             if answer is PREEMPTED:
                 return None
             if isinstance(answer, Exception):
                 if not isinstance(answer, IgnoreRequest):
                     self._count(stats.EXCEPTION_COUNT.format(exception=type(answer)))
-                return Fetched(through(access_after(answer, limits.timeout), fetch.request))
+                return Fetched(through(access_after(answer, limits.timeout), request))
             response, body = answer
             if response is None:
                 return Fetched(Unavailable(None, "not in the HTTP cache"))
@@ -207,7 +198,7 @@ class Fetcher:
         if isinstance(access, Unreachable):
             wanted = caching.retry_after(response.headers.get(b"Retry-After"), self._runtime.date())
             access = access._replace(retry_after=wanted)
-            return Fetched(through(access, fetch.request) if access.route else access)
+            return Fetched(through(access, request) if access.route else access)
         return self._answered(response, access, state.url, known)
 
     def _answered(
@@ -243,7 +234,7 @@ class Fetcher:
         if isinstance(access, Successful) and robots.file is None:
             # It cannot be parsed. Other crawls may have a parser that works.
             access = Unreachable(access.status, robots.cause, hopeless=True)
-            return await self._conclude(fetch, Fetched(access, Freshness(stored=False)))
+            return await self._conclude(fetch, Fetched(access, caching.Freshness(stored=False)))
         self._count(stats.RESULT.format(outcome=access.outcome.value))
         pauses = self._pauses(fetch, robots, access)
         of_route = isinstance(access, Local | Unreachable) and access.route
@@ -279,8 +270,7 @@ class Fetcher:
         """Return the seconds before each further attempt."""
         if not isinstance(access, Unreachable) or robots.outcome is not access.outcome:
             return ()
-        # A proxy that a later middleware chose may be another one next time. One that requests name
-        # stays.
+        # The next request may go through another proxy, unless the page itself names one.
         same_proxy = access.route and fetch.route is not None
         if same_proxy or access.hopeless or self._download.offline:
             return ()
@@ -310,9 +300,9 @@ class Fetcher:
         """
         self._crawl.found(robots)
         fetch.spent = 0.0
-        await self.pending.in_time(fetch, partial(self._send_signals, fetch, robots, access))
+        await self.pending.in_time(fetch, self._send_signals(fetch, robots, access))
         if robots.for_all and self.memory.get(fetch.origin) is robots:
-            self.pending.cancel_others(fetch, robots)
+            self.pending.cancel(fetch.origin, robots, but=fetch)
 
     async def _send_signals(
         self, fetch: PendingFetch, robots: OriginPolicy, access: Access | None

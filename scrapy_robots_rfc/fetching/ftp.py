@@ -26,7 +26,7 @@ _MARK = re.compile(r"1\d\d[ -]")  # says that the transfer begins (RFC 959, 5.4)
 
 
 def bound(handler: Any, settings: BaseSettings, mark: str, limit: int) -> None:  # noqa: ANN401 - a download handler
-    """Have Scrapy's handler get files as `retrieve` does, and no other one. A `Transfer`."""
+    """Have Scrapy's handler get files as `retrieve` does, and no other one."""
     kinds = type(handler).__mro__
     stock: Any = next((kind for kind in kinds if kind.__name__ == "FTPDownloadHandler"), None)
     if stock is None or type(handler).download_request is not stock.download_request:

@@ -9,10 +9,9 @@ import logging
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from datetime import time
 from typing import Any
 
-from scrapy_robots_rfc.cache.memory import LARGE
+from scrapy_robots_rfc._runtime import Runtime
 from scrapy_robots_rfc.core.agents import Agent, agent_of
 from scrapy_robots_rfc.core.decision import Decision, Reason
 from scrapy_robots_rfc.core.percent import request_target
@@ -35,19 +34,17 @@ class ParsedRobots:
         yes or no.
     :param own_delay: whether the parser's `crawl_delay()` counts, and not the core's.
     :param size: octets of the file.
-    :param digest: ``sha256:`` and the digest of the octets that count; ``None``: no report and no
-        archive needs it.
-    :param at_once: whether it is read where it is needed, as the thread that reads large files was
-        not ready in time.
+    :param large: whether the core reads it on a thread, because its first questions take long.
+    :param digest: ``sha256:`` and the digest of the octets that count, for report and archive.
     """
 
     parser: Any
     robots: RobotsTxt | None
     own_delay: bool = False
     size: int = 0
-    digest: str | None = None
-    at_once: bool = False
-    # The methods of the parser whose error was logged.
+    large: bool = False
+    digest: str = ""
+    # What was logged of the parser.
     _logged: frozenset[str] = frozenset()
     # By token, where the core reads them; ``None`` until one is asked for.
     _paces: dict[str, Pace | None] | None = None
@@ -65,10 +62,8 @@ class ParsedRobots:
             if allowed not in (True, False):
                 raise TypeError(f"allowed() gave {allowed!r}, not True or False")
             return Decision(bool(allowed), Reason.PARSER)
-        except Exception:
-            if self._is_first("allowed"):
-                text = "%s.allowed() failed: the page is treated as disallowed"
-                logger.exception(text, type(self.parser).__name__)
+        except Exception as error:  # noqa: BLE001 - the parser is the user's
+            self._log_once("%s.allowed() failed: the page is treated as disallowed", error)
             return Decision(False, Reason.PARSER)
 
     def prepare(self, agent: Agent) -> None:
@@ -82,10 +77,8 @@ class ParsedRobots:
             self.robots.prepare(agent.tokens)  # last: then `unread` is false
 
     def unread(self, agent: Agent) -> bool:
-        """Whether it is so large that a thread reads it, and has not been read for an agent."""
-        if self.size <= LARGE or self.at_once or self.robots is None:
-            return False
-        return not self.robots.prepared(agent.tokens)
+        """Whether the core has not read it for an agent."""
+        return self.robots is not None and not self.robots.prepared(agent.tokens)
 
     def crawl_delay(self, agent: Agent) -> float | None:
         """Return the Crawl-delay in seconds: the core's, or that of the user's parser."""
@@ -100,10 +93,8 @@ class ParsedRobots:
         if self.robots is None or self.own_delay:
             try:
                 return pace_of_number(self.crawl_delay(agent))
-            except Exception:
-                if self._is_first("crawl_delay"):
-                    text = "%s.crawl_delay() failed: no interval is obeyed"
-                    logger.exception(text, type(self.parser).__name__)
+            except Exception as error:  # noqa: BLE001 - as above
+                self._log_once("%s.crawl_delay() failed: no interval is obeyed", error)
                 return None
         if self._paces is None:
             # For all agents at once: a hostile file would take a third of a second for each, on the
@@ -112,10 +103,10 @@ class ParsedRobots:
         token = self.robots.choose(agent.tokens) if self._paces else None
         return None if token is None else self._paces[token[1]]
 
-    def _is_first(self, method: str) -> bool:
-        first = method not in self._logged
-        self._logged |= {method}
-        return first
+    def _log_once(self, text: str, error: Exception) -> None:
+        if text not in self._logged:
+            self._logged |= {text}
+            logger.error(text, type(self.parser).__name__, exc_info=error)
 
 
 def _name(agent: Agent) -> str:
@@ -134,6 +125,7 @@ class OriginPolicy:
     :param file: the parsed file that is obeyed; ``None`` if there is none.
     :param fetched: when the last fetch ended, on the service's clock; minus infinity if there was
         none.
+    :param for_all: whether it governs every route, as `CacheEntry.for_all` says.
     :param override: the path of the local file (ROBOTS_OVERRIDES) that decides in place of the
         site's.
     :param exempt: the entry of ROBOTS_EXEMPT because of which the site is not asked.
@@ -146,6 +138,7 @@ class OriginPolicy:
     file: ParsedRobots | None = field(repr=False)
     _agent: Callable[[], Agent] = field(repr=False)
     fetched: float = -math.inf
+    for_all: bool = True
     override: str | None = None
     exempt: str | None = None
 
@@ -158,11 +151,6 @@ class OriginPolicy:
     def stale(self) -> bool:
         """Whether the file is an earlier one, obeyed because its refresh was unreachable."""
         return self.validity.stale
-
-    @property
-    def for_all(self) -> bool:
-        """Whether it governs every route: a failure without an answer or earlier file does not."""
-        return self.status is not None or self.validity.outcome is not Outcome.UNREACHABLE
 
     @property
     def robots(self) -> RobotsTxt | None:
@@ -183,7 +171,7 @@ class OriginPolicy:
         """Return a text that names robots.txt; if a local file decides, it names that one."""
         return text.replace("robots.txt", self.source, 1)
 
-    def crawl_delay(self, agent: str | list[str] | None = None) -> float | None:
+    def crawl_delay(self, agent: Agent | str | list[str] | None = None) -> float | None:
         """The Crawl-delay, in seconds; ``None`` if there is none.
 
         :param agent: product tokens or a User-Agent header; ``None``: the crawl's own.
@@ -197,16 +185,32 @@ class OriginPolicy:
         """
         return None if self.file is None else self.file.pace(self._agent_of(agent))
 
-    def decide(self, url: str, agent: str | list[str] | None = None) -> Decision:
+    def bound(self, agent: Agent) -> Bound | None:
+        """The longest interval that the file asks for at this time of day; ``None``: none."""
+        pace = self.pace(agent)
+        return None if pace is None else pace.bound(Runtime().utc())
+
+    def decide(self, url: str, agent: Agent | str | list[str] | None = None) -> Decision:
         """Whether a URL of this origin may be fetched, and why. Nothing is counted, no signal sent.
 
         :param agent: product tokens or a User-Agent header; ``None``: the crawl's own.
         """
-        return self.judge(url, self._agent_of(agent))._replace(origin=str(self.origin))
+        decision, _ = self.verdict(url, self._agent_of(agent))
+        return decision._replace(origin=str(self.origin))
 
-    def judge(self, url: str, agent: Agent) -> Decision:
-        """Do what `decide` does, for an `Agent`; the decision has no origin yet."""
-        if self.file is not None:
+    def verdict(
+        self, url: str, agent: Agent, limit: Limit | None = None
+    ) -> tuple[Decision, str | None]:
+        """Do what `decide` does, and forbid pages of sites that ask for too long an interval.
+
+        The decision has no origin. Beside it, return why the URL may not be fetched; ``None``: it
+        may.
+
+        :param limit: the longest interval that is accepted; ``None``: intervals are not considered.
+        """
+        if self.file is None:
+            decision = self._without_file(url)
+        else:
             decision = self.file.decide(url, agent)
             # Nearly all pages are of http, and have no such text in them: they are not looked at
             # any closer. The last is true of "ftp:".
@@ -214,10 +218,19 @@ class OriginPolicy:
             if doubtful and decision.allowed and (other := other_reading(url)) is not None:
                 decision = self.file.decide(other, agent)
             if self.override is not None:
-                return decision._replace(override=self.override)
-            if self.validity.unreachable_since is not None:
-                return decision._replace(stale=True)
-            return decision
+                decision = decision._replace(override=self.override)
+            elif self.validity.unreachable_since is not None:
+                decision = decision._replace(stale=True)
+        if not decision.allowed:
+            return decision, self.why(decision)
+        if limit is None or limit.over is not Over.FORBID:
+            return decision, None
+        why = self.refused(url, self.bound(agent), limit)
+        if why is not None:
+            decision = decision._replace(allowed=False, reason=Reason.CRAWL_DELAY, rule=None)
+        return decision, why
+
+    def _without_file(self, url: str) -> Decision:
         if self.exempt is not None:
             return _EXEMPT
         decision = _WITHOUT_FILE[self.validity.outcome]
@@ -225,31 +238,15 @@ class OriginPolicy:
             return _ROBOTS_TXT
         return decision
 
-    def verdict(
-        self, url: str, agent: Agent, limit: Limit | None, utc: Callable[[], time]
-    ) -> tuple[Decision, str | None]:
-        """Do what `judge` does, and forbid pages of sites that ask for too long an interval.
+    def refused(self, url: str, bound: Bound | None, limit: Limit) -> str | None:
+        """Why a page is forbidden because of the interval of its site; ``None``: it is not.
 
-        Beside the decision, return why the URL may not be fetched; ``None``: it may.
-
-        :param limit: the longest interval that is accepted; ``None``: intervals are not considered.
-        :param utc: gives the time of day.
+        :param bound: the interval that the site asks for.
+        :param limit: the longest interval that the user accepts, and what happens beyond it.
         """
-        decision = self.judge(url, agent)
-        if not decision.allowed:
-            return decision, self.why(decision)
-        if limit is None or limit.over is not Over.FORBID:
-            return decision, None
-        pace = self.pace(agent)
-        bound = None if pace is None else pace.bound(utc())
         # A robots.txt is always allowed (RFC 9309, 2.2.2).
         if bound is None or not limit.forbids(bound) or request_target(url) == ROBOTS_TXT:
-            return decision, None
-        decision = decision._replace(allowed=False, reason=Reason.CRAWL_DELAY, rule=None)
-        return decision, self.too_long(bound, limit)
-
-    def too_long(self, bound: Bound, limit: Limit) -> str:
-        """Why pages are forbidden whose site asks for a longer interval than is accepted."""
+            return None
         return f"{self.cited(bound.text)} is more than ROBOTS_CRAWL_DELAY_MAX, {limit.longest:g} s"
 
     def why(self, decision: Decision) -> str:

@@ -6,32 +6,27 @@ those who wait are released. `fetch.py` says how a file is got.
 
 from __future__ import annotations
 
-import heapq
-import itertools
 import logging
-import math
+from collections import deque
+from collections.abc import Callable, Coroutine, Hashable
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
+from typing import Any, Protocol, TypeAlias, TypeVar
+
+from scrapy import Request
+from scrapy.crawler import Crawler
 
 from scrapy_robots_rfc import _scrapy
 from scrapy_robots_rfc._runtime import Cancellable, Runtime, Waiter
+from scrapy_robots_rfc.cache.entry import CacheEntry
+from scrapy_robots_rfc.fetching.download import Downloader
+from scrapy_robots_rfc.fetching.parsed import OriginPolicy
+from scrapy_robots_rfc.policy.access import Outcome
+from scrapy_robots_rfc.policy.caching import Validity
+from scrapy_robots_rfc.policy.origins import Origin
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Hashable
-
-    from scrapy import Request
-    from scrapy.crawler import Crawler
-
-    from scrapy_robots_rfc.cache.entry import CacheEntry
-    from scrapy_robots_rfc.fetching.download import Downloader
-    from scrapy_robots_rfc.fetching.parsed import OriginPolicy
-    from scrapy_robots_rfc.policy.access import Outcome
-    from scrapy_robots_rfc.policy.caching import Validity
-    from scrapy_robots_rfc.policy.origins import Origin
-
-    #: What a fetch does to have its value; ``None``: the crawl ended first.
-    Way: TypeAlias = Callable[["PendingFetch"], Coroutine[Any, Any, OriginPolicy | None]]
+#: What a fetch does to have its value; ``None``: the crawl ended first.
+Way: TypeAlias = Callable[["PendingFetch"], Coroutine[Any, Any, OriginPolicy | None]]
 
 logger: logging.Logger = logging.getLogger(__name__)
 
@@ -44,9 +39,6 @@ TICK = 0.25
 #: Seconds after which a fetch makes room if others stand in line; each time after it has longer.
 PATIENCE = 5.0
 _LONGER = 4
-#: Seconds between two ticks that count at most: if the process stood still, the sites had no time
-#: to answer.
-_LATE_TICK = 1.0
 
 #: What `tick` answers in place of a site, where others stand in line.
 PREEMPTED = RuntimeError("others come first now")
@@ -63,11 +55,9 @@ class PendingFetch:
     :param copy: the newest copy of the file, fresh or not.
     :param before: what governed these requests before; ``None``: nothing did.
     :param last: what the last attempt gave.
-    :param asked: when the site was asked last.
-    :param request: that was sent last.
-    :param paused: whether that request waits for the turn of its site.
-    :param preempted: how often it was cancelled for others.
-    :param spent: seconds that count against the limit of what it waits for, up to `looked`.
+    :param paused: whether its request waits for the turn of its site.
+    :param preempted: how often it gave its place to others.
+    :param spent: seconds that count against ROBOTS_TIMEOUT.
     """
 
     origin: Origin
@@ -80,14 +70,11 @@ class PendingFetch:
     copy: CacheEntry | None = None
     before: Validity | None = None
     last: Validity | None = None
-    asked: float = math.inf
-    request: Request | None = None
     paused: bool = False
     preempted: int = 0
     spent: float = 0.0
-    looked: float = 0.0
     task: Cancellable | None = None
-    waiters: dict[Waiter[OriginPolicy | None], None] = field(default_factory=dict)
+    waiters: list[Waiter[OriginPolicy | None]] = field(default_factory=list)
 
     async def result(self, limit: float | None = None) -> OriginPolicy | None:
         """Wait for the value.
@@ -97,16 +84,10 @@ class PendingFetch:
         if self.over:
             return self.value
         waiter: Waiter[OriginPolicy | None] = Waiter()
-        self.waiters[waiter] = None
-        timer: Cancellable | None = None
+        self.waiters.append(waiter)
         if limit is not None:
-            timer = Runtime().call_later(limit, partial(waiter.resolve, None))
-        try:
-            return await waiter
-        finally:
-            self.waiters.pop(waiter, None)
-            if timer is not None:
-                timer.cancel()
+            Runtime().call_later(limit, partial(waiter.resolve, None))
+        return await waiter
 
     def suits(self, copy: CacheEntry) -> bool:
         """Whether a copy decides for the requests of this fetch: one of another route may not."""
@@ -118,17 +99,13 @@ class PendingFetch:
 
 
 class Crawl(Protocol):
-    """What the middleware gives this room to call, since it must not import the rooms above."""
+    """What the middleware gives this room to call."""
 
     def sent(self, request: Request) -> None:
         """Note that a request of ours was sent, and is answered, or not waited for any more."""
 
     def found(self, robots: OriginPolicy) -> None:
-        """Note what governs an origin from now on. Those who wait go on later.
-
-        Where a store is shared, this is called with an earlier file, too, before it is asked for
-        again: its pace counts for that request.
-        """
+        """Note what governs an origin from now on, or paces the request for its next file."""
 
     def over(self, fetch: PendingFetch) -> None:
         """Note that a fetch has ended, just before those who wait go on."""
@@ -137,10 +114,8 @@ class Crawl(Protocol):
 class PendingFetches:
     """The pending fetches of a crawl.
 
-    :param crawl: is called with each one that is over.
-    :param download: says which requests have not left yet.
     :param timeout: seconds that a fetch may wait for its site.
-    :param failed: makes the value of one that ends without any, as an exception was raised.
+    :param failed: makes the value of a fetch that raised an exception, whose name it gets.
     """
 
     def __init__(
@@ -159,8 +134,8 @@ class PendingFetches:
         self._runtime = Runtime()
         self._pending: dict[Origin, dict[Hashable, PendingFetch]] = {}
         self._places: set[PendingFetch] = set()
-        self._line: list[tuple[int, int, int, PendingFetch, Waiter[None]]] = []
-        self._number = itertools.count()  # first come, first served; and fetches are never compared
+        self._first: deque[tuple[PendingFetch, Waiter[None]]] = deque()
+        self._later: deque[tuple[PendingFetch, Waiter[None]]] = deque()
         self._serving = False
         self._bounded: dict[PendingFetch, Waiter[Any]] = {}  # those whose time runs
 
@@ -208,68 +183,58 @@ class PendingFetches:
             self.free_place(fetch)
             self._crawl.over(fetch)
         finally:
-            for waiter in list(fetch.waiters):
+            for waiter in fetch.waiters:
                 waiter.resolve(value)
 
-    def _cancel(self, fetch: PendingFetch, value: OriginPolicy | None) -> None:
-        if not fetch.over:  # the end of another one may have ended it
-            self._end(fetch, value)
-            if fetch.task is not None:
-                fetch.task.cancel()
-
-    def cancel_others(self, fetch: PendingFetch, value: OriginPolicy) -> None:
-        """End those of the same origin by other routes: what governs it is known."""
-        for other in list(self._pending.get(fetch.origin, {}).values()):
-            if other is not fetch:
-                self._cancel(other, value)
+    def cancel(
+        self, origin: Origin, value: OriginPolicy | None, but: PendingFetch | None = None
+    ) -> None:
+        """End those of an origin with a value, whatever their routes; one of them may go on."""
+        for fetch in list(self._pending.get(origin, {}).values()):
+            if fetch is not but and not fetch.over:  # the end of another one may have ended it
+                self._end(fetch, value)
+                if fetch.task is not None:
+                    fetch.task.cancel()
 
     def cancel_all(self) -> None:
         """End all, without a value: the crawl ends."""
-        for of_origin in list(self._pending.values()):
-            for fetch in list(of_origin.values()):
-                self._cancel(fetch, None)
+        for origin in list(self._pending):
+            self.cancel(origin, None)
 
-    # The line: first attempts come first, then those that were preempted, then further attempts.
+    # Places. First attempts come first, then those that were preempted, and further attempts.
 
     async def place(self, fetch: PendingFetch) -> None:
         """Stand in line for a place."""
-        if not self._line and len(self._places) < MOST_AT_ONCE:
+        if len(self._places) < MOST_AT_ONCE and not self._serving:
             self._places.add(fetch)
             return
         served: Waiter[None] = Waiter()
-        number = next(self._number)
-        heapq.heappush(self._line, (fetch.attempts, fetch.preempted, number, fetch, served))
-        self._serve()
+        line = self._later if fetch.attempts or fetch.preempted else self._first
+        line.append((fetch, served))
         await served
 
     def free_place(self, fetch: PendingFetch) -> None:
-        """Give up the place of a fetch, if it has one."""
+        """Give up the place of a fetch, if it has one, and have the next one in line take it."""
         self._places.discard(fetch)
-        self._serve()
-
-    def _serve(self) -> None:
         # Without asyncio a fetch may end while it is served: the loop below goes on then.
         if self._serving:
             return
         self._serving = True
-        while self._line and len(self._places) < MOST_AT_ONCE:
-            *_, fetch, served = heapq.heappop(self._line)
-            if not fetch.over:
-                self._places.add(fetch)
+        while (line := self._first or self._later) and len(self._places) < MOST_AT_ONCE:
+            following, served = line.popleft()
+            if not following.over:
+                self._places.add(following)
                 served.resolve(None)
         self._serving = False
 
     # Time.
 
-    async def in_time(
-        self, fetch: PendingFetch, work: Callable[[], Coroutine[Any, Any, T]]
-    ) -> T | Exception:
+    async def in_time(self, fetch: PendingFetch, work: Coroutine[Any, Any, T]) -> T | Exception:
         """Return what some work gives or raises, or what `tick` answers in its place.
 
         Its end is not waited for.
         """
         answer: Waiter[T | Exception] = Waiter()
-        fetch.looked = self._runtime.clock()
         self._bounded[fetch] = answer
         task = self._runtime.spawn(_into(answer, work))
         try:
@@ -288,12 +253,11 @@ class PendingFetches:
             self.cancel_all()
             return
         queued = self._download.queued() if self._bounded else ()
-        now = self._runtime.clock()
-        in_line = len(self._line)
+        in_line = len(self._first) + len(self._later)
         for fetch, answer in list(self._bounded.items()):
+            # Ticks are counted, and no clock: while the process stood still, no site could answer.
             if fetch not in queued and not fetch.paused:
-                fetch.spent += min(now - fetch.looked, _LATE_TICK)
-            fetch.looked = now
+                fetch.spent += TICK
             impatient = fetch.spent >= PATIENCE * _LONGER**fetch.preempted
             if fetch.spent >= self._timeout + TICK:
                 answer.resolve(TimeoutError())
@@ -302,12 +266,9 @@ class PendingFetches:
                 answer.resolve(PREEMPTED)
 
 
-async def _into(answer: Waiter[T | Exception], work: Callable[[], Coroutine[Any, Any, T]]) -> None:
+async def _into(answer: Waiter[T | Exception], work: Coroutine[Any, Any, T]) -> None:
     """Hand over what some work gives or raises."""
-    result: T | Exception = TimeoutError()  # where it is cancelled from outside
     try:
-        result = await work()
+        answer.resolve(await work)
     except Exception as error:  # noqa: BLE001 - whatever goes wrong is a result
-        result = error
-    finally:
-        answer.resolve(result)
+        answer.resolve(error)

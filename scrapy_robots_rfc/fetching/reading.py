@@ -5,38 +5,35 @@ Large files are read on a thread.
 
 from __future__ import annotations
 
+import contextlib
 import logging
+from collections.abc import Callable
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
+from scrapy.crawler import Crawler
 from scrapy.utils.misc import build_from_crawler, load_object
 
 from scrapy_robots_rfc import _scrapy
 from scrapy_robots_rfc._runtime import Runtime, Threads
-from scrapy_robots_rfc.core.agents import NOBODY
+from scrapy_robots_rfc.cache.entry import CacheEntry
+from scrapy_robots_rfc.cache.memory import LARGE
+from scrapy_robots_rfc.core.agents import NOBODY, Agent
 from scrapy_robots_rfc.errors import SettingError
 from scrapy_robots_rfc.fetching.parsed import OriginPolicy, ParsedRobots
 from scrapy_robots_rfc.parser import RfcRobotParser
 from scrapy_robots_rfc.policy.access import Outcome
 from scrapy_robots_rfc.policy.caching import Validity
+from scrapy_robots_rfc.policy.origins import Origin
 from scrapy_robots_rfc.policy.schemes import Dialect
-from scrapy_robots_rfc.settings import PARSER_ACCEPTED
+from scrapy_robots_rfc.settings import PARSER_ACCEPTED, Settings
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from scrapy.crawler import Crawler
-
-    from scrapy_robots_rfc.cache.entry import CacheEntry
-    from scrapy_robots_rfc.core.agents import Agent
     from scrapy_robots_rfc.core.gemini import GeminiFile
-    from scrapy_robots_rfc.policy.origins import Origin
-    from scrapy_robots_rfc.settings import Settings
 
 logger: logging.Logger = logging.getLogger(__name__)
 
-# Seconds to wait for the thread, which takes a second at most for a file of 500 KiB; many may come
-# at once. After that, a file is read when it is needed, on the event loop.
+# Seconds to wait for the thread; it takes a second at most for a file, and many may come at once.
 _PATIENCE = 60.0
 
 
@@ -66,49 +63,47 @@ class FileReader:
         gemini = gemini_file(body, settings, origin.scheme)
         octets = body if gemini is None else gemini.octets
         parser = build_from_crawler(self._parser, self._crawler, octets)
-        digest = None
-        if settings.report or settings.archive:
-            digest = f"sha256:{sha256(body[: settings.max_size]).hexdigest()}"
+        digest = f"sha256:{sha256(body[: settings.max_size]).hexdigest()}"
         # A subclass with an allowed() of its own decides by that method, as a foreign parser does.
         ours = isinstance(parser, RfcRobotParser) and type(parser).allowed is RfcRobotParser.allowed
         own_delay = not ours or type(parser).crawl_delay is not RfcRobotParser.crawl_delay
         if ours and gemini is not None:
             parser.robots = gemini
         robots = parser.robots if ours else None
-        return ParsedRobots(parser, robots, own_delay=own_delay, size=len(body), digest=digest)
+        size = len(body)
+        return ParsedRobots(parser, robots, own_delay, size, ours and size > LARGE, digest)
 
-    def policy(
-        self, origin: Origin, entry: CacheEntry, file: ParsedRobots | str | None = None
-    ) -> OriginPolicy:
-        """Return what is known of an origin by a cache entry.
-
-        :param file: that of the entry, or why it cannot be parsed; ``None``: it is parsed now.
-        """
+    def policy(self, origin: Origin, entry: CacheEntry) -> OriginPolicy:
+        """Return what is known of an origin by a cache entry; its file is parsed now."""
         validity = entry.validity
         cause = entry.cause
-        if file is None and entry.body is not None:
-            file = self._tried(origin, entry.body)
-        if isinstance(file, str):  # a file that cannot be read must not open the origin
-            cause = file
-            file = None
-            validity = Validity(
-                Outcome.UNREACHABLE, validity.fresh_until, unreachable_since=entry.fetched
-            )
-        return OriginPolicy(origin, validity, entry.status, cause, file, self._agent, entry.fetched)
+        file = None
+        if entry.body is not None:
+            try:
+                file = self.parse(entry.body, origin)
+            except Exception as error:  # a file that cannot be read must not open the origin
+                text = "ROBOTSTXT_PARSER failed on %s: the site counts as unreachable"
+                logger.exception(text, origin.robots_url)
+                cause = f"ROBOTSTXT_PARSER raised {type(error).__name__}"
+                validity = Validity(
+                    Outcome.UNREACHABLE, validity.fresh_until, unreachable_since=entry.fetched
+                )
+        return OriginPolicy(
+            origin, validity, entry.status, cause, file, self._agent, entry.fetched, entry.for_all
+        )
 
     async def policy_aside(self, origin: Origin, entry: CacheEntry) -> OriginPolicy:
-        """Do what `policy` does, but read a large file on the thread, for the crawl's own agent."""
-        if entry.body is None:
-            return self.policy(origin, entry)
+        """Do what `policy` does, and read a large file on the thread, for the crawl's own agent."""
+        robots = self.policy(origin, entry)
+        file = robots.file
         # Without the thread the first pages of a site would stop the event loop for up to a second.
-        file = self._tried(origin, entry.body)
-        try:
-            agent = self._agent()
-        except Exception:  # noqa: BLE001 - the property is the user's, who sees its error when a page is judged
-            agent = NOBODY
-        if isinstance(file, ParsedRobots) and file.unread(agent):
+        if file is not None and file.large:
+            try:
+                agent = self._agent()
+            except Exception:  # noqa: BLE001 - the property is the user's, who sees its error when a page is judged
+                agent = NOBODY
             await self.read_for(file, agent)
-        return self.policy(origin, entry, file)
+        return robots
 
     async def read_for(self, file: ParsedRobots, agent: Agent) -> None:
         """Read a file on the thread for an agent. Nothing is read any more when the crawl ends."""
@@ -117,23 +112,12 @@ class FileReader:
             if not _scrapy.is_closing(self._crawler):
                 file.prepare(agent)
 
-        try:
+        with contextlib.suppress(TimeoutError):  # the next page that needs the file waits again
             await self._threads.call(read, limit=_PATIENCE)
-        except TimeoutError:
-            file.at_once = True
 
     def stop(self) -> None:
         """Let the thread end."""
         self._threads.stop()
-
-    def _tried(self, origin: Origin, body: bytes) -> ParsedRobots | str:
-        """Return the parsed file of a site, or why it cannot be parsed; never raises."""
-        try:
-            return self.parse(body, origin)
-        except Exception as error:
-            text = "ROBOTSTXT_PARSER failed on %s: the site counts as unreachable"
-            logger.exception(text, origin.robots_url)
-            return f"ROBOTSTXT_PARSER raised {type(error).__name__}"
 
 
 def gemini_file(body: bytes, settings: Settings, scheme: str) -> GeminiFile | None:

@@ -5,31 +5,26 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+
+from scrapy import Request
+from scrapy.crawler import Crawler
 
 from scrapy_robots_rfc import _scrapy, stats
 from scrapy_robots_rfc._runtime import Runtime
+from scrapy_robots_rfc.cache.client import CacheClient
+from scrapy_robots_rfc.cache.memory import MemoryCache
+from scrapy_robots_rfc.core.agents import Agent
 from scrapy_robots_rfc.errors import RobotsUndecided
 from scrapy_robots_rfc.fetching.download import Downloader
 from scrapy_robots_rfc.fetching.fetch import Fetcher
+from scrapy_robots_rfc.fetching.origin_log import OriginLog
+from scrapy_robots_rfc.fetching.parsed import OriginPolicy
 from scrapy_robots_rfc.fetching.pending import Crawl, PendingFetch
-from scrapy_robots_rfc.fetching.sources import HttpCache, Source, first_of
+from scrapy_robots_rfc.fetching.reading import FileReader
+from scrapy_robots_rfc.fetching.sources import HttpCache, Source
 from scrapy_robots_rfc.policy.origins import Origin, sitemap_urls
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from scrapy import Request
-    from scrapy.crawler import Crawler
-
-    from scrapy_robots_rfc.cache.client import CacheClient
-    from scrapy_robots_rfc.cache.memory import MemoryCache
-    from scrapy_robots_rfc.core.agents import Agent
-    from scrapy_robots_rfc.fetching.origin_log import OriginLog
-    from scrapy_robots_rfc.fetching.parsed import OriginPolicy
-    from scrapy_robots_rfc.fetching.reading import FileReader
-    from scrapy_robots_rfc.fetching.routes import Route
-    from scrapy_robots_rfc.settings import Settings
+from scrapy_robots_rfc.settings import Settings
 
 # Sitemap records of one robots.txt that count. Of a thousand real files, none has more than 130;
 # a file of 512,000 octets (RFC 9309, 2.5) has room for more than 40,000.
@@ -40,10 +35,7 @@ class RobotsService:
     """The robots.txt files of a crawl.
 
     :param crawler: the crawl; its engine need not be there yet.
-    :param settings: of the crawl.
     :param crawl: what the middleware gives to call.
-    :param files: reads files.
-    :param cache: Scrapy's HTTP cache, which stores answers.
     :param store: the client of a store, already started; ``None``: nothing is stored beyond the
         process.
     :param sources: say what is known of origins whose sites are not asked.
@@ -65,7 +57,7 @@ class RobotsService:
         self._settings = settings
         self._files = files
         self._sources = sources
-        self._count: Callable[[str], None] = crawler.stats.inc_value
+        self._count = crawler.stats.inc_value
         self._runtime = Runtime()
         #: Makes exchanges; gives the routes of requests, for tdmrep.json, too.
         self.download: Downloader = Downloader(crawler, settings, crawl, cache)
@@ -128,35 +120,28 @@ class RobotsService:
             for it.
         :param counted: whether this look-up is counted in the stats.
         """
-        if self._sources and (found := first_of(self._sources, origin)) is not None:
+        if self._sources and (found := self.exception_of(origin)) is not None:
             return found
         robots = self.memory.get(origin)
-        fresh = robots is not None and self._runtime.clock() < robots.validity.fresh_until
-        of_a_route = robots is not None and robots.file is None and not robots.for_all
-        if robots is None or not fresh or of_a_route:
+        now = self._runtime.clock()
+        if robots is None or now >= robots.validity.fresh_until or not robots.for_all:
             route = self.download.routes.of(request)
-            robots = self._newest(robots, origin, route, stale_for)
-        if robots is not None and counted:
+            if robots is not None and route is not None and not robots.for_all:
+                robots = None
+            # A failure of this route counts, unless another one led to the site later.
+            failed = self._fetcher.failed.get((origin, route))
+            if robots is None or (failed is not None and failed.fetched >= robots.fetched):
+                robots = failed
+            if robots is None or now >= robots.validity.fresh_until + stale_for:
+                return None
+        if counted:
             self._count(stats.CACHE_HITS)
         return robots
 
-    def _newest(
-        self, newest: OriginPolicy | None, origin: Origin, route: Route, stale_for: float
-    ) -> OriginPolicy | None:
-        """Return what is known of an origin by a route; ``None``: nothing, or stale for so long.
-
-        When another route led to the site after this one had failed, that failure does not count.
-
-        :param newest: what is in memory.
-        """
-        failed = self._fetcher.failed.get((origin, route))
-        if newest is not None and route is not None and not newest.for_all:
-            newest = None
-        if newest is None or (failed is not None and failed.fetched >= newest.fetched):
-            newest = failed
-        if newest is None or self._runtime.clock() >= newest.validity.fresh_until + stale_for:
-            return None
-        return newest
+    def exception_of(self, origin: Origin) -> OriginPolicy | None:
+        """Return what governs an origin if the user made an exception of it; else ``None``."""
+        found = (source.robots(origin) for source in self._sources)
+        return next((robots for robots in found if robots is not None), None)
 
     def fetch(self, origin: Origin, request: Request | None = None) -> PendingFetch:
         """Begin, or join, the fetch of an origin's robots.txt by the route of a request.
@@ -166,7 +151,7 @@ class RobotsService:
 
         :param request: the request that the file is fetched for; ``None``: there is none.
         """
-        found = first_of(self._sources, origin)
+        found = self.exception_of(origin)
         if found is not None or _scrapy.is_closing(self._crawler):
             return PendingFetch(origin, over=True, value=found)
         fetches = self._fetcher.pending
@@ -176,27 +161,20 @@ class RobotsService:
         return pending or fetches.begin(origin, route, self._fetcher.get, request)
 
     def read_for(self, robots: OriginPolicy, agent: Agent) -> PendingFetch:
-        """Read a large file on the thread for one more agent, as its first questions take long.
-
-        The value is ``None`` if the spider is closed first.
-        """
+        """Read a large file on the thread for one more agent, or join who has it read."""
         file = robots.file
         assert file is not None
 
         async def read(_: PendingFetch) -> OriginPolicy | None:
             await self._files.read_for(file, agent)
-            closing = _scrapy.is_closing(self._crawler)
-            return None if closing and file.unread(agent) else robots
+            return None if file.unread(agent) and _scrapy.is_closing(self._crawler) else robots
 
         fetches = self._fetcher.pending
         key = (robots, agent)
         return fetches.of(robots.origin, key) or fetches.begin(robots.origin, key, read)
 
     def tick(self) -> None:
-        """End what takes too long, and all fetches when the crawl ends.
-
-        To be called every 0.25 s.
-        """
+        """End what takes too long, and all when the crawl ends; to be called every 0.25 s."""
         self._fetcher.pending.tick()
 
     async def close(self) -> None:

@@ -6,16 +6,14 @@ gives them in an offline replay: with HTTPCACHE_IGNORE_MISSING nothing is sent.
 
 from __future__ import annotations
 
+import contextlib
 import logging
-from collections.abc import Iterable, Sequence
 from email.utils import formatdate
 from functools import cached_property
 from typing import Any, Protocol
 
-from scrapy import Request
 from scrapy.crawler import Crawler
-from scrapy.http import Response
-from scrapy.settings import BaseSettings
+from scrapy.http import Request, Response
 
 from scrapy_robots_rfc import _scrapy
 from scrapy_robots_rfc.fetching.parsed import OriginPolicy
@@ -38,38 +36,18 @@ class Source(Protocol):
         """Return what governs an origin; ``None``: its site is asked."""
 
 
-def first_of(sources: Iterable[Source], origin: Origin) -> OriginPolicy | None:
-    """Return what the first source that knows an origin says of it."""
-    found = (source.robots(origin) for source in sources)
-    return next((robots for robots in found if robots is not None), None)
-
-
-class Transfer(Protocol):
-    """How the files of some schemes are transferred, where Scrapy's handler does it otherwise."""
-
-    def __call__(self, handler: Any, settings: BaseSettings, mark: str, limit: int) -> None:  # noqa: ANN401 - Scrapy's
-        """Have a download handler get requests with a mark in this way.
-
-        :param settings: of the crawl.
-        :param mark: a meta key.
-        :param limit: octets of a file that are transferred.
-        """
-
-
 class HttpCache:
     """The HTTP cache of a crawl; there is none where HTTPCACHE_ENABLED is off.
 
     :param crawler: its engine need not be there yet.
-    :param sources: the user's exceptions, which count offline, too.
     """
 
-    def __init__(self, crawler: Crawler, settings: Settings, sources: Sequence[Source]) -> None:
+    def __init__(self, crawler: Crawler, settings: Settings) -> None:
         self._crawler = crawler
         self._settings = settings
-        self._sources = sources
         #: Whether nothing may be sent.
         self.offline: bool = crawler.settings.getbool("HTTPCACHE_IGNORE_MISSING")
-        self._logged = set[str]()
+        self._misses = False  # whether anything was missing
 
     @cached_property
     def _parts(self) -> tuple[Any, Any] | None:
@@ -82,8 +60,7 @@ class HttpCache:
         :param url: what was asked for.
         :param body: of the answer, without content coding.
         """
-        scheme = self._settings.schemes.get(url.partition(":")[0])
-        status = response.status if scheme is None else scheme.http_status(response.status)
+        status = self._settings.schemes[url.partition(":")[0]].http_status(response.status)
         says_nothing = status in (304, PROXY_REFUSES, *self._settings.unreachable_statuses)
         if self._parts is None or says_nothing or not 200 <= status < 500:
             return
@@ -100,8 +77,7 @@ class HttpCache:
             if cacheable and policy.should_cache_request(request):
                 storage.store_response(self._crawler.spider, request, stored)
         except Exception:
-            if self._is_first("store"):
-                logger.warning("robots.txt files cannot be stored in the HTTP cache", exc_info=True)
+            logger.warning("%s cannot be stored in the HTTP cache", url, exc_info=True)
 
     def answer(self, url: str) -> Response | None:
         """Return what the cache has for a URL, however old it is; ``None``: nothing."""
@@ -114,7 +90,8 @@ class HttpCache:
             text = "%s cannot be read in the HTTP cache, and counts as missing there"
             logger.warning(text, url, exc_info=True)
         if response is None:
-            if self._is_first("missing"):
+            if not self._misses:
+                self._misses = True
                 logger.info(
                     "%s is not in the HTTP cache, and HTTPCACHE_IGNORE_MISSING is on: nothing is"
                     " fetched, so the cache answers or refuses each request to sites of which it"
@@ -125,35 +102,24 @@ class HttpCache:
         headers = {name: response.headers.getlist(name) for name in _OF_THE_FILE}
         return response.replace(headers=headers)
 
-    def why_closed(self, request: Request, origin: Origin) -> str | None:
-        """Why a request is refused offline whatever robots.txt says: it would be sent.
-
-        ``None``: it would not be sent, or the user made an exception of its site.
-        """
-        why = self._why_sent(request)
-        if why is None or first_of(self._sources, origin) is not None:
+    def why_closed(self, request: Request) -> str | None:
+        """Why a request is refused offline whatever robots.txt says; ``None``: it is not sent."""
+        why = None
+        if self._parts is None:
+            why = "no HTTP cache is at work (HTTPCACHE_ENABLED)"
+        elif request.meta.get("dont_cache"):
+            why = "its meta has dont_cache"
+        else:
+            policy, storage = self._parts
+            probe = request.copy()  # a policy writes into a request whose copy is to be confirmed
+            # HttpCacheMiddleware meets the same exception, and sends nothing.
+            with contextlib.suppress(Exception):
+                if not policy.should_cache_request(probe):
+                    why = "HTTPCACHE_POLICY stores no such request"
+                else:
+                    copy = storage.retrieve_response(self._crawler.spider, probe)
+                    if copy is not None and not policy.is_cached_response_fresh(copy, probe):
+                        why = "HTTPCACHE_POLICY would confirm the copy by asking the site"
+        if why is None:
             return None
         return f"HTTPCACHE_IGNORE_MISSING is on, so this must not be sent, and would be: {why}"
-
-    def _why_sent(self, request: Request) -> str | None:
-        if self._parts is None:
-            return "no HTTP cache is at work (HTTPCACHE_ENABLED)"
-        if request.meta.get("dont_cache"):
-            return "its meta has dont_cache"
-        policy, storage = self._parts
-        probe = request.copy()  # a policy writes into a request whose copy is to be confirmed
-        try:
-            if not policy.should_cache_request(probe):
-                return "HTTPCACHE_POLICY stores no such request"
-            response = storage.retrieve_response(self._crawler.spider, probe)
-            if response is None or policy.is_cached_response_fresh(response, probe):
-                return None
-        except Exception:  # noqa: BLE001 - HttpCacheMiddleware meets the same one, and sends nothing
-            return None
-        return "HTTPCACHE_POLICY would confirm the copy by asking the site"
-
-    def _is_first(self, what: str) -> bool:
-        """Whether something is to be logged that is logged once."""
-        first = what not in self._logged
-        self._logged.add(what)
-        return first

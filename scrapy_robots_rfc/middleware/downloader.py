@@ -22,7 +22,7 @@ from scrapy_robots_rfc.cache.stores.opening import errors_of, open_store
 from scrapy_robots_rfc.core.agents import NOBODY
 from scrapy_robots_rfc.core.decision import Decision, Reason, Refusal
 from scrapy_robots_rfc.core.ruleset import ROBOTS_TXT
-from scrapy_robots_rfc.fetching import download
+from scrapy_robots_rfc.fetching.download import MARK as OUR_MARK
 from scrapy_robots_rfc.fetching.parsed import UNREACHABLE, OriginPolicy
 from scrapy_robots_rfc.fetching.pending import TICK
 from scrapy_robots_rfc.fetching.reading import FileReader
@@ -96,7 +96,7 @@ class RfcRobotsTxtMiddleware:
             source(crawler, self._settings, files.parse, agent)
             for source in asked_for(SOURCES, self._settings)
         ]
-        self._cache = HttpCache(crawler, self._settings, sources)
+        self._cache = HttpCache(crawler, self._settings)
         store = self._open_store()
         share = None
         if store is not None and store.shared:
@@ -160,10 +160,10 @@ class RfcRobotsTxtMiddleware:
         origin = self.origin_of(request)
         own = parts.path == ROBOTS_TXT and not parts.query and not parts.params
         why = None
-        if origin is None and not own:
-            why = "no valid authority"
-        elif origin is not None and self._cache.offline:
-            why = self._cache.why_closed(request, origin)
+        if origin is None:
+            why = None if own else "no valid authority"
+        elif self._cache.offline and self.service.exception_of(origin) is None:
+            why = self._cache.why_closed(request)
         if why is not None:
             name = None if origin is None else str(origin)
             closed = Decision(False, Reason.UNREACHABLE, origin=name)
@@ -188,7 +188,7 @@ class RfcRobotsTxtMiddleware:
 
         One for a robots.txt is ours, and waits for the turn of its site.
         """
-        if download.MARK not in request.meta:
+        if OUR_MARK not in request.meta:
             self._count(stats.EXEMPTED)
             return None
         self.user_agents.passes(request)
@@ -199,20 +199,22 @@ class RfcRobotsTxtMiddleware:
 
     async def _wait_for_ours(self, request: Request, origin: Origin) -> None:
         """Have a request for a robots.txt wait; that time does not count as its site's."""
-        download.pause(request, on=True)
+        fetch: PendingFetch = request.meta[OUR_MARK].fetch
+        fetch.paused = True
         try:
             await self._throttle.wait_in_place(request, origin)
         finally:
-            download.pause(request, on=False)
+            fetch.paused = False
 
     def _judge(
         self, request: Request, robots: OriginPolicy, out: HandedOut | None, *, inline: bool
     ) -> _Passed:
         """Judge a request; if it may be fetched, let it leave in the turn of its site."""
         agent = self.user_agents.of(request)
-        if robots.file is not None and robots.file.unread(agent):
+        file = robots.file
+        if file is not None and file.large and file.unread(agent):
             return self._wait(request, self.service.read_for(robots, agent), out, inline=inline)
-        decision, why = robots.verdict(request.url, agent, self._limit, self._runtime.utc)
+        decision, why = robots.verdict(request.url, agent, self._limit)
         leaves = why is None or self._settings.dry_run
         if leaves and not self._throttle.admit(request, robots, agent):
             if inline:
@@ -299,7 +301,7 @@ class RfcRobotsTxtMiddleware:
 
     def _tick(self) -> None:
         """Look after what waits, from time to time."""
-        self._timer = self._runtime.call_later(min(TICK, self._settings.timeout / 4), self._tick)
+        self._timer = self._runtime.call_later(TICK, self._tick)
         if is_closing(self._crawler):
             self._gate.note_closing()
         self.service.tick()

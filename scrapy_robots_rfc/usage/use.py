@@ -163,9 +163,8 @@ class RfcUseMiddleware:
         if request in enforcement.let_through:
             return
         self._count(stats.USE.format(source=source))
-        judged = robots.judge(request.url, self._robots.user_agents.of(request))
+        judged = robots.decide(request.url, self._robots.user_agents.of(request))
         decision = judged._replace(allowed=False, reason=Reason.USE, rule=None)
-        decision = decision._replace(origin=str(robots.origin))
         self._count(stats.ALLOWED, -1)  # RfcRobotsTxtMiddleware has counted it
         enforcement.refuse(request, decision, refusal, robots)
 

@@ -141,7 +141,7 @@ async def test_five_redirects_and_no_more(site: Site, hops: int, expected: str) 
 )
 @ensureDeferred
 async def test_redirects_that_lead_nowhere(site: Site, location: str) -> None:
-    """2.3.1.2: a loop, another scheme or no usable Location is followed by nobody, and counts as
+    """2.3.1.2: a loop, another scheme or no usable Location is not followed, and counts as
     unavailable.
     """
     site.replies["/robots.txt"] = redirect(location)
@@ -172,7 +172,7 @@ async def test_userinfo_of_a_redirect_is_dropped(site: Site, other: Site) -> Non
 
 
 def unused_port() -> int:
-    """A port that nobody listens on."""
+    """A port that nothing listens on."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port: int = free.getsockname()[1]

@@ -1,6 +1,6 @@
 """A pending fetch by itself.
 
-However it ends, everybody who waits gets a value, and places are shared in order.
+However it ends, all that wait get a value, and places are given in order.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class Desk:
             await self.fetches.place(fetch)
             self.asked.append(fetch.origin.host)
             fetch.spent = 0.0
-            answer = await self.fetches.in_time(fetch, lambda: self.answer(fetch.origin.host))
+            answer = await self.fetches.in_time(fetch, self.answer(fetch.origin.host))
             self.fetches.free_place(fetch)
             if answer is not PREEMPTED:
                 return policy(answer if isinstance(answer, str) else type(answer).__name__)
@@ -104,7 +104,7 @@ async def causes(*fetches: PendingFetch) -> list[str | None]:
 
 @under_the_reactor
 async def test_one_value_for_all_who_wait() -> None:
-    """Whoever waits gets the same value.
+    """All that wait get the same value.
 
     The crawl hears once that it is there, and nothing is pending then.
     """
@@ -144,7 +144,7 @@ async def test_work_that_raises_leaves_a_value(caplog: pytest.LogCaptureFixture)
 
 @under_the_reactor
 async def test_task_that_is_cancelled_from_outside() -> None:
-    """When somebody else cancels the task, everybody gets a value at once."""
+    """When another part cancels the task, all that wait get a value at once."""
     fetch = Desk().begin()
     await next_turn()
     Runtime().call_later(0, lambda: fetch.task and fetch.task.cancel())
@@ -153,9 +153,9 @@ async def test_task_that_is_cancelled_from_outside() -> None:
 
 @under_the_reactor
 async def test_end_of_the_crawl(monkeypatch: pytest.MonkeyPatch) -> None:
-    """When the crawl ends, everybody gets None.
+    """When the crawl ends, all get None.
 
-    Who is asked for, who stands in line, and who was never begun.
+    So do those in line, and those that never began.
     """
     monkeypatch.setattr(pending, "MOST_AT_ONCE", 1)
     desk = Desk()
@@ -176,7 +176,7 @@ async def test_other_routes_go_on_with_a_value_for_all() -> None:
     desk = Desk()
     one, two, other = desk.begin("a", "1"), desk.begin("a", "2"), desk.begin("b")
     await next_turn()
-    desk.fetches.cancel_others(one, policy("value"))
+    desk.fetches.cancel(origin("a"), policy("value"), but=one)
     assert (one.over, other.over) == (False, False)
     assert await causes(two) == ["value"] * 3
 

@@ -221,8 +221,8 @@ async def test_replay_counts_a_robots_txt_once_in_a_dry_run(cached: Cached) -> N
 
 @ensureDeferred
 async def test_policy_of_rfc_2616(cached: Cached) -> None:
-    """With the policy of RFC 2616 a robots.txt that it keeps decides, and one that it does not
-    keep is none.
+    """With the policy of RFC 2616 a robots.txt that it stores decides, and one that it does not
+    store is missing.
     """
     cached.site.replies["/a"] = Reply(body=PAGE.body, headers=DATED)
     await cached.online("/a", **RFC2616)
@@ -254,11 +254,12 @@ async def test_a_cache_that_fails(cached: Cached, caplog: pytest.LogCaptureFixtu
     cached.settings["HTTPCACHE_STORAGE"] = Failing
     result = await crawl(cached.requests("/x"), cached.settings)
     assert short(result.outcomes[cached.site.url("/x")]) == "rule"
-    assert records(caplog) == ["robots.txt files cannot be stored in the HTTP cache"]
+    stored = cached.site.url("/robots.txt")
+    assert records(caplog) == [f"{stored} cannot be stored in the HTTP cache"]
 
 
 class Failing(httpcache.FilesystemCacheStorage):
-    """Keeps nothing."""
+    """Stores nothing."""
 
     def store_response(self, *_: Any) -> None:
         """Fail."""
@@ -268,11 +269,11 @@ class Failing(httpcache.FilesystemCacheStorage):
 class Opaque(HttpCacheMiddleware):
     """The middleware of the cache as another version of Scrapy may have it.
 
-    Nobody knows what it keeps where.
+    It is unknown what it stores where.
     """
 
     def __init__(self, *_: Any) -> None:
-        """Keep nothing."""
+        """Store nothing."""
 
     def spider_opened(self, spider: Spider) -> None:
         """Open nothing."""
@@ -311,5 +312,5 @@ async def test_a_cache_that_cannot_be_asked(
     lost = (
         "robots.txt files are not stored in the HTTP cache, and not looked up there: Scrapy has no "
     )
-    told = [line.removeprefix(lost).partition(" ")[0] for line in records(caplog)]
-    assert told == ["`HttpCacheMiddleware.policy`"]
+    names = [line.removeprefix(lost).partition(" ")[0] for line in records(caplog)]
+    assert names == ["`HttpCacheMiddleware.policy`"]

@@ -1,10 +1,11 @@
 """Large files in real crawls.
 
-They are parsed on a thread, also when they were packed, and say what small ones say.
+They are parsed on a thread, also when they are parsed again, and say what small ones say.
 """
 
 from __future__ import annotations
 
+import sys
 import threading
 from itertools import permutations
 from typing import TYPE_CHECKING, Any
@@ -13,23 +14,19 @@ import pytest
 from pytest_twisted import ensureDeferred
 from scrapy import Request
 
-from scrapy_robots_rfc._runtime import Runtime, Threads
+from scrapy_robots_rfc._runtime import Runtime
+from scrapy_robots_rfc.cache.entry import CacheEntry
 from scrapy_robots_rfc.cache.memory import LARGE, PARSED
-from scrapy_robots_rfc.core import ruleset
 from scrapy_robots_rfc.core.agents import Agent
 from scrapy_robots_rfc.core.robotstxt import RobotsTxt
-from scrapy_robots_rfc.core.ruleset import RuleIndex
-from scrapy_robots_rfc.fetching.parsed import OriginPolicy, ParsedRobots
-from scrapy_robots_rfc.policy.access import Outcome
-from scrapy_robots_rfc.policy.origins import Origin
+from scrapy_robots_rfc.fetching.parsed import ParsedRobots
 from tests.support.crawling import close_when, crawl
-from tests.support.entries import made
+from tests.support.policies import origin, policy
 from tests.support.service_crawls import run
 from tests.support.site import Reply, Site, robots
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
+    from types import FrameType
 
     from scrapy.crawler import Crawler
 
@@ -44,15 +41,17 @@ DAY = 86_400.0
 
 @pytest.fixture
 def elsewhere(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
-    """Whether each index was built on another thread than that of the event loop."""
+    """Whether each file that was read ahead of its questions was read on another thread than that
+    of the event loop.
+    """
     found: list[bool] = []
-    build, here = RuleIndex.build, threading.get_ident()
+    prepare, here = RobotsTxt.prepare, threading.get_ident()
 
-    def noted(index: RuleIndex) -> list[str]:
+    def noted(robots: RobotsTxt, tokens: Any) -> None:
         found.append(threading.get_ident() != here)
-        return build(index)
+        prepare(robots, tokens)
 
-    monkeypatch.setattr(RuleIndex, "build", noted)
+    monkeypatch.setattr(RobotsTxt, "prepare", noted)
     return found
 
 
@@ -66,7 +65,7 @@ async def verdicts(service: RobotsService, site: Site) -> list[bool]:
 
 @ensureDeferred
 async def test_large_file_is_parsed_on_a_thread(site: Site, elsewhere: list[bool]) -> None:
-    """Its first questions find the index built."""
+    """Its first questions find it read."""
     site.replies["/robots.txt"] = robots(RULES)
 
     async def script(service: RobotsService) -> None:
@@ -85,32 +84,25 @@ async def test_small_file_is_parsed_at_once(site: Site, elsewhere: list[bool]) -
         assert await verdicts(service, site) == [False, True, False]
 
     await run(script)
-    assert elsewhere == [False]
-
-
-def crowd_out(service: RobotsService, robots: OriginPolicy) -> None:
-    """Remember so many other origins that no file of before stays parsed."""
-    entry = made(Outcome.UNAVAILABLE, 404, "404", 0, 1)
-    for number in range(PARSED):
-        service.memory.put(Origin("http", f"{number}.example", 80), robots, entry)
+    assert elsewhere == []
 
 
 @ensureDeferred
-async def test_large_file_that_is_parsed_again(
-    site: Site, other: Site, elsewhere: list[bool]
-) -> None:
-    """It is parsed again on a thread, without another fetch and without another signal."""
-    site.replies["/robots.txt"] = other.replies["/robots.txt"] = robots(RULES)
+async def test_large_file_that_is_parsed_again(site: Site, elsewhere: list[bool]) -> None:
+    """It is parsed again on a thread, without another fetch."""
+    site.replies["/robots.txt"] = robots(RULES)
+    known = policy("503")
+    entry = CacheEntry(known.validity, 503, "503", 0.0)
 
     async def script(service: RobotsService) -> None:
         for _ in range(2):
-            for each in (site, other):
-                assert await verdicts(service, each) == [False, True, False]
-                crowd_out(service, await service.robots(each.url("/x")))
+            assert await verdicts(service, site) == [False, True, False]
+            for number in range(PARSED):  # so many origins that no other file stays parsed
+                service.memory.put(origin(f"{number}.example"), known, entry)
 
     await run(script)
-    assert (site.fetches, other.fetches) == (1, 1)
-    assert elsewhere == [True] * 4
+    assert site.fetches == 1
+    assert elsewhere == [True] * 2
 
 
 @ensureDeferred
@@ -167,87 +159,28 @@ async def test_each_product_token_has_it_read_on_the_thread(
     assert elsewhere == [True] * 4  # the crawl's own token has it read first
 
 
-@pytest.fixture
-def hanging(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[None]]:
-    """A thread on which no index is ever built; one entry for each call that is made on it."""
-    over, here, calls = threading.Event(), threading.get_ident(), list[None]()
-    build, call = RuleIndex.build, Threads.call
-
-    def built(index: RuleIndex) -> list[str]:
-        assert threading.get_ident() == here or over.wait(60)
-        return build(index)
-
-    async def called(threads: Threads, function: Callable[[], Any], *, limit: float) -> Any:
-        calls.append(None)
-        return await call(threads, function, limit=limit)
-
-    monkeypatch.setattr(RuleIndex, "build", built)
-    monkeypatch.setattr(Threads, "call", called)
-    monkeypatch.setattr("scrapy_robots_rfc.fetching.reading._PATIENCE", 0.05)
-    yield calls
-    over.set()
-
-
-@ensureDeferred
-async def test_thread_that_hangs_holds_up_no_crawl(site: Site, hanging: list[None]) -> None:
-    """After some time a large file is parsed where it is needed."""
-    site.replies["/robots.txt"] = robots(RULES)
-
-    async def script(service: RobotsService) -> None:
-        assert await verdicts(service, site) == [False, True, False]
-
-    await run(script)
-    assert len(hanging) == 1
-
-
-@ensureDeferred
-async def test_thread_that_hangs_is_waited_for_once(site: Site, hanging: list[None]) -> None:
-    """From then on all pages are judged at once, those of further product tokens, too."""
-    site.replies["/robots.txt"] = robots(GROUPS)
-    requests = [
-        by(f"bot{name}", site.url(f"/{path}{name}")) for name in "abc" for path in ("a", "b", "c")
-    ]
-    result = await crawl(requests)
-    assert [*short(result.outcomes).values()].count("RobotsDisallowed") == 3
-    assert len(hanging) == 1
-
-
-@ensureDeferred
-async def test_thread_that_begins_to_hang(site: Site, hanging: list[None], tmp_path: Path) -> None:
-    """A file whose further product tokens cannot be read on the thread is not given to it again."""
-    local = tmp_path / "robots.txt"
-    local.write_text(GROUPS)
-    requests = [
-        by(f"bot{name}", site.url(f"/{path}{name}")) for name in "abc" for path in ("a", "b", "c")
-    ]
-    one_by_one = {"ROBOTS_OVERRIDES": {site.url(""): str(local)}, "CONCURRENT_REQUESTS": 1}
-    result = await crawl(requests, one_by_one)
-    assert [*short(result.outcomes).values()].count("RobotsDisallowed") == 3
-    assert len(hanging) == 1
-
-
 @ensureDeferred
 async def test_spider_that_is_closed_meanwhile(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     """The thread reads no further file then, and what waits for it goes back to the scheduler,
     undecided.
     """
     site.replies["/robots.txt"] = robots(GROUPS)
-    begun, closing, build = threading.Event(), threading.Event(), RuleIndex.build
-    built: list[RuleIndex] = []
+    begun, closing, prepare = threading.Event(), threading.Event(), RobotsTxt.prepare
+    read: list[RobotsTxt] = []
 
-    def slow(index: RuleIndex) -> list[str]:
-        if built:  # the first one is read with the fetch
+    def slow(robots: RobotsTxt, tokens: Any) -> None:
+        if read:  # the first agent is that of the crawl, for which it is read with the fetch
             begun.set()
             assert closing.wait(60)
-        built.append(index)
-        return build(index)
+        read.append(robots)
+        prepare(robots, tokens)
 
     def is_begun(_: Crawler) -> bool:
         if begun.is_set():
             Runtime().call_later(0, closing.set)  # once `close_when` has closed the spider
         return begun.is_set()
 
-    monkeypatch.setattr(RuleIndex, "build", slow)
+    monkeypatch.setattr(RobotsTxt, "prepare", slow)
     result = await crawl(
         [by(f"bot{name}", site.url(f"/x{name}")) for name in "abc"], prepare=close_when(is_begun)
     )
@@ -255,30 +188,24 @@ async def test_spider_that_is_closed_meanwhile(site: Site, monkeypatch: pytest.M
     assert (result.stat("undecided"), result.stat("allowed"), len(site.pages)) == (2, 1, 1)
 
 
-def test_unread_until_all_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unread_until_all_is_read() -> None:
     """While the thread is at work, no page is judged: it would read the same, on the event loop."""
     rules = "".join(f"Disallow: /*{'*'.join(letters)}\n" for letters in permutations("abcdefg"))
     body = f"User-agent: *\nCrawl-delay: 1\n{rules}".encode()
-    file, agent, seen = (
-        ParsedRobots(None, RobotsTxt.parse(body), size=len(body)),
-        Agent(("abot",), "abot"),
-        list[str](),
-    )
+    file = ParsedRobots(None, RobotsTxt.parse(body), size=len(body), large=True)
+    agent = Agent(("abot",), "abot")
+    steps: list[str] = []
 
-    def noted(owner: object, name: str) -> None:
-        before = getattr(owner, name)
-
-        def after(*arguments: Any, **more: Any) -> Any:
-            found = before(*arguments, **more)
-            seen.append(name)
+    def look(frame: FrameType, event: str, _: object) -> None:
+        if event == "call" and "scrapy_robots_rfc" in frame.f_code.co_filename:
+            steps.append(frame.f_code.co_name)
             assert file.unread(agent)
-            return found
 
-        monkeypatch.setattr(owner, name, after)
-
-    noted(RuleIndex, "build")
-    noted(ruleset, "parse_pattern")
-    noted(RobotsTxt, "records_by_group")
-    file.prepare(agent)
+    sys.setprofile(look)
+    try:
+        file.prepare(agent)
+    finally:
+        sys.setprofile(None)
     assert not file.unread(agent)
-    assert {*seen} == {"build", "parse_pattern", "records_by_group"}
+    assert "records_by_group" in steps
+    assert len(steps) > 5000  # its rules were read, too

@@ -8,7 +8,9 @@ import pytest
 from pytest_twisted import ensureDeferred
 from scrapy import Request
 
+from scrapy_robots_rfc.fetching.pending import PendingFetch
 from scrapy_robots_rfc.fetching.routes import proxy_of
+from scrapy_robots_rfc.policy.origins import Origin
 from tests.support.service_crawls import run
 
 if TYPE_CHECKING:
@@ -65,15 +67,14 @@ async def test_proxy_of_a_page(
     """
     monkeypatch.setenv("http_proxy", environment)
     monkeypatch.setenv("no_proxy", "")
-    asker = Request("http://a.example/", meta=meta)
+    page = Request("http://a.example/", meta=meta)
     if credentials is not None:
-        asker.headers[b"Proxy-Authorization"] = credentials
+        page.headers[b"Proxy-Authorization"] = credentials
     found: list[Request] = []
 
     async def script(service: RobotsService) -> None:
-        found.append(
-            service.download.request("http://a.example/robots.txt", None, timeout=1, source=asker)
-        )
+        fetch = PendingFetch(Origin("http", "a.example", 80), source=page)
+        found.append(service.download.request("http://a.example/robots.txt", fetch, None))
 
     await run(script)
     assert {key: value for key, value in found[0].meta.items() if key == "proxy"} == taken

@@ -153,8 +153,8 @@ async def test_waiting_request_never_loses_its_entry(site: Site) -> None:
 
 
 @ensureDeferred
-async def test_cancelled_waiter_disturbs_nobody(site: Site) -> None:
-    """Whoever waits may be cancelled, also the one that began.
+async def test_cancelled_waiter_disturbs_no_other(site: Site) -> None:
+    """Each one that waits may be cancelled, also the one that began.
 
     The fetch goes on, and the others get its result.
     """
@@ -199,7 +199,7 @@ async def test_what_a_spider_can_read(site: Site) -> None:
         own, others = known.decide(site.url("/foo")), known.decide(site.url("/foo"), "OtherBot/1.0")
         assert (own.allowed, own.token, own.origin) == (False, "FooBot", site.url(""))
         assert (others.allowed, others.token) == (True, "*")
-        assert known.decide(site.url("/any"), ["nobody", "other"]).reason is Reason.RULE
+        assert known.decide(site.url("/any"), ["unknown", "other"]).reason is Reason.RULE
 
     result = await run(script, {"ROBOTSTXT_USER_AGENT": "FooBot", "USER_AGENT": "FooBot/1.0"})
     assert not result.stat("allowed")
@@ -292,20 +292,19 @@ async def test_failed_route_closes_a_site_until_another_leads_there(
 
     The oldest is forgotten.
     """
-    monkeypatch.setattr("scrapy_robots_rfc.fetching.fetch._FAILED_ROUTES", 2)
+    monkeypatch.setattr("scrapy_robots_rfc.fetching.fetch.FAILED_ROUTES", 2)
     site.replies["/robots.txt"] = Reply(body=b"", headers=(("Cache-Control", "max-age=0"),))
     page = site.url("/")
-    askers = [
-        Request(page, meta={"proxy": f"http://127.0.0.1:{port}"}) for port in (1, 2, 3, 4)
-    ]  # nobody listens
+    # Nothing listens on these ports.
+    requests = [Request(page, meta={"proxy": f"http://127.0.0.1:{port}"}) for port in (1, 2, 3, 4)]
 
     async def script(service: RobotsService) -> None:
         origin = Origin("http", "127.0.0.1", site.port)
-        for asker in askers[:3]:
-            known = await service.fetch(origin, asker).result()
+        for request in requests[:3]:
+            known = await service.fetch(origin, request).result()
             assert known is not None
             assert known.outcome is Outcome.UNREACHABLE
-        assert [service.cached(origin, asker) is None for asker in (*askers, None)] == [
+        assert [service.cached(origin, request) is None for request in (*requests, None)] == [
             True,
             False,
             False,
@@ -313,7 +312,7 @@ async def test_failed_route_closes_a_site_until_another_leads_there(
             True,
         ]
         assert (await service.robots(page)).outcome is Outcome.SUCCESSFUL
-        assert [service.cached(origin, asker) for asker in askers] == [None] * 4
+        assert [service.cached(origin, request) for request in requests] == [None] * 4
 
     await run(script, {"ROBOTS_UNREACHABLE_BACKOFF": [], "ROBOTS_CACHE_MIN_AGE": 0})
 
