@@ -171,7 +171,7 @@ async def test_warning_about_a_token_that_is_not_in_the_header(
     await crawl(site, block("docs/settings.md", "python", 'USER_AGENT = "FooBot') + ADDON)
     [warning] = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
     assert "'foobot-news' is not in the User-Agent header" in warning
-    assert "set ROBOTSTXT_USER_AGENT" in warning
+    assert "Set ROBOTSTXT_USER_AGENT" in warning
 
 
 @ensureDeferred

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 PACKAGE = ROOT / "scrapy_robots_rfc"
 
-#: Warnings and errors.
-LOUD = frozenset({"warning", "error", "exception", "critical"})
+#: Warnings and errors, and the method of a class that logs an error once.
+LOUD = frozenset({"warning", "error", "exception", "critical", "_log_once"})
 #: The levels below, and the method `_log` of classes that log at INFO.
 QUIET = frozenset({"info", "debug", "_log"})
 #: The summary of a crawl is put together from many lines.
