@@ -91,13 +91,6 @@ class UserAgents:
                 " string that contains it."
             )
             logger.warning(text, agent.identification, extra=extra)
-        elif not any(token.lower() in shown.lower() for token in agent.tokens):
-            text = (
-                "%s is not in the User-Agent header %r (RFC 9309, 2.2.1): site owners cannot tell"
-                " which rules are meant for this crawler. Set ROBOTSTXT_USER_AGENT to its name, and"
-                " USER_AGENT to a string that contains that name."
-            )
-            logger.warning(text, " or ".join(map(repr, agent.tokens)), shown, extra=extra)
         for token in agent.tokens:
             reason = invalid_reason(token)
             if reason is not None:
@@ -107,6 +100,13 @@ class UserAgents:
                     " contains that name."
                 )
                 logger.warning(text, token, reason, extra=extra)
+            elif token.lower() not in shown.lower() and not _is_virtual(token):
+                text = (
+                    "%r is not in the User-Agent header %r (RFC 9309, 2.2.1). Site owners cannot"
+                    " tell which rules are meant for this crawler: set ROBOTSTXT_USER_AGENT to its"
+                    " name, and USER_AGENT to a string that contains that name."
+                )
+                logger.warning(text, token, shown, extra=extra)
 
     def passes(self, request: Request) -> None:
         """Note the agent by the header that our request for a robots.txt has now."""
@@ -137,6 +137,13 @@ class UserAgents:
     def _of_spider(self) -> object:
         """Return the spider's own value. It may be a property; the user sees what that raises."""
         return getattr(self._crawler.spider, USER_AGENT_KEY, None)
+
+
+def _is_virtual(token: str) -> bool:
+    """Whether a token is a name for many crawlers, as Gemini has them."""
+    from scrapy_robots_rfc.core.gemini import VIRTUAL_AGENTS  # noqa: PLC0415 - few crawls need it
+
+    return token.lower() in VIRTUAL_AGENTS
 
 
 def default_header(settings: BaseSettings, spider: Spider | None = None) -> str | bytes | None:

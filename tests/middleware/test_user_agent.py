@@ -217,7 +217,6 @@ async def test_error_of_the_property_and_a_large_file(
             {"USER_AGENT": "Foo.Bot7", "ROBOTSTXT_USER_AGENT": "Foo.Bot7"},
             "'Foo.Bot7' is no product token: it contains",
         ),
-        ({"USER_AGENT": "FooBot/1.0", "ROBOTSTXT_USER_AGENT": "FooBot-News, FooBot"}, None),
         ({"USER_AGENT": "360Spider"}, "'360Spider' is no product token: it contains"),
         (
             {"USER_AGENT": "Mozilla/5.0 (X11) Firefox/130.0"},
