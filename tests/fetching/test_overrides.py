@@ -86,14 +86,14 @@ def test_first_entry_counts(entries: list[str]) -> None:
 
 @ensureDeferred
 async def test_robots_txt_of_an_exempt_site(site: Site) -> None:
-    """A spider's own request for the robots.txt of such a site is exempt as its pages are, and
-    counts as one.
+    """A spider's own request for the robots.txt of such a site counts as allowed, as that of any
+    site does.
     """
     site.replies["/robots.txt"] = robots(CLOSED)
     own = Request(site.url("/robots.txt"))
     result = await crawl([own, site.url("/x")], {"ROBOTS_EXEMPT": [site.url("")]})
     assert result.outcomes == {own.url: 200, site.url("/x"): 200}
-    assert (result.stat("exempted"), result.stat("allowed"), site.fetches) == (2, 0, 1)
+    assert (result.stat("exempted"), result.stat("allowed"), site.fetches) == (1, 1, 1)
 
 
 @ensureDeferred
