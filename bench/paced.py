@@ -145,8 +145,8 @@ def beside(
         done = subprocess.run(
             command, input=arguments, stdout=subprocess.PIPE, text=True, check=True
         )
-        crawled: dict[str, float] = json.loads(done.stdout)
-        return seen(sites.log()), crawled
+        run: dict[str, float] = json.loads(done.stdout)
+        return seen(sites.log()), run
 
 
 def fleet(
@@ -344,8 +344,8 @@ def main() -> int:
         spider: Any = crawler.spider
         left = crawler.stats.get_value("robotstxt/undecided", 0)
         memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-        crawled = {"most": spider.most, "closing": spider.took, "left_over": left, "memory": memory}
-        print(json.dumps(crawled))
+        run = {"most": spider.most, "closing": spider.took, "left_over": left, "memory": memory}
+        print(json.dumps(run))
     elif options.worker is not None:
         worker(options.worker, options.taken)
     else:
@@ -366,18 +366,14 @@ def _signalled_rows(found: Signalled, delay: float) -> list[list[str]]:
 
 def _report(options: argparse.Namespace) -> int:
     alone, before = beside(options.delay, 0, 0, 20, options.pages)
-    both, crawled = beside(options.delay, 20, options.queued, 20, options.pages)
+    both, run = beside(options.delay, 20, options.queued, 20, options.pages)
     rows = [
         ["free sites, of their pages/s alone", f"{both.rate / alone.rate:.3f}", "0.95"],
         ["shortest interval, of the Crawl-delay", f"{both.least / options.delay:.3f}", "1"],
         ["usual interval, of the Crawl-delay", f"{both.usual / options.delay:.3f}", "at most 1.1"],
-        ["paced requests in the downloader, at most", f"{crawled['most']:.0f}", "20"],
-        ["memory of those that wait, MiB", f"{crawled['memory'] - before['memory']:.1f}", ""],
-        [
-            "closing, s, while so many wait",
-            f"{crawled['closing']:.2f}, {crawled['left_over']:,.0f}",
-            "1",
-        ],
+        ["paced requests in the downloader, at most", f"{run['most']:.0f}", "20"],
+        ["memory of those that wait, MiB", f"{run['memory'] - before['memory']:.1f}", ""],
+        ["closing, s, while so many wait", f"{run['closing']:.2f}, {run['left_over']:,.0f}", "1"],
     ]
     wrong = both.least < options.delay
     if options.moments:
@@ -400,13 +396,8 @@ def _report(options: argparse.Namespace) -> int:
         lost, lost_alone = (sum(found.missing for found in each) for each in (ours, theirs))
         disallowed = sum(bool(interrupted.wrong(found, found, signal.SIGKILL)) for found in ours)
         hang, hang_alone = (sum(found.hangs for found in each) for each in (ours, theirs))
-        rows.append(
-            [
-                f"pages lost in {options.kills} {which} crawls, killed",
-                f"{lost}",
-                f"Scrapy: {lost_alone}",
-            ]
-        )
+        title = f"pages lost in {options.kills} {which} crawls, killed"
+        rows.append([title, f"{lost}", f"Scrapy: {lost_alone}"])
         rows.append(
             ["of them do not end, once they are resumed", f"{hang}", f"Scrapy: {hang_alone}"]
         )
