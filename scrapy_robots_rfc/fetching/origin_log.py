@@ -155,7 +155,6 @@ class OriginLog:
 
     def concluded(self, robots: OriginPolicy, fetch: PendingFetch) -> None:
         """Count what governs an origin after its last attempt, and log how several ended."""
-        url = robots.origin.robots_url
         attempts = fetch.attempts + 1
         before = fetch.before
         outcome = robots.outcome
@@ -166,9 +165,12 @@ class OriginLog:
         known_to_fail = before is not None and before.unreachable_since is not None
         if robots.validity.unreachable_since is None:
             if attempts > 1 or known_to_fail:  # that was logged as a warning, too
-                logger.warning("%s can be reached again (%s)", url, robots.cause)
+                logger.warning(
+                    "%s can be reached again (%s)", robots.origin.robots_url, robots.cause
+                )
         elif attempts > 1:
             message = "%s stays unreachable (%s) after %d attempts: %s"
+            url = robots.origin.robots_url
             logger.info(message, url, robots.cause, attempts, _FOLLOWS[outcome])
         if robots.stale and not (before is not None and before.stale):
             self._count(stats.ORIGINS.format(outcome=STALE))

@@ -62,7 +62,11 @@ class FileReader:
         settings = self._settings
         gemini = gemini_file(body, settings, origin.scheme)
         octets = body if gemini is None else gemini.octets
-        parser = build_from_crawler(self._parser, self._crawler, octets)
+        parser: Any
+        if self._parser is RfcRobotParser:  # its from_crawler reads the setting for each file
+            parser = RfcRobotParser(octets, max_size=settings.max_size)
+        else:
+            parser = build_from_crawler(self._parser, self._crawler, octets)
         digest = f"sha256:{sha256(body[: settings.max_size]).hexdigest()}"
         # A subclass with an allowed() of its own decides by that method, as a foreign parser does.
         ours = isinstance(parser, RfcRobotParser) and type(parser).allowed is RfcRobotParser.allowed

@@ -175,8 +175,11 @@ class Throttle:
 
         False: it has to wait.
         """
+        file = robots.file
+        if not self.sites and (file is None or file.pace(agent) is None):
+            return True  # most crawls have no paced site
         self.note(robots, agent)
-        return not self.sites or self.take(request, robots.origin)
+        return self.take(request, robots.origin)
 
     def release(self, request: Request) -> None:
         """Give up the turn of a request, if it has one: it is not sent now."""
