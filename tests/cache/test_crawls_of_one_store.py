@@ -1,6 +1,6 @@
 """Crawls that use one store.
 
-A file is fetched once, whoever needs it, and whatever becomes of the store.
+A file is fetched once for all crawls, whatever becomes of the store.
 """
 
 from __future__ import annotations

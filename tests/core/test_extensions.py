@@ -105,7 +105,7 @@ def test_units_of_the_page() -> None:
     ],
 )
 def test_delay_that_is_not_understood(value: str, seconds: float) -> None:
-    """Of anything else the largest number counts, in seconds, so that the pace is kept."""
+    """Of anything else the largest number counts, in seconds, so that the pace is obeyed."""
     assert plain_delay(value) is None
     assert parse_delay(value) == seconds
 
@@ -121,7 +121,7 @@ def test_no_delay(value: str) -> None:
 
 @given(st.one_of(st.text(max_size=40), st.text("0123456789.,-+e infsmhdw/", max_size=40)))
 def test_any_delay(value: str) -> None:
-    """Whatever stands there, nothing raises, and what is kept is a number of seconds that is not
+    """Whatever stands there, nothing raises, and what remains is a number of seconds that is not
     below 0.
     """
     delay = parse_delay(value)

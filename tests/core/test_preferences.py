@@ -131,7 +131,7 @@ def test_empty_header_lines() -> None:
 
 
 def test_combination_of_sources() -> None:
-    """Any no is a no, else any yes a yes, and the source that decided is kept."""
+    """Any no is a no, else any yes a yes, and the source that decided is named."""
     yes, no, unknown = (Preference(value, None, str(value)) for value in (True, False, None))
     assert combined({"a": yes, "b": unknown}, {"a": no, "b": yes, "c": unknown}) == {
         "a": no,

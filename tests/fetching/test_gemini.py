@@ -109,16 +109,16 @@ async def test_a_store_and_an_archive_keep_the_file_of_a_capsule(
     """
     capsule.pages = {**capsule.pages, "/robots.txt": (TEXT, RULES)}
     archive = tmp_path / "robots.warc.gz"
-    kept = {"ROBOTS_CACHE": f"sqlite:///{tmp_path / 'robots.sqlite'}"}
-    first, _ = await pages(capsule, {**kept, "ROBOTS_ARCHIVE": str(archive)})
-    again, _ = await pages(capsule, kept)
+    stored = {"ROBOTS_CACHE": f"sqlite:///{tmp_path / 'robots.sqlite'}"}
+    first, _ = await pages(capsule, {**stored, "ROBOTS_ARCHIVE": str(archive)})
+    again, _ = await pages(capsule, stored)
     assert first == again
     assert capsule.log.count("/robots.txt") == 1
     for options in ((), ("--agent", "foobot,archiver", "--archive", str(archive))):
         command = (
             ("check", capsule.url("/closed/but"))
             if options
-            else ("cache", "ls", "--store", kept["ROBOTS_CACHE"])
+            else ("cache", "ls", "--store", stored["ROBOTS_CACHE"])
         )
         done = run(*command, *options, folder=tmp_path)
         assert capsule.url("") in done.out
@@ -141,7 +141,7 @@ async def test_an_offline_replay_knows_capsules(capsule: Capsule, tmp_path: Path
 
 @ensureDeferred
 async def test_a_scheme_of_ones_own(capsule: Capsule) -> None:
-    """With a handler and a description, its pages are judged, and its pace is kept."""
+    """With a handler and a description, its pages are judged, and its pace is obeyed."""
     capsule.pages = {**capsule.pages, "/robots.txt": (TEXT, f"{RULES}Crawl-delay: 0.05\n")}
     settings = {
         **SETTINGS,
@@ -184,9 +184,9 @@ async def test_redirect_that_leads_nowhere_is_told(
     """One INFO line says that a redirect leads nowhere, so that everything is allowed."""
     capsule.pages = {"/open": (TEXT, "x"), "/robots.txt": ("31 https://a.example/robots.txt", "")}
     await pages(capsule)
-    told = [line for line in records(caplog, logging.INFO) if "/robots.txt is" in line]
+    logged = [line for line in records(caplog, logging.INFO) if "/robots.txt is" in line]
     because = "31 without a usable Location"
-    assert told == [
+    assert logged == [
         f"{capsule.url('/robots.txt')} is unavailable ({because}): everything is allowed"
     ]
 

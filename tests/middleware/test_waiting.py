@@ -96,7 +96,7 @@ def test_lines_about_what_waits(results: Results) -> None:
     """While requests wait, a line says for what, for which site longest, and when the last one
     that is paced is due.
     """
-    lines = set(results["told"]["lines"])
+    lines = set(results["logged"]["lines"])
     turn = "waiting for a turn (Crawl-delay, Request-rate), the last one until N at the latest"
     assert {
         f"N requests {turn} (longest: http://N.N.N.N, every N.N s)",
@@ -115,7 +115,7 @@ def test_lines_about_what_waits(results: Results) -> None:
 
 def test_turned_off(results: Results) -> None:
     """With LOGSTATS_INTERVAL = 0, no line says what waits."""
-    assert results["told"]["turned off"] == []
+    assert results["logged"]["turned off"] == []
 
 
 def test_file_that_is_stale_at_once(results: Results) -> None:

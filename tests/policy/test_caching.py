@@ -1,4 +1,4 @@
-"""What cache headers say (RFC 9111), whoever wrote them."""
+"""What cache headers say (RFC 9111), well formed or not."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ added = st.lists(st.tuples(st.integers(0, 15), st.integers(1, 9)), max_size=60)
 
 
 def tallied(adds: list[tuple[int, int]], bound: int = BOUND) -> tuple[TopK[int], Counter[int], int]:
-    """A tally, the truth, and the most keys that it held."""
+    """A tally, the truth, and the most keys that it had."""
     tally: TopK[int] = TopK(bound)
     truth: Counter[int] = Counter()
     most = 0

@@ -210,7 +210,7 @@ async def stale(run: Run) -> dict[str, Any]:
 async def direct_fails(run: Run) -> dict[str, Any]:
     """Only a proxy leads to a host.
 
-    The requests with it are fetched, those without are not, whoever comes first.
+    The requests with it are fetched, those without are not, in either order.
     """
     found = []
     for turned, handler in product((False, True), handlers(run, proxies=True)):

@@ -343,7 +343,7 @@ class Heard(logging.Handler):
             self.gate.set()
 
 
-async def told(run: Run) -> dict[str, Any]:
+async def logged(run: Run) -> dict[str, Any]:
     """Pages of one site wait for its robots.txt, which comes when that was logged.
 
     Those of another one obey its pace.
@@ -371,5 +371,5 @@ async def told(run: Run) -> dict[str, Any]:
 
 SCENARIOS: dict[str, Callable[[Run], Awaitable[dict[str, Any]]]] = {
     function.__name__: function
-    for function in (slow_origin, many_slow, faithful, direct, order, few_fetches, reserved, told)
+    for function in (slow_origin, many_slow, faithful, direct, order, few_fetches, reserved, logged)
 }
