@@ -24,7 +24,7 @@ from scrapy_robots_rfc.settings import CACHE_ACCEPTED
 from scrapy_robots_rfc.signals import robots_fetched
 from tests.support.crawling import Crawl, crawl, records
 from tests.support.entries import made
-from tests.support.shared_stores import KEPT, Kept
+from tests.support.shared_stores import ONE_STORE, OneStore
 from tests.support.site import HANG, Reply, Site, robots
 
 if TYPE_CHECKING:
@@ -40,10 +40,10 @@ FORBID = robots("User-agent: *\nDisallow: /x\n")
 
 
 @pytest.fixture(autouse=True)
-def store() -> Kept:
+def store() -> OneStore:
     """The store of the crawls of a test."""
-    Kept.store = Kept()
-    return Kept.store
+    OneStore.store = OneStore()
+    return OneStore.store
 
 
 async def crawls(*requests: list[str], settings: dict[str, Any]) -> list[Crawl]:
@@ -62,8 +62,8 @@ async def test_next_crawl_fetches_nothing_that_is_fresh(site: Site, other: Site)
         site.replies["/robots.txt"] = FORBID
         third.replies["/robots.txt"] = Reply(503)
         pages = [site.url("/x"), site.url("/y"), other.url("/"), third.url("/")]
-        first = await crawl(pages, KEPT)
-        second = await crawl(pages, KEPT)
+        first = await crawl(pages, ONE_STORE)
+        second = await crawl(pages, ONE_STORE)
         assert [one.fetches for one in (site, other, third)] == [1, 1, 1]
         said = [{url: str(outcome) for url, outcome in c.outcomes.items()} for c in (first, second)]
         assert said[0] == said[1]
@@ -79,13 +79,15 @@ async def test_file_that_another_crawl_cut(site: Site) -> None:
     rules = "User-agent: *\n" + "Disallow: /nothing\n" * 30_000 + "Disallow: /late\n"
     site.replies["/robots.txt"] = robots(rules)
     sizes = (512_000, 2_000_000, 512_000, 2_000_000)
-    found = [await crawl([site.url("/late")], {**KEPT, "ROBOTS_MAX_SIZE": size}) for size in sizes]
+    found = [
+        await crawl([site.url("/late")], {**ONE_STORE, "ROBOTS_MAX_SIZE": size}) for size in sizes
+    ]
     dropped = [isinstance(one.outcomes[site.url("/late")], RobotsDisallowed) for one in found]
     assert dropped == [False, True, False, True]
     assert site.fetches == 2
 
 
-class Taken(Kept):
+class Taken(OneStore):
     """A crawl that has died since got the lease right before anybody else could.
 
     :param seconds: for which it still lasts.
@@ -105,8 +107,8 @@ class Taken(Kept):
 @ensureDeferred
 async def test_lease_of_a_dead_crawl_ends(site: Site) -> None:
     """A crawl that died with a lease is waited for until that ends, and no longer."""
-    Kept.store = Taken(0.5)
-    result = await crawl([site.url("/y")], KEPT)
+    OneStore.store = Taken(0.5)
+    result = await crawl([site.url("/y")], ONE_STORE)
     assert result.outcomes == {site.url("/y"): 200}
     assert site.fetches == result.stat("cache/lease_waits") == 1
 
@@ -118,18 +120,18 @@ async def test_waiting_is_no_attempt(site: Site) -> None:
     """
     answers = iter([Reply(503), FORBID])
     site.replies["/robots.txt"] = lambda _: next(answers)
-    Kept.store = Taken(0.5)
-    result = await crawl([site.url("/y")], {**KEPT, "ROBOTS_UNREACHABLE_BACKOFF": [0.1]})
+    OneStore.store = Taken(0.5)
+    result = await crawl([site.url("/y")], {**ONE_STORE, "ROBOTS_UNREACHABLE_BACKOFF": [0.1]})
     assert result.outcomes == {site.url("/y"): 200}
     assert site.fetches == 2
 
 
 @ensureDeferred
-async def test_lease_is_given_back(site: Site, store: Kept) -> None:
+async def test_lease_is_given_back(site: Site, store: OneStore) -> None:
     """When a crawl has ended, any other one can have the lease at once, also of a file that
     never came.
     """
-    await crawl([site.url("/y")], KEPT)
+    await crawl([site.url("/y")], ONE_STORE)
     assert store.lease(site.url(""), "next", 1)
 
 
@@ -139,14 +141,14 @@ async def test_file_that_may_not_be_stored(site: Site) -> None:
     one.
     """
     site.replies["/robots.txt"] = Reply(body=b"", headers=(("Cache-Control", "no-store"),))
-    await crawl([site.url("/x"), site.url("/y")], KEPT)
+    await crawl([site.url("/x"), site.url("/y")], ONE_STORE)
     assert site.fetches == 1
-    await crawl([site.url("/x")], KEPT)
+    await crawl([site.url("/x")], ONE_STORE)
     assert site.fetches == 2
 
 
 @ensureDeferred
-async def test_file_that_came_while_this_one_failed(site: Site, store: Kept) -> None:
+async def test_file_that_came_while_this_one_failed(site: Site, store: OneStore) -> None:
     """A crawl whose own fetch fails goes by what another crawl has fetched meanwhile, and leaves
     it in the store.
     """
@@ -158,10 +160,12 @@ async def test_file_that_came_while_this_one_failed(site: Site, store: Kept) -> 
         return Reply(503)
 
     site.replies["/robots.txt"] = robots("User-agent: *\nAllow: /\n")
-    await crawl([site.url("/x")], {**KEPT, "ROBOTS_CACHE_MIN_AGE": 0, "ROBOTS_CACHE_MAX_AGE": 1e-3})
+    await crawl(
+        [site.url("/x")], {**ONE_STORE, "ROBOTS_CACHE_MIN_AGE": 0, "ROBOTS_CACHE_MAX_AGE": 1e-3}
+    )
     site.replies["/robots.txt"] = overtaken
     for _ in range(2):
-        result = await crawl([site.url("/x")], KEPT)
+        result = await crawl([site.url("/x")], ONE_STORE)
         outcome = result.outcomes[site.url("/x")]
         assert isinstance(outcome, RobotsDisallowed)
         assert (outcome.decision.reason, outcome.decision.stale) == (Reason.RULE, False)
@@ -174,12 +178,12 @@ async def test_file_from_before_one_that_may_not_be_stored(site: Site) -> None:
     fails.
     """
     site.replies["/robots.txt"] = robots("User-agent: *\nAllow: /\n")
-    once = {**KEPT, "ROBOTS_CACHE_MIN_AGE": 0, "ROBOTS_CACHE_MAX_AGE": 1e-3}
+    once = {**ONE_STORE, "ROBOTS_CACHE_MIN_AGE": 0, "ROBOTS_CACHE_MAX_AGE": 1e-3}
     await crawl([site.url("/x")], once)
     site.replies["/robots.txt"] = Reply(body=FORBID.body, headers=(("Cache-Control", "no-store"),))
     await crawl([site.url("/x")], once)
     site.replies["/robots.txt"] = Reply(503)
-    result = await crawl([site.url("/x")], KEPT)
+    result = await crawl([site.url("/x")], ONE_STORE)
     outcome = result.outcomes[site.url("/x")]
     assert isinstance(outcome, RobotsDisallowed)
     assert outcome.decision.reason is Reason.UNREACHABLE
@@ -189,7 +193,7 @@ async def test_file_from_before_one_that_may_not_be_stored(site: Site) -> None:
 async def test_evicted_origin_comes_back_from_the_store(site: Site, other: Site) -> None:
     """What no longer has room in memory is not fetched again."""
     order = [site.url("/1"), other.url("/1"), site.url("/2"), other.url("/2")]
-    settings = {**KEPT, "ROBOTS_CACHE_SIZE": 1, "CONCURRENT_REQUESTS": 1}
+    settings = {**ONE_STORE, "ROBOTS_CACHE_SIZE": 1, "CONCURRENT_REQUESTS": 1}
     result = await crawl(order, settings)
     assert set(result.outcomes.values()) == {200}
     assert (site.fetches, other.fetches) == (1, 1)
@@ -226,7 +230,7 @@ async def test_a_server_says_for_how_long(site: Site) -> None:
         return Reply(body=b"User-agent: *\nDisallow: /x\n", headers=headers)
 
     site.replies["/robots.txt"] = answer
-    settings = {**KEPT, "ROBOTS_CACHE_MIN_AGE": 0}
+    settings = {**ONE_STORE, "ROBOTS_CACHE_MIN_AGE": 0}
     for _ in range(2):
         result = await crawl([site.url("/x")], settings)
         assert isinstance(result.outcomes[site.url("/x")], RobotsDisallowed)
@@ -315,12 +319,12 @@ async def test_store_that_cannot_be_opened(
 @ensureDeferred
 async def test_waiting_for_another_crawl_takes_no_time_of_the_fetch(site: Site) -> None:
     """ROBOTS_TIMEOUT bounds the fetch, not the wait for one that another crawl makes."""
-    Kept.store = Taken(2.0)
-    result = await crawl([site.url("/y")], {**KEPT, "ROBOTS_TIMEOUT": 1})
+    OneStore.store = Taken(2.0)
+    result = await crawl([site.url("/y")], {**ONE_STORE, "ROBOTS_TIMEOUT": 1})
     assert result.outcomes == {site.url("/y"): 200}
 
 
-class Slow(Kept):
+class Slow(OneStore):
     """A store that takes longer than a fetch may."""
 
     def __init__(self) -> None:
@@ -336,12 +340,12 @@ class Slow(Kept):
 @ensureDeferred
 async def test_slow_store_takes_no_time_of_the_fetch(site: Site) -> None:
     """Nor does ROBOTS_TIMEOUT bound the wait for the store."""
-    Kept.store = store = Slow()
+    OneStore.store = store = Slow()
 
     def prepare(crawler: Crawler) -> None:
         crawler.signals.connect(lambda: call_later(1.5, store.late.set), spider_opened, weak=False)
 
-    result = await crawl([site.url("/y")], {**KEPT, "ROBOTS_TIMEOUT": 1}, prepare=prepare)
+    result = await crawl([site.url("/y")], {**ONE_STORE, "ROBOTS_TIMEOUT": 1}, prepare=prepare)
     assert result.outcomes == {site.url("/y"): 200}
 
 
@@ -352,7 +356,7 @@ async def test_backoff_is_everybodys(site: Site) -> None:
     """
     answers = iter([Reply(503), Reply(503), FORBID])
     site.replies["/robots.txt"] = lambda _: next(answers)
-    settings = {**KEPT, "ROBOTS_UNREACHABLE_BACKOFF": [0.3, 0.3]}
+    settings = {**ONE_STORE, "ROBOTS_UNREACHABLE_BACKOFF": [0.3, 0.3]}
     both = await crawls([site.url("/x")], [site.url("/x")], settings=settings)
     assert site.fetches == 3
     for result in both:
@@ -363,27 +367,29 @@ async def test_backoff_is_everybodys(site: Site) -> None:
 
 @pytest.mark.parametrize("reply", [HANG, Reply(503)], ids=["fetch", "backoff"])
 @ensureDeferred
-async def test_crawl_that_ends_gives_its_lease_back(site: Site, store: Kept, reply: Reply) -> None:
+async def test_crawl_that_ends_gives_its_lease_back(
+    site: Site, store: OneStore, reply: Reply
+) -> None:
     """A crawl that is closed before a file is there lets the next one ask for it at once."""
     site.replies["/robots.txt"] = reply
-    settings = {**KEPT, "ROBOTS_UNREACHABLE_BACKOFF": [60], "CLOSESPIDER_TIMEOUT": 1}
+    settings = {**ONE_STORE, "ROBOTS_UNREACHABLE_BACKOFF": [60], "CLOSESPIDER_TIMEOUT": 1}
     result = await crawl([site.url("/y")], settings)
     assert (site.fetches, result.stat("undecided")) == (1, 1)
     assert store.lease(site.url(""), "next", 1)
 
 
 @ensureDeferred
-async def test_crawl_that_ends_waits_for_no_other(site: Site, store: Kept) -> None:
+async def test_crawl_that_ends_waits_for_no_other(site: Site, store: OneStore) -> None:
     """A crawl that is closed while another one has the lease ends, and leaves the lease where it
     is.
     """
     store.lease(site.url(""), "other", 600)
-    result = await crawl([site.url("/y")], {**KEPT, "CLOSESPIDER_TIMEOUT": 1})
+    result = await crawl([site.url("/y")], {**ONE_STORE, "CLOSESPIDER_TIMEOUT": 1})
     assert (site.fetches, result.stat("undecided")) == (0, 1)
     assert not store.lease(site.url(""), "next", 1)
 
 
-class Hanging(Kept):
+class Hanging(OneStore):
     """A store that does not answer before a test is over."""
 
     over: ClassVar[threading.Event]
@@ -399,9 +405,9 @@ async def test_crawl_that_ends_waits_for_no_store(
     site: Site, caplog: pytest.LogCaptureFixture
 ) -> None:
     """A crawl that is closed while its store does not answer ends, and fetches nothing any more."""
-    Kept.store, Hanging.over = Hanging(), threading.Event()
+    OneStore.store, Hanging.over = Hanging(), threading.Event()
     try:
-        result = await crawl([site.url("/y")], {**KEPT, "CLOSESPIDER_TIMEOUT": 1})
+        result = await crawl([site.url("/y")], {**ONE_STORE, "CLOSESPIDER_TIMEOUT": 1})
     finally:
         Hanging.over.set()
     assert (site.targets, result.stat("request_count"), result.stat("undecided")) == ([], 0, 1)
@@ -413,9 +419,9 @@ async def test_fault_of_a_parser_is_not_shared(site: Site) -> None:
     """That the user's parser fails on a file is no reason for other crawls to stay out."""
     site.replies["/robots.txt"] = FORBID
     await crawl(
-        [site.url("/y")], {**KEPT, "ROBOTSTXT_PARSER": "tests.support.parsers.FailsToParse"}
+        [site.url("/y")], {**ONE_STORE, "ROBOTSTXT_PARSER": "tests.support.parsers.FailsToParse"}
     )
-    result = await crawl([site.url("/y")], KEPT)
+    result = await crawl([site.url("/y")], ONE_STORE)
     assert result.outcomes == {site.url("/y"): 200}
 
 
@@ -425,9 +431,9 @@ async def test_parser_that_fails_on_what_is_stored(site: Site) -> None:
     fetched.
     """
     site.replies["/robots.txt"] = FORBID
-    await crawl([site.url("/y")], KEPT)
+    await crawl([site.url("/y")], ONE_STORE)
     result = await crawl(
-        [site.url("/y")], {**KEPT, "ROBOTSTXT_PARSER": "tests.support.parsers.FailsToParse"}
+        [site.url("/y")], {**ONE_STORE, "ROBOTSTXT_PARSER": "tests.support.parsers.FailsToParse"}
     )
     [outcome] = result.outcomes.values()
     assert isinstance(outcome, RobotsDisallowed)
@@ -448,7 +454,7 @@ async def test_what_is_heard_of_a_file_out_of_the_store(site: Site) -> None:
             crawler.signals.connect(lambda name=name: heard.append(name), signal, weak=False)
 
     for _ in range(2):
-        await crawl([site.url("/y")], KEPT, prepare=connect)
+        await crawl([site.url("/y")], ONE_STORE, prepare=connect)
     assert heard == ["parsed", "fetched", "parsed"]
 
 
@@ -458,9 +464,9 @@ async def test_failure_that_is_stored_is_logged(
 ) -> None:
     """A crawl that goes by a failure that another one met says so, and for how long."""
     site.replies["/robots.txt"] = Reply(503)
-    await crawl([site.url("/y")], KEPT)
+    await crawl([site.url("/y")], ONE_STORE)
     caplog.clear()
-    await crawl([site.url("/y")], KEPT)
+    await crawl([site.url("/y")], ONE_STORE)
     [line] = records(caplog)
     assert "is unreachable (503): nothing is allowed" in line
 
@@ -471,10 +477,10 @@ async def test_stricter_crawl_goes_by_its_own_statuses(site: Site) -> None:
     "unreachable", and back.
     """
     site.replies["/robots.txt"] = Reply(403)
-    strict = {**KEPT, "ROBOTS_UNREACHABLE_STATUSES": [403]}
+    strict = {**ONE_STORE, "ROBOTS_UNREACHABLE_STATUSES": [403]}
     outcomes = [
         (await crawl([site.url("/y")], settings)).outcomes[site.url("/y")]
-        for settings in (KEPT, strict, KEPT)
+        for settings in (ONE_STORE, strict, ONE_STORE)
     ]
     assert [isinstance(outcome, RobotsDisallowed) for outcome in outcomes] == [False, True, False]
     assert site.fetches == 3

@@ -9,7 +9,7 @@ from pytest_twisted import ensureDeferred
 
 from scrapy_robots_rfc import Reason, RobotsDisallowed
 from tests.support.crawling import crawl
-from tests.support.shared_stores import KEPT, Kept
+from tests.support.shared_stores import ONE_STORE, OneStore
 from tests.support.site import Reply
 
 if TYPE_CHECKING:
@@ -70,14 +70,14 @@ async def test_stale_copy_outlives_a_crawl(site: Site, clock: Clock) -> None:
     """2.3.1.4: a copy whose refresh fails is obeyed for 30 days, however many crawls there are
     in them.
     """
-    Kept.store = Kept()
+    OneStore.store = OneStore()
     site.replies["/robots.txt"] = FILE
-    await outcome(site, KEPT)
+    await outcome(site, ONE_STORE)
     site.replies["/robots.txt"] = Reply(503)
     seen = []
     for day in (1, 20, 29, 31):
         clock.now = 1000.0 + day * DAY
-        seen.append(await outcome(site, KEPT))
+        seen.append(await outcome(site, ONE_STORE))
     assert seen == [("rule", True), ("rule", True), ("rule", True), ("", False)]
     assert conditions(site) == [None, '"1"', '"1"', '"1"', None]
 
@@ -87,12 +87,12 @@ async def test_being_unreachable_outlives_a_crawl(site: Site, clock: Clock) -> N
     """2.3.1.4: a restart does not put off the end of the 30 days of a file that cannot be
     reached.
     """
-    Kept.store = Kept()
+    OneStore.store = OneStore()
     site.replies["/robots.txt"] = Reply(503)
     seen = []
     for day in (0, 15, 29, 30):
         clock.now = 1000.0 + day * DAY
-        seen.append((await outcome(site, KEPT))[0])
+        seen.append((await outcome(site, ONE_STORE))[0])
     closed = Reason.UNREACHABLE.value
     assert seen == [closed, closed, closed, ""]
     assert site.fetches == 4
@@ -109,13 +109,13 @@ async def test_clock_that_was_set(
 
     A minute more or less is no reason to.
     """
-    Kept.store = Kept()
+    OneStore.store = OneStore()
     site.replies["/robots.txt"] = FILE
-    await outcome(site, KEPT)
+    await outcome(site, ONE_STORE)
     clock.ahead += seconds
-    assert await outcome(site, KEPT) == ("rule", False)
+    assert await outcome(site, ONE_STORE) == ("rule", False)
     asked_again = [None] if abs(seconds) <= 60 else [None, '"1"']
     assert conditions(site) == asked_again
     clock.now += 3660
-    assert await outcome(site, KEPT) == ("rule", False)
+    assert await outcome(site, ONE_STORE) == ("rule", False)
     assert conditions(site) == [*asked_again, '"1"']

@@ -14,7 +14,7 @@ from scrapy_robots_rfc.cache.stores.opening import store_of
 from tests.support.browser import CHROMIUM, DRIVER, Browser
 from tests.support.command_copies import Done
 from tests.support.command_line import run
-from tests.support.command_stores import Kept
+from tests.support.command_stores import OneStore
 from tests.support.report_pages import made
 from tests.support.reports import crawl
 
@@ -47,8 +47,8 @@ def address(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     if request.param == "redis":
         return str(request.getfixturevalue("redis_address"))
     if request.param == "own":
-        Kept.places.clear()
-        return "tests.support.command_stores.Kept"
+        OneStore.places.clear()
+        return "tests.support.command_stores.OneStore"
     return f"sqlite:///{tmp_path / 'robots.sqlite'}"
 
 

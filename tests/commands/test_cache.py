@@ -209,7 +209,7 @@ def test_a_store_that_fails_is_one_line(robots: Callable[..., Done]) -> None:
             "only memory:; name one with --store ADDRESS, or",
         ),
         (
-            ("cache", "purge", "--store", "tests.support.command_stores.Kept"),
+            ("cache", "purge", "--store", "tests.support.command_stores.OneStore"),
             2,
             ": ls takes no URL, show takes one, and purge takes some, or --all",
         ),
@@ -227,7 +227,13 @@ def test_a_store_that_fails_is_one_line(robots: Callable[..., Done]) -> None:
         (("cache", "ls", "--store", "nonsense://me:secret@host"), 2, "is not accepted"),
         (("cache", "ls", "--store", "no.such.Class"), 2, "is not accepted"),
         (
-            ("cache", "show", "sftp://a.example/", "--store", "tests.support.command_stores.Kept"),
+            (
+                "cache",
+                "show",
+                "sftp://a.example/",
+                "--store",
+                "tests.support.command_stores.OneStore",
+            ),
             2,
             "is no absolute URL of http ",
         ),

@@ -29,7 +29,7 @@ from scrapy_robots_rfc.signals import robots_fetched
 from tests.support.crawling import crawl, make_crawler, records
 from tests.support.example_project import start
 from tests.support.service_crawls import run
-from tests.support.shared_stores import KEPT, Kept
+from tests.support.shared_stores import ONE_STORE, OneStore
 from tests.support.site import Site, redirect, robots
 from tests.support.timed_site import DELAY, Clocked, gaps, urls
 
@@ -219,7 +219,7 @@ async def test_local_file_is_read_at_start(site: Site, local: Path) -> None:
     No store ever gets it.
     """
     sent: list[object] = []
-    Kept.store = Kept()
+    OneStore.store = OneStore()
 
     async def script(service: RobotsService) -> None:
         local.unlink()  # noqa: ASYNC240 - a file of the test's own
@@ -240,14 +240,14 @@ async def test_local_file_is_read_at_start(site: Site, local: Path) -> None:
     def prepare(crawler: Crawler) -> None:
         crawler.signals.connect(lambda: sent.append(1), robots_fetched, weak=False)
 
-    settings = {**KEPT, "ROBOTS_OVERRIDES": json.dumps({site.url(""): str(local)})}
+    settings = {**ONE_STORE, "ROBOTS_OVERRIDES": json.dumps({site.url(""): str(local)})}
     result = await run(
         script, settings, requests=[site.url("/local"), site.url("/x")], prepare=prepare
     )
     assert site.targets == ["/x"]
     assert isinstance(result.outcomes[site.url("/local")], RobotsDisallowed)
     assert sent == []
-    assert list(Kept.store.keys()) == []
+    assert list(OneStore.store.keys()) == []
     assert "robotstxt/cache/hits" not in result.stats
 
 

@@ -17,7 +17,7 @@ from scrapy import Request, signals
 
 from scrapy_robots_rfc.scheduling.scheduler import scheduler_around
 from tests.support.crawling import Crawl, at_once, close_when, crawl, records
-from tests.support.shared_stores import KEPT, Kept
+from tests.support.shared_stores import ONE_STORE, OneStore
 from tests.support.site import Reply, robots
 from tests.support.timed_site import DELAY, PACED, Clocked, fetched, gaps, urls
 
@@ -44,15 +44,15 @@ def site() -> Iterator[Clocked]:
 
 
 @pytest.fixture(autouse=True)
-def store() -> Kept:
+def store() -> OneStore:
     """The store of the crawls of a test."""
-    Kept.store = Kept()
-    return Kept.store
+    OneStore.store = OneStore()
+    return OneStore.store
 
 
 async def crawls(*requests: list[Any], settings: dict[str, Any] | None = None) -> list[Crawl]:
     """Crawl side by side."""
-    return await at_once(*(crawl(items, {**KEPT, **(settings or {})}) for items in requests))
+    return await at_once(*(crawl(items, {**ONE_STORE, **(settings or {})}) for items in requests))
 
 
 @ensureDeferred
@@ -139,7 +139,7 @@ async def test_crawls_without_a_store_share_nothing(site: Clocked) -> None:
     assert min(gaps(site)) < DELAY
 
 
-class NoTurns(Kept):
+class NoTurns(OneStore):
     """Stores files, and fails where turns are taken."""
 
     def take_turn(self, key: str, owner: str, seconds: float) -> float:
@@ -157,7 +157,7 @@ async def test_store_without_turns(site: Clocked, caplog: pytest.LogCaptureFixtu
 
     The log says it once.
     """
-    Kept.store = NoTurns()
+    OneStore.store = NoTurns()
     result = await crawl(
         urls(site, 4), {"ROBOTS_CACHE": "tests.scheduling.test_shared_interval.NoTurns"}
     )
@@ -167,7 +167,7 @@ async def test_store_without_turns(site: Clocked, caplog: pytest.LogCaptureFixtu
     assert len([line for line in records(caplog) if "no turns" in line]) == 1
 
 
-class Noting(Kept):
+class Noting(OneStore):
     """Notes what is asked of it."""
 
     def __init__(self) -> None:
@@ -191,7 +191,7 @@ NOTING = {"ROBOTS_CACHE": "tests.scheduling.test_shared_interval.Noting"}
 @ensureDeferred
 async def test_site_that_asks_for_nothing(site: Clocked) -> None:
     """At a site without an interval the store is not asked for turns."""
-    Kept.store = store = Noting()
+    OneStore.store = store = Noting()
     site.replies["/robots.txt"] = robots("User-agent: *\nAllow: /\n")
     assert fetched(await crawl(urls(site, 4), NOTING)) == 4
     assert store.asked == []
@@ -200,7 +200,7 @@ async def test_site_that_asks_for_nothing(site: Clocked) -> None:
 @ensureDeferred
 async def test_end_of_a_crawl(site: Clocked) -> None:
     """When a crawl has ended, any worker may have the next turn after the interval."""
-    Kept.store = store = Noting()
+    OneStore.store = store = Noting()
     await crawl(urls(site, 2), NOTING)
     key = site.url("").rstrip("/")
     assert set(store.asked) == {key}
@@ -219,7 +219,7 @@ def all_queued(site: Clocked) -> Callable[[Crawler], bool]:
 
 @ensureDeferred
 async def test_closing_while_a_robots_txt_waits_for_its_turn(
-    site: Clocked, store: Kept, tmp_path: Path
+    site: Clocked, store: OneStore, tmp_path: Path
 ) -> None:
     """Pages whose robots.txt has to be asked for again, and waits for another's turn, stay in
     JOBDIR.
@@ -227,7 +227,7 @@ async def test_closing_while_a_robots_txt_waits_for_its_turn(
     headers = (("Content-Type", "text/plain"), ("Cache-Control", "max-age=0"))
     text = f"User-agent: *\nCrawl-delay: {DELAY}\n".encode()
     site.replies["/robots.txt"] = Reply(body=text, headers=headers)
-    settings = {**KEPT, "ROBOTS_CACHE_MIN_AGE": 0}
+    settings = {**ONE_STORE, "ROBOTS_CACHE_MIN_AGE": 0}
     await crawl([site.url("/first")], settings)
     key = site.url("").rstrip("/")
     store.forget_turns()  # or the next one would begin an interval after /first
@@ -249,7 +249,7 @@ async def test_closing_while_a_robots_txt_waits_for_its_turn(
     assert fetched(await crawl([], in_jobdir)) == 3
 
 
-class Slow(Kept):
+class Slow(OneStore):
     """Has turns, but answers only when the test lets it."""
 
     def __init__(self) -> None:
@@ -257,7 +257,7 @@ class Slow(Kept):
         self.asked, self.go_on = threading.Event(), threading.Event()
 
     def take_turn(self, key: str, owner: str, seconds: float) -> float:
-        """Wait, then see `Kept`."""
+        """Wait, then see `OneStore`."""
         self.asked.set()
         self.go_on.wait(5)
         return super().take_turn(key, owner, seconds)
@@ -268,13 +268,13 @@ async def test_turn_that_comes_when_the_spider_is_closed(
     site: Clocked,
 ) -> None:
     """A turn that was asked for before the spider closed, and comes afterwards, is given back."""
-    store = Kept.store = Slow()
+    store = OneStore.store = Slow()
 
     def prepare(crawler: Crawler) -> None:
         close_when(lambda _: store.asked.is_set())(crawler)
         crawler.signals.connect(store.go_on.set, signals.spider_closed, weak=False)
 
-    result = await crawl(urls(site, 3), KEPT, prepare=prepare)
+    result = await crawl(urls(site, 3), ONE_STORE, prepare=prepare)
     assert result.outcomes == {}
     assert store.owner_of_turn(site.url("").rstrip("/")) is None
 
@@ -286,7 +286,7 @@ async def test_closing_while_another_has_the_turn(
     site: Clocked,
     stored: bool,
     settings: dict[str, Any],
-    store: Kept,
+    store: OneStore,
     tmp_path: Path,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
@@ -296,7 +296,7 @@ async def test_closing_while_another_has_the_turn(
     """
     key = site.url("").rstrip("/")
     assert store.take_turn(key, "somebody", 1000) == 0
-    settings = {**KEPT, **settings, "JOBDIR": str(tmp_path) if stored else None}
+    settings = {**ONE_STORE, **settings, "JOBDIR": str(tmp_path) if stored else None}
     result = await crawl(urls(site, 4), settings, prepare=close_when(all_queued(site)))
     assert site.targets == ["/robots.txt"]
     assert result.outcomes == {}

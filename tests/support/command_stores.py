@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
 
 
-class Kept(MemoryStore):
+class OneStore(MemoryStore):
     """Has the same values in all of its instances, as long as the setting OWN_NAME is the
     same.
     """

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from tests.support.crawling import Pages
 from tests.support.scenarios_unreachable import short
 from tests.support.service_crawls import gather
-from tests.support.shared_stores import KEPT, Kept
+from tests.support.shared_stores import ONE_STORE, OneStore
 from tests.support.site import Reply, Site, robots
 
 if TYPE_CHECKING:
@@ -51,9 +51,9 @@ async def confirmed(run: Run) -> dict[str, Any]:
             else Reply(200, RULES.encode(), (("ETag", '"1"'), ("Cache-Control", "no-cache")))
         )
 
-    Kept.store = Kept()
+    OneStore.store = OneStore()
     with Site({"/robots.txt": answer}) as site:
-        settings = {**KEPT, "ROBOTS_CACHE_MIN_AGE": 0}
+        settings = {**ONE_STORE, "ROBOTS_CACHE_MIN_AGE": 0}
         results = [await run(Pages, settings, [site.url("/x")]) for _ in range(2)]
         return {
             "outcomes": [short(outcome) for r in results for outcome in r.outcomes.values()],
@@ -64,7 +64,7 @@ async def confirmed(run: Run) -> dict[str, Any]:
         }
 
 
-class _Opening(Kept):
+class _Opening(OneStore):
     """Opens the gate of robots.txt when somebody has found that it is being fetched."""
 
     def __init__(self, gate: threading.Event) -> None:
@@ -82,10 +82,10 @@ class _Opening(Kept):
 async def side_by_side(run: Run) -> dict[str, Any]:
     """Three crawls need a file at once."""
     gate = threading.Event()
-    Kept.store = _Opening(gate)
+    OneStore.store = _Opening(gate)
     with Site({"/robots.txt": robots(RULES, gate=gate)}) as site:
         results = await gather(
-            *(run(Pages, KEPT, [site.url("/x"), site.url("/y")]) for _ in range(3))
+            *(run(Pages, ONE_STORE, [site.url("/x"), site.url("/y")]) for _ in range(3))
         )
         return {
             "outcomes": [

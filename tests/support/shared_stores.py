@@ -14,14 +14,14 @@ if TYPE_CHECKING:
 
     from scrapy.crawler import Crawler
 
-#: The setting that has every crawl use `Kept.store`.
-KEPT = {"ROBOTS_CACHE": "tests.support.shared_stores.Kept"}
+#: The setting that has every crawl use `OneStore.store`.
+ONE_STORE = {"ROBOTS_CACHE": "tests.support.shared_stores.OneStore"}
 
 
-class Kept(MemoryStore):
+class OneStore(MemoryStore):
     """One store for all crawls, until a test asks for another one."""
 
-    store: ClassVar[Kept]
+    store: ClassVar[OneStore]
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
