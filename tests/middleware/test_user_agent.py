@@ -239,7 +239,7 @@ async def test_one_warning_at_start(
 ) -> None:
     """2.2.1: a token that is none, is not in the header, or cannot be derived.
 
-    One warning, with what to set.
+    Each has one warning, with what to set.
     """
     await crawl([site.url("/1"), site.url("/2")], settings)
     warnings = records(caplog)
