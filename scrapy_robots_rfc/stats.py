@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-#: How many origins, rules and names have stats, and lines in the summary, at the end of a crawl.
+#: How many origins, rules and entries the summary lists, and how many paced origins have a stat.
 LISTED = 10
 
 # Keys that Scrapy's own middleware has too, with the same meaning.

@@ -29,7 +29,7 @@ PARSED = 1000
 #: Octets that parsed values may take: of files that are made to take much, fewer stay parsed.
 PARSED_OCTETS = 256 * 1024 * 1024
 
-#: Octets of a file above which it is parsed on a thread (`RobotsService`): a smaller one takes 5 ms
+#: Octets of a file above which it is parsed on a thread (`FileReader`): a smaller one takes 5 ms
 #: at most, however hostile it is, a file of 500 KiB up to a second. `MemoryCache.get` does not
 #: parse it again.
 LARGE = 16 * 1024
