@@ -202,7 +202,7 @@ def test_a_file_that_breaks_off_is_summed_up_to_there(robots: OriginPolicy, tmp_
 
 
 def test_broken_lines_are_counted_and_left_out(robots: OriginPolicy, tmp_path: Path) -> None:
-    """Broken lines are counted, the first of them is named, and all else is summed up."""
+    """Broken lines are counted, and all else is summed up."""
     lines = exported([record()] * 4).splitlines(keepends=True)
     lines[-3], lines[-1] = b'{"time": 2026\n', b"oops\n"
     sums, done = sums_of(robots, tmp_path, b"".join(lines))

@@ -40,7 +40,7 @@ async def test_parser_of_the_users(site: Site) -> None:
 
 @ensureDeferred
 async def test_parser_without_a_verdict(site: Site) -> None:
-    """What a parser gives that is neither True nor False closes the gate, and is counted."""
+    """What a parser gives that is neither True nor False closes the gate."""
     site.replies["/robots.txt"] = robots("")
     result = await crawl([site.url("/x")], {"ROBOTSTXT_PARSER": "tests.support.parsers.Undecided"})
     assert isinstance(result.outcomes[site.url("/x")], RobotsDisallowed)

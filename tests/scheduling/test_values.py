@@ -131,7 +131,7 @@ async def test_window_of_a_request_rate(
 async def test_log_and_stats(site: Clocked, caplog: pytest.LogCaptureFixture) -> None:
     """The log names the delay, its line and its site once.
 
-    The stats the sites, the largest delay, the time added.
+    The stats have the number of sites and the time added.
     """
     began = time.monotonic()
     result = await crawl(urls(site, PAGES))
@@ -242,7 +242,7 @@ class OwnDelay(RfcRobotParser):
 async def test_parser_of_the_users(site: Clocked, parser: type, paced: bool) -> None:
     """The delay that another parser gives counts.
 
-    Where it raises there is none, which is counted once a file.
+    Where it raises there is none.
     """
     site.replies["/robots.txt"] = robots("")
     pages = [f"{url}yes" for url in urls(site, PAGES)]
