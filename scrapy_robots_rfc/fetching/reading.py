@@ -52,10 +52,18 @@ class FileReader:
         try:
             self._parser: type[Any] = load_object(settings.parser)
             # Fails at start if a dependency is missing, or if the class is no parser.
-            build_from_crawler(self._parser, crawler, b"").allowed  # noqa: B018 - as above
+            probe = build_from_crawler(self._parser, crawler, b"")
+            probe.allowed  # noqa: B018 - as above
         except Exception as error:
             accepted = f"{PARSER_ACCEPTED} ({type(error).__name__}: {error})"
             raise SettingError("ROBOTSTXT_PARSER", settings.parser, accepted) from error
+        # A subclass with an allowed() of its own decides by that method, as a foreign parser does.
+        kind = type(probe)
+        self._ours = issubclass(kind, RfcRobotParser) and kind.allowed is RfcRobotParser.allowed
+        if not self._ours:
+            name = f"{kind.__module__}.{kind.__qualname__}"
+            text = "ROBOTSTXT_PARSER is %s, which decides alone: verdicts name no rule and no line"
+            logger.info(text, name, extra={"spider": crawler.spider})
 
     def parse(self, body: bytes, origin: Origin) -> ParsedRobots:
         """Return the parsed file of a site; raises whatever a parser of the user's raises."""
@@ -68,8 +76,7 @@ class FileReader:
         else:
             parser = build_from_crawler(self._parser, self._crawler, octets)
         digest = f"sha256:{sha256(body[: settings.max_size]).hexdigest()}"
-        # A subclass with an allowed() of its own decides by that method, as a foreign parser does.
-        ours = isinstance(parser, RfcRobotParser) and type(parser).allowed is RfcRobotParser.allowed
+        ours = self._ours
         own_delay = not ours or type(parser).crawl_delay is not RfcRobotParser.crawl_delay
         if ours and gemini is not None:
             parser.robots = gemini

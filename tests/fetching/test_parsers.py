@@ -5,12 +5,14 @@ Theirs is the verdict, ours the fetching.
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING, Any
 
+import pytest
 from pytest_twisted import ensureDeferred
 
 from scrapy_robots_rfc import Reason, RfcRobotParser, RobotsDisallowed, robots_service
-from tests.support.crawling import Pages, crawl
+from tests.support.crawling import Pages, crawl, records
 from tests.support.parsers import Fixed
 from tests.support.site import Reply, Site, robots
 
@@ -60,6 +62,26 @@ class Slower(RfcRobotParser):
     def crawl_delay(self, user_agent: str | bytes) -> float | None:
         """Add one."""
         return 1.0 + (super().crawl_delay(user_agent) or 0.0)
+
+
+@pytest.mark.parametrize(
+    ("parser", "named"),
+    [
+        ("scrapy.robotstxt.ProtegoRobotParser", "scrapy.robotstxt.ProtegoRobotParser"),
+        (Lenient, f"{__name__}.Lenient"),
+        (f"{__name__}.Slower", None),
+        ("scrapy_robots_rfc.RfcRobotParser", None),
+    ],
+)
+@ensureDeferred
+async def test_another_parser_has_a_line_at_start(
+    site: Site, caplog: pytest.LogCaptureFixture, parser: Any, named: str | None
+) -> None:
+    """Where verdicts name no rule, one line at start says whose they are."""
+    await crawl([site.url("/x")], {"ROBOTSTXT_PARSER": parser})
+    logged = [line for line in records(caplog, logging.INFO) if "ROBOTSTXT_PARSER" in line]
+    text = f"ROBOTSTXT_PARSER is {named}, which decides alone: verdicts name no rule and no line"
+    assert logged == ([] if named is None else [text])
 
 
 @ensureDeferred
