@@ -96,11 +96,13 @@ class CacheEntry(NamedTuple):
 
     def reviewed(self, now: float, limits: Settings) -> CacheEntry:
         """Return what an entry of a store is worth here: another crawl may have other settings."""
-        if self.cut is not None and self.cut < limits.max_size:
+        if self.cut is not None and self.cut < limits.max_size:  # this crawl reads more of it
             return self.expiring(now)
         if self.status is not None and 400 <= self.status <= 499:
-            closed = self.status in limits.unreachable_statuses or self.status == PROXY_REFUSES
-            if closed is not (self.validity.unreachable_since is not None):
+            # Whether the status means that the file is unreachable: to this crawl, to the other.
+            here = self.status in limits.unreachable_statuses or self.status == PROXY_REFUSES
+            there = self.validity.unreachable_since is not None
+            if here is not there:
                 return self.expiring(now)
         validity = caching.review(self.validity, self.fetched, now, limits)
         if validity.outcome is Outcome.SUCCESSFUL:
@@ -237,7 +239,7 @@ def decode(value: object) -> CacheEntry:
 def head_of(entry: CacheEntry) -> dict[str, Any]:
     """Return all of an entry but its file, as values of JSON; what is not known is left out.
 
-    Validators are left out, too, if their URL is longer than real ones, or must not be shown.
+    Validators are left out, too, if their URL is too long, or must not be shown.
     """
     validity = entry.validity
     head: dict[str, Any] = {
@@ -255,7 +257,7 @@ def head_of(entry: CacheEntry) -> dict[str, Any]:
     validators = entry.validators
     if validators is not None and _may_be_shown(validators.url):
         head["url"] = validators.url
-        # Latin-1 has a character for each octet, and an octet for each of these characters.
+        # JSON has no octets. Latin-1 has one character for each, so `decode` gets them back.
         head |= {
             key: octets.decode("latin-1")
             for key, octets in (

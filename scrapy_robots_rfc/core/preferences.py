@@ -198,6 +198,9 @@ def of_records(
 ) -> Mapping[str, Preference]:
     """Return what the records of the group that applies say of a URL.
 
+    Of each kind of record, those with the longest pattern that matches count. Then `combined`
+    decides between the kinds.
+
     :param read: what `read_records` returned.
     :param url: as for `RobotsTxt.decide`.
     """

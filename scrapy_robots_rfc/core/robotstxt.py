@@ -88,8 +88,8 @@ class RobotsTxt:
             rules = self._rules_for(tokens)
         if rules.token is None:
             return _NO_GROUP
-        normal = is_normal_url(url) if type(url) is str else None
-        target = normal[1] if normal else request_target(url)
+        match = is_normal_url(url) if type(url) is str else None  # most URLs are normal
+        target = match[1] if match else request_target(url)
         pattern = rules.index.find(target)
         decision = rules.decisions.get(pattern) or rules.decision_by(pattern)
         if not decision.allowed and target == ROBOTS_TXT:

@@ -41,7 +41,7 @@ _ATTRIBUTES = rb"[^<>\r\n]*"
 _RENDERED = re.compile(
     rb"<html%b><head>(?:<(?:meta|link)%b>)*</head><body%b>(?:<pre%b>)?".replace(b"%b", _ATTRIBUTES)
 )
-# The last one last.
+# In this order: what a browser wrote as `&amp;lt;` was `&lt;`, and must not become `<`.
 _ESCAPES = {b"&lt;": b"<", b"&gt;": b">", b"&nbsp;": "\xa0".encode(), b"&amp;": b"&"}
 _RENDERED_ENDS = b"</html>", b"</body>", b"</pre>"
 
@@ -84,7 +84,7 @@ def without_codings(body: bytes, codings: Sequence[bytes], limit: int) -> bytes:
 
 
 def _without_rendering(body: bytes) -> bytes:
-    """Return the text of a page that a browser made of it; of another body, the body itself.
+    """If a browser made a page of a text, return the text; otherwise return the body as it is.
 
     In such a page the first line stands behind tags, so that the first group would be lost.
     """

@@ -253,6 +253,11 @@ class Fetcher:
         return robots, access, pauses
 
     def _entry_after(self, fetch: PendingFetch, fetched: Fetched) -> CacheEntry:
+        """Return what governs the requests of a fetch after an attempt.
+
+        A failure of their route says nothing about the site. After a failure of the site, its
+        Retry-After may make the entry last longer.
+        """
         access = fetched.access
         now = self._runtime.clock()
         limits = self._settings
@@ -261,8 +266,8 @@ class Fetcher:
         if isinstance(access, Unreachable):
             ttl = caching.at_least(limits.unreachable_ttl, access.retry_after)
             limits = limits._replace(unreachable_ttl=ttl)
-        since = None if fetch.last is None else fetch.last.unreachable_since
-        return following(fetch.copy, fetched, now, limits, since)
+        unreachable_since = None if fetch.last is None else fetch.last.unreachable_since
+        return following(fetch.copy, fetched, now, limits, unreachable_since)
 
     def _pauses(
         self, fetch: PendingFetch, robots: OriginPolicy, access: Access

@@ -96,6 +96,7 @@ class Local(NamedTuple):
     :param cause: which part failed, and how.
     :param advice: what to do about it.
     :param error: the exception, where its traceback helps to find the fault.
+    :param route: as for `Unreachable`.
     """
 
     cause: str

@@ -145,7 +145,8 @@ class Gate:
     def hand_out(self, request: Request, queued: QueuedOrigin, number: int | None = None) -> None:
         """Note that a request leaves the scheduler now, and take its turn.
 
-        :param number: of a request that came back, which retains it; ``None``: it did not.
+        :param number: the number of a request that came back, which it keeps; ``None``: it did not
+            come back.
         """
         waited = number is not None or queued.waited > 0
         queued.waited = max(0, queued.waited - 1)
@@ -159,7 +160,7 @@ class Gate:
             self.handed_out[request] = out
         if queued.origin is not None and self._throttle.sites:
             self._throttle.take(request, queued.origin)
-        if not queued.parts:  # it was in a scheduler of another make
+        if not queued.parts:  # it comes from a scheduler that has no parts
             self.forget(queued)
 
     def forget(self, queued: QueuedOrigin) -> None:
@@ -234,7 +235,7 @@ class Gate:
         return number, request
 
     def all_returned(self, queue: OriginPriorityQueue) -> list[tuple[QueuedOrigin, Request]]:
-        """Take out all requests that came back to one queue."""
+        """Take out all requests that came back to one queue, with their origins; it closes."""
         found: list[tuple[QueuedOrigin, Request]] = []
         for queued in self.origins.values():
             found += [(queued, request) for _, request, owner in queued.came_back if owner is queue]

@@ -39,10 +39,10 @@ class OriginPriorityQueue:
     """SCHEDULER_PRIORITY_QUEUE by origin. Without `RfcRobotsTxtMiddleware` every origin is ready.
 
     :param crawler: the crawl.
-    :param downstream_queue_cls: of the requests of one priority.
+    :param downstream_queue_cls: the class of the queue for the requests of one priority.
     :param key: the folder of a queue on disk; empty: it is in memory.
-    :param startprios: what `close` of an earlier crawl has returned.
-    :param start_queue_cls: of start requests, if theirs is another one.
+    :param startprios: the state that `close` of an earlier crawl has returned.
+    :param start_queue_cls: the class for start requests, if theirs is another one.
     """
 
     def __init__(
@@ -63,18 +63,18 @@ class OriginPriorityQueue:
         #: How many requests it has, those that came back to it included.
         self.size: int = 0
         self._slots: dict[str, QueueSlot] = {}
-        # The slots with parts that are ready. The first of those with as few pages under way is
-        # next, and goes to the end then.
+        # The slots with parts that are ready. Of those with the fewest pages under way, the first
+        # one is next; then it goes to the end.
         self._line: deque[QueueSlot] = deque()
         # Parts that sleep because of a robots.txt, in the order in which they fell asleep.
         self._waiting: OrderedDict[QueuePart, None] = OrderedDict()
-        # Stands for the origin of a part that Scrapy's own queue wrote: it has several.
+        # Stands in for the origin of a part that Scrapy's own queue wrote: such a part has several.
         self._mixed = QueuedOrigin(None)
         self._disk: QueueFolder | None = None
         if key:
             self._disk = QueueFolder(crawler, key, self._make, startprios or {})
-            for name in startprios or ():
-                self._resume(name)
+            for part_key in startprios or ():
+                self._resume(part_key)
             self._gate.save = self._disk.save
 
     @classmethod

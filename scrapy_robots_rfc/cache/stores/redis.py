@@ -196,8 +196,8 @@ class RedisStore(SharedStore):
 def _client_of(address: str) -> tuple[Any, str]:
     """Return a client that is not connected yet, and the prefix of all names.
 
-    :raises ValueError: the address cannot be read. redis-py alone would take a wrong database, and
-        any option.
+    :raises ValueError: the address cannot be read. redis-py alone would not raise: it would use a
+        wrong database, and accept any option.
     """
     parts = urlsplit(address)
     query = dict(parse_qsl(parts.query, keep_blank_values=True, strict_parsing=bool(parts.query)))
@@ -214,8 +214,8 @@ def _client_of(address: str) -> tuple[Any, str]:
         socket_connect_timeout=timeout,
         socket_keepalive=True,
         protocol=2,
-        # An idle connection may have been closed meanwhile. Every command may be repeated: nothing
-        # of it adds up.
+        # An idle connection may have been closed meanwhile. Every command may be repeated, because
+        # none increments a value.
         retry=Retry(NoBackoff(), 1, supported_errors=(exceptions.ConnectionError,)),
         **(tls if parts.scheme == "rediss" else {}),
     )
