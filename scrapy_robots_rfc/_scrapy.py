@@ -113,7 +113,8 @@ def _downloader(crawler: Crawler) -> Private:
 
 
 def _slots(crawler: Crawler) -> dict[str, Private]:
-    return _get(crawler, _downloader(crawler), "Downloader.slots") or {}
+    slots: dict[str, Private] | None = _get(crawler, _downloader(crawler), "Downloader.slots")
+    return {} if slots is None else slots  # an empty one will be filled
 
 
 def is_closing(crawler: Crawler) -> bool:

@@ -104,7 +104,10 @@ class MemoryCache(Generic[_T]):
     ) -> None:
         self._parse = parse
         self._evicted = evicted
-        self._entries: _Table[bytes] = _Table(origins, max(origins * AN_ORIGIN, at_least))
+        # The octets of each entry, with the size of its file.
+        self._entries: _Table[tuple[bytes, int]] = _Table(
+            origins, max(origins * AN_ORIGIN, at_least)
+        )
         self._values: _Table[_T] = _Table(*parsed)
 
     def __len__(self) -> int:
@@ -120,31 +123,30 @@ class MemoryCache(Generic[_T]):
             self._values.move_to_end(origin)
             self._entries.move_to_end(origin)
             return found[0]
-        entry = self.entry(origin)
-        if entry is None or _size(entry) > LARGE:
+        stored = self._entries.get(origin)
+        if stored is None or stored[0][1] > LARGE:
             return None
+        entry = self._unpacked(origin, stored[0][0])
         value = self._parse(origin, entry)
-        self._values.put(origin[:], value, A_VALUE + AN_OCTET * _size(entry))
+        self._values.put(origin[:], value, A_VALUE + AN_OCTET * stored[0][1])
         return value
 
     def entry(self, origin: Origin) -> CacheEntry | None:
         """Return the entry of an origin; ``None`` if there is none."""
-        found = self._entries.get(origin)
-        if found is None:
-            return None
+        stored = self._entries.get(origin)
+        return None if stored is None else self._unpacked(origin, stored[0][0])
+
+    def _unpacked(self, origin: Origin, octets: bytes) -> CacheEntry:
         self._entries.move_to_end(origin)
-        entry: CacheEntry = pickle.loads(zlib.decompress(found[0]))  # noqa: S301 - `put` made it
+        entry: CacheEntry = pickle.loads(zlib.decompress(octets))  # noqa: S301 - `put` made it
         return entry
 
     def put(self, origin: Origin, value: _T, entry: CacheEntry) -> None:
         """Remember a value and the entry that it is made from."""
         key = origin[:]  # a plain tuple
         packed = zlib.compress(pickle.dumps(entry, pickle.HIGHEST_PROTOCOL), _LEVEL)
-        for dropped in self._entries.put(key, packed, AN_ENTRY + len(packed)):
+        size = len(entry.body or b"")
+        for dropped in self._entries.put(key, (packed, size), AN_ENTRY + len(packed)):
             self._values.drop(dropped)
             self._evicted()
-        self._values.put(key, value, A_VALUE + AN_OCTET * _size(entry))
-
-
-def _size(entry: CacheEntry) -> int:
-    return len(entry.body or b"")
+        self._values.put(key, value, A_VALUE + AN_OCTET * size)

@@ -26,7 +26,7 @@ from scrapy_robots_rfc.core.lines import (
 from scrapy_robots_rfc.core.pattern import parse_pattern, specificity
 from scrapy_robots_rfc.core.percent import is_normal_url, request_target, to_octets
 from scrapy_robots_rfc.core.ruleset import ROBOTS_TXT, RuleIndex, Ruleset
-from scrapy_robots_rfc.core.scan import Section, agent_lines, groups_of, records_in
+from scrapy_robots_rfc.core.scan import AgentLine, Section, agent_lines, groups_of, records_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -55,11 +55,17 @@ class RobotsTxt:
 
     def __init__(self, body: bytes = b"", *, max_size: int = MAX_SIZE) -> None:
         self._content = self._read(content_of(body, max_size))
-        self._agents = agent_lines(self._content.octets)
-        self._named = {token for _, _, token in self._agents}
         self._parts: list[tuple[tuple[str, ...], Section]] | None = None
         self._asked: dict[str | Sequence[str], Ruleset] = {}
         self._indexes: dict[tuple[Section, ...], RuleIndex] = {}
+
+    @cached_property
+    def _agents(self) -> list[AgentLine]:
+        return agent_lines(self._content.octets)
+
+    @cached_property
+    def _named(self) -> set[str]:
+        return {token for _, _, token in self._agents}
 
     def _read(self, content: Content) -> Content:
         """Return the content as RFC 9309 has to see it; a file of another kind changes it."""

@@ -36,6 +36,9 @@ T = TypeVar("T")
 MOST_AT_ONCE = 100
 #: Seconds between two calls of `PendingFetches.tick`.
 TICK = 0.25
+# Seconds between two ticks that count at most: if the process stood still, the sites had no time
+# to answer.
+_LATE_TICK = 1.0
 #: Seconds after which a fetch makes room if others stand in line; each time after it has longer.
 PATIENCE = 5.0
 _LONGER = 4
@@ -57,7 +60,7 @@ class PendingFetch:
     :param last: what the last attempt gave.
     :param paused: whether its request waits for the turn of its site.
     :param preempted: how often it gave its place to others.
-    :param spent: seconds that count against ROBOTS_TIMEOUT.
+    :param spent: seconds that count against ROBOTS_TIMEOUT, up to `looked`.
     """
 
     origin: Origin
@@ -73,6 +76,7 @@ class PendingFetch:
     paused: bool = False
     preempted: int = 0
     spent: float = 0.0
+    looked: float = 0.0
     task: Cancellable | None = None
     waiters: list[Waiter[OriginPolicy | None]] = field(default_factory=list)
 
@@ -235,6 +239,7 @@ class PendingFetches:
         Its end is not waited for.
         """
         answer: Waiter[T | Exception] = Waiter()
+        fetch.looked = self._runtime.clock()
         self._bounded[fetch] = answer
         task = self._runtime.spawn(_into(answer, work))
         try:
@@ -253,11 +258,12 @@ class PendingFetches:
             self.cancel_all()
             return
         queued = self._download.queued() if self._bounded else ()
+        now = self._runtime.clock()
         in_line = len(self._first) + len(self._later)
         for fetch, answer in list(self._bounded.items()):
-            # Ticks are counted, and no clock: while the process stood still, no site could answer.
             if fetch not in queued and not fetch.paused:
-                fetch.spent += TICK
+                fetch.spent += min(now - fetch.looked, _LATE_TICK)
+            fetch.looked = now
             impatient = fetch.spent >= PATIENCE * _LONGER**fetch.preempted
             if fetch.spent >= self._timeout + TICK:
                 answer.resolve(TimeoutError())
@@ -268,7 +274,10 @@ class PendingFetches:
 
 async def _into(answer: Waiter[T | Exception], work: Coroutine[Any, Any, T]) -> None:
     """Hand over what some work gives or raises."""
+    result: T | Exception = TimeoutError()  # where it is cancelled from outside
     try:
-        answer.resolve(await work)
+        result = await work
     except Exception as error:  # noqa: BLE001 - whatever goes wrong is a result
-        answer.resolve(error)
+        result = error
+    finally:
+        answer.resolve(result)

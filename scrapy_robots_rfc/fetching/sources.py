@@ -48,6 +48,7 @@ class HttpCache:
         #: Whether nothing may be sent.
         self.offline: bool = crawler.settings.getbool("HTTPCACHE_IGNORE_MISSING")
         self._misses = False  # whether anything was missing
+        self._failed = False  # whether anything could not be stored
 
     @cached_property
     def _parts(self) -> tuple[Any, Any] | None:
@@ -77,7 +78,9 @@ class HttpCache:
             if cacheable and policy.should_cache_request(request):
                 storage.store_response(self._crawler.spider, request, stored)
         except Exception:
-            logger.warning("%s cannot be stored in the HTTP cache", url, exc_info=True)
+            if not self._failed:  # it would fail for each file
+                self._failed = True
+                logger.warning("%s cannot be stored in the HTTP cache", url, exc_info=True)
 
     def answer(self, url: str) -> Response | None:
         """Return what the cache has for a URL, however old it is; ``None``: nothing."""

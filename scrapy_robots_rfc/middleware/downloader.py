@@ -80,8 +80,9 @@ class RfcRobotsTxtMiddleware:
         self._timer: Cancellable | None = None
         schemes = self._settings.schemes
         self._origins = lru_cache(_MOST_ORIGINS)(lambda start: Origin.of(start, schemes))
-        # While so many requests wait in place, others wait in the scheduler.
-        self._most_in_place = max(1, crawler.settings.getint("CONCURRENT_REQUESTS") // 4)
+        # Requests that wait for a moment; while there are so many, others wait in the scheduler.
+        self._moments = 0
+        self._most_moments = max(1, crawler.settings.getint("CONCURRENT_REQUESTS") // 4)
         self.user_agents: UserAgents = UserAgents(crawler, self._settings.user_agent)
         # Leaves hear of the end after this middleware, which completes the sums then. They are made
         # before a store is opened: their settings may be wrong.
@@ -235,7 +236,7 @@ class RfcRobotsTxtMiddleware:
         """Let a request wait for its file: in the downloader, or in the scheduler."""
         self._throttle.release(request)  # the request for the robots.txt needs that turn
         trial = out is not None and out.trial
-        if inline or (trial and len(self._progress.in_place) < self._most_in_place):
+        if inline or (trial and self._moments < self._most_moments):
             return self._wait_in_place(request, fetch, out, inline=inline)
         return self._gate.send_back(request, out, fetch)
 
@@ -248,6 +249,7 @@ class RfcRobotsTxtMiddleware:
         """
         waiting = self._progress.in_place
         waiting.append(fetch)
+        self._moments += not inline
         try:
             robots = await fetch.result(None if inline else MOMENT)
             if robots is not None:
@@ -257,6 +259,7 @@ class RfcRobotsTxtMiddleware:
                 return self._gate.send_back(request, out, fetch)
         finally:
             waiting.remove(fetch)
+            self._moments -= not inline
             if out is not None:
                 self._gate.judged(out)
         self._count(stats.UNDECIDED)

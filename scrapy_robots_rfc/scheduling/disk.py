@@ -120,9 +120,10 @@ class QueueFolder:
 
     def _close(self, key: str) -> None:
         """Close one of Scrapy's queues, if it is open, so that all of it is on disk."""
-        queue = self._open.pop(key, None)
+        queue = self._open.get(key)
         if queue is not None:
             priorities = queue.close()
+            del self._open[key]
             if priorities != self._state.get(key, []):
                 self._state[key] = priorities
                 self._changed = True

@@ -225,11 +225,9 @@ class Throttle:
         _scrapy.wake(self._crawler)
 
     def _ask_again(self, origin: Origin) -> None:
-        """Let the requests of a site ask for the turn again, if any waits."""
-        site = self.sites.get(origin)
-        if site is not None and site.since is not None:
-            self.on_turn(origin)
-            self._wake_all()
+        """Let the requests of a site that wait ask for the turn again."""
+        self.on_turn(origin)
+        self._wake_all()
 
     def tick(self) -> None:
         """Let no request wait for one that has ended, and none in place as the spider closes."""

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import socket
+import threading
 import time
 
 import pytest
 from pytest_twisted import ensureDeferred
+from scrapy import Request
 
 from tests.support.crawling import Pages, close_when, crawl
 from tests.support.site import Asked, Reply, Site
@@ -58,3 +60,31 @@ async def test_fifty_sites_that_hang(places: int) -> None:
         beside = await seconds_beside(hanging, places)
     # With places for moments only it takes about as long; a busy machine is slow in one.
     assert beside < 2 * alone + 3 < LATE
+
+
+@ensureDeferred
+async def test_pages_of_a_slow_site() -> None:
+    """The slot with the fewest pages under way is next, so slow pages do not take all places."""
+    all_asked = threading.Event()
+    in_time: list[bool] = []
+
+    def slow(_: Asked) -> Reply:
+        in_time.append(all_asked.wait(20))
+        return Reply(body=b"page")
+
+    with Site() as site, Site() as other:
+
+        def fast(asked: Asked) -> Reply:
+            if len({*site.pages, asked.target}) == 40:
+                all_asked.set()
+            return Reply(body=b"page")
+
+        site.replies |= {f"/{number}": fast for number in range(40)}
+        other.replies |= {f"/{number}": slow for number in range(40)}
+        requests = [
+            Request(each.url(f"/{number}"), meta={"download_slot": slot})
+            for number in range(40)
+            for each, slot in ((other, "slow"), (site, "fast"))
+        ]
+        await crawl(requests, {"CONCURRENT_REQUESTS": 4, "CONCURRENT_REQUESTS_PER_DOMAIN": 4})
+    assert all(in_time)
