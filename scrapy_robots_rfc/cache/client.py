@@ -87,7 +87,7 @@ class CacheClient:
             return None
 
     def _on_our_clock(self, entry: CacheEntry) -> CacheEntry:
-        """Return an entry on the clock of this crawl, fetched no later than now.
+        """Return an entry on the clock of this crawl, with no time of the past later than now.
 
         The clock of the machine that wrote it may be ahead. If it is far ahead, the file is asked
         for again; else the entry would stay fresh until the clock of this machine has come that
@@ -95,7 +95,7 @@ class CacheClient:
         """
         now = self._runtime.clock()
         date = self._runtime.date()
-        moved = entry.moved(now - max(date, entry.fetched))
+        moved = entry.moved(now - max(date, entry.fetched), now)
         return moved.expiring(now) if entry.fetched > date + AHEAD else moved
 
     async def save(self, origin: Origin, entry: CacheEntry, seconds: float) -> None:
@@ -163,7 +163,8 @@ class CacheClient:
             return otherwise
         finally:
             self._under_way -= 1
-        self._not_before.pop(call, None)
+        if self._silent_until <= now + QUIET:  # no call has failed since this one began
+            self._not_before.pop(call, None)
         return value
 
     def _failed(self, call: str, error: Exception) -> None:

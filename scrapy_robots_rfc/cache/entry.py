@@ -7,6 +7,7 @@ fetch.
 from __future__ import annotations
 
 import json
+import math
 import re
 import zlib
 from functools import partial
@@ -82,12 +83,15 @@ class CacheEntry(NamedTuple):
             return None
         return known if known.etag or known.last_modified else None
 
-    def moved(self, seconds: float) -> CacheEntry:
-        """Return the same entry on another clock, which shows so many seconds more."""
+    def moved(self, seconds: float, latest: float = math.inf) -> CacheEntry:
+        """Return the same entry on another clock, which shows so many seconds more.
+
+        :param latest: on the other clock, no time of the past is later than this one.
+        """
         outcome, fresh_until, *past = self.validity
-        moved = (None if time is None else time + seconds for time in past)
+        moved = (None if time is None else min(time + seconds, latest) for time in past)
         validity = Validity(outcome, fresh_until + seconds, *moved)
-        return self._replace(validity=validity, fetched=self.fetched + seconds)
+        return self._replace(validity=validity, fetched=min(self.fetched + seconds, latest))
 
     def expiring(self, time: float) -> CacheEntry:
         """Return the same entry, fresh until this time at the latest."""

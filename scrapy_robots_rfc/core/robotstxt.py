@@ -217,7 +217,8 @@ class RobotsTxt:
         if index.preferences is None:
             octets = self._content.octets
             token = self.choose(tokens)
-            parts = [lines for names, lines in self._group_lines() if token and token[1] in names]
+            groups = () if token is None else self._group_lines()
+            parts = [lines for names, lines in groups if token and token[1] in names]
             above = Section(0, self._agents[0][0] - 1 if self._agents else len(octets), 0)
             own = records_in(octets, parts, use.RECORDS, use.MOST_RECORDS)
             general = records_in(octets, [above], [use.SIGNAL], use.MOST_RECORDS)

@@ -40,11 +40,14 @@ class Feed:
 
     :param uri: as in FEEDS; credentials may be in it.
     :param options: as in FEEDS; without a format the suffix says it.
+    :param example: a record, to try the options with.
     :raises Exception: a storage, an exporter or a filter of the user's raises anything; an unknown
         format, storage or option is a ValueError.
     """
 
-    def __init__(self, crawler: Crawler, uri: str, options: Mapping[str, Any]) -> None:
+    def __init__(
+        self, crawler: Crawler, uri: str, options: Mapping[str, Any], example: dict[str, Any]
+    ) -> None:
         self._crawler = crawler
         self._options = {**_OPTIONS, "format": Path(uri).suffix.removeprefix("."), **options}
         for name in ("batch_item_count", "postprocessing"):
@@ -54,20 +57,32 @@ class Feed:
         self.uri: str = _filled_in(uri, self._options, crawler)
         filter_class = load_object(self._options.get("item_filter", ItemFilter))
         self._accepts: Callable[[Any], bool] = filter_class(self._options).accepts
-        "".encode(self._options["encoding"] or "utf-8")  # raises where it is unknown
         storage = _class(crawler, "FEED_STORAGES", urlsplit(self.uri).scheme, "scheme")
         self._storage = build_from_crawler(storage, crawler, self.uri, feed_options=self._options)
+        self._exporter_class = _class(crawler, "FEED_EXPORTERS", self._options["format"], "format")
+        self._try_out(example)
         self._buffer = BytesIO()
-        self._exporter = build_from_crawler(
-            _class(crawler, "FEED_EXPORTERS", self._options["format"], "format"),
-            crawler,
-            self._buffer,
+        self._exporter = self._make_exporter(self._buffer)
+        self._file: Any = None
+
+    def _make_exporter(self, file: BytesIO) -> Any:  # noqa: ANN401 - a class of the user's
+        return build_from_crawler(
+            self._exporter_class,
+            self._crawler,
+            file,
             fields_to_export=self._options["fields"],
             encoding=self._options["encoding"],
             indent=self._options["indent"],
             **self._options["item_export_kwargs"],
         )
-        self._file: Any = None
+
+    def _try_out(self, example: dict[str, Any]) -> None:
+        """Write a record into memory: exporters find wrong options only then."""
+        exporter = self._make_exporter(BytesIO())
+        exporter.start_exporting()
+        self._accepts(example)
+        exporter.export_item(example)
+        exporter.finish_exporting()
 
     def write(self, record: dict[str, Any]) -> bool:
         """Write a record and flush the file; return whether a filter of the user's let it pass.

@@ -67,7 +67,7 @@ class Report:
         refuse_shared_place(crawler, settings, REPORT)
         [(uri, options)] = settings.report.items()
         try:
-            self._feed = Feed(crawler, uri, options)
+            self._feed = Feed(crawler, uri, options, self._record())
         except Exception as error:  # noqa: BLE001 - a class of the user's raises anything
             key = f"{REPORT}[{without_credentials(uri)!r}]"
             accepted = f"options that work: {error_text(error)}"

@@ -146,7 +146,7 @@ class QueueFolder:
     def give_up(self, key: str, error: Exception) -> None:
         """Remove a queue that cannot be read: what is pushed later is new."""
         logger.warning(
-            "Requests of %s in JOBDIR cannot be read and are lost: its process was killed (%s)",
+            "Requests of %s in JOBDIR cannot be read, and may be lost: its process was killed (%s)",
             key,
             str(error),
             extra={"spider": self._crawler.spider},

@@ -6,6 +6,7 @@ See `html.py` for what is read of a response.
 from __future__ import annotations
 
 import logging
+from contextlib import suppress
 from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
@@ -105,7 +106,9 @@ class RfcPageRulesMiddleware(BaseSpiderMiddleware):
         places = self._places(response, rules)
         links = unendorsed(response) if _BY_LINK in places else set()
         asked = response.url if response.request is None else response.request.url
-        own = {canonicalize_url(url) for url in {response.url, asked}}
+        own = set[str]()
+        with suppress(ValueError):  # what is no URL is no page that a request could ask for again
+            own |= {canonicalize_url(url) for url in {response.url, asked} if places}
         self._pages[response] = _Page(rules, places, own, links)
         if is_cut(response):
             self._count(stats.PAGE_CUT)
@@ -126,7 +129,7 @@ class RfcPageRulesMiddleware(BaseSpiderMiddleware):
     def get_processed_item(self, item: Any, response: Response | None) -> Any:  # noqa: ANN401 - of any type
         """Return an item of a callback; ``None``: its page forbids it."""
         page = None if response is None else self._pages.get(response)
-        if response is None or page is None or "noindex" not in page.places:
+        if item is None or response is None or page is None or "noindex" not in page.places:
             return item
         return None if self._drop(response, None, "noindex", page) else item
 

@@ -23,7 +23,7 @@ from scrapy_robots_rfc.core.text import error_text
 from scrapy_robots_rfc.errors import RobotsUndecided
 from scrapy_robots_rfc.fetching.parsed import OriginPolicy
 from scrapy_robots_rfc.middleware.downloader import at_work
-from scrapy_robots_rfc.policy.access import MAX_REDIRECTS
+from scrapy_robots_rfc.policy.access import MAX_REDIRECTS, target_of
 from scrapy_robots_rfc.policy.origins import Origin
 from scrapy_robots_rfc.settings import Settings
 from scrapy_robots_rfc.usage.reservations import MOST_TDMREP_OCTETS, Reservation, parse_tdmrep
@@ -38,7 +38,7 @@ _MOST_SITES = 10_000
 _META: dict[str, Any] = {
     DECLARED_KEY: [],
     "allow_offsite": True,
-    "redirect_ttl": MAX_REDIRECTS,
+    "dont_redirect": True,  # a spider may want redirects for itself
     "dont_retry": True,
     "dont_merge_cookies": True,
     "download_maxsize": MOST_TDMREP_OCTETS,
@@ -120,14 +120,20 @@ class TdmFiles:
 
     async def _fetch(self, page: Request, origin: Origin) -> tuple[Reservation, ...]:
         assert self._crawler.engine is not None
-        url = f"{origin}{PATH}"
-        meta = {**_META, "download_timeout": self._settings.timeout}
-        headers: dict[bytes, bytes] = {}
-        at_work(self._crawler).service.download.inherit_route(page, url, meta, headers)
-        request = Request(url, callback=NO_CALLBACK, meta=meta, headers=headers)
-        response = await self._crawler.engine.download_async(request)
-        if response.status // 100 == 4:
-            return ()  # that is an answer: there is no file
-        if response.status // 100 != 2:
-            raise ValueError(f"status {response.status}")
-        return parse_tdmrep(response.body)
+        url: str | None = f"{origin}{PATH}"
+        for _ in range(MAX_REDIRECTS + 1):
+            if url is None:
+                raise ValueError("a redirect without a usable Location")
+            meta = {**_META, "download_timeout": self._settings.timeout}
+            headers: dict[bytes, bytes] = {}
+            at_work(self._crawler).service.download.inherit_route(page, url, meta, headers)
+            request = Request(url, callback=NO_CALLBACK, meta=meta, headers=headers)
+            response = await self._crawler.engine.download_async(request)
+            if response.status // 100 == 2:
+                return parse_tdmrep(response.body)
+            if response.status // 100 == 4:
+                return ()  # that is an answer: there is no file
+            if response.status // 100 != 3:
+                raise ValueError(f"status {response.status}")
+            url = target_of(url, response.headers.get(b"Location"))
+        raise ValueError(f"more than {MAX_REDIRECTS} redirects")

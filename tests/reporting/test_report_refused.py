@@ -71,6 +71,7 @@ class Picky:
         ),
         ({"r.jsonl": {"item_filter": "scrapy.Spider"}}, "options that work: AttributeError: "),
         ({"r.jsonl": {"encoding": "klingon"}}, "options that work: LookupError: "),
+        ({"r.jsonl": {"fields": 5}}, "options that work: TypeError: "),
         ({"r.jsonl": {"item_export_kwargs": {"nonsense": 1}}}, "options that work: TypeError: "),
         (
             {"r.csv": {"encoding": "klingon"}},

@@ -142,7 +142,7 @@ async def test_two_sites_that_refer_to_each_other(site: Site) -> None:
         (Reply(503), "ValueError: status 503"),
         (Reply(reset=True), ""),
         (Reply(200, b"{"), "ValueError: no JSON"),
-        (redirect(NAME), "IgnoreRequest: max redirections reached"),
+        (redirect(NAME), "ValueError: more than 5 redirects"),
         (
             Reply(200, b"[" + b"1," * 500 + b"1]"),
             "ValueError: no array of at most 500 entries and 131072 octets",
