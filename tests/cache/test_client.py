@@ -177,6 +177,18 @@ async def test_nothing_was_in_the_future(
 
 
 @under_the_reactor
+async def test_a_stored_time_in_the_future(store: Breakable) -> None:
+    """A time of the past that lies in the future counts as now: a copy is not obeyed for ever."""
+    crawl = Crawl(store, Clocks(100, 1_700_000_000))
+    times = {"confirmed": 1e9, "unreachable_since": 1e9}
+    await crawl.client.save(A, changed(FILE, fetched=50, fresh_until=600, **times), 60)
+    loaded = await crawl.client.load(A)
+    assert loaded is not None
+    assert (loaded.validity.confirmed, loaded.validity.unreachable_since) == (100, 100)
+    await crawl.client.close()
+
+
+@under_the_reactor
 async def test_the_loop_goes_on(store: Breakable) -> None:
     """While a store takes its time, the event loop does other things.
 

@@ -49,6 +49,23 @@ async def test_what_an_errback_makes(site: Site, status: int) -> None:
     assert counted(result) == {}
 
 
+class Empty(Pages):
+    """Makes an item, and what is none."""
+
+    def parse(self, response: Response, **_: Any) -> Any:
+        """Make them."""
+        yield None
+        yield {"page": response.status}
+
+
+@ensureDeferred
+async def test_nothing_is_no_item(site: Site) -> None:
+    """A callback may yield None: that is no item, so no rule drops it."""
+    site.replies["/"] = page("", "noindex")
+    result = await run([site.url()], obeying("noindex"), spider=Empty)
+    assert counted(result) == {"noindex/header": 1}
+
+
 class Copying(Pages):
     """Passes the meta of the first response on to thirty requests, and ends with the next one."""
 
