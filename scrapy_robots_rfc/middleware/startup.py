@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Collection, Iterator, Mapping
-from difflib import get_close_matches
 from functools import partial
 from typing import Any
 
@@ -125,7 +124,7 @@ class Misspelt:
             logger.warning(text, what, name, extra=extra)
         if not isinstance(name, str) or name in known or _PART not in name.lower():
             return
-        for near in get_close_matches(name.lower(), known, n=1, cutoff=_CLOSE):
+        for near in _similar(name.lower(), known, cutoff=_CLOSE):
             text = "%s %r has no effect; the nearest name that has one is %r"
             logger.warning(text, what, name, near, extra=extra)
 
@@ -156,8 +155,15 @@ def _unknown(settings: BaseSettings) -> Iterator[tuple[str, str]]:
     for key in sorted(map(str, settings)):
         ours = key.startswith(_PREFIXES) and key not in names.values()
         if ours and settings.getpriority(key):
-            near = get_close_matches(key.partition("_")[2], names, n=1)
+            near = _similar(key.partition("_")[2], names)
             yield key, names[near[0]] if near else "none"
+
+
+def _similar(name: str, known: Collection[str], cutoff: float = 0.6) -> list[str]:
+    """Return the known name that is most like another one, if any is like it."""
+    from difflib import get_close_matches  # noqa: PLC0415 - loaded for a wrong name only
+
+    return get_close_matches(name, known, n=1, cutoff=cutoff)
 
 
 def loaded(key: str | type) -> Any:  # noqa: ANN401 - the class, or what stands in its place
