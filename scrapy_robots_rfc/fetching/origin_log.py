@@ -120,6 +120,9 @@ class OriginLog:
             logger.warning(message, url, robots.cause, follows, again)
             return
         soonest = 1 + sum(pauses)
+        most = self._settings.unreachable_max_age
+        if closed and most is not None and most <= soonest:  # it is over by then
+            follows = "everything is allowed"
         # A fetch notices up to two ticks late that its time is over.
         latest = soonest + len(pauses) * (self._settings.timeout + 2 * TICK)
         times = (_seconds(soonest), _seconds(latest), self._runtime.at(latest))
