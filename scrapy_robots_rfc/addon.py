@@ -68,24 +68,27 @@ def _put_middleware(settings: BaseSettings) -> float | None:
     """Return the position of ours; ``None``: the user switched it off."""
     middlewares = settings.getdict(DOWNLOADER_MIDDLEWARES)
     ours = [value for key, value in middlewares.items() if stands_for(key, RfcRobotsTxtMiddleware)]
-    if set(ours) == {None}:
+    placed = [value for value in ours if value is not None]
+    if ours and not placed:
         return None
+    changed = {key: value for key, value in middlewares.items() if not _is_stock(key)}
+    changed[STOCK] = None
     base = settings.getdict(f"{DOWNLOADER_MIDDLEWARES}_BASE")
-    stock = [
+    # Only as many as needed are loaded, as that takes time.
+    stock = (
         value
         for key, value in [*middlewares.items(), *base.items()]
-        if loaded(key) is RobotsTxtMiddleware
-    ]
-    changed = {
-        key: value for key, value in middlewares.items() if loaded(key) is not RobotsTxtMiddleware
-    }
-    changed[STOCK] = None
-    found = [value for value in ours or [*stock, POSITION] if value is not None]
+        if value is not None and _is_stock(key)
+    )
+    position: float = placed[0] if placed else next(stock, POSITION)
     if not ours:
-        changed[OURS] = found[0]
+        changed[OURS] = position
     _put(settings, DOWNLOADER_MIDDLEWARES, changed)
-    position: float = found[0]
     return position
+
+
+def _is_stock(key: str | type) -> bool:
+    return loaded(key) is RobotsTxtMiddleware
 
 
 def _put_scheduler(settings: BaseSettings) -> None:
