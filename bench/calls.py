@@ -59,7 +59,7 @@ class Followed:
 
     def note(self, frame: FrameType, event: str, _value: object) -> None:
         """Stand for the profiler of the language."""
-        if event != "call" or id(frame) in self._seen:
+        if event != "call" or id(frame) in self._seen or _is_timed(frame):
             return
         name = frame.f_code.co_filename
         if any(part in name for part in self._files) and frame.f_code.co_name[0] != "<":
@@ -98,6 +98,15 @@ class Pages(Spider):
         if number + 1 < len(self._urls):
             self._follow(number + 1)
             yield Request(self._urls[number + 1], cb_kwargs={"number": number + 1})
+
+
+def _is_timed(frame: FrameType | None) -> bool:
+    """Whether a call belongs to what happens from time to time, and to no request."""
+    while frame is not None:
+        if frame.f_code.co_name == "_tick":
+            return True
+        frame = frame.f_back
+    return False
 
 
 def crawl(port: int, settings: dict[str, Any], files: tuple[str, ...]) -> dict[int, Followed]:

@@ -60,9 +60,9 @@ class Waiter(Generic[_T]):
 class Runtime:
     """Tasks, timers and clocks."""
 
-    # Tasks under way. Without this the garbage collector could take them, because an event loop of
-    # asyncio has weak references to them only.
-    _tasks: ClassVar[set[asyncio.Task[None]]] = set()
+    # Tasks under way. Without this the garbage collector could take them: an event loop has weak
+    # references to them only, and a Deferred has none.
+    _tasks: ClassVar[set[Cancellable]] = set()
 
     def spawn(self, coroutine: Coroutine[Any, Any, None]) -> Cancellable:
         """Run a coroutine that handles its own errors as a task of its own.
@@ -74,7 +74,15 @@ class Runtime:
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
             return task
-        return Deferred.fromCoroutine(coroutine).addErrback(_unless_cancelled)
+        deferred = Deferred.fromCoroutine(coroutine)
+        self._tasks.add(deferred)
+
+        def ended(result: _T) -> _T:
+            self._tasks.discard(deferred)
+            return result
+
+        deferred.addBoth(ended).addErrback(_unless_cancelled)
+        return deferred
 
     def call_later(self, delay: float, function: Callable[[], object]) -> Cancellable:
         """Call a function after so many seconds."""
