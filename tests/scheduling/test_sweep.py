@@ -6,7 +6,7 @@ import math
 from types import SimpleNamespace
 from typing import Any
 
-from scrapy import Spider
+from scrapy import Request, Spider
 from scrapy.utils.test import get_crawler
 
 from scrapy_robots_rfc._runtime import Runtime
@@ -64,3 +64,35 @@ def test_a_site_is_forgotten_unless_it_was_used_lately() -> None:
     used = [note("old", 0.0), note("local", -math.inf)]
     used += [note(f"new{number}", clock.now) for number in range(999)]
     assert list(throttle.sites) == used
+
+
+def test_an_answer_wakes_those_that_wait_for_it() -> None:
+    """A request waits for the answer to another one, and the site asks for no interval any more.
+
+    A third one goes meanwhile: the answer still lets the first one ask again.
+    """
+    crawler: Any = get_crawler(Spider)
+    crawler.engine = SimpleNamespace(downloader=SimpleNamespace(slots={}), _slot=None)
+    clock = Clock()
+    settings = read_settings(crawler.settings)
+    files = FileReader(crawler, settings, lambda: AGENT)
+    origin = Origin("https", "a.example", 443)
+    throttle = Throttle(crawler, settings, lambda request: Origin.of(request.url), clock)
+    woken: list[Origin] = []
+    throttle.on_turn = woken.append
+
+    def note(body: bytes, fetched: float) -> None:
+        validity = Validity(Outcome.SUCCESSFUL, math.inf)
+        file = files.parse(body, origin)
+        known = OriginPolicy(origin, validity, 200, "200", file, lambda: AGENT, fetched)
+        throttle.note(known, AGENT)
+
+    note(b"User-agent: *\nCrawl-delay: 1\n", 0.0)
+    clock.now = DAY
+    slow = Request("https://a.example/slow")
+    assert throttle.take(slow, origin)
+    assert throttle.due(origin) is None
+    note(b"User-agent: *\n", clock.now)
+    assert throttle.take(Request("https://a.example/other"), origin)
+    throttle.answered(slow)
+    assert woken == [origin]
