@@ -223,6 +223,8 @@ class Gate:
         """
         if number is None:
             number = next(self._numbers)
+        elif self._closing:  # it was counted nowhere: it was on its way
+            self.left_awaited += 1
         bisect.insort(queued.came_back, (number, request, queue), key=itemgetter(0))
         self._returned += 1
         queue.size += 1
@@ -260,9 +262,6 @@ class Gate:
 
         :param fetch: what it waits for; ``None``: for its turn.
         """
-        if self._closing:
-            self.left_awaited += fetch is not None
-            self.left_paced += fetch is None
         number = next(self._numbers) if out is None else out.number
         request.meta[MARK] = [request.dont_filter, number]
         request.dont_filter = True
