@@ -256,7 +256,8 @@ def taken() -> int:
 @pytest.mark.parametrize("kind", LINES)
 def test_weight_of_a_hostile_file(kind: str) -> None:
     """A file counts for what it takes, or more, whatever stands in it and is asked of it."""
-    Value(origin(0), copy_of(hostile(kind, 1000))).ask()  # what stays for the whole process
+    # What stays for the whole process: so much that it is read as the larger one is.
+    Value(origin(0), copy_of(hostile(kind, 5000))).ask()
     body = hostile(kind, 10_000)
     before = taken()
     value = Value(origin(1), copy_of(None))
