@@ -148,8 +148,7 @@ class Crawled:
 
     :param pages: what each site was asked for, and how often.
     :param reported: what callbacks and errbacks got: (site, target, outcome, whether meta was
-    there) ->
-        how often.
+        there) -> how often.
     :param processes: how many it took.
     :param closing: seconds between the last signal, or the last answer to a request that was under
         way then, and the end of the crawl. The end of the interpreter comes later; on a busy
@@ -230,12 +229,18 @@ def crawl(*stops: Stop, runtime: str = "asyncio") -> Crawled:
             closing = ended - max(
                 [began, *(when for site in sites for when in site.answered if when <= ended)]
             )
-        reported: Counter[tuple[int, str, str, str]] = Counter()
-        for line in file.read_text(encoding="utf-8").splitlines():
-            url, outcome, own = line.split()
-            number = next(n for n, site in enumerate(urls) if url.startswith(site))
-            reported[number, url.removeprefix(urls[number]), outcome, own] += 1
+        reported = _reported(file, urls)
         return Crawled([site.pages for site in sites], reported, processes, closing, errors, hangs)
+
+
+def _reported(file: Path, urls: list[str]) -> Counter[tuple[int, str, str, str]]:
+    """Return what callbacks and errbacks got, by what they wrote; see `Crawled`."""
+    reported: Counter[tuple[int, str, str, str]] = Counter()
+    for line in file.read_text(encoding="utf-8").splitlines():
+        url, outcome, own = line.split()
+        number = next(n for n, site in enumerate(urls) if url.startswith(site))
+        reported[number, url.removeprefix(urls[number]), outcome, own] += 1
+    return reported
 
 
 def _interrupt(

@@ -364,6 +364,52 @@ def _signalled_rows(found: Signalled, delay: float) -> list[list[str]]:
     ]
 
 
+def _stopped_rows(moments: int) -> tuple[list[list[str]], bool]:
+    """Print what did not end as it must; return rows for the table, and whether that is any."""
+    found = stopped(moments)
+    bad = [row for row in found if row[-1] != "as it must be"]
+    slowest, by_scrapy = (max((row[column] for row in found), key=float) for column in (2, 3))
+    head = ["", "after, s", "closing, s", "Scrapy alone", "found"]
+    print(table("Stopped and resumed, but not as it must be", head, bad))
+    asked = f"1, or as Scrapy alone: {by_scrapy}"
+    rows = [
+        ["stopped and resumed, wrong", f"{len(bad)} of {len(found)}", "0"],
+        ["closing, s after the last answer, the slowest", slowest, asked],
+    ]
+    return rows, bool(bad)
+
+
+def _killed_rows(kills: int, which: str, *before: Stop) -> tuple[list[list[str]], bool]:
+    """Return rows for the table, and whether anything is wrong."""
+    ours, theirs = killed(kills, *before)
+    lost, lost_alone = (sum(found.missing for found in each) for each in (ours, theirs))
+    disallowed = sum(bool(interrupted.wrong(found, found, signal.SIGKILL)) for found in ours)
+    hang, hang_alone = (sum(found.hangs for found in each) for each in (ours, theirs))
+    rows = [
+        [f"pages lost in {kills} {which} crawls, killed", f"{lost}", f"Scrapy: {lost_alone}"],
+        ["of them do not end, once they are resumed", f"{hang}", f"Scrapy: {hang_alone}"],
+        ["of them fetched what is disallowed", f"{disallowed}", "0"],
+    ]
+    return rows, lost > lost_alone or disallowed > 0
+
+
+def _fleet_rows(redis: str, delay: float) -> tuple[list[list[str]], bool]:
+    """Return rows for the table, and whether anything is wrong."""
+    few = fleet(redis, delay, (0, 0), (20, 225))
+    many = fleet(redis, delay, (50, 10), (20, 225))
+    pages = "{:,}, {:,}".format(*many.pages)
+    rows = [
+        ["fleet: free sites, of their pages/s alone", f"{many.rate / few.rate:.3f}", "0.95"],
+        ["fleet: shortest interval, of the Crawl-delay", f"{many.least / delay:.3f}", "1"],
+        ["fleet: usual interval, of the Crawl-delay", f"{many.usual / delay:.3f}", "at most 1.1"],
+        ["fleet: pages, different ones, of 5,000", pages, "5,000, 5,000"],
+    ]
+    ended = signalled(redis, delay)
+    wrong = many.pages != (5000, 5000) or min(many.least, ended.least) < delay
+    wrong |= bool(ended.forbidden or ended.lost or ended.doubled)
+    return rows + _signalled_rows(ended, delay), wrong
+
+
 def _report(options: argparse.Namespace) -> int:
     alone, before = beside(options.delay, 0, 0, 20, options.pages)
     both, run = beside(options.delay, 20, options.queued, 20, options.pages)
@@ -376,68 +422,19 @@ def _report(options: argparse.Namespace) -> int:
         ["closing, s, while so many wait", f"{run['closing']:.2f}, {run['left_over']:,.0f}", "1"],
     ]
     wrong = both.least < options.delay
+    parts = []
     if options.moments:
-        found = stopped(options.moments)
-        bad = [row for row in found if row[-1] != "as it must be"]
-        rows.append(["stopped and resumed, wrong", f"{len(bad)} of {len(found)}", "0"])
-        slowest, by_scrapy = (max((row[column] for row in found), key=float) for column in (2, 3))
-        rows.append(
-            [
-                "closing, s after the last answer, the slowest",
-                slowest,
-                f"1, or as Scrapy alone: {by_scrapy}",
-            ]
-        )
-        wrong |= bool(bad)
-        head = ["", "after, s", "closing, s", "Scrapy alone", "found"]
-        print(table("Stopped and resumed, but not as it must be", head, bad))
-    for which, earlier in (("new", ()), ("resumed", (Stop(0.5),))) if options.kills else ():
-        ours, theirs = killed(options.kills, *earlier)
-        lost, lost_alone = (sum(found.missing for found in each) for each in (ours, theirs))
-        disallowed = sum(bool(interrupted.wrong(found, found, signal.SIGKILL)) for found in ours)
-        hang, hang_alone = (sum(found.hangs for found in each) for each in (ours, theirs))
-        title = f"pages lost in {options.kills} {which} crawls, killed"
-        rows.append([title, f"{lost}", f"Scrapy: {lost_alone}"])
-        rows.append(
-            ["of them do not end, once they are resumed", f"{hang}", f"Scrapy: {hang_alone}"]
-        )
-        rows.append(["of them fetched what is disallowed", f"{disallowed}", "0"])
-        wrong |= lost > lost_alone or disallowed > 0
+        parts.append(_stopped_rows(options.moments))
+    if options.kills:
+        parts.append(_killed_rows(options.kills, "new"))
+        parts.append(_killed_rows(options.kills, "resumed", Stop(0.5)))
     if options.redis:
-        few = fleet(options.redis, options.delay, (0, 0), (20, 225))
-        many = fleet(options.redis, options.delay, (50, 10), (20, 225))
-        rows.append(
-            ["fleet: free sites, of their pages/s alone", f"{many.rate / few.rate:.3f}", "0.95"]
-        )
-        rows.append(
-            [
-                "fleet: shortest interval, of the Crawl-delay",
-                f"{many.least / options.delay:.3f}",
-                "1",
-            ]
-        )
-        rows.append(
-            [
-                "fleet: usual interval, of the Crawl-delay",
-                f"{many.usual / options.delay:.3f}",
-                "at most 1.1",
-            ]
-        )
-        rows.append(
-            [
-                "fleet: pages, different ones, of 5,000",
-                "{:,}, {:,}".format(*many.pages),
-                "5,000, 5,000",
-            ]
-        )
-        wrong |= many.pages != (5000, 5000) or many.least < options.delay
-        ended = signalled(options.redis, options.delay)
-        rows += _signalled_rows(ended, options.delay)
-        wrong |= bool(ended.forbidden or ended.lost or ended.doubled)
-        wrong |= ended.least < options.delay
-    print(
-        table(f"Paced sites, Crawl-delay {options.delay:g} s", ["", "measured", "asked for"], rows)
-    )
+        parts.append(_fleet_rows(options.redis, options.delay))
+    for more, bad in parts:
+        rows += more
+        wrong |= bad
+    head = ["", "measured", "asked for"]
+    print(table(f"Paced sites, Crawl-delay {options.delay:g} s", head, rows))
     return int(wrong)
 
 

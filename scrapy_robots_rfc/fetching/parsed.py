@@ -35,7 +35,8 @@ class ParsedRobots:
     :param own_delay: whether the parser's `crawl_delay()` counts, and not the core's.
     :param size: octets of the file.
     :param large: whether the core reads it on a thread, because its first questions take long.
-    :param digest: ``sha256:`` and the digest of the octets that count, for report and archive.
+    :param digest: ``sha256:`` and the digest of the octets that count; empty in a crawl without
+        report and archive.
     """
 
     parser: Any
@@ -265,6 +266,8 @@ class OriginPolicy:
 
 #: Begins the reason of each page whose robots.txt is unreachable; the cause follows.
 UNREACHABLE = "robots.txt unreachable: "
+#: The reason of each page whose site is not asked, because of an entry of ROBOTS_EXEMPT.
+EXEMPT = "not asked: `{exempt}` of ROBOTS_EXEMPT"
 
 #: Reason -> why a decision was made that rests on no rule.
 _WHY = {
@@ -278,7 +281,7 @@ _WHY = {
     Reason.PARSER: "{source}: the verdict of ROBOTSTXT_PARSER",
     Reason.CRAWL_DELAY: "{source}: asks for a longer interval than ROBOTS_CRAWL_DELAY_MAX",
     Reason.USE: "{source}: refuses the declared uses",
-    Reason.EXEMPT: "not asked: `{exempt}` of ROBOTS_EXEMPT",
+    Reason.EXEMPT: EXEMPT,
 }
 
 _EXEMPT = Decision(True, Reason.EXEMPT)

@@ -75,7 +75,9 @@ class FileReader:
             parser = RfcRobotParser(octets, max_size=settings.max_size)
         else:
             parser = build_from_crawler(self._parser, self._crawler, octets)
-        digest = f"sha256:{sha256(body[: settings.max_size]).hexdigest()}"
+        digest = ""
+        if settings.report or settings.archive:
+            digest = f"sha256:{sha256(body[: settings.max_size]).hexdigest()}"
         ours = self._ours
         own_delay = not ours or type(parser).crawl_delay is not RfcRobotParser.crawl_delay
         if ours and gemini is not None:

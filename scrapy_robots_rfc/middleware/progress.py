@@ -60,7 +60,7 @@ class Progress:
         if self._timer is not None:
             self._timer.cancel()
         self._gate.note_closing()
-        waiting = self._gate.left_awaited + self._gate.left_paced
+        waiting = self._gate.left
         if not waiting:
             return
         assert self._crawler.stats is not None

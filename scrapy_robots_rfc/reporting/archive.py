@@ -117,7 +117,7 @@ class Archive:
             "fresh-until": utc_text(self._runtime.date() + left),
             "stale": "yes" if robots.stale else "no",
             "limit": str(self._settings.max_size),
-            "digest": "" if robots.file is None else robots.file.digest or "",
+            "digest": "" if robots.file is None else robots.file.digest,
         }
         refers = {} if last is None else {"WARC-Refers-To": last}
         self._write("metadata", robots.origin.robots_url, _fields(fields), refers)

@@ -20,7 +20,7 @@ from scrapy_robots_rfc._runtime import Runtime
 from scrapy_robots_rfc.core.decision import Decision
 from scrapy_robots_rfc.core.text import error_text, many, printable, utc_text, without_credentials
 from scrapy_robots_rfc.errors import SettingError
-from scrapy_robots_rfc.fetching.parsed import OriginPolicy
+from scrapy_robots_rfc.fetching.parsed import EXEMPT, OriginPolicy
 from scrapy_robots_rfc.policy.origins import without_userinfo
 from scrapy_robots_rfc.reporting import LossLog, counted_by_name
 from scrapy_robots_rfc.reporting.feed import REPORT, Feed, refuse_shared_place
@@ -121,7 +121,7 @@ class Report:
         """Write the records of ROBOTS_EXEMPT, and wait until all is stored."""
         counted = self._stats.get_stats()
         for entry, count in counted_by_name(counted, stats.EXEMPTED_BY).items():
-            why = f"not asked: `{entry}` of ROBOTS_EXEMPT"
+            why = EXEMPT.format(exempt=entry)
             self._write(self._record(reason="exempt", rule=entry, why=why, count=count))
         try:
             await self._feed.close()

@@ -113,9 +113,8 @@ class Gate:
         #: Called from time to time: a queue on disk writes what would be lost by SIGKILL.
         self.save: Callable[[], object] | None = None
         self._save_at = 0.0
-        #: How many requests waited as the crawl closed: for a robots.txt, and for a turn.
-        self.left_awaited: int = 0
-        self.left_paced: int = 0
+        #: How many requests waited as the crawl closed, for a robots.txt or for a turn.
+        self.left: int = 0
         self._closing = False
 
     # Asked by the queues.
@@ -224,7 +223,7 @@ class Gate:
         if number is None:
             number = next(self._numbers)
         elif self._closing:  # it was counted nowhere: it was on its way
-            self.left_awaited += 1
+            self.left += 1
         bisect.insort(queued.came_back, (number, request, queue), key=itemgetter(0))
         self._returned += 1
         queue.size += 1
@@ -331,9 +330,9 @@ class Gate:
         """Count what waits as the crawl begins to close; what comes back later is added."""
         if not self._closing:
             self._closing = True
-            waiting = (queued.size for queued in self.origins.values() if self.waits(queued))
-            self.left_awaited = sum(waiting)
-            self.left_paced = sum(queued.size for _, queued in self.paced())
+            awaiting = [queued for queued in self.origins.values() if self.waits(queued)]
+            paced = [queued for _, queued in self.paced()]
+            self.left = sum(queued.size for queued in awaiting + paced)
 
 
 def _wake_all(parts: list[QueuePart]) -> None:

@@ -78,7 +78,7 @@ class OriginPriorityQueue:
             self._gate.save = self._disk.save
 
     @classmethod
-    def from_crawler(cls, crawler: Crawler, *args: Any, **options: Any) -> Self:  # noqa: ANN401 - as above
+    def from_crawler(cls, crawler: Crawler, *args: Any, **options: Any) -> Self:  # noqa: ANN401 - Scrapy's
         """Make a queue as Scrapy's scheduler asks for it."""
         return cls(crawler, *args, **options)
 
