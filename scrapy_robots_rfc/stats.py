@@ -5,9 +5,6 @@
 
 from __future__ import annotations
 
-#: How many origins, rules and entries the summary lists, and how many paced origins have a stat.
-LISTED = 10
-
 # Keys that Scrapy's own middleware has too, with the same meaning.
 REQUEST_COUNT = "robotstxt/request_count"
 RESPONSE_COUNT = "robotstxt/response_count"
@@ -38,7 +35,6 @@ DEFERRED = "robotstxt/deferred"
 ORIGINS = "robotstxt/origins/{outcome}"
 CRAWL_DELAY_SITES = "robotstxt/crawl_delay/sites"
 CRAWL_DELAY_ADDED = "robotstxt/crawl_delay/added_seconds"
-CRAWL_DELAY_ADDED_BY = "robotstxt/crawl_delay/added_seconds/{origin}"
 RECORDS = "robotstxt/{output}/records"
 RECORD_ERRORS = "robotstxt/{output}/errors"
 PAGE_CUT = "robotstxt/page/cut"

@@ -32,8 +32,7 @@ from scrapy_robots_rfc.core.text import error_text, utc_text
 from scrapy_robots_rfc.errors import SettingError
 from scrapy_robots_rfc.fetching.parsed import OriginPolicy
 from scrapy_robots_rfc.policy.origins import Origin, without_userinfo
-from scrapy_robots_rfc.reporting import LossLog
-from scrapy_robots_rfc.reporting.feed import ARCHIVE, refuse_shared_place
+from scrapy_robots_rfc.reporting.report import ARCHIVE, LossLog, refuse_shared_place
 from scrapy_robots_rfc.settings import Settings
 
 #: Headers of a request that are left out, and of a response: that one says how its octets came.

@@ -1,19 +1,34 @@
 """The report of a crawl, ROBOTS_REPORT: a record of each request that was decided.
 
-Signals notify it of decisions; `feed.py` writes the records.
+Signals notify it of decisions. Scrapy's exporters and feed storages write the records, as FEEDS
+names them. What ROBOTS_ARCHIVE needs, too, stands at the end: no two outputs of a crawl may have
+the same place, and one line says what is lost.
 """
 
 from __future__ import annotations
 
 import logging
 import math
+import os
+import re
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import partial
 from importlib.metadata import version
+from io import BytesIO
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from scrapy import Request
 from scrapy import signals as scrapy_signals
 from scrapy.crawler import Crawler
+from scrapy.extensions.feedexport import ItemFilter
+from scrapy.utils.defer import ensure_awaitable
+from scrapy.utils.misc import build_from_crawler, load_object
+from w3lib.url import file_uri_to_path
 
 from scrapy_robots_rfc import signals, stats
 from scrapy_robots_rfc._runtime import Runtime
@@ -22,17 +37,18 @@ from scrapy_robots_rfc.core.text import error_text, many, printable, utc_text, w
 from scrapy_robots_rfc.errors import SettingError
 from scrapy_robots_rfc.fetching.parsed import EXEMPT, OriginPolicy
 from scrapy_robots_rfc.policy.origins import without_userinfo
-from scrapy_robots_rfc.reporting import LossLog, counted_by_name
-from scrapy_robots_rfc.reporting.feed import REPORT, Feed, refuse_shared_place
+from scrapy_robots_rfc.reporting.summary import exempted
 from scrapy_robots_rfc.settings import Settings
 
 logger: logging.Logger = logging.getLogger(__name__)
+
+REPORT, ARCHIVE = "ROBOTS_REPORT", "ROBOTS_ARCHIVE"
+_RECORDS = stats.RECORDS.format(output="report")
 
 _NAMES = (
     "time spider url referrer origin token reason line rule why robots_url digest outcome"
     " fresh_until version"
 )
-_RECORDS, _ERRORS = (key.format(output="report") for key in (stats.RECORDS, stats.RECORD_ERRORS))
 #: The fields of a record, in their order, with the value of one where a record has no other.
 #: `docs/report.md` explains them.
 FIELDS: dict[str, Any] = {
@@ -42,6 +58,9 @@ FIELDS: dict[str, Any] = {
     "allowed": False,
     "count": 1,
 }
+# Options as in FEEDS, with Scrapy's defaults: what the user sets for the feeds of items, such as
+# FEED_EXPORT_FIELDS, does not apply to records.
+_OPTIONS: dict[str, Any] = {"fields": None, "encoding": None, "indent": 0, "item_export_kwargs": {}}
 
 
 class Report:
@@ -60,10 +79,10 @@ class Report:
         self._settings = settings
         self._version = version("scrapy-robots-rfc")
         # The URIs of local files are made now: the working folder may be deleted later.
-        self._overrides = {
+        self._overrides: dict[str | None, str] = {
             path: Path(path).absolute().as_uri() for path in settings.overrides.values()
         }
-        self._losses = LossLog(crawler, REPORT, _ERRORS)
+        self._losses = LossLog(crawler, REPORT, stats.RECORD_ERRORS.format(output="report"))
         refuse_shared_place(crawler, settings, REPORT)
         [(uri, options)] = settings.report.items()
         try:
@@ -72,7 +91,6 @@ class Report:
             key = f"{REPORT}[{without_credentials(uri)!r}]"
             accepted = f"options that work: {error_text(error)}"
             raise SettingError(key, dict(options), accepted) from None
-        self._place = without_credentials(self._feed.uri)
         crawler.signals.connect(self._decided, signals.request_disallowed)
         crawler.signals.connect(self._decided, signals.request_allowed)
         crawler.signals.connect(self._closed, scrapy_signals.spider_closed)
@@ -87,11 +105,10 @@ class Report:
     ) -> None:
         """Write the record of a request that was decided; see `signals.py`."""
         rule = decision.rule
-        header = request.headers.get("Referer")
-        referrer = None if header is None else header.decode("utf-8", "backslashreplace")
+        referrer = (request.headers.get("Referer") or b"").decode("utf-8", "backslashreplace")
         record = self._record(
             url=printable(without_userinfo(request.url)),
-            referrer=None if referrer is None else printable(without_userinfo(referrer)),
+            referrer=printable(without_userinfo(referrer)) or None,
             origin=decision.origin,
             token=decision.token,
             reason=decision.reason.value,
@@ -109,9 +126,8 @@ class Report:
     def _policy(self, robots: OriginPolicy) -> dict[str, Any]:
         """Return the fields that say what governs an origin."""
         left = robots.validity.fresh_until - self._runtime.clock()
-        local = robots.override
         return {
-            "robots_url": robots.origin.robots_url if local is None else self._overrides.get(local),
+            "robots_url": self._overrides.get(robots.override, robots.origin.robots_url),
             "digest": None if robots.file is None else robots.file.digest,
             "outcome": robots.outcome.value,
             "fresh_until": None if left == math.inf else utc_text(self._runtime.date() + left),
@@ -119,19 +135,18 @@ class Report:
 
     async def _closed(self) -> None:
         """Write the records of ROBOTS_EXEMPT, and wait until all is stored."""
-        counted = self._stats.get_stats()
-        for entry, count in counted_by_name(counted, stats.EXEMPTED_BY).items():
+        for entry, count in exempted(self._stats.get_stats()).items():
             why = EXEMPT.format(exempt=entry)
             self._write(self._record(reason="exempt", rule=entry, why=why, count=count))
         try:
             await self._feed.close()
         except Exception as error:  # noqa: BLE001 - a storage raises anything
-            self._losses.add(self._place, error)
+            self._losses.add(self._feed.place, error)
         logger.info(
             "ROBOTS_REPORT: %s in %s; writes that failed: %d",
             many(self._stats.get_value(_RECORDS, 0), "decision"),
-            self._place,
-            self._stats.get_value(_ERRORS, 0),
+            self._feed.place,
+            self._losses.count,
             extra={"spider": self._spider},
         )
 
@@ -140,10 +155,192 @@ class Report:
         try:
             return self._feed.write(record)
         except Exception as error:  # noqa: BLE001 - a disk, or a class of the user's, raises anything
-            self._losses.add(self._place, error)
+            self._losses.add(self._feed.place, error)
             return False
 
     def _record(self, **fields: object) -> dict[str, Any]:
-        time = utc_text(self._runtime.date())
-        fixed = {"time": time, "spider": self._spider.name, "version": self._version}
-        return {**FIELDS, **fixed, **fields}
+        fixed = {"spider": self._spider.name, "version": self._version}
+        return {**FIELDS, "time": utc_text(self._runtime.date()), **fixed, **fields}
+
+
+class Feed:
+    """A file of records that is opened with its first record.
+
+    The exporter writes into memory, and each record goes from there into the file. So after an
+    error of a disk the exporter can go on, and no part of a record is written again.
+
+    :param uri: as in FEEDS; credentials may be in it.
+    :param options: as in FEEDS; without a format the suffix says it.
+    :param example: a record, to try the options with.
+    :raises Exception: a storage, an exporter or a filter of the user's raises anything; an unknown
+        format, storage or option is a ValueError.
+    """
+
+    def __init__(
+        self, crawler: Crawler, uri: str, options: Mapping[str, Any], example: dict[str, Any]
+    ) -> None:
+        self._crawler = crawler
+        self._options = {**_OPTIONS, "format": Path(uri).suffix.removeprefix("."), **options}
+        for name in ("batch_item_count", "postprocessing"):
+            if self._options.get(name):
+                raise ValueError(f"there is no {name} here, as a report is one file")
+        filled_in = _filled_in(uri, self._options, crawler)
+        #: What users call it.
+        self.place: str = without_credentials(filled_in)
+        filter_class = load_object(self._options.get("item_filter", ItemFilter))
+        self._accepts: Callable[[Any], bool] = filter_class(self._options).accepts
+        storage = _class(crawler, "FEED_STORAGES", urlsplit(filled_in).scheme, "scheme")
+        self._storage = build_from_crawler(storage, crawler, filled_in, feed_options=self._options)
+        make_exporter = partial(
+            build_from_crawler,
+            _class(crawler, "FEED_EXPORTERS", self._options["format"], "format"),
+            crawler,
+            fields_to_export=self._options["fields"],
+            encoding=self._options["encoding"],
+            indent=self._options["indent"],
+            **self._options["item_export_kwargs"],
+        )
+        # Exporters find wrong options only when they write a record.
+        trial = make_exporter(BytesIO())
+        trial.start_exporting()
+        self._accepts(example)
+        trial.export_item(example)
+        trial.finish_exporting()
+        self._buffer = BytesIO()
+        self._exporter = make_exporter(self._buffer)
+        self._file: Any = None
+
+    def write(self, record: dict[str, Any]) -> bool:
+        """Write a record and flush the file; return whether a filter of the user's let it pass.
+
+        A disk, a storage or an exporter may raise anything. Then the record is lost.
+        """
+        if not self._accepts(record):
+            return False
+        self._open()
+        self._exporter.export_item(record)
+        self._pass_on()
+        return True
+
+    async def close(self) -> None:
+        """End the file, and wait until it is stored; a disk or a storage may raise anything."""
+        store_empty = self._crawler.settings.getbool("FEED_STORE_EMPTY")
+        if self._file is None and not self._options.get("store_empty", store_empty):
+            return
+        self._open()
+        try:
+            self._exporter.finish_exporting()
+            self._pass_on()
+            await ensure_awaitable(self._storage.store(self._file))
+        except Exception:
+            self._file.close()
+            raise
+
+    def _open(self) -> None:
+        """Open the file, unless it is open; after an error, the next record tries it again."""
+        if self._file is None:
+            self._file = self._storage.open(self._crawler.spider)
+            self._exporter.start_exporting()
+
+    def _pass_on(self) -> None:
+        """Write into the file what the exporter has written."""
+        octets = self._buffer.getvalue()
+        self._buffer.seek(0)
+        self._buffer.truncate()
+        self._file.write(octets)
+        self._file.flush()
+
+
+def _class(crawler: Crawler, setting: str, name: str, what: str) -> Any:  # noqa: ANN401 - any class
+    """Return the class that a setting has for a format or a scheme."""
+    known = {key: path for key, path in crawler.settings.getwithbase(setting).items() if path}
+    if name not in known:
+        names = ", ".join(repr(key) for key in sorted(known) if key)
+        raise ValueError(f"{what} {name!r} is not one of {setting}: {names}")
+    return load_object(known[name])
+
+
+@dataclass(slots=True, eq=False, repr=False)
+class LossLog:
+    """Counts what cannot be written, and logs the first loss: a full disk must not fill the log."""
+
+    crawler: Crawler
+    setting: str
+    stat: str
+    count: int = 0
+
+    def add(self, place: object, error: Exception) -> None:
+        """Count an error; `place` is the name of the file that users know."""
+        assert self.crawler.stats is not None
+        self.crawler.stats.inc_value(self.stat)
+        self.count += 1
+        if self.count == 1:
+            logger.error(
+                "%s: %s cannot be written (%s). The crawl goes on; what is lost is counted in %s."
+                " Look for a full disk, missing rights, or a server that is down",
+                self.setting,
+                place,
+                error_text(error),
+                self.stat,
+                extra={"spider": self.crawler.spider},
+            )
+
+
+def refuse_shared_place(crawler: Crawler, settings: Settings, key: str) -> None:
+    """Refuse a place that another output writes to as well: one of them would damage the other.
+
+    :param key: ROBOTS_REPORT or ROBOTS_ARCHIVE.
+    :raises SettingError: FEEDS or the other of the two names the same place.
+    """
+    outputs = list(_outputs(crawler, settings))
+    [(_, own, own_place)] = [output for output in outputs if output[0] == key]
+    for other, uri, place in outputs:
+        if other != key and place == own_place:
+            hint = " (-o and -O of the command line set FEEDS)" if other == "FEEDS" else ""
+            named = f"{other} names {without_credentials(uri)!r}{hint}"
+            accepted = f"a place that no other output writes to, but {named}"
+            raise SettingError(key, without_credentials(own), accepted)
+
+
+def _outputs(crawler: Crawler, settings: Settings) -> Iterator[tuple[str, str, str]]:
+    """Yield the setting, the value and the place of each output."""
+    feeds = crawler.settings.getdict("FEEDS")
+    for setting, named in ((REPORT, settings.report), ("FEEDS", feeds)):
+        for key, options in named.items():
+            place = str(key)
+            # A function of the user's, or a text that is no URI: FEEDS reports it.
+            with suppress(Exception):
+                place = _place(_filled_in(place, options, crawler))
+            yield setting, str(key), place
+    if settings.archive is not None:
+        yield ARCHIVE, settings.archive, os.path.realpath(settings.archive)
+
+
+def _filled_in(uri: str, options: Mapping[str, Any], crawler: Crawler) -> str:
+    """Fill in the placeholders of a feed's URI, such as ``%(name)s``, as FEEDS does.
+
+    `uri_params` may name a function of the user's, which may raise anything.
+    """
+    spider = crawler.spider
+    change = options.get("uri_params", crawler.settings["FEED_URI_PARAMS"])
+    function = load_object(change) if change else None
+    if "%(" not in uri:
+        return uri
+    now = datetime.now(UTC)
+    params = {
+        **{name: getattr(spider, name) for name in dir(spider)},
+        "time": now.replace(microsecond=0).isoformat().replace(":", "-"),
+        "batch_time": now.isoformat().replace(":", "-"),
+        "batch_id": 1,
+    }
+    changed = function(params, spider) if function is not None else None
+    # Another percent sign is part of the URI, such as that of %20.
+    return re.sub(r"%(?!\()", "%%", uri) % (params if changed is None else changed)
+
+
+def _place(uri: str) -> str:
+    """Return a name of a place that does not depend on how it was written."""
+    scheme = urlsplit(uri).scheme
+    if scheme not in ("", "file"):
+        return uri
+    return os.path.realpath(file_uri_to_path(uri) if scheme else uri)

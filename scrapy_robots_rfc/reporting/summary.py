@@ -13,21 +13,48 @@ from scrapy.crawler import Crawler
 
 from scrapy_robots_rfc import signals, stats
 from scrapy_robots_rfc.core.decision import Decision, Reason
-from scrapy_robots_rfc.core.tally import TopK
 from scrapy_robots_rfc.core.text import many, short
 from scrapy_robots_rfc.fetching.origin_log import STALE, Names, OriginLog
 from scrapy_robots_rfc.middleware.downloader import robots_service
 from scrapy_robots_rfc.policy.access import Outcome
-from scrapy_robots_rfc.reporting import counted_by_name
 from scrapy_robots_rfc.settings import PAGE_RULES, Settings
-from scrapy_robots_rfc.stats import LISTED
 
 logger: logging.Logger = logging.getLogger(__name__)
 
 HEADING = "What robots.txt did to this crawl (spider {spider}):"
 
-# How many causes stand in brackets.
+# Origins, rules and entries that are listed.
+_LISTED = 10
+# Causes that stand in brackets.
 _CAUSES = 5
+#: Origins, and rules, whose costs are remembered at least.
+REMEMBERED = 1000
+
+
+class TopK:
+    """Counts keys in bounded memory: forgets those that count least when they become too many.
+
+    These are the summaries of Misra and Gries. Every count is exact as long as there are at most
+    twice `bound` keys. With more keys a count may be too low by `error`, which is never above the
+    sum of all counts divided by `bound`.
+
+    :param bound: how many keys are remembered at least; never more than twice as many.
+    """
+
+    def __init__(self, bound: int = REMEMBERED) -> None:
+        self._bound = bound
+        self.counts: Counter[str] = Counter()
+        #: By how much a count may be too low at most, also that of a key that was forgotten.
+        self.error: int = 0
+
+    def add(self, key: str) -> None:
+        """Count a key."""
+        self.counts[key] += 1
+        if len(self.counts) > 2 * self._bound:
+            # Subtract the count of the first key beyond the bound from all counts.
+            cut = self.counts.most_common(self._bound + 1)[-1][1]
+            self.error += cut
+            self.counts -= Counter(dict.fromkeys(self.counts, cut))
 
 
 class Summary:
@@ -38,8 +65,8 @@ class Summary:
 
     def __init__(self, crawler: Crawler, _: Settings) -> None:
         self._crawler = crawler
-        self._origins: TopK[str] = TopK()
-        self._rules: TopK[str] = TopK()
+        self._origins = TopK()
+        self._rules = TopK()
         crawler.signals.connect(self.refused, signals.request_disallowed)
         crawler.signals.connect(self._closed, scrapy_signals.spider_closed)
 
@@ -68,9 +95,6 @@ class Summary:
         """
         counts = Counter(counted)
         local = counts[stats.OVERRIDDEN]
-        slowed: TopK[str] = TopK()
-        for origin, seconds in counted_by_name(counts, stats.CRAWL_DELAY_ADDED_BY).items():
-            slowed.add(origin, seconds)
         sections = (
             ("origins: {}", _origins(counts, log)),
             ("requests: {}", _requests(counts)),
@@ -80,12 +104,20 @@ class Summary:
             ("origins that cost most requests{}", _ranked(self._origins)),
             ("rules that cost most requests{}", _ranked(self._rules)),
             ("delays: {}", _delays(counts)),
-            ("origins that were slowed down most{}", _ranked(slowed, " s")),
             ("unreachable: {}", _all_of(log.unreachable)),
             ("stale: {}", _all_of(log.stale)),
         )
         lines = [line.format(found) for line, found in sections if found]
         return "\n  ".join([HEADING.format(spider=spider), *lines]) if lines else None
+
+
+def exempted(counted: Mapping[str, Any]) -> dict[str, int]:
+    """Return entry of ROBOTS_EXEMPT -> requests that it let pass, by the stats of a crawl."""
+    begin = stats.EXEMPTED_BY.partition("{")[0]
+    found = {str(name): count for name, count in counted.items()}
+    return {
+        name.removeprefix(begin): count for name, count in found.items() if name.startswith(begin)
+    }
 
 
 def _origins(counts: Counter[str], log: OriginLog) -> str:
@@ -111,14 +143,14 @@ def _requests(counts: Counter[str]) -> str:
     forbidden = {
         item.value: counts[stats.FORBIDDEN_BY.format(reason=item.value)] for item in Reason
     }
-    exempt = counted_by_name(counts, stats.EXEMPTED_BY)
+    exempt = exempted(counts)
     requests = {
         "allowed": counts[stats.ALLOWED],
         "forbidden": counts[stats.FORBIDDEN],
         "undecided": counts[stats.UNDECIDED],
         "exempt": sum(exempt.values()),
     }
-    sites = _most(exempt, "of other sites", LISTED)
+    sites = _most(exempt, "of other sites", _LISTED)
     return _listed(requests, {"forbidden": _listed(forbidden), "exempt": sites})
 
 
@@ -136,29 +168,24 @@ def _pages(counts: Counter[str]) -> str:
 
 def _delays(counts: Counter[str]) -> str:
     sites = counts[stats.CRAWL_DELAY_SITES]
-    added = _number(counts[stats.CRAWL_DELAY_ADDED])
+    added = f"{counts[stats.CRAWL_DELAY_ADDED]:.1f}".removesuffix(".0")
     return f"{many(sites, 'site')} paced, {added} s added" if sites else ""
 
 
-def _ranked(top: TopK[str], unit: str = "") -> str:
+def _ranked(top: TopK) -> str:
     """Return what follows a title: how much may be missing, and a line for each of the first."""
-    found = [(f"{_number(count)}{unit}", name) for name, count in top.most(LISTED)]
+    found = top.counts.most_common(_LISTED)
     if not found:
         return ""
-    error = f" (each may have cost up to {_number(top.error)}{unit} more)" if top.error else ""
-    width = max(len(count) for count, _ in found)
-    return "\n    ".join([f"{error}:", *(f"{count:>{width}}  {text}" for count, text in found)])
+    error = f" (each may have cost up to {top.error} more)" if top.error else ""
+    width = len(str(found[0][1]))
+    return "\n    ".join([f"{error}:", *(f"{count:>{width}}  {text}" for text, count in found)])
 
 
 def _all_of(names: Names) -> str:
     """List names with their texts, and how many more there were."""
     more = f", and {names.more} more" if names.more else ""
     return ", ".join(f"{name} ({short(text)})" for name, text in names.named.items()) + more
-
-
-def _number(value: float) -> str:
-    """Return ``12``, or ``1.5``: with one decimal at most."""
-    return f"{value:.1f}".removesuffix(".0")
 
 
 def _most(counts: Mapping[str, int], rest: str, number: int) -> str:

@@ -16,7 +16,6 @@ from scrapy import signals
 
 from scrapy_robots_rfc import _scrapy, stats
 from scrapy_robots_rfc._runtime import Cancellable, Runtime, Waiter
-from scrapy_robots_rfc.core.tally import TopK
 from scrapy_robots_rfc.errors import RobotsUndecided
 from scrapy_robots_rfc.policy.access import Outcome
 from scrapy_robots_rfc.policy.pacing import Limit
@@ -82,8 +81,6 @@ class Throttle:
         self._wake_at = math.inf
         self._sweep_at = FIRST_SWEEP
         self._added = 0.0
-        # Origins by the seconds that their requests waited for turns.
-        self._slowed: TopK[str] = TopK()
         # Origins whose interval was logged, as hashes: there may be millions of them.
         self._logged: set[int] = set()
         self._closed = False
@@ -236,12 +233,8 @@ class Throttle:
             self._wake_all()
 
     def close(self) -> None:
-        """Let other workers go on: nothing is sent any more. Name the sites that cost most."""
+        """Let other workers go on: nothing is sent any more."""
         self._closed = True
-        assert self._crawler.stats is not None
-        for origin, seconds in self._slowed.most(stats.LISTED):
-            key = stats.CRAWL_DELAY_ADDED_BY.format(origin=origin)
-            self._crawler.stats.set_value(key, round(seconds, 3))
         if self._timer is not None:
             self._timer.cancel()
         for request in list(self._turns):
@@ -317,9 +310,7 @@ class Throttle:
         # The delay that the user asks for passes at the same time, and is not counted.
         delay = _scrapy.slot_delay(self._crawler, slot_of(request))
         waited = self.clock() - max(since, site.clock.last) - delay
-        if waited > 0:
-            self._added += waited
-            self._slowed.add(str(site.origin), waited)
+        self._added += max(waited, 0.0)
         assert self._crawler.stats is not None
         self._crawler.stats.set_value(stats.CRAWL_DELAY_ADDED, round(self._added, 3))
 

@@ -237,7 +237,7 @@ async def test_report_is_complete_without_a_summary(
     """
 
     def spoil(spider: Spider) -> None:
-        key = stats.CRAWL_DELAY_ADDED_BY.format(origin="http://a.example")
+        key = stats.PAGE.format(directive="nofollow", source="header")
         assert spider.crawler.stats is not None
         spider.crawler.stats.set_value(key, None)
 

@@ -74,13 +74,9 @@ async def test_end_of_the_log(proxy: Site, caplog: pytest.LogCaptureFixture) -> 
     pages = [f"http://{host}.example{path}" for host, paths in targets.items() for path in paths]
     result = await crawl(pages, {"ROBOTS_EXEMPT": ["intranet.example"]})
     assert timeless(records(caplog, logging.INFO)[-1]) == timeless(plain(CLOSING).rstrip())
-    assert (
-        result.stat("crawl_delay/added_seconds/http://shop.example")
-        == result.stat("crawl_delay/added_seconds")
-        > 0.9
-    )
+    assert result.stat("crawl_delay/added_seconds") > 0.9
 
 
 def timeless(text: str) -> str:
     """Lines without the seconds that were measured."""
-    return re.sub(r"\d+(\.\d+)? s (added|  *http)", r"... \2", text)
+    return re.sub(r"\d+(\.\d+)? s added", "... added", text)

@@ -144,25 +144,6 @@ async def test_log_and_stats(site: Clocked, caplog: pytest.LogCaptureFixture) ->
 
 
 @ensureDeferred
-async def test_time_added_is_listed_by_site(site: Clocked, other: Site) -> None:
-    """The seconds of the sites listed make up the total.
-
-    One that asks for nothing may stand behind one that does.
-    """
-    pages = [
-        page for pair in zip(urls(site, PAGES), urls(other, PAGES), strict=True) for page in pair
-    ]
-    result = await crawl([Request(page, meta={"download_slot": "both"}) for page in pages])
-    listed = [
-        seconds
-        for key, seconds in result.stats.items()
-        if key.startswith("robotstxt/crawl_delay/added_seconds/")
-    ]
-    assert listed  # one of them, where the other one's pages happened to come first
-    assert result.stat("crawl_delay/added_seconds") == pytest.approx(sum(listed), abs=0.002)
-
-
-@ensureDeferred
 async def test_time_added_is_what_the_user_did_not_ask_for(site: Clocked) -> None:
     """A wait that DOWNLOAD_DELAY causes anyway is not counted as added."""
     result = await crawl(urls(site, 2), {"DOWNLOAD_DELAY": DELAY * 3})
