@@ -21,7 +21,6 @@ from tests.support.timed_site import DELAY, PACED, Clocked, Following, at_noon, 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tests.support.site import Site
 
 PAGES = 4
 
