@@ -40,8 +40,9 @@ AN_ENTRY = 650
 #: that is made to take much memory comes near that; a usual one takes an eighth of it.
 A_VALUE = 1600
 AN_OCTET = 40
-# How hard `zlib` works: parsing a file again takes longer than level 1 does, not than level 6.
-_LEVEL = 1
+# How `zlib` works: parsing a file again takes longer than level 1 does, not than level 6. The
+# window of 4 KiB needs little memory to be cleared first, and files are hardly longer by it.
+_LEVEL, _WINDOW, _MEMORY = 1, 12, 5
 
 # What is remembered of an origin is octets, and a plain tuple as its key, which an `Origin` equals.
 # The garbage collector soon stops looking at such tuples, so a crawl of many origins stands still
@@ -138,13 +139,14 @@ class MemoryCache(Generic[_T]):
 
     def _unpacked(self, origin: Origin, octets: bytes) -> CacheEntry:
         self._entries.move_to_end(origin)
-        entry: CacheEntry = pickle.loads(zlib.decompress(octets))  # noqa: S301 - `put` made it
+        entry: CacheEntry = pickle.loads(zlib.decompress(octets, _WINDOW))  # noqa: S301 - `put` made it
         return entry
 
     def put(self, origin: Origin, value: _T, entry: CacheEntry) -> None:
         """Remember a value and the entry that it is made from."""
         key = origin[:]  # a plain tuple
-        packed = zlib.compress(pickle.dumps(entry, pickle.HIGHEST_PROTOCOL), _LEVEL)
+        packer = zlib.compressobj(_LEVEL, zlib.DEFLATED, _WINDOW, _MEMORY)
+        packed = packer.compress(pickle.dumps(entry, pickle.HIGHEST_PROTOCOL)) + packer.flush()
         size = len(entry.body or b"")
         for dropped in self._entries.put(key, (packed, size), AN_ENTRY + len(packed)):
             self._values.drop(dropped)
