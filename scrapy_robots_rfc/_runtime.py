@@ -15,7 +15,6 @@ from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 from scrapy.exceptions import DownloadTimeoutError
 from scrapy.utils.asyncio import call_later, is_asyncio_available
-from scrapy.utils.defer import maybe_deferred_to_future
 from twisted.internet.defer import CancelledError, Deferred
 from twisted.internet.error import TimeoutError as TwistedTimeoutError
 from twisted.python.failure import Failure
@@ -43,18 +42,25 @@ class Cancellable(Protocol):
 class Waiter(Generic[_T]):
     """A value that one coroutine waits for."""
 
-    __slots__ = ("_deferred",)
+    __slots__ = ("_value",)
 
     def __init__(self) -> None:
-        self._deferred: Deferred[_T] = Deferred()
+        self._value: asyncio.Future[_T] | Deferred[_T]
+        if is_asyncio_available():
+            self._value = asyncio.get_event_loop().create_future()
+        else:
+            self._value = Deferred()
 
     def __await__(self) -> Generator[Any, Any, _T]:
-        return maybe_deferred_to_future(self._deferred).__await__()
+        return self._value.__await__()
 
     def resolve(self, value: _T) -> None:
         """Hand over the value, unless the waiter was cancelled or has one already."""
-        if not self._deferred.called:
-            self._deferred.callback(value)
+        if isinstance(self._value, Deferred):
+            if not self._value.called:
+                self._value.callback(value)
+        elif not self._value.done():
+            self._value.set_result(value)
 
 
 class Runtime:
