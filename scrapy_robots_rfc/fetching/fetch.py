@@ -26,6 +26,7 @@ from scrapy_robots_rfc.cache.entry import (
 )
 from scrapy_robots_rfc.cache.locks import FetchLocks, pause
 from scrapy_robots_rfc.cache.memory import MemoryCache
+from scrapy_robots_rfc.core.text import error_text
 from scrapy_robots_rfc.fetching.download import Downloader
 from scrapy_robots_rfc.fetching.faults import access_after
 from scrapy_robots_rfc.fetching.origin_log import OriginLog
@@ -281,11 +282,13 @@ class Fetcher:
             return ()
         return caching.pauses(fetch.attempts, access.retry_after, self._settings)
 
-    def _undecided(self, fetch: PendingFetch, cause: str) -> OriginPolicy:
+    def _undecided(self, fetch: PendingFetch, error: Exception) -> OriginPolicy:
         """Return what is known where a fetch raised: nothing, and the next request tries again."""
-        local = Local(f"{__name__}: {cause}", "")
+        advice = "report it, unless a download handler or a middleware of yours is the cause"
+        local = Local(f"{__name__}: {error_text(error)}", advice, error)
         entry = following_for_route(None, local, self._runtime.clock(), self._settings)
         robots = self._files.policy(fetch.origin, entry)
+        self.origin_log.local(robots, local)
         self._remember_failure(fetch, robots)
         return robots
 

@@ -6,18 +6,16 @@ those who wait are released. `fetch.py` says how a file is got.
 
 from __future__ import annotations
 
-import logging
 from collections import deque
 from collections.abc import Callable, Coroutine, Hashable
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any, Protocol, TypeAlias, TypeVar
 
 from scrapy import Request
 from scrapy.crawler import Crawler
 
 from scrapy_robots_rfc import _scrapy
-from scrapy_robots_rfc._runtime import Cancellable, Runtime, Waiter
+from scrapy_robots_rfc._runtime import CANCELLED, Cancellable, Runtime, Waiter
 from scrapy_robots_rfc.cache.entry import CacheEntry
 from scrapy_robots_rfc.fetching.download import Downloader
 from scrapy_robots_rfc.fetching.parsed import OriginPolicy
@@ -27,8 +25,6 @@ from scrapy_robots_rfc.policy.origins import Origin
 
 #: What a fetch does to have its value; ``None``: the crawl ended first.
 Way: TypeAlias = Callable[["PendingFetch"], Coroutine[Any, Any, OriginPolicy | None]]
-
-logger: logging.Logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
@@ -43,7 +39,7 @@ _LATE_TICK = 1.0
 PATIENCE = 5.0
 _LONGER = 4
 
-#: What `tick` answers in place of a site, where others stand in line.
+#: What an exchange ends with in place of an answer, where others stand in line.
 PREEMPTED = RuntimeError("others come first now")
 
 
@@ -61,6 +57,7 @@ class PendingFetch:
     :param paused: whether its request waits for the turn of its site.
     :param preempted: how often it gave its place to others.
     :param spent: seconds that count against ROBOTS_TIMEOUT, up to `looked`.
+    :param interrupted: why `tick` has ended what it does; ``None``: it has not.
     """
 
     origin: Origin
@@ -77,21 +74,21 @@ class PendingFetch:
     preempted: int = 0
     spent: float = 0.0
     looked: float = 0.0
+    interrupted: Exception | None = None
     task: Cancellable | None = None
     waiters: list[Waiter[OriginPolicy | None]] = field(default_factory=list)
 
-    async def result(self, limit: float | None = None) -> OriginPolicy | None:
-        """Wait for the value.
+    async def result(self) -> OriginPolicy | None:
+        """Wait for the value."""
+        return await self.waiter()
 
-        :param limit: seconds after which ``None`` is returned, although the fetch goes on.
-        """
-        if self.over:
-            return self.value
+    def waiter(self) -> Waiter[OriginPolicy | None]:
+        """Return what gets the value when the fetch is over; it may be given up before."""
         waiter: Waiter[OriginPolicy | None] = Waiter()
+        if self.over:
+            waiter.resolve(self.value)
         self.waiters.append(waiter)
-        if limit is not None:
-            Runtime().call_later(limit, partial(waiter.resolve, None))
-        return await waiter
+        return waiter
 
     def suits(self, copy: CacheEntry) -> bool:
         """Whether a copy decides for the requests of this fetch: one of another route may not."""
@@ -119,7 +116,7 @@ class PendingFetches:
     """The pending fetches of a crawl.
 
     :param timeout: seconds that a fetch may wait for its site.
-    :param failed: makes the value of a fetch that raised an exception, whose name it gets.
+    :param failed: makes the value of a fetch that raised an exception, or cannot be cancelled.
     """
 
     def __init__(
@@ -128,7 +125,7 @@ class PendingFetches:
         crawl: Crawl,
         download: Downloader,
         timeout: float,
-        failed: Callable[[PendingFetch, str], OriginPolicy],
+        failed: Callable[[PendingFetch, Exception], OriginPolicy],
     ) -> None:
         self._crawler = crawler
         self._crawl = crawl
@@ -141,7 +138,7 @@ class PendingFetches:
         self._first: deque[tuple[PendingFetch, Waiter[None]]] = deque()
         self._later: deque[tuple[PendingFetch, Waiter[None]]] = deque()
         self._serving = False
-        self._bounded: dict[PendingFetch, Waiter[Any]] = {}  # those whose time runs
+        self._bounded: dict[PendingFetch, None] = {}  # those whose time runs, in order
 
     # Beginning and end.
 
@@ -160,21 +157,15 @@ class PendingFetches:
 
     async def _run(self, fetch: PendingFetch, way: Way) -> None:
         value = None
-        cause = "cancelled"
+        error: Exception | None = RuntimeError("cancelled")
         try:
             value = await way(fetch)
-            cause = ""
-        except Exception as error:
-            if not fetch.over:  # else it was cancelled
-                text = (
-                    "The fetch of %s failed by a mistake in scrapy-robots-rfc: the crawl goes on;"
-                    " please report it"
-                )
-                logger.exception(text, fetch.origin.robots_url)
-                cause = type(error).__name__
+            error = None
+        except Exception as raised:  # noqa: BLE001 - `failed` logs it
+            error = raised
         finally:
             if not fetch.over:
-                self._end(fetch, self._failed(fetch, cause) if cause else value)
+                self._end(fetch, value if error is None else self._failed(fetch, error))
 
     def _end(self, fetch: PendingFetch, value: OriginPolicy | None) -> None:
         fetch.over = True
@@ -234,19 +225,21 @@ class PendingFetches:
     # Time.
 
     async def in_time(self, fetch: PendingFetch, work: Coroutine[Any, Any, T]) -> T | Exception:
-        """Return what some work gives or raises, or what `tick` answers in its place.
-
-        Its end is not waited for.
-        """
-        answer: Waiter[T | Exception] = Waiter()
+        """Return what some work gives or raises, or why `tick` has ended it."""
         fetch.looked = self._runtime.clock()
-        self._bounded[fetch] = answer
-        task = self._runtime.spawn(_into(answer, work))
+        self._bounded[fetch] = None
         try:
-            return await answer
+            return await work
+        except CANCELLED:
+            interrupted = fetch.interrupted
+            if interrupted is None or fetch.over:
+                raise
+            fetch.interrupted = None
+            return interrupted
+        except Exception as error:  # noqa: BLE001 - whatever goes wrong is a result
+            return error
         finally:
-            del self._bounded[fetch]
-            task.cancel()
+            self._bounded.pop(fetch, None)
 
     def tick(self) -> None:
         """End what takes too long, and all when the crawl ends. To be called every `TICK` seconds.
@@ -260,24 +253,23 @@ class PendingFetches:
         queued = self._download.queued() if self._bounded else ()
         now = self._runtime.clock()
         in_line = len(self._first) + len(self._later)
-        for fetch, answer in list(self._bounded.items()):
+        for fetch in list(self._bounded):
             if fetch not in queued and not fetch.paused:
                 fetch.spent += min(now - fetch.looked, _LATE_TICK)
             fetch.looked = now
             impatient = fetch.spent >= PATIENCE * _LONGER**fetch.preempted
-            if fetch.spent >= self._timeout + TICK:
-                answer.resolve(TimeoutError())
+            if fetch.spent >= self._timeout + PATIENCE:  # it was cancelled, and goes on
+                self._bounded.pop(fetch, None)
+                self._end(fetch, self._failed(fetch, TimeoutError("cancelled, and goes on")))
+            elif fetch.spent >= self._timeout + TICK:
+                _interrupt(fetch, TimeoutError())
             elif in_line and impatient and fetch in self._places:
                 in_line -= 1
-                answer.resolve(PREEMPTED)
+                _interrupt(fetch, PREEMPTED)
 
 
-async def _into(answer: Waiter[T | Exception], work: Coroutine[Any, Any, T]) -> None:
-    """Hand over what some work gives or raises."""
-    result: T | Exception = TimeoutError()  # where it is cancelled from outside
-    try:
-        result = await work
-    except Exception as error:  # noqa: BLE001 - whatever goes wrong is a result
-        result = error
-    finally:
-        answer.resolve(result)
+def _interrupt(fetch: PendingFetch, why: Exception) -> None:
+    """Cancel what a fetch waits for."""
+    if fetch.interrupted is None and fetch.task is not None:
+        fetch.interrupted = why
+        fetch.task.cancel()

@@ -15,7 +15,7 @@ from scrapy.utils.httpobj import urlparse_cached
 from scrapy.utils.misc import load_object
 
 from scrapy_robots_rfc import stats
-from scrapy_robots_rfc._runtime import Cancellable, Runtime
+from scrapy_robots_rfc._runtime import Cancellable, Runtime, Waiter
 from scrapy_robots_rfc._scrapy import is_closing
 from scrapy_robots_rfc.cache.client import CacheClient
 from scrapy_robots_rfc.cache.stores.opening import errors_of, open_store
@@ -52,9 +52,10 @@ if TYPE_CHECKING:
 # hosts has more.
 _MOST_ORIGINS = 10_000
 
-#: Seconds that a request waits in the downloader for its robots.txt before it goes back to the
-#: scheduler. Most files come sooner, and their requests stay in their order.
-MOMENT = 1.0
+#: Seconds that a request waits in the downloader for its robots.txt, and up to a `TICK` more,
+#: before it goes back to the scheduler. Most files come sooner, and their requests stay in their
+#: order.
+MOMENT = 0.75
 
 #: Seconds for which a stale file still counts for a request that waited for it.
 STALE_FOR = 60.0
@@ -80,8 +81,9 @@ class RfcRobotsTxtMiddleware:
         self._timer: Cancellable | None = None
         schemes = self._settings.schemes
         self._origins = lru_cache(_MOST_ORIGINS)(lambda start: Origin.of(start, schemes))
-        # Requests that wait for a moment; while there are so many, others wait in the scheduler.
-        self._moments = 0
+        # When the moments end for which requests wait; while so many do, others wait in the
+        # scheduler.
+        self._moments: dict[Waiter[OriginPolicy | None], float] = {}
         self._most_moments = max(1, crawler.settings.getint("CONCURRENT_REQUESTS") // 4)
         self.user_agents: UserAgents = UserAgents(crawler, self._settings.user_agent)
         # Leaves hear of the end after this middleware, which completes the sums then. They are made
@@ -236,7 +238,7 @@ class RfcRobotsTxtMiddleware:
         """Let a request wait for its file: in the downloader, or in the scheduler."""
         self._throttle.release(request)  # the request for the robots.txt needs that turn
         trial = out is not None and out.trial
-        if inline or (trial and self._moments < self._most_moments):
+        if inline or (trial and len(self._moments) < self._most_moments):
             return self._wait_in_place(request, fetch, out, inline=inline)
         return self._gate.send_back(request, out, fetch)
 
@@ -249,9 +251,11 @@ class RfcRobotsTxtMiddleware:
         """
         waiting = self._progress.in_place
         waiting.append(fetch)
-        self._moments += not inline
+        waiter = fetch.waiter()
+        if not inline:
+            self._moments[waiter] = self._runtime.clock() + MOMENT
         try:
-            robots = await fetch.result(None if inline else MOMENT)
+            robots = await waiter
             if robots is not None:
                 found = self._judge(request, robots, out, inline=inline)
                 return await found if isawaitable(found) else found
@@ -259,7 +263,7 @@ class RfcRobotsTxtMiddleware:
                 return self._gate.send_back(request, out, fetch)
         finally:
             waiting.remove(fetch)
-            self._moments -= not inline
+            self._moments.pop(waiter, None)
             if out is not None:
                 self._gate.judged(out)
         self._count(stats.UNDECIDED)
@@ -305,6 +309,9 @@ class RfcRobotsTxtMiddleware:
     def _tick(self) -> None:
         """Look after what waits, from time to time."""
         self._timer = self._runtime.call_later(TICK, self._tick)
+        now = self._runtime.clock()
+        for waiter in [waiter for waiter, end in self._moments.items() if end <= now]:
+            waiter.resolve(None)
         if is_closing(self._crawler):
             self._gate.note_closing()
         self.service.tick()

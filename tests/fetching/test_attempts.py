@@ -5,6 +5,7 @@ However it ends, all that wait get a value, and places are given in order.
 
 from __future__ import annotations
 
+import contextlib
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -14,7 +15,7 @@ from scrapy.utils.test import get_crawler
 from twisted.internet.defer import Deferred, DeferredList
 
 from scrapy_robots_rfc import _scrapy
-from scrapy_robots_rfc._runtime import Runtime
+from scrapy_robots_rfc._runtime import CANCELLED, Runtime
 from scrapy_robots_rfc.fetching import pending
 from scrapy_robots_rfc.fetching.pending import (
     PATIENCE,
@@ -57,9 +58,9 @@ class Desk:
         """See `Downloader`."""
         return self.queued_
 
-    def failed(self, fetch: PendingFetch, cause: str) -> OriginPolicy:
+    def failed(self, fetch: PendingFetch, error: Exception) -> OriginPolicy:
         """Make a value."""
-        return policy(f"failed: {cause}")
+        return policy(f"failed: {type(error).__name__}")
 
     def begin(
         self,
@@ -119,27 +120,27 @@ async def test_one_value_for_all_who_wait() -> None:
 
 
 @under_the_reactor
-async def test_wait_for_a_moment() -> None:
-    """Who waits for some time only gets nothing then, and the fetch goes on for the others."""
+async def test_wait_that_is_given_up() -> None:
+    """Who gives up waiting gets nothing, and the fetch goes on for the others."""
     desk = Desk()
     fetch = desk.begin()
-    assert await fetch.result(0.01) is None
+    waiter = fetch.waiter()
+    waiter.resolve(None)
+    assert await waiter is None
+    await next_turn()
     assert not fetch.over
     desk.answers["a"].callback("value")
     assert await causes(fetch) == ["value"] * 3
 
 
 @under_the_reactor
-async def test_work_that_raises_leaves_a_value(caplog: pytest.LogCaptureFixture) -> None:
-    """Work that raises leaves a value all the same, and its traceback in the log, once."""
+async def test_work_that_raises_leaves_a_value() -> None:
+    """Work that raises leaves a value all the same."""
 
     async def way(_: PendingFetch) -> OriginPolicy:
-        raise RuntimeError("work")
+        raise OSError("work")
 
-    assert await causes(Desk().begin(way=way)) == ["failed: RuntimeError"] * 3
-    assert [record.name for record in caplog.records if record.exc_info] == [
-        "scrapy_robots_rfc.fetching.pending"
-    ]
+    assert await causes(Desk().begin(way=way)) == ["failed: OSError"] * 3
 
 
 @under_the_reactor
@@ -210,6 +211,31 @@ async def test_time_is_over(at: Clock) -> None:
     assert not fetch.over
     passes(desk, at, TICK)
     assert await causes(fetch) == ["TimeoutError"] * 3
+
+
+@under_the_reactor
+async def test_work_that_cannot_be_cancelled(at: Clock) -> None:
+    """Work that goes on when its time is over leaves a value all the same, once."""
+    desk = Desk()
+
+    async def way(fetch: PendingFetch) -> OriginPolicy:
+        while True:
+            await desk.fetches.in_time(fetch, deaf())
+
+    async def deaf() -> None:
+        while True:
+            with contextlib.suppress(*CANCELLED):
+                await maybe_deferred_to_future(Deferred())
+
+    fetch = desk.begin(way=way)
+    await next_turn()
+    passes(desk, at, TIMEOUT + PATIENCE - TICK)
+    await next_turn()
+    assert not fetch.over
+    passes(desk, at, 2 * TICK)
+    assert await causes(fetch) == ["failed: TimeoutError"] * 3
+    passes(desk, at, TIMEOUT)
+    assert desk.over_ == [fetch]
 
 
 @under_the_reactor
