@@ -19,10 +19,9 @@ from scrapy_robots_rfc.addon import Addon
 from scrapy_robots_rfc.commands.common import Failed, stripped
 from scrapy_robots_rfc.core.robotstxt import RobotsTxt
 from scrapy_robots_rfc.errors import RobotsDisallowed, RobotsError, SettingError
+from scrapy_robots_rfc.fetching.download import through
 from scrapy_robots_rfc.fetching.faults import access_after
-from scrapy_robots_rfc.fetching.parsed import OriginPolicy, ParsedRobots
-from scrapy_robots_rfc.fetching.reading import gemini_file
-from scrapy_robots_rfc.fetching.routes import through
+from scrapy_robots_rfc.fetching.parsed import OriginPolicy, ParsedRobots, gemini_file
 from scrapy_robots_rfc.middleware.downloader import robots_service
 from scrapy_robots_rfc.policy.access import Outcome
 from scrapy_robots_rfc.policy.origins import Origin

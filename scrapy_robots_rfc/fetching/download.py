@@ -7,14 +7,17 @@ finds out whether that was whole, and decodes it. `fetch.py` follows redirects.
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 from urllib.parse import urlsplit
+from urllib.request import getproxies
 
 from scrapy import signals as scrapy_signals
 from scrapy.crawler import Crawler
+from scrapy.downloadermiddlewares.httpproxy import HttpProxyMiddleware
 from scrapy.exceptions import StopDownload
 from scrapy.http import Headers, Request, Response
 from scrapy.http.request import NO_CALLBACK
@@ -27,9 +30,9 @@ from scrapy_robots_rfc._runtime import CANCELLED
 from scrapy_robots_rfc.cache.entry import Validators
 from scrapy_robots_rfc.errors import BrokenTransferError, ForeignAnswerError
 from scrapy_robots_rfc.fetching.decoding import GZIP_MAGIC, MAX_EXPANSION, without_codings
-from scrapy_robots_rfc.fetching.routes import Routes
 from scrapy_robots_rfc.fetching.sources import HttpCache
 from scrapy_robots_rfc.leaves import TRANSFERS
+from scrapy_robots_rfc.policy.access import Local, Unreachable
 from scrapy_robots_rfc.settings import Settings
 
 if TYPE_CHECKING:
@@ -57,6 +60,12 @@ META: dict[str, Any] = {
 # its own host only.
 _WAY = ("bindaddress", "download_slot")
 _WAY_TO_HOST = (*_WAY, "ftp_user", "ftp_password", "ftp_passive")
+
+#: The proxy of a request with its credentials, since a gateway may send each user another way, or
+#: its FTP account; ``None``: the request has neither, or a later middleware chooses the proxy.
+Route: TypeAlias = str | None
+
+_USERINFO = re.compile(r"^([^/@]*//)?[^/]*@")
 
 
 @dataclass(slots=True, eq=False, repr=False)
@@ -320,3 +329,63 @@ class Downloader:
             exchange.take_back = None
         if exchange.over:
             self._unwrap_after(exchange)
+
+
+class Routes:
+    """Gives the routes of the requests of a crawl.
+
+    A robots.txt is the same through every proxy. A failure without an answer may be the fault of
+    the proxy, or of the account: it closes the site for the requests of that route only.
+    """
+
+    def __init__(self, crawler: Crawler) -> None:
+        self._crawler = crawler
+        self._environment = bool(getproxies())
+
+    def of(self, request: Request | None) -> Route:
+        """Return the route of a request: the proxy of its meta, or that of the environment.
+
+        For FTP it is the account of the meta, if that names a user: Scrapy's handler uses no proxy.
+        """
+        if request is None:
+            return None
+        if has_account(request):
+            return f"{request.meta['ftp_user']} {request.meta.get('ftp_password')}"
+        if "proxy" not in request.meta and self._environment:
+            chooser = self._crawler.get_downloader_middleware(HttpProxyMiddleware)
+            request = Request(request.url)
+            if chooser is not None:
+                HttpProxyMiddleware.process_request(chooser, request)
+        proxy = request.meta.get("proxy")
+        if not proxy:
+            return None
+        credentials = request.headers.get(b"Proxy-Authorization")
+        return str(proxy) if credentials is None else f"{proxy} {credentials.decode('latin-1')}"
+
+    def usual(self, request: Request) -> Route:
+        """Return the route that a request takes if it names none."""
+        return self.of(Request(request.url)) if self._environment else None
+
+
+def has_account(request: Request) -> bool:
+    """Whether a request is for FTP, and names the user that it is made for."""
+    return request.meta.get("ftp_user") is not None and urlparse_cached(request).scheme == "ftp"
+
+
+def proxy_of(request: Request | None) -> str | None:
+    """Return the proxy that a request was sent through, without credentials, for log lines."""
+    proxy = None if request is None else request.meta.get("proxy")
+    return _USERINFO.sub(lambda match: match[1] or "", str(proxy)) if proxy else None
+
+
+def through(access: Unreachable | Local, request: Request | None) -> Unreachable | Local:
+    """Return a failure with the name of its proxy, if the request had one.
+
+    It says nothing about the site then. Nor does one of a request with an account of its own.
+    """
+    proxy = proxy_of(request)
+    if request is None or isinstance(access, Local):
+        return access
+    if proxy is not None:
+        return access._replace(cause=f"{access.cause}, through proxy {proxy}", route=True)
+    return access._replace(route=True) if has_account(request) else access

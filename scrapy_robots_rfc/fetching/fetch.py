@@ -27,13 +27,11 @@ from scrapy_robots_rfc.cache.entry import (
 from scrapy_robots_rfc.cache.locks import FetchLocks, pause
 from scrapy_robots_rfc.cache.memory import MemoryCache
 from scrapy_robots_rfc.core.text import error_text
-from scrapy_robots_rfc.fetching.download import Downloader
+from scrapy_robots_rfc.fetching.download import Downloader, through
 from scrapy_robots_rfc.fetching.faults import access_after
 from scrapy_robots_rfc.fetching.origin_log import OriginLog
-from scrapy_robots_rfc.fetching.parsed import OriginPolicy
+from scrapy_robots_rfc.fetching.parsed import FileReader, OriginPolicy
 from scrapy_robots_rfc.fetching.pending import PREEMPTED, Crawl, PendingFetch, PendingFetches
-from scrapy_robots_rfc.fetching.reading import FileReader
-from scrapy_robots_rfc.fetching.routes import through
 from scrapy_robots_rfc.policy import caching
 from scrapy_robots_rfc.policy.access import (
     Access,

@@ -47,7 +47,7 @@ PREEMPTED = RuntimeError("others come first now")
 class PendingFetch:
     """A fetch that is under way, and the wait for its value.
 
-    :param route: of the requests that it is for (see `routes.py`); it may contain credentials.
+    :param route: of the requests that it is for (see `download.py`); it may contain credentials.
     :param source: the request for which it began.
     :param value: what is known when it is over; ``None``: the crawl ended first.
     :param attempts: how many have failed that are followed by another one.

@@ -19,9 +19,8 @@ from scrapy_robots_rfc.errors import RobotsUndecided
 from scrapy_robots_rfc.fetching.download import Downloader
 from scrapy_robots_rfc.fetching.fetch import Fetcher
 from scrapy_robots_rfc.fetching.origin_log import OriginLog
-from scrapy_robots_rfc.fetching.parsed import OriginPolicy
+from scrapy_robots_rfc.fetching.parsed import FileReader, OriginPolicy
 from scrapy_robots_rfc.fetching.pending import Crawl, PendingFetch
-from scrapy_robots_rfc.fetching.reading import FileReader
 from scrapy_robots_rfc.fetching.sources import HttpCache, Source
 from scrapy_robots_rfc.policy.origins import Origin, sitemap_urls
 from scrapy_robots_rfc.settings import Settings

@@ -23,9 +23,8 @@ from scrapy_robots_rfc.core.agents import NOBODY
 from scrapy_robots_rfc.core.decision import Decision, Reason, Refusal
 from scrapy_robots_rfc.core.ruleset import ROBOTS_TXT
 from scrapy_robots_rfc.fetching.download import MARK as OUR_MARK
-from scrapy_robots_rfc.fetching.parsed import UNREACHABLE, OriginPolicy
+from scrapy_robots_rfc.fetching.parsed import UNREACHABLE, FileReader, OriginPolicy
 from scrapy_robots_rfc.fetching.pending import TICK
-from scrapy_robots_rfc.fetching.reading import FileReader
 from scrapy_robots_rfc.fetching.service import RobotsService, undecided
 from scrapy_robots_rfc.fetching.sources import HttpCache
 from scrapy_robots_rfc.leaves import LEAVES, SHARED_TURNS, SOURCES, asked_for
