@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from scrapy.utils.misc import load_object
 
-from scrapy_robots_rfc.policy.schemes import Answers
+from scrapy_robots_rfc.policy.origins import Answers
 from scrapy_robots_rfc.settings import BY_FIELD, Settings
 
 #: Setting -> the path of the class that is loaded where it is set. The class is made with the

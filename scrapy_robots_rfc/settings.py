@@ -24,9 +24,16 @@ from scrapy_robots_rfc.core.robotstxt import RobotsTxt
 from scrapy_robots_rfc.core.text import hidden
 from scrapy_robots_rfc.errors import SettingError
 from scrapy_robots_rfc.policy.caching import MAX_AGE_24_HOURS
-from scrapy_robots_rfc.policy.origins import Origin, Site, named_origin
+from scrapy_robots_rfc.policy.origins import (
+    SCHEME_ACCEPTED,
+    SCHEMES,
+    Origin,
+    Scheme,
+    Site,
+    named_origin,
+    with_scheme,
+)
 from scrapy_robots_rfc.policy.pacing import Limit, Over
-from scrapy_robots_rfc.policy.schemes import SCHEME_ACCEPTED, SCHEMES, Scheme, with_scheme
 
 #: What the user wrote, of any type.
 Value: TypeAlias = Any

@@ -18,7 +18,7 @@ import pytest
 from scrapy.utils.misc import load_object
 
 from scrapy_robots_rfc.leaves import LEAVES, MIDDLEWARES, SHARED_TURNS, SOURCES, TRANSFERS
-from scrapy_robots_rfc.policy.schemes import SCHEMES
+from scrapy_robots_rfc.policy.origins import SCHEMES
 from scrapy_robots_rfc.settings import TABLE
 from tests.support.site import PAGE, Site, robots
 

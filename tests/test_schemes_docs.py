@@ -5,7 +5,7 @@ from __future__ import annotations
 from scrapy.settings import Settings as ScrapySettings
 
 from scrapy_robots_rfc.core.agents import Agent
-from scrapy_robots_rfc.policy.schemes import SCHEMES, Answers, Dialect, Scheme
+from scrapy_robots_rfc.policy.origins import SCHEMES, Answers, Dialect, Scheme
 from scrapy_robots_rfc.settings import read_settings
 from tests.support.documents import block, settings
 

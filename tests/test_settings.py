@@ -12,9 +12,15 @@ from scrapy.settings import Settings as ScrapySettings
 from scrapy_robots_rfc.core.agents import Agent
 from scrapy_robots_rfc.errors import SettingError
 from scrapy_robots_rfc.policy import origins
-from scrapy_robots_rfc.policy.origins import Origin
+from scrapy_robots_rfc.policy.origins import (
+    SCHEME_ACCEPTED,
+    SCHEMES,
+    Answers,
+    Dialect,
+    Origin,
+    Scheme,
+)
 from scrapy_robots_rfc.policy.pacing import Over
-from scrapy_robots_rfc.policy.schemes import SCHEME_ACCEPTED, SCHEMES, Answers, Dialect, Scheme
 from scrapy_robots_rfc.settings import OUR_PARSER, TABLE, Settings, read_settings
 from tests.support.crawling import crawl
 

@@ -19,7 +19,7 @@ from scrapy_robots_rfc.cache.stores.opening import errors_of, open_store, sqlite
 from scrapy_robots_rfc.commands import common
 from scrapy_robots_rfc.core.text import error_text, many, printable, utc_text
 from scrapy_robots_rfc.errors import StoreError
-from scrapy_robots_rfc.policy.schemes import Scheme
+from scrapy_robots_rfc.policy.origins import Scheme
 from scrapy_robots_rfc.settings import CACHE, read_settings
 
 HELP = "Show the store of robots.txt files: ls lists origins, show prints one, purge drops some."

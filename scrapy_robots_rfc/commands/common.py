@@ -20,8 +20,7 @@ from w3lib.url import safe_url_string
 
 from scrapy_robots_rfc.core.text import printable
 from scrapy_robots_rfc.policy.access import Outcome
-from scrapy_robots_rfc.policy.origins import Origin, without_userinfo
-from scrapy_robots_rfc.policy.schemes import SCHEMES, Scheme
+from scrapy_robots_rfc.policy.origins import SCHEMES, Origin, Scheme, without_userinfo
 
 #: The exit code where there is no answer: the command was stopped, or its arguments are wrong.
 NO_ANSWER = 2

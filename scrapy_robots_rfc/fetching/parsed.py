@@ -29,9 +29,8 @@ from scrapy_robots_rfc.errors import SettingError
 from scrapy_robots_rfc.parser import RfcRobotParser
 from scrapy_robots_rfc.policy.access import Outcome
 from scrapy_robots_rfc.policy.caching import Validity
-from scrapy_robots_rfc.policy.origins import Origin, other_reading
+from scrapy_robots_rfc.policy.origins import Dialect, Origin, other_reading
 from scrapy_robots_rfc.policy.pacing import KEYS, Bound, Limit, Over, Pace, pace_of_number, paces_of
-from scrapy_robots_rfc.policy.schemes import Dialect
 from scrapy_robots_rfc.settings import PARSER_ACCEPTED, Settings
 
 if TYPE_CHECKING:
@@ -412,7 +411,7 @@ class FileReader:
 def gemini_file(body: bytes, settings: Settings, scheme: str) -> GeminiFile | None:
     """Return the parsed file of a scheme whose files have the rules of Gemini; else ``None``."""
     known = settings.schemes.get(scheme)
-    if known is None or known.dialect is not Dialect.GEMINI:
+    if known is None or known.rules is not Dialect.GEMINI:
         return None
     from scrapy_robots_rfc.core.gemini import GeminiFile  # noqa: PLC0415 - few crawls need it
 

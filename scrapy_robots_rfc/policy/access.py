@@ -12,8 +12,7 @@ from collections.abc import Collection
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
-from scrapy_robots_rfc.policy.origins import Origin
-from scrapy_robots_rfc.policy.schemes import SCHEMES, Scheme, joined
+from scrapy_robots_rfc.policy.origins import SCHEMES, Origin, Scheme, joined
 
 #: Redirects that are followed (2.3.1.2: "at least five consecutive redirects").
 MAX_REDIRECTS = 5

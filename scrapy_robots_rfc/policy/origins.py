@@ -1,17 +1,101 @@
-"""The origin that a robots.txt belongs to: scheme, host and effective port (RFC 9309, 2.3).
+"""Schemes, origins and the URLs of both: which robots.txt a URL belongs to (RFC 9309, 2.3).
 
-`Origin.of` reads it from a URL, without userinfo. A `Site` is what a user names in a setting.
+An origin is scheme, host and effective port; `Origin.of` reads it from a URL. `SCHEMES` has the
+schemes that are obeyed: RFC 9309 names HTTP and FTP, and Gemini has a companion specification,
+"robots.txt for Gemini". A `Site` is what a user names in a setting.
 """
 
 from __future__ import annotations
 
+import enum
 import re
 from collections.abc import Iterable, Mapping
-from ipaddress import AddressValueError, IPv6Address
-from typing import NamedTuple
-from urllib.parse import quote, unquote, urlsplit
+from ipaddress import IPv6Address
+from types import MappingProxyType
+from typing import Any, NamedTuple
+from urllib.parse import quote, unquote, urljoin, urlsplit
 
-from scrapy_robots_rfc.policy.schemes import SCHEMES, Scheme, joined
+
+class Answers(enum.Enum):
+    """What the status of an answer is. The values are those of ROBOTS_SCHEMES."""
+
+    #: RFC 9110.
+    HTTP = "http"
+    #: Those that Scrapy's handler gives: 200, and 404 for FTP's 550.
+    FTP = "ftp"
+    #: Two digits. A handler may give statuses of HTTP instead.
+    GEMINI = "gemini"
+
+
+class Dialect(enum.Enum):
+    """How a file is read. The values are those of ROBOTS_SCHEMES."""
+
+    RFC9309 = "rfc9309"
+    #: See `core/gemini.py`.
+    GEMINI = "gemini"
+
+
+class Scheme(NamedTuple):
+    """What is to be known of a scheme; its robots.txt is ``scheme://authority/robots.txt``.
+
+    :param port: the port of a URL that names none.
+    """
+
+    port: int
+    answers: Answers = Answers.HTTP
+    rules: Dialect = Dialect.RFC9309
+
+    def http_status(self, status: int) -> int:
+        """Return the status of HTTP that means the same for a robots.txt (RFC 9309, 2.3.1)."""
+        if self.answers is Answers.FTP:
+            return status if status in (200, 404) else 503
+        if self.answers is Answers.GEMINI and status < 100:
+            return _GEMINI.get(status // 10, 503)
+        return status
+
+
+# The first digit of a Gemini status -> what it means. After all others, such as 4x and 60, the file
+# is unknown.
+_GEMINI = {2: 200, 3: 302, 5: 404}
+
+#: The schemes that are obeyed unless a setting says otherwise (RFC 9110, 4.2; RFC 959, 8; Gemini).
+SCHEMES: Mapping[str, Scheme] = MappingProxyType({
+    "http": Scheme(80),
+    "https": Scheme(443),
+    "ftp": Scheme(21, Answers.FTP),
+    "gemini": Scheme(1965, Answers.GEMINI, Dialect.GEMINI),
+})  # fmt: skip
+#: What a description of ROBOTS_SCHEMES may be.
+SCHEME_ACCEPTED = (
+    "None for 'ftp' or 'gemini'; or, for a scheme of your own with a name in lower case, "
+    "{'port': NUMBER from 1 to 65535} and, where they differ from those of http, "
+    "'answers': 'ftp' or 'gemini', and 'rules': 'gemini'"
+)
+_SCHEME_NAME = re.compile("[a-z][a-z0-9+.-]*")  # RFC 3986, 3.1
+# Always obeyed, or without a host that could have a robots.txt.
+_FIXED = {"http", "https", "data", "file", "mailto"}
+
+
+def with_scheme(
+    schemes: Mapping[str, Scheme], name: object, description: Mapping[str, Any] | None
+) -> Mapping[str, Scheme]:
+    """Return schemes with one more, or one less.
+
+    :param description: what ROBOTS_SCHEMES says of it; ``None`` takes it away: its pages pass.
+    :raises ValueError: name or description are not accepted.
+    :raises TypeError: the description is none.
+    """
+    if not isinstance(name, str) or not _SCHEME_NAME.fullmatch(name) or name in _FIXED:
+        raise ValueError(name)
+    if description is None and name in schemes:
+        return {other: scheme for other, scheme in schemes.items() if other != name}
+    if description is None or name in SCHEMES:
+        raise ValueError(name)
+    port, answers, rules = Scheme(**description)
+    if type(port) is not int or not 0 < port < 65_536:
+        raise ValueError(port)
+    return {**schemes, name: Scheme(port, Answers(answers), Dialect(rules))}
+
 
 # A host with one of these characters is refused: two programs could read it as different hosts.
 _NO_HOST = re.compile(r"[\x00-\x20\x7f\"#%/<>?@\[\\\]^`{|}]")
@@ -20,7 +104,7 @@ _NO_HOST = re.compile(r"[\x00-\x20\x7f\"#%/<>?@\[\\\]^`{|}]")
 class Origin(NamedTuple):
     """One origin: http and https are different origins, and so are two ports.
 
-    :param scheme: in lower case, such as ``https``; see `policy/schemes.py`.
+    :param scheme: in lower case, such as ``https``; see `SCHEMES`.
     :param host: lower-case, IDNA-encoded, without a trailing dot; an IPv6 address in its shortest
         form, no brackets.
     :param port: the port of the connection: the scheme's default where the URL has none.
@@ -39,16 +123,13 @@ class Origin(NamedTuple):
         """
         try:
             parts = urlsplit(url)
-            host, port = parts.hostname, parts.port
+            port = parts.port
+            host = _normal(parts.hostname or "", is_ipv6="[" in parts.netloc)
         except ValueError:
             return None
-        if parts.scheme not in schemes or not host:
+        if parts.scheme not in schemes or port == 0:
             return None
-        port = schemes[parts.scheme].port if port is None else port
-        normal = _normal_ipv6(host) if "[" in parts.netloc else _normal_host(host)
-        if normal is None or port == 0:
-            return None
-        return cls(parts.scheme, normal, port)
+        return cls(parts.scheme, host, port or schemes[parts.scheme].port)
 
     @property
     def robots_url(self) -> str:
@@ -63,24 +144,23 @@ class Origin(NamedTuple):
         return f"{self.scheme}://{host}" if default else f"{self.scheme}://{host}:{self.port}"
 
 
-def _normal_ipv6(host: str) -> str | None:
-    try:
+def _normal(host: str, *, is_ipv6: bool) -> str:
+    """Return a host as an `Origin` has it.
+
+    :raises ValueError: it is none.
+    """
+    if is_ipv6:
         address = IPv6Address(host)
-    except AddressValueError:
-        return None
-    # A zone has a meaning on one machine only.
-    return None if address.scope_id else address.compressed
-
-
-def _normal_host(host: str) -> str | None:
+        if address.scope_id:  # a zone has a meaning on one machine only
+            raise ValueError(host)
+        return address.compressed
     if not host.isascii():
-        try:
-            # IDNA 2003, as in w3lib: a request's URL and its origin have to name the same host.
-            host = host.encode("idna").decode("ascii")
-        except UnicodeError:
-            return None
+        # IDNA 2003, as in w3lib: a request's URL and its origin have to name the same host.
+        host = host.encode("idna").decode("ascii")
     host = host.lower().removesuffix(".")
-    return None if not host or _NO_HOST.search(host) else host
+    if not host or _NO_HOST.search(host):
+        raise ValueError(host)
+    return host
 
 
 def without_userinfo(url: str) -> str:
@@ -130,6 +210,17 @@ def _without_dot_segments(path: str) -> str:
     if plain in (".", ".."):
         left.append("")  # a path that ends in a dot segment names a folder
     return f"/{'/'.join(left)}"
+
+
+def joined(base: str, reference: str) -> str:
+    """Do what `urljoin` does, also for schemes whose relative references it does not join.
+
+    :raises ValueError: the reference is no URL.
+    """
+    scheme = base.partition(":")[0]
+    if scheme in ("http", "https") or urlsplit(reference).scheme:
+        return urljoin(base, reference)
+    return scheme + urljoin(f"http{base[len(scheme) :]}", reference).removeprefix("http")
 
 
 # Compiled when it is used: most users name no site.

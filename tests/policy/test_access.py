@@ -14,8 +14,7 @@ from scrapy_robots_rfc.policy.access import (
     Unavailable,
     Unreachable,
 )
-from scrapy_robots_rfc.policy.origins import Origin
-from scrapy_robots_rfc.policy.schemes import SCHEMES
+from scrapy_robots_rfc.policy.origins import SCHEMES, Origin
 
 ORIGIN = Origin("http", "a.example", 80)
 FIRST = Asking(ORIGIN.robots_url, scheme=SCHEMES["http"])

@@ -5,8 +5,16 @@ from __future__ import annotations
 import pytest
 
 from scrapy_robots_rfc.policy.access import Asking, Outcome, target_of
-from scrapy_robots_rfc.policy.origins import Origin, Site, named_origin
-from scrapy_robots_rfc.policy.schemes import SCHEMES, Answers, Scheme, joined, with_scheme
+from scrapy_robots_rfc.policy.origins import (
+    SCHEMES,
+    Answers,
+    Origin,
+    Scheme,
+    Site,
+    joined,
+    named_origin,
+    with_scheme,
+)
 
 OWN = with_scheme(SCHEMES, "sftp", {"port": 22, "answers": "ftp"})
 
