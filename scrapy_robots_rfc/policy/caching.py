@@ -8,19 +8,18 @@ Times are seconds on a clock that never goes back, unless a parameter says other
 from __future__ import annotations
 
 import re
-from datetime import UTC, datetime
-from email.utils import parsedate_tz
+from collections.abc import Callable, Sequence
+from datetime import UTC
+from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from scrapy_robots_rfc.policy.access import Outcome
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
     from scrapy_robots_rfc.settings import Settings
 
 #: Returns the lines of a header by its name, in the order in which they came.
-Lines: TypeAlias = "Callable[[bytes], Sequence[bytes]]"
+Lines: TypeAlias = Callable[[bytes], Sequence[bytes]]
 
 #: The 24-hour limit, in seconds: "crawlers SHOULD NOT use the cached version for more than 24
 #: hours" (RFC 9309, 2.4). ROBOTS_CACHE_MAX_AGE is never longer.
@@ -67,12 +66,20 @@ def renew(
     :param fresh_for: for how many seconds the site's headers call the answer fresh; ``None``: they
         say nothing.
     """
-    if fetched is Outcome.UNREACHABLE:
-        return _unreachable(old, now, limits)
-    age = limits.cache_max_age
-    if fresh_for is not None:
-        age = min(max(fresh_for, limits.cache_min_age), age)
-    return Validity(fetched, now + age, confirmed=now if fetched is Outcome.SUCCESSFUL else None)
+    if fetched is not Outcome.UNREACHABLE:
+        age = limits.cache_max_age
+        if fresh_for is not None:
+            age = min(max(fresh_for, limits.cache_min_age), age)
+        return Validity(fetched, now + age, now if fetched is Outcome.SUCCESSFUL else None)
+    since = now if old is None or old.unreachable_since is None else old.unreachable_since
+    again = now + limits.unreachable_ttl
+    confirmed = None if old is None else old.confirmed
+    if confirmed is not None and now < confirmed + limits.stale_max_age:
+        again = min(again, confirmed + limits.stale_max_age)
+        return Validity(Outcome.SUCCESSFUL, again, confirmed, since)
+    if limits.unreachable_max_age is not None and now >= since + limits.unreachable_max_age:
+        return Validity(Outcome.UNAVAILABLE, again, unreachable_since=since)
+    return Validity(Outcome.UNREACHABLE, again, unreachable_since=since)
 
 
 def review(old: Validity, fetched: float, now: float, limits: Settings) -> Validity:
@@ -83,22 +90,10 @@ def review(old: Validity, fetched: float, now: float, limits: Settings) -> Valid
     if old.unreachable_since is None:
         return old._replace(fresh_until=min(old.fresh_until, fetched + limits.cache_max_age))
     again = min(old.fresh_until, fetched + max(limits.unreachable_ttl, MAX_RETRY_AFTER))
-    validity = _unreachable(old, now, limits)
+    validity = renew(old, Outcome.UNREACHABLE, now, limits)
     if validity.confirmed is not None:
         again = min(again, validity.confirmed + limits.stale_max_age)
     return validity._replace(fresh_until=again if validity.outcome is old.outcome else now)
-
-
-def _unreachable(old: Validity | None, now: float, limits: Settings) -> Validity:
-    since = now if old is None or old.unreachable_since is None else old.unreachable_since
-    again = now + limits.unreachable_ttl
-    confirmed = None if old is None else old.confirmed
-    if confirmed is not None and now < confirmed + limits.stale_max_age:
-        again = min(again, confirmed + limits.stale_max_age)
-        return Validity(Outcome.SUCCESSFUL, again, confirmed, since)
-    if limits.unreachable_max_age is not None and now >= since + limits.unreachable_max_age:
-        return Validity(Outcome.UNAVAILABLE, again, unreachable_since=since)
-    return Validity(Outcome.UNREACHABLE, again, unreachable_since=since)
 
 
 def pauses(attempts: int, retry_after: float | None, settings: Settings) -> tuple[float, ...]:
@@ -153,7 +148,7 @@ def freshness(lines: Lines, now: float) -> Freshness:
     directives = _directives(b",".join(lines(b"Cache-Control")))
     stored = b"no-store" not in directives
     # An Age line may be a list; its first element counts (RFC 9111, 5.1).
-    age = seconds_of(_first(lines(b"Age")).partition(b",")[0]) or 0.0
+    age = seconds_of(next(iter(lines(b"Age")), b"").partition(b",")[0]) or 0.0
     # A no-cache with field names as its value is about those fields only (RFC 9111, 5.2.2.4).
     if not stored or directives.get(b"no-cache") == b"":
         return Freshness(0.0, age, stored=stored)
@@ -162,30 +157,26 @@ def freshness(lines: Lines, now: float) -> Freshness:
         seconds = seconds_of(directives.get(name))
         if seconds is not None:
             return Freshness(seconds, age)
-    expires = _first(lines(b"Expires"))
+    expires = next(iter(lines(b"Expires")), b"")
     # 0 and -1 are no dates, but many servers send them to say "already expired" (RFC 9111, 5.3).
     then = 0.0 if expires.strip() in (b"0", b"-1") else http_date(expires)
     if then is None:
         return Freshness(None, age)
-    made = http_date(_first(lines(b"Date")))
+    made = http_date(next(iter(lines(b"Date")), b""))
     lifetime = then - (now if made is None else made)
     return Freshness(min(max(0.0, lifetime), _LONGEST_SECONDS), age)
 
 
 def etag(lines: Lines) -> bytes | None:
     """Return the ETag for If-None-Match (RFC 9110, 13.1.2); never ``*``, which matches any file."""
-    value = _first(lines(b"ETag"))
+    value = next(iter(lines(b"ETag")), b"")
     return value if _VALIDATOR.fullmatch(value) and value.strip() != b"*" else None
 
 
 def last_modified(lines: Lines) -> bytes | None:
     """Return the Last-Modified date for If-Modified-Since (RFC 9110, 13.1.3)."""
-    value = _first(lines(b"Last-Modified"))
+    value = next(iter(lines(b"Last-Modified")), b"")
     return value if _VALIDATOR.fullmatch(value) and http_date(value) is not None else None
-
-
-def _first(lines: Sequence[bytes]) -> bytes:
-    return lines[0] if lines else b""
 
 
 def _directives(cache_control: bytes) -> dict[bytes, bytes]:
@@ -222,9 +213,7 @@ def seconds_of(value: bytes | None) -> float | None:
 def http_date(value: bytes) -> float | None:
     """Return the seconds since 1970 of a date of HTTP (RFC 9110, 5.6.7); ``None``: it is none."""
     try:
-        parsed = parsedate_tz(value.decode("latin-1"))
-        if parsed is None:
-            return None
-        return datetime(*parsed[:6], tzinfo=UTC).timestamp() - (parsed[9] or 0)
+        date = parsedate_to_datetime(value.decode("latin-1"))
     except (ValueError, TypeError, IndexError, OverflowError):
         return None
+    return date.replace(tzinfo=date.tzinfo or UTC).timestamp()
