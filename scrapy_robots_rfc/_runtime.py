@@ -141,8 +141,6 @@ class Threads:
         self._runtime = runtime
         self._name = name
         self._jobs: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
-        #: The calls under way, including those whose caller has given up.
-        self.running: set[object] = set()
         self._started = 0
 
     async def call(self, function: Callable[[], _T], *, limit: float, dropped: bool = True) -> _T:
@@ -161,12 +159,10 @@ class Threads:
         def job() -> None:
             if not result.set_running_or_notify_cancel():  # its caller has given up
                 return
-            self.running.add(result)
             try:
                 result.set_result(function())
             except Exception as error:  # noqa: BLE001 - raised again where it is waited for
                 result.set_exception(error)
-            self.running.discard(result)
             with contextlib.suppress(RuntimeError):  # the loop is closed
                 on_this_thread(partial(ended.resolve, None))
 
@@ -187,6 +183,20 @@ class Threads:
     def stop(self) -> None:
         """Let the threads end when the queue is empty; `call` must not be used after this."""
         for _ in range(self._started):
+            self._jobs.put(None)
+
+    async def close(self, last: Callable[[], object], *, limit: float) -> None:
+        """Do what `stop` does, and call a last function when all calls before it have ended.
+
+        :param limit: seconds to wait for that.
+        :raises TimeoutError: it took longer. The function is called nevertheless, if they end.
+        """
+        for _ in range(self._started - 1):  # a thread that gets this has ended its calls
+            self._jobs.put(None)
+        self._count = 1
+        try:
+            await self.call(last, limit=limit, dropped=False)
+        finally:
             self._jobs.put(None)
 
     def _work(self) -> None:

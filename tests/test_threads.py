@@ -52,20 +52,15 @@ async def test_results_and_errors() -> None:
 
 @under_the_reactor
 async def test_calls_without_a_caller_are_not_made() -> None:
-    """A call whose time was over while it stood in line is dropped.
-
-    One that hangs is known to be under way.
-    """
+    """A call whose time was over while it stood in line is dropped."""
     threads, go_on, made = Threads(1, Runtime(), "test"), threading.Event(), []
     with pytest.raises(TimeoutError):
         await threads.call(go_on.wait, limit=0.01)
     with pytest.raises(TimeoutError):
         await threads.call(lambda: made.append("late"), limit=0.01)
-    assert len(threads.running) == 1
     go_on.set()
     await threads.call(lambda: made.append("last"), limit=60)
     assert made == ["last"]
-    assert not threads.running
     threads.stop()
 
 
@@ -83,3 +78,32 @@ async def test_as_many_at_once_as_there_are_threads() -> None:
     while not done:
         await threads.call(lambda: None, limit=60)
     threads.stop()
+
+
+@under_the_reactor
+async def test_the_last_call_comes_after_all_others() -> None:
+    """However many threads there are, the last function is called when the others have ended."""
+    runtime, made = Runtime(), list[str]()
+    threads, go_on = Threads(3, runtime, "test"), threading.Event()
+
+    async def one() -> None:
+        await threads.call(go_on.wait, limit=60)
+        made.append("one")
+
+    runtime.spawn(one())
+    assert await threads.call(lambda: 5, limit=60) == 5
+    with pytest.raises(TimeoutError):
+        await threads.close(lambda: made.append("last"), limit=0.01)
+    assert made == []
+    go_on.set()
+    while len(made) < 2:
+        await runtime.sleep(0.01)
+    assert sorted(made) == ["last", "one"]
+
+
+@under_the_reactor
+async def test_the_last_call_is_made_without_any_other() -> None:
+    """Where nothing was called before, the last function is called all the same."""
+    made: list[str] = []
+    await Threads(2, Runtime(), "test").close(lambda: made.append("last"), limit=60)
+    assert made == ["last"]

@@ -1,6 +1,8 @@
-"""CacheClient: calls a store on threads. It warns of one that fails once, and the crawl goes on.
+"""CacheClient: the store of a crawl. It is looked into before a fetch, and written to afterwards.
 
-Callers see times on the clock of the crawl; in the store they are seconds since 1970.
+Its calls are made on threads. A store that fails is warned of once, and the crawl goes on. Crawls
+that share a store do not fetch a file twice: the file is locked meanwhile. Callers see times on the
+clock of the crawl; in the store they are seconds since 1970.
 """
 
 from __future__ import annotations
@@ -13,12 +15,13 @@ from functools import partial
 from typing import Any, TypeVar
 
 from scrapy_robots_rfc import stats
-from scrapy_robots_rfc._runtime import CANCELLED, Runtime, Threads
+from scrapy_robots_rfc._runtime import CANCELLED, Cancellable, Runtime, Threads
 from scrapy_robots_rfc.cache.entry import CacheEntry, decode, encode
 from scrapy_robots_rfc.cache.stores.base import SharedStore, Store
 from scrapy_robots_rfc.core.text import error_text
 from scrapy_robots_rfc.errors import StoreError
 from scrapy_robots_rfc.policy.origins import Origin
+from scrapy_robots_rfc.settings import Settings
 
 logger: logging.Logger = logging.getLogger(__name__)
 
@@ -33,11 +36,17 @@ PAUSE = 5.0
 QUIET = 60.0
 #: Seconds that the clock of another machine may be ahead.
 AHEAD = 60.0
-#: Seconds that the end of the crawl waits for a store: to finish what is under way, and to close. A
-#: healthy one needs a thousandth of that.
+#: Seconds after which a lock ends that is not renewed, because its crawl is dead; seconds between
+#: two renewals.
+LEASE, RENEWED = 15.0, 5.0
+#: Seconds that the end of the crawl waits for the store to close. A healthy one needs a thousandth
+#: of that.
 FAREWELL = 0.5
-#: Seconds between the looks whether what is under way has finished; together as many.
+#: Seconds between the looks at the end of the crawl whether all calls have ended; together as many.
 _PAUSES = (0.01, 0.04, 0.15, 0.3)
+
+#: Seconds between two looks at a file that another crawl fetches: at first, and at most.
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 1.0
 
 
 class CacheClient:
@@ -45,21 +54,32 @@ class CacheClient:
 
     :param store: opened.
     :param name: the store, for people: its address without credentials.
+    :param settings: of the crawl: for how long it uses an entry of the store.
     :param count: adds one to a stat.
     """
 
     def __init__(
-        self, store: Store, name: str, *, runtime: Runtime, count: Callable[[str], None]
+        self,
+        store: Store,
+        name: str,
+        settings: Settings,
+        *,
+        runtime: Runtime,
+        count: Callable[[str], None],
     ) -> None:
         self._store: Any = store
         self._name = name
+        self._settings = settings
         self._runtime = runtime
         self._count = count
-        #: Whether workers take turns by this store; only then is anything asked of leases and
-        #: turns.
+        #: Whether other crawls use the store at the same time; only then is anything asked of
+        #: leases and turns.
         self.shared: bool = isinstance(store, SharedStore)
         self._owner = uuid.uuid4().hex
         self._threads = Threads(store.threads, runtime, "robots.txt store")
+        # The origins whose files this crawl has locked, and what renews these locks.
+        self._locked: set[Origin] = set()
+        self._timer: Cancellable | None = None
         # For each kind of call that failed, when it may be made again. On a full disk, reading
         # works and writing fails.
         self._not_before: dict[str, float] = {}
@@ -67,6 +87,49 @@ class CacheClient:
         self._under_way = 0
         self._closed = False
         self._warned = False
+
+    # Before a fetch, and after it.
+
+    async def look(
+        self, origin: Origin, known: CacheEntry | None
+    ) -> tuple[CacheEntry | None, bool, bool]:
+        """Look for an entry before a fetch.
+
+        :param known: the entry in memory, which is not fresh.
+        :returns: the newest entry; whether it is fresh; and, where it is not, whether this crawl is
+            to fetch the file.
+        """
+        newest, fresh = await self._newest(origin, known)
+        ours = not fresh and await self.lock(origin)
+        if ours and self.shared:  # the crawl that had the lock may have put it there meanwhile
+            newest, fresh = await self._newest(origin, newest)
+        if fresh:
+            self._runtime.spawn(self.unlock(origin))
+        return newest, fresh, ours
+
+    async def _newest(
+        self, origin: Origin, known: CacheEntry | None
+    ) -> tuple[CacheEntry | None, bool]:
+        loaded = await self.load(origin)
+        if loaded is None or (known is not None and loaded.fetched < known.fetched):
+            return known, False
+        now = self._runtime.clock()
+        loaded = loaded.reviewed(now, self._settings)
+        return loaded, now < loaded.validity.fresh_until
+
+    async def publish(self, origin: Origin, entry: CacheEntry, *, stored: bool) -> None:
+        """Put an entry into the store, and unlock the file then.
+
+        :param stored: whether its site allows to store it.
+        """
+        if stored:
+            await self.save(origin, entry)
+        elif entry.validity.unreachable_since is None:
+            # The earlier entry must not be used any more, not even as a stale one.
+            await self._drop(origin)
+        await self.unlock(origin)
+
+    # Entries.
 
     async def load(self, origin: Origin) -> CacheEntry | None:
         """Return what the store has of an origin, if that can be read; ``None``: nothing."""
@@ -83,7 +146,7 @@ class CacheClient:
                     "fetched anew; further ones are only counted",
                     self._name, key, error,
                 )  # fmt: skip
-            await self.drop(origin)  # so that it is counted once
+            await self._drop(origin)  # so that it is counted once
             return None
 
     def _on_our_clock(self, entry: CacheEntry) -> CacheEntry:
@@ -98,28 +161,61 @@ class CacheClient:
         moved = entry.moved(now - max(date, entry.fetched), now)
         return moved.expiring(now) if entry.fetched > date + AHEAD else moved
 
-    async def save(self, origin: Origin, entry: CacheEntry, seconds: float) -> None:
-        """Put an entry into the store.
+    async def save(self, origin: Origin, entry: CacheEntry) -> None:
+        """Put an entry into the store, for as long as a crawl may need it."""
+        now = self._runtime.clock()
+        seconds = entry.stored_for(now, self._settings)
+        dated = entry.moved(self._runtime.date() - now)
 
-        :param seconds: after which no crawl needs it.
-        """
-        key = str(origin)
-        dated = entry.moved(self._runtime.date() - self._runtime.clock())
-        await self._ask("put", lambda: self._store.put(key, encode(dated), seconds), otherwise=None)
+        def put() -> None:
+            self._store.put(str(origin), encode(dated), seconds)
 
-    async def drop(self, origin: Origin) -> None:
-        """Delete the entry of an origin."""
+        await self._ask("put", put, otherwise=None)
+
+    async def _drop(self, origin: Origin) -> None:
         await self._ask("delete", self._store.delete, str(origin), otherwise=False)
 
-    async def lease(self, origin: Origin, seconds: float) -> bool:
-        """Whether this crawl is to fetch a file. It is, too, if the store fails."""
-        return await self._ask(
-            "lease", self._store.lease, str(origin), self._owner, seconds, otherwise=True
-        )
+    # Locks.
 
-    async def release(self, origin: Origin) -> None:
+    async def lock(self, origin: Origin) -> bool:
+        """Whether this crawl is to fetch a file now; others wait until it gives the lock back.
+
+        It is, too, if the store fails. The lock is renewed until then.
+        """
+        if not self.shared:
+            return True
+        # Before the answer comes, so that a crawl that ends meanwhile gives it back.
+        self._locked.add(origin)
+        if self._timer is None:
+            self._timer = self._runtime.call_later(RENEWED, self._renew_all)
+        await self._renew(origin)
+        return origin in self._locked
+
+    def _renew_all(self) -> None:
+        self._timer = self._runtime.call_later(RENEWED, self._renew_all)
+        for origin in list(self._locked):
+            self._runtime.spawn(self._renew(origin))
+
+    async def _renew(self, origin: Origin) -> None:
+        ours = await self._ask(
+            "lease", self._store.lease, str(origin), self._owner, LEASE, otherwise=True
+        )
+        if not ours:
+            self._locked.discard(origin)  # another crawl has it
+        elif origin not in self._locked:
+            # It was given back meanwhile, and has just been taken again.
+            await self._release(origin)
+
+    async def unlock(self, origin: Origin) -> None:
         """Let others fetch a file."""
+        if origin in self._locked:
+            self._locked.discard(origin)
+            await self._release(origin)
+
+    async def _release(self, origin: Origin) -> None:
         await self._ask("release", self._store.release, str(origin), self._owner, otherwise=None)
+
+    # Turns.
 
     async def take_turn(self, origin: Origin, seconds: float, longest: float) -> float | None:
         """Ask for a turn as `SharedStore.take_turn` does; ``None`` if the store fails.
@@ -145,13 +241,21 @@ class CacheClient:
             "end_turn", self._store.end_turn, str(origin), self._owner, interval, otherwise=None
         )
 
+    # Calls.
+
     async def _ask(
         self, call: str, function: Callable[..., _T], *arguments: object, otherwise: _T
     ) -> _T:
+        """Call the store, unless such a call has failed a moment ago.
+
+        :param call: the kind of call, by the name of its method.
+        :param otherwise: what is returned where there is no answer.
+        """
         now = self._runtime.clock()
-        if self._closed or now < self._not_before.get(call, now):
+        failing = call in self._not_before
+        if self._closed or (failing and now < self._not_before[call]):
             return otherwise
-        if call in self._not_before:  # this one is a trial, and the others wait for its end
+        if failing:  # this one is a trial, and the others wait for its end
             self._not_before[call] = now + PATIENCE + PAUSE
         self._under_way += 1
         try:
@@ -163,8 +267,7 @@ class CacheClient:
             return otherwise
         finally:
             self._under_way -= 1
-        if self._silent_until <= now + QUIET:  # no call has failed since this one began
-            self._not_before.pop(call, None)
+        self._not_before.pop(call, None)
         return value
 
     def _failed(self, call: str, error: Exception) -> None:
@@ -180,22 +283,36 @@ class CacheClient:
         self._silent_until = now + QUIET
         self._not_before[call] = now + PAUSE
 
-    async def drain(self) -> bool:
-        """Wait a little until no call is under way; whether that came."""
+    async def close(self) -> None:
+        """Wait a little for what is under way, then give all locks back, and close the store.
+
+        A store whose calls do not end is closed when they have ended, if they do.
+        """
         for seconds in _PAUSES:
             await self._runtime.sleep(seconds)  # what was spawned before begins meanwhile
             if not self._under_way:
-                return True
-        return False
-
-    async def close(self) -> None:
-        """Close the store when no call is under way any more: nothing is called beside `close`."""
+                break
         self._closed = True
+        if self._timer is not None:
+            self._timer.cancel()
+        locked = list(self._locked)
+
+        def close() -> None:
+            try:
+                for origin in locked:
+                    self._store.release(str(origin), self._owner)
+            finally:
+                self._store.close()
+
         try:
-            if self._store.threads > 1 and (self._under_way or self._threads.running):
-                raise TimeoutError("a call does not end")
-            # A single thread closes it, if late, when the call before has ended.
-            await self._threads.call(self._store.close, limit=FAREWELL, dropped=False)
+            await self._threads.close(close, limit=FAREWELL)
         except Exception as error:  # noqa: BLE001 - a store's own
             self._failed("close", error)
-        self._threads.stop()
+
+
+def pause(looks: int) -> float:
+    """Return the seconds to wait for another crawl's fetch before the next look.
+
+    :param looks: how many looks have found that the fetch is not over.
+    """
+    return min(_FIRST_PAUSE * 2.0 ** min(looks, 10), _LONGEST_PAUSE)

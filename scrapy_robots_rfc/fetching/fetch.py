@@ -16,7 +16,7 @@ from scrapy.utils.datatypes import LocalCache
 
 from scrapy_robots_rfc import _scrapy, signals, stats
 from scrapy_robots_rfc._runtime import Runtime
-from scrapy_robots_rfc.cache.client import CacheClient
+from scrapy_robots_rfc.cache.client import CacheClient, pause
 from scrapy_robots_rfc.cache.entry import (
     CacheEntry,
     Fetched,
@@ -24,7 +24,6 @@ from scrapy_robots_rfc.cache.entry import (
     following,
     following_for_route,
 )
-from scrapy_robots_rfc.cache.locks import FetchLocks, pause
 from scrapy_robots_rfc.cache.memory import MemoryCache
 from scrapy_robots_rfc.core.text import error_text
 from scrapy_robots_rfc.fetching.download import Downloader, through
@@ -69,15 +68,14 @@ class Fetcher:
         self._crawl = crawl
         self._files = files
         self._download = download
+        self._store = store
         self._count = crawler.stats.inc_value
         self._runtime = Runtime()
         #: The fetches that are under way.
         self.pending: PendingFetches = PendingFetches(
             crawler, crawl, download, settings.timeout, self._undecided
         )
-        self.locks: FetchLocks | None = None
-        if store is not None:
-            self.locks = FetchLocks(store, settings, self._runtime)
+
         #: What the crawl remembers.
         self.memory: MemoryCache[OriginPolicy] = MemoryCache(
             settings.cache_size,
@@ -109,7 +107,7 @@ class Fetcher:
                 fetch.preempted += 1
                 self.pending.free_place(fetch)
                 continue
-            if self.locks is not None and isinstance(fetched.access, Local | Unreachable):
+            if self._store is not None and isinstance(fetched.access, Local | Unreachable):
                 robots, _ = await self._look(fetch)  # another worker may have it meanwhile
                 if robots is not None:
                     return robots
@@ -138,13 +136,13 @@ class Fetcher:
             robots = robots or await self._files.policy_aside(fetch.origin, copy)
             self.memory.put(fetch.origin, robots, copy)
             return robots, False
-        if self.locks is None:
+        if self._store is None:
             return None, True
-        copy, fresh, ours = await self.locks.look(fetch.origin, copy)
+        copy, fresh, ours = await self._store.look(fetch.origin, copy)
         fetch.copy = copy
         if copy is not None and fresh and fetch.suits(copy):
             return await self._use(fetch, copy), False
-        if copy is not None and ours and self.locks.shared:
+        if copy is not None and ours and self._store.shared:
             # Its pace counts for the request that is sent now.
             self._crawl.found(await self._files.policy_aside(fetch.origin, copy))
         return None, ours or fresh
@@ -246,9 +244,9 @@ class Fetcher:
         elif not pauses:
             self.origin_log.concluded(robots, fetch)
             self.memory.put(fetch.origin, robots, entry)
-            if self.locks is not None:
+            if self._store is not None:
                 stored = fetched.freshness.stored
-                self.locks.publish(fetch.origin, entry, stored=stored)
+                self._runtime.spawn(self._store.publish(fetch.origin, entry, stored=stored))
         return robots, access, pauses
 
     def _entry_after(self, fetch: PendingFetch, fetched: Fetched) -> CacheEntry:
@@ -292,8 +290,8 @@ class Fetcher:
 
     def _remember_failure(self, fetch: PendingFetch, robots: OriginPolicy) -> None:
         self.failed[fetch.origin, fetch.route] = robots
-        if self.locks is not None:
-            self.locks.leave(fetch.origin)
+        if self._store is not None:
+            self._runtime.spawn(self._store.unlock(fetch.origin))
 
     # Notify.
 

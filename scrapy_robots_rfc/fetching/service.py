@@ -56,6 +56,7 @@ class RobotsService:
         self._settings = settings
         self._files = files
         self._sources = sources
+        self._store = store
         self._count = crawler.stats.inc_value
         self._runtime = Runtime()
         #: Makes exchanges; gives the routes of requests, for tdmrep.json, too.
@@ -180,8 +181,8 @@ class RobotsService:
         """Write what is still to be written, for a second or two at most, and close the store."""
         self._fetcher.pending.cancel_all()
         self._files.stop()
-        if self._fetcher.locks is not None:
-            await self._fetcher.locks.close()
+        if self._store is not None:
+            await self._store.close()
 
 
 def undecided(origin: Origin) -> RobotsUndecided:

@@ -343,7 +343,9 @@ class RfcRobotsTxtMiddleware:
             return None
         with errors_of(self._settings.cache):
             found = open_store(self._settings.cache, self._crawler)
-        return None if found is None else CacheClient(*found, runtime=Runtime(), count=self._count)
+        if found is None:
+            return None
+        return CacheClient(*found, self._settings, runtime=self._runtime, count=self._count)
 
 
 def robots_service(crawler: Crawler) -> RobotsService:

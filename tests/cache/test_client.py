@@ -15,7 +15,7 @@ from scrapy_robots_rfc.cache.entry import decode, encode
 from scrapy_robots_rfc.policy.access import Outcome
 from scrapy_robots_rfc.policy.origins import Origin
 from tests.support.cache_entries import FILE
-from tests.support.entries import changed, made
+from tests.support.entries import changed, limits, made
 from tests.support.memory_store import MemoryStore
 from tests.support.running import under_the_reactor
 
@@ -28,6 +28,7 @@ pytestmark = pytest.mark.reactor
 
 A = Origin("https", "a.example", 443)
 B = Origin("http", "b.example", 8080)
+LIMITS = limits(86_400, 300, 86_400, None)
 
 
 class Clocks(Runtime):
@@ -119,7 +120,9 @@ class Crawl:
     def __init__(self, store: Any, runtime: Runtime | None = None) -> None:
         self.counted: list[str] = []
         self.runtime = Clocks() if runtime is None else runtime
-        self.client = CacheClient(store, "a store", runtime=self.runtime, count=self.counted.append)
+        self.client = CacheClient(
+            store, "a store", LIMITS, runtime=self.runtime, count=self.counted.append
+        )
 
 
 def said(caplog: pytest.LogCaptureFixture) -> list[str]:
@@ -138,7 +141,7 @@ async def test_entries_are_moved_to_the_clock_of_the_crawl(store: Breakable) -> 
     """
     one, two = Crawl(store, Clocks(1000, 1_700_000_000)), Crawl(store, Clocks(5, 1_700_000_060))
     copy = changed(FILE, fetched=990, fresh_until=1090, confirmed=980, unreachable_since=970)
-    await one.client.save(A, copy, 60)
+    await one.client.save(A, copy)
     dated = decode(store.get("https://a.example") or b"")
     assert (dated.fetched, dated.validity.fresh_until) == (1_699_999_990, 1_700_000_090)
     assert await one.client.load(A) == copy
@@ -162,7 +165,7 @@ async def test_nothing_was_in_the_future(
         Crawl(store, Clocks(100, 1_700_000_000)),
     )
     await ahead.client.save(
-        A, changed(FILE, fetched=0, fresh_until=600, confirmed=0, unreachable_since=0), 60
+        A, changed(FILE, fetched=0, fresh_until=600, confirmed=0, unreachable_since=0)
     )
     loaded = await crawl.client.load(A)
     assert loaded is not None
@@ -181,7 +184,7 @@ async def test_a_stored_time_in_the_future(store: Breakable) -> None:
     """A time of the past that lies in the future counts as now: a copy is not obeyed for ever."""
     crawl = Crawl(store, Clocks(100, 1_700_000_000))
     times = {"confirmed": 1e9, "unreachable_since": 1e9}
-    await crawl.client.save(A, changed(FILE, fetched=50, fresh_until=600, **times), 60)
+    await crawl.client.save(A, changed(FILE, fetched=50, fresh_until=600, **times))
     loaded = await crawl.client.load(A)
     assert loaded is not None
     assert (loaded.validity.confirmed, loaded.validity.unreachable_since) == (100, 100)
@@ -206,7 +209,7 @@ async def test_the_loop_goes_on(store: Breakable) -> None:
     await turns(crawl.runtime, 3)
     store.go_on.set()
     assert await result is None
-    await crawl.client.save(A, FILE, 60)
+    await crawl.client.save(A, FILE)
     await crawl.client.close()
     assert store.by
     assert threading.get_ident() not in store.by
@@ -240,10 +243,9 @@ async def test_the_end_does_not_wait_for_a_call_that_hangs(store: Breakable) -> 
     """A store that does not answer is waited for at the end for a moment, and is not closed."""
     store.hangs.add("put")
     crawl = Crawl(store, Hurried())
-    crawl.runtime.spawn(crawl.client.save(A, FILE, 60))
+    crawl.runtime.spawn(crawl.client.save(A, FILE))
     await crawl.runtime.sleep(0)
     assert store.hanging.wait(60)  # the thread may be slow to begin
-    assert not await crawl.client.drain()
     await crawl.client.close()
     assert store.calls == ["put"]
     assert crawl.counted == ["robotstxt/cache/store_errors"]
@@ -259,12 +261,12 @@ async def test_a_store_that_fails_is_logged_once_and_tried_later(
     """
     clocks = Clocks()
     crawl = Crawl(store, clocks)
-    await crawl.client.save(A, FILE, 60)
+    await crawl.client.save(A, FILE)
     store.broken = {call: OSError("gone") for call in ("get", "put", "lease", "take_turn")}
     for _ in range(3):
         assert await crawl.client.load(A) is None
-        await crawl.client.save(B, FILE, 60)
-        assert await crawl.client.lease(A, 60) is True
+        await crawl.client.save(B, FILE)
+        assert await crawl.client.lock(A) is True
         assert await crawl.client.take_turn(A, 60, 60) is None
     assert store.calls == ["put", "get", "put", "lease", "take_turn"]
     clocks.pass_by(6)
@@ -279,8 +281,8 @@ async def test_a_store_that_fails_is_logged_once_and_tried_later(
     clocks.pass_by(6)
     for _ in range(2):
         assert await crawl.client.load(A) is not None
-        await crawl.client.save(B, FILE, 60)
-        assert await crawl.client.lease(A, 60) is True
+        await crawl.client.save(B, FILE)
+        assert await crawl.client.lock(A) is True
         assert await crawl.client.take_turn(A, 60, 60) == 0
     assert store.calls[-8:] == ["get", "put", "lease", "take_turn"] * 2
     await crawl.client.close()
@@ -309,10 +311,10 @@ async def test_what_works_is_used(store: Breakable, caplog: pytest.LogCaptureFix
     """A store that can only be read is read. That it cannot be written is logged once."""
     clocks = Clocks()
     crawl = Crawl(store, clocks)
-    await crawl.client.save(A, FILE, 600)
+    await crawl.client.save(A, FILE)
     store.broken = {"put": OSError("read-only")}
     for _ in range(4):
-        await crawl.client.save(B, FILE, 60)
+        await crawl.client.save(B, FILE)
         assert await crawl.client.load(A) is not None
         clocks.pass_by(6)
     assert crawl.counted == ["robotstxt/cache/store_errors"] * 4
@@ -368,7 +370,7 @@ async def test_unreadable_values_count_as_none(
     assert crawl.counted == ["robotstxt/cache/store_errors"] * unreadable
     assert len(said(caplog)) == min(unreadable, 1)
     assert all("has what cannot be read (https://a.example: " in line for line in said(caplog))
-    await crawl.client.save(A, FILE, 60)
+    await crawl.client.save(A, FILE)
     assert await crawl.client.load(A) is not None
     await crawl.client.close()
 
@@ -386,7 +388,7 @@ async def test_an_unreadable_value_counts_once(store: Breakable) -> None:
             assert await crawl.client.load(A) is None
         assert len(crawl.counted) == times
         assert store.get(str(A)) is None
-        await crawl.client.save(A, FILE, 60)
+        await crawl.client.save(A, FILE)
     store.put(str(A), b"damaged", 60)
     assert await crawl.client.load(A) is None
     store.delete(str(A))
@@ -425,20 +427,20 @@ async def test_turn_that_cannot_be(said_of_it: object, caplog: pytest.LogCapture
 
 
 @under_the_reactor
-async def test_leases_and_turns(store: Breakable) -> None:
+async def test_locks_and_turns(store: Breakable) -> None:
     """One crawl at a time fetches a file, and one at a time has the turn.
 
     What is given back is the next one's.
     """
     one, two = Crawl(store).client, Crawl(store).client
     assert one.shared
-    assert await one.lease(A, 60)
-    assert await one.lease(A, 60)
-    assert not await two.lease(A, 60)
-    await two.release(A)
-    assert not await two.lease(A, 60)
-    await one.release(A)
-    assert await two.lease(A, 60)
+    assert await one.lock(A)
+    assert await one.lock(A)
+    assert not await two.lock(A)
+    await two.unlock(A)
+    assert not await two.lock(A)
+    await one.unlock(A)
+    assert await two.lock(A)
     assert await one.take_turn(A, 60, 60) == 0
     assert await two.take_turn(A, 60, 60) != 0
     await one.end_turn(A, 0)
@@ -455,9 +457,8 @@ async def test_the_last_writes(store: Breakable) -> None:
     store.hangs.add("put")
     crawl = Crawl(store)
     for origin in (A, B):
-        crawl.runtime.spawn(crawl.client.save(origin, FILE, 60))
+        crawl.runtime.spawn(crawl.client.save(origin, FILE))
     crawl.runtime.call_later(0, store.go_on.set)
-    assert await crawl.client.drain()
     await crawl.client.close()
     assert sorted(store.keys()) == ["http://b.example:8080", "https://a.example"]
     assert store.calls == ["put", "put", "close"]
@@ -479,13 +480,17 @@ async def test_no_credentials_in_the_log(
     await crawl.client.close()
 
 
+@pytest.mark.parametrize("threads", [1, 2, 8])
 @under_the_reactor
-async def test_a_call_that_ends_late_closes_the_store(store: Breakable) -> None:
-    """A store with one thread, whose call ends after the crawl, is closed by that thread then."""
-    store.threads = 1  # type: ignore[misc]  # of this one only
+async def test_a_call_that_ends_late_closes_the_store(store: Breakable, threads: int) -> None:
+    """A store whose call ends after the crawl is closed then, and not sooner.
+
+    However many threads it has, nothing is called beside `close`.
+    """
+    store.threads = threads  # type: ignore[misc]  # of this one only
     store.hangs.add("put")
     crawl = Crawl(store, Hurried())
-    crawl.runtime.spawn(crawl.client.save(A, FILE, 60))
+    crawl.runtime.spawn(crawl.client.save(A, FILE))
     await crawl.runtime.sleep(0)
     assert store.hanging.wait(60)
     await crawl.client.close()

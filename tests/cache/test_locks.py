@@ -5,13 +5,13 @@ On timers and a clock of the test's, and a real store.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from scrapy_robots_rfc._runtime import Cancellable, Runtime, Waiter
-from scrapy_robots_rfc.cache.client import CacheClient
-from scrapy_robots_rfc.cache.locks import LEASE, RENEWED, FetchLocks
+from scrapy_robots_rfc.cache.client import LEASE, RENEWED, CacheClient
 from scrapy_robots_rfc.policy.origins import Origin
 from tests.support.entries import limits
 from tests.support.memory_store import MemoryStore
@@ -38,7 +38,7 @@ class Timer:
 
 
 class Slow(Runtime):
-    """Timers fire when the test says so."""
+    """Timers that renew leases fire when the test says so."""
 
     def __init__(self) -> None:
         self.now = 0.0
@@ -46,7 +46,9 @@ class Slow(Runtime):
         self.tasks: list[Waiter[None]] = []
 
     def call_later(self, delay: float, function: Callable[[], object]) -> Cancellable:
-        """Keep it."""
+        """Keep it, unless it ends a wait for the store."""
+        if isinstance(function, partial):
+            return super().call_later(delay, function)
         assert delay == RENEWED
         self.timers.append(Timer(function))
         return self.timers[-1]
@@ -74,16 +76,9 @@ class Slow(Runtime):
             await task
 
 
-class Worker:
+def worker(store: MemoryStore, runtime: Slow) -> CacheClient:
     """A crawl that takes leases."""
-
-    def __init__(self, store: MemoryStore, runtime: Slow) -> None:
-        self.client = CacheClient(store, "the store", runtime=Runtime(), count=lambda _: None)
-        self.leases = FetchLocks(self.client, LIMITS, runtime)
-
-    async def close(self) -> None:
-        """End."""
-        await self.leases.close()
+    return CacheClient(store, "the store", LIMITS, runtime=runtime, count=lambda _: None)
 
 
 @under_the_reactor
@@ -94,13 +89,13 @@ async def test_lease_is_renewed() -> None:
     """
     runtime = Slow()
     store = MemoryStore(now=lambda: runtime.now)
-    one, two = Worker(store, runtime), Worker(store, runtime)
-    assert await one.leases.lock(ORIGIN)
+    one, two = worker(store, runtime), worker(store, runtime)
+    assert await one.lock(ORIGIN)
     for _ in range(10):
         await runtime.go_on(RENEWED)
-        assert not await two.leases.lock(ORIGIN)
-    await one.leases.unlock(ORIGIN)
-    assert await two.leases.lock(ORIGIN)
+        assert not await two.lock(ORIGIN)
+    await one.unlock(ORIGIN)
+    assert await two.lock(ORIGIN)
     await one.close()
     await two.close()
     assert store.lease(str(ORIGIN), "third", 1)
@@ -111,14 +106,14 @@ async def test_lease_of_a_dead_worker_ends() -> None:
     """A lease that is not renewed ends, and its late owner takes nothing from the next one."""
     runtime, dead = Slow(), Slow()
     store = MemoryStore(now=lambda: runtime.now)
-    one, two = Worker(store, dead), Worker(store, runtime)
-    assert await one.leases.lock(ORIGIN)
+    one, two = worker(store, dead), worker(store, runtime)
+    assert await one.lock(ORIGIN)
     runtime.now += LEASE
-    assert await two.leases.lock(ORIGIN)
+    assert await two.lock(ORIGIN)
     await dead.go_on(RENEWED)  # it was only standing still
     await dead.go_on(RENEWED)
-    assert dead.timers == []
-    await one.leases.unlock(ORIGIN)
+    assert not store.lease(str(ORIGIN), "third", 1)
+    await one.unlock(ORIGIN)
     assert not store.lease(str(ORIGIN), "third", 1)
     await one.close()
     await two.close()
@@ -129,9 +124,9 @@ async def test_nothing_is_renewed_at_the_end() -> None:
     """When a crawl has ended, no timer of it goes on."""
     runtime = Slow()
     store = MemoryStore(now=lambda: runtime.now)
-    worker = Worker(store, runtime)
-    assert await worker.leases.lock(ORIGIN)
-    await worker.close()
+    one = worker(store, runtime)
+    assert await one.lock(ORIGIN)
+    await one.close()
     assert [timer.function for timer in runtime.timers] == [None]
     await runtime.go_on(RENEWED)
     assert store.lease(str(ORIGIN), "next", 1)

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from scrapy_robots_rfc._runtime import Runtime, Waiter
-from scrapy_robots_rfc.cache.client import CacheClient
-from scrapy_robots_rfc.cache.locks import FetchLocks, pause
+from scrapy_robots_rfc.cache.client import CacheClient, pause
 from scrapy_robots_rfc.policy.access import Outcome
 from scrapy_robots_rfc.policy.origins import Origin
 from tests.support.entries import limits, made
@@ -55,8 +54,9 @@ class Worker:
 
     def __init__(self, store: MemoryStore) -> None:
         self.runtime = Standing()
-        self.keeper = CacheClient(store, "the store", runtime=self.runtime, count=lambda _: None)
-        self.sharing = FetchLocks(self.keeper, LIMITS, self.runtime)
+        self.client = CacheClient(
+            store, "the store", LIMITS, runtime=self.runtime, count=lambda _: None
+        )
 
 
 def with_workers(
@@ -70,8 +70,8 @@ def with_workers(
         try:
             await test(store, one, two)
         finally:
-            await one.sharing.close()
-            await two.sharing.close()
+            await one.client.close()
+            await two.client.close()
 
     run.__doc__, run.__name__ = test.__doc__, test.__name__
     wrapped: Callable[[], object] = under_the_reactor(run)
@@ -94,11 +94,11 @@ async def test_the_newest_copy_counts(store: MemoryStore, one: Worker, two: Work
     """A store that has less than the memory, because it failed or may not have more, decides
     nothing.
     """
-    await two.keeper.save(ORIGIN, file(b"old", -50, 50), 1000)
+    await two.client.save(ORIGIN, file(b"old", -50, 50))
     known = file(b"new", -20, -10)
-    assert await one.sharing.look(ORIGIN, known) == (known, False, True)
+    assert await one.client.look(ORIGIN, known) == (known, False, True)
     older = file(b"oldest", -90, -10)
-    found, fresh, ours = await one.sharing.look(ORIGIN, older)
+    found, fresh, ours = await one.client.look(ORIGIN, older)
     assert found is not None
     assert (found.body, fresh, ours) == (b"old", True, False)
 
@@ -123,16 +123,16 @@ async def test_who_gets_the_lease_looks_again() -> None:
     """
     plain, store = MemoryStore(), Finishing()
     writer, one = Worker(plain), Worker(store)
-    await writer.keeper.save(ORIGIN, file(b"file", -1, 50), 1000)
+    await writer.client.save(ORIGIN, file(b"file", -1, 50))
     value = plain.get(str(ORIGIN))
     assert value is not None
     store.finish = lambda: store.put(str(ORIGIN), value, 1000)
-    found, fresh, _ = await one.sharing.look(ORIGIN, None)
+    found, fresh, _ = await one.client.look(ORIGIN, None)
     assert found is not None
     assert (found.body, fresh) == (b"file", True)
     await until(lambda: store.lease(str(ORIGIN), "other", 1))
-    await one.sharing.close()
-    await writer.sharing.close()
+    await one.client.close()
+    await writer.client.close()
 
 
 @with_workers
@@ -142,22 +142,22 @@ async def test_others_go_on_when_a_file_is_there(
     """Who has fetched a file puts it into the store, and then lets go of its lease, long before
     its crawl ends.
     """
-    assert (await one.sharing.look(ORIGIN, None))[1:] == (False, True)
-    assert (await two.sharing.look(ORIGIN, None))[1:] == (False, False)
-    one.sharing.publish(ORIGIN, file(b"file", 0, 100), stored=True)
-    await until(lambda: store.lease(str(ORIGIN), "other", 1))
+    assert (await one.client.look(ORIGIN, None))[1:] == (False, True)
+    assert (await two.client.look(ORIGIN, None))[1:] == (False, False)
+    await one.client.publish(ORIGIN, file(b"file", 0, 100), stored=True)
+    assert store.lease(str(ORIGIN), "other", 1)
     store.release(str(ORIGIN), "other")
-    assert (await two.sharing.look(ORIGIN, None))[1:] == (True, False)
+    assert (await two.client.look(ORIGIN, None))[1:] == (True, False)
 
 
 @with_workers
 async def test_what_may_not_be_stored(store: MemoryStore, one: Worker, two: Worker) -> None:
     """Who has fetched a file that may be in no store lets the next one fetch it for itself."""
-    assert (await one.sharing.look(ORIGIN, None))[1:] == (False, True)
-    one.sharing.publish(ORIGIN, file(b"file", 0, 100), stored=False)
-    await until(lambda: store.lease(str(ORIGIN), "other", 1))
+    assert (await one.client.look(ORIGIN, None))[1:] == (False, True)
+    await one.client.publish(ORIGIN, file(b"file", 0, 100), stored=False)
+    assert store.lease(str(ORIGIN), "other", 1)
     store.release(str(ORIGIN), "other")
-    assert await two.sharing.look(ORIGIN, None) == (None, False, True)
+    assert await two.client.look(ORIGIN, None) == (None, False, True)
 
 
 @with_workers
@@ -165,9 +165,9 @@ async def test_the_end_waits_for_what_is_written(
     store: MemoryStore, one: Worker, two: Worker
 ) -> None:
     """What was published right before the end is in the store after it, and no lease is left."""
-    assert (await one.sharing.look(ORIGIN, None))[1:] == (False, True)
-    one.sharing.publish(ORIGIN, file(b"file", 0, 100), stored=True)
-    await one.sharing.close()
+    assert (await one.client.look(ORIGIN, None))[1:] == (False, True)
+    one.runtime.spawn(one.client.publish(ORIGIN, file(b"file", 0, 100), stored=True))
+    await one.client.close()
     assert store.get(str(ORIGIN)) is not None
     assert store.lease(str(ORIGIN), "other", 1)
 
@@ -177,13 +177,11 @@ async def test_what_may_not_be_stored_ends_what_was(
     store: MemoryStore, one: Worker, two: Worker
 ) -> None:
     """A file that may not be stored drops the one from before, and a failure does not."""
-    await two.keeper.save(ORIGIN, file(b"old", -50, -1), 1000)
+    await two.client.save(ORIGIN, file(b"old", -50, -1))
     failed = made(Outcome.UNREACHABLE, 503, "503", NOW, NOW + 10, unreachable_since=NOW)
-    one.sharing.publish(ORIGIN, failed, stored=False)
-    assert await one.keeper.drain()
+    await one.client.publish(ORIGIN, failed, stored=False)
     assert store.get(str(ORIGIN)) is not None
-    one.sharing.publish(ORIGIN, file(b"new", 0, 100), stored=False)
-    await one.sharing.close()
+    await one.client.publish(ORIGIN, file(b"new", 0, 100), stored=False)
     assert store.get(str(ORIGIN)) is None
 
 
@@ -213,9 +211,9 @@ async def test_no_other_fetches_before_a_file_is_written() -> None:
     """At the end of a crawl, too, a file is in the store before others may fetch it."""
     store = Recording()
     one = Worker(store)
-    await one.sharing.look(ORIGIN, None)
-    one.sharing.publish(ORIGIN, file(b"file", 0, 100), stored=True)
-    await one.sharing.close()
+    await one.client.look(ORIGIN, None)
+    one.runtime.spawn(one.client.publish(ORIGIN, file(b"file", 0, 100), stored=True))
+    await one.client.close()
     assert store.done == ["put", "release"]
 
 

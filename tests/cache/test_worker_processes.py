@@ -16,7 +16,7 @@ from twisted.internet.defer import Deferred, gatherResults
 from twisted.internet.threads import deferToThread
 
 from scrapy_robots_rfc import RobotsDisallowed
-from scrapy_robots_rfc.cache import locks as fetches
+from scrapy_robots_rfc.cache import client as fetches
 from scrapy_robots_rfc.scheduling import shared
 from tests.support.crawling import crawl
 from tests.support.runtimes import MODES

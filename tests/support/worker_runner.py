@@ -8,7 +8,7 @@ import sys
 from functools import partial
 from typing import Any
 
-from scrapy_robots_rfc.cache import locks as fetches
+from scrapy_robots_rfc.cache import client as fetches
 from scrapy_robots_rfc.scheduling import shared
 from tests.support.crawling import Pages
 from tests.support.runtime_runner import one_crawl, run_in
