@@ -19,7 +19,7 @@ from typing import Any, NamedTuple, TypeAlias
 from scrapy.settings import BaseSettings
 
 from scrapy_robots_rfc.core.agents import ACCEPTED, Agent, agent_of
-from scrapy_robots_rfc.core.labels import uses_of
+from scrapy_robots_rfc.core.preferences import uses_of
 from scrapy_robots_rfc.core.robotstxt import RobotsTxt
 from scrapy_robots_rfc.core.text import hidden
 from scrapy_robots_rfc.errors import SettingError

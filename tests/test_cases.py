@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from scrapy_robots_rfc.core.agents import is_token, product_tokens
+from scrapy_robots_rfc.core.findings import Flag, lines_of
 from scrapy_robots_rfc.core.robotstxt import RobotsTxt
 from scrapy_robots_rfc.parser import RfcRobotParser
 from tests.support.case_files import (
@@ -24,7 +25,6 @@ from tests.support.case_files import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from scrapy_robots_rfc.core.lines import Flag
 
 _LINE_END = re.compile("\r\n|\r|\n")
 
@@ -91,7 +91,7 @@ def test_through_scrapy_s_interface(case: Case) -> None:
 def test_flags(case: Case) -> None:
     """A line that is read leniently, or not at all, carries the flag that says so."""
     flags: dict[int, frozenset[Flag]] = {
-        line.number: line.flags for line in RobotsTxt.parse(body_of(case, "as_written")).lines()
+        line.number: line.flags for line in lines_of(RobotsTxt.parse(body_of(case, "as_written")))
     }
     assert [(number, flag) for number, flag in case.flagged if flag not in flags[number]] == [], (
         case.says
@@ -117,7 +117,7 @@ def test_limit(case: Case) -> None:
     """A file over the parsing limit says that it was cut off; one within it does not."""
     body = body_of(case, "as_written")
     assert case.size in (None, len(body))
-    assert RobotsTxt.parse(body).truncated is case.truncated, case.says
+    assert RobotsTxt.parse(body).content.truncated is case.truncated, case.says
 
 
 @pytest.mark.parametrize("case", identifications(), ids=[case.id for case in identifications()])

@@ -98,6 +98,7 @@ def test_a_crawl_loads_stores_and_reports_when_a_setting_asks_for_them(
     page_rules = ("usage.rules", "usage.page_rules")
     asked_for = (
         "core.gemini",
+        "core.findings",
         "core.lint",
         "reporting.report",
         "reporting.archive",

@@ -47,6 +47,7 @@ TABLES = ("settings", "stats", "signals", "errors", "leaves", "_runtime", "_scra
 #: What is no part of the kernel, which every request passes: rooms, and modules of others. Each may
 #: import those before it, but for `commands`, which show what all of them know.
 OUTSIDE = (
+    "core.findings",
     "core.lint",
     "fetching.ftp",
     "fetching.overrides",

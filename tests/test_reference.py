@@ -15,8 +15,9 @@ from pathlib import Path
 import pytest
 
 from scrapy_robots_rfc.core.decision import Reason
+from scrapy_robots_rfc.core.findings import explain, groups_of, lines_of
 from scrapy_robots_rfc.core.lines import LineKind
-from scrapy_robots_rfc.core.robotstxt import RobotsTxt, explain
+from scrapy_robots_rfc.core.robotstxt import RobotsTxt
 from scrapy_robots_rfc.parser import RfcRobotParser
 
 SHARED = Path(os.environ.get("ROBOTS_SHARED", Path(__file__).parents[2] / "shared"))
@@ -62,8 +63,8 @@ def test_real_files() -> None:
     assert files
     for file in files:
         robots = RobotsTxt.parse(file.read_bytes())
-        lines = {line.number: line for line in robots.lines()}
-        for group in robots.groups:
+        lines = {line.number: line for line in lines_of(robots)}
+        for group in groups_of(robots):
             assert all(lines[rule.line].value == rule.pattern for rule in group.rules), file.name
             assert lines[group.line].kind is LineKind.USER_AGENT, file.name
         for tokens in (["Googlebot-Image", "Googlebot"], ["Scrapy"]):

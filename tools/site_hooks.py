@@ -39,7 +39,11 @@ Names that do not stand here may change. Request meta and settings stand in
 [use robots.txt in a spider](spiders.md).
 """
 #: Modules with public names that the package itself does not have.
-API_MODULES = ("scrapy_robots_rfc.errors", "scrapy_robots_rfc.signals")
+API_MODULES = (
+    "scrapy_robots_rfc.core.findings",
+    "scrapy_robots_rfc.errors",
+    "scrapy_robots_rfc.signals",
+)
 
 _LINES = re.MULTILINE | re.DOTALL
 _LINK = re.compile(r"(?<=\]\()([^)\s]+)(?=\))")

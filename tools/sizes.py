@@ -20,6 +20,7 @@ LEAVES = (
     "reporting/",
     "commands/",
     "core/lint.py",
+    "core/findings.py",
     "fetching/ftp.py",
     "fetching/overrides.py",
     "scheduling/shared.py",

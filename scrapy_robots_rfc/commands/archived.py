@@ -16,7 +16,7 @@ from typing import Any
 from scrapy_robots_rfc.commands.asking import FoundRobots, Unknown, parsed
 from scrapy_robots_rfc.commands.common import Console, Failed, whole_number
 from scrapy_robots_rfc.core.agents import NOBODY
-from scrapy_robots_rfc.core.labels import uses_of
+from scrapy_robots_rfc.core.preferences import uses_of
 from scrapy_robots_rfc.core.robotstxt import RobotsTxt
 from scrapy_robots_rfc.errors import DecodingError
 from scrapy_robots_rfc.fetching.decoding import GZIP_MAGIC, without_codings

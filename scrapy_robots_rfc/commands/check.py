@@ -15,11 +15,10 @@ from scrapy_robots_rfc.commands import asking, common
 from scrapy_robots_rfc.commands.asking import FoundRobots, Unknown
 from scrapy_robots_rfc.core.agents import NOBODY, Agent, agent_of
 from scrapy_robots_rfc.core.decision import Reason, Rule
-from scrapy_robots_rfc.core.gemini import deciding_tokens
-from scrapy_robots_rfc.core.labels import unknown_labels, uses_of
+from scrapy_robots_rfc.core.findings import Explanation, explain, raw_lines
 from scrapy_robots_rfc.core.lines import as_text
-from scrapy_robots_rfc.core.preferences import refused_by
-from scrapy_robots_rfc.core.robotstxt import Explanation, RobotsTxt, explain
+from scrapy_robots_rfc.core.preferences import refused_by, unknown_labels, uses_of
+from scrapy_robots_rfc.core.robotstxt import RobotsTxt
 from scrapy_robots_rfc.core.text import printable
 from scrapy_robots_rfc.fetching.parsed import OriginPolicy, ParsedRobots
 from scrapy_robots_rfc.middleware.user_agent import default_header
@@ -140,7 +139,7 @@ def _doubt(found: FoundRobots | Unknown) -> str | None:
     if not isinstance(found, FoundRobots) or found.robots.robots is None:
         return None
     file = found.robots.robots
-    if any("\0" in line for line in file.raw_lines[:_BINARY_LINES]):
+    if any("\0" in line for line in raw_lines(file)[:_BINARY_LINES]):
         what = "a binary file"
     elif file.is_page:
         what = "an HTML page"
@@ -194,7 +193,7 @@ def _judged_by(
     # Of two readings of a URL, the one that is disallowed decides.
     other = other_reading(url)
     deciding = url if other is None or not file.decide(url, agent.tokens).allowed else other
-    explanation = explain(file, deciding, deciding_tokens(file, deciding, agent.tokens))
+    explanation = explain(file, deciding, agent.tokens)
     use = file.preferences(url, agent.tokens)
     if uses is None:  # `--use` is not given
         uses = settings.use if found.declared is None else found.declared
@@ -238,8 +237,9 @@ def _show_rules(record: dict[str, Any], file: RobotsTxt, console: common.Console
     decided = 0 if record["rule"] is None else record["rule"]["line"]
     for first, last in record["group_lines"]:
         if first <= decided <= last:
+            lines = raw_lines(file)
             for line in range(max(decided - _AROUND, first), min(decided + _AROUND, last) + 1):
-                text = as_text(file.raw_lines[line - 1]).replace("\t", " ").rstrip()
+                text = as_text(lines[line - 1]).replace("\t", " ").rstrip()
                 mark = console.paint(">", common.STRONG, common.GOOD) if line == decided else " "
                 if text:
                     console.print(f"{mark} {line:>5}  {printable(text)}")

@@ -12,7 +12,8 @@ from scrapy_robots_rfc._runtime import Runtime
 from scrapy_robots_rfc.commands import asking, check, common
 from scrapy_robots_rfc.commands.asking import FoundRobots
 from scrapy_robots_rfc.core.agents import Agent
-from scrapy_robots_rfc.core.robotstxt import RobotsTxt, explain
+from scrapy_robots_rfc.core.findings import explain, groups_of, records_of
+from scrapy_robots_rfc.core.robotstxt import RobotsTxt
 from scrapy_robots_rfc.core.text import printable
 from scrapy_robots_rfc.fetching.parsed import OriginPolicy
 from scrapy_robots_rfc.policy.access import Outcome
@@ -88,15 +89,15 @@ def _record(found: FoundRobots, agent: Agent, limit: Limit | None) -> dict[str, 
         "tokens": list(tokens),
         **check.access_record(found),
         "fresh_for": round(fresh_for, 1) if math.isfinite(fresh_for) else None,
-        "octets": None if robots.robots is None else file.size,
-        "truncated": file.truncated,
+        "octets": None if robots.robots is None else file.content.size,
+        "truncated": file.content.truncated,
         **check.group_record(explanation),
         "delay": delay,
         "interval": interval,
         "use": {label: one.allowed for label, one in file.preferences("/", tokens).items()},
         "sitemaps": list(robots.sitemaps),
         "records": [
-            {"line": each.line, "key": each.key, "value": each.value} for each in file.records
+            {"line": each.line, "key": each.key, "value": each.value} for each in records_of(file)
         ],
         "groups": [
             {
@@ -105,7 +106,7 @@ def _record(found: FoundRobots, agent: Agent, limit: Limit | None) -> dict[str, 
                 "applies": group.line in applying,
                 "rules": [check.rule_record(rule) for rule in group.rules],
             }
-            for group in file.groups
+            for group in groups_of(file)
         ],
     }
 

@@ -10,7 +10,7 @@ import re
 from collections.abc import Sequence
 
 from scrapy_robots_rfc.core.decision import Decision
-from scrapy_robots_rfc.core.lines import RULE_KEYS, Content
+from scrapy_robots_rfc.core.lines import RULE_KEYS
 from scrapy_robots_rfc.core.robotstxt import RobotsTxt
 
 #: The virtual user agents of the specification, each a purpose that a crawler may have.
@@ -31,14 +31,10 @@ class GeminiFile(RobotsTxt):
     patterns become escapes.
     """
 
-    def _read(self, content: Content) -> Content:
-        octets = _ALLOW_LINE.sub(b"#", content.octets)
-        return content._replace(octets=_SPECIAL.sub(_escaped, octets))
-
-    @property
-    def octets(self) -> bytes:
-        """The file as a parser of RFC 9309 has to see it."""
-        return self._content.octets[1:]
+    def __init__(self, body: bytes = b"", *, max_size: int = RobotsTxt.MAX_SIZE) -> None:
+        super().__init__(body, max_size=max_size)
+        octets = _SPECIAL.sub(_escaped, _ALLOW_LINE.sub(b"#", self.content.octets))
+        self.content = self.content._replace(octets=octets)
 
     def decide(self, url: str | bytes, tokens: str | Sequence[str]) -> Decision:
         """Return whether a URL may be fetched, and why.
@@ -47,27 +43,28 @@ class GeminiFile(RobotsTxt):
         :param tokens: the same; of several virtual user agents, the first one whose group disallows
             decides.
         """
-        if not isinstance(tokens, str):
-            tokens = deciding_tokens(self, url, tokens)
-        return super().decide(url, tokens)
+        return super().decide(url, deciding_tokens(self, url, tokens))
 
     def prepare(self, tokens: str | Sequence[str]) -> None:
         """Do what `RobotsTxt.prepare` does, for each virtual user agent."""
-        for some in () if isinstance(tokens, str) else _with_one_virtual(tokens):
+        for some in (*_with_one_virtual(tokens), tokens):
             super().prepare(some)
-        super().prepare(tokens)
 
 
 def _escaped(line: re.Match[bytes]) -> bytes:
     return line[0].replace(b"*", b"%2A").replace(b"$", b"%24")
 
 
-def _with_one_virtual(tokens: Sequence[str]) -> list[tuple[str, ...]]:
+def _with_one_virtual(tokens: str | Sequence[str]) -> list[tuple[str, ...]]:
+    if isinstance(tokens, str):
+        return []
     virtual = [name for name in tokens if name.lower() in VIRTUAL_AGENTS]
     return [tuple(name for name in tokens if name == one or name not in virtual) for one in virtual]
 
 
-def deciding_tokens(file: RobotsTxt, url: str | bytes, tokens: Sequence[str]) -> Sequence[str]:
+def deciding_tokens(
+    file: RobotsTxt, url: str | bytes, tokens: str | Sequence[str]
+) -> str | Sequence[str]:
     """Return the tokens that decide about a URL: of Gemini's with one virtual agent at most."""
     each = _with_one_virtual(tokens) if isinstance(file, GeminiFile) else []
     if len(each) < 2:

@@ -1,7 +1,7 @@
 """How a file is divided into lines, and how one line is read (RFC 9309, 2.2).
 
-The readers of groups, of a crawl and of the linter all read a line with `read_line`, so they agree
-on what it says.
+What a crawl reads (`ruleset.py`) and what people see (`findings.py`) is read with `read_line`, so
+the two agree on what a line says.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import codecs
 import enum
 import re
-from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import NamedTuple
 
 #: Octets of a line that count: 8 times 2,083, the longest URL that browsers took (Google's
@@ -34,38 +34,19 @@ class LineKind(enum.Enum):
     JUNK = "junk"
 
 
-class Flag(enum.StrEnum):
-    """What is odd about a line. The linter has a code of the same value for each."""
+# A named tuple takes more memory, and a hostile file has 100,000 of them.
+@dataclass(frozen=True, slots=True)
+class Record:
+    """A record that is neither a user-agent line nor a rule (RFC 9309, 2.2.4).
 
-    MISSPELT_KEY = enum.auto()
-    NO_COLON = enum.auto()
-    UNKNOWN_KEY = enum.auto()
-    OUTSIDE_GROUP = enum.auto()
-    INVALID_TOKEN = enum.auto()
-    NEVER_MATCHES = enum.auto()
-    SPACE_IN_PATTERN = enum.auto()
-    CONTROL_OCTET = enum.auto()
-    NOT_UTF8 = enum.auto()
-    TOO_LONG = enum.auto()
-    BYTE_ORDER_MARK = enum.auto()
-    OTHER_ENCODING = enum.auto()
-
-
-class Line(NamedTuple):
-    """A line of the file, as it is read.
-
-    :param number: from 1; lines end in CR, LF or CRLF.
-    :param kind: what it is read as.
-    :param key: its key in lower case, as the file spells it; empty where there is none.
-    :param value: its value without surrounding blanks and comment; for junk, the line itself.
-    :param flags: what is odd about it.
+    :param key: in lower case.
+    :param value: as the file writes it: text, or octets, one character each.
+    :param line: its line number, from 1.
     """
 
-    number: int
-    kind: LineKind
     key: str
     value: str
-    flags: frozenset[Flag] = frozenset()
+    line: int
 
 
 #: Keys of records with the paths that may be used for AI training, or that may not.
@@ -76,7 +57,7 @@ KNOWN_RECORDS = frozenset(
     | {"content-signal", "content-usage", "license", *TRAINING}
 )
 #: Frequent misspellings of keys, which are read like the keys.
-_MISSPELT = {
+MISSPELT = {
     "useragent": LineKind.USER_AGENT,
     "user agent": LineKind.USER_AGENT,
     "dissallow": LineKind.DISALLOW,
@@ -87,20 +68,18 @@ _MISSPELT = {
     "site-map": LineKind.RECORD,
 }
 #: All keys that are read; the others are flagged as unknown.
-_KEYS = {
+KEYS = {
     "user-agent": LineKind.USER_AGENT,
     "allow": LineKind.ALLOW,
     "disallow": LineKind.DISALLOW,
     **dict.fromkeys(KNOWN_RECORDS, LineKind.RECORD),
-    **_MISSPELT,
+    **MISSPELT,
 }
 RULES = (LineKind.ALLOW, LineKind.DISALLOW)
 #: The keys of rules, in lower case.
-RULE_KEYS = tuple(key for key, kind in _KEYS.items() if kind in RULES)
+RULE_KEYS = tuple(key for key, kind in KEYS.items() if kind in RULES)
 
 _words_of = re.compile("[^ \t]+").findall
-_CONTROL = re.compile("[\x00-\x08\x0a-\x1f\x7f]").search
-_TOKEN = re.compile(r"\*|[A-Za-z_-]+").fullmatch
 
 
 def read_line(line: str) -> tuple[LineKind, str, str]:
@@ -116,11 +95,11 @@ def read_line(line: str) -> tuple[LineKind, str, str]:
     key, colon, value = text.partition(":")
     if not colon:
         words = _words_of(text)
-        if len(words) != 2 or words[0].lower() not in _KEYS:
+        if len(words) != 2 or words[0].lower() not in KEYS:
             return LineKind.JUNK, "", text
         key, value = words
     key = key.strip(BLANKS).lower()
-    return _KEYS.get(key, LineKind.RECORD), key, value.strip(BLANKS)
+    return KEYS.get(key, LineKind.RECORD), key, value.strip(BLANKS)
 
 
 def as_text(octets: str) -> str:
@@ -183,45 +162,3 @@ def content_of(body: bytes, max_size: int) -> Content:
         octets = octets.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
     end = octets.rfind(b"\n") + 1 if cut else len(octets)
     return Content(octets[:end], truncated, size, encoding)
-
-
-def _flags_of(line: str, kind: LineKind, key: str, value: str) -> Iterator[Flag]:
-    """Yield what is odd about a line by itself.
-
-    :param line: its octets; the other parameters are what `read_line` makes of it.
-    """
-    if len(line) > MAX_LINE:
-        yield Flag.TOO_LONG
-    text = line[:MAX_LINE].partition("#")[0]
-    if _CONTROL(text):
-        yield Flag.CONTROL_OCTET
-    if key and ":" not in text:
-        yield Flag.NO_COLON
-    if key in _MISSPELT:
-        yield Flag.MISSPELT_KEY
-    elif kind is LineKind.RECORD and key not in _KEYS:
-        yield Flag.UNKNOWN_KEY
-    octets = value.encode("latin-1")
-    if octets.decode("utf-8", "ignore").encode() != octets:
-        yield Flag.NOT_UTF8
-    if kind is LineKind.USER_AGENT and not _TOKEN(value):
-        yield Flag.INVALID_TOKEN
-    if (kind in RULES or key in TRAINING) and value and value[0] not in "/*":
-        yield Flag.NEVER_MATCHES
-    if kind in RULES and len(_words_of(value)) > 1:
-        yield Flag.SPACE_IN_PATTERN
-
-
-def read_lines(content: Content) -> Iterator[Line]:
-    """Yield every line of a file, for explanations and the linter. A verdict does not need this."""
-    in_group = False
-    lines = content.octets.decode("latin-1").removesuffix("\n").split("\n")[1:]
-    for number, line in enumerate(lines, 1):
-        kind, key, value = read_line(line)
-        flags = {*_flags_of(line, kind, key, value)}
-        in_group = in_group or kind is LineKind.USER_AGENT
-        if kind in RULES and not in_group:
-            flags.add(Flag.OUTSIDE_GROUP)
-        if number == 1 and content.encoding:
-            flags.add(Flag.BYTE_ORDER_MARK if content.encoding == "utf-8" else Flag.OTHER_ENCODING)
-        yield Line(number, kind, as_text(key), as_text(value), frozenset(flags))

@@ -1,23 +1,39 @@
 """What a site says of the use of its pages, by label: in robots.txt and in headers.
 
-Most of it rests on drafts, which may still change: `labels.py` names them. `docs/preferences.md`
-has the decisions.
+Most of it rests on drafts, which may still change: `LABELS` names them. `docs/preferences.md` has
+the decisions.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from itertools import chain, islice
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import accumulate, chain, islice
+from types import MappingProxyType
 from typing import NamedTuple
 
 from scrapy_robots_rfc.core.decision import Refusal
-from scrapy_robots_rfc.core.groups import Record
-from scrapy_robots_rfc.core.labels import LABEL_OF, TRAIN_AI
-from scrapy_robots_rfc.core.lines import TRAINING, as_text
-from scrapy_robots_rfc.core.pattern import Pattern, parse_pattern, specificity
-from scrapy_robots_rfc.core.percent import request_target
+from scrapy_robots_rfc.core.lines import TRAINING, Record, as_text
+from scrapy_robots_rfc.core.percent import Pattern, parse_pattern, request_target, specificity
 from scrapy_robots_rfc.core.text import listed, printable
+
+#: Labels that a crawl may name without a warning -> other words for them, in any source. Other
+#: labels are read as well.
+LABELS: Mapping[str, tuple[str, ...]] = MappingProxyType({
+    "train-ai": ("ai-train",),  # draft-ietf-aipref-vocab-08
+    "search": (),  # draft-ietf-aipref-vocab-08
+    "ai-input": (),  # Content Signals (Cloudflare, 2025-09-24)
+    "tdm": (),  # TDMRep (W3C Community Group report, 2024-05-10)
+})  # fmt: skip
+TRAIN_AI, TDM = "train-ai", "tdm"
+#: Synonym -> label.
+LABEL_OF = {synonym: label for label, synonyms in LABELS.items() for synonym in synonyms}
+#: The spider attribute that says what a crawl is for.
+USE_ATTRIBUTE = "robots_use"
+#: The request meta key that says what a request is for. It is not `robots_use`, which responses
+#: have in their meta: a request that is made with the meta of a response would declare what that
+#: response permits.
+DECLARED_KEY = "robots_declared_use"
 
 #: Keys of robots.txt records that say something of use, in lower case.
 USAGE = "content-usage"
@@ -32,6 +48,31 @@ _LONGEST = 200
 
 # Of several values for one label, the one with the highest number counts.
 _STRICTNESS = {None: 0, True: 1, False: 2}
+
+
+def uses_of(value: object) -> tuple[str, ...] | None:
+    """Return the labels that a user's value names, in lower case and without synonyms.
+
+    :param value: a list of labels, or a string with commas; ``None`` gives ``None``.
+    :raises TypeError: it is something else.
+    """
+    labels = value.split(",") if isinstance(value, str) else value
+    if labels is None:
+        return None
+    kinds = (list, tuple, set, frozenset)
+    if not isinstance(labels, kinds) or not all(isinstance(label, str) for label in labels):
+        raise TypeError(value)
+    named = (label.strip().lower() for label in labels if label.strip())
+    return tuple(dict.fromkeys(LABEL_OF.get(label, label) for label in named))
+
+
+def unknown_labels(uses: Iterable[str]) -> Iterator[tuple[str, str]]:
+    """Yield each label that no site is known to use, such as a typo, and the nearest known one."""
+    for label in uses:
+        if label not in LABELS:
+            from difflib import get_close_matches  # noqa: PLC0415 - loaded for a wrong name only
+
+            yield label, get_close_matches(label, LABELS, n=1, cutoff=0)[0]
 
 
 class Preference(NamedTuple):
@@ -68,10 +109,8 @@ _ITEM = rf"""(?:
 )"""
 _PARAMETERS = rf"(?:;\ *{_KEY}(?:={_ITEM})?)*"
 _INNER_LIST = rf"\(\ *(?:{_ITEM}{_PARAMETERS}(?=[ )])\ *)*\)"
-_MEMBER = re.compile(
-    rf"({_KEY})(?:=(?:({_ITEM})|{_INNER_LIST}))?{_PARAMETERS}[ \t]*(?:,[ \t]*(?=.)|\Z)",
-    re.VERBOSE | re.ASCII | re.DOTALL,
-)
+# Few crawls see such a value, so this is compiled when it is used.
+_MEMBER = rf"({_KEY})(?:=(?:({_ITEM})|{_INNER_LIST}))?{_PARAMETERS}[ \t]*(?:,[ \t]*(?=.)|\Z)"
 
 
 def parse_usage(value: bytes) -> Mapping[str, bool | None]:
@@ -82,10 +121,11 @@ def parse_usage(value: bytes) -> Mapping[str, bool | None]:
         the value cannot be parsed.
     """
     text = value.decode("latin-1").strip(" ")
+    member_at = re.compile(_MEMBER, re.VERBOSE | re.ASCII | re.DOTALL).match
     found: dict[str, bool | None] = {}
     at = 0
     while at < len(text):
-        member = _MEMBER.match(text, at)
+        member = member_at(text, at)
         if member is None:
             return {}
         found[member[1]] = {"y": True, "n": False}.get(member[2])
@@ -136,12 +176,12 @@ def refused_by(uses: Iterable[str], stated: Mapping[str, Preference]) -> Refusal
 class PathPreference(NamedTuple):
     """What one record of robots.txt says.
 
-    :param pattern: of the URLs that it is about; ``None``: all of them.
+    :param pattern: of the URLs that it is about; an empty one matches all.
     :param length: of that pattern in octets (2.2.2); the longest one that matches decides.
     :param labels: its preference for each label.
     """
 
-    pattern: Pattern | None
+    pattern: Pattern
     length: int
     labels: Mapping[str, Preference]
 
@@ -187,9 +227,8 @@ def _read_all(records: Iterable[Record]) -> dict[str, list[PathPreference]]:
             values = {TRAIN_AI: TRAINING[key]}
         else:
             continue  # as a rule with such a pattern, it matches nothing
-        pattern = parse_pattern(path) if path else None
-        stated = _named(values, record.line, f"{key}: {as_text(record.value)}")
-        found[kind].append(PathPreference(pattern, specificity(path), stated))
+        stated = _stated(values, f"{key}: {as_text(record.value)}", record.line)
+        found[kind].append(PathPreference(parse_pattern(path), specificity(path), stated))
     return found
 
 
@@ -207,14 +246,14 @@ def of_records(
     target = request_target(url)
     stated: list[Mapping[str, Preference]] = []
     for records in read.values():
-        matches = [one for one in records if one.pattern is None or one.pattern.matches(target)]
+        matches = [one for one in records if one.pattern.matches(target)]
         longest = max((one.length for one in matches), default=0)
         stated += [one.labels for one in matches if one.length == longest]
     return combined(*stated)
 
 
-def _named(
-    values: Mapping[str, bool | None], line: int | None, source: str
+def _stated(
+    values: Mapping[str, bool | None], source: str, line: int | None = None
 ) -> Mapping[str, Preference]:
     return {label: Preference(allowed, line, source) for label, allowed in values.items()}
 
@@ -231,19 +270,17 @@ def of_headers(
     """
     # Lines of one header are one line with commas (RFC 9110, 5.3), so empty ones count, too.
     whole = b", ".join(islice(usage, MOST_OCTETS))
-    void = len(whole) > MOST_OCTETS
-    stated = []
-    if not void:
-        source = f"header Content-Usage: {whole.decode('latin-1')}"
-        stated.append(_named(parse_usage(whole), None, source))
-    read = list[bytes]()
-    left = MOST_OCTETS
-    for line in signals:
-        left -= len(line) + len(b", ")
-        if left < 0:
-            break
-        read.append(line)
+    is_void = len(whole) > MOST_OCTETS
+    lines = tuple(islice(signals, MOST_OCTETS))
+    ends = accumulate(len(line) + len(b", ") for line in lines)
+    read = [line for line, end in zip(lines, ends, strict=True) if end <= MOST_OCTETS]
     signal = b", ".join(read)
-    source = f"header Content-Signal: {signal.decode('latin-1')}"
-    stated.append(_named(parse_signal(signal), None, source))
-    return combined(*stated), void or left < 0
+    found = combined(
+        {} if is_void else _stated(parse_usage(whole), _header("Content-Usage", whole)),
+        _stated(parse_signal(signal), _header("Content-Signal", signal)),
+    )
+    return found, is_void or len(read) < len(lines)
+
+
+def _header(name: str, value: bytes) -> str:
+    return f"header {name}: {value.decode('latin-1')}"

@@ -1,37 +1,41 @@
 """`RobotsTxt`: reads a robots.txt and decides on URLs. The rest of the package asks this class.
 
-Parsing finds the user-agent lines. A question reads the groups of its product token, once.
+Parsing finds out what counts of the file. A question reads the groups of its product token, once.
+`findings.py` has what people ask of a file: its lines, all its groups, why a URL is allowed.
 """
 
 from __future__ import annotations
 
+import math
 import re
-from functools import cached_property, lru_cache
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from itertools import chain
-from typing import TYPE_CHECKING, NamedTuple
 
 from scrapy_robots_rfc.core.agents import ANY, product_tokens, token_of
-from scrapy_robots_rfc.core.decision import Decision, Reason, Rule, RuleKind
+from scrapy_robots_rfc.core.decision import Decision, Reason
 from scrapy_robots_rfc.core.extensions import parse_delay
-from scrapy_robots_rfc.core.groups import Group, Record, read_groups
-from scrapy_robots_rfc.core.lines import (
-    Content,
-    Line,
-    LineKind,
-    as_text,
-    content_of,
-    read_line,
-    read_lines,
-)
-from scrapy_robots_rfc.core.pattern import parse_pattern, specificity
+from scrapy_robots_rfc.core.lines import Content, Record, as_text, content_of
 from scrapy_robots_rfc.core.percent import is_normal_url, request_target, to_octets
-from scrapy_robots_rfc.core.ruleset import ROBOTS_TXT, RuleIndex, Ruleset
-from scrapy_robots_rfc.core.scan import AgentLine, Section, agent_lines, groups_of, records_in
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-
-    from scrapy_robots_rfc.core.preferences import Preference
+from scrapy_robots_rfc.core.preferences import (
+    MOST_RECORDS,
+    RECORDS,
+    SIGNAL,
+    PathPreference,
+    Preference,
+    of_records,
+    read_records,
+)
+from scrapy_robots_rfc.core.ruleset import (
+    ROBOTS_TXT,
+    AgentLine,
+    RuleIndex,
+    Ruleset,
+    Section,
+    agent_lines,
+    records_in,
+    sections_of,
+)
 
 # Identifications and groups whose rules a file stores, so that a crawl that rotates its User-Agent
 # does not fill the memory. An `lru_cache` for each file would take more memory than these tables.
@@ -54,22 +58,15 @@ class RobotsTxt:
     MAX_SIZE = 512_000
 
     def __init__(self, body: bytes = b"", *, max_size: int = MAX_SIZE) -> None:
-        self._content = self._read(content_of(body, max_size))
-        self._parts: list[tuple[tuple[str, ...], Section]] | None = None
+        #: The part of the file that counts.
+        self.content: Content = content_of(body, max_size)
+        # Until a question reads them; a `cached_property` has a lock before Python 3.12, so that
+        # the event loop would wait while a thread reads another file.
+        self._agents: list[AgentLine] | None = None
+        self._groups: list[tuple[tuple[str, ...], Section]] | None = None
+        self._tokens: set[str] = set()
         self._asked: dict[str | Sequence[str], Ruleset] = {}
         self._indexes: dict[tuple[Section, ...], RuleIndex] = {}
-
-    @cached_property
-    def _agents(self) -> list[AgentLine]:
-        return agent_lines(self._content.octets)
-
-    @cached_property
-    def _named(self) -> set[str]:
-        return {token for _, _, token in self._agents}
-
-    def _read(self, content: Content) -> Content:
-        """Return the content as RFC 9309 has to see it; a file of another kind changes it."""
-        return content
 
     @classmethod
     def parse(cls, body: bytes, *, max_size: int = MAX_SIZE) -> RobotsTxt:
@@ -109,7 +106,7 @@ class RobotsTxt:
 
         :param tokens: as for `decide`.
         """
-        self._group_lines()
+        self._preferences_for(tokens)
         self._rules_for(tokens).index.prepare()
 
     def prepared(self, tokens: tuple[str, ...]) -> bool:
@@ -126,12 +123,13 @@ class RobotsTxt:
         if known is not None:
             return known
         token, compared = self.choose(key) or (None, None)
-        groups = () if compared is None else groups_of(self._content.octets, self._agents, compared)
+        octets = self.content.octets
+        groups = () if compared is None else sections_of(octets, self._agent_lines(), compared)
         sections = tuple(lines for _, lines in groups)
         for table in (self._asked, self._indexes):
             if len(table) >= _MOST_ASKED:
                 table.clear()
-        index = self._indexes.setdefault(sections, RuleIndex(self._content.octets, sections))
+        index = self._indexes.setdefault(sections, RuleIndex(octets, sections))
         rules = self._asked[key] = Ruleset(index, token)
         return rules
 
@@ -140,50 +138,29 @@ class RobotsTxt:
 
         :param tokens: as for `decide`.
         """
+        self._agent_lines()
         for token in _with_compared_forms(tokens if isinstance(tokens, str) else tuple(tokens)):
-            if token[1] in self._named:
+            if token[1] in self._tokens:
                 return token
-        return (ANY, ANY) if ANY in self._named else None
+        return (ANY, ANY) if ANY in self._tokens else None
+
+    def _agent_lines(self) -> list[AgentLine]:
+        agents = self._agents
+        if agents is None:
+            agents = agent_lines(self.content.octets)
+            self._tokens = {token for _, _, token in agents}
+            self._agents = agents  # last, because another thread may ask meanwhile
+        return agents
 
     def _group_lines(self) -> list[tuple[tuple[str, ...], Section]]:
-        if self._parts is None:
-            self._parts = list(groups_of(self._content.octets, self._agents))
-        return self._parts
-
-    @property
-    def size(self) -> int:
-        """Octets of the file up to the limit, with a byte order mark and every line end."""
-        return self._content.size
-
-    @property
-    def truncated(self) -> bool:
-        """Whether the file is longer than the limit, so that its end does not count (2.5)."""
-        return self._content.truncated
+        if self._groups is None:
+            self._groups = list(sections_of(self.content.octets, self._agent_lines()))
+        return self._groups
 
     @property
     def is_page(self) -> bool:
         """Whether it begins as HTML or XML, and has no group, so that everything is allowed."""
-        return _MARKUP(self._content.octets) is not None and not self._agents
-
-    def lines(self) -> Iterator[Line]:
-        """Yield every line, with what is odd about it."""
-        return read_lines(self._content)
-
-    @cached_property
-    def raw_lines(self) -> list[str]:
-        """The lines as the file has them, from line 1 on: octets, one character each."""
-        return self._content.octets.decode("latin-1").split("\n")[1:]
-
-    @cached_property
-    def groups(self) -> tuple[Group, ...]:
-        """The groups as they stand in the file, not combined (RFC 9309, 2.1)."""
-        return read_groups(self.lines())
-
-    @cached_property
-    def records(self) -> tuple[Record, ...]:
-        """The records inside and outside of groups, without user-agent lines and rules (2.2.4)."""
-        found = (line for line in self.lines() if line.kind is LineKind.RECORD)
-        return tuple(Record(line.key, line.value, line.number) for line in found)
+        return _MARKUP(self.content.octets) is not None and not self._agent_lines()
 
     def records_by_group(self, *keys: str) -> Iterable[tuple[tuple[str, ...], list[Record]]]:
         """Return of each group its tokens, in the form that compares, and its records of some keys.
@@ -193,12 +170,21 @@ class RobotsTxt:
 
         :param keys: in lower case.
         """
-        lower = self._content.octets.lower()
+        lower = self.content.octets.lower()
         if not any(key.encode("ascii") in lower for key in keys):
             return ()
         groups = self._group_lines()
-        records = records_in(self._content.octets, (lines for _, lines in groups), keys)
+        records = records_in(self.content.octets, (lines for _, lines in groups), keys)
         return zip((names for names, _ in groups), records, strict=True)
+
+    def _own_records(
+        self, tokens: str | Sequence[str], keys: Sequence[str], most: float = math.inf
+    ) -> Iterator[Record]:
+        """Return the records of some keys in the group that applies, see `records_in`."""
+        token = self.choose(tokens)
+        groups = () if token is None else self._group_lines()
+        parts = [lines for names, lines in groups if token and token[1] in names]
+        return chain.from_iterable(records_in(self.content.octets, parts, keys, most))
 
     def preferences(
         self, url: str | bytes, tokens: str | Sequence[str]
@@ -209,28 +195,26 @@ class RobotsTxt:
         user-agent line say. Other labels that it does not name are absent. A URL that may not be
         fetched has no preferences. Parameters as in `decide`.
         """
-        from scrapy_robots_rfc.core import preferences as use  # noqa: PLC0415 - not for verdicts
+        allowed = self.decide(url, tokens).allowed
+        return of_records(self._preferences_for(tokens), url) if allowed else {}
 
-        if not self.decide(url, tokens).allowed:
-            return {}
+    def _preferences_for(
+        self, tokens: str | Sequence[str]
+    ) -> Mapping[str, Sequence[PathPreference]]:
         index = self._rules_for(tokens).index
         if index.preferences is None:
-            octets = self._content.octets
-            token = self.choose(tokens)
-            groups = () if token is None else self._group_lines()
-            parts = [lines for names, lines in groups if token and token[1] in names]
-            above = Section(0, self._agents[0][0] - 1 if self._agents else len(octets), 0)
-            own = records_in(octets, parts, use.RECORDS, use.MOST_RECORDS)
-            general = records_in(octets, [above], [use.SIGNAL], use.MOST_RECORDS)
-            index.preferences = use.read_records(
-                chain.from_iterable(own), chain.from_iterable(general)
-            )
-        return use.of_records(index.preferences, url)
+            octets = self.content.octets
+            agents = self._agent_lines()
+            above = Section(0, agents[0][0] - 1 if agents else len(octets), 0)
+            (general,) = records_in(octets, [above], [SIGNAL], MOST_RECORDS)
+            own = self._own_records(tokens, RECORDS, MOST_RECORDS)
+            index.preferences = read_records(own, general)
+        return index.preferences
 
     @property
     def sitemaps(self) -> tuple[str, ...]:
         """The values of all Sitemap records inside and outside of groups, as the file has them."""
-        octets = self._content.octets
+        octets = self.content.octets
         (records,) = records_in(octets, [Section(0, len(octets), 0)], ("sitemap", "site-map"))
         return tuple(as_text(record.value) for record in records if record.value)
 
@@ -239,10 +223,8 @@ class RobotsTxt:
 
         It may be infinite.
         """
-        token = self.choose(tokens)
-        groups = self.records_by_group("crawl-delay")
-        own = [records for names, records in groups if token and token[1] in names]
-        delays = (parse_delay(record.value) for record in chain.from_iterable(own))
+        records = self._own_records(tokens, ["crawl-delay"])
+        delays = (parse_delay(record.value) for record in records)
         return max((delay for delay in delays if delay is not None), default=None)
 
 
@@ -251,53 +233,3 @@ def _with_compared_forms(tokens: str | tuple[str, ...]) -> tuple[tuple[str, str]
     """Return tokens as the crawler writes them, each with the form in which tokens compare."""
     wanted = product_tokens(tokens) if isinstance(tokens, str) else tokens
     return tuple((token, token_of(to_octets(token))) for token in wanted)
-
-
-class Explanation(NamedTuple):
-    """Why a file decides on a URL as it does.
-
-    :param asked: the product tokens of the crawler, in order of preference.
-    :param token: the one whose group applies; ``*`` for the group of all crawlers; ``None`` where
-        no group applies.
-    :param groups: the groups of that token as they stand in the file; they count as one (2.2.1).
-    :param matches: the rules that match, the most specific first: that one decides (2.2.2).
-    """
-
-    asked: tuple[str, ...]
-    token: str | None
-    groups: tuple[Group, ...]
-    matches: tuple[Rule, ...]
-
-    @property
-    def choice(self) -> str:
-        """Why this group applies, as text for people."""
-        others = "this crawler has no product token"
-        if self.asked:
-            others = f"no group names {' or '.join(self.asked)}"
-        if self.token is None:
-            return f"none applies: {others}, and there is no group for *"
-        if self.token not in self.asked:
-            return f"for all crawlers (*): {others}"
-        before = self.asked[: self.asked.index(self.token)]
-        first = f", and none names {' or '.join(before)}" if before else ""
-        return f"for {self.token}: it is named there{first}"
-
-
-def explain(robots: RobotsTxt, url: str, tokens: Sequence[str]) -> Explanation:
-    """Return why a file decides on a URL as it does.
-
-    :param url: as for `RobotsTxt.decide`.
-    :param tokens: product tokens in order of preference.
-    """
-    token = robots.decide("/", tokens).token
-    compared = None if token is None else token_of(to_octets(token))
-    groups = [group for group in robots.groups if compared is not None and group.names(compared)]
-    target = request_target(url)
-    found: list[tuple[tuple[int, bool], Rule]] = []
-    for rule in chain.from_iterable(group.rules for group in groups):
-        _, _, pattern = read_line(robots.raw_lines[rule.line - 1])  # the text may have escapes
-        if pattern and parse_pattern(pattern).matches(target):
-            found.append(((specificity(pattern), rule.kind is RuleKind.ALLOW), rule))
-    # Equal ones stay in the order of the file.
-    found.sort(key=lambda one: one[0], reverse=True)
-    return Explanation(tuple(tokens), token, tuple(groups), tuple(rule for _, rule in found))

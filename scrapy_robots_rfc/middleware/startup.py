@@ -21,7 +21,7 @@ from scrapy.utils.python import global_object_name
 
 from scrapy_robots_rfc._scrapy import asks_once
 from scrapy_robots_rfc.core.agents import USER_AGENT_KEY
-from scrapy_robots_rfc.core.labels import DECLARED_KEY, USE_ATTRIBUTE
+from scrapy_robots_rfc.core.preferences import DECLARED_KEY, USE_ATTRIBUTE
 from scrapy_robots_rfc.errors import SettingError
 from scrapy_robots_rfc.fetching.download import MARK
 from scrapy_robots_rfc.leaves import DOWNLOADER_MIDDLEWARES, MIDDLEWARES, value_of

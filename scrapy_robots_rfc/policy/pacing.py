@@ -15,7 +15,7 @@ from datetime import time
 from typing import NamedTuple
 
 from scrapy_robots_rfc.core.extensions import VisitTime, parse_delay, parse_rate
-from scrapy_robots_rfc.core.groups import Record
+from scrapy_robots_rfc.core.lines import Record
 
 #: The keys of the records that `pace_of` reads.
 KEYS = ("crawl-delay", "request-rate")

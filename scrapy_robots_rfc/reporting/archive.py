@@ -27,7 +27,7 @@ from warcio.warcwriter import WARCWriter
 
 from scrapy_robots_rfc import signals, stats
 from scrapy_robots_rfc._runtime import Runtime
-from scrapy_robots_rfc.core.labels import USE_ATTRIBUTE, uses_of
+from scrapy_robots_rfc.core.preferences import USE_ATTRIBUTE, uses_of
 from scrapy_robots_rfc.core.text import error_text, utc_text
 from scrapy_robots_rfc.errors import SettingError
 from scrapy_robots_rfc.fetching.parsed import OriginPolicy

@@ -6,10 +6,8 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
-from scrapy_robots_rfc.core.labels import TDM, TRAIN_AI
-from scrapy_robots_rfc.core.pattern import Pattern, parse_pattern
-from scrapy_robots_rfc.core.percent import request_target, to_octets
-from scrapy_robots_rfc.core.preferences import Preference
+from scrapy_robots_rfc.core.percent import Pattern, parse_pattern, request_target, to_octets
+from scrapy_robots_rfc.core.preferences import TDM, TRAIN_AI, Preference
 from scrapy_robots_rfc.usage.rules import PageRules
 
 #: Octets of a `/.well-known/tdmrep.json`, its entries, and octets of all their locations, at most.

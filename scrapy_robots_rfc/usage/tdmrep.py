@@ -18,7 +18,7 @@ from scrapy.utils.datatypes import LocalCache
 
 from scrapy_robots_rfc._runtime import Runtime, Waiter
 from scrapy_robots_rfc.core.decision import Reason
-from scrapy_robots_rfc.core.labels import DECLARED_KEY
+from scrapy_robots_rfc.core.preferences import DECLARED_KEY
 from scrapy_robots_rfc.core.text import error_text
 from scrapy_robots_rfc.errors import RobotsUndecided
 from scrapy_robots_rfc.fetching.parsed import OriginPolicy

@@ -22,16 +22,19 @@ from scrapy.http import Response
 from scrapy_robots_rfc import stats
 from scrapy_robots_rfc.core.agents import Agent
 from scrapy_robots_rfc.core.decision import Reason, Refusal
-from scrapy_robots_rfc.core.labels import (
+from scrapy_robots_rfc.core.percent import request_target
+from scrapy_robots_rfc.core.preferences import (
     DECLARED_KEY,
     LABELS,
     TDM,
     USE_ATTRIBUTE,
+    Preference,
+    combined,
+    of_headers,
+    refused_by,
     unknown_labels,
     uses_of,
 )
-from scrapy_robots_rfc.core.percent import request_target
-from scrapy_robots_rfc.core.preferences import Preference, combined, of_headers, refused_by
 from scrapy_robots_rfc.core.ruleset import ROBOTS_TXT
 from scrapy_robots_rfc.errors import AgentError, SettingError
 from scrapy_robots_rfc.fetching.parsed import OriginPolicy

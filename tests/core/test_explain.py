@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import pytest
 
-from scrapy_robots_rfc.core.robotstxt import Explanation, RobotsTxt, explain
+from scrapy_robots_rfc.core.findings import Explanation, explain
+from scrapy_robots_rfc.core.robotstxt import RobotsTxt
 
 FILE = RobotsTxt.parse(
     b"User-agent: *\nDisallow: /\n\nUser-agent: FooBot\nUser-agent: other\nAllow: /a\nDisallow:"

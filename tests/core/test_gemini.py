@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import pytest
 
+from scrapy_robots_rfc.core.findings import explain
 from scrapy_robots_rfc.core.gemini import GeminiFile, deciding_tokens
-from scrapy_robots_rfc.core.robotstxt import RobotsTxt, explain
+from scrapy_robots_rfc.core.robotstxt import RobotsTxt
 
 FILE = b"""# *
 User-agent: *
@@ -116,5 +117,5 @@ def test_a_file_counts_up_to_the_limit() -> None:
         b"User-agent: *\nDisallow: /" + b"*" * 40 + b"\nDisallow: /last\n" + b"#" * 100,
         max_size=100,
     )
-    assert (file.size, file.truncated) == (100, True)
+    assert (file.content.size, file.content.truncated) == (100, True)
     assert not file.decide("/last", "foobot").allowed

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from scrapy_robots_rfc.core.lines import MAX_LINE, Flag, Line, LineKind
+from scrapy_robots_rfc.core.findings import Flag, Line, lines_of
+from scrapy_robots_rfc.core.lines import MAX_LINE, LineKind
 from scrapy_robots_rfc.core.robotstxt import RobotsTxt
 
 
 def lines(body: bytes) -> list[Line]:
     """The records of a file."""
-    return list(RobotsTxt.parse(body).lines())
+    return list(lines_of(RobotsTxt.parse(body)))
 
 
 def test_each_line_is_a_record() -> None:
@@ -60,14 +61,14 @@ def test_rule_outside_any_group() -> None:
 def test_cut_line() -> None:
     """The line that the limit cuts short is not read; it decides nothing."""
     robots = RobotsTxt.parse(b"User-agent: *\nDisallow: /xyz\n", max_size=26)
-    [line] = robots.lines()
+    [line] = lines_of(robots)
     assert line.number == 1
-    assert robots.truncated
+    assert robots.content.truncated
     assert robots.decide("/x", "Foo").allowed
 
 
 def test_limit_at_a_line_end() -> None:
     """A line that ends exactly at the limit is not cut short, so it counts."""
     robots = RobotsTxt.parse(b"User-agent: *\nDisallow: /xyz\nAllow: /\n", max_size=28)
-    assert robots.truncated
+    assert robots.content.truncated
     assert not robots.decide("/xyz", "Foo").allowed

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from scrapy_robots_rfc.core.decision import Decision, Reason, Rule, RuleKind
-from scrapy_robots_rfc.core.groups import Group, Record
+from scrapy_robots_rfc.core.findings import Group, groups_of, records_of
+from scrapy_robots_rfc.core.lines import Record
 from scrapy_robots_rfc.core.robotstxt import RobotsTxt
 from tests.support.memory import growth
 
@@ -46,7 +47,7 @@ def fixture_robots() -> RobotsTxt:
 
 def test_groups_as_they_stand(robots: RobotsTxt) -> None:
     """Groups come as the file has them, and nothing but a user-agent line after a rule ends one."""
-    first, second, third = robots.groups
+    first, second, third = groups_of(robots)
     assert first == Group(
         tokens=("Foo", "Bar/1.0"),
         rules=(Rule(RuleKind.DISALLOW, "/x", 5), Rule(RuleKind.ALLOW, "/x/y", 6)),
@@ -59,8 +60,8 @@ def test_groups_as_they_stand(robots: RobotsTxt) -> None:
 
 def test_records_of_the_whole_file(robots: RobotsTxt) -> None:
     """All other records come with their line numbers, also those before the first group."""
-    assert robots.records[0] == Record("sitemap", "https://e.example/one.xml", 1)
-    assert [record.line for record in robots.records] == [1, 3, 7, 10, 11, 12, 13, 15, 16]
+    assert records_of(robots)[0] == Record("sitemap", "https://e.example/one.xml", 1)
+    assert [record.line for record in records_of(robots)] == [1, 3, 7, 10, 11, 12, 13, 15, 16]
     assert robots.sitemaps == ("https://e.example/one.xml", "https://e.example/two.xml")
 
 
@@ -199,7 +200,7 @@ def test_control_characters_do_not_reach_a_log_line() -> None:
     """A rule prints without control characters, so that a site cannot write into a terminal or
     forge a log line.
     """
-    (group,) = RobotsTxt.parse(b"User-agent: *\nDisallow: /\x1b[31m\xc2\x85x").groups
+    (group,) = groups_of(RobotsTxt.parse(b"User-agent: *\nDisallow: /\x1b[31m\xc2\x85x"))
     assert str(group.rules[0]) == "Disallow: /\\x1b[31m\\x85x"
 
 

@@ -9,6 +9,7 @@ import re
 from hypothesis import given
 from hypothesis import strategies as st
 
+from scrapy_robots_rfc.core.findings import groups_of, records_of
 from scrapy_robots_rfc.core.robotstxt import RobotsTxt
 from tests.support.strategies import token_lists, unmarked_bodies, urls
 
@@ -29,8 +30,8 @@ def test_cut_file_reads_as_its_prefix(
     """Verdict, groups and records are those of the whole lines before the limit."""
     size = data.draw(st.integers(0, len(body) + 1))
     cut, prefix = RobotsTxt.parse(body, max_size=size), RobotsTxt.parse(_whole_lines(body, size))
-    assert cut.truncated is (len(body) > size)
-    assert cut.groups == prefix.groups
-    assert cut.records == prefix.records
+    assert cut.content.truncated is (len(body) > size)
+    assert groups_of(cut) == groups_of(prefix)
+    assert records_of(cut) == records_of(prefix)
     for _ in range(2):
         assert cut.decide(url, tokens) == prefix.decide(url, tokens)

@@ -9,7 +9,7 @@ import re
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scrapy_robots_rfc.core.lines import Flag
+from scrapy_robots_rfc.core.findings import Flag, lines_of
 from scrapy_robots_rfc.core.robotstxt import RobotsTxt
 from tests.support.strategies import LINE_ENDS, token_lists, unmarked_bodies, urls
 
@@ -21,7 +21,7 @@ def test_line_end(body: bytes, end: bytes, url: str, tokens: list[str]) -> None:
     """A file with all line ends made the same reads as before, line by line."""
     written = RobotsTxt.parse(body)
     rewritten = RobotsTxt.parse(re.sub(rb"\r\n|\r|\n", end, body))
-    assert list(rewritten.lines()) == list(written.lines())
+    assert list(lines_of(rewritten)) == list(lines_of(written))
     assert rewritten.decide(url, tokens) == written.decide(url, tokens)
 
 
@@ -30,7 +30,7 @@ def test_byte_order_mark(body: bytes, url: str, tokens: list[str]) -> None:
     """A file with a UTF-8 byte order mark reads as without it, but for the flag that it has one."""
     plain, marked = RobotsTxt.parse(body), RobotsTxt.parse(_MARK + body)
     mark = frozenset({Flag.BYTE_ORDER_MARK})
-    assert [line._replace(flags=line.flags - mark) for line in marked.lines()] == list(
-        plain.lines()
+    assert [line._replace(flags=line.flags - mark) for line in lines_of(marked)] == list(
+        lines_of(plain)
     )
     assert marked.decide(url, tokens) == plain.decide(url, tokens)

@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scrapy_robots_rfc.core.decision import Reason, RuleKind
-from scrapy_robots_rfc.core.robotstxt import RobotsTxt, explain
+from scrapy_robots_rfc.core.findings import explain
+from scrapy_robots_rfc.core.robotstxt import RobotsTxt
 from tests.support.strategies import RuleText, body_for, rivals, rules, targets
 
 

@@ -8,7 +8,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from scrapy_robots_rfc.core.agents import is_token, product_tokens
-from scrapy_robots_rfc.core.robotstxt import RobotsTxt, explain
+from scrapy_robots_rfc.core.findings import explain, groups_of, lines_of, records_of
+from scrapy_robots_rfc.core.robotstxt import RobotsTxt
 from scrapy_robots_rfc.parser import RfcRobotParser
 from tests.support.strategies import any_bodies, any_urls, token_lists, urls
 
@@ -40,10 +41,10 @@ def test_any_file_can_be_read_as_a_whole(body: bytes, tokens: list[str]) -> None
     for.
     """
     robots = RobotsTxt.parse(body)
-    numbers = [line.number for line in robots.lines()]
+    numbers = [line.number for line in lines_of(robots)]
     assert numbers == list(range(1, len(numbers) + 1))
-    assert all(group.tokens for group in robots.groups)
-    assert all(record.line in numbers for record in robots.records)
+    assert all(group.tokens for group in groups_of(robots))
+    assert all(record.line in numbers for record in records_of(robots))
     assert (robots.crawl_delay(tokens) or 0) >= 0
     assert explain(robots, "/", tokens).groups or robots.crawl_delay(tokens) is None
     assert all(robots.sitemaps)

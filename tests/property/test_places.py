@@ -15,7 +15,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scrapy_robots_rfc.core.decision import RuleKind
-from scrapy_robots_rfc.core.robotstxt import RobotsTxt, explain
+from scrapy_robots_rfc.core.findings import explain
+from scrapy_robots_rfc.core.robotstxt import RobotsTxt
 from tests.support.plain_matcher import matches
 from tests.support.strategies import RuleText, body_for
 

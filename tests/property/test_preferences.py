@@ -9,8 +9,7 @@ import http_sf
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from scrapy_robots_rfc.core.labels import LABEL_OF
-from scrapy_robots_rfc.core.preferences import parse_signal, parse_usage
+from scrapy_robots_rfc.core.preferences import LABEL_OF, parse_signal, parse_usage
 from scrapy_robots_rfc.core.robotstxt import RobotsTxt
 from scrapy_robots_rfc.usage.reservations import parse_tdmrep, reservation_of
 

@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 from scrapy_robots_rfc.core.agents import token_of
 from scrapy_robots_rfc.core.decision import Decision, Reason, Rule, RuleKind
 from scrapy_robots_rfc.core.extensions import parse_delay
-from scrapy_robots_rfc.core.lines import Line, LineKind, as_text
+from scrapy_robots_rfc.core.findings import Line, explain, groups_of, lines_of, records_of
+from scrapy_robots_rfc.core.lines import LineKind, as_text
 from scrapy_robots_rfc.core.percent import to_octets
-from scrapy_robots_rfc.core.robotstxt import RobotsTxt, explain
+from scrapy_robots_rfc.core.robotstxt import RobotsTxt
 from tests.support.plain_matcher import deciding_rule
 from tests.support.strategies import any_bodies, bodies, targets, token_lists
 
@@ -25,7 +26,7 @@ _KINDS = {LineKind.ALLOW: RuleKind.ALLOW, LineKind.DISALLOW: RuleKind.DISALLOW}
 _Groups = list[tuple[set[str], list[Rule]]]
 
 
-def groups_of(lines: Iterable[Line]) -> _Groups:
+def groups_by_the_rfc(lines: Iterable[Line]) -> _Groups:
     """Groups from records, by the RFC's words alone.
 
     A user-agent line that follows a rule opens the next one (2.1).
@@ -64,7 +65,7 @@ def test_verdict_of_the_records(body: bytes, target: str, tokens: list[str]) -> 
         "utf-8"
     )  # so that a record's value is the pattern, octet by octet
     robots = RobotsTxt.parse(body)
-    found = rules_for(groups_of(robots.lines()), tokens)
+    found = rules_for(groups_by_the_rfc(lines_of(robots)), tokens)
     if found is None:
         expected = Decision(True, Reason.NO_GROUP)
     else:
@@ -79,8 +80,8 @@ def test_verdict_of_the_records(body: bytes, target: str, tokens: list[str]) -> 
 def test_groups_of_the_records(body: bytes, tokens: list[str]) -> None:
     """The groups, and those that apply, are those of the records, for any octets."""
     robots = RobotsTxt.parse(body)
-    groups = groups_of(robots.lines())
-    assert [list(group.rules) for group in robots.groups] == [rules for _, rules in groups]
+    groups = groups_by_the_rfc(lines_of(robots))
+    assert [list(group.rules) for group in groups_of(robots)] == [rules for _, rules in groups]
     found, applying = rules_for(groups, tokens), explain(robots, "/", tokens)
     assert (found is None) is (applying.token is None)
     rules = [rule for group in applying.groups for rule in group.rules]
@@ -114,13 +115,13 @@ def test_records_of_the_group(body: bytes, tokens: list[str]) -> None:
         (set(names), [(one.key, as_text(one.value), one.line) for one in records])
         for names, records in robots.records_by_group(*_KEYS)
     ]
-    records = [(one.key, one.value, one.line) for one in robots.records if one.key in _KEYS]
+    records = [(one.key, one.value, one.line) for one in records_of(robots) if one.key in _KEYS]
     expected = [
         (
             {token_of(to_octets(name)) for name in group.tokens},
             [one for one in records if group.line < one[2] <= group.last],
         )
-        for group in robots.groups
+        for group in groups_of(robots)
     ]
     found = any(records for _, records in expected)
     assert by_group == expected or not (found or by_group)
@@ -128,7 +129,7 @@ def test_records_of_the_group(body: bytes, tokens: list[str]) -> None:
     values = [
         record.value
         for group in applying
-        for record in robots.records
+        for record in records_of(robots)
         if record.key == "crawl-delay" and group.line < record.line <= group.last
     ]
     delays = [delay for delay in map(parse_delay, values) if delay is not None]

@@ -7,6 +7,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from scrapy_robots_rfc.core.findings import groups_of, lines_of, records_of
 from scrapy_robots_rfc.core.robotstxt import RobotsTxt
 from tests.support.strategies import GroupText, bodies, body_of, groups, rules, token_lists, urls
 
@@ -36,10 +37,10 @@ def test_answers_do_not_depend_on_earlier_ones(
 def test_reading_the_whole_file_changes_no_answer(body: bytes, url: str, tokens: list[str]) -> None:
     """Groups, records and lines may be read before or after: the verdict stays."""
     used = RobotsTxt.parse(body)
-    assert used.groups == RobotsTxt.parse(body).groups
-    assert list(used.lines()) == list(RobotsTxt.parse(body).lines())
+    assert groups_of(used) == groups_of(RobotsTxt.parse(body))
+    assert list(lines_of(used)) == list(lines_of(RobotsTxt.parse(body)))
     assert used.decide(url, tokens) == RobotsTxt.parse(body).decide(url, tokens)
-    assert used.records == RobotsTxt.parse(body).records
+    assert records_of(used) == records_of(RobotsTxt.parse(body))
 
 
 @given(

@@ -20,6 +20,7 @@ from scrapy.utils.defer import deferred_from_coro, maybe_deferred_to_future
 from twisted.internet.defer import Deferred
 
 from scrapy_robots_rfc import RobotsDisallowed, RobotsService, robots_service
+from scrapy_robots_rfc.core.findings import groups_of
 from scrapy_robots_rfc.signals import robots_fetched
 from tests.support.crawling import Crawl, Pages
 from tests.support.site import HANG, PAGE, Reply, Site, redirect, robots
@@ -263,7 +264,7 @@ async def asking(run: Run) -> dict[str, Any]:
                 known.decide(site.url("/x")).allowed,
                 known.decide(site.url("/z")).allowed,
             ],
-            "rules": [str(rule) for group in known.robots.groups for rule in group.rules],
+            "rules": [str(rule) for group in groups_of(known.robots) for rule in group.rules],
         }
 
 

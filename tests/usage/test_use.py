@@ -11,7 +11,7 @@ from pytest_twisted import ensureDeferred
 from scrapy import Request
 
 from scrapy_robots_rfc import Reason, RobotsDisallowed
-from scrapy_robots_rfc.core.labels import LABELS
+from scrapy_robots_rfc.core.preferences import LABELS
 from scrapy_robots_rfc.errors import SettingError
 from tests.support.crawling import SETTINGS, USE, Pages, crawl
 from tests.support.documents import block, settings
