@@ -1,7 +1,5 @@
 """The turns that the workers of a fleet take at a site, by means of a store that they share."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Awaitable, Callable
 from functools import partial
@@ -19,13 +17,9 @@ HOLD = 15.0
 #: has used it.
 BEAT = 5.0
 
-# Seconds between two questions to the store at least.
-_SHORTEST = 0.001
-
-# A store may let a worker wait for some seconds longer than any interval: while another one has the
-# turn, it is to ask again after this long at most; and times are rounded.
-_ASKED_AGAIN = 5.0
-_ROUNDING = 1.0
+# Seconds by which a store may let a worker wait for longer than any interval: while another one has
+# the turn, it is to ask again after five at most, and times are rounded.
+_LONGER = 6.0
 
 
 class SharedThrottle(OwnTurns):
@@ -50,18 +44,19 @@ class SharedThrottle(OwnTurns):
         self._runtime = runtime
         self._origin = origin
         self._go_on = go_on
-        self._longest = max(longest, _ASKED_AGAIN) + _ROUNDING
-        # Sent to the store one after the other: an end that is late could end a later turn.
+        self._longest = longest + _LONGER
+        # Sent to the store one after the other: an end that is late could end a later turn. While
+        # the store is asked for a turn, `_take` is one of them.
         self._steps: list[Callable[[], Awaitable[object]]] = []
-        self._running = False
-        # Whether the store is asked for a turn, and whether `go_on` is to be called then.
-        self._asking = False
+        # Whether `go_on` is to be called when the store has answered.
         self._waiting = False
-        self._mine_until = -math.inf
-        self._not_before = -math.inf
-        # When the interval ends after a request that had no turn.
+        # When the store is asked again: until then the turn is ours, or another worker's.
+        self._until = -math.inf
+        # When the interval ends after the last request of ours.
         self._next = -math.inf
         self._hold = HOLD
+        # The request that uses the turn, and the timer that prolongs it: while there is one, the
+        # turn is ours.
         self._request: object = None
         self._beat: Cancellable | None = None
 
@@ -69,15 +64,14 @@ class SharedThrottle(OwnTurns):
         """Return the seconds until a request may start; ``None`` while the store is asked."""
         if not interval:
             return 0.0
-        if not self._asking and max(self._mine_until, self._not_before) <= now:
+        if self._until <= now and self._take not in self._steps:
             self._let_go()
             self._hold = HOLD + interval
-            self._asking = True
             self._then(self._take)
-        if self._asking:
+        if self._take in self._steps:
             self._waiting = True
             return None
-        return 0.0 if now < self._mine_until else max(_SHORTEST, self._not_before - now)
+        return self._until - now if self._beat is None else 0.0
 
     def start(self, request: object) -> None:
         """Use the turn that `wait` has given for a request."""
@@ -92,8 +86,8 @@ class SharedThrottle(OwnTurns):
     def answered(self, request: object, interval: float, now: float) -> None:
         """End the turn of a request: its answer begins to arrive, or it has ended without one."""
         if request is self._request:
-            self._let_go()
-            self._then(partial(self._store.end_turn, self._origin, interval))
+            self._next = max(self._next, now + interval)
+            self._give_back()
         else:
             self.sent(now + interval)
 
@@ -102,37 +96,54 @@ class SharedThrottle(OwnTurns):
         if until <= max(self._next, self._runtime.clock()):
             return
         self._next = until
-        if self._beat is None and not self._asking:  # otherwise the end of the turn says it
-            self._then(self._end)
+        if self._beat is None and self._take not in self._steps:
+            self._then(self._end)  # otherwise the end of the turn says it
 
     def close(self) -> None:
         """Let others go on: nothing is sent any more."""
-        if self._asking or self._beat is not None:
-            self._end_unused()
+        if self._beat is not None or self._take in self._steps:
+            self._give_back()
+
+    def _give_back(self) -> None:
+        self._let_go()
+        self._then(self._end)
+
+    def _let_go(self) -> None:
+        self._request = None
+        self._until = -math.inf
+        if self._beat is not None:
+            self._beat.cancel()
+            self._beat = None
+
+    def _prolong(self) -> None:
+        if self._request is None:
+            self._give_back()
+            return
+        self._beat = self._runtime.call_later(BEAT, self._prolong)
+        # If another worker has the turn by now, it does not matter: the request is sent already.
+        self._then(partial(self._store.take_turn, self._origin, self._hold, self._longest))
 
     # What the store is asked.
 
     def _then(self, step: Callable[[], Awaitable[object]]) -> None:
         self._steps.append(step)
-        if not self._running:
-            self._running = True
+        if len(self._steps) == 1:
             self._runtime.spawn(self._run())
 
     async def _run(self) -> None:
         while self._steps:
-            await self._steps.pop(0)()
-        self._running = False
+            await self._steps[0]()
+            self._steps.pop(0)
 
     async def _take(self) -> None:
         # The clock is read before the store reads its own, so that the turn never lasts longer here
         # than there.
         now = self._runtime.clock()
         seconds = await self._store.take_turn(self._origin, self._hold, self._longest)
-        self._asking = False
         if seconds:
-            self._not_before = self._runtime.clock() + seconds
+            self._until = self._runtime.clock() + seconds
         else:
-            self._mine_until = now + self._hold
+            self._until = now + self._hold
             self._beat = self._runtime.call_later(BEAT, self._prolong)
         if self._waiting:
             self._waiting = False
@@ -141,22 +152,3 @@ class SharedThrottle(OwnTurns):
     async def _end(self) -> None:
         self._let_go()  # of a turn that was asked for before this step, and has come
         await self._store.end_turn(self._origin, max(0.0, self._next - self._runtime.clock()))
-
-    def _prolong(self) -> None:
-        if self._request is None:
-            self._end_unused()
-            return
-        self._beat = self._runtime.call_later(BEAT, self._prolong)
-        # If another worker has the turn by now, it does not matter: the request is sent already.
-        self._then(partial(self._store.take_turn, self._origin, self._hold, self._longest))
-
-    def _end_unused(self) -> None:
-        self._let_go()
-        self._then(self._end)
-
-    def _let_go(self) -> None:
-        self._request = None
-        self._mine_until = -math.inf
-        if self._beat is not None:
-            self._beat.cancel()
-            self._beat = None
