@@ -5,8 +5,6 @@ service, `Decision`, the stats. Nothing else imports a leaf, so to take one out 
 files and its rows here.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 

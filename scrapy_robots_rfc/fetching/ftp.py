@@ -1,7 +1,5 @@
 """How a robots.txt is got by FTP: as Scrapy's handler gets a page, with a timeout and a limit."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -27,9 +25,8 @@ _MARK = re.compile(r"1\d\d[ -]")  # says that the transfer begins (RFC 959, 5.4)
 
 def bound(handler: Any, settings: BaseSettings, mark: str, limit: int) -> None:  # noqa: ANN401 - a download handler
     """Have Scrapy's handler get files as `retrieve` does, and no other one."""
-    kinds = type(handler).__mro__
-    stock: Any = next((kind for kind in kinds if kind.__name__ == "FTPDownloadHandler"), None)
-    if stock is None or type(handler).download_request is not stock.download_request:
+    method = getattr(type(handler), "download_request", None)
+    if getattr(method, "__qualname__", "") != "FTPDownloadHandler.download_request":
         return
     pages = handler.download_request
 
@@ -64,8 +61,8 @@ async def retrieve(request: Request, settings: BaseSettings, limit: int) -> Resp
     file = _File(limit, lambda result=None: None if done.called else done.callback(result))
     try:
         client.retrieveFile(unquote(parts.path), file).addBoth(file.ended)
-        late = Failure(TimeoutError())  # type: ignore[no-untyped-call]  # Twisted's
-        await maybe_deferred_to_future(done.addTimeout(seconds, reactor, lambda *_: late))
+        done.addTimeout(seconds, reactor, lambda *_: Failure(TimeoutError()))  # type: ignore[no-untyped-call]  # Twisted's
+        await maybe_deferred_to_future(done)
     except FTPError as error:
         # That of a refused login, for instance, has the reason in it.
         reason = getattr(error.args[-1] if error.args else None, "value", error)
@@ -91,16 +88,15 @@ def _client(meta: Mapping[str, Any], settings: BaseSettings) -> Any:  # noqa: AN
         None if password is None else str(password),
         passive=int(bool(meta.get("ftp_passive", settings["FTP_PASSIVE_MODE"]))),
     )
-    octets = 0
+    left = _MOST_SAID
     receive = client.dataReceived
 
     def received(data: bytes) -> None:
-        nonlocal octets
-        octets += len(data)
-        if octets > _MOST_SAID:  # the client stores all lines of a reply
+        nonlocal left
+        left -= len(data)
+        if left < 0:  # the client stores all lines of a reply
             client.transport.abortConnection()
-        else:
-            receive(data)
+        receive(data)
 
     client.dataReceived = received
     return client

@@ -4,15 +4,12 @@ An exempt origin is not asked for its robots.txt; a local file decides in place 
 origin. `policy/origins.py` says how the names of sites are read.
 """
 
-from __future__ import annotations
-
 import logging
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
 
-from scrapy import signals
 from scrapy.crawler import Crawler
 
 from scrapy_robots_rfc.core.agents import Agent
@@ -47,7 +44,6 @@ class Overrides:
         parse: Callable[[bytes, Origin], ParsedRobots],
         agent: Callable[[], Agent],
     ) -> None:
-        self._crawler = crawler
         self._agent = agent
         self._sites = settings.exempt
         self._exempt = lru_cache(_MOST_CACHED)(self._exempted)
@@ -65,7 +61,15 @@ class Overrides:
             self._overrides[origin] = OriginPolicy(
                 origin, validity, None, path, file, agent, override=path
             )
-        crawler.signals.connect(self._opened, signals.spider_opened)
+        exempt = [site.text for site in settings.exempt]
+        files = [f"{path} for {origin}" for origin, path in settings.overrides.items()]
+        spider = {"spider": crawler.spider}
+        if exempt:
+            logger.info(
+                "ROBOTS_EXEMPT: not asked for their robots.txt are %s", _first(exempt), extra=spider
+            )
+        if files:
+            logger.info("ROBOTS_OVERRIDES: local files decide: %s", _first(files), extra=spider)
 
     def robots(self, origin: Origin) -> OriginPolicy | None:
         """Return what is known of an origin if the user made an exception of it; else ``None``.
@@ -75,19 +79,6 @@ class Overrides:
         """
         return self._overrides.get(origin) or self._exempt(origin)
 
-    def _opened(self) -> None:
-        """Log which exceptions there are."""
-        exempt = [site.text for site in self._sites]
-        files = [f"{robots.override} for {origin}" for origin, robots in self._overrides.items()]
-        self._log("ROBOTS_EXEMPT: not asked for their robots.txt are %s", exempt)
-        self._log("ROBOTS_OVERRIDES: local files decide: %s", files)
-
-    def _log(self, text: str, names: Sequence[str]) -> None:
-        if names:
-            more = len(names) - _NAMED
-            named = ", ".join(names[:_NAMED]) + (f", and {more} more" if more > 0 else "")
-            logger.info(text, named, extra={"spider": self._crawler.spider})
-
     def _exempted(self, origin: Origin) -> OriginPolicy | None:
         site = next((site for site in self._sites if site.covers(origin)), None)
         if site is None:
@@ -96,6 +87,11 @@ class Overrides:
         return OriginPolicy(
             origin, validity, None, "not asked", None, self._agent, exempt=site.text
         )
+
+
+def _first(names: list[str]) -> str:
+    more = f", and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    return ", ".join(names[:_NAMED]) + more
 
 
 def _read(path: Path, most: int) -> bytes:
