@@ -57,7 +57,7 @@ OUTSIDE = (
     "commands",
 )
 #: What reads pages and files of sites in `usage` is pure, too.
-READERS = ["usage.reservations", "usage.rules"]
+READERS = ["usage.rules"]
 #: The parser works alone, under Scrapy's own middleware.
 PARSER = ("core", *TABLES)
 

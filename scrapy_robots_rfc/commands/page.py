@@ -63,11 +63,11 @@ def run(settings: ScrapySettings, console: common.Console, opts: argparse.Namesp
 def _rules(response: Response, tokens: Sequence[str]) -> Iterator[dict[str, Any]]:
     """Yield all rules of the header lines and the metas, for any crawler, as objects of JSON."""
     own = {"robots", *(token.lower() for token in tokens)}
-    lines = (value.decode("latin-1") for value in response.headers.getlist("X-Robots-Tag"))
+    lines = (("", value.decode("latin-1")) for value in response.headers.getlist("X-Robots-Tag"))
     in_head = Counter(page_of(response).metas)
     elsewhere = Counter(all_metas_of(response)) - in_head
     texts = [
-        *(("header", "", text, None) for text in as_far_as_read(lines)[0]),
+        *(("header", name, text, None) for name, text in as_far_as_read(lines)[0]),
         *(("meta", name.strip(), text, None) for name, text in in_head.elements()),
         *(("meta", name.strip(), text, _IN_BODY) for name, text in elsewhere.elements()),
     ]
@@ -78,7 +78,7 @@ def _rules(response: Response, tokens: Sequence[str]) -> Iterator[dict[str, Any]
         if not is_own and any(member.odd == "unknown directive" for member in members):
             continue
         for member in members:
-            named = not member.bot or member.bot.lower() in own | EVERYONE
+            named = member.bot.lower() in own | EVERYONE
             yield {
                 "source": source,
                 "bot": ": ".join(filter(None, (name, member.bot))) or "*",

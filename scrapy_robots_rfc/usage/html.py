@@ -4,12 +4,11 @@ No more of a page is read than takes a few milliseconds, whatever its site sent.
 what rules say.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
-from typing import Any
+from itertools import islice
+from typing import Any, TypeAlias
 from urllib.parse import urljoin
 from weakref import WeakKeyDictionary
 
@@ -33,13 +32,11 @@ MAX_TAGS, MAX_TAG_CHARACTERS = 3000, 196_608
 # one: the time of lxml grows with the square of their number.
 _LONG = 1000
 _CROWDED = re.compile(r"(?:[^\s/=]*+[\s/=]++){100}")
-# Characters of URLs of one page that canonicalize_url looks at. A short one takes a twentieth of a
-# millisecond, and a thousand characters of a host outside ASCII take two.
+# Characters of links that canonicalize_url looks at, each with those of its site, and an eighth of
+# those of the base that it is joined to. A short URL takes a twentieth of a millisecond, and a
+# thousand characters of a host outside ASCII take two.
 _MOST_CANONICAL = 4096
-# To join so many characters of a base and a link takes as long as to make one canonical.
-_JOINED = 32
-# Words of a `rel` that are read.
-_RELS = 20
+_JOINED = 8
 # What `rel` says of a link that its page does not vouch for (HTML, 4.6.7). Scrapy's `Link.nofollow`
 # knows one of them.
 _UNENDORSED = frozenset({"nofollow", "ugc", "sponsored"})
@@ -77,6 +74,8 @@ _USUAL_HREF = re.compile(
     r"(?:\?(?P<query>[A-Za-z0-9._-]++=[A-Za-z0-9._-]*+(?:&[A-Za-z0-9._-]++=[A-Za-z0-9._-]*+)*+))?+"
 )
 
+_Tag: TypeAlias = re.Match[str]
+
 
 class Page:
     """The tags of a page. They are gone through once: those of the head at first."""
@@ -90,45 +89,42 @@ class Page:
         #: Whether the page has more than is read, and whether it was counted as such a page.
         self.cut: bool = end < len(text)
         self.counted: bool = False
-        self._tags = _TAG.finditer(text, 0, end)
-        self._left = MAX_TAGS
-        self._characters_left = MAX_TAG_CHARACTERS
-        self._links = list[str]()
-        metas = list[re.Match[str]]()
-        for tag in self._metas_and_bodies():
+        self._tags = self._read(text, end)
+        self._links = list[_Tag]()
+        self._metas = list[_Tag]()
+        end_of_head = end
+        for tag in self._tags:
             if tag["name"][0] in "bB":
                 break
-            metas.append(tag)
+            self._store(tag)
         else:  # no body is written
-            head = _HEAD.match(text, 0, metas[-1].end()) if metas else None
-            metas = [tag for tag in metas if head is None or tag.start("tag") < head.end()]
+            last = self._metas[-1].end() if self._metas else 0
+            (head,) = islice(_HEAD.finditer(text, 0, last), 1)  # there is one, it may be empty
+            end_of_head = head.end()
+        in_head = (tag for tag in self._metas if tag.start("tag") < end_of_head)
         #: Name and content of the metas before a `<body>` that is written, else of those of the
         #: head.
-        self.metas: list[tuple[str, str]] = _named(metas)
+        self.metas: list[tuple[str, str]] = _named(in_head)
 
-    def links(self) -> list[str]:
-        """Return the tags of all links."""
-        for _ in self._metas_and_bodies():
-            pass
-        return self._links
-
-    def _metas_and_bodies(self) -> Iterator[re.Match[str]]:
-        """Go on through the tags; links are stored."""
-        for tag in self._tags:
-            if tag["tag"] is None:
-                return
-            if _is_crowded(tag):
-                continue
-            self._left -= 1
-            self._characters_left -= len(tag["tag"])
-            if self._left < 0 or self._characters_left < 0:
+    def _read(self, text: str, end: int) -> Iterator[_Tag]:
+        """Yield the tags, as far as they are read."""
+        tags = (tag for tag in _TAG.finditer(text, 0, end) if tag["tag"] and not _is_crowded(tag))
+        left = MAX_TAG_CHARACTERS
+        for count, tag in enumerate(tags):
+            left -= len(tag["tag"])
+            if count == MAX_TAGS or left < 0:
                 self.cut = True
-                self._tags = iter(())
                 return
-            if tag["name"][0] in "aA":
-                self._links.append(tag["tag"])
-            else:
-                yield tag
+            yield tag
+
+    def _store(self, tag: _Tag) -> None:
+        (self._links if tag["name"][0] in "aA" else self._metas).append(tag)
+
+    def all(self) -> tuple[list[_Tag], list[_Tag]]:
+        """Return the tags of all links, and of all metas, also of those that do not count."""
+        for tag in self._tags:
+            self._store(tag)
+        return self._links, self._metas
 
 
 def _text_of(response: Response) -> str:
@@ -139,24 +135,23 @@ def _text_of(response: Response) -> str:
         return ""
 
 
-def _is_crowded(tag: re.Match[str]) -> bool:
+def _is_crowded(tag: _Tag) -> bool:
     """Whether a meta or a link is left out, as lxml would stop the crawl with it."""
     text = tag["tag"]
     return len(text) > _LONG and tag["name"][0] not in "bB" and _CROWDED.match(text) is not None
 
 
-def _elements(tags: Iterable[str], *names: str) -> Iterator[Any]:
-    """Parse tags by themselves. Each of them lacks its `>`."""
-    text = "".join(f"{tag}></a>" for tag in tags)
+def _elements(tags: Iterable[_Tag], path: str) -> Any:  # noqa: ANN401 - a list of elements of lxml
+    """Parse tags by themselves, and return the elements of an XPath. Each tag lacks its `>`."""
+    text = "".join(f"{tag['tag']}></a>" for tag in tags)
     # Some codecs decode halves of characters, which cannot be encoded.
     encodable = text.encode("utf-8", "replace").decode()
-    return Selector(text=encodable, type="html").root.iter(*names)  # type: ignore[no-any-return]
+    return Selector(text=encodable, type="html").root.xpath(path)
 
 
-def _named(metas: Iterable[re.Match[str]]) -> list[tuple[str, str]]:
-    elements = _elements((meta["tag"] for meta in metas), "meta")
-    named = ((element.get("name"), element.get("content")) for element in elements)
-    return [(name, content) for name, content in named if None not in (name, content)]
+def _named(metas: Iterable[_Tag]) -> list[tuple[str, str]]:
+    elements = _elements(metas, "//meta[@name and @content]")
+    return [(element.get("name"), element.get("content")) for element in elements]
 
 
 _PAGES: WeakKeyDictionary[Response, Page] = WeakKeyDictionary()
@@ -172,10 +167,10 @@ def page_of(response: Response) -> Page:
 
 def rules_of(response: Response, tokens: Sequence[str]) -> PageRules:
     """Return what the header lines and the metas of a response ask of some product tokens."""
+    page = page_of(response)
     lines = response.headers.getlist("X-Robots-Tag")
-    rules = parse_rules(lines, page_of(response).metas, tokens, now=Runtime().date())
-    if rules.cut:
-        page_of(response).cut = True
+    rules = parse_rules(lines, page.metas, tokens, now=Runtime().date())
+    page.cut = page.cut or rules.cut
     return rules
 
 
@@ -189,59 +184,46 @@ def is_cut(response: Response) -> bool:
 
 def all_metas_of(response: Response) -> list[tuple[str, str]]:
     """Return name and content of all metas of a document, also of those that do not count."""
-    tags = (tag for tag in _TAG.finditer(_text_of(response), 0, MAX_DOCUMENT) if tag["tag"])
-    return _named(tag for tag in tags if tag["name"][0] in "mM" and not _is_crowded(tag))
+    return _named(page_of(response).all()[1])
 
 
 def unendorsed(response: Response) -> set[str]:
     """Return the URLs that stand in links with such a `rel` and in no others."""
-    if not isinstance(response, HtmlResponse):
+    marked, others = list[str](), list[str]()
+    for link in _elements(page_of(response).all()[0], "//*[@href]"):
+        rel = link.get("rel", "").lower().replace(",", " ").split()
+        (others if _UNENDORSED.isdisjoint(rel) else marked).append(link.get("href"))
+    if not marked or not isinstance(response, HtmlResponse):
         return set()
-    marked, others = dict[str, None](), dict[str, None]()
-    for link in _elements(page_of(response).links(), "a", "area"):
-        rel = re.split(r"[\s,]+", link.get("rel", "").lower(), maxsplit=_RELS)[:_RELS]
-        if link.get("href") is not None:
-            (others if _UNENDORSED.isdisjoint(rel) else marked)[link.get("href")] = None
-    if not marked:
-        return set()
-    urls = _CanonicalUrls(response)
-    return urls.of(marked) - urls.of(others)
+    urls = _canonical(response, [*marked, *others])
+    return {urls[href] for href in marked if href in urls} - {urls.get(href) for href in others}
 
 
-class _CanonicalUrls:
-    """Makes the URLs of a page's links canonical, as Scrapy's filter of duplicates has them."""
+def _canonical(response: HtmlResponse, hrefs: Iterable[str]) -> dict[str, str]:
+    """Return the URLs of a page's links as Scrapy's filter of duplicates has them.
 
-    def __init__(self, response: HtmlResponse) -> None:
-        self._response = response
-        self._base = response.url
-        with suppress(Exception):  # where `<base>` is no URL, links are relative to the page
-            base = get_base_url(response)
-            urljoin(base, "/")
-            self._base = base
-        self._root = urljoin(self._base, "/").removesuffix("/")
-        self._characters_left = _MOST_CANONICAL
-
-    def of(self, hrefs: Iterable[str]) -> set[str]:
-        """Return the URLs of links; what is no URL is passed over."""
-        return {url for href in hrefs if (url := self._usual(href) or self._other(href))}
-
-    def _usual(self, href: str) -> str | None:
-        parts = _USUAL_HREF.fullmatch(href)
-        if parts is None:
-            return None
-        url = (parts["site"] or self._root) + parts["path"]
-        pairs = (parts["query"] or "").split("&")
-        query = "&".join(sorted(pairs, key=lambda pair: pair.split("=")))
-        return f"{url}?{query}" if query else url
-
-    def _other(self, href: str) -> str | None:
-        if self._characters_left >= 0:  # to join a URL takes time, too
-            self._characters_left -= len(href) + (len(self._base) + len(href)) // _JOINED
-            with suppress(Exception):  # whatever is raised about what a site sent
-                url = urljoin(self._base, strip_html5_whitespace(href))
-                self._characters_left -= max(len(url) - len(href), 0)
-                if self._characters_left >= 0:
-                    return canonicalize_url(safe_url_string(url, self._response.encoding))
-        if self._characters_left < 0:
-            page_of(self._response).cut = True
-        return None
+    What is no URL is left out.
+    """
+    base = response.url
+    with suppress(Exception):  # where `<base>` is no URL, links are relative to the page
+        urljoin(get_base_url(response), "/")
+        base = get_base_url(response)
+    root = urljoin(base, "/").removesuffix("/")
+    left = _MOST_CANONICAL
+    urls = dict[str, str]()
+    for href in dict.fromkeys(hrefs):
+        usual = _USUAL_HREF.fullmatch(href)
+        if usual is not None:
+            urls[href] = (usual["site"] or root) + usual["path"]
+            if usual["query"]:
+                pairs = sorted(usual["query"].split("&"), key=lambda pair: pair.split("="))
+                urls[href] += "?" + "&".join(pairs)
+            continue
+        left -= len(root) + len(href) + len(base) // _JOINED
+        if left < 0:
+            page_of(response).cut = True
+            continue
+        with suppress(Exception):  # whatever is raised about what a site sent
+            url = urljoin(base, strip_html5_whitespace(href))
+            urls[href] = canonicalize_url(safe_url_string(url, response.encoding))
+    return urls

@@ -3,8 +3,6 @@
 See `html.py` for what is read of a response.
 """
 
-from __future__ import annotations
-
 import logging
 from contextlib import suppress
 from typing import Any, NamedTuple
@@ -65,7 +63,7 @@ def page_rules(response: Response, crawler: Crawler) -> PageRules:
 class _Page(NamedTuple):
     """What decides on the requests and items of a page's callback.
 
-    :param places: what is obeyed of them -> the first place where that stands.
+    :param places: what is obeyed of its rules -> the first place where that stands.
     :param own: URLs of the page itself.
     :param links: URLs that are in links with `nofollow`, `ugc` or `sponsored` only.
     """
@@ -122,16 +120,15 @@ class RfcPageRulesMiddleware(BaseSpiderMiddleware):
             # The callback copied the meta of its response: they are not of this request.
             del request.meta[RULES_KEY]
         directive = _directive_of(request, page)
-        if directive is None or not self._drop(response, request, directive, page):
-            return request
-        return None
+        is_dropped = directive is not None and self._drop(response, page.places, directive, request)
+        return None if is_dropped else request
 
     def get_processed_item(self, item: Any, response: Response | None) -> Any:  # noqa: ANN401 - of any type
         """Return an item of a callback; ``None``: its page forbids it."""
         page = None if response is None else self._pages.get(response)
         if item is None or response is None or page is None or "noindex" not in page.places:
             return item
-        return None if self._drop(response, None, "noindex", page) else item
+        return None if self._drop(response, page.places, "noindex") else item
 
     def _places(self, response: Response, rules: PageRules) -> dict[str, str]:
         """Return what is obeyed of the rules of a page -> the first place where that stands."""
@@ -144,17 +141,19 @@ class RfcPageRulesMiddleware(BaseSpiderMiddleware):
         return {**places, _BY_LINK: "rel of the link"} if _BY_LINK in obeyed else places
 
     def _drop(
-        self, response: Response, request: Request | None, directive: str, page: _Page
+        self,
+        response: Response,
+        places: dict[str, str],
+        directive: str,
+        request: Request | None = None,
     ) -> bool:
         """Count, log and signal that a rule forbids a request, or an item if that is ``None``.
 
         It is dropped if this returns true, which it does not in a dry run.
         """
-        where = page.places[directive]
-        source = _SOURCES[where.split(maxsplit=1)[0]]
+        source = _SOURCES[places[directive].split(maxsplit=1)[0]]
         self._count(stats.PAGE.format(directive=directive, source=source))
-        url = without_userinfo(response.url)
-        why = f"{directive} of {url}, {where[:_LONGEST]}"
+        why = f"{directive} of {without_userinfo(response.url)}, {places[directive][:_LONGEST]}"
         message = (
             "Forbidden by its page, let through (dry run): %s (%s)"
             if self._settings.dry_run
@@ -162,9 +161,7 @@ class RfcPageRulesMiddleware(BaseSpiderMiddleware):
         )
         what = "an item" if request is None else request_text(request)
         logger.debug(message, what, printable(why), extra={"spider": self.crawler.spider})
-        # A request that is dropped here does not get to the middleware that sets this header.
-        shown = (response.request or Request(response.url)) if request is None else request.copy()
-        shown.headers.setdefault("Referer", url)
+        shown = request or response.request or Request(response.url)
         origin = Origin.of(shown.url)
         decision = Decision(False, Reason.PAGE, origin=None if origin is None else str(origin))
         self.crawler.signals.send_catch_log(

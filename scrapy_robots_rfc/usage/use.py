@@ -1,26 +1,29 @@
 """What a crawl is for (ROBOTS_USE), and what follows where a site refuses that use.
 
-A request is not sent if robots.txt refuses all that it is for. A response is dropped if its headers
-or metas refuse all of it. Otherwise the response carries what is permitted, in its meta as
-`robots_use`. See `core/preferences.py` for what sites say.
+A request is not sent if robots.txt refuses all that it is for. A response is dropped if its
+headers, its metas or the tdmrep.json of its site refuse all of it. Otherwise the response carries
+what is permitted, in its meta as `robots_use`. See `core/preferences.py` for what robots.txt and
+headers say.
 """
 
-from __future__ import annotations
-
 import logging
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
-from typing import Self
+from typing import Any, Self
 from weakref import WeakKeyDictionary
 
 from scrapy import Request
 from scrapy.crawler import Crawler
 from scrapy.exceptions import NotConfigured
 from scrapy.http import Response
+from scrapy.http.request import NO_CALLBACK
+from scrapy.utils.datatypes import LocalCache
 
 from scrapy_robots_rfc import stats
-from scrapy_robots_rfc.core.agents import Agent
+from scrapy_robots_rfc._runtime import Runtime, Waiter
 from scrapy_robots_rfc.core.decision import Reason, Refusal
 from scrapy_robots_rfc.core.percent import request_target
 from scrapy_robots_rfc.core.preferences import (
@@ -36,13 +39,23 @@ from scrapy_robots_rfc.core.preferences import (
     uses_of,
 )
 from scrapy_robots_rfc.core.ruleset import ROBOTS_TXT
-from scrapy_robots_rfc.errors import AgentError, SettingError
+from scrapy_robots_rfc.core.text import error_text
+from scrapy_robots_rfc.errors import AgentError, RobotsUndecided, SettingError
 from scrapy_robots_rfc.fetching.parsed import OriginPolicy
 from scrapy_robots_rfc.middleware.downloader import STALE_FOR, RfcRobotsTxtMiddleware, at_work
-from scrapy_robots_rfc.settings import read_settings
+from scrapy_robots_rfc.policy.access import MAX_REDIRECTS, target_of
+from scrapy_robots_rfc.policy.origins import Origin
+from scrapy_robots_rfc.settings import Settings, read_settings
 from scrapy_robots_rfc.usage.html import is_cut, page_of, rules_of
-from scrapy_robots_rfc.usage.reservations import of_page, of_tdm, reservation_of
-from scrapy_robots_rfc.usage.tdmrep import PATH, TdmFiles
+from scrapy_robots_rfc.usage.rules import (
+    MOST_TDMREP_OCTETS,
+    TDMREP,
+    Reservation,
+    of_page,
+    of_tdm,
+    parse_tdmrep,
+    reservation_of,
+)
 
 logger: logging.Logger = logging.getLogger(__name__)
 
@@ -57,8 +70,21 @@ _MOST_OTHERS = 32
 _LONGEST_LABEL = 64
 # Header lines tdm-reservation that are read.
 _MOST_RESERVATIONS = 100
+# Sites whose tdmrep.json is stored; the one that was asked for first is dropped first.
+_MOST_SITES = 10_000
+# A hop declares no use, so that robots.txt alone decides, and two sites never wait for each other's
+# file.
+_TDMREP_META: dict[str, Any] = {
+    DECLARED_KEY: [],
+    "allow_offsite": True,
+    "dont_redirect": True,  # a spider may want redirects for itself
+    "dont_retry": True,
+    "dont_merge_cookies": True,
+    "download_maxsize": MOST_TDMREP_OCTETS,
+    "download_warnsize": 0,
+}
 # First word of what refuses a response -> its source, for the stats. All others are header lines.
-_SOURCES = {"meta": "meta", PATH: "tdmrep"}
+_SOURCES = {"meta": "meta", TDMREP: "tdmrep"}
 _ACCEPTED = "a list of labels, or a string with commas"
 
 
@@ -143,9 +169,9 @@ class RfcUseMiddleware:
         uses = self._of(request)
         tdm = list[tuple[str, object]]()
         if TDM in uses and robots.origin.scheme in ("http", "https"):  # others have no such file
-            found = reservation_of(await self._files.of(request, robots) or (), request.url)
-            tdm += [] if found is None else [(f"{PATH} {found.location}", found.reservation)]
-        own = _of_response(response, self._robots.user_agents.of(request), tdm)
+            entries = await self._files.of(request, robots)
+            tdm += reservation_of(entries or (), request.url)
+        own = _of_response(response, self._robots.user_agents.of(request).tokens, tdm)
         preferences = combined(preferences, own)
         if is_cut(response):
             self._count(stats.PAGE_CUT)
@@ -173,14 +199,13 @@ class RfcUseMiddleware:
 
     def _of(self, request: Request) -> tuple[str, ...]:
         """Return what a request is for: by its meta, else by the spider, else by the setting."""
-        if DECLARED_KEY in request.meta:
-            try:
-                return uses_of(request.meta[DECLARED_KEY]) or ()
-            except TypeError:
-                wrong = request.meta[DECLARED_KEY]
-                text = f"{DECLARED_KEY} is {wrong!r}; it must be {_ACCEPTED}"
-                raise AgentError(text) from None
-        return self._of_crawl()
+        if DECLARED_KEY not in request.meta:
+            return self._of_crawl()
+        value = request.meta[DECLARED_KEY]
+        try:
+            return uses_of(value) or ()
+        except TypeError:
+            raise AgentError(f"{DECLARED_KEY} is {value!r}; it must be {_ACCEPTED}") from None
 
     def _of_crawl(self) -> tuple[str, ...]:
         """Return what the spider declares, else what the setting does."""
@@ -188,26 +213,9 @@ class RfcUseMiddleware:
         try:
             uses = uses_of(value)
         except TypeError:
-            raise SettingError(
-                f"the spider's {USE_ATTRIBUTE}", value, f"{_ACCEPTED}, or None"
-            ) from None
+            key = f"the spider's {USE_ATTRIBUTE}"
+            raise SettingError(key, value, f"{_ACCEPTED}, or None") from None
         return (self._settings.use or ()) if uses is None else uses
-
-
-def _of_response(response: Response, agent: Agent, tdm: list[tuple[str, object]]) -> _ByLabel:
-    """Return what a response says, and `tdm`: where its tdmrep.json says something, and what."""
-    get_lines = response.headers.getlist
-    reservations = get_lines("tdm-reservation")
-    stated, cut = of_headers(get_lines("Content-Usage"), get_lines("Content-Signal"))
-    if cut or len(reservations) > _MOST_RESERVATIONS:
-        page_of(response).cut = True
-    lines = (value.decode("latin-1") for value in reservations[:_MOST_RESERVATIONS])
-    found = [("header tdm-reservation", value) for value in lines]
-    for name, content in page_of(response).metas:
-        if name.strip().lower() == "tdm-reservation":
-            found.append((f"meta {name.strip()}", content))
-    rules = rules_of(response, agent.tokens)
-    return combined(stated, of_page(rules), of_tdm(*tdm, *found))
 
 
 def _permitted(uses: tuple[str, ...], preferences: _ByLabel) -> dict[str, bool | None]:
@@ -220,3 +228,118 @@ def _permitted(uses: tuple[str, ...], preferences: _ByLabel) -> dict[str, bool |
     )
     shown = [*(label for label in preferences if label in known), *islice(others, _MOST_OTHERS)]
     return {**dict.fromkeys(uses), **{label: preferences[label].allowed for label in shown}}
+
+
+# What a response and its site say.
+
+
+def _of_response(
+    response: Response, tokens: Sequence[str], tdm: list[tuple[str, object]]
+) -> _ByLabel:
+    """Return what a response says, and `tdm`: where its tdmrep.json says something, and what."""
+    get_lines = response.headers.getlist
+    stated, cut = of_headers(get_lines("Content-Usage"), get_lines("Content-Signal"))
+    lines = get_lines("tdm-reservation")
+    if cut or len(lines) > _MOST_RESERVATIONS:
+        page_of(response).cut = True
+    values = (line.decode("latin-1") for line in lines[:_MOST_RESERVATIONS])
+    headers = [("header tdm-reservation", value) for value in values]
+    metas = [
+        (f"meta {name.strip()}", content)
+        for name, content in page_of(response).metas
+        if name.strip().lower() == "tdm-reservation"
+    ]
+    rules = rules_of(response, tokens)
+    return combined(stated, of_page(rules), of_tdm(*tdm, *headers, *metas))
+
+
+@dataclass(slots=True, eq=False, repr=False)
+class _File:
+    """What is known of the tdmrep.json of one site, until it is requested again.
+
+    :param entries: ``None``: they are unknown.
+    :param waiters: requests that wait for a fetch; ``None``: no fetch is under way.
+    """
+
+    until: float = -math.inf
+    warned: bool = False
+    entries: tuple[Reservation, ...] | None = None
+    waiters: list[Waiter[None]] | None = None
+
+
+class TdmFiles:
+    """The tdmrep.json of each site of a crawl that declares the label `tdm`.
+
+    It is requested once while the robots.txt of its site is fresh, and like a page: each hop of its
+    redirects is judged by the robots.txt of its host, waits for its turn, and is counted.
+    """
+
+    def __init__(self, crawler: Crawler, settings: Settings) -> None:
+        self._crawler = crawler
+        self._settings = settings
+        self._runtime = Runtime()
+        self._files: LocalCache[Origin, _File] = LocalCache(_MOST_SITES)
+
+    async def of(self, request: Request, robots: OriginPolicy) -> tuple[Reservation, ...] | None:
+        """Return the entries of a site's file, none where there is no file; ``None``: unknown.
+
+        The file is requested by the route of its page, and used for as long as its robots.txt.
+        """
+        file = self._files.setdefault(robots.origin, _File())
+        if file.waiters is not None:
+            waiter: Waiter[None] = Waiter()
+            file.waiters.append(waiter)
+            await waiter
+        elif self._runtime.clock() >= file.until:
+            file.until = robots.validity.fresh_until
+            file.entries = None
+            file.waiters = waiters = list[Waiter[None]]()
+            try:
+                file.entries = await self._fetch(request, robots.origin)
+            except Exception as error:  # noqa: BLE001 - the site reserved nothing by it
+                self._failed(file, robots.origin, error)
+            finally:
+                file.waiters = None
+                for waiter in waiters:
+                    waiter.resolve(None)
+        return file.entries
+
+    def _failed(self, file: _File, origin: Origin, error: Exception) -> None:
+        """Have a file requested again, unless a rule forbids it or the spider was closed."""
+        decision = getattr(error, "decision", None)
+        forbidden = decision is not None and decision.reason is not Reason.UNREACHABLE
+        if forbidden or isinstance(error, RobotsUndecided):
+            return
+        pause = self._settings.unreachable_ttl
+        file.until = min(file.until, self._runtime.clock() + pause)
+        if not file.warned:
+            file.warned = True
+            logger.warning(
+                "%s%s cannot be read (%s): whether the site reserves text and data mining is "
+                "unknown, its pages go on; the file is requested again after %g s",
+                origin,
+                TDMREP,
+                error_text(error),
+                pause,
+                extra={"spider": self._crawler.spider},
+            )
+
+    async def _fetch(self, page: Request, origin: Origin) -> tuple[Reservation, ...]:
+        assert self._crawler.engine is not None
+        url: str | None = f"{origin}{TDMREP}"
+        for _ in range(MAX_REDIRECTS + 1):
+            if url is None:
+                raise ValueError("a redirect without a usable Location")
+            meta = {**_TDMREP_META, "download_timeout": self._settings.timeout}
+            headers: dict[bytes, bytes] = {}
+            at_work(self._crawler).service.download.inherit_route(page, url, meta, headers)
+            request = Request(url, callback=NO_CALLBACK, meta=meta, headers=headers)
+            response = await self._crawler.engine.download_async(request)
+            if response.status // 100 == 2:
+                return parse_tdmrep(response.body)
+            if response.status // 100 == 4:
+                return ()  # that is an answer: there is no file
+            if response.status // 100 != 3:
+                raise ValueError(f"status {response.status}")
+            url = target_of(url, response.headers.get(b"Location"))
+        raise ValueError(f"more than {MAX_REDIRECTS} redirects")

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from scrapy_robots_rfc.core.preferences import LABEL_OF, parse_signal, parse_usage
 from scrapy_robots_rfc.core.robotstxt import RobotsTxt
-from scrapy_robots_rfc.usage.reservations import parse_tdmrep, reservation_of
+from scrapy_robots_rfc.usage.rules import parse_tdmrep, reservation_of
 
 SYNONYMS = {*LABEL_OF}
 

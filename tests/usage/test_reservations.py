@@ -7,14 +7,14 @@ import json
 import pytest
 
 from scrapy_robots_rfc.core.preferences import Preference
-from scrapy_robots_rfc.usage.reservations import (
+from scrapy_robots_rfc.usage.rules import (
     MOST_TDMREP_OCTETS,
     of_page,
     of_tdm,
+    parse_rules,
     parse_tdmrep,
     reservation_of,
 )
-from scrapy_robots_rfc.usage.rules import parse_rules
 
 
 @pytest.mark.parametrize("directive", ["noai", "noimageai", "noml"])
@@ -65,9 +65,8 @@ def test_tdmrep_file() -> None:
         b' "tdm-reservation": 0}]'
     )
     found = reservation_of(entries, "https://e.example/a/b")
-    assert found is not None
-    assert found.reservation == 1
-    assert reservation_of(entries, "/c") is None
+    assert found == [("/.well-known/tdmrep.json /a*", 1)]
+    assert reservation_of(entries, "/c") == []
 
 
 @pytest.mark.parametrize(
