@@ -7,7 +7,7 @@ from functools import partial
 from scrapy_robots_rfc._runtime import Cancellable, Runtime
 from scrapy_robots_rfc.cache.client import CacheClient
 from scrapy_robots_rfc.policy.origins import Origin
-from scrapy_robots_rfc.scheduling.paced import OwnTurns
+from scrapy_robots_rfc.scheduling.throttle import OwnTurns
 
 #: Seconds after which the turn of a worker ends if the worker has died. The interval is added, so
 #: that it passes even if the worker sent a request right before it died.

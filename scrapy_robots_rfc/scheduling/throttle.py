@@ -9,39 +9,83 @@ from __future__ import annotations
 
 import logging
 import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING
 
-from scrapy import signals
+from scrapy import Request, signals
+from scrapy.crawler import Crawler
+from scrapy.utils.httpobj import urlparse_cached
 
 from scrapy_robots_rfc import _scrapy, stats
 from scrapy_robots_rfc._runtime import Cancellable, Runtime, Waiter
+from scrapy_robots_rfc.core.agents import Agent
 from scrapy_robots_rfc.errors import RobotsUndecided
+from scrapy_robots_rfc.fetching.parsed import OriginPolicy
 from scrapy_robots_rfc.policy.access import Outcome
-from scrapy_robots_rfc.policy.pacing import Limit
-from scrapy_robots_rfc.scheduling.paced import OwnTurns, PacedSite
-from scrapy_robots_rfc.scheduling.part import slot_of
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from scrapy import Request
-    from scrapy.crawler import Crawler
-
-    from scrapy_robots_rfc.core.agents import Agent
-    from scrapy_robots_rfc.fetching.parsed import OriginPolicy
-    from scrapy_robots_rfc.policy.origins import Origin
-    from scrapy_robots_rfc.policy.pacing import Bound
-    from scrapy_robots_rfc.settings import Settings
+from scrapy_robots_rfc.policy.origins import Origin
+from scrapy_robots_rfc.policy.pacing import Bound, IntervalClock, Limit, Pace
+from scrapy_robots_rfc.settings import Settings
 
 logger: logging.Logger = logging.getLogger(__name__)
 
-#: Seconds for which a site without requests is remembered, beyond its interval: for so long a
-#: request that was let through may stay with other middlewares before it reaches the downloader.
+#: Seconds for which a site without requests is remembered, beyond its interval: the turns that it
+#: had in a fleet have ended by then.
 REMEMBERED = 300.0
 
 #: The number of sites from which on those that may be forgotten are looked for.
 FIRST_SWEEP = 1000
+
+
+class OwnTurns:
+    """The turns of a crawl that shares none; `shared.py` has those that a fleet shares."""
+
+    def wait(self, interval: float, now: float) -> float | None:  # noqa: ARG002 - it never waits
+        """Return the seconds until a request may start; ``None``: the crawl is woken.
+
+        :param interval: seconds to the request before; 0: there is nothing to wait for.
+        """
+        return 0.0
+
+    def start(self, request: object) -> None:
+        """Use the turn that `wait` has given for a request."""
+
+    def unused(self, request: object) -> None:
+        """Give the turn of a request to the next one: it was not sent."""
+
+    def answered(self, request: object, interval: float, now: float) -> None:
+        """End the turn of a request: its answer begins to arrive, or it has ended without one.
+
+        :param interval: seconds until the next request.
+        """
+
+    def sent(self, until: float) -> None:
+        """Let all workers wait after a request that had no turn, as one for a robots.txt.
+
+        :param until: when its interval ends.
+        """
+
+    def close(self) -> None:
+        """Let others go on: nothing is sent any more."""
+
+
+@dataclass(slots=True, eq=False, repr=False)
+class PacedSite:
+    """A site that asks for an interval.
+
+    :param turns: those that the workers of a fleet take.
+    :param clock: says when the next request of this crawl may start.
+    :param fetched: when the robots.txt was fetched that the paces are from.
+    :param paces: those of the crawl's agents, each with one of these; the largest interval counts.
+    :param since: since when requests have waited for a turn; ``None``: none waits.
+    """
+
+    origin: Origin
+    turns: OwnTurns = field(default_factory=OwnTurns)
+    clock: IntervalClock = field(default_factory=IntervalClock)
+    fetched: float = -math.inf
+    paces: dict[Pace, Agent] = field(default_factory=dict)
+    since: float | None = None
 
 
 class Throttle:
@@ -83,32 +127,25 @@ class Throttle:
         self._added = 0.0
         # Origins whose interval was logged, as hashes: there may be millions of them.
         self._logged: set[int] = set()
-        self._closed = False
 
     # What sites ask for.
 
     def note(self, robots: OriginPolicy, agent: Agent) -> None:
         """Pace a site as its present robots.txt asks of an agent, and log that once a site."""
-        pace = None
-        if robots.file is not None and self._limit.longest:
-            pace = robots.file.pace(agent)
-        site = self.sites.get(robots.origin)
-        if pace is None and site is None:
-            return
+        pace = robots.pace(agent) if self._limit.longest else None
         bound = None if pace is None else pace.bound(self._utc())
         if self._limit.forbids(bound) and not self._dry_run:
             pace = None  # no page of the site is fetched
+        site = self.sites.get(robots.origin)
         if site is None:
             if pace is None:
                 return
             site = self._begin_to_pace(robots.origin)
         self._refresh(site, robots)
         if pace is not None:
-            site.used = self.clock()
-            if pace not in site.paces.values():
-                site.paces[agent] = pace
+            site.paces[pace] = agent
             self._log_interval(robots, bound)
-        site.turns.sent(robots.fetched + site.interval(self._utc()))
+        site.turns.sent(robots.fetched + self.interval(site.origin))
 
     def _refresh(self, site: PacedSite, robots: OriginPolicy) -> None:
         """Pace a site by its present robots.txt, and no longer by the one before."""
@@ -119,28 +156,36 @@ class Throttle:
         site.clock.last = max(site.clock.last, robots.fetched)
         if robots.outcome is Outcome.UNREACHABLE:
             return  # pages that were let through before may still be on their way
-        file = robots.file
-        paces = {} if file is None else {agent: file.pace(agent) for agent in site.paces}
-        site.paces = {agent: pace for agent, pace in paces.items() if pace is not None}
+        agents = site.paces.values()
+        site.paces = {pace: agent for agent in agents if (pace := robots.pace(agent)) is not None}
 
     def interval(self, origin: Origin) -> float:
-        """Return the seconds that an origin asks for now; 0: it asks for none."""
+        """Return the largest of all intervals that an origin asks for now; 0: it asks for none."""
         site = self.sites.get(origin)
-        return 0.0 if site is None else site.interval(self._utc())
+        utc = self._utc()
+        bounds = [] if site is None else [pace.bound(utc) for pace in site.paces]
+        seconds = max((bound.seconds for bound in bounds if bound is not None), default=0.0)
+        return min(seconds, self._limit.longest)
 
     # Turns.
 
     def due(self, origin: Origin) -> float | None:
         """Return the seconds until the next request of an origin may go.
 
-        ``None``: an answer is waited for, and `on_turn` is called then.
+        ``None``: an answer, or another worker, is waited for, and `on_turn` is called then.
         """
         site = self.sites.get(origin)
         if site is None:
             return 0.0
-        seconds = site.wait(self._utc(), self.clock())
-        if seconds is None and self._forget_ended(site):
-            seconds = site.wait(self._utc(), self.clock())
+        now = self.clock()
+        interval = self.interval(origin)
+        seconds = site.clock.wait(interval, now)
+        if seconds is None and self._release_ended(site):
+            seconds = site.clock.wait(interval, now)
+        if seconds == 0:
+            seconds = site.turns.wait(interval, now)
+        if seconds != 0 and site.since is None:
+            site.since = now
         return seconds
 
     def take(self, request: Request, origin: Origin) -> bool:
@@ -165,7 +210,7 @@ class Throttle:
         """Whether a request has the turn already, also by what is known of the site's pace now."""
         if self._turns.get(request) is not site:
             return False
-        return site.clock.last + site.interval(self._utc()) <= self.clock()
+        return site.clock.last + self.interval(site.origin) <= self.clock()
 
     def admit(self, request: Request, robots: OriginPolicy, agent: Agent) -> bool:
         """Let a request that was judged leave now, in the turn of its site.
@@ -182,7 +227,8 @@ class Throttle:
         """Give up the turn of a request, if it has one: it is not sent now."""
         site = self._turns.pop(request, None)
         if site is not None:
-            site.unused(request)
+            site.clock.forget(request)
+            site.turns.unused(request)
             self._ask_again(site.origin)
 
     async def wait_in_place(self, request: Request, origin: Origin) -> None:
@@ -191,7 +237,7 @@ class Throttle:
         :raises RobotsUndecided: the spider was closed first.
         """
         while not self.take(request, origin):
-            if self._closed or _scrapy.is_closing(self._crawler):
+            if _scrapy.is_closing(self._crawler):
                 raise RobotsUndecided("the spider closed before the turn of this request came")
             waiter: Waiter[None] = Waiter()
             self.in_place[waiter] = origin
@@ -205,18 +251,15 @@ class Throttle:
     def wake_in(self, seconds: float) -> None:
         """Let all that wait ask again, after so many seconds or before."""
         when = self.clock() + seconds
-        if when < self._wake_at and not self._closed:
+        if when < self._wake_at:
             if self._timer is not None:
                 self._timer.cancel()
             self._wake_at = when
-            self._timer = self._runtime.call_later(seconds, self._wake)
-
-    def _wake(self) -> None:
-        self._wake_at = math.inf
-        self._timer = None
-        self._wake_all()
+            self._timer = self._runtime.call_later(seconds, self._wake_all)
 
     def _wake_all(self) -> None:
+        """Let all that wait ask again; what has to wait longer calls `wake_in` once more."""
+        self._wake_at = math.inf
         for waiter in list(self.in_place):
             waiter.resolve(None)
         _scrapy.wake(self._crawler)
@@ -228,17 +271,16 @@ class Throttle:
 
     def tick(self) -> None:
         """Let no request wait for one that has ended, and none in place as the spider closes."""
-        self._forget_ended()
+        self._release_ended()
         if self.in_place and _scrapy.is_closing(self._crawler):
             self._wake_all()
 
     def close(self) -> None:
         """Let other workers go on: nothing is sent any more."""
-        self._closed = True
         if self._timer is not None:
             self._timer.cancel()
         for request in list(self._turns):
-            self._left(request)
+            self.answered(request)
         for site in self.sites.values():
             site.turns.close()
 
@@ -249,14 +291,14 @@ class Throttle:
             connect = self._crawler.signals.connect
             connect(self._reached, signals.request_reached_downloader)
             connect(self.answered, signals.headers_received)
-            connect(self._left, signals.request_left_downloader)
+            connect(self.answered, signals.request_left_downloader)
             _scrapy.send_once(self._crawler)
         if len(self.sites) >= self._sweep_at:
             self._sweep()
-        longest = self._limit.longest
-        site = self.sites[origin] = PacedSite(origin, longest)
+        site = self.sites[origin] = PacedSite(origin)
         if self._share is not None:
-            site.turns = self._share(origin, longest, partial(self._ask_again, origin))
+            ask_again = partial(self._ask_again, origin)
+            site.turns = self._share(origin, self._limit.longest, ask_again)
         for request in _scrapy.in_downloader(self._crawler):
             if request not in self._turns and self._origin_of(request) == origin:
                 self._begin(request, site)  # it left when the interval was not known
@@ -266,7 +308,8 @@ class Throttle:
         """Forget sites that had no request for a while."""
         before = self.clock() - REMEMBERED - self._limit.longest
         for origin, site in list(self.sites.items()):
-            if not site.clock.outstanding and max(site.clock.last, site.used) <= before:
+            waits = site.clock.outstanding or site.since is not None
+            if not waits and site.clock.last <= before:
                 del self.sites[origin]
         self._sweep_at = max(FIRST_SWEEP, 2 * len(self.sites))
 
@@ -279,14 +322,13 @@ class Throttle:
         assert self._crawler.stats is not None
         self._crawler.stats.inc_value(stats.CRAWL_DELAY_SITES)
         asked = robots.cited(bound.text)
+        extra = {"spider": self._crawler.spider}
         if bound.seconds <= self._limit.longest:
-            self._log("%s for %s: its requests are sent that far apart", asked, robots.origin)
+            text = "%s for %s: its requests are sent that far apart"
+            logger.info(text, asked, robots.origin, extra=extra)
         else:
             text = "%s for %s: its requests are sent %g s apart (ROBOTS_CRAWL_DELAY_MAX)"
-            self._log(text, asked, robots.origin, self._limit.longest)
-
-    def _log(self, text: str, *arguments: object) -> None:
-        logger.info(text, *arguments, extra={"spider": self._crawler.spider})
+            logger.info(text, asked, robots.origin, self._limit.longest, extra=extra)
 
     # Requests on their way through the downloader.
 
@@ -299,7 +341,8 @@ class Throttle:
 
     def _begin(self, request: Request, site: PacedSite) -> None:
         self._turns[request] = site
-        site.start(request, self.clock())
+        site.clock.start(request, self.clock())
+        site.turns.start(request)
 
     def _count_wait(self, site: PacedSite, request: Request) -> None:
         """Count the seconds for which the crawl had requests for a site that could not go yet."""
@@ -319,16 +362,14 @@ class Throttle:
 
         The answer begins to arrive, or the request has ended without one.
         """
-        site = self._turns.get(request)
-        if site is not None and request in site.clock.outstanding:
-            site.answered(request, self._utc(), self.clock())
+        site = self._turns.pop(request, None)
+        if site is not None:
+            now = self.clock()
+            site.turns.answered(request, self.interval(site.origin), now)
+            site.clock.answered(request, now)
             self._ask_again(site.origin)
 
-    def _left(self, request: Request) -> None:
-        self.answered(request)
-        self._turns.pop(request, None)
-
-    def _forget_ended(self, site: PacedSite | None = None) -> bool:
+    def _release_ended(self, site: PacedSite | None = None) -> bool:
         """Give up the turns of requests that have ended unsent; return whether there were any.
 
         Another middleware may have answered, replaced or dropped them: no signal says so.
@@ -343,3 +384,9 @@ class Throttle:
         for request in ended:
             self.release(request)
         return bool(ended)
+
+
+def slot_of(request: Request) -> str:
+    """Return the downloader slot of a request, as Scrapy names it: by its meta, or by its host."""
+    slot = request.meta.get("download_slot")
+    return str(slot if slot is not None else urlparse_cached(request).hostname or "")

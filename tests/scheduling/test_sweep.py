@@ -38,8 +38,8 @@ class Clock(Runtime):
 def test_a_site_is_forgotten_unless_it_was_used_lately() -> None:
     """Of more than 1,000 paced sites those are forgotten that had no request for a day.
 
-    A request may still be with other middlewares: its site stays, even if its file is old or a
-    local one.
+    A request that has the turn may still be with other middlewares: its site stays, even if its
+    file is old or a local one.
     """
     crawler: Any = get_crawler(Spider)
     crawler.engine = SimpleNamespace(downloader=SimpleNamespace(slots={}), _slot=None)
@@ -60,7 +60,10 @@ def test_a_site_is_forgotten_unless_it_was_used_lately() -> None:
     for number in range(999):
         note(f"done{number}", 0.0)
     clock.now = DAY
-    used = [note("old", 0.0), note("local", -math.inf)]
+    used = []
+    for name, fetched in (("old", 0.0), ("local", -math.inf)):
+        used.append(note(name, fetched))
+        assert throttle.take(Request(f"{used[-1]}/"), used[-1])
     used += [note(f"new{number}", clock.now) for number in range(999)]
     assert list(throttle.sites) == used
 
