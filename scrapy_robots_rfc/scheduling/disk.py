@@ -7,20 +7,16 @@ import json
 import logging
 import shutil
 import threading
-from collections import OrderedDict
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
+from scrapy import Request
+from scrapy.crawler import Crawler
 from scrapy.pqueues import ScrapyPriorityQueue
 
 from scrapy_robots_rfc._scrapy import path_safe
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from scrapy import Request
-    from scrapy.crawler import Crawler
 
 logger: logging.Logger = logging.getLogger(__name__)
 
@@ -53,93 +49,71 @@ class QueueFolder:
         self._crawler = crawler
         self._path = Path(path)
         self._make = make
-        # The priorities of each queue, and whether they differ from what was written.
-        self._state = {key: list(priorities) for key, priorities in state.items()}
-        self._changed = False
-        self._writer: threading.Thread | None = None
-        # The queues that are open, the one that was used last at the end.
-        self._open: OrderedDict[str, ScrapyPriorityQueue] = OrderedDict()
+        self._state = dict(state)
+        self._open: dict[str, ScrapyPriorityQueue] = {}
         self._most_open = _most_descriptors() // _DESCRIPTORS
-        # Folders of a process that was killed before they were in its state: what is in them
-        # cannot be read.
-        self._leftovers: set[Path] = set()
-        with suppress(OSError):
-            self._leftovers = {entry for entry in self._path.iterdir() if entry.is_dir()}
-        self._leftovers -= {self._of(key) for key in state}
-        for key, priorities in state.items():
-            self._tidy(key, priorities)
+        self._writer: threading.Thread | None = None
+        self._tidy()
 
-    def _tidy(self, key: str, priorities: list[int]) -> None:
-        """Remove what is not in the state: a killed process leaves files in pieces."""
-        known = {f"{priority}{start}" for priority in priorities for start in ("", "s")}
-        with suppress(OSError):
-            for entry in self._of(key).iterdir():
-                if entry.name in known:
-                    continue
-                if entry.is_dir():
-                    shutil.rmtree(entry)
-                else:
-                    entry.unlink()
+    def _tidy(self) -> None:
+        """Remove what is not in the state: it is of a process that was killed, and in pieces."""
+        known = {
+            (self._of(key).name, f"{priority}{start}")
+            for key, priorities in self._state.items()
+            for priority in priorities
+            for start in ("", "s")
+        }
+        for entry in self._path.glob("*/*"):
+            if (entry.parent.name, entry.name) in known:
+                continue
+            if entry.is_dir():
+                shutil.rmtree(entry)
+            else:
+                entry.unlink()
 
     def _of(self, key: str) -> Path:
         return self._path / path_safe(self._crawler, key)
 
-    def queue(self, key: str) -> QueueOnDisk:
-        """Return the queue that has a key in the state, a new one if there is none."""
-        if self._leftovers and self._of(key) in self._leftovers:
-            shutil.rmtree(self._of(key), ignore_errors=True)
-        return QueueOnDisk(self, key)
-
     def use(self, key: str, work: Callable[[ScrapyPriorityQueue], T]) -> T:
-        """Use one of Scrapy's queues; if it lacks a file descriptor, close others first.
+        """Use one of Scrapy's queues; if it lacks a file descriptor, close all others first.
 
         :raises OSError: no descriptor is left.
         """
-        while True:
-            try:
-                return work(self._opened(key))
-            except OSError as error:
-                other = next((each for each in self._open if each != key), None)
-                if other is None or not lacks_descriptors(error):
-                    raise
-                self._close(other)
+        try:
+            return work(self._opened(key))
+        except OSError as error:
+            if not lacks_descriptors(error):
+                raise
+            self._close_all()
+            return work(self._opened(key))
 
     def _opened(self, key: str) -> ScrapyPriorityQueue:
-        """Return one of Scrapy's queues; if too many files are open then, close others."""
-        queue = self._open.get(key)
-        if queue is None:
-            queue = self._make(str(self._of(key)), self._state.get(key, []))
-            self._open[key] = queue
-        self._open.move_to_end(key)
-        while len(self._open) > 1 and self._open_priorities() > self._most_open:
-            self._close(next(iter(self._open)))
-        return queue
+        """Return one of Scrapy's queues; if too many files would be open then, close all others."""
+        needed = self._open.keys() | {key}
+        priorities = sum(max(1, len(self._state.get(each, ()))) for each in needed)
+        if priorities > self._most_open and len(needed) > 1:
+            self._close_all()
+        if key not in self._open:
+            self._open[key] = self._make(str(self._of(key)), self._state.get(key, []))
+        return self._open[key]
 
-    def _open_priorities(self) -> int:
-        return sum(max(1, len(self._state.get(key, ()))) for key in self._open)
-
-    def _close(self, key: str) -> None:
-        """Close one of Scrapy's queues, if it is open, so that all of it is on disk."""
-        queue = self._open.get(key)
-        if queue is not None:
-            priorities = queue.close()
-            del self._open[key]
-            if priorities != self._state.get(key, []):
-                self._state[key] = priorities
-                self._changed = True
+    def _close_all(self) -> None:
+        """Close Scrapy's queues, so that all of them is on disk."""
+        while self._open:
+            key, queue = self._open.popitem()
+            self._state[key] = queue.close()
 
     def note(self, key: str, priority: int) -> None:
         """Note that a queue has requests of a priority."""
         priorities = self._state.setdefault(key, [])
         if priority not in priorities:
             priorities.append(priority)
-            self._changed = True
 
     def forget(self, key: str) -> None:
         """Forget a queue that is empty."""
-        self._close(key)
-        if self._state.pop(key, None) is not None:
-            self._changed = True
+        self._state.pop(key, None)
+        if key in self._open:
+            self._open.pop(key).close()
         with suppress(OSError):  # what is not empty stays
             self._of(key).rmdir()
 
@@ -151,12 +125,8 @@ class QueueFolder:
             str(error),
             extra={"spider": self._crawler.spider},
         )
-        queue = self._open.pop(key, None)
-        if queue is not None:
-            with suppress(Exception):
-                queue.close()
-        self._state.pop(key, None)
-        self._changed = True
+        with suppress(Exception):  # its files may not even be closed
+            self.forget(key)
         shutil.rmtree(self._of(key), ignore_errors=True)
 
     def save(self) -> None:
@@ -164,19 +134,15 @@ class QueueFolder:
 
         The state is written on a thread, as that of many sites takes long.
         """
-        for key in list(self._open):
-            self._close(key)
-        if self._changed and (self._writer is None or not self._writer.is_alive()):
-            self._changed = False
-            self._writer = threading.Thread(
-                target=self._replace, args=(dict(self._state),), daemon=True
-            )
+        self._close_all()
+        if self._writer is None or not self._writer.is_alive():
+            state = dict(self._state)
+            self._writer = threading.Thread(target=self._replace, args=(state,), daemon=True)
             self._writer.start()
 
     def close(self) -> dict[str, list[int]]:
         """Return the state for the scheduler, which writes it when the crawl closes."""
-        for key in list(self._open):
-            self._close(key)
+        self._close_all()
         if self._writer is not None:
             self._writer.join()
         return {key: priorities for key, priorities in self._state.items() if priorities}
@@ -184,20 +150,15 @@ class QueueFolder:
     def _replace(self, state: dict[str, list[int]]) -> None:
         """Replace the file at once, so that a process that is killed leaves the old or the new one.
 
-        It is written in pieces: one long call of `json` would stop the event loop.
+        `json.dump` writes it in pieces: one long call would stop the event loop.
         """
         path = self._path / "active.json"
         fresh = path.with_suffix(".json.new")
         try:
             with fresh.open("w", encoding="utf-8") as file:
-                between = "{"
-                for key, priorities in state.items():
-                    file.write(f"{between}{json.dumps(key)}: {json.dumps(priorities)}")
-                    between = ", "
-                file.write("}" if state else "{}")
+                json.dump(state, file)
             fresh.replace(path)
         except OSError as error:
-            self._changed = True
             logger.warning("The state of the queue cannot be written to JOBDIR: %s", error)
 
 
@@ -228,6 +189,10 @@ class QueueOnDisk:
 
     def __len__(self) -> int:
         return self._read(len) or 0
+
+    def close(self) -> None:
+        """Forget the queue: it is empty."""
+        self._folder.forget(self._key)
 
     def _read(self, work: Callable[[ScrapyPriorityQueue], T]) -> T | None:
         try:

@@ -17,24 +17,23 @@ from __future__ import annotations
 import bisect
 import heapq
 import itertools
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from operator import itemgetter
 from typing import TYPE_CHECKING
 
+from scrapy import Request
+from scrapy.crawler import Crawler
+from scrapy.pqueues import ScrapyPriorityQueue
+
 from scrapy_robots_rfc._runtime import Runtime
 from scrapy_robots_rfc._scrapy import is_closing, is_under_way, requests_under_way, wake
-from scrapy_robots_rfc.scheduling.part import QueuedOrigin
+from scrapy_robots_rfc.fetching.pending import PendingFetch
+from scrapy_robots_rfc.policy.origins import Origin
+from scrapy_robots_rfc.scheduling.disk import QueueOnDisk
 from scrapy_robots_rfc.scheduling.throttle import Throttle
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from scrapy import Request
-    from scrapy.crawler import Crawler
-
-    from scrapy_robots_rfc.fetching.pending import PendingFetch
-    from scrapy_robots_rfc.policy.origins import Origin
-    from scrapy_robots_rfc.scheduling.part import QueuePart
     from scrapy_robots_rfc.scheduling.queue import OriginPriorityQueue
 
 #: Meta key of a request that goes back to the scheduler. Its value is what `dont_filter` was, and
@@ -59,19 +58,67 @@ _LONGEST_SLEEP = 5.0
 
 @dataclass(slots=True, eq=False, repr=False)
 class HandedOut:
-    """A request that was handed out, until the middleware has judged it.
+    """A request that was handed out on trial, or that waited, until the middleware has judged it.
 
     :param number: by which it is lined up if it comes back.
     :param since: when it was handed out.
     :param waited: whether it waited for a robots.txt before.
-    :param trial: whether no other request of its origin is handed out before this one is judged.
     """
 
     queued: QueuedOrigin
     number: int
     since: float
     waited: bool
-    trial: bool
+
+    @property
+    def trial(self) -> bool:
+        """Whether no other request of its origin is handed out before this one is judged."""
+        return self.queued.awaits is self
+
+
+@dataclass(slots=True, eq=False, repr=False)
+class QueuedOrigin:
+    """An origin with requests in the scheduler.
+
+    :param origin: ``None``: no robots.txt decides about the requests.
+    :param parts: of the queues, by their queues and slots.
+    :param came_back: the requests that leave before all others, because they came back, or were
+        lined up behind those. Each is after its number, by which they leave, and before the queue
+        that counts it.
+    :param awaits: what the next request waits for: a request on trial, or a fetch.
+    :param waited: how many of the next ones were in the scheduler when the last fetch ended: they
+        waited for it.
+    :param asleep: the parts that are looked at again when the trial, the fetch or the turn ends.
+    """
+
+    origin: Origin | None
+    parts: dict[tuple[OriginPriorityQueue, str], QueuePart] = field(default_factory=dict)
+    came_back: list[tuple[int, Request, OriginPriorityQueue]] = field(default_factory=list)
+    awaits: HandedOut | PendingFetch | None = None
+    waited: int = 0
+    asleep: list[QueuePart] = field(default_factory=list)
+
+    @property
+    def size(self) -> int:
+        """How many of its requests are in the scheduler."""
+        return len(self.came_back) + sum(part.size for part in self.parts.values())
+
+
+@dataclass(slots=True, eq=False, repr=False)
+class QueuePart:
+    """The requests of one origin in one downloader slot.
+
+    :param owner: the queue that it is a part of.
+    :param slot: its name.
+    :param queue: has the requests that did not come back.
+    :param size: how many these are.
+    """
+
+    owner: OriginPriorityQueue
+    slot: str
+    origin: QueuedOrigin
+    queue: ScrapyPriorityQueue | QueueOnDisk
+    size: int = 0
 
 
 class Gate:
@@ -95,16 +142,14 @@ class Gate:
         self._throttle = throttle
         throttle.on_turn = self.wake
         self._clock = throttle.clock
-        #: The origins that have requests in the scheduler, or a trial. ``None`` is always there, so
-        #: that this dict and that of a queue's slots do not grow in the same push: with 100,000
-        #: names each takes some milliseconds.
+        #: The origins that have requests in the scheduler, or await something. ``None`` is always
+        #: there, so that this dict and that of a queue's slots do not grow in the same push: with
+        #: 100,000 names each takes some milliseconds.
         self.origins: dict[Origin | None, QueuedOrigin] = {None: QueuedOrigin(None)}
-        # The fetches for which requests wait in the scheduler, by their origins.
-        self._awaited: dict[Origin | None, PendingFetch] = {}
         self._numbers = itertools.count()
-        # How many requests came back or were lined up, and how many may be lined up: as many as
-        # are handed out at once.
-        self._returned = 0
+        #: How many requests came back or were lined up.
+        self.returned: int = 0
+        # How many may be lined up: as many as are handed out at once.
         self._most = crawler.settings.getint("CONCURRENT_REQUESTS") or LOOKS
         #: Parts that are due at a time, after that time and a number: parts are never compared.
         self.timed: list[tuple[float, int, QueuePart]] = []
@@ -113,9 +158,9 @@ class Gate:
         #: Called from time to time: a queue on disk writes what would be lost by SIGKILL.
         self.save: Callable[[], object] | None = None
         self._save_at = 0.0
-        #: How many requests waited as the crawl closed, for a robots.txt or for a turn.
-        self.left: int = 0
-        self._closing = False
+        #: How many requests waited as the crawl closed, for a robots.txt or for a turn; ``None``
+        #: before.
+        self.left: int | None = None
 
     # Asked by the queues.
 
@@ -131,15 +176,11 @@ class Gate:
 
     def seconds(self, queued: QueuedOrigin) -> float | None:
         """Return the seconds until the next request of an origin may go; ``None``: it is woken."""
-        if queued.trial is not None or queued.origin in self._awaited:
+        if queued.awaits is not None:
             return None
         if queued.origin is None or not self._throttle.sites:
             return 0.0
         return self._throttle.due(queued.origin)
-
-    def waits(self, queued: QueuedOrigin) -> bool:
-        """Whether the requests of an origin wait for its robots.txt."""
-        return queued.trial is not None or queued.origin in self._awaited
 
     def hand_out(self, request: Request, queued: QueuedOrigin, number: int | None = None) -> None:
         """Note that a request leaves the scheduler now, and take its turn.
@@ -147,24 +188,25 @@ class Gate:
         :param number: the number of a request that came back, which it keeps; ``None``: it did not
             come back.
         """
+        if queued.origin is None:
+            return
         waited = number is not None or queued.waited > 0
         queued.waited = max(0, queued.waited - 1)
-        trial = queued.origin is not None and not self._known(queued.origin)
-        if trial:
-            queued.trial = request
-        if trial or waited:
+        known = self._known(queued.origin)
+        if waited or not known:
             if number is None:
                 number = next(self._numbers)
-            out = HandedOut(queued, number, self._clock(), waited, trial)
-            self.handed_out[request] = out
-        if queued.origin is not None and self._throttle.sites:
+            out = self.handed_out[request] = HandedOut(queued, number, self._clock(), waited)
+            if not known:
+                queued.awaits = out
+        if self._throttle.sites:
             self._throttle.take(request, queued.origin)
-        if not queued.parts:  # it comes from a scheduler that has no parts
-            self.forget(queued)
+        if not (queued.parts or queued.awaits):  # as `forget`, in a step less for each request
+            self.origins.pop(queued.origin, None)
 
     def forget(self, queued: QueuedOrigin) -> None:
-        """Forget an origin that has nothing in the scheduler, and no trial."""
-        if queued.origin and not (queued.parts or queued.came_back or queued.trial):
+        """Forget an origin that has nothing in the scheduler, and awaits nothing."""
+        if queued.origin and not (queued.parts or queued.awaits):
             self.origins.pop(queued.origin, None)
 
     # Sleep.
@@ -206,7 +248,7 @@ class Gate:
 
     def room(self) -> int:
         """Return how many more requests Scrapy would hand out now, if it waited for no file."""
-        return max(0, self._most - self._returned - requests_under_way(self._crawler))
+        return max(0, self._most - self.returned - requests_under_way(self._crawler))
 
     def came_back(
         self,
@@ -222,27 +264,20 @@ class Gate:
         """
         if number is None:
             number = next(self._numbers)
-        elif self._closing:  # it was counted nowhere: it was on its way
+        elif self.left is not None:  # the crawl closes, and has counted what did not leave
             self.left += 1
         bisect.insort(queued.came_back, (number, request, queue), key=itemgetter(0))
-        self._returned += 1
+        self.returned += 1
         queue.size += 1
 
-    def next_returned(self, queued: QueuedOrigin) -> tuple[int, Request]:
-        """Take out the first of the requests of an origin that came back, with its number."""
-        number, request, queue = queued.came_back.pop(0)
-        self._returned -= 1
-        queue.size -= 1
-        return number, request
-
-    def all_returned(self, queue: OriginPriorityQueue) -> list[tuple[QueuedOrigin, Request]]:
-        """Take out all requests that came back to one queue, with their origins; it closes."""
-        found: list[tuple[QueuedOrigin, Request]] = []
+    def all_returned(self, queue: OriginPriorityQueue) -> list[Request]:
+        """Take out all requests that came back to one queue; it closes."""
+        found: list[Request] = []
         for queued in self.origins.values():
-            found += [(queued, request) for _, request, owner in queued.came_back if owner is queue]
+            found += [request for _, request, owner in queued.came_back if owner is queue]
             queued.came_back = [entry for entry in queued.came_back if entry[-1] is not queue]
         queue.size -= len(found)
-        self._returned -= len(found)
+        self.returned -= len(found)
         return found
 
     # Called by the middleware.
@@ -250,8 +285,7 @@ class Gate:
     def judged(self, out: HandedOut) -> None:
         """End the trial of an origin: its request was judged, or has left the engine."""
         if out.trial:
-            out.trial = False
-            out.queued.trial = None
+            out.queued.awaits = None
             self.wake(out.queued.origin)
 
     def send_back(
@@ -267,7 +301,7 @@ class Gate:
         # Without `out` it came past the scheduler, or its origin was ready when it left. If it
         # reaches a queue, it is handed out once more, and awaits the fetch then.
         if out is not None and fetch is not None and not fetch.over:
-            self._awaited.setdefault(fetch.origin, fetch)
+            self.origins.setdefault(fetch.origin, QueuedOrigin(fetch.origin)).awaits = fetch
         return request
 
     def taken_back(self, request: Request) -> int | None:
@@ -287,50 +321,49 @@ class Gate:
         queued = self.origins.get(fetch.origin)
         if queued is not None:
             queued.waited = queued.size  # the file may be stale before the last of them is judged
-        if self._awaited.get(fetch.origin) is fetch:
-            del self._awaited[fetch.origin]
-            self.wake(fetch.origin)
+            if queued.awaits is fetch:
+                queued.awaits = None
+                self.wake(fetch.origin)
 
     def tick(self) -> None:
-        """End the trials of requests that have left the engine, or that a middleware delays."""
+        """End the trials of requests that have left the engine, and save what is on disk."""
         self.end_lost_trials()
         now = self._clock()
-        for out in self.handed_out.values():
-            if out.since <= now - PATIENCE:
-                self.judged(out)  # it stays there, as it may still reach the middleware
         if self.save is not None and now >= self._save_at:
             self._save_at = now + SAVE_EVERY
             self.save()
 
     def end_lost_trials(self) -> None:
-        """End the trials of requests that another middleware has dropped or answered."""
+        """End the trials of requests that another middleware has dropped or answered, or delays."""
+        late = self._clock() - PATIENCE
         for request, out in list(self.handed_out.items()):
             if not is_under_way(self._crawler, request):
                 del self.handed_out[request]
                 self.judged(out)
+            elif out.since <= late:
+                self.judged(out)  # it stays there, as it may still reach the middleware
 
     # What waits, for the log.
 
     def awaited(self) -> Iterator[tuple[int, PendingFetch]]:
         """Yield the fetches for which requests wait in the scheduler, after how many do."""
-        for origin, fetch in self._awaited.items():
-            queued = self.origins.get(origin)
-            yield (0 if queued is None else queued.size), fetch
+        for queued in self.origins.values():
+            if isinstance(queued.awaits, PendingFetch):
+                yield queued.size, queued.awaits
 
     def paced(self) -> Iterator[tuple[Origin, QueuedOrigin]]:
         """Yield the origins with requests in the scheduler that wait for a turn."""
         for origin in self._throttle.sites:
             queued = self.origins.get(origin)
-            if queued is None or not queued.size or self.waits(queued):
+            if queued is None or not queued.size or queued.awaits is not None:
                 continue
             if self._throttle.interval(origin):
                 yield origin, queued
 
     def note_closing(self) -> None:
         """Count what waits as the crawl begins to close; what comes back later is added."""
-        if not self._closing:
-            self._closing = True
-            awaiting = [queued for queued in self.origins.values() if self.waits(queued)]
+        if self.left is None:
+            awaiting = [queued for queued in self.origins.values() if queued.awaits is not None]
             paced = [queued for _, queued in self.paced()]
             self.left = sum(queued.size for queued in awaiting + paced)
 

@@ -9,23 +9,21 @@ from __future__ import annotations
 
 import logging
 from collections import OrderedDict, deque
+from collections.abc import Mapping
 from functools import partial
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 from scrapy import Request
+from scrapy.crawler import Crawler
 from scrapy.pqueues import ScrapyPriorityQueue
 
 from scrapy_robots_rfc import stats
 from scrapy_robots_rfc._scrapy import under_way_of, wake
-from scrapy_robots_rfc.scheduling.disk import QueueFolder, lacks_descriptors
-from scrapy_robots_rfc.scheduling.gate import LOOKS, MARK, gate_of
-from scrapy_robots_rfc.scheduling.part import QueuedOrigin, QueuePart, QueueSlot, slot_of
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from scrapy.crawler import Crawler
+from scrapy_robots_rfc.policy.origins import Origin
+from scrapy_robots_rfc.scheduling.disk import QueueFolder, QueueOnDisk, lacks_descriptors
+from scrapy_robots_rfc.scheduling.gate import LOOKS, MARK, QueuedOrigin, QueuePart, gate_of
+from scrapy_robots_rfc.scheduling.throttle import slot_of
 
 logger: logging.Logger = logging.getLogger(__name__)
 
@@ -62,10 +60,11 @@ class OriginPriorityQueue:
         self._under_way = under_way_of(crawler)
         #: How many requests it has, those that came back to it included.
         self.size: int = 0
-        self._slots: dict[str, QueueSlot] = {}
-        # The slots with parts that are ready. Of those with the fewest pages under way, the first
-        # one is next; then it goes to the end.
-        self._line: deque[QueueSlot] = deque()
+        # The parts of each slot that may have a request for all that is known, the next one first.
+        self._ready: dict[str, list[QueuePart]] = {}
+        # The slots that have such parts. Of those with the fewest pages under way, the first one is
+        # next; then it goes to the end.
+        self._line: deque[str] = deque()
         # Parts that sleep because of a robots.txt, in the order in which they fell asleep.
         self._waiting: OrderedDict[QueuePart, None] = OrderedDict()
         # Stands in for the origin of a part that Scrapy's own queue wrote: such a part has several.
@@ -94,74 +93,61 @@ class OriginPriorityQueue:
         """
         number = self._gate.taken_back(request) if MARK in request.meta else None
         queued = self._gate.of(request)
-        part = self._part_of(slot_of(request), queued)
+        slot = slot_of(request)
+        part = queued.parts.get((self, slot))
+        if part is None:
+            part = self._new_part(slot, queued)
         if number is not None:
             self._gate.came_back(queued, request, self, number)
             assert self._crawler.stats is not None
             self._crawler.stats.inc_value(stats.DEFERRED)
             return
-        try:
-            part.queue.push(request)
-        except Exception:
-            if not part.size and not queued.came_back:  # the request cannot be written
-                self._remove(part)
-            raise
+        part.queue.push(request)
         part.size += 1
         self.size += 1
 
-    def _part_of(self, name: str, queued: QueuedOrigin) -> QueuePart:
-        """Return the part of an origin in the slot that has a name, a new one if there is none."""
-        slot = self._slots.get(name)
-        if slot is None:
-            slot = self._slots[name] = QueueSlot(name)
-        part = queued.parts.get(slot)
-        if part is None:
-            queue = (
-                self._make("")
-                if self._disk is None
-                else self._disk.queue(self._key_of(slot, queued))
-            )
-            part = queued.parts[slot] = QueuePart(self, slot, queued, queue)
-            slot.parts += 1
-            if not slot.ready:
-                self._line.append(slot)
-            slot.ready.append(part)
-        return part
+    def _new_part(self, slot: str, queued: QueuedOrigin, key: str = "") -> QueuePart:
+        """Make a part of an origin, as the last one in its slot.
 
-    def _key_of(self, slot: QueueSlot, queued: QueuedOrigin) -> str:
-        """Return what names a part in the scheduler's state, and its folder on disk."""
-        if queued is self._mixed:
-            return slot.name
-        return f"{slot.name} {_UNDECIDED if queued.origin is None else queued.origin}"
+        :param key: names it in the scheduler's state, and its folder on disk; empty: a new one.
+        """
+        queue: ScrapyPriorityQueue | QueueOnDisk
+        if self._disk is None:
+            queue = self._make("")
+        else:
+            origin = _UNDECIDED if queued.origin is None else queued.origin
+            queue = QueueOnDisk(self._disk, key or f"{slot} {origin}")
+        part = queued.parts[self, slot] = QueuePart(self, slot, queued, queue)
+        if slot not in self._ready:
+            self._ready[slot] = []
+            self._line.append(slot)
+        self._ready[slot].append(part)
+        return part
 
     def _resume(self, key: str) -> None:
         """Go on with the part that has a key in the state."""
         slot, space, name = key.rpartition(" ")
-        queued = self._mixed  # Scrapy's own queue has other keys
-        if space and name == _UNDECIDED:
-            queued = self._gate.origins[None]
-        elif space and "://" in name:
-            queued = self._gate.of(Request(f"{name}/"))
-            if queued.origin is None:
-                queued = self._mixed
-        part = self._part_of(key if queued is self._mixed else slot, queued)
+        origin = Origin.of(name) if space else None
+        if origin is None and key != f"{slot} {_UNDECIDED}":  # Scrapy's own queue has other keys
+            part = self._new_part(key, self._mixed, key)
+        else:
+            queued = self._gate.origins.setdefault(origin, QueuedOrigin(origin))
+            part = self._new_part(slot, queued, key)
         part.size = len(part.queue)
         self.size += part.size
-        if not part.size:
-            self._remove(part)
 
     # Out.
 
     def pop(self) -> Request | None:
         """Return a request that may go now, which takes its origin's turn; ``None``: none may."""
-        if not self.size:
+        if not (self.size or self._line):
             return None
         if self._gate.timed:
             self._gate.wake_due()
         for _ in range(LOOKS):
-            part = self._next_part()
-            if part is None:
+            if not self._line:
                 break
+            part = self._next_part()
             seconds = self._gate.seconds(part.origin)
             if seconds == 0:
                 request = self._hand_out(part)
@@ -175,18 +161,19 @@ class OriginPriorityQueue:
         self._line_up()
         return None
 
-    def _next_part(self) -> QueuePart | None:
+    def _next_part(self) -> QueuePart:
         """Return the first ready part of the slot with the fewest pages under way."""
-        best = None
-        fewest = 0
-        for slot in islice(self._line, LOOKS):
-            pages = self._under_way(slot.name)
-            if best is None or pages < fewest:
-                best = slot
-                fewest = pages
-            if not pages:
-                break
-        return None if best is None else best.ready[0]
+        best = self._line[0]
+        if len(self._line) > 1:
+            fewest = self._under_way(best)
+            for slot in islice(self._line, 1, LOOKS):
+                if not fewest:
+                    break
+                pages = self._under_way(slot)
+                if pages < fewest:
+                    best = slot
+                    fewest = pages
+        return self._ready[best][0]
 
     def _hand_out(self, part: QueuePart) -> Request | None:
         """Take a request of a part that may go; ``None``: look for another one."""
@@ -194,7 +181,9 @@ class OriginPriorityQueue:
         number = None
         request: Request | None
         if queued.came_back:
-            number, request = self._gate.next_returned(queued)
+            number, request, counted_by = queued.came_back.pop(0)
+            counted_by.size -= 1
+            self._gate.returned -= 1
         else:
             request = self._read(part)
             if request is None and part.size:  # connections may have all descriptors
@@ -203,12 +192,23 @@ class OriginPriorityQueue:
             if request is not None and queued is self._mixed:
                 self.push(request)  # it waits in the part of its own origin
                 request = None
-        if request is not None:
-            self._gate.hand_out(request, queued, number)
+        # Other slots, and other parts of this slot, come first from now on.
+        ready = self._ready[part.slot]
+        ready.remove(part)
+        self._line.remove(part.slot)
         if part.size or queued.came_back:
-            self._to_the_end(part)
+            ready.append(part)
         else:
-            self._remove(part)
+            part.queue.close()
+            del queued.parts[self, part.slot]
+        if ready:
+            self._line.append(part.slot)
+        else:
+            del self._ready[part.slot]
+        if request is None:
+            self._gate.forget(queued)
+        else:
+            self._gate.hand_out(request, queued, number)
         return request
 
     def _read(self, part: QueuePart) -> Request | None:
@@ -238,54 +238,29 @@ class OriginPriorityQueue:
                 self._gate.came_back(part.origin, request, self)
 
     def _fall_asleep(self, part: QueuePart, seconds: float | None) -> None:
-        self._out_of_line(part)
-        part.asleep = True
+        ready = self._ready[part.slot]
+        ready.remove(part)
+        if not ready:
+            del self._ready[part.slot]
+            self._line.remove(part.slot)
         self._gate.sleep(part, seconds)
-        if self._gate.waits(part.origin):
+        if part.origin.awaits is not None:
             self._waiting[part] = None
 
     def wake(self, part: QueuePart) -> None:
         """Put a part back into the line, as the first one: its next request may go."""
         self._waiting.pop(part, None)
-        if part.asleep:
-            part.asleep = False
-            if not part.slot.ready:
-                self._line.appendleft(part.slot)
-            part.slot.ready.insert(0, part)
-
-    def _out_of_line(self, part: QueuePart) -> None:
-        part.slot.ready.remove(part)
-        if not part.slot.ready:
-            self._line.remove(part.slot)
-
-    def _to_the_end(self, part: QueuePart) -> None:
-        """Let other slots, and other parts of this slot, come first."""
-        self._out_of_line(part)
-        if part.slot.ready:
-            self._line.remove(part.slot)
-        self._line.append(part.slot)
-        part.slot.ready.append(part)
-
-    def _remove(self, part: QueuePart) -> None:
-        """Forget a part that has no request."""
-        if not part.asleep:
-            self._out_of_line(part)
-        part.asleep = False
-        self._waiting.pop(part, None)
-        del part.origin.parts[part.slot]
-        part.slot.parts -= 1
-        if not part.slot.parts:
-            del self._slots[part.slot.name]
-        if self._disk is not None:
-            self._disk.forget(self._key_of(part.slot, part.origin))
-        self._gate.forget(part.origin)
+        ready = self._ready.setdefault(part.slot, [])
+        if not ready:
+            self._line.appendleft(part.slot)
+        ready.insert(0, part)
 
     # The end of the crawl.
 
     def take_all(self) -> list[Request]:
         """Take out all requests as a crawl closes; what came back comes first."""
         self._gate.note_closing()
-        found = [request for _, request in self._gate.all_returned(self)]
+        found = self._gate.all_returned(self)
         for queued in self._gate.origins.values():
             for part in queued.parts.values():
                 while part.owner is self and (request := self._read(part)) is not None:
@@ -297,9 +272,9 @@ class OriginPriorityQueue:
         if self._disk is None:
             return {}  # it is lost, as with Scrapy's own queue
         self._gate.note_closing()
-        for queued, request in self._gate.all_returned(self):
+        for request in self._gate.all_returned(self):
             try:
-                self._part_of(slot_of(request), queued).queue.push(request)
+                self.push(request)
             except ValueError:
                 text = "Cannot be written to JOBDIR: %s"
                 logger.debug(text, request, extra={"spider": self._crawler.spider})
