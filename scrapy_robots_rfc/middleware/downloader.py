@@ -302,7 +302,6 @@ class RfcRobotsTxtMiddleware:
         """Log what is wrong with the product tokens, and with attributes of the spider."""
         self.user_agents.opened(spider)
         self._misspelt.look_at_spider(spider)
-        self._progress.begin()
         self._tick()
 
     def _tick(self) -> None:
@@ -316,6 +315,7 @@ class RfcRobotsTxtMiddleware:
         self.service.tick()
         self._throttle.tick()
         self._gate.tick()
+        self._progress.look()
 
     async def _spider_closed(self) -> None:
         """Count what waited to the end, and close each part, whatever another one raises.

@@ -17,7 +17,7 @@ from scrapy_robots_rfc.core.text import many
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
 
-    from scrapy_robots_rfc._runtime import Cancellable, Runtime
+    from scrapy_robots_rfc._runtime import Runtime
     from scrapy_robots_rfc.fetching.pending import PendingFetch
     from scrapy_robots_rfc.scheduling.gate import Gate
     from scrapy_robots_rfc.scheduling.throttle import Throttle
@@ -46,19 +46,11 @@ class Progress:
         self._runtime = runtime
         self._interval = crawler.settings.getfloat("LOGSTATS_INTERVAL")
         self._not_before = 0.0
-        self._timer: Cancellable | None = None
         #: The fetch for which each request waits that waits in place.
         self.in_place: list[PendingFetch] = []
 
-    def begin(self) -> None:
-        """Look from time to time, until `close`."""
-        if self._interval > 0:
-            self._timer = self._runtime.call_later(min(LONG, self._interval), self._look)
-
     def close(self) -> None:
-        """Stop, and count and log what waits still."""
-        if self._timer is not None:
-            self._timer.cancel()
+        """Count and log what waits still."""
         self._gate.note_closing()
         waiting = self._gate.left
         if not waiting:
@@ -77,11 +69,12 @@ class Progress:
     def _log(self, text: str, *arguments: object) -> None:
         logger.info(text, *arguments, extra={"spider": self._crawler.spider})
 
-    def _look(self) -> None:
-        self.begin()
+    def look(self) -> None:
+        """Log what waits, if it is time to; to be called more often than that."""
         now = self._runtime.clock()
-        if now < self._not_before:
+        if self._interval <= 0 or now < self._not_before:
             return
+        self._not_before = now + min(LONG, self._interval)
         logged = [self._log_awaited(now), self._log_paced()]
         if any(logged):
             self._not_before = now + self._interval
