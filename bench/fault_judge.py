@@ -333,7 +333,8 @@ class Judge:
             if one["event"] == "closed" and one["process"] == last
         ]
         if not closed and not self._killed(last):
-            yield Finding("hung", "the spider was not closed")
+            if not self._spoiled:
+                yield Finding("hung", "the spider was not closed")
             return
         ends = {"fetched", "failed", "disallowed", "meddled"}
         reached = {
@@ -396,7 +397,9 @@ class Judge:
 
     def _errors(self) -> Iterator[Finding]:
         if self._logs.code is None:
-            yield Finding("hung", f"the process did not end in time: {self._logs.errors[:1500]}")
+            if not self._spoiled:
+                why = f"the process did not end in time: {self._logs.errors[:1500]}"
+                yield Finding("hung", why)
             return  # what is left is where its threads stood
         if self._logs.code and self._logs.code != -signal.SIGKILL:
             yield Finding("error", f"exit code {self._logs.code}: {self._logs.errors[-1500:]}")
@@ -412,8 +415,14 @@ class Judge:
                 yield Finding("error", record[-1500:])
 
     def _is_damaged(self, record: str) -> bool:
-        """Whether Scrapy's own queue complains of files that a killed process has left in
-        pieces.
+        """Whether Scrapy's own queue complains of files that a killed process has left."""
+        return self._spoiled and "queuelib" in record
+
+    @property
+    def _spoiled(self) -> bool:
+        """Whether a killed process has left files of Scrapy's own queue in pieces.
+
+        Such a queue may say that it has a request, and not give it: the crawl goes on for ever.
         """
         killed = any(map(self._killed, range(len(self._plan.interruptions))))
-        return killed and self._plan.scheduler == "user-queue" and "queuelib" in record
+        return killed and self._plan.scheduler == "user-queue"
