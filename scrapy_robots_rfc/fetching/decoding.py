@@ -4,8 +4,6 @@ Scrapy offers servers the same codings as for a page, so each coding that Scrapy
 known here. What a browser made of the text is undone, too.
 """
 
-from __future__ import annotations
-
 import importlib
 import re
 import zlib

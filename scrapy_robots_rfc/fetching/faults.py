@@ -3,8 +3,6 @@
 Exceptions are known by package and name, because not all of those packages are installed.
 """
 
-from __future__ import annotations
-
 import errno
 import re
 import sys

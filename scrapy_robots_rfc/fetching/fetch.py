@@ -4,8 +4,6 @@
 each exchange, `policy/access.py` says what an answer means, `cache/entry.py` what follows from it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Hashable
 from functools import partial
 

@@ -3,8 +3,6 @@
 The closing summary sums it up at the end of the crawl.
 """
 
-from __future__ import annotations
-
 import logging
 from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence

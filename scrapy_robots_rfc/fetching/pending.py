@@ -4,8 +4,6 @@ An origin has one at a time for each route: a proxy, an account of FTP, or neith
 those who wait are released. `fetch.py` says how a file is got.
 """
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Callable, Coroutine, Hashable
 from dataclasses import dataclass, field

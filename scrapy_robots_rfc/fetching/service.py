@@ -3,8 +3,6 @@
 `fetch.py` says how a file is got.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from scrapy import Request

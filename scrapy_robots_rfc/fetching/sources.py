@@ -4,8 +4,6 @@
 gives them in an offline replay: with HTTPCACHE_IGNORE_MISSING nothing is sent.
 """
 
-from __future__ import annotations
-
 import contextlib
 import logging
 from email.utils import formatdate

@@ -4,13 +4,13 @@
 `enforcement.py` for what follows from a decision, and `scheduling/` for where requests wait.
 """
 
-from __future__ import annotations
-
+from collections.abc import Coroutine
 from functools import lru_cache, partial
 from inspect import isawaitable
-from typing import TYPE_CHECKING, Any, Self, TypeAlias
+from typing import Any, Self, TypeAlias
 
 from scrapy import Request, Spider, signals
+from scrapy.crawler import Crawler
 from scrapy.utils.httpobj import urlparse_cached
 from scrapy.utils.misc import load_object
 
@@ -24,7 +24,7 @@ from scrapy_robots_rfc.core.decision import Decision, Reason, Refusal
 from scrapy_robots_rfc.core.ruleset import ROBOTS_TXT
 from scrapy_robots_rfc.fetching.download import MARK as OUR_MARK
 from scrapy_robots_rfc.fetching.parsed import UNREACHABLE, FileReader, OriginPolicy
-from scrapy_robots_rfc.fetching.pending import TICK
+from scrapy_robots_rfc.fetching.pending import TICK, PendingFetch
 from scrapy_robots_rfc.fetching.service import RobotsService, undecided
 from scrapy_robots_rfc.fetching.sources import HttpCache
 from scrapy_robots_rfc.leaves import LEAVES, SHARED_TURNS, SOURCES, asked_for
@@ -35,17 +35,10 @@ from scrapy_robots_rfc.middleware.user_agent import UserAgents
 from scrapy_robots_rfc.policy.origins import Origin
 from scrapy_robots_rfc.scheduling.gate import MARK, Gate, HandedOut, close_gate, open_gate
 from scrapy_robots_rfc.scheduling.throttle import Throttle
+from scrapy_robots_rfc.settings import Settings
 
-if TYPE_CHECKING:
-    from collections.abc import Coroutine
-
-    from scrapy.crawler import Crawler
-
-    from scrapy_robots_rfc.fetching.pending import PendingFetch
-    from scrapy_robots_rfc.settings import Settings
-
-    #: What `process_request` may return, as a value or later.
-    _Passed: TypeAlias = Coroutine[Any, Any, Request | None] | Request | None
+#: What `process_request` may return, as a value or later.
+_Passed: TypeAlias = Coroutine[Any, Any, Request | None] | Request | None
 
 # Authorities whose origin is remembered, so that it is not parsed for each request; a crawl of many
 # hosts has more.

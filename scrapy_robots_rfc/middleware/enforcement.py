@@ -3,27 +3,21 @@
 See `fetching/parsed.py` for how a request is judged.
 """
 
-from __future__ import annotations
-
 import logging
-from typing import TYPE_CHECKING
 from weakref import WeakSet
 
+from scrapy import Request
+from scrapy.crawler import Crawler
 from scrapy.utils.datatypes import LocalCache
 
 from scrapy_robots_rfc import signals, stats
 from scrapy_robots_rfc._scrapy import asks_once
 from scrapy_robots_rfc.core.decision import Decision, Reason, Refusal
 from scrapy_robots_rfc.errors import RobotsDisallowed, UnreachableError
+from scrapy_robots_rfc.fetching.parsed import OriginPolicy
 from scrapy_robots_rfc.policy.origins import without_userinfo
-
-if TYPE_CHECKING:
-    from scrapy import Request
-    from scrapy.crawler import Crawler
-
-    from scrapy_robots_rfc.fetching.parsed import OriginPolicy
-    from scrapy_robots_rfc.scheduling.throttle import Throttle
-    from scrapy_robots_rfc.settings import Settings
+from scrapy_robots_rfc.scheduling.throttle import Throttle
+from scrapy_robots_rfc.settings import Settings
 
 logger: logging.Logger = logging.getLogger(__name__)
 

@@ -4,23 +4,18 @@ During a crawl they come at most once every LOGSTATS_INTERVAL, as Scrapy's own l
 does, and never if that is 0. Waits of less than five seconds are not mentioned.
 """
 
-from __future__ import annotations
-
 import logging
 from collections import Counter
 from itertools import islice
-from typing import TYPE_CHECKING
+
+from scrapy.crawler import Crawler
 
 from scrapy_robots_rfc import stats
+from scrapy_robots_rfc._runtime import Runtime
 from scrapy_robots_rfc.core.text import many
-
-if TYPE_CHECKING:
-    from scrapy.crawler import Crawler
-
-    from scrapy_robots_rfc._runtime import Runtime
-    from scrapy_robots_rfc.fetching.pending import PendingFetch
-    from scrapy_robots_rfc.scheduling.gate import Gate
-    from scrapy_robots_rfc.scheduling.throttle import Throttle
+from scrapy_robots_rfc.fetching.pending import PendingFetch
+from scrapy_robots_rfc.scheduling.gate import Gate
+from scrapy_robots_rfc.scheduling.throttle import Throttle
 
 logger: logging.Logger = logging.getLogger(__name__)
 
