@@ -99,17 +99,13 @@ class Downloader:
     """Asks for robots.txt files through the engine of a crawl; a crawl has one.
 
     :param settings: a transfer is cut off after `max_size` decoded octets.
-    :param cache: the HTTP cache, which stores whole answers, or gives them.
     """
 
-    def __init__(
-        self, crawler: Crawler, settings: Settings, crawl: Crawl, cache: HttpCache
-    ) -> None:
+    def __init__(self, crawler: Crawler, settings: Settings, crawl: Crawl) -> None:
         self._crawler = crawler
         self._crawl = crawl
-        self._cache = cache
-        #: Whether answers come from the HTTP cache, and nothing is sent.
-        self.offline: bool = cache.offline
+        #: Stores whole answers, or gives them, and then nothing is sent.
+        self.cache: HttpCache = HttpCache(crawler, settings)
         #: Gives the routes of requests.
         self.routes: Routes = Routes(crawler)
         # One octet more than counts, so that the parser sees that there is more.
@@ -182,12 +178,12 @@ class Downloader:
         Raises whatever goes wrong. ``None``: it is not in the HTTP cache, and nothing may be sent.
         """
         exchange: _Exchange = request.meta[MARK]
-        if not self.offline:
+        if not self.cache.offline:
             response = await self._exchanged(request, exchange)
             body = self._body(response, exchange)
-            self._cache.store(request.url, response, body)
+            self.cache.store(request.url, response, body)
             return response, body
-        stored = self._cache.answer(request.url)
+        stored = self.cache.answer(request.url)
         if stored is None:
             return None, b""
         exchange.codings = stored.headers.getlist(b"Content-Encoding")

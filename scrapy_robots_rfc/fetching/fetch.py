@@ -57,7 +57,6 @@ class Fetcher:
         settings: Settings,
         crawl: Crawl,
         files: FileReader,
-        download: Downloader,
         store: CacheClient | None,
     ) -> None:
         assert crawler.stats is not None
@@ -65,13 +64,14 @@ class Fetcher:
         self._settings = settings
         self._crawl = crawl
         self._files = files
-        self._download = download
+        #: Makes exchanges.
+        self.download: Downloader = Downloader(crawler, settings, crawl)
         self._store = store
         self._count = crawler.stats.inc_value
         self._runtime = Runtime()
         #: The fetches that are under way.
         self.pending: PendingFetches = PendingFetches(
-            crawler, crawl, download, settings.timeout, self._undecided
+            crawler, crawl, self.download, settings.timeout, self._undecided
         )
 
         #: What the crawl remembers.
@@ -167,8 +167,8 @@ class Fetcher:
         state = Asking(fetch.origin.robots_url, scheme=limits.schemes[fetch.origin.scheme])
         while True:
             known = None if copy is None else copy.known_at(state.url)
-            request = self._download.request(state.url, fetch, known)
-            answer = await self.pending.in_time(fetch, self._download.send(request))
+            request = self.download.request(state.url, fetch, known)
+            answer = await self.pending.in_time(fetch, self.download.send(request))
             if answer is PREEMPTED:
                 return None
             if isinstance(answer, Exception):
@@ -272,7 +272,7 @@ class Fetcher:
             return ()
         # The next request may go through another proxy, unless the page itself names one.
         same_proxy = access.route and fetch.route is not None
-        if same_proxy or access.hopeless or self._download.offline:
+        if same_proxy or access.hopeless or self.download.cache.offline:
             return ()
         return caching.pauses(fetch.attempts, access.retry_after, self._settings)
 
@@ -314,7 +314,7 @@ class Fetcher:
         failed = not isinstance(access, Successful | None)
         if parsed is not None and robots.file is not None and not failed:
             await send(parsed, robotparser=robots.file.parser, request=fetch.source)
-        if access is None or self._download.offline:
+        if access is None or self.download.cache.offline:
             return
         await send(
             signals.robots_fetched,

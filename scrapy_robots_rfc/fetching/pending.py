@@ -15,6 +15,7 @@ from scrapy.crawler import Crawler
 from scrapy_robots_rfc import _scrapy
 from scrapy_robots_rfc._runtime import CANCELLED, Cancellable, Runtime, Waiter
 from scrapy_robots_rfc.cache.entry import CacheEntry
+from scrapy_robots_rfc.core.agents import Agent
 from scrapy_robots_rfc.fetching.download import Downloader
 from scrapy_robots_rfc.fetching.parsed import OriginPolicy
 from scrapy_robots_rfc.policy.access import Outcome
@@ -99,6 +100,9 @@ class PendingFetch:
 
 class Crawl(Protocol):
     """What the middleware gives this room to call."""
+
+    def agent(self) -> Agent:
+        """Return the agent of requests that bring none; may raise what the spider raises."""
 
     def sent(self, request: Request) -> None:
         """Note that a request of ours was sent, and is answered, or not waited for any more."""

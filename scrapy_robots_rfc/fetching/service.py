@@ -3,8 +3,6 @@
 `fetch.py` says how a file is got.
 """
 
-from collections.abc import Sequence
-
 from scrapy import Request
 from scrapy.crawler import Crawler
 
@@ -12,6 +10,7 @@ from scrapy_robots_rfc import _scrapy, stats
 from scrapy_robots_rfc._runtime import Runtime
 from scrapy_robots_rfc.cache.client import CacheClient
 from scrapy_robots_rfc.cache.memory import MemoryCache
+from scrapy_robots_rfc.cache.stores.opening import errors_of, open_store
 from scrapy_robots_rfc.core.agents import Agent
 from scrapy_robots_rfc.errors import RobotsUndecided
 from scrapy_robots_rfc.fetching.download import Downloader
@@ -20,6 +19,7 @@ from scrapy_robots_rfc.fetching.origin_log import OriginLog
 from scrapy_robots_rfc.fetching.parsed import FileReader, OriginPolicy
 from scrapy_robots_rfc.fetching.pending import Crawl, PendingFetch
 from scrapy_robots_rfc.fetching.sources import HttpCache, Source
+from scrapy_robots_rfc.leaves import SOURCES, asked_for
 from scrapy_robots_rfc.policy.origins import Origin, sitemap_urls
 from scrapy_robots_rfc.settings import Settings
 
@@ -33,36 +33,42 @@ class RobotsService:
 
     :param crawler: the crawl; its engine need not be there yet.
     :param crawl: what the middleware gives to call.
-    :param store: the client of a store, already started; ``None``: nothing is stored beyond the
-        process.
-    :param sources: say what is known of origins whose sites are not asked.
+    :raises SettingError: ROBOTSTXT_PARSER, or a local file, cannot be used.
+    :raises StoreError: the store of ROBOTS_CACHE cannot work.
     """
 
-    def __init__(  # noqa: PLR0913 - the crawl, and objects that each have a file of their own
-        self,
-        crawler: Crawler,
-        settings: Settings,
-        crawl: Crawl,
-        *,
-        files: FileReader,
-        cache: HttpCache,
-        store: CacheClient | None,
-        sources: Sequence[Source],
-    ) -> None:
+    def __init__(self, crawler: Crawler, settings: Settings, crawl: Crawl) -> None:
         assert crawler.stats is not None
         self._crawler = crawler
         self._settings = settings
-        self._files = files
-        self._sources = sources
-        self._store = store
         self._count = crawler.stats.inc_value
         self._runtime = Runtime()
+        self._files = FileReader(crawler, settings, crawl.agent)
+        # Local files are read before a store is opened.
+        self._sources: list[Source] = [
+            source(crawler, settings, self._files.parse, crawl.agent)
+            for source in asked_for(SOURCES, settings)
+        ]
+        #: The client of the store; ``None``: nothing is stored beyond the process.
+        self.store: CacheClient | None = self._open_store()
+        self._fetcher = Fetcher(crawler, settings, crawl, self._files, self.store)
         #: Makes exchanges; gives the routes of requests, for tdmrep.json, too.
-        self.download: Downloader = Downloader(crawler, settings, crawl, cache)
-        self._fetcher = Fetcher(crawler, settings, crawl, files, self.download, store)
+        self.download: Downloader = self._fetcher.download
+        #: The HTTP cache of Scrapy.
+        self.cache: HttpCache = self.download.cache
         #: What the crawl remembers; what it logs of origins that cannot be reached.
         self.memory: MemoryCache[OriginPolicy] = self._fetcher.memory
         self.origin_log: OriginLog = self._fetcher.origin_log
+
+    def _open_store(self) -> CacheClient | None:
+        # Offline the HTTP cache may have old files, which no other crawl may get.
+        if self._crawler.settings.getbool("HTTPCACHE_IGNORE_MISSING"):
+            return None
+        with errors_of(self._settings.cache):
+            found = open_store(self._settings.cache, self._crawler)
+        if found is None:
+            return None
+        return CacheClient(*found, self._settings, runtime=self._runtime, count=self._count)
 
     async def robots(self, url: str) -> OriginPolicy:
         """Return what is known of the robots.txt of a URL; fetch it if it is not cached.
@@ -179,8 +185,8 @@ class RobotsService:
         """Write what is still to be written, for a second or two at most, and close the store."""
         self._fetcher.pending.cancel_all()
         self._files.stop()
-        if self._store is not None:
-            await self._store.close()
+        if self.store is not None:
+            await self.store.close()
 
 
 def undecided(origin: Origin) -> RobotsUndecided:

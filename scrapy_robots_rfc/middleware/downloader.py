@@ -17,17 +17,14 @@ from scrapy.utils.misc import load_object
 from scrapy_robots_rfc import stats
 from scrapy_robots_rfc._runtime import Cancellable, Runtime, Waiter
 from scrapy_robots_rfc._scrapy import is_closing
-from scrapy_robots_rfc.cache.client import CacheClient
-from scrapy_robots_rfc.cache.stores.opening import errors_of, open_store
-from scrapy_robots_rfc.core.agents import NOBODY
+from scrapy_robots_rfc.core.agents import NOBODY, Agent
 from scrapy_robots_rfc.core.decision import Decision, Reason, Refusal
 from scrapy_robots_rfc.core.ruleset import ROBOTS_TXT
 from scrapy_robots_rfc.fetching.download import MARK as OUR_MARK
-from scrapy_robots_rfc.fetching.parsed import UNREACHABLE, FileReader, OriginPolicy
+from scrapy_robots_rfc.fetching.parsed import UNREACHABLE, OriginPolicy
 from scrapy_robots_rfc.fetching.pending import TICK, PendingFetch
 from scrapy_robots_rfc.fetching.service import RobotsService, undecided
-from scrapy_robots_rfc.fetching.sources import HttpCache
-from scrapy_robots_rfc.leaves import LEAVES, SHARED_TURNS, SOURCES, asked_for
+from scrapy_robots_rfc.leaves import LEAVES, SHARED_TURNS, asked_for
 from scrapy_robots_rfc.middleware.enforcement import Enforcement
 from scrapy_robots_rfc.middleware.progress import Progress
 from scrapy_robots_rfc.middleware.startup import Misspelt, settings_of
@@ -84,29 +81,13 @@ class RfcRobotsTxtMiddleware:
         crawler.signals.connect(self._spider_closed, signals.spider_closed)
         # Signals have weak references to them.
         self._leaves = [leaf(crawler, self._settings) for leaf in asked_for(LEAVES, self._settings)]
-        agent = self.user_agents.default
-        files = FileReader(crawler, self._settings, agent)
-        # Local files are read before a store is opened.
-        sources = [
-            source(crawler, self._settings, files.parse, agent)
-            for source in asked_for(SOURCES, self._settings)
-        ]
-        self._cache = HttpCache(crawler, self._settings)
-        store = self._open_store()
+        #: What spiders may ask, see docs/spiders.md.
+        self.service: RobotsService = RobotsService(crawler, self._settings, self)
         share = None
+        store = self.service.store
         if store is not None and store.shared:
             share = partial(load_object(SHARED_TURNS), store, self._runtime)
         self._throttle = Throttle(crawler, self._settings, self.origin_of, self._runtime, share)
-        #: What spiders may ask, see docs/spiders.md.
-        self.service: RobotsService = RobotsService(
-            crawler,
-            self._settings,
-            self,
-            files=files,
-            cache=self._cache,
-            store=store,
-            sources=sources,
-        )
         known = partial(self.service.cached, counted=False)
         self._gate = Gate(crawler, self.origin_of, known, self._throttle)
         open_gate(crawler, self._gate)
@@ -157,8 +138,8 @@ class RfcRobotsTxtMiddleware:
         why = None
         if origin is None:
             why = None if own else "no valid authority"
-        elif self._cache.offline and self.service.exception_of(origin) is None:
-            why = self._cache.why_closed(request)
+        elif self.service.cache.offline and self.service.exception_of(origin) is None:
+            why = self.service.cache.why_closed(request)
         if why is not None:
             name = None if origin is None else str(origin)
             closed = Decision(False, Reason.UNREACHABLE, origin=name)
@@ -280,10 +261,14 @@ class RfcRobotsTxtMiddleware:
     def found(self, robots: OriginPolicy) -> None:
         """Pace a site by the file that was fetched now."""
         try:
-            agent = self.user_agents.default()
+            agent = self.agent()
         except Exception:  # noqa: BLE001 - of the spider's property; the next page that is judged shows it
             agent = NOBODY
         self._throttle.note(robots, agent)
+
+    def agent(self) -> Agent:
+        """Return the agent of a request that has no name of its own."""
+        return self.user_agents.default()
 
     def over(self, fetch: PendingFetch) -> None:
         """Let the requests in the scheduler go that wait for a fetch."""
@@ -329,16 +314,6 @@ class RfcRobotsTxtMiddleware:
                 errors.append(error)
         if errors:
             raise errors[0]  # Scrapy logs it; the others may follow from it
-
-    def _open_store(self) -> CacheClient | None:
-        """Return the client of the store of ROBOTS_CACHE; ``None``: there is none."""
-        if self._cache.offline:  # it may know old files, which no other crawl may get
-            return None
-        with errors_of(self._settings.cache):
-            found = open_store(self._settings.cache, self._crawler)
-        if found is None:
-            return None
-        return CacheClient(*found, self._settings, runtime=self._runtime, count=self._count)
 
 
 def robots_service(crawler: Crawler) -> RobotsService:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 _OF_VALIDITY = {*Validity._fields}
 
 
-def made(  # noqa: PLR0917 - a table of entries is read by columns
+def made(
     outcome: Outcome,
     status: int | None,
     cause: str,
