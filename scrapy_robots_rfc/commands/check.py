@@ -1,33 +1,37 @@
-"""`scrapy robots check URL...`: may these URLs be fetched, and why, as in a crawl."""
+"""`scrapy robots check URL...`: may these URLs be fetched, and why, as in a crawl.
+
+And `scrapy robots show URL`: how an origin's robots.txt was fetched, and what it says.
+"""
 
 from __future__ import annotations
 
-import argparse
 import math
 import re
-from collections.abc import Mapping, Sequence
+from argparse import Namespace
+from collections.abc import Mapping
 from itertools import product
 from typing import Any
 
 from scrapy.settings import Settings as ScrapySettings
 
-from scrapy_robots_rfc.commands import asking, common
-from scrapy_robots_rfc.commands.asking import FoundRobots, Unknown
-from scrapy_robots_rfc.core.agents import NOBODY, Agent, agent_of
+from scrapy_robots_rfc._runtime import Runtime
+from scrapy_robots_rfc.commands import common
+from scrapy_robots_rfc.commands.archived import found_in
+from scrapy_robots_rfc.commands.common import Console, Failed, FoundRobots, Unknown
+from scrapy_robots_rfc.core.agents import NOBODY, Agent
 from scrapy_robots_rfc.core.decision import Reason, Rule
-from scrapy_robots_rfc.core.findings import Explanation, explain, raw_lines
+from scrapy_robots_rfc.core.findings import Explanation, explain, groups_of, raw_lines, records_of
 from scrapy_robots_rfc.core.lines import as_text
 from scrapy_robots_rfc.core.preferences import refused_by, unknown_labels, uses_of
 from scrapy_robots_rfc.core.robotstxt import RobotsTxt
 from scrapy_robots_rfc.core.text import printable
 from scrapy_robots_rfc.fetching.parsed import OriginPolicy, ParsedRobots
-from scrapy_robots_rfc.middleware.user_agent import default_header
 from scrapy_robots_rfc.policy.access import Outcome
 from scrapy_robots_rfc.policy.caching import Validity
 from scrapy_robots_rfc.policy.origins import Origin, other_reading
+from scrapy_robots_rfc.policy.pacing import Limit
 from scrapy_robots_rfc.settings import Settings
 
-HELP = "Say whether URLs may be fetched, and why: the line that decided, and the rules that lost."
 #: Verdicts with their exit codes, of which the highest counts, and their colours.
 _VERDICTS = {
     "allowed": (0, common.GOOD),
@@ -38,32 +42,24 @@ _USES = {True: "yes", False: "no", None: "neither yes nor no"}
 _AROUND = 2  # lines of a group shown before and after the one that decided
 #: The scheme of a URL that Scrapy's `Request` takes. `localhost:8000/x` has none there.
 _REQUESTED = re.compile("[A-Za-z][A-Za-z0-9+.-]*(?=://)|(?:about|data)(?=:)")
-_BINARY_LINES = 50  # that are searched for NUL, which no text has
-
-ARGUMENTS: dict[str, Any] = {
-    "urls": {"metavar": "URL", "nargs": "*", "help": f"{common.URL_HELP}; - or none: stdin"},
-    **common.AGENT,
-    "--robots": {"metavar": "FILE|-", "help": "decide by this file, and ask no site for its own"},
-    "--archive": {"metavar": "FILE", "action": "append", "help": "decide by a ROBOTS_ARCHIVE"},
-    "--at": {"metavar": "TIME", "help": "with --archive: as it was at 2026-11-22T19:30:00Z"},
-    "--use": {"metavar": "LABELS", "help": "what the pages are for: train-ai, as in ROBOTS_USE"},
-    **common.JSON,
-}
 
 
-def run(settings: ScrapySettings, console: common.Console, opts: argparse.Namespace) -> int:
+# `check`.
+
+
+def _check(settings: ScrapySettings, console: Console, opts: Namespace) -> int:
     """Judge the URLs, print the verdicts, and return the exit code."""
     urls = _urls(console, opts)
     if (opts.at and not opts.archive) or (opts.archive and opts.robots):
-        raise common.Failed("--at belongs to --archive; --archive and --robots exclude each other")
-    ours = asking.prepared(settings)
+        raise Failed("--at belongs to --archive; --archive and --robots exclude each other")
+    ours = common.prepared(settings)
     uses = uses_of(opts.use)
     for label, nearest in unknown_labels(uses or ()):
         console.complain(
             f"--use {label} is not a known label: only a site that names it can refuse it;"
             f" the nearest known label is {nearest}"
         )
-    agents = agents_for(opts.agent, ours, settings)
+    agents = common.agents_of(opts, ours, settings)
     found = _found_about(urls, ours, settings, console, opts)
     code = 0
     for number, (url, agent) in enumerate(product(urls, agents)):
@@ -75,53 +71,47 @@ def run(settings: ScrapySettings, console: common.Console, opts: argparse.Namesp
         else:
             if number:
                 console.print()
-            _show(record, governs, console, several=len(agents) > 1)
+            _show_verdict(record, governs, console, several=len(agents) > 1)
         if record["verdict"] == "undecided" and agent == agents[-1]:
             console.complain(f"{record['url']} is not decided: {record['why']}; {governs.advice}")
     return code
 
 
-def _urls(console: common.Console, opts: argparse.Namespace) -> list[str]:
+def _urls(console: Console, opts: Namespace) -> list[str]:
     """Return the URLs of the command line, or else those of standard input."""
     if opts.urls and opts.urls != [common.STANDARD]:
         return [common.as_url(url) for url in opts.urls]
     if opts.robots == common.STANDARD:
-        raise common.Failed("standard input is the robots.txt: name the URLs on the command line")
+        raise Failed("standard input is the robots.txt: name the URLs on the command line")
     is_given = opts.urls or not console.stdin.isatty()
-    octets = (
-        common.read(common.STANDARD, console).removeprefix(b"\xef\xbb\xbf") if is_given else b""
-    )
-    lines = (line.decode("utf-8", "surrogateescape").strip() for line in octets.splitlines())
-    urls = [common.as_url(line) for line in lines if line and not line.startswith("#")]
+    octets = common.read(common.STANDARD, console) if is_given else b""
+    lines = octets.removeprefix(b"\xef\xbb\xbf").splitlines()
+    texts = (line.decode("utf-8", "surrogateescape").strip() for line in lines)
+    urls = [common.as_url(text) for text in texts if text and not text.startswith("#")]
     if not urls:
-        raise common.Failed("no URL is on standard input: send some, one a line, or name them")
+        raise Failed("no URL is on standard input: send some, one a line, or name them")
     return urls
 
 
 def _found_about(
-    urls: list[str],
-    ours: Settings,
-    settings: ScrapySettings,
-    console: common.Console,
-    opts: argparse.Namespace,
+    urls: list[str], ours: Settings, settings: ScrapySettings, console: Console, opts: Namespace
 ) -> Mapping[Origin | None, FoundRobots | Unknown]:
     """Return what governs some URLs by their origins, of which what is no URL has ``None``."""
     origins = dict.fromkeys(filter(None, (Origin.of(url, ours.schemes) for url in urls)))
     found: Mapping[Origin, FoundRobots | Unknown]
     if opts.archive:
-        from scrapy_robots_rfc.commands.archived import found_in  # noqa: PLC0415 - needs an extra
-
         found = found_in(opts.archive, opts.at, origins, ours, console)
     elif opts.robots is None:
-        found = asking.found_about(settings, origins)
+        found = common.found_about(settings, origins)
     else:
         octets = common.read(opts.robots, console, ours.max_size)
         schemes = {origin.scheme for origin in origins}
-        files = {scheme: asking.parsed(octets, scheme, ours) for scheme in schemes}
+        files = {scheme: common.parsed(octets, scheme, ours) for scheme in schemes}
         found = {one: _given(files[one.scheme], opts.robots, one) for one in origins}
-    for doubt in dict.fromkeys(map(_doubt, found.values())):
-        if doubt is not None:
-            console.complain(doubt)
+    known = [one for one in found.values() if isinstance(one, FoundRobots)]
+    for source in dict.fromkeys(one.source for one in known if one.file.is_page):
+        text = "looks like an HTML page, no robots.txt: see what scrapy robots lint says"
+        console.complain(f"{source} {text}")
     what = common.NO_URL.format(" or ".join(ours.schemes))
     governing: dict[Origin | None, FoundRobots | Unknown] = {one: found[one] for one in origins}
     return governing | {None: Unknown(f"it is {what}", common.URL_ADVICE)}
@@ -132,20 +122,6 @@ def _given(file: ParsedRobots, source: str, origin: Origin) -> FoundRobots:
     validity = Validity(Outcome.SUCCESSFUL, math.inf)
     robots = OriginPolicy(origin, validity, None, "given", file, lambda: NOBODY)
     return FoundRobots(robots, common.source_name(source))
-
-
-def _doubt(found: FoundRobots | Unknown) -> str | None:
-    """Return a warning of a web page or a binary file, which would allow everything."""
-    if not isinstance(found, FoundRobots) or found.robots.robots is None:
-        return None
-    file = found.robots.robots
-    if any("\0" in line for line in raw_lines(file)[:_BINARY_LINES]):
-        what = "a binary file"
-    elif file.is_page:
-        what = "an HTML page"
-    else:
-        return None
-    return f"{found.source} looks like {what}, no robots.txt: see what scrapy robots lint says"
 
 
 def judged(
@@ -162,7 +138,7 @@ def judged(
         result = _judged_without(url, found, settings)
     return {
         "url": common.stripped(url),
-        "agent": name_of(agent),
+        "agent": common.name_of(agent),
         "tokens": list(agent.tokens),
         **dict.fromkeys(("verdict", "why", "reason", "rule", "group", "group_why")),
         "group_lines": [],
@@ -187,9 +163,8 @@ def _judged_by(
     url: str, found: FoundRobots, agent: Agent, settings: Settings, uses: tuple[str, ...] | None
 ) -> dict[str, Any]:
     """Return the keys of a verdict by what governs an origin."""
-    robots = found.robots
+    robots, file = found.robots, found.file
     decision, why = robots.verdict(url, agent, settings.limit)
-    file = robots.robots or RobotsTxt()
     # Of two readings of a URL, the one that is disallowed decides.
     other = other_reading(url)
     deciding = url if other is None or not file.decide(url, agent.tokens).allowed else other
@@ -208,16 +183,16 @@ def _judged_by(
         "verdict": verdict,
         "why": why or robots.why(decision),
         "reason": decision.reason.value,
-        "rule": None if decision.rule is None else rule_record(decision.rule),
-        **group_record(explanation),
-        "lost": [rule_record(rule) for rule in explanation.matches if rule != decision.rule],
+        "rule": None if decision.rule is None else _rule_record(decision.rule),
+        **_group_record(explanation),
+        "lost": [_rule_record(rule) for rule in explanation.matches if rule != decision.rule],
         "use": {label: preference.allowed for label, preference in use.items()},
-        "robots_txt": {"url": found.source, **access_record(found)},
+        "robots_txt": {"url": found.source, **_access_record(found)},
     }
 
 
-def _show(
-    record: dict[str, Any], governs: FoundRobots | Unknown, console: common.Console, several: bool
+def _show_verdict(
+    record: dict[str, Any], governs: FoundRobots | Unknown, console: Console, several: bool
 ) -> None:
     """Print a verdict and what it rests on, with the agent where there are several."""
     word = console.paint(f"{record['verdict']:<12}", common.STRONG, _VERDICTS[record["verdict"]][1])
@@ -226,13 +201,13 @@ def _show(
         console.fact("agent", record["agent"])
     console.fact("why", record["why"])
     if isinstance(governs, FoundRobots):
-        show_access(governs, console)
+        _show_access(governs, console)
         if governs.robots.robots is not None:
-            show_group(record, console)
-            _show_rules(record, governs.robots.robots, console)
+            _show_group(record, console)
+            _show_rules(record, governs.file, console)
 
 
-def _show_rules(record: dict[str, Any], file: RobotsTxt, console: common.Console) -> None:
+def _show_rules(record: dict[str, Any], file: RobotsTxt, console: Console) -> None:
     """Print the line that decided, as the file has it, with those around it; and what lost."""
     decided = 0 if record["rule"] is None else record["rule"]["line"]
     for first, last in record["group_lines"]:
@@ -247,38 +222,151 @@ def _show_rules(record: dict[str, Any], file: RobotsTxt, console: common.Console
         console.fact("lost", f"line {lost['line']}: {lost['kind']}: {lost['pattern']}")
 
 
-def agents_for(
-    names: Sequence[str] | None, settings: Settings, scrapy_settings: ScrapySettings
-) -> list[Agent]:
-    """Return the crawlers that the command line names, each once, or else the project's."""
-    found: dict[Agent, None] = {}
-    for name in names or ():
-        agent = agent_of(name)
-        if agent is None or not (agent.tokens or any(map(str.isalnum, name))):
-            raise common.Failed("--agent names no crawler: give a product token or a User-Agent")
-        found[agent] = None
-    own = settings.user_agent or agent_of(default_header(scrapy_settings)) or NOBODY
-    return list(found) or [own]
+CHECK = common.Topic(
+    "Say whether URLs may be fetched, and why: the line that decided, and the rules that lost.",
+    {
+        "urls": {"metavar": "URL", "nargs": "*", "help": f"{common.URL_HELP}; - or none: stdin"},
+        **common.AGENT,
+        "--robots": {
+            "metavar": "FILE|-",
+            "help": "decide by this file, and ask no site for its own",
+        },
+        "--archive": {"metavar": "FILE", "action": "append", "help": "decide by a ROBOTS_ARCHIVE"},
+        "--at": {"metavar": "TIME", "help": "with --archive: as it was at 2026-11-22T19:30:00Z"},
+        "--use": {
+            "metavar": "LABELS",
+            "help": "what the pages are for: train-ai, as in ROBOTS_USE",
+        },
+        **common.JSON,
+    },
+    _check,
+)
 
 
-def name_of(agent: Agent) -> str:
-    """Return a crawler's product tokens, or the User-Agent header that they are from."""
-    return ",".join(agent.tokens) if agent.identification in agent.tokens else agent.identification
+# `show`.
 
 
-def access_record(found: FoundRobots) -> dict[str, Any]:
+def _show(settings: ScrapySettings, console: Console, opts: Namespace) -> int:
+    """Print what is known; the exit code is 0 unless the file is unreachable."""
+    ours = common.prepared(settings)
+    origin = common.origin_of(opts.url, ours.schemes)
+    found = common.found_about(settings, [origin])[origin]
+    for number, agent in enumerate(common.agents_of(opts, ours, settings)):
+        record = _record(found, agent, ours.limit)
+        if opts.json:
+            console.print_json(record)
+        else:
+            if number:
+                console.print()
+            _show_file(found, record, console)
+    if found.robots.outcome in (Outcome.UNREACHABLE, Outcome.LOCAL):
+        raise Failed(found.problem)
+    return 0
+
+
+def _show_file(found: FoundRobots, record: dict[str, Any], console: Console) -> None:
+    """Print what is known of an origin, for one crawler."""
+    _show_access(found, console)
+    if record["fresh_for"] is not None:
+        console.fact("fresh for", f"{record['fresh_for']:.0f} s")
+    if record["octets"] is None:
+        return
+    cut = ", the rest is too much and does not count" if record["truncated"] else ""
+    console.fact("octets", f"{record['octets']:,}{cut}")
+    console.fact("agent", record["agent"])
+    _show_group(record, console)
+    console.fact("delay", record["delay"])
+    for each in record["records"]:
+        console.fact("record", f"line {each['line']}: {each['key']}: {each['value']}")
+    for group in record["groups"]:
+        mark = console.paint(">", common.STRONG, common.GOOD) if group["applies"] else " "
+        names = printable(", ".join(group["tokens"])) + " (applies)" * group["applies"]
+        console.print(f"\n{mark} {group['line']:>5}  {names}")
+        for rule in group["rules"]:
+            text = printable(f"{rule['kind']}: {rule['pattern']}")
+            console.print(f"  {rule['line']:>5}    {text}")
+
+
+def _record(found: FoundRobots, agent: Agent, limit: Limit | None) -> dict[str, Any]:
+    """Return the same as an object of JSON; without a file, its values are null, or empty."""
+    robots, file = found.robots, found.file
+    tokens = agent.tokens
+    explanation = explain(file, "/", tokens)
+    applying = {group.line for group in explanation.groups}
+    delay, interval = _interval(robots, agent, limit)
+    fresh_for = robots.validity.fresh_until - Runtime().clock()
+    return {
+        "origin": str(robots.origin),
+        "robots_txt": robots.origin.robots_url,
+        "agent": common.name_of(agent),
+        "tokens": list(tokens),
+        **_access_record(found),
+        "fresh_for": round(fresh_for, 1) if math.isfinite(fresh_for) else None,
+        "octets": None if robots.robots is None else file.content.size,
+        "truncated": file.content.truncated,
+        **_group_record(explanation),
+        "delay": delay,
+        "interval": interval,
+        "use": {label: one.allowed for label, one in file.preferences("/", tokens).items()},
+        "sitemaps": list(robots.sitemaps),
+        "records": [
+            {"line": each.line, "key": each.key, "value": each.value} for each in records_of(file)
+        ],
+        "groups": [
+            {
+                "line": group.line,
+                "tokens": list(group.tokens),
+                "applies": group.line in applying,
+                "rules": [_rule_record(rule) for rule in group.rules],
+            }
+            for group in groups_of(file)
+        ],
+    }
+
+
+def _interval(robots: OriginPolicy, agent: Agent, limit: Limit | None) -> tuple[str, float | None]:
+    """Return the interval that a site asks for now, and the seconds of it that a crawl waits."""
+    bound = robots.bound(agent)
+    if bound is None:
+        return "none is asked for", None
+    text = robots.cited(bound.text)
+    if limit is None:
+        return f"{text}: ignored (ROBOTS_CRAWL_DELAY_MAX = 0)", None
+    refused = robots.refused(f"{robots.origin}/", bound, limit)
+    if refused is not None:
+        return f"{refused}: no page may be fetched", None
+    if bound.seconds <= limit.longest:
+        return text, bound.seconds
+    return f"{text}: shortened to {limit.longest:g} s (ROBOTS_CRAWL_DELAY_MAX)", limit.longest
+
+
+SHOW = common.Topic(
+    "Show the robots.txt of a URL's site: how it was fetched, its groups, and what else it says.",
+    {
+        "url": {"metavar": "URL", "help": f"of any page, {common.URL_HELP}"},
+        **common.AGENT,
+        **common.JSON,
+    },
+    _show,
+)
+
+
+# What both show.
+
+
+def _access_record(found: FoundRobots) -> dict[str, Any]:
     """Return the result of the fetch of a robots.txt, as keys of an object of JSON."""
     names = ("status", "cause", "stale", "override", "exempt")
     known = {name: getattr(found.robots, name) for name in names}
     return {"result": found.robots.outcome.value, **known}
 
 
-def rule_record(rule: Rule) -> dict[str, Any]:
+def _rule_record(rule: Rule) -> dict[str, Any]:
     """Return a rule as an object of JSON."""
     return {"line": rule.line, "kind": rule.kind.value, "pattern": rule.pattern}
 
 
-def show_access(found: FoundRobots, console: common.Console) -> None:
+def _show_access(found: FoundRobots, console: Console) -> None:
     """Print where the file is from, and how its fetch ended."""
     robots, source = found.robots, found.source
     if robots.cause == "given" and robots.status is None:
@@ -292,7 +380,7 @@ def show_access(found: FoundRobots, console: common.Console) -> None:
     console.fact("robots.txt", text)
 
 
-def group_record(explanation: Explanation) -> dict[str, Any]:
+def _group_record(explanation: Explanation) -> dict[str, Any]:
     """Return which group applies, as keys of an object of JSON."""
     return {
         "group": explanation.token,
@@ -301,7 +389,7 @@ def group_record(explanation: Explanation) -> dict[str, Any]:
     }
 
 
-def show_group(record: dict[str, Any], console: common.Console) -> None:
+def _show_group(record: dict[str, Any], console: Console) -> None:
     """Print which group applies, where it is in the file, and what it says of the use of pages."""
     lines = ", ".join(f"{first}-{last}" for first, last in record["group_lines"])
     console.fact("group", record["group_why"] + f" (lines {lines})" * bool(lines))

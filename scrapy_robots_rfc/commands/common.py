@@ -1,28 +1,46 @@
-"""What the topics of `scrapy robots` share: output, URLs as people type them, files that are read.
+"""What the topics of `scrapy robots` share: output, URLs as people type them, files, and a crawl.
 
-Control characters in a site's text are escaped before they reach a terminal.
+Control characters in a site's text are escaped before they reach a terminal. The crawl asks sites
+with the project's settings and components: `_WITHOUT` says how it differs from the project's own.
 """
 
 from __future__ import annotations
 
-import contextlib
 import json
 import math
 import os
 import re
-from collections.abc import Iterator, Mapping
+import signal
+from argparse import ArgumentTypeError, Namespace
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
-from io import BufferedReader
 from pathlib import Path
-from typing import Any, TextIO, cast
+from typing import Any, BinaryIO, NamedTuple, TextIO, TypeVar
 
+from scrapy import Request, Spider
+from scrapy.crawler import AsyncCrawlerProcess
+from scrapy.http import Response
+from scrapy.settings import Settings as ScrapySettings
 from w3lib.url import safe_url_string
 
+from scrapy_robots_rfc.addon import Addon
+from scrapy_robots_rfc.core.agents import NOBODY, Agent, agent_of
+from scrapy_robots_rfc.core.robotstxt import RobotsTxt
 from scrapy_robots_rfc.core.text import printable
+from scrapy_robots_rfc.errors import RobotsDisallowed, RobotsError
+from scrapy_robots_rfc.fetching.download import through
+from scrapy_robots_rfc.fetching.faults import access_after
+from scrapy_robots_rfc.fetching.parsed import OriginPolicy, ParsedRobots, gemini_file
+from scrapy_robots_rfc.middleware.downloader import robots_service
+from scrapy_robots_rfc.middleware.user_agent import default_header
 from scrapy_robots_rfc.policy.access import Outcome
 from scrapy_robots_rfc.policy.origins import SCHEMES, Origin, Scheme, without_userinfo
+from scrapy_robots_rfc.settings import Settings, read_settings
 
-#: The exit code where there is no answer: the command was stopped, or its arguments are wrong.
+T = TypeVar("T")
+
+#: The exit code where there is no answer, or not all of it.
 NO_ANSWER = 2
 #: What stands for standard input on a command line.
 STANDARD = "-"
@@ -44,11 +62,7 @@ _ODD = re.compile(r"[\x00-\x20\x7f\\]|\?(?:#|$)")
 
 
 class Failed(Exception):  # noqa: N818 - it ends a command, with one line
-    """A command cannot go on; its exit code is 1 where a store failed, or has not what is asked."""
-
-    def __init__(self, text: str, code: int = NO_ANSWER) -> None:
-        super().__init__(text)
-        self.code = code
+    """A command cannot go on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,10 +103,27 @@ class Console:
             abandon(self.stderr)
 
 
+class Topic(NamedTuple):
+    """A topic of the command line: what `--help` says, its arguments for argparse, and its run."""
+
+    help: str
+    arguments: dict[str, dict[str, Any]]
+    run: Callable[[ScrapySettings, Console, Namespace], int]
+
+
+def _agent(name: str) -> Agent:
+    """Return the crawler that the command line names."""
+    agent = agent_of(name)
+    if agent is None or not (agent.tokens or any(map(str.isalnum, name))):
+        raise ArgumentTypeError("it names no crawler: give a product token or a User-Agent")
+    return agent
+
+
 #: Arguments of several topics.
 AGENT: dict[str, Any] = {
     "--agent": {
         "metavar": "TOKEN",
+        "type": _agent,
         "action": "append",
         "help": "the crawler: a product token, or a User-Agent; A,B: A, or else B; as often as you"
         " like (default: the project's)",
@@ -101,6 +132,17 @@ AGENT: dict[str, Any] = {
 JSON: dict[str, Any] = {
     "--json": {"action": "store_true", "help": "print JSON, one object in a line for each answer"}
 }
+
+
+def agents_of(opts: Namespace, ours: Settings, settings: ScrapySettings) -> list[Agent]:
+    """Return the crawlers that the command line names, each once, or else the project's."""
+    own = ours.user_agent or agent_of(default_header(settings)) or NOBODY
+    return list(dict.fromkeys(opts.agent or [own]))
+
+
+def name_of(agent: Agent) -> str:
+    """Return a crawler's product tokens, or the User-Agent header that they are from."""
+    return ",".join(agent.tokens) if agent.identification in agent.tokens else agent.identification
 
 
 def abandon(stream: TextIO) -> None:
@@ -124,7 +166,7 @@ def as_url(text: str) -> str:
     # Octets that are not UTF-8 are surrogates (PEP 383). They become escapes, by w3lib's handler.
     text = text.encode("utf-8", "surrogateescape").decode("utf-8", "percentencode")
     if _ODD.search(text):
-        with contextlib.suppress(ValueError):
+        with suppress(ValueError):
             requested = safe_url_string(text)
             if Origin.of(requested) is not None:
                 return requested
@@ -132,8 +174,8 @@ def as_url(text: str) -> str:
 
 
 def origin_of(url: str, schemes: Mapping[str, Scheme] = SCHEMES) -> Origin:
-    """Return the origin of a URL that has one of some schemes, or raise `Failed`."""
-    origin = Origin.of(url, schemes)
+    """Return the origin of a typed URL that has one of some schemes, or raise `Failed`."""
+    origin = Origin.of(as_url(url), schemes)
     if origin is None:
         what = NO_URL.format(" or ".join(schemes))
         raise Failed(f"{stripped(url)} is {what}; {URL_ADVICE}")
@@ -159,15 +201,13 @@ def source_name(source: str) -> str:
     return stripped(source) if is_url(source) else source
 
 
-@contextlib.contextmanager
-def opened(source: str, console: Console) -> Iterator[BufferedReader]:
+@contextmanager
+def opened(source: str, console: Console) -> Iterator[BinaryIO]:
     """Open a file, or standard input, which stays open. An OSError becomes `Failed`."""
+    given = source == STANDARD
     try:
-        if source == STANDARD:
-            yield cast("BufferedReader", console.stdin.buffer)
-        else:
-            with Path(source).open("rb") as file:
-                yield file
+        with nullcontext(console.stdin.buffer) if given else Path(source).open("rb") as file:
+            yield file
     except OSError as error:
         advice = "name another file, or - for standard input"
         raise Failed(f"{source_name(source)} cannot be read: {error.strerror}; {advice}") from error
@@ -181,3 +221,156 @@ def read(source: str, console: Console, max_size: float = math.inf) -> bytes:
         while piece := file.read(int(min(max_size + 1 - len(found), _PIECE))):
             found += piece
     return bytes(found)
+
+
+#: What could write files, open ports or run spiders of the project, which no command may do. A
+#: store in the job directory is not used, either.
+_WITHOUT: dict[str, Any] = {
+    "ROBOTSTXT_OBEY": True,
+    "FEEDS": {},
+    "ROBOTS_REPORT": {},
+    "ROBOTS_ARCHIVE": None,
+    "ITEM_PIPELINES": {},
+    "TELNETCONSOLE_ENABLED": False,
+    "REMOTE_CONTROL_ENABLED": False,
+    "JOBDIR": None,
+    "HTTPCACHE_ENABLED": False,  # the site is asked, not the HTTP cache
+    "HTTPCACHE_IGNORE_MISSING": False,
+    "SPIDER_LOADER_CLASS": "scrapy.spiderloader.DummySpiderLoader",
+    # The one that `AsyncCrawlerProcess` installs.
+    "TWISTED_REACTOR": "twisted.internet.asyncioreactor.AsyncioSelectorReactor",
+}
+#: What else can be done where a site has no file.
+_COPY = "or take a copy of its file: check --robots FILE, lint FILE"
+
+
+@dataclass(frozen=True, slots=True)
+class FoundRobots:
+    """What governs an origin, and where that is from."""
+
+    robots: OriginPolicy
+    source: str  # the URL of the robots.txt, or the name of a file that replaces it
+    declared: tuple[str, ...] | None = None  # the uses of an archived crawl; `None`: unknown
+    advice: str = ""  # where the file is unreachable, or the crawl itself failed
+
+    @property
+    def file(self) -> RobotsTxt:
+        """The file as this package reads it; empty where there is none."""
+        return self.robots.robots or RobotsTxt()
+
+    @property
+    def problem(self) -> str:
+        """What is wrong where there is no file, and what to do."""
+        robots = self.robots
+        return f"{self.source} is {robots.outcome.explained(robots.cause)}; {self.advice}"
+
+
+@dataclass(frozen=True, slots=True)
+class Unknown:
+    """Why it is not known what governs a URL, and what to do."""
+
+    why: str
+    advice: str
+
+
+def prepared(settings: ScrapySettings) -> Settings:
+    """Change a project's settings to those of a command's crawl, and return this package's."""
+    # A command asks a site once. By default it would go on for a minute.
+    settings.set("ROBOTS_UNREACHABLE_BACKOFF", [], "command")
+    Addon().update_settings(settings)
+    for name, value in _WITHOUT.items():
+        settings.set(name, value, "cmdline")
+    return read_settings(settings)
+
+
+class Inquirer(Spider):
+    """The spider of the crawl: it does some work once it has begun, and yields nothing."""
+
+    name = "robots"
+    work: Callable[[Inquirer], Awaitable[None]]
+
+    async def start(self) -> AsyncIterator[Any]:
+        """Do the work."""
+        await self.work(self)
+        for request in list[Any]():  # a `yield` makes this the generator that Scrapy wants
+            yield request
+
+    async def find(self, origins: Iterable[Origin]) -> dict[Origin, FoundRobots]:
+        """Return what governs origins; the service limits how many are asked at a time."""
+        service = robots_service(self.crawler)
+        found = {}
+        for wait in [service.fetch(origin) for origin in origins]:
+            robots = await wait.result()
+            if robots is None:  # the crawl ends
+                raise Failed("stopped")
+            known = service.origin_log.local_advice  # by the causes of faults of the crawl itself
+            advice = f"{known.get(robots.cause, 'see whether the site is up')}, {_COPY}"
+            found[robots.origin] = FoundRobots(robots, robots.origin.robots_url, advice=advice)
+        return found
+
+    async def page(self, url: str) -> Response:
+        """Return the answer for a page; robots.txt is obeyed, and redirects are followed."""
+        request = Request(stripped(url))
+        assert self.crawler.engine is not None
+        try:
+            return await self.crawler.engine.download_async(request)
+        except RobotsDisallowed as error:
+            raise Failed(f"{request.url} cannot be read: {error}") from error
+        except Exception as error:
+            access = access_after(error, read_settings(self.settings).timeout)
+            cause = through(access, request).cause
+            raise Failed(f"{request.url} cannot be read: {cause}") from error
+
+
+def crawl(settings: ScrapySettings, work: Callable[[Inquirer], Awaitable[T]]) -> T:
+    """Run a crawl that does some work, and return the result of that. The settings are prepared.
+
+    The work prints nothing: while the crawl runs, Ctrl-C ends the crawl.
+    """
+    ends: list[T | Exception] = []  # the first counts
+
+    async def guarded(inquirer: Inquirer) -> None:
+        try:
+            ends.append(await work(inquirer))
+        except Exception as error:  # noqa: BLE001 - raised again below, where nothing logs it
+            ends.append(error)
+
+    # A crawl does not remove its signal handlers, and they call an event loop that has ended.
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        process = AsyncCrawlerProcess(settings)
+        task = process.crawl(Inquirer, work=guarded)
+        process.start()
+        if task.done() and not task.cancelled():
+            task.result()
+    except Exception as error:  # noqa: BLE001 - any part that the project's settings name raises
+        ends.append(error)
+    finally:
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
+    end = ends[0] if ends else Failed("stopped")
+    if isinstance(end, Exception):
+        raise _as_failed(end)
+    return end
+
+
+def found_about(settings: ScrapySettings, origins: Iterable[Origin]) -> dict[Origin, FoundRobots]:
+    """Return what governs origins, by their own robots.txt. The settings are prepared."""
+    return crawl(settings, lambda inquirer: inquirer.find(origins))
+
+
+def _as_failed(failure: Exception) -> Exception:
+    """Return the exception that ends the command: one of the project's code becomes one line."""
+    # Scrapy may fail once more, without a cause, when it ends a crawl that could not begin.
+    while isinstance(failure, RuntimeError) and isinstance(failure.__context__, Exception):
+        failure = failure.__context__
+    if isinstance(failure, (Failed, RobotsError)):
+        return failure
+    text = f"{type(failure).__name__}: {failure}"
+    return Failed(f"no crawl is possible with these settings: {text}")
+
+
+def parsed(octets: bytes, scheme: str, settings: Settings) -> ParsedRobots:
+    """Return a file as it counts for pages of a scheme: Gemini has rules of its own."""
+    gemini = gemini_file(octets, settings, scheme)
+    return ParsedRobots(None, gemini or RobotsTxt.parse(octets, max_size=settings.max_size))

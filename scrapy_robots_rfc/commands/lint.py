@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import argparse
+from argparse import Namespace
 from typing import Any
 
 from scrapy.settings import Settings
 
-from scrapy_robots_rfc.commands import asking, common
+from scrapy_robots_rfc.commands import common
 from scrapy_robots_rfc.core.lint import Finding, Severity, lint
 from scrapy_robots_rfc.core.robotstxt import RobotsTxt
 from scrapy_robots_rfc.core.text import many, printable
 
-HELP = "Say what is odd about a robots.txt: what a crawler reads, and what was probably meant."
 #: Severities with exit codes, of which the highest counts (2: no file was read), and colours.
 _SEVERITIES = {
     Severity.NOTICE: (0, common.STRONG),
@@ -27,24 +26,18 @@ _FROM_ITS_SITE: dict[str, Any] = {
     "ROBOTSTXT_PARSER": "scrapy_robots_rfc.RfcRobotParser",
 }
 
-ARGUMENTS: dict[str, Any] = {
-    "source": {"metavar": "FILE|URL|-", "help": "-: standard input; a URL: its site's robots.txt"},
-    "--format": {"choices": ("text", "json", "github"), "default": "text", "help": "default: text"},
-    "--json": {"dest": "format", "action": "store_const", "const": "json", "help": "as --format"},
-}
 
-
-def run(settings: Settings, console: common.Console, options: argparse.Namespace) -> int:
+def _lint(settings: Settings, console: common.Console, opts: Namespace) -> int:
     """Print the findings of a file; return the exit code."""
-    max_size = asking.prepared(settings).max_size
-    if common.is_url(options.source):
-        name, file = _fetched(settings, options.source)
+    max_size = common.prepared(settings).max_size
+    name = opts.source
+    if common.is_url(name):
+        name, file = _fetched(settings, name)
     else:
-        name = options.source
         file = RobotsTxt.parse(common.read(name, console, max_size), max_size=max_size)
     found = lint(file)
     for finding in found:
-        if options.format == "json":
+        if opts.format == "json":
             console.print_json(
                 {
                     "file": name,
@@ -56,11 +49,11 @@ def run(settings: Settings, console: common.Console, options: argparse.Namespace
                     "meant": finding.meant or None,
                 }
             )
-        elif options.format == "github":
+        elif opts.format == "github":
             console.print(_annotation(name, finding))
         else:
             _show(name, finding, console)
-    if options.format == "text":
+    if opts.format == "text":
         console.print(printable(f"{name}: {many(len(found), 'finding')}"))
     return max((_SEVERITIES[finding.severity][0] for finding in found), default=0)
 
@@ -69,18 +62,16 @@ def _fetched(settings: Settings, url: str) -> tuple[str, RobotsTxt]:
     """Return the URL of a site's robots.txt, and the file as the site sends it now."""
     for setting, value in _FROM_ITS_SITE.items():
         settings.set(setting, value, "cmdline")
-    origin = common.origin_of(common.as_url(url))
-    found = asking.found_about(settings, [origin])[origin]
+    origin = common.origin_of(url)
+    found = common.found_about(settings, [origin])[origin]
     if found.robots.robots is None:
-        what = found.robots.outcome.explained(found.robots.cause)
-        raise common.Failed(f"{origin.robots_url} is {what}; {found.advice}")
-    return origin.robots_url, found.robots.robots
+        raise common.Failed(found.problem)
+    return found.source, found.file
 
 
 def _explained(finding: Finding) -> list[str]:
     """Return what follows from a finding, and what was probably meant."""
-    meant = f"meant: {finding.meant}" if finding.meant else ""
-    return [text for text in (finding.effect, meant) if text]
+    return [finding.effect, *([f"meant: {finding.meant}"] if finding.meant else ())]
 
 
 def _show(name: str, finding: Finding, console: common.Console) -> None:
@@ -97,3 +88,26 @@ def _annotation(name: str, finding: Finding) -> str:
     file = printable(name).replace("%", "%25").replace(":", "%3A").replace(",", "%2C")
     where = f"file={file},line={finding.line},title={finding.code}"
     return f"::{finding.severity.value} {where}::{text}"
+
+
+TOPIC = common.Topic(
+    "Say what is odd about a robots.txt: what a crawler reads, and what was probably meant.",
+    {
+        "source": {
+            "metavar": "FILE|URL|-",
+            "help": "-: standard input; a URL: its site's robots.txt",
+        },
+        "--format": {
+            "choices": ("text", "json", "github"),
+            "default": "text",
+            "help": "default: text",
+        },
+        "--json": {
+            "dest": "format",
+            "action": "store_const",
+            "const": "json",
+            "help": "as --format",
+        },
+    },
+    _lint,
+)

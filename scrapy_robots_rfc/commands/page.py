@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import argparse
+from argparse import Namespace
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -10,31 +10,23 @@ from typing import Any
 from scrapy.http import HtmlResponse, Response
 from scrapy.settings import Settings as ScrapySettings
 
-from scrapy_robots_rfc.commands import asking, check, common
+from scrapy_robots_rfc.commands import common
 from scrapy_robots_rfc.core.text import printable
 from scrapy_robots_rfc.policy.origins import without_userinfo
 from scrapy_robots_rfc.usage.html import MAX_DOCUMENT, all_metas_of, page_of, rules_of
 from scrapy_robots_rfc.usage.rules import EVERYONE, PageRules, as_far_as_read, read_members
 
-HELP = "Show the rules of a page, X-Robots-Tag and robots metas: for whom each is, what is odd."
-
-ARGUMENTS: dict[str, Any] = {
-    "page": {"metavar": "URL|FILE|-", "help": "a page; -: a document on standard input"},
-    **common.AGENT,
-    **common.JSON,
-}
-
 #: What is odd about a meta that is not in the head.
 _IN_BODY = "not in the head, so it does not count"
 
 
-def run(settings: ScrapySettings, console: common.Console, opts: argparse.Namespace) -> int:
+def _page(settings: ScrapySettings, console: common.Console, opts: Namespace) -> int:
     """Print the rules of a page for each agent; return the exit code."""
-    agents = check.agents_for(opts.agent, asking.prepared(settings), settings)
+    agents = common.agents_of(opts, common.prepared(settings), settings)
     if common.is_url(opts.page):
+        common.origin_of(opts.page)
         url = common.as_url(opts.page)
-        common.origin_of(url)
-        response = asking.crawl(settings, lambda inquirer: inquirer.page(url))
+        response = common.crawl(settings, lambda inquirer: inquirer.page(url))
         name = without_userinfo(response.url)
     else:
         response = HtmlResponse("file:", body=common.read(opts.page, console, 4 * MAX_DOCUMENT))
@@ -43,7 +35,7 @@ def run(settings: ScrapySettings, console: common.Console, opts: argparse.Namesp
         in_force = rules_of(response, agent.tokens)
         record = {
             "url": name,
-            "agent": check.name_of(agent),
+            "agent": common.name_of(agent),
             "tokens": list(agent.tokens),
             "nofollow": "nofollow" in in_force.directives,
             "noindex": "noindex" in in_force.directives,
@@ -107,3 +99,14 @@ def _show(record: dict[str, Any], in_force: PageRules, console: common.Console) 
 
 def _text(name: str, value: str | None) -> str:
     return name if value is None else f"{name}: {value}"
+
+
+TOPIC = common.Topic(
+    "Show the rules of a page, X-Robots-Tag and robots metas: for whom each is, what is odd.",
+    {
+        "page": {"metavar": "URL|FILE|-", "help": "a page; -: a document on standard input"},
+        **common.AGENT,
+        **common.JSON,
+    },
+    _page,
+)

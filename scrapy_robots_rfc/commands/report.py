@@ -6,15 +6,16 @@ nothing. It is read line by line: memory grows with the origins and rules, not w
 
 from __future__ import annotations
 
-import argparse
 import base64
 import hashlib
 import json
 import os
+from argparse import Namespace
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
+from contextlib import suppress
+from functools import partial
 from importlib.resources import files as resources
-from io import BufferedReader
 from pathlib import Path
 from string import Template
 from typing import Any
@@ -25,19 +26,11 @@ from scrapy_robots_rfc.core.text import many, printable
 from scrapy_robots_rfc.fetching.parsed import UNREACHABLE
 from scrapy_robots_rfc.policy.origins import without_userinfo
 
-HELP = "Sum up a report of ROBOTS_REPORT: the disallowed requests by reason, origin and rule."
 #: Rows of each list: in the text a screenful, elsewhere what a browser sorts at once.
 TOP_OF_TEXT, TOP = 10, 1000
-
-ARGUMENTS: dict[str, Any] = {
-    "file": {"metavar": "FILE", "help": "a report in JSON lines; or -, standard input"},
-    **common.JSON,
-    "--html": {"metavar": "FILE", "help": "write a page with tables and plots, too"},
-}
-
 #: A record of ROBOTS_REPORT has one of these fields, however few its feed was asked for.
 MARKS = frozenset({"reason", "why", "rule", "robots_url", "token", "dry_run"})
-#: Octets of a line that are read: no record has as many.
+#: Octets of a line that are read at once: no record has as many.
 LONGEST = 1_000_000
 #: The reason of the last records, on ROBOTS_EXEMPT; what stands for a reason that is missing.
 EXEMPT, NOT_GIVEN = "exempt", "not given"
@@ -53,16 +46,15 @@ _LISTS = {
 }
 
 
-def run(_: object, console: common.Console, options: argparse.Namespace) -> int:
+def _report(_: object, console: common.Console, opts: Namespace) -> int:
     """Print what the file adds up to; the exit code is 0."""
-    sums = Sums(options.file)
-    sums.read(console)
+    sums = Sums(opts.file, console)
     if sums.broken:
         what = f"{many(sums.broken, 'broken record')} left out; all else is summed up"
-        console.complain(f"{common.source_name(sums.file)}: {what}")
-    if options.html is not None:
-        _write(options.html, page(sums), sums.file)
-    if options.json:
+        console.complain(f"{sums.name}: {what}")
+    if opts.html is not None:
+        _write(opts.html, page(sums), opts.file)
+    if opts.json:
         console.print_json(sums.record(TOP))
     else:
         show(sums, console)
@@ -89,14 +81,11 @@ def show(sums: Sums, console: common.Console) -> None:
     requests = record["requests"]
     total = f"{many(requests, 'request')} disallowed" if requests else "no request was disallowed"
     console.print(console.paint(total, common.STRONG))
-    console.fact("file", f"{common.source_name(sums.file)} ({many(sums.records, 'record')})")
-    if record["from"]:
-        console.fact("time", f"{record['from']} to {record['to']}")
+    console.fact("file", f"{sums.name} ({many(sums.records, 'record')})")
     if sums.dry_run:
         console.fact("dry run", f"{sums.dry_run:,} of them were let through all the same")
     for kind, (title, names) in _LISTS.items():
-        rows = record[kind]
-        more = record["more"][kind]
+        rows, more = record[kind], record["more"][kind]
         if rows:
             listed = f" ({len(rows):,} of {len(rows) + more:,})" if more else ""
             console.print("\n" + console.paint(f"{title}{listed}", common.STRONG))
@@ -110,19 +99,19 @@ def show(sums: Sums, console: common.Console) -> None:
 
 def page(sums: Sums) -> str:
     """Return the page: a template with a script, which draws the numbers that are embedded."""
-    data = {**sums.record(TOP), "file": printable(common.source_name(sums.file))}
     folder = resources("scrapy_robots_rfc.commands")
     style, script, template = (
         (folder / f"report_page.{suffix}").read_text(encoding="utf-8")
         for suffix in ("css", "js", "html")
     )
+    data = json.dumps({**sums.record(TOP), "file": printable(sums.name)})
     return Template(template).substitute(
         style=style,
         script=script,
         style_hash=_digest(style),
         script_hash=_digest(script),
         # So that `</script>` and `<!--` in a text have no effect.
-        data=json.dumps(data).replace("<", "\\u003c"),
+        data=data.replace("<", "\\u003c"),
     )
 
 
@@ -131,53 +120,37 @@ def _digest(text: str) -> str:
     return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"
 
 
-def _lines(file: BufferedReader) -> Iterator[bytes]:
-    """Yield the lines; of one that is too long, only the beginning."""
-    while line := file.readline(LONGEST):
-        rest = line
-        while rest and not rest.endswith(b"\n"):
-            rest = file.readline(LONGEST)
-        yield line
-
-
-def _object(line: bytes) -> object:
-    """Return the value that a line of JSON has; ``None`` for anything else."""
-    try:
-        return json.loads(line.decode("utf-8-sig", "replace"))
-    except (ValueError, RecursionError):  # a number of thousands of digits is a ValueError, too
-        return None
-
-
 class Sums:
-    """The sums. Requests of exempt sites are counted apart, those that are allowed are not."""
+    """The sums of a file. Requests of exempt sites are counted apart, allowed ones are not.
 
-    def __init__(self, file: str) -> None:
-        self.file: str = file
+    :raises Failed: most of the file is something else.
+    """
+
+    def __init__(self, source: str, console: common.Console) -> None:
+        self._source = source
+        #: What people call the file.
+        self.name: str = common.source_name(source)
         self.records: int = 0
         self.broken: int = 0
         #: How many requests were disallowed, and how many of them were let through all the same.
         self.requests: int = 0
         self.dry_run: int = 0
-        # The least and the greatest time, as written: all are in UTC.
-        self._first: str | None = None
-        self._last: str | None = None
         # Name of a list -> key -> requests.
         self._lists: dict[str, Counter[Any]] = {name: Counter() for name in _LISTS}
-
-    def read(self, console: common.Console) -> None:
-        """Count the records of the file; raise `Failed` where most of it is something else."""
-        with common.opened(self.file, console) as file:
-            for line in _lines(file):
-                fields = _object(line)
+        with common.opened(source, console) as file:
+            for line in iter(partial(file.readline, LONGEST), b""):
+                fields = None
+                # A number of thousands of digits is a ValueError, too.
+                with suppress(ValueError, RecursionError):
+                    fields = json.loads(line.decode("utf-8-sig", "replace"))
                 if isinstance(fields, dict) and not MARKS.isdisjoint(fields):
                     self.records += 1
                     self._add(fields)
                 elif line.strip():
                     self.broken += 1
         if self.broken > self.records:
-            found = f"{many(self.records, 'record')}, and {many(self.broken, 'other line')}"
             raise common.Failed(
-                f"{common.source_name(self.file)} is no report of ROBOTS_REPORT: it has {found};"
+                f"{self.name} is no report of ROBOTS_REPORT: most of its lines are no records;"
                 " name a file that this setting wrote as JSON lines, unpacked,"
                 f" each with one of the fields {', '.join(sorted(MARKS))}"
             )
@@ -203,9 +176,6 @@ class Sums:
         if reason == Reason.UNREACHABLE.value:
             why = (_text(fields, "why") or NOT_GIVEN).removeprefix(UNREACHABLE)
             self._lists["unreachable"][why,] += requests
-        if time := _text(fields, "time"):
-            self._first = min(self._first or time, time)
-            self._last = max(self._last or time, time)
 
     def record(self, top: int) -> dict[str, Any]:
         """Return the sums as an object of JSON, with so many rows of each list, the largest."""
@@ -218,12 +188,10 @@ class Sums:
         }
         return {
             "requests": self.requests,
-            "from": self._first,
-            "to": self._last,
             "dry_run": self.dry_run,
             **rows,
             "more": {name: max(0, len(each) - top) for name, each in self._lists.items()},
-            "file": self.file,
+            "file": self._source,
             "records": self.records,
             "broken": self.broken,
         }
@@ -232,6 +200,16 @@ class Sums:
 def _text(fields: Mapping[str, Any], name: str) -> str | None:
     """Return a field as text that may be shown; ``None`` where it is empty, or no text."""
     value = fields.get(name)
-    if not value or not isinstance(value, str | int | float):
-        return None
-    return printable(str(value)[:_FIELD])
+    is_text = isinstance(value, str | int | float)
+    return printable(str(value)[:_FIELD]) if value and is_text else None
+
+
+TOPIC = common.Topic(
+    "Sum up a report of ROBOTS_REPORT: the disallowed requests by reason, origin and rule.",
+    {
+        "file": {"metavar": "FILE", "help": "a report in JSON lines; or -, standard input"},
+        **common.JSON,
+        "--html": {"metavar": "FILE", "help": "write a page with tables and plots, too"},
+    },
+    _report,
+)

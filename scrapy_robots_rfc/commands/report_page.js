@@ -204,11 +204,9 @@ const section = ({ kind, title, about = "", columns, cells }) => {
   ]);
 };
 
-const minute = (time) => time.slice(0, 16).replace("T", " ");
-const times = data.from ? [`From ${minute(data.from)} to ${minute(data.to)} UTC`] : [];
 document.title = `${headline} - robots.txt report`;
 document.querySelector("h1").append(headline);
-document.querySelector(".lede").append([...times, data.file].join(" · "));
+document.querySelector(".lede").append(data.file);
 const main = document.querySelector("main");
 main.append(html("dl", { class: "figures" }, figures()));
 if (data.requests) main.append(html("div", { class: "plots" }, plots()));

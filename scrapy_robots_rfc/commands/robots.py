@@ -10,33 +10,30 @@ from argparse import ArgumentParser
 from typing import Any, NoReturn
 
 from scrapy.commands import ScrapyCommand
-from scrapy.exceptions import UsageError
 
-from scrapy_robots_rfc.commands import cache, check, lint, page, report, show
+from scrapy_robots_rfc.commands import cache, check, lint, page, report
 from scrapy_robots_rfc.commands.common import NO_ANSWER, Console, Failed, abandon
 from scrapy_robots_rfc.core.text import printable
-from scrapy_robots_rfc.errors import SettingError, StoreError
+from scrapy_robots_rfc.errors import RobotsError
 
-#: The topics, in the order of docs/cli.md: each a module with `HELP`, `ARGUMENTS` and `run`.
+#: The topics, in the order of docs/cli.md.
 _TOPICS = {
-    "check": check,
-    "show": show,
-    "lint": lint,
-    "page": page,
-    "report": report,
-    "cache": cache,
+    "check": check.CHECK,
+    "show": check.SHOW,
+    "lint": lint.TOPIC,
+    "page": page.TOPIC,
+    "report": report.TOPIC,
+    "cache": cache.TOPIC,
 }
 #: Scrapy accepts -s before the topic only.
 _SET: dict[str, Any] = {"dest": "also_set", "metavar": "NAME=VALUE", "action": "append"}
-#: Those whose exit code is an answer: there is none where the output cannot be written.
-_ANSWERS = frozenset({"check", "lint", "page"})
 
 
 class Command(ScrapyCommand):
     """`scrapy robots`, in a project and outside of one."""
 
     requires_crawler_process = False
-    exitcode: int = 0
+    exitcode: int = NO_ANSWER
 
     def syntax(self) -> str:
         """Return what follows the command's name."""
@@ -55,51 +52,44 @@ class Command(ScrapyCommand):
             title="Topics",
             dest="topic",
             metavar="TOPIC",
+            required=True,
             prog="scrapy robots",
             parser_class=_Parser,
         )
         for name, topic in _TOPICS.items():
-            own = topics.add_parser(name, help=topic.HELP, description=topic.HELP)
+            own = topics.add_parser(name, help=topic.help, description=topic.help)
             own.set_defaults(run=topic.run)
-            for argument, options in {**topic.ARGUMENTS, "-s": _SET}.items():
+            for argument, options in {**topic.arguments, "-s": _SET}.items():
                 own.add_argument(argument, **options)
 
     def process_options(self, args: list[str], opts: argparse.Namespace) -> None:
         """Take over the settings of the command line."""
         if args:
-            prog = "scrapy robots" if opts.topic is None else f"scrapy robots {opts.topic}"
-            _Parser(prog=prog).error(f"unrecognized arguments: {' '.join(args)}")
-        if opts.topic is not None:
-            opts.set = [*opts.set, *(opts.also_set or ())]
+            text = f"unrecognized arguments: {' '.join(args)}"
+            _Parser(prog=f"scrapy robots {opts.topic}").error(text)
+        opts.set = [*opts.set, *(opts.also_set or ())]
         super().process_options(args, opts)
         if self.settings is not None and not (opts.logfile or opts.loglevel):
             self.settings.set("LOG_ENABLED", False, "cmdline")
-        if opts.topic is None:
-            raise UsageError
 
     def run(self, _: list[str], opts: argparse.Namespace) -> None:
         """Run the topic. Every early end has a line on stderr and an exit code."""
         _open_streams()
         console = Console(sys.stdin, sys.stdout, sys.stderr, f"scrapy robots {opts.topic}")
         try:
-            self.exitcode = opts.run(self.settings, console, opts)
+            code = opts.run(self.settings, console, opts)
             console.stdout.flush()
+            self.exitcode = code
         except KeyboardInterrupt:
             # What remains is short, and a second Ctrl-C would print a traceback.
             signal.signal(signal.SIGINT, signal.SIG_IGN)
             console.complain("stopped")
-            self.exitcode = NO_ANSWER
             abandon(console.stdout)  # its reader may be gone
-        except (Failed, SettingError, StoreError) as error:
+        except (Failed, RobotsError) as error:
             console.complain(str(error))
-            failed_store = isinstance(error, StoreError)
-            self.exitcode = 1 if failed_store else getattr(error, "code", NO_ANSWER)
         except OSError as error:
-            is_gone = isinstance(error, BrokenPipeError)  # the reader of the output, such as `head`
-            if not is_gone:
+            if not isinstance(error, BrokenPipeError):  # the reader of the output, such as `head`
                 console.complain(f"the output cannot be written: {error.strerror or error}")
-            code = 0 if is_gone else 1
-            self.exitcode = NO_ANSWER if opts.topic in _ANSWERS else code
             abandon(console.stdout)
 
 

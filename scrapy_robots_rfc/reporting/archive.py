@@ -7,14 +7,15 @@ written at once: if the crawl is killed, the file is whole up to its last record
 
 from __future__ import annotations
 
-import contextlib
-import uuid
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from http.client import responses
 from importlib.metadata import version
 from io import BytesIO, FileIO
+from itertools import count
 from pathlib import Path
 from typing import ClassVar
+from uuid import uuid4
 
 from scrapy import Request
 from scrapy import signals as scrapy_signals
@@ -38,7 +39,7 @@ from scrapy_robots_rfc.settings import Settings
 #: Headers of a request that are left out, and of a response: that one says how its octets came.
 _SECRETS = frozenset({b"authorization", b"proxy-authorization", b"cookie"})
 _FRAMING = frozenset({b"transfer-encoding"})
-_RECORDS, _ERRORS = (key.format(output="archive") for key in (stats.RECORDS, stats.RECORD_ERRORS))
+_RECORDS = stats.RECORDS.format(output="archive")
 # Origins whose last exchange is remembered until it is known what followed from it.
 _MOST_EXCHANGES = 10_000
 _Headers = dict[str, str]
@@ -62,9 +63,7 @@ class Archive:
         self._settings = settings
         self._runtime = Runtime()
         self._path = Path(settings.archive or "")
-        self._file: FileIO | None = None
-        self._number = 0
-        self._losses = LossLog(crawler, ARCHIVE, _ERRORS)
+        self._losses = LossLog(crawler, ARCHIVE, stats.RECORD_ERRORS.format(output="archive"))
         # The id of the last response record of a fetch that is under way.
         self._last: LocalCache[Origin, str] = LocalCache(_MOST_EXCHANGES)
         try:
@@ -87,26 +86,32 @@ class Archive:
     ) -> None:
         """Write an exchange; see `signals.py`."""
         url = without_userinfo(request.url)
-        sent = {"WARC-Record-ID": _id()}
+        sent = f"<{uuid4().urn}>"
         if response is not None:
-            received = {"WARC-Record-ID": _id(), "WARC-Concurrent-To": sent["WARC-Record-ID"]}
-            if cut_off:
-                received["WARC-Truncated"] = "length"
+            received = f"<{uuid4().urn}>"
             lines = _lines(response.headers, _FRAMING)
             lines += [("Content-Encoding", one.decode("latin-1")) for one in codings]
-            phrase = responses.get(response.status, "Unknown")
-            head = StatusAndHeaders(f"{response.status} {phrase}", lines, "HTTP/1.1")
-            self._write("response", url, response.body, received, head)
+            status = f"{response.status} {responses.get(response.status, 'Unknown')}"
+            self._write(
+                "response",
+                url,
+                response.body,
+                {
+                    "WARC-Record-ID": received,
+                    "WARC-Concurrent-To": sent,
+                    "WARC-Truncated": "length" if cut_off else "",
+                },
+                StatusAndHeaders(status, lines, "HTTP/1.1"),
+            )
             if origin is not None:  # a redirect may have led to another origin
-                self._last[origin] = received["WARC-Record-ID"]
+                self._last[origin] = received
         target = url.partition("://")[2].partition("/")[2].partition("#")[0]
         line = f"{request.method} /{target} HTTP/1.1"
         head = StatusAndHeaders(line, _lines(request.headers, _SECRETS), is_http_request=True)
-        self._write("request", url, request.body, sent, head)
+        self._write("request", url, request.body, {"WARC-Record-ID": sent}, head)
 
     def _fetched(self, robots: OriginPolicy) -> None:
         """Write what governs an origin after a fetch."""
-        last = self._last.pop(robots.origin, None)
         left = robots.validity.fresh_until - self._runtime.clock()
         fields = {
             "origin": str(robots.origin),
@@ -118,13 +123,11 @@ class Archive:
             "limit": str(self._settings.max_size),
             "digest": "" if robots.file is None else robots.file.digest,
         }
-        refers = {} if last is None else {"WARC-Refers-To": last}
+        refers = {"WARC-Refers-To": self._last.pop(robots.origin, "")}
         self._write("metadata", robots.origin.robots_url, _fields(fields), refers)
 
     def _close(self) -> None:
-        if self._file is not None:
-            with contextlib.suppress(OSError):
-                self._file.close()
+        self._file.close()
 
     def _begin(self) -> None:
         """Begin a file that is not there yet; an `OSError` says that it cannot be made."""
@@ -132,13 +135,12 @@ class Archive:
             raise OSError(f"{self._path} is no regular file")
         suffixes = "".join(self._path.suffixes)
         stem = self._path.name.removesuffix(suffixes)
-        self._file = None
-        while self._file is None:
-            self._number += 1
-            name = self._path.name if self._number == 1 else f"{stem}-{self._number}{suffixes}"
-            with contextlib.suppress(FileExistsError):
+        for number in count(1):
+            name = self._path.name if number == 1 else f"{stem}-{number}{suffixes}"
+            with suppress(FileExistsError):
                 # Without a buffer, which after an error would write the rest of a record again.
-                self._file = (self._path.parent / name).open("xb", buffering=0)
+                self._file: FileIO = (self._path.parent / name).open("xb", buffering=0)
+                break
         info = {
             "software": f"scrapy-robots-rfc/{version('scrapy-robots-rfc')}",
             "format": "WARC File Format 1.1",
@@ -149,7 +151,7 @@ class Archive:
 
     def _declared(self) -> Sequence[str]:
         """Return the uses that the crawl declares: its spider's, else the setting's."""
-        with contextlib.suppress(TypeError):  # it stops the crawl, see `RfcUseMiddleware`
+        with suppress(TypeError):  # it stops the crawl, see `RfcUseMiddleware`
             own = uses_of(getattr(self._spider, USE_ATTRIBUTE, None))
             return (self._settings.use if own is None else own) or ()
         return ()
@@ -159,7 +161,7 @@ class Archive:
     ) -> None:
         """Write a record, into another file where this one is large; never raises."""
         try:
-            if self._file is None or self._file.tell() >= self.MAX_SIZE:
+            if self._file.closed or self._file.tell() >= self.MAX_SIZE:
                 self._close()
                 self._begin()
             self._put(kind, url, payload, headers, http)
@@ -170,35 +172,29 @@ class Archive:
     def _put(
         self, kind: str, url: str, payload: bytes, headers: _Headers, http: StatusAndHeaders = None
     ) -> None:
-        """Write a record whole, or not at all: then there is an `OSError`."""
-        assert self._file is not None
+        """Write a record whole, or not at all: then there is an `OSError`.
+
+        :param headers: what is empty is left out.
+        """
         buffer = BytesIO()
         writer = WARCWriter(buffer, gzip=True, warc_version="1.1")
+        known = {name: value for name, value in headers.items() if value}
         record = writer.create_warc_record(
             url,
             kind,
             BytesIO(payload),
             len(payload),
             "application/warc-fields" if kind in ("warcinfo", "metadata") else "",
-            warc_headers_dict={"WARC-Date": utc_text(self._runtime.date()), **headers},
+            warc_headers_dict={"WARC-Date": utc_text(self._runtime.date()), **known},
             http_headers=http,
         )
         writer.write_record(record)
-        octets = buffer.getvalue()
         before = self._file.tell()
-        try:
-            if self._file.write(octets) < len(octets):
-                raise OSError("there is no room")
-        except OSError:
+        if self._file.write(buffer.getvalue()) < buffer.tell():
             # A part of a record would make unreadable what is behind it.
-            with contextlib.suppress(OSError):
-                self._file.seek(before)
-                self._file.truncate()
-            raise
-
-
-def _id() -> str:
-    return f"<urn:uuid:{uuid.uuid4()}>"
+            self._file.seek(before)
+            self._file.truncate()
+            raise OSError("there is no room")
 
 
 def _fields(fields: Mapping[str, str]) -> bytes:

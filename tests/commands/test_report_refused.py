@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.once
 
 ADVICE = (
-    "name a file that this setting wrote as JSON lines, unpacked, "
-    "each with one of the fields dry_run, reason, robots_url, rule, token, why\n"
+    "most of its lines are no records; name a file that this setting wrote as JSON lines, "
+    "unpacked, each with one of the fields dry_run, reason, robots_url, rule, token, why\n"
 )
 
 
@@ -41,25 +41,22 @@ def written(exporter_class: Any, **options: Any) -> bytes:
 
 
 @pytest.mark.parametrize(
-    ("octets", "found"),
+    "octets",
     [
-        (written(XmlItemExporter), "0 records, and 2 other lines"),
-        (written(CsvItemExporter), "0 records, and 3 other lines"),
-        (written(JsonItemExporter, indent=0), "1 record, and 3 other lines"),
-        (json.dumps([record(), record()]).encode(), "0 records, and 1 other line"),
-        (gzip.compress(b"", mtime=0), "0 records, and 1 other line"),
+        written(XmlItemExporter),
+        written(CsvItemExporter),
+        written(JsonItemExporter, indent=0),
+        json.dumps([record(), record()]).encode(),
+        gzip.compress(b"", mtime=0),
     ],
     ids=["XML", "CSV", "JSON array", "JSON array in one line", "packed"],
 )
-def test_other_formats_are_refused(octets: bytes, found: str, tmp_path: Path) -> None:
+def test_other_formats_are_refused(octets: bytes, tmp_path: Path) -> None:
     """Other formats of Scrapy's are refused in one line, and never summed up in part."""
     (tmp_path / "r").write_bytes(octets)
     done = run("report", "r", folder=tmp_path)
     assert (done.code, done.out) == (2, "")
-    assert (
-        done.err
-        == f"scrapy robots report: r is no report of ROBOTS_REPORT: it has {found}; {ADVICE}"
-    )
+    assert done.err == f"scrapy robots report: r is no report of ROBOTS_REPORT: {ADVICE}"
     assert [path.name for path in tmp_path.iterdir()] == ["r"]
 
 
@@ -87,7 +84,7 @@ def test_files_without_records_are_refused(
     done = robots("report", str(tmp_path / "r"))
     assert (done.code, done.out) == (2, "")
     assert done.err.startswith(
-        f"scrapy robots report: {tmp_path / 'r'} is no report of ROBOTS_REPORT: it has 0 records"
+        f"scrapy robots report: {tmp_path / 'r'} is no report of ROBOTS_REPORT: "
     )
     assert done.err.endswith(ADVICE)
 

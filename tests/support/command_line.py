@@ -31,7 +31,7 @@ from scrapy.utils import log
 from scrapy.utils.defer import deferred_from_coro
 from twisted.python.log import PythonLoggingObserver
 
-from scrapy_robots_rfc.commands import asking
+from scrapy_robots_rfc.commands import common
 from tests.support.command_copies import Done
 from tests.support.example_project import ROOT
 
@@ -160,7 +160,7 @@ def _execute(
         there = environment(**more)
         os.environ.clear()
         os.environ.update(there)
-        for module in (asking, cmdline):
+        for module in (common, cmdline):
             patch.setattr(module, "AsyncCrawlerProcess", HereProcess)
         patch.setattr(cmdline, "entry_points", _entry_points)
         patch.setattr(log, "_scrapy_root_handler", None)
