@@ -1,6 +1,6 @@
 """Product tokens (RFC 9309, 2.2.1): of a User-Agent header, a setting, or a user-agent line.
 
-`groups.py` and `scan.py` find the group that a token selects.
+`ruleset.py` finds the groups that a token selects.
 """
 
 from __future__ import annotations
@@ -56,30 +56,18 @@ def token_of(value: str) -> str:
     return (run[0] if run else value).lower()
 
 
-def _is_own_name(name: str) -> bool:
-    run = _RUN.match(name)
-    return run is not None and run[0].lower() not in BROWSER_WORDS
-
-
-def _names_in_comment(comment: str) -> tuple[list[str], bool]:
-    """Return the crawler names in a comment of a header, and whether it says `compatible`."""
-    parts = [part.strip() for part in _URL.sub("", comment).split(";")]
-    compatible = any(part.lower() == "compatible" for part in parts)
-    # In a comment that says `compatible`, a name may have no slash: `(compatible; FooBot 2.1)`.
-    found = [_PRODUCT.match(part) or (compatible and _LOOSE_NAME.match(part)) for part in parts]
-    return [match[1] for match in found if match and _is_own_name(match[1])], compatible
-
-
 def _names_in_header(header: str) -> list[str]:
-    """Return the crawler names in a User-Agent header, those beside `compatible` first."""
+    """Return the names in a User-Agent header, those in a comment that says `compatible` first."""
     beside: list[str] = []
     in_comments: list[str] = []
     for comment in _COMMENT.findall(header):
-        names, compatible = _names_in_comment(comment)
-        (beside if compatible else in_comments).extend(names)
+        parts = [part.strip() for part in _URL.sub("", comment).split(";")]
+        compatible = any(part.lower() == "compatible" for part in parts)
+        # In such a comment, a name may have no slash: `(compatible; FooBot 2.1)`.
+        found = [_PRODUCT.match(part) or (compatible and _LOOSE_NAME.match(part)) for part in parts]
+        (beside if compatible else in_comments).extend(match[1] for match in found if match)
     products = _URL.sub("", _COMMENT.sub(" ", header)).strip()
-    names = _FIRST_WORD.findall(products) + _PRODUCT.findall(products)
-    return [*beside, *filter(_is_own_name, names), *in_comments]
+    return [*beside, *_FIRST_WORD.findall(products), *_PRODUCT.findall(products), *in_comments]
 
 
 @lru_cache(maxsize=1024)
@@ -97,9 +85,11 @@ def product_tokens(identification: str | bytes) -> tuple[str, ...]:
     text = _text_of(identification)
     if text and not re.search(r"[\s/();,]", text):
         return () if text.lower() in BROWSER_WORDS else (text,)
-    runs = [match[0] for match in map(_RUN.match, _names_in_header(text)) if match]
-    first_spelling = {run.lower(): run for run in reversed(runs)}
-    return tuple(first_spelling[key] for key in dict.fromkeys(run.lower() for run in runs))
+    spellings: dict[str, str] = {}
+    for name in _names_in_header(text):
+        token = token_of(name)
+        spellings.setdefault(token, name[: len(token)])
+    return tuple(run for token, run in spellings.items() if token not in BROWSER_WORDS)
 
 
 def _text_of(identification: str | bytes) -> str:

@@ -57,7 +57,7 @@ KNOWN_RECORDS = frozenset(
     | {"content-signal", "content-usage", "license", *TRAINING}
 )
 #: Frequent misspellings of keys, which are read like the keys.
-MISSPELT = {
+MISSPELT: dict[str, LineKind] = {
     "useragent": LineKind.USER_AGENT,
     "user agent": LineKind.USER_AGENT,
     "dissallow": LineKind.DISALLOW,
@@ -68,7 +68,7 @@ MISSPELT = {
     "site-map": LineKind.RECORD,
 }
 #: All keys that are read; the others are flagged as unknown.
-KEYS = {
+KEYS: dict[str, LineKind] = {
     "user-agent": LineKind.USER_AGENT,
     "allow": LineKind.ALLOW,
     "disallow": LineKind.DISALLOW,

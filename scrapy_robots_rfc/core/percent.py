@@ -50,7 +50,6 @@ _TO_CHANGE = re.compile(f"%[0-9A-Fa-f]{{2}}|[^{re.escape(BARE)}]", re.DOTALL)
 _NORMAL_ESCAPE = "%(?:[01][0-9A-F]|2[02345A]|3[CE]|5[CE]|60|7[BCDF]|[89A-F][0-9A-F])"
 #: As an expression, all the octets from a place on that are their own normal form.
 NORMAL_RUN = f"[{re.escape(BARE)}]*+(?:{_NORMAL_ESCAPE}[{re.escape(BARE)}]*+)*+"
-_NORMAL_PATTERN = f"[*{re.escape(BARE)}]*(?:{_NORMAL_ESCAPE}[*{re.escape(BARE)}]*)*"
 
 # With so many percent signs, a text is changed in pieces: a hostile URL may have 300,000.
 _MANY = 16
@@ -63,10 +62,9 @@ _before_path = re.compile("(?:[A-Za-z][A-Za-z0-9+.-]*://|//|)[^/?]*").match
 is_normal_url: Callable[[str], re.Match[str] | None] = re.compile(
     rf"(?:https?://[^/?#]*|(?!//))(/{NORMAL_RUN})\Z"
 ).match
-#: Matches a pattern that is its own normal form: bare octets, normal escapes, ``*``, and perhaps a
-#: last ``$``.
-is_normal_pattern: Callable[[str], re.Match[str] | None] = re.compile(
-    rf"{_NORMAL_PATTERN}\$?\Z"
+# Matches a pattern that is its own normal form.
+_is_normal_pattern = re.compile(
+    rf"[*{re.escape(BARE)}]*(?:{_NORMAL_ESCAPE}[*{re.escape(BARE)}]*)*\$?\Z"
 ).match
 
 
@@ -201,7 +199,7 @@ def parse_pattern(pattern: str) -> Pattern:
         # Behind a last `*`, anything may stand before the end.
         anchored = anchored and bool(runs[-1])
         runs = [run for run in runs if run]
-    if is_normal_pattern(pattern):  # most patterns are their own normal form
+    if _is_normal_pattern(pattern):  # most patterns are their own normal form
         return Pattern(head, tuple(runs), anchored)
     placed = tuple(Placed(normal_form(run), normal_form(run, in_query=True)) for run in runs)
     parts = tuple(run.in_query for run in placed)

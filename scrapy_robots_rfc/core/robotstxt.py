@@ -12,20 +12,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import chain
 
+from scrapy_robots_rfc.core import preferences as use
 from scrapy_robots_rfc.core.agents import ANY, product_tokens, token_of
 from scrapy_robots_rfc.core.decision import Decision, Reason
 from scrapy_robots_rfc.core.extensions import parse_delay
 from scrapy_robots_rfc.core.lines import Content, Record, as_text, content_of
 from scrapy_robots_rfc.core.percent import is_normal_url, request_target, to_octets
-from scrapy_robots_rfc.core.preferences import (
-    MOST_RECORDS,
-    RECORDS,
-    SIGNAL,
-    PathPreference,
-    Preference,
-    of_records,
-    read_records,
-)
 from scrapy_robots_rfc.core.ruleset import (
     ROBOTS_TXT,
     AgentLine,
@@ -58,7 +50,7 @@ class RobotsTxt:
     MAX_SIZE = 512_000
 
     def __init__(self, body: bytes = b"", *, max_size: int = MAX_SIZE) -> None:
-        #: The part of the file that counts.
+        #: What counts of the file: `octets`, `size`, `truncated` and `encoding`.
         self.content: Content = content_of(body, max_size)
         # Until a question reads them; a `cached_property` has a lock before Python 3.12, so that
         # the event loop would wait while a thread reads another file.
@@ -162,16 +154,19 @@ class RobotsTxt:
         """Whether it begins as HTML or XML, and has no group, so that everything is allowed."""
         return _MARKUP(self.content.octets) is not None and not self._agent_lines()
 
+    def _has_any(self, keys: Iterable[str]) -> bool:
+        """Return whether some keys are anywhere in the file; else no group is read for them."""
+        lower = self.content.octets.lower()
+        return any(key.encode("ascii") in lower for key in keys)
+
     def records_by_group(self, *keys: str) -> Iterable[tuple[tuple[str, ...], list[Record]]]:
         """Return of each group its tokens, in the form that compares, and its records of some keys.
 
-        Values are octets, one character each. Empty where no key is anywhere in the file: nothing
-        is read then.
+        Values are octets, one character each. Empty where no key is anywhere in the file.
 
         :param keys: in lower case.
         """
-        lower = self.content.octets.lower()
-        if not any(key.encode("ascii") in lower for key in keys):
+        if not self._has_any(keys):
             return ()
         groups = self._group_lines()
         records = records_in(self.content.octets, (lines for _, lines in groups), keys)
@@ -182,13 +177,13 @@ class RobotsTxt:
     ) -> Iterator[Record]:
         """Return the records of some keys in the group that applies, see `records_in`."""
         token = self.choose(tokens)
-        groups = () if token is None else self._group_lines()
+        groups = self._group_lines() if self._has_any(keys) else []
         parts = [lines for names, lines in groups if token and token[1] in names]
         return chain.from_iterable(records_in(self.content.octets, parts, keys, most))
 
     def preferences(
         self, url: str | bytes, tokens: str | Sequence[str]
-    ) -> Mapping[str, Preference]:
+    ) -> Mapping[str, use.Preference]:
         """Return what the group that applies says of the use of a page, by label.
 
         Of labels that no Content-Signal of the group names, it is what those above the first
@@ -196,19 +191,19 @@ class RobotsTxt:
         fetched has no preferences. Parameters as in `decide`.
         """
         allowed = self.decide(url, tokens).allowed
-        return of_records(self._preferences_for(tokens), url) if allowed else {}
+        return use.of_records(self._preferences_for(tokens), url) if allowed else {}
 
     def _preferences_for(
         self, tokens: str | Sequence[str]
-    ) -> Mapping[str, Sequence[PathPreference]]:
+    ) -> Mapping[str, Sequence[use.PathPreference]]:
         index = self._rules_for(tokens).index
         if index.preferences is None:
             octets = self.content.octets
             agents = self._agent_lines()
             above = Section(0, agents[0][0] - 1 if agents else len(octets), 0)
-            (general,) = records_in(octets, [above], [SIGNAL], MOST_RECORDS)
-            own = self._own_records(tokens, RECORDS, MOST_RECORDS)
-            index.preferences = read_records(own, general)
+            (general,) = records_in(octets, [above], [use.SIGNAL], use.MOST_RECORDS)
+            own = self._own_records(tokens, use.RECORDS, use.MOST_RECORDS)
+            index.preferences = use.read_records(own, general)
         return index.preferences
 
     @property
