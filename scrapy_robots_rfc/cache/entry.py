@@ -120,8 +120,7 @@ class CacheEntry(NamedTuple):
         if validity.confirmed is not None:
             ends.append(validity.confirmed + limits.stale_max_age)
         if validity.unreachable_since is not None:  # else a restart would begin to count anew
-            longest = limits.unreachable_max_age
-            ends.append(now + (_REMEMBERED if longest is None else longest))
+            ends.append(now + (limits.unreachable_max_age or _REMEMBERED))
         return max(ends) - now
 
 
@@ -154,8 +153,8 @@ def following(
     """
     validity = None if old is None else old.validity
     if since is not None and (validity is None or validity.unreachable_since is None):
-        confirmed = None if validity is None else validity.confirmed
-        validity = Validity(Outcome.UNREACHABLE, now, confirmed, since)
+        validity = validity or Validity(Outcome.UNREACHABLE, now)
+        validity = validity._replace(unreachable_since=since)
     access = fetched.access
     lifetime = fetched.freshness.lifetime
     if lifetime is None and fetched.confirmed and old is not None:
@@ -183,8 +182,6 @@ def following_for_route(
     """
     # However old such a failure is, it must not open the origin.
     limits = limits._replace(unreachable_max_age=None)
-    if old is not None:
-        old = old._replace(validity=old.validity._replace(unreachable_since=None))
     entry = following(old, Fetched(Unreachable(access.status, access.cause)), now, limits)
     if isinstance(access, Unreachable):
         return entry
@@ -209,10 +206,12 @@ _LONGEST_CAUSE = 200
 _HEADER = re.compile(rb"[\t\x20-\x7e\x80-\xff]{0,1024}")
 #: A time that no clock shows: ten times the largest year that a date can have, in seconds.
 _NEVER = 1e13
-_NUMBERS = (
-    "version", "status", "fetched", "fresh_until", "confirmed", "unreachable_since", "lifetime",
-    "cut",
+#: The fields of a head in their order. All are numbers, but for `_TEXTS`; most may be left out.
+_FIELDS = (
+    "version", "outcome", "status", "cause", "fetched", "fresh_until", "confirmed",
+    "unreachable_since", "lifetime", "cut", "url", "etag", "last_modified",
 )  # fmt: skip
+_TEXTS = {"outcome", "cause", "url", "etag", "last_modified"}
 
 
 def encode(entry: CacheEntry) -> bytes:
@@ -231,13 +230,12 @@ def decode(value: object) -> CacheEntry:
     unpacking = zlib.decompressobj()
     try:
         text = unpacking.decompress(value, max(_LARGEST_PACKED, len(value)))  # type: ignore[arg-type]  # see below
+        if not unpacking.eof or unpacking.unused_data:
+            raise ValueError("it is cut off, or has something behind it")
         end = text.index(b"\n", 0, _LARGEST_HEAD)
-        entry = _entry_of(json.loads(text[:end]), text[end + 1 :])
+        return _entry_of(json.loads(text[:end]), text[end + 1 :])
     except Exception:  # noqa: BLE001 - a database, or a user's own store, may give anything
-        entry = None
-    if entry is None or not unpacking.eof or unpacking.unused_data:
-        raise ValueError(f"damaged, or not of version {VERSION}")
-    return entry
+        raise ValueError(f"damaged, or not of version {VERSION}") from None
 
 
 def head_of(entry: CacheEntry) -> dict[str, Any]:
@@ -245,45 +243,28 @@ def head_of(entry: CacheEntry) -> dict[str, Any]:
 
     Validators are left out, too, if their URL is too long, or must not be shown.
     """
-    validity = entry.validity
-    head: dict[str, Any] = {
-        "version": VERSION,
-        "outcome": validity.outcome.value,
-        "status": entry.status,
-        "cause": printable(entry.cause)[:_LONGEST_CAUSE],
-        "fetched": entry.fetched,
-        "fresh_until": validity.fresh_until,
-        "confirmed": validity.confirmed,
-        "unreachable_since": validity.unreachable_since,
-        "lifetime": entry.lifetime,
-        "cut": entry.cut,
-    }
-    validators = entry.validators
-    if validators is not None and _may_be_shown(validators.url):
-        head["url"] = validators.url
+    values = {"version": VERSION, **entry._asdict(), **entry.validity._asdict()}
+    values["outcome"] = entry.validity.outcome.value
+    values["cause"] = printable(entry.cause)[:_LONGEST_CAUSE]
+    if entry.validators is not None and _may_be_shown(entry.validators.url):
         # JSON has no octets. Latin-1 has one character for each, so `decode` gets them back.
-        head |= {
-            key: octets.decode("latin-1")
-            for key, octets in (
-                ("etag", validators.etag),
-                ("last_modified", validators.last_modified),
-            )
-            if octets is not None
+        values |= {
+            key: value.decode("latin-1") if isinstance(value, bytes) else value
+            for key, value in entry.validators._asdict().items()
         }
-    return {key: value for key, value in head.items() if value is not None}
+    return {key: values[key] for key in _FIELDS if values.get(key) is not None}
 
 
-def _entry_of(head: dict[str, Any], file: bytes) -> CacheEntry | None:
+def _entry_of(head: dict[str, Any], file: bytes) -> CacheEntry:
     """Return the entry of a head that a store gave, and of the file behind it.
 
-    :returns: ``None``: a value is not possible. One that is missing or of another type may raise.
+    :raises Exception: a value is missing, of another type, or not possible.
     """
-    head = {key: value for key, value in head.items() if value is not None}
-    numbers = [head[key] for key in _NUMBERS if key in head]
+    head = {key: head[key] for key in _FIELDS if head.get(key) is not None}
+    numbers = [value for key, value in head.items() if key not in _TEXTS]
     outcome = Outcome(head["outcome"])
     successful = outcome is Outcome.SUCCESSFUL
     cause = head["cause"]
-    past = [head.get(key) for key in ("confirmed", "unreachable_since")]
     url = head.get("url")
     sent = [
         head[key].encode("latin-1") if key in head else None for key in ("etag", "last_modified")
@@ -301,9 +282,11 @@ def _entry_of(head: dict[str, Any], file: bytes) -> CacheEntry | None:
         all(octets is None or _HEADER.fullmatch(octets) for octets in sent),
     )
     if not all(possible):
-        return None
+        raise ValueError("a value is not possible")
     return CacheEntry(
-        Validity(outcome, head["fresh_until"], *past),
+        Validity(
+            outcome, head["fresh_until"], head.get("confirmed"), head.get("unreachable_since")
+        ),
         head.get("status"),
         cause,
         head["fetched"],

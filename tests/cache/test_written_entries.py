@@ -40,6 +40,7 @@ copies = st.builds(
     st.none() | validators,
     st.binary(max_size=2000),
     st.none() | st.floats(0, 1e9),
+    st.none() | st.integers(512_000, 10**9),
 )
 
 
