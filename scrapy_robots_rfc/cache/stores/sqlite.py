@@ -12,7 +12,6 @@ import itertools
 import logging
 import os
 import sqlite3
-import stat
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -130,10 +129,8 @@ class SqliteStore(Store):
 
     def delete(self, key: str) -> bool:
         """See `Store`."""
-        return (
-            self._do(lambda connection: connection.execute(_DELETE, (key, self._now()))).rowcount
-            > 0
-        )
+        done = self._do(lambda connection: connection.execute(_DELETE, (key, self._now())))
+        return done.rowcount > 0
 
     def keys(self) -> Iterator[str]:
         """See `Store`."""
@@ -215,8 +212,7 @@ class SqliteStore(Store):
         :raises StoreError: the file is not ours.
         """
         try:
-            mode = self._path.stat().st_mode
-            if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):  # a device, or a pipe
+            if self._path.exists() and not (self._path.is_file() or self._path.is_dir()):
                 raise StoreError(f"{self._path} is no file: it was not changed; name another one")
             with self._path.open("rb") as file:
                 head = file.read(_APPLICATION_ID_AT + 4)
