@@ -3,7 +3,8 @@
 `docs/report.md` says what each counts; a test checks that no key is missing.
 """
 
-from __future__ import annotations
+from scrapy.crawler import Crawler
+from scrapy.statscollectors import StatsCollector
 
 # Keys that Scrapy's own middleware has too, with the same meaning.
 REQUEST_COUNT = "robotstxt/request_count"
@@ -39,3 +40,9 @@ RECORDS = "robotstxt/{output}/records"
 RECORD_ERRORS = "robotstxt/{output}/errors"
 PAGE_CUT = "robotstxt/page/cut"
 USE = "robotstxt/use/{source}"
+
+
+def of(crawler: Crawler) -> StatsCollector:
+    """Return the stats of a crawl, which has them before any part of this package is made."""
+    assert crawler.stats is not None
+    return crawler.stats

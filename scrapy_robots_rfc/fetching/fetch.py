@@ -59,7 +59,6 @@ class Fetcher:
         files: FileReader,
         store: CacheClient | None,
     ) -> None:
-        assert crawler.stats is not None
         self._signals = crawler.signals
         self._settings = settings
         self._crawl = crawl
@@ -67,7 +66,7 @@ class Fetcher:
         #: Makes exchanges.
         self.download: Downloader = Downloader(crawler, settings, crawl)
         self._store = store
-        self._count = crawler.stats.inc_value
+        self._count = stats.of(crawler).inc_value
         self._runtime = Runtime()
         #: The fetches that are under way.
         self.pending: PendingFetches = PendingFetches(

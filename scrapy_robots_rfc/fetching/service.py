@@ -38,10 +38,9 @@ class RobotsService:
     """
 
     def __init__(self, crawler: Crawler, settings: Settings, crawl: Crawl) -> None:
-        assert crawler.stats is not None
         self._crawler = crawler
         self._settings = settings
-        self._count = crawler.stats.inc_value
+        self._count = stats.of(crawler).inc_value
         self._runtime = Runtime()
         self._files = FileReader(crawler, settings, crawl.agent)
         # Local files are read before a store is opened.

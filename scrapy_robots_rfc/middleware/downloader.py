@@ -60,11 +60,10 @@ class RfcRobotsTxtMiddleware:
     """
 
     def __init__(self, crawler: Crawler) -> None:
-        assert crawler.stats is not None
         self._crawler = crawler
         self._settings: Settings = settings_of(crawler, RfcRobotsTxtMiddleware)
         self._limit = self._settings.limit
-        self._count = crawler.stats.inc_value
+        self._count = stats.of(crawler).inc_value
         self._runtime = Runtime()
         self._misspelt = Misspelt(crawler, self._settings)
         self._timer: Cancellable | None = None

@@ -34,9 +34,8 @@ class Enforcement:
     """
 
     def __init__(self, crawler: Crawler, settings: Settings, throttle: Throttle) -> None:
-        assert crawler.stats is not None
         self._crawler = crawler
-        self._count = crawler.stats.inc_value
+        self._count = stats.of(crawler).inc_value
         self._throttle = throttle
         self._signals_allowed = settings.report_allowed
         self._dry_run = settings.dry_run

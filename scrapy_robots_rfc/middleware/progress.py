@@ -50,8 +50,7 @@ class Progress:
         waiting = self._gate.left
         if not waiting:
             return
-        assert self._crawler.stats is not None
-        self._crawler.stats.inc_value(stats.UNDECIDED, waiting)
+        stats.of(self._crawler).inc_value(stats.UNDECIDED, waiting)
         becomes = "dropped, as all that is queued"
         if self._crawler.settings["JOBDIR"]:
             becomes = (

@@ -56,9 +56,8 @@ class Archive:
     MAX_SIZE: ClassVar[int] = 1_000_000_000
 
     def __init__(self, crawler: Crawler, settings: Settings) -> None:
-        assert crawler.stats is not None
         refuse_shared_place(crawler, settings, ARCHIVE)
-        self._count = crawler.stats.inc_value
+        self._count = stats.of(crawler).inc_value
         self._spider = crawler.spider
         self._settings = settings
         self._runtime = Runtime()

@@ -72,9 +72,8 @@ class Report:
 
     def __init__(self, crawler: Crawler, settings: Settings) -> None:
         assert crawler.spider is not None
-        assert crawler.stats is not None
         self._spider = crawler.spider
-        self._stats = crawler.stats
+        self._stats = stats.of(crawler)
         self._runtime = Runtime()
         self._settings = settings
         self._version = version("scrapy-robots-rfc")
@@ -271,8 +270,7 @@ class LossLog:
 
     def add(self, place: object, error: Exception) -> None:
         """Count an error; `place` is the name of the file that users know."""
-        assert self.crawler.stats is not None
-        self.crawler.stats.inc_value(self.stat)
+        stats.of(self.crawler).inc_value(self.stat)
         self.count += 1
         if self.count == 1:
             logger.error(

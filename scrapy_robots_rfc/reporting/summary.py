@@ -81,9 +81,8 @@ class Summary:
             self._rules.add(f"{decision.origin}{local} line {rule.line}: {short(str(rule))}")
 
     def _closed(self, spider: Spider) -> None:
-        assert self._crawler.stats is not None
         log = robots_service(self._crawler).origin_log
-        text = self.text(self._crawler.stats.get_stats(), log, spider.name)
+        text = self.text(stats.of(self._crawler).get_stats(), log, spider.name)
         if text is not None:
             logger.info(text, extra={"spider": spider})
 

@@ -99,8 +99,7 @@ class OriginPriorityQueue:
             part = self._new_part(slot, queued)
         if number is not None:
             self._gate.came_back(queued, request, self, number)
-            assert self._crawler.stats is not None
-            self._crawler.stats.inc_value(stats.DEFERRED)
+            stats.of(self._crawler).inc_value(stats.DEFERRED)
             return
         part.queue.push(request)
         part.size += 1

@@ -319,8 +319,7 @@ class Throttle:
         if bound is None or origin in self._logged:
             return
         self._logged.add(origin)
-        assert self._crawler.stats is not None
-        self._crawler.stats.inc_value(stats.CRAWL_DELAY_SITES)
+        stats.of(self._crawler).inc_value(stats.CRAWL_DELAY_SITES)
         asked = robots.cited(bound.text)
         extra = {"spider": self._crawler.spider}
         if bound.seconds <= self._limit.longest:
@@ -354,8 +353,7 @@ class Throttle:
         delay = _scrapy.slot_delay(self._crawler, slot_of(request))
         waited = self.clock() - max(since, site.clock.last) - delay
         self._added += max(waited, 0.0)
-        assert self._crawler.stats is not None
-        self._crawler.stats.set_value(stats.CRAWL_DELAY_ADDED, round(self._added, 3))
+        stats.of(self._crawler).set_value(stats.CRAWL_DELAY_ADDED, round(self._added, 3))
 
     def answered(self, request: Request) -> None:
         """Count the interval from now on.

@@ -103,9 +103,8 @@ class RfcUseMiddleware:
         settings = read_settings(crawler.settings)
         if settings.use is None or not settings.obey:
             raise NotConfigured
-        assert crawler.stats is not None
         self._crawler = crawler
-        self._count = crawler.stats.inc_value
+        self._count = stats.of(crawler).inc_value
         self._settings = settings
         self._files = TdmFiles(crawler, settings)
         # What was known of robots.txt when a request was sent, and its preferences: they count, not
