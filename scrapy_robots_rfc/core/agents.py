@@ -87,7 +87,7 @@ def product_tokens(identification: str | bytes) -> tuple[str, ...]:
         return () if text.lower() in BROWSER_WORDS else (text,)
     spellings: dict[str, str] = {}
     for name in _names_in_header(text):
-        token = token_of(name)
+        token = token_of(name)  # its beginning
         spellings.setdefault(token, name[: len(token)])
     return tuple(run for token, run in spellings.items() if token not in BROWSER_WORDS)
 

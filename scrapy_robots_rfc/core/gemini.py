@@ -10,7 +10,7 @@ import re
 from collections.abc import Sequence
 
 from scrapy_robots_rfc.core.decision import Decision
-from scrapy_robots_rfc.core.lines import RULE_KEYS
+from scrapy_robots_rfc.core.lines import RULE_KEYS, Content
 from scrapy_robots_rfc.core.robotstxt import RobotsTxt
 
 #: The virtual user agents of the specification, each a purpose that a crawler may have.
@@ -34,7 +34,7 @@ class GeminiFile(RobotsTxt):
     def __init__(self, body: bytes = b"", *, max_size: int = RobotsTxt.MAX_SIZE) -> None:
         super().__init__(body, max_size=max_size)
         octets = _SPECIAL.sub(_escaped, _ALLOW_LINE.sub(b"#", self.content.octets))
-        self.content = self.content._replace(octets=octets)
+        self.content: Content = self.content._replace(octets=octets)
 
     def decide(self, url: str | bytes, tokens: str | Sequence[str]) -> Decision:
         """Return whether a URL may be fetched, and why.

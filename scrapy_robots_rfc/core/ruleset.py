@@ -191,10 +191,7 @@ def sections_of(
 
 
 def records_in(
-    octets: bytes,
-    parts: Iterable[Section],
-    keys: Sequence[str],
-    most: float = math.inf,
+    octets: bytes, parts: Iterable[Section], keys: Sequence[str], most: float = math.inf
 ) -> Iterator[list[Record]]:
     """Yield the records of some keys in each part of a file, in order. Values are octets.
 
