@@ -138,7 +138,7 @@ def origins(files: Sequence[Sample], count: int) -> Origins:
             file.decide(urls[number % len(urls)], _AGENT)
         return (process_time_ns() - start) / count / 1000
 
-    memory: MemoryCache[ParsedRobots] = MemoryCache(count, parse=parse, evicted=lambda: None)
+    memory: MemoryCache = MemoryCache(count, parse=parse, evicted=lambda: None)
     usual = [file for file in files if len(file.body) <= LARGE]
     put = 0
     with longest_pause() as pause:

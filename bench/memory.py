@@ -110,7 +110,7 @@ def remembered(samples: Sequence[Sample]) -> float:
     tracemalloc.start()
     try:
         start = tracemalloc.get_traced_memory()[0]
-        memory: MemoryCache[bool] = MemoryCache(
+        memory: MemoryCache = MemoryCache(
             len(samples),
             parse=lambda *_: True,
             evicted=lambda: None,

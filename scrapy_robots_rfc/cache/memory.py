@@ -12,7 +12,7 @@ import pickle
 import zlib
 from collections import OrderedDict
 from collections.abc import Callable
-from typing import Generic, TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 from scrapy_robots_rfc.cache.entry import CacheEntry
 from scrapy_robots_rfc.policy.origins import Origin
@@ -84,8 +84,8 @@ class _Table(OrderedDict[_Key, tuple[_T, int]]):
             self._weight -= found[1]
 
 
-class MemoryCache(Generic[_T]):
-    """The memory of a crawl.
+class MemoryCache:
+    """The memory of a crawl. Its values are `OriginPolicy`s, which this room does not know.
 
     :param origins: how many are remembered at most.
     :param parse: makes the value of an entry again; never ``None``.
@@ -98,7 +98,7 @@ class MemoryCache(Generic[_T]):
         self,
         origins: int,
         *,
-        parse: Callable[[Origin, CacheEntry], _T],
+        parse: Callable[[Origin, CacheEntry], object],
         evicted: Callable[[], object],
         at_least: int = AT_LEAST,
         parsed: tuple[int, int] = (PARSED, PARSED_OCTETS),
@@ -109,12 +109,12 @@ class MemoryCache(Generic[_T]):
         self._entries: _Table[tuple[bytes, int]] = _Table(
             origins, max(origins * AN_ORIGIN, at_least)
         )
-        self._values: _Table[_T] = _Table(*parsed)
+        self._values: _Table[Any] = _Table(*parsed)
 
     def __len__(self) -> int:
         return len(self._entries)
 
-    def get(self, origin: Origin) -> _T | None:
+    def get(self, origin: Origin) -> Any:  # noqa: ANN401 - see above
         """Return the value of an origin, fresh or not.
 
         ``None``: there is none, or its file is large and not parsed.
@@ -142,7 +142,7 @@ class MemoryCache(Generic[_T]):
         entry: CacheEntry = pickle.loads(zlib.decompress(octets, _WINDOW))  # noqa: S301 - `put` made it
         return entry
 
-    def put(self, origin: Origin, value: _T, entry: CacheEntry) -> None:
+    def put(self, origin: Origin, value: object, entry: CacheEntry) -> None:
         """Remember a value and the entry that it is made from."""
         key = origin[:]  # a plain tuple
         packer = zlib.compressobj(_LEVEL, zlib.DEFLATED, _WINDOW, _MEMORY)

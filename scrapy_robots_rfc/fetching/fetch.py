@@ -74,7 +74,7 @@ class Fetcher:
         )
 
         #: What the crawl remembers.
-        self.memory: MemoryCache[OriginPolicy] = MemoryCache(
+        self.memory: MemoryCache = MemoryCache(
             settings.cache_size,
             parse=files.policy,
             evicted=partial(self._count, stats.CACHE_EVICTIONS),

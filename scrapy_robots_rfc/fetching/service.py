@@ -56,7 +56,7 @@ class RobotsService:
         #: The HTTP cache of Scrapy.
         self.cache: HttpCache = self.download.cache
         #: What the crawl remembers; what it logs of origins that cannot be reached.
-        self.memory: MemoryCache[OriginPolicy] = self._fetcher.memory
+        self.memory: MemoryCache = self._fetcher.memory
         self.origin_log: OriginLog = self._fetcher.origin_log
 
     def _open_store(self) -> CacheClient | None:
@@ -125,7 +125,7 @@ class RobotsService:
         """
         if self._sources and (found := self.exception_of(origin)) is not None:
             return found
-        robots = self.memory.get(origin)
+        robots: OriginPolicy | None = self.memory.get(origin)
         now = self._runtime.clock()
         if robots is None or now >= robots.validity.fresh_until or not robots.for_all:
             route = self.download.routes.of(request)

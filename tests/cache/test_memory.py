@@ -90,7 +90,7 @@ class Crawl:
         at_least: int = module.AT_LEAST,
     ) -> None:
         self.counts: Counter[str] = Counter()
-        self.memory: MemoryCache[Value] = MemoryCache(
+        self.memory: MemoryCache = MemoryCache(
             origins,
             at_least=at_least,
             parsed=(parsed, octets),
