@@ -3,8 +3,6 @@
 The WARC files are read by what Python has: the package `warcio` does not say where damage begins.
 """
 
-from __future__ import annotations
-
 import math
 import os
 from collections.abc import Iterable, Iterator, Sequence
@@ -35,8 +33,6 @@ from scrapy_robots_rfc.policy.caching import Validity
 from scrapy_robots_rfc.policy.origins import Origin
 from scrapy_robots_rfc.settings import Settings
 
-_Uses = tuple[str, ...] | None
-
 # Octets of a record that are read: what is longer is no robots.txt.
 _LONGEST = 100_000_000
 #: What to do where the archive does not decide.
@@ -48,7 +44,7 @@ class _Conclusion(NamedTuple):
 
     date: str
     fields: dict[str, str]
-    use: _Uses
+    use: tuple[str, ...] | None
 
     @property
     def limit(self) -> int:
@@ -97,7 +93,7 @@ def found_in(
 
 def _records(
     paths: Sequence[str], damaged: dict[str, None]
-) -> Iterator[tuple[HTTPMessage, bytes, _Uses]]:
+) -> Iterator[tuple[HTTPMessage, bytes, tuple[str, ...] | None]]:
     """Yield the headers and the block of each record, with the uses that its crawl declared.
 
     A file is read up to the first record that is not whole; `damaged` gets its path.

@@ -1,12 +1,10 @@
 """`scrapy robots cache ACTION`: shows the copies in a store of robots.txt files, and drops them."""
 
-from __future__ import annotations
-
 from argparse import Namespace
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from scrapy import Spider
 from scrapy.crawler import Crawler
@@ -26,27 +24,21 @@ _TIMES = frozenset({"fetched", "fresh_until", "confirmed", "unreachable_since"})
 _NAMES = 17  # columns of the names that `show` prints
 
 
-class _Place(NamedTuple):
-    """An open store, and its name for people."""
-
-    store: Store
-    name: str
-
-    def copy(self, key: str) -> CacheEntry | ValueError | None:
-        """Return the copy of a key, or why it cannot be read; ``None``: there is none."""
-        value = _ask(self.store.get, key)
-        try:
-            return None if value is None else decode(value)
-        except ValueError as error:
-            return error
-
-
 def _ask(call: Callable[..., Any], *arguments: object) -> Any:  # noqa: ANN401 - what it returns
     """Call what may be a user's own; an error of any other class becomes a StoreError."""
     try:
         return call(*arguments)
     except Exception as error:
         raise StoreError(f"it failed ({error_text(error)})") from error
+
+
+def _copy(store: Store, key: str) -> CacheEntry | ValueError | None:
+    """Return the copy of a key, or why it cannot be read; ``None``: there is none."""
+    value = _ask(store.get, key)
+    try:
+        return None if value is None else decode(value)
+    except ValueError as error:
+        return error
 
 
 def _cache(settings: Settings, console: Console, opts: Namespace) -> int:
@@ -66,20 +58,22 @@ def _cache(settings: Settings, console: Console, opts: Namespace) -> int:
             raise StoreError(f"{path} is not there, or empty")
         made = open_store(address, Crawler(Spider, settings), option)
         if made is None:
-            advice = "name one with --store ADDRESS, or in ROBOTS_CACHE"
-            raise Failed(f"there is no store, only memory:; {advice}")
-        with closing(made[0]):
-            return _ACTIONS[opts.action](_Place(*made), keys, console, opts.json)
+            raise Failed(
+                "there is no store, only memory:; name one with --store ADDRESS, or in ROBOTS_CACHE"
+            )
+        store, name = made
+        with closing(store):
+            return _ACTIONS[opts.action](store, name, keys, console, opts.json)
 
 
-def _ls(place: _Place, _: list[str], console: Console, as_json: bool) -> int:
+def _ls(store: Store, name: str, _: object, console: Console, as_json: bool) -> int:
     """Print a line for each origin."""
     if not as_json:
-        names = ("result", "last fetch", "fetched", "fresh until", "octets", "origin")
-        console.print(console.paint(_ROW.format(*names), common.STRONG))
+        head = ("result", "last fetch", "fetched", "fresh until", "octets", "origin")
+        console.print(console.paint(_ROW.format(*head), common.STRONG))
     count = 0
-    for key in _ask(lambda: sorted(place.store.keys())):
-        found = place.copy(key)
+    for key in _ask(lambda: sorted(store.keys())):
+        found = _copy(store, key)
         if found is None:  # it was dropped meanwhile
             continue
         count += 1
@@ -88,22 +82,22 @@ def _ls(place: _Place, _: list[str], console: Console, as_json: bool) -> int:
             console.print_json(record)
             continue
         stale = isinstance(found, CacheEntry) and found.validity.stale
-        times = [_shown(name, record.get(name, "")) for name in ("fetched", "fresh_until")]
+        times = [_shown(key, record.get(key, "")) for key in ("fetched", "fresh_until")]
         octets = f"{record['octets']:,}" if "octets" in record else ""
         result = "stale" if stale else record["outcome"]
         console.print(_ROW.format(result, record["cause"], *times, octets, record["origin"]))
     if not as_json:
-        console.print(f"{many(count, 'origin')} in {place.name}")
+        console.print(f"{many(count, 'origin')} in {name}")
     return 0
 
 
-def _show(place: _Place, keys: list[str], console: Console, as_json: bool) -> int:
+def _show(store: Store, name: str, keys: list[str], console: Console, as_json: bool) -> int:
     """Print all that is known of one origin, and its file."""
-    [key] = keys
-    found = place.copy(key)
+    [origin] = keys
+    found = _copy(store, origin)
     if not isinstance(found, CacheEntry):
-        raise Failed(f"{key} cannot be read: {found}" if found else f"{key} is not in {place.name}")
-    record = _record(key, found)
+        raise Failed(f"{origin} cannot be read: {found}" if found else f"{origin} is not in {name}")
+    record = _record(origin, found)
     body = found.body or b""
     if as_json:
         file = {"file": body.decode("utf-8", "backslashreplace")}
@@ -112,8 +106,8 @@ def _show(place: _Place, keys: list[str], console: Console, as_json: bool) -> in
     validity = found.validity
     result = common.meaning(validity.outcome, found.cause, stale=validity.stale)
     console.fact("result", result, _NAMES)
-    for name, value in record.items():
-        console.fact(name.replace("_", " "), _shown(name, value), _NAMES)
+    for key, value in record.items():
+        console.fact(key.replace("_", " "), _shown(key, value), _NAMES)
     console.print()
     for line in body.splitlines():
         console.print(printable(line.decode("utf-8", "backslashreplace").expandtabs(4)))
@@ -128,20 +122,20 @@ def _record(key: str, found: CacheEntry | ValueError) -> dict[str, Any]:
     return {"origin": key, **head_of(found), **octets}
 
 
-def _shown(name: str, value: float | str) -> str:
+def _shown(key: str, value: float | str) -> str:
     """Return a value of a record for people."""
-    return utc_text(max(float(value), 0.0)) if name in _TIMES and value != "" else str(value)
+    return utc_text(max(float(value), 0.0)) if key in _TIMES and value != "" else str(value)
 
 
-def _purge(place: _Place, keys: list[str], console: Console, _: bool) -> int:
+def _purge(store: Store, name: str, keys: list[str], console: Console, _: object) -> int:
     """Drop copies, and print how many."""
     dropped = 0
-    for key in keys or _ask(lambda: list(place.store.keys())):
-        is_there = _ask(place.store.delete, key)
+    for key in keys or _ask(lambda: list(store.keys())):
+        is_there = _ask(store.delete, key)
         dropped += is_there
         if keys and not is_there:
-            console.complain(f"{key} is not in {place.name}")
-    console.print(f"{many(dropped, 'origin')} dropped from {place.name}")
+            console.complain(f"{key} is not in {name}")
+    console.print(f"{many(dropped, 'origin')} dropped from {name}")
     return common.NO_ANSWER if dropped < len(keys) else 0
 
 
@@ -153,10 +147,7 @@ TOPIC = common.Topic(
         "action": {"metavar": "ACTION", "choices": tuple(_ACTIONS), "help": ", ".join(_ACTIONS)},
         "urls": {"metavar": "URL", "nargs": "*", "help": f"of any page, {common.URL_HELP}"},
         "--all": {"action": "store_true", "help": "with purge: drop all copies"},
-        "--store": {
-            "metavar": "ADDRESS",
-            "help": "as in ROBOTS_CACHE (default: the project's)",
-        },
+        "--store": {"metavar": "ADDRESS", "help": "as ROBOTS_CACHE (default: the project's)"},
         **common.JSON,
     },
     _cache,

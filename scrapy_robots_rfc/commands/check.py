@@ -3,8 +3,6 @@
 And `scrapy robots show URL`: how an origin's robots.txt was fetched, and what it says.
 """
 
-from __future__ import annotations
-
 import math
 import re
 from argparse import Namespace
@@ -23,7 +21,6 @@ from scrapy_robots_rfc.core.decision import Reason, Rule
 from scrapy_robots_rfc.core.findings import Explanation, explain, groups_of, raw_lines, records_of
 from scrapy_robots_rfc.core.lines import as_text
 from scrapy_robots_rfc.core.preferences import refused_by, unknown_labels, uses_of
-from scrapy_robots_rfc.core.robotstxt import RobotsTxt
 from scrapy_robots_rfc.core.text import printable
 from scrapy_robots_rfc.fetching.parsed import OriginPolicy, ParsedRobots
 from scrapy_robots_rfc.policy.access import Outcome
@@ -61,9 +58,11 @@ def _check(settings: ScrapySettings, console: Console, opts: Namespace) -> int:
         )
     agents = common.agents_of(opts, ours, settings)
     found = _found_about(urls, ours, settings, console, opts)
+    no_url = Unknown(f"it is {common.no_url(ours.schemes)}", common.URL_ADVICE)
     code = 0
     for number, (url, agent) in enumerate(product(urls, agents)):
-        governs = found[Origin.of(url, ours.schemes)]
+        origin = Origin.of(url, ours.schemes)
+        governs = no_url if origin is None else found[origin]
         record = judged(url, governs, agent, ours, uses)
         code = max(code, _VERDICTS[record["verdict"]][0])
         if opts.json:
@@ -85,9 +84,9 @@ def _urls(console: Console, opts: Namespace) -> list[str]:
         raise Failed("standard input is the robots.txt: name the URLs on the command line")
     is_given = opts.urls or not console.stdin.isatty()
     octets = common.read(common.STANDARD, console) if is_given else b""
-    lines = octets.removeprefix(b"\xef\xbb\xbf").splitlines()
-    texts = (line.decode("utf-8", "surrogateescape").strip() for line in lines)
-    urls = [common.as_url(text) for text in texts if text and not text.startswith("#")]
+    text = octets.removeprefix(b"\xef\xbb\xbf").decode("utf-8", "surrogateescape")
+    lines = map(str.strip, re.split("[\r\n]+", text))
+    urls = [common.as_url(line) for line in lines if line and not line.startswith("#")]
     if not urls:
         raise Failed("no URL is on standard input: send some, one a line, or name them")
     return urls
@@ -95,8 +94,8 @@ def _urls(console: Console, opts: Namespace) -> list[str]:
 
 def _found_about(
     urls: list[str], ours: Settings, settings: ScrapySettings, console: Console, opts: Namespace
-) -> Mapping[Origin | None, FoundRobots | Unknown]:
-    """Return what governs some URLs by their origins, of which what is no URL has ``None``."""
+) -> Mapping[Origin, FoundRobots | Unknown]:
+    """Return what governs the origins of some URLs."""
     origins = dict.fromkeys(filter(None, (Origin.of(url, ours.schemes) for url in urls)))
     found: Mapping[Origin, FoundRobots | Unknown]
     if opts.archive:
@@ -108,13 +107,14 @@ def _found_about(
         schemes = {origin.scheme for origin in origins}
         files = {scheme: common.parsed(octets, scheme, ours) for scheme in schemes}
         found = {one: _given(files[one.scheme], opts.robots, one) for one in origins}
-    known = [one for one in found.values() if isinstance(one, FoundRobots)]
-    for source in dict.fromkeys(one.source for one in known if one.file.is_page):
-        text = "looks like an HTML page, no robots.txt: see what scrapy robots lint says"
-        console.complain(f"{source} {text}")
-    what = common.NO_URL.format(" or ".join(ours.schemes))
-    governing: dict[Origin | None, FoundRobots | Unknown] = {one: found[one] for one in origins}
-    return governing | {None: Unknown(f"it is {what}", common.URL_ADVICE)}
+    pages = (
+        one.source for one in found.values() if isinstance(one, FoundRobots) and one.file.is_page
+    )
+    for page in dict.fromkeys(pages):
+        console.complain(
+            f"{page} looks like an HTML page, no robots.txt: see what scrapy robots lint says"
+        )
+    return found
 
 
 def _given(file: ParsedRobots, source: str, origin: Origin) -> FoundRobots:
@@ -132,11 +132,7 @@ def judged(
     uses: tuple[str, ...] | None,
 ) -> dict[str, Any]:
     """Return the verdict on a URL, as `--json` prints it; its keys are always the same."""
-    if isinstance(found, FoundRobots):
-        result = _judged_by(url, found, agent, settings, uses)
-    else:
-        result = _judged_without(url, found, settings)
-    return {
+    record: dict[str, Any] = {
         "url": common.stripped(url),
         "agent": common.name_of(agent),
         "tokens": list(agent.tokens),
@@ -145,43 +141,32 @@ def judged(
         "lost": [],
         "use": {},
         "robots_txt": None,
-        **result,
     }
-
-
-def _judged_without(url: str, found: Unknown, settings: Settings) -> dict[str, Any]:
-    """Return the keys of a verdict that rests on no robots.txt."""
-    scheme = _REQUESTED.match(url)
-    name = "" if scheme is None else scheme[0].lower()
-    if not name or name in settings.schemes:
-        return {"verdict": "undecided", "why": found.why}
-    why = f"for {name} no robots.txt is asked for, only for {', '.join(settings.schemes)}"
-    return {"verdict": "allowed", "why": why, "reason": Reason.EXEMPT.value}
-
-
-def _judged_by(
-    url: str, found: FoundRobots, agent: Agent, settings: Settings, uses: tuple[str, ...] | None
-) -> dict[str, Any]:
-    """Return the keys of a verdict by what governs an origin."""
+    if isinstance(found, Unknown):
+        scheme = _REQUESTED.match(url)
+        name = "" if scheme is None else scheme[0].lower()
+        if not name or name in settings.schemes:
+            return record | {"verdict": "undecided", "why": found.why}
+        why = f"for {name} no robots.txt is asked for, only for {', '.join(settings.schemes)}"
+        return record | {"verdict": "allowed", "why": why, "reason": Reason.EXEMPT.value}
     robots, file = found.robots, found.file
-    decision, why = robots.verdict(url, agent, settings.limit)
+    decision, refused = robots.verdict(url, agent, settings.limit)
     # Of two readings of a URL, the one that is disallowed decides.
     other = other_reading(url)
     deciding = url if other is None or not file.decide(url, agent.tokens).allowed else other
     explanation = explain(file, deciding, agent.tokens)
     use = file.preferences(url, agent.tokens)
-    if uses is None:  # `--use` is not given
-        uses = settings.use if found.declared is None else found.declared
-    refusal = refused_by(uses or (), use)
-    if why is None and refusal is not None:
+    declared = settings.use if found.declared is None else found.declared
+    refusal = refused_by((declared if uses is None else uses) or (), use)
+    if refused is None and refusal is not None:
         decision = decision._replace(allowed=False, reason=Reason.USE, rule=None)
-        why = f"{robots.source} {refusal.why}"
+        refused = f"{robots.source} {refusal.why}"
     verdict = "allowed" if decision.allowed else "disallowed"
     if decision.reason in (Reason.UNREACHABLE, Reason.LOCAL):
         verdict = "undecided"
-    return {
+    return record | {
         "verdict": verdict,
-        "why": why or robots.why(decision),
+        "why": refused or robots.why(decision),
         "reason": decision.reason.value,
         "rule": None if decision.rule is None else _rule_record(decision.rule),
         **_group_record(explanation),
@@ -194,25 +179,23 @@ def _judged_by(
 def _show_verdict(
     record: dict[str, Any], governs: FoundRobots | Unknown, console: Console, several: bool
 ) -> None:
-    """Print a verdict and what it rests on, with the agent where there are several."""
+    """Print a verdict, what it rests on, and what lost; and the agent where there are several."""
     word = console.paint(f"{record['verdict']:<12}", common.STRONG, _VERDICTS[record["verdict"]][1])
     console.print(f"{word} {printable(record['url'])}")
     if several:
         console.fact("agent", record["agent"])
     console.fact("why", record["why"])
-    if isinstance(governs, FoundRobots):
-        _show_access(governs, console)
-        if governs.robots.robots is not None:
-            _show_group(record, console)
-            _show_rules(record, governs.file, console)
-
-
-def _show_rules(record: dict[str, Any], file: RobotsTxt, console: Console) -> None:
-    """Print the line that decided, as the file has it, with those around it; and what lost."""
+    if isinstance(governs, Unknown):
+        return
+    _show_access(governs, console)
+    if governs.robots.robots is None:
+        return
+    _show_group(record, console)
+    # The line that decided, as the file has it, with those around it.
     decided = 0 if record["rule"] is None else record["rule"]["line"]
     for first, last in record["group_lines"]:
         if first <= decided <= last:
-            lines = raw_lines(file)
+            lines = raw_lines(governs.file)
             for line in range(max(decided - _AROUND, first), min(decided + _AROUND, last) + 1):
                 text = as_text(lines[line - 1]).replace("\t", " ").rstrip()
                 mark = console.paint(">", common.STRONG, common.GOOD) if line == decided else " "
@@ -227,16 +210,10 @@ CHECK = common.Topic(
     {
         "urls": {"metavar": "URL", "nargs": "*", "help": f"{common.URL_HELP}; - or none: stdin"},
         **common.AGENT,
-        "--robots": {
-            "metavar": "FILE|-",
-            "help": "decide by this file, and ask no site for its own",
-        },
+        "--robots": {"metavar": "FILE|-", "help": "decide by this file, and ask no site"},
         "--archive": {"metavar": "FILE", "action": "append", "help": "decide by a ROBOTS_ARCHIVE"},
         "--at": {"metavar": "TIME", "help": "with --archive: as it was at 2026-11-22T19:30:00Z"},
-        "--use": {
-            "metavar": "LABELS",
-            "help": "what the pages are for: train-ai, as in ROBOTS_USE",
-        },
+        "--use": {"metavar": "LABELS", "help": "what the pages are for, as in ROBOTS_USE"},
         **common.JSON,
     },
     _check,
@@ -357,8 +334,8 @@ SHOW = common.Topic(
 def _access_record(found: FoundRobots) -> dict[str, Any]:
     """Return the result of the fetch of a robots.txt, as keys of an object of JSON."""
     names = ("status", "cause", "stale", "override", "exempt")
-    known = {name: getattr(found.robots, name) for name in names}
-    return {"result": found.robots.outcome.value, **known}
+    result = {"result": found.robots.outcome.value}
+    return result | {name: getattr(found.robots, name) for name in names}
 
 
 def _rule_record(rule: Rule) -> dict[str, Any]:

@@ -4,8 +4,6 @@ Control characters in a site's text are escaped before they reach a terminal. Th
 with the project's settings and components: `_WITHOUT` says how it differs from the project's own.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import os
@@ -27,10 +25,8 @@ from w3lib.url import safe_url_string
 from scrapy_robots_rfc.addon import Addon
 from scrapy_robots_rfc.core.agents import NOBODY, Agent, agent_of
 from scrapy_robots_rfc.core.robotstxt import RobotsTxt
-from scrapy_robots_rfc.core.text import printable
-from scrapy_robots_rfc.errors import RobotsDisallowed, RobotsError
-from scrapy_robots_rfc.fetching.download import through
-from scrapy_robots_rfc.fetching.faults import access_after
+from scrapy_robots_rfc.core.text import error_text, printable
+from scrapy_robots_rfc.errors import RobotsError
 from scrapy_robots_rfc.fetching.parsed import OriginPolicy, ParsedRobots, gemini_file
 from scrapy_robots_rfc.middleware.downloader import robots_service
 from scrapy_robots_rfc.middleware.user_agent import default_header
@@ -44,14 +40,12 @@ T = TypeVar("T")
 NO_ANSWER = 2
 #: What stands for standard input on a command line.
 STANDARD = "-"
-#: What is wrong with a text that has no origin, and what to do; the schemes, for `--help`.
-NO_URL = "no absolute URL of {} with a valid authority"
+#: What to do where a text has no origin; the schemes, for `--help`.
 URL_ADVICE = "write it as SCHEME://HOST/PATH"
 URL_HELP = f"absolute: {', '.join(SCHEMES)}, or a scheme of ROBOTS_SCHEMES"
 #: Colours by their meaning: codes of ECMA-48, 8.3.117 (SGR).
 GOOD, BAD, DOUBT, STRONG, FAINT = "32", "31", "33", "1", "2"
 
-_PIECE = 65_536  # octets that are read at a time
 #: What may be userinfo in a text that is no URL: all before the last `@`, except a scheme
 #: (RFC 3986, 3.1).
 _USERINFO = re.compile(
@@ -177,9 +171,13 @@ def origin_of(url: str, schemes: Mapping[str, Scheme] = SCHEMES) -> Origin:
     """Return the origin of a typed URL that has one of some schemes, or raise `Failed`."""
     origin = Origin.of(as_url(url), schemes)
     if origin is None:
-        what = NO_URL.format(" or ".join(schemes))
-        raise Failed(f"{stripped(url)} is {what}; {URL_ADVICE}")
+        raise Failed(f"{stripped(url)} is {no_url(schemes)}; {URL_ADVICE}")
     return origin
+
+
+def no_url(schemes: Iterable[str]) -> str:
+    """Return what a text is that has no origin of one of some schemes."""
+    return f"no absolute URL of {' or '.join(schemes)} with a valid authority"
 
 
 def stripped(url: str) -> str:
@@ -209,8 +207,10 @@ def opened(source: str, console: Console) -> Iterator[BinaryIO]:
         with nullcontext(console.stdin.buffer) if given else Path(source).open("rb") as file:
             yield file
     except OSError as error:
-        advice = "name another file, or - for standard input"
-        raise Failed(f"{source_name(source)} cannot be read: {error.strerror}; {advice}") from error
+        raise Failed(
+            f"{source_name(source)} cannot be read: {error.strerror};"
+            " name another file, or - for standard input"
+        ) from error
 
 
 def read(source: str, console: Console, max_size: float = math.inf) -> bytes:
@@ -218,7 +218,7 @@ def read(source: str, console: Console, max_size: float = math.inf) -> bytes:
     found = bytearray()
     with opened(source, console) as file:
         # Piece by piece: memory for the whole limit, which may be huge, is never taken at once.
-        while piece := file.read(int(min(max_size + 1 - len(found), _PIECE))):
+        while piece := file.read(int(min(max_size + 1 - len(found), 65_536))):
             found += piece
     return bytes(found)
 
@@ -287,7 +287,7 @@ class Inquirer(Spider):
     """The spider of the crawl: it does some work once it has begun, and yields nothing."""
 
     name = "robots"
-    work: Callable[[Inquirer], Awaitable[None]]
+    work: Callable[["Inquirer"], Awaitable[None]]
 
     async def start(self) -> AsyncIterator[Any]:
         """Do the work."""
@@ -314,12 +314,8 @@ class Inquirer(Spider):
         assert self.crawler.engine is not None
         try:
             return await self.crawler.engine.download_async(request)
-        except RobotsDisallowed as error:
-            raise Failed(f"{request.url} cannot be read: {error}") from error
         except Exception as error:
-            access = access_after(error, read_settings(self.settings).timeout)
-            cause = through(access, request).cause
-            raise Failed(f"{request.url} cannot be read: {cause}") from error
+            raise Failed(f"{request.url} cannot be read: {error_text(error)}") from error
 
 
 def crawl(settings: ScrapySettings, work: Callable[[Inquirer], Awaitable[T]]) -> T:
@@ -349,25 +345,19 @@ def crawl(settings: ScrapySettings, work: Callable[[Inquirer], Awaitable[T]]) ->
         for number, handler in handlers.items():
             signal.signal(number, handler)
     end = ends[0] if ends else Failed("stopped")
-    if isinstance(end, Exception):
-        raise _as_failed(end)
+    # Scrapy may fail once more, without a cause, when it ends a crawl that could not begin.
+    while isinstance(end, RuntimeError) and isinstance(end.__context__, Exception):
+        end = end.__context__
+    if isinstance(end, (Failed, RobotsError)):
+        raise end
+    if isinstance(end, Exception):  # of the project's code: it becomes one line
+        raise Failed(f"no crawl is possible with these settings: {type(end).__name__}: {end}")
     return end
 
 
 def found_about(settings: ScrapySettings, origins: Iterable[Origin]) -> dict[Origin, FoundRobots]:
     """Return what governs origins, by their own robots.txt. The settings are prepared."""
     return crawl(settings, lambda inquirer: inquirer.find(origins))
-
-
-def _as_failed(failure: Exception) -> Exception:
-    """Return the exception that ends the command: one of the project's code becomes one line."""
-    # Scrapy may fail once more, without a cause, when it ends a crawl that could not begin.
-    while isinstance(failure, RuntimeError) and isinstance(failure.__context__, Exception):
-        failure = failure.__context__
-    if isinstance(failure, (Failed, RobotsError)):
-        return failure
-    text = f"{type(failure).__name__}: {failure}"
-    return Failed(f"no crawl is possible with these settings: {text}")
 
 
 def parsed(octets: bytes, scheme: str, settings: Settings) -> ParsedRobots:

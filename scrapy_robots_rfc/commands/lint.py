@@ -1,8 +1,7 @@
 """`scrapy robots lint FILE|URL|-`: prints what `core/lint.py` finds, also for GitHub."""
 
-from __future__ import annotations
-
 from argparse import Namespace
+from dataclasses import asdict
 from typing import Any
 
 from scrapy.settings import Settings
@@ -32,23 +31,20 @@ def _lint(settings: Settings, console: common.Console, opts: Namespace) -> int:
     max_size = common.prepared(settings).max_size
     name = opts.source
     if common.is_url(name):
-        name, file = _fetched(settings, name)
+        for setting, value in _FROM_ITS_SITE.items():
+            settings.set(setting, value, "cmdline")
+        origin = common.origin_of(name)
+        fetched = common.found_about(settings, [origin])[origin]
+        if fetched.robots.robots is None:
+            raise common.Failed(fetched.problem)
+        name, file = fetched.source, fetched.file
     else:
         file = RobotsTxt.parse(common.read(name, console, max_size), max_size=max_size)
     found = lint(file)
     for finding in found:
         if opts.format == "json":
-            console.print_json(
-                {
-                    "file": name,
-                    "line": finding.line,
-                    "severity": finding.severity.value,
-                    "code": finding.code,
-                    "text": finding.text,
-                    "effect": finding.effect,
-                    "meant": finding.meant or None,
-                }
-            )
+            known = {"file": name, "severity": finding.severity.value, **asdict(finding)}
+            console.print_json({**known, "meant": finding.meant or None})
         elif opts.format == "github":
             console.print(_annotation(name, finding))
         else:
@@ -56,17 +52,6 @@ def _lint(settings: Settings, console: common.Console, opts: Namespace) -> int:
     if opts.format == "text":
         console.print(printable(f"{name}: {many(len(found), 'finding')}"))
     return max((_SEVERITIES[finding.severity][0] for finding in found), default=0)
-
-
-def _fetched(settings: Settings, url: str) -> tuple[str, RobotsTxt]:
-    """Return the URL of a site's robots.txt, and the file as the site sends it now."""
-    for setting, value in _FROM_ITS_SITE.items():
-        settings.set(setting, value, "cmdline")
-    origin = common.origin_of(url)
-    found = common.found_about(settings, [origin])[origin]
-    if found.robots.robots is None:
-        raise common.Failed(found.problem)
-    return found.source, found.file
 
 
 def _explained(finding: Finding) -> list[str]:
@@ -93,21 +78,9 @@ def _annotation(name: str, finding: Finding) -> str:
 TOPIC = common.Topic(
     "Say what is odd about a robots.txt: what a crawler reads, and what was probably meant.",
     {
-        "source": {
-            "metavar": "FILE|URL|-",
-            "help": "-: standard input; a URL: its site's robots.txt",
-        },
-        "--format": {
-            "choices": ("text", "json", "github"),
-            "default": "text",
-            "help": "default: text",
-        },
-        "--json": {
-            "dest": "format",
-            "action": "store_const",
-            "const": "json",
-            "help": "as --format",
-        },
+        "source": {"metavar": "FILE|URL|-", "help": "a robots.txt, or any URL of its site"},
+        "--format": {"choices": ("text", "json", "github"), "default": "text"},
+        "--json": {"dest": "format", "action": "store_const", "const": "json"},
     },
     _lint,
 )

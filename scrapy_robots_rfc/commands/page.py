@@ -1,7 +1,5 @@
 """`scrapy robots page URL|FILE|-`: the rules of a page, from its header lines and its metas."""
 
-from __future__ import annotations
-
 from argparse import Namespace
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -15,9 +13,6 @@ from scrapy_robots_rfc.core.text import printable
 from scrapy_robots_rfc.policy.origins import without_userinfo
 from scrapy_robots_rfc.usage.html import MAX_DOCUMENT, all_metas_of, page_of, rules_of
 from scrapy_robots_rfc.usage.rules import EVERYONE, PageRules, as_far_as_read, read_members
-
-#: What is odd about a meta that is not in the head.
-_IN_BODY = "not in the head, so it does not count"
 
 
 def _page(settings: ScrapySettings, console: common.Console, opts: Namespace) -> int:
@@ -58,10 +53,11 @@ def _rules(response: Response, tokens: Sequence[str]) -> Iterator[dict[str, Any]
     lines = (("", value.decode("latin-1")) for value in response.headers.getlist("X-Robots-Tag"))
     in_head = Counter(page_of(response).metas)
     elsewhere = Counter(all_metas_of(response)) - in_head
+    in_body = "not in the head, so it does not count"
     texts = [
         *(("header", name, text, None) for name, text in as_far_as_read(lines)[0]),
         *(("meta", name.strip(), text, None) for name, text in in_head.elements()),
-        *(("meta", name.strip(), text, _IN_BODY) for name, text in elsewhere.elements()),
+        *(("meta", name.strip(), text, in_body) for name, text in elsewhere.elements()),
     ]
     for source, name, text, odd in texts:
         members = list(read_members(text))

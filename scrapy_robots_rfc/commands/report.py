@@ -4,8 +4,6 @@ The file is JSON lines. It may be cut short, damaged or made up: broken lines ar
 nothing. It is read line by line: memory grows with the origins and rules, not with the requests.
 """
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import json
@@ -50,8 +48,8 @@ def _report(_: object, console: common.Console, opts: Namespace) -> int:
     """Print what the file adds up to; the exit code is 0."""
     sums = Sums(opts.file, console)
     if sums.broken:
-        what = f"{many(sums.broken, 'broken record')} left out; all else is summed up"
-        console.complain(f"{sums.name}: {what}")
+        broken = many(sums.broken, "broken record")
+        console.complain(f"{sums.name}: {broken} left out; all else is summed up")
     if opts.html is not None:
         _write(opts.html, page(sums), opts.file)
     if opts.json:
@@ -59,65 +57,6 @@ def _report(_: object, console: common.Console, opts: Namespace) -> int:
     else:
         show(sums, console)
     return 0
-
-
-def _write(name: str, text: str, report: str) -> None:
-    """Write a page, but not over the report, or over something that is no file."""
-    path = Path(os.path.realpath(name))  # of a pipe of this process it names nothing
-    is_read = path.exists() and report != common.STANDARD and path.samefile(report)
-    if name == common.STANDARD or is_read or (Path(name).exists() and not path.is_file()):
-        why = "since it is no file, or one that is read"
-        raise common.Failed(f"{name} cannot be written over, {why}; name another file")
-    try:
-        path.write_text(text, encoding="utf-8")
-    except OSError as error:
-        advice = "name a file in a folder of yours, where there is room"
-        raise common.Failed(f"{path} cannot be written: {error.strerror}; {advice}") from error
-
-
-def show(sums: Sums, console: common.Console) -> None:
-    """Print the sums for people."""
-    record = sums.record(TOP_OF_TEXT)
-    requests = record["requests"]
-    total = f"{many(requests, 'request')} disallowed" if requests else "no request was disallowed"
-    console.print(console.paint(total, common.STRONG))
-    console.fact("file", f"{sums.name} ({many(sums.records, 'record')})")
-    if sums.dry_run:
-        console.fact("dry run", f"{sums.dry_run:,} of them were let through all the same")
-    for kind, (title, names) in _LISTS.items():
-        rows, more = record[kind], record["more"][kind]
-        if rows:
-            listed = f" ({len(rows):,} of {len(rows) + more:,})" if more else ""
-            console.print("\n" + console.paint(f"{title}{listed}", common.STRONG))
-        for row in rows:
-            # Exempt requests are in no other number.
-            share = "" if kind == EXEMPT else f"{row['requests'] / requests:7.1%}"
-            known = [str(row[name]) for name in names if row[name] is not None]
-            text = "  ".join(known) or NOT_GIVEN
-            console.print(f"  {row['requests']:>9,}{console.paint(share, common.FAINT)}  {text}")
-
-
-def page(sums: Sums) -> str:
-    """Return the page: a template with a script, which draws the numbers that are embedded."""
-    folder = resources("scrapy_robots_rfc.commands")
-    style, script, template = (
-        (folder / f"report_page.{suffix}").read_text(encoding="utf-8")
-        for suffix in ("css", "js", "html")
-    )
-    data = json.dumps({**sums.record(TOP), "file": printable(sums.name)})
-    return Template(template).substitute(
-        style=style,
-        script=script,
-        style_hash=_digest(style),
-        script_hash=_digest(script),
-        # So that `</script>` and `<!--` in a text have no effect.
-        data=data.replace("<", "\\u003c"),
-    )
-
-
-def _digest(text: str) -> str:
-    """Return the hash by which a Content-Security-Policy allows a script or a style."""
-    return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"
 
 
 class Sums:
@@ -202,6 +141,70 @@ def _text(fields: Mapping[str, Any], name: str) -> str | None:
     value = fields.get(name)
     is_text = isinstance(value, str | int | float)
     return printable(str(value)[:_FIELD]) if value and is_text else None
+
+
+def _write(name: str, text: str, report: str) -> None:
+    """Write a page, but not over the report, or over something that is no file."""
+    path = Path(os.path.realpath(name))  # of a pipe of this process it names nothing
+    is_read = path.exists() and report != common.STANDARD and path.samefile(report)
+    if name == common.STANDARD or is_read or (Path(name).exists() and not path.is_file()):
+        raise common.Failed(
+            f"{name} cannot be written over, since it is no file, or one that is read;"
+            " name another file"
+        )
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise common.Failed(
+            f"{path} cannot be written: {error.strerror};"
+            " name a file in a folder of yours, where there is room"
+        ) from error
+
+
+def show(sums: Sums, console: common.Console) -> None:
+    """Print the sums for people."""
+    record = sums.record(TOP_OF_TEXT)
+    total = f"{many(sums.requests, 'request')} disallowed"
+    console.print(
+        console.paint(total if sums.requests else "no request was disallowed", common.STRONG)
+    )
+    console.fact("file", f"{sums.name} ({many(sums.records, 'record')})")
+    if sums.dry_run:
+        console.fact("dry run", f"{sums.dry_run:,} of them were let through all the same")
+    for kind, (title, names) in _LISTS.items():
+        rows, more = record[kind], record["more"][kind]
+        if rows:
+            listed = f" ({len(rows):,} of {len(rows) + more:,})" if more else ""
+            console.print("\n" + console.paint(f"{title}{listed}", common.STRONG))
+        for row in rows:
+            # Exempt requests are in no other number.
+            share = "" if kind == EXEMPT else f"{row['requests'] / sums.requests:7.1%}"
+            known = [str(row[name]) for name in names if row[name] is not None]
+            text = "  ".join(known) or NOT_GIVEN
+            console.print(f"  {row['requests']:>9,}{console.paint(share, common.FAINT)}  {text}")
+
+
+def page(sums: Sums) -> str:
+    """Return the page: a template with a script, which draws the numbers that are embedded."""
+    folder = resources("scrapy_robots_rfc.commands")
+    style, script, template = (
+        (folder / f"report_page.{suffix}").read_text(encoding="utf-8")
+        for suffix in ("css", "js", "html")
+    )
+    data = json.dumps({**sums.record(TOP), "file": printable(sums.name)})
+    return Template(template).substitute(
+        style=style,
+        script=script,
+        style_hash=_digest(style),
+        script_hash=_digest(script),
+        # So that `</script>` and `<!--` in a text have no effect.
+        data=data.replace("<", "\\u003c"),
+    )
+
+
+def _digest(text: str) -> str:
+    """Return the hash by which a Content-Security-Policy allows a script or a style."""
+    return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"
 
 
 TOPIC = common.Topic(

@@ -1,13 +1,11 @@
 """`scrapy robots TOPIC ...`: adds the topics to Scrapy's command line, and gives the exit code."""
 
-from __future__ import annotations
-
 import argparse
 import os
 import signal
 import sys
 from argparse import ArgumentParser
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from scrapy.commands import ScrapyCommand
 
@@ -25,8 +23,6 @@ _TOPICS = {
     "report": report.TOPIC,
     "cache": cache.TOPIC,
 }
-#: Scrapy accepts -s before the topic only.
-_SET: dict[str, Any] = {"dest": "also_set", "metavar": "NAME=VALUE", "action": "append"}
 
 
 class Command(ScrapyCommand):
@@ -59,14 +55,16 @@ class Command(ScrapyCommand):
         for name, topic in _TOPICS.items():
             own = topics.add_parser(name, help=topic.help, description=topic.help)
             own.set_defaults(run=topic.run)
-            for argument, options in {**topic.arguments, "-s": _SET}.items():
+            # Scrapy accepts -s before the topic only.
+            own.add_argument("-s", dest="also_set", metavar="NAME=VALUE", action="append")
+            for argument, options in topic.arguments.items():
                 own.add_argument(argument, **options)
 
     def process_options(self, args: list[str], opts: argparse.Namespace) -> None:
         """Take over the settings of the command line."""
         if args:
-            text = f"unrecognized arguments: {' '.join(args)}"
-            _Parser(prog=f"scrapy robots {opts.topic}").error(text)
+            prog = f"scrapy robots {opts.topic}"
+            _Parser(prog=prog).error(f"unrecognized arguments: {' '.join(args)}")
         opts.set = [*opts.set, *(opts.also_set or ())]
         super().process_options(args, opts)
         if self.settings is not None and not (opts.logfile or opts.loglevel):

@@ -5,8 +5,6 @@ fetch: what governs the origin, until when, and by which file. Each record is a 
 written at once: if the crawl is killed, the file is whole up to its last record.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from http.client import responses
@@ -68,8 +66,11 @@ class Archive:
         try:
             self._begin()
         except OSError as error:
-            accepted = f"the path of a file that can be written: {error_text(error)}"
-            raise SettingError(ARCHIVE, str(self._path), accepted) from None
+            raise SettingError(
+                ARCHIVE,
+                str(self._path),
+                f"the path of a file that can be written: {error_text(error)}",
+            ) from None
         crawler.signals.connect(self._exchanged, signals.robots_exchanged)
         crawler.signals.connect(self._fetched, signals.robots_fetched)
         # Not when the spider is closed: its last fetches end after that.
@@ -140,20 +141,17 @@ class Archive:
                 # Without a buffer, which after an error would write the rest of a record again.
                 self._file: FileIO = (self._path.parent / name).open("xb", buffering=0)
                 break
+        use = self._settings.use
+        with suppress(TypeError):  # it stops the crawl, see `RfcUseMiddleware`
+            own = uses_of(getattr(self._spider, USE_ATTRIBUTE, None))
+            use = use if own is None else own
         info = {
             "software": f"scrapy-robots-rfc/{version('scrapy-robots-rfc')}",
             "format": "WARC File Format 1.1",
             "robots": "ignore" if self._settings.dry_run else "obey",
-            "use": ", ".join(self._declared()),
+            "use": ", ".join(use or ()),
         }
         self._put("warcinfo", "", _fields(info), {"WARC-Filename": name})
-
-    def _declared(self) -> Sequence[str]:
-        """Return the uses that the crawl declares: its spider's, else the setting's."""
-        with suppress(TypeError):  # it stops the crawl, see `RfcUseMiddleware`
-            own = uses_of(getattr(self._spider, USE_ATTRIBUTE, None))
-            return (self._settings.use if own is None else own) or ()
-        return ()
 
     def _write(
         self, kind: str, url: str, payload: bytes, headers: _Headers, http: StatusAndHeaders = None

@@ -5,8 +5,6 @@ names them. What ROBOTS_ARCHIVE needs, too, stands at the end: no two outputs of
 the same place, and one line says what is lost.
 """
 
-from __future__ import annotations
-
 import logging
 import math
 import os
@@ -64,7 +62,10 @@ _OPTIONS: dict[str, Any] = {"fields": None, "encoding": None, "indent": 0, "item
 
 
 class Report:
-    """The report of a crawl.
+    """The report of a crawl: a file that is opened with its first record.
+
+    The exporter writes into memory, and each record goes from there into the file. So after an
+    error of a disk the exporter can go on, and no part of a record is written again.
 
     :param settings: its feed is a URI -> options, as in FEEDS.
     :raises SettingError: Scrapy does not accept the feed, or another output has its place.
@@ -84,15 +85,50 @@ class Report:
         self._losses = LossLog(crawler, REPORT, stats.RECORD_ERRORS.format(output="report"))
         refuse_shared_place(crawler, settings, REPORT)
         [(uri, options)] = settings.report.items()
+        self._buffer = BytesIO()
+        self._file: Any = None
         try:
-            self._feed = Feed(crawler, uri, options, self._record())
+            self._prepare(crawler, uri, {**_OPTIONS, "format": Path(uri).suffix[1:], **options})
         except Exception as error:  # noqa: BLE001 - a class of the user's raises anything
-            key = f"{REPORT}[{without_credentials(uri)!r}]"
-            accepted = f"options that work: {error_text(error)}"
-            raise SettingError(key, dict(options), accepted) from None
+            raise SettingError(
+                f"{REPORT}[{without_credentials(uri)!r}]",
+                dict(options),
+                f"options that work: {error_text(error)}",
+            ) from None
         crawler.signals.connect(self._decided, signals.request_disallowed)
         crawler.signals.connect(self._decided, signals.request_allowed)
         crawler.signals.connect(self._closed, scrapy_signals.spider_closed)
+
+    def _prepare(self, crawler: Crawler, uri: str, options: Mapping[str, Any]) -> None:
+        """Make the storage and the exporter, and try the options with a record."""
+        for name in ("batch_item_count", "postprocessing"):
+            if options.get(name):
+                raise ValueError(f"there is no {name} here, as a report is one file")
+        filled_in = _filled_in(uri, options, crawler)
+        self._place = without_credentials(filled_in)
+        filter_class = load_object(options.get("item_filter", ItemFilter))
+        self._accepts: Callable[[Any], bool] = filter_class(options).accepts
+        self._store_empty: bool = options.get(
+            "store_empty", crawler.settings.getbool("FEED_STORE_EMPTY")
+        )
+        storage = _class(crawler, "FEED_STORAGES", urlsplit(filled_in).scheme, "scheme")
+        self._storage = build_from_crawler(storage, crawler, filled_in, feed_options=options)
+        make_exporter = partial(
+            build_from_crawler,
+            _class(crawler, "FEED_EXPORTERS", options["format"], "format"),
+            crawler,
+            fields_to_export=options["fields"],
+            encoding=options["encoding"],
+            indent=options["indent"],
+            **options["item_export_kwargs"],
+        )
+        # Exporters find wrong options only when they write a record.
+        trial = make_exporter(BytesIO())
+        trial.start_exporting()
+        self._accepts(self._record())
+        trial.export_item(self._record())
+        trial.finish_exporting()
+        self._exporter = make_exporter(self._buffer)
 
     def _decided(
         self,
@@ -132,113 +168,30 @@ class Report:
             "fresh_until": None if left == math.inf else utc_text(self._runtime.date() + left),
         }
 
-    async def _closed(self) -> None:
-        """Write the records of ROBOTS_EXEMPT, and wait until all is stored."""
-        for entry, count in exempted(self._stats.get_stats()).items():
-            why = EXEMPT.format(exempt=entry)
-            self._write(self._record(reason="exempt", rule=entry, why=why, count=count))
-        try:
-            await self._feed.close()
-        except Exception as error:  # noqa: BLE001 - a storage raises anything
-            self._losses.add(self._feed.place, error)
-        logger.info(
-            "ROBOTS_REPORT: %s in %s; writes that failed: %d",
-            many(self._stats.get_value(_RECORDS, 0), "decision"),
-            self._feed.place,
-            self._losses.count,
-            extra={"spider": self._spider},
-        )
-
-    def _write(self, record: dict[str, Any]) -> bool:
-        """Write a record, and return whether it is in the report; never raises."""
-        try:
-            return self._feed.write(record)
-        except Exception as error:  # noqa: BLE001 - a disk, or a class of the user's, raises anything
-            self._losses.add(self._feed.place, error)
-            return False
-
     def _record(self, **fields: object) -> dict[str, Any]:
         fixed = {"spider": self._spider.name, "version": self._version}
         return {**FIELDS, "time": utc_text(self._runtime.date()), **fixed, **fields}
 
+    def _write(self, record: dict[str, Any]) -> bool:
+        """Write a record, and return whether it is in the report; never raises.
 
-class Feed:
-    """A file of records that is opened with its first record.
-
-    The exporter writes into memory, and each record goes from there into the file. So after an
-    error of a disk the exporter can go on, and no part of a record is written again.
-
-    :param uri: as in FEEDS; credentials may be in it.
-    :param options: as in FEEDS; without a format the suffix says it.
-    :param example: a record, to try the options with.
-    :raises Exception: a storage, an exporter or a filter of the user's raises anything; an unknown
-        format, storage or option is a ValueError.
-    """
-
-    def __init__(
-        self, crawler: Crawler, uri: str, options: Mapping[str, Any], example: dict[str, Any]
-    ) -> None:
-        self._crawler = crawler
-        self._options = {**_OPTIONS, "format": Path(uri).suffix.removeprefix("."), **options}
-        for name in ("batch_item_count", "postprocessing"):
-            if self._options.get(name):
-                raise ValueError(f"there is no {name} here, as a report is one file")
-        filled_in = _filled_in(uri, self._options, crawler)
-        #: What users call it.
-        self.place: str = without_credentials(filled_in)
-        filter_class = load_object(self._options.get("item_filter", ItemFilter))
-        self._accepts: Callable[[Any], bool] = filter_class(self._options).accepts
-        storage = _class(crawler, "FEED_STORAGES", urlsplit(filled_in).scheme, "scheme")
-        self._storage = build_from_crawler(storage, crawler, filled_in, feed_options=self._options)
-        make_exporter = partial(
-            build_from_crawler,
-            _class(crawler, "FEED_EXPORTERS", self._options["format"], "format"),
-            crawler,
-            fields_to_export=self._options["fields"],
-            encoding=self._options["encoding"],
-            indent=self._options["indent"],
-            **self._options["item_export_kwargs"],
-        )
-        # Exporters find wrong options only when they write a record.
-        trial = make_exporter(BytesIO())
-        trial.start_exporting()
-        self._accepts(example)
-        trial.export_item(example)
-        trial.finish_exporting()
-        self._buffer = BytesIO()
-        self._exporter = make_exporter(self._buffer)
-        self._file: Any = None
-
-    def write(self, record: dict[str, Any]) -> bool:
-        """Write a record and flush the file; return whether a filter of the user's let it pass.
-
-        A disk, a storage or an exporter may raise anything. Then the record is lost.
+        A filter of the user's may leave it out, or a disk, a storage or an exporter may fail.
         """
-        if not self._accepts(record):
-            return False
-        self._open()
-        self._exporter.export_item(record)
-        self._pass_on()
-        return True
-
-    async def close(self) -> None:
-        """End the file, and wait until it is stored; a disk or a storage may raise anything."""
-        store_empty = self._crawler.settings.getbool("FEED_STORE_EMPTY")
-        if self._file is None and not self._options.get("store_empty", store_empty):
-            return
-        self._open()
         try:
-            self._exporter.finish_exporting()
+            if not self._accepts(record):
+                return False
+            self._open()
+            self._exporter.export_item(record)
             self._pass_on()
-            await ensure_awaitable(self._storage.store(self._file))
-        except Exception:
-            self._file.close()
-            raise
+        except Exception as error:  # noqa: BLE001 - a disk, or a class of the user's, raises anything
+            self._losses.add(self._place, error)
+            return False
+        return True
 
     def _open(self) -> None:
         """Open the file, unless it is open; after an error, the next record tries it again."""
         if self._file is None:
-            self._file = self._storage.open(self._crawler.spider)
+            self._file = self._storage.open(self._spider)
             self._exporter.start_exporting()
 
     def _pass_on(self) -> None:
@@ -249,13 +202,36 @@ class Feed:
         self._file.write(octets)
         self._file.flush()
 
+    async def _closed(self) -> None:
+        """Write the records of ROBOTS_EXEMPT, and wait until all is stored."""
+        for entry, count in exempted(self._stats.get_stats()).items():
+            why = EXEMPT.format(exempt=entry)
+            self._write(self._record(reason="exempt", rule=entry, why=why, count=count))
+        try:
+            if self._file is not None or self._store_empty:
+                self._open()
+                self._exporter.finish_exporting()
+                self._pass_on()
+                await ensure_awaitable(self._storage.store(self._file))
+        except Exception as error:  # noqa: BLE001 - a storage raises anything
+            self._losses.add(self._place, error)
+            with suppress(Exception):
+                self._file.close()
+        logger.info(
+            "ROBOTS_REPORT: %s in %s; writes that failed: %d",
+            many(self._stats.get_value(_RECORDS, 0), "decision"),
+            self._place,
+            self._losses.count,
+            extra={"spider": self._spider},
+        )
+
 
 def _class(crawler: Crawler, setting: str, name: str, what: str) -> Any:  # noqa: ANN401 - any class
     """Return the class that a setting has for a format or a scheme."""
     known = {key: path for key, path in crawler.settings.getwithbase(setting).items() if path}
     if name not in known:
-        names = ", ".join(repr(key) for key in sorted(known) if key)
-        raise ValueError(f"{what} {name!r} is not one of {setting}: {names}")
+        names = map(repr, filter(None, sorted(known)))
+        raise ValueError(f"{what} {name!r} is not one of {setting}: {', '.join(names)}")
     return load_object(known[name])
 
 

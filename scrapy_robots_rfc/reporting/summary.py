@@ -1,10 +1,8 @@
 """The summary that a crawl logs at its end, with what cost most requests."""
 
-from __future__ import annotations
-
 import logging
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from scrapy import Spider
@@ -93,13 +91,12 @@ class Summary:
         :param spider: its name, since several crawls may write to one log.
         """
         counts = Counter(counted)
-        local = counts[stats.OVERRIDDEN]
         sections = (
             ("origins: {}", _origins(counts, log)),
             ("requests: {}", _requests(counts)),
             ("dry run: {} of the forbidden were let through", counts[stats.DRY_RUN]),
             ("rules of pages: {}", _pages(counts)),
-            ("local files: ROBOTS_OVERRIDES decided {}", local and many(local, "request")),
+            ("decided by local files of ROBOTS_OVERRIDES: {}", counts[stats.OVERRIDDEN]),
             ("origins that cost most requests{}", _ranked(self._origins)),
             ("rules that cost most requests{}", _ranked(self._rules)),
             ("delays: {}", _delays(counts)),
@@ -113,9 +110,10 @@ class Summary:
 def exempted(counted: Mapping[str, Any]) -> dict[str, int]:
     """Return entry of ROBOTS_EXEMPT -> requests that it let pass, by the stats of a crawl."""
     begin = stats.EXEMPTED_BY.partition("{")[0]
-    found = {str(name): count for name, count in counted.items()}
     return {
-        name.removeprefix(begin): count for name, count in found.items() if name.startswith(begin)
+        str(name).removeprefix(begin): count
+        for name, count in counted.items()
+        if str(name).startswith(begin)
     }
 
 
@@ -123,46 +121,38 @@ def _origins(counts: Counter[str], log: OriginLog) -> str:
     stale = counts[stats.ORIGINS.format(outcome=STALE)]
     names = {
         Outcome.SUCCESSFUL: f"successful ({stale} stale)" if stale else "successful",
-        Outcome.UNAVAILABLE: Outcome.UNAVAILABLE.explained(
-            _by_cause(log.causes[Outcome.UNAVAILABLE])
-        ),
-        Outcome.UNREACHABLE: Outcome.UNREACHABLE.explained(
-            _by_cause(log.causes[Outcome.UNREACHABLE])
-        ),
+        **{
+            item: item.explained(_by_cause(log.causes[item]))
+            for item in (Outcome.UNAVAILABLE, Outcome.UNREACHABLE)
+        },
     }
     return _listed(
-        {
-            names.get(item, item.value): counts[stats.ORIGINS.format(outcome=item.value)]
-            for item in Outcome
-        }
+        (counts[stats.ORIGINS.format(outcome=item.value)], names.get(item, item.value), "")
+        for item in Outcome
     )
 
 
 def _requests(counts: Counter[str]) -> str:
-    forbidden = {
-        item.value: counts[stats.FORBIDDEN_BY.format(reason=item.value)] for item in Reason
-    }
+    forbidden = _listed(
+        (counts[stats.FORBIDDEN_BY.format(reason=item.value)], item.value, "") for item in Reason
+    )
     exempt = exempted(counts)
-    requests = {
-        "allowed": counts[stats.ALLOWED],
-        "forbidden": counts[stats.FORBIDDEN],
-        "undecided": counts[stats.UNDECIDED],
-        "exempt": sum(exempt.values()),
-    }
-    sites = _most(exempt, "of other sites", _LISTED)
-    return _listed(requests, {"forbidden": _listed(forbidden), "exempt": sites})
+    rows = [
+        (counts[stats.ALLOWED], "allowed", ""),
+        (counts[stats.FORBIDDEN], "forbidden", forbidden),
+        (counts[stats.UNDECIDED], "undecided", ""),
+        (sum(exempt.values()), "exempt", _most(exempt, "of other sites", _LISTED)),
+    ]
+    return _listed(rows)
 
 
 def _pages(counts: Counter[str]) -> str:
-    sums, details = {}, {}
+    rows = []
     for directive, sources in PAGE_RULES.items():
-        dropped = {
-            source: counts[stats.PAGE.format(directive=directive, source=source)]
-            for source in sources
-        }
-        sums[directive] = sum(dropped.values())
-        details[directive] = _listed(dropped)
-    return _listed(sums, details)
+        keys = {source: stats.PAGE.format(directive=directive, source=source) for source in sources}
+        dropped = _listed((counts[key], source, "") for source, key in keys.items())
+        rows.append((sum(counts[key] for key in keys.values()), directive, dropped))
+    return _listed(rows)
 
 
 def _delays(counts: Counter[str]) -> str:
@@ -200,11 +190,8 @@ def _by_cause(counts: Mapping[str, int]) -> str:
     return short(next(iter(counts))) if len(counts) == 1 else _most(counts, "other causes", _CAUSES)
 
 
-def _listed(counts: Mapping[str, int], details: Mapping[str, str] | None = None) -> str:
-    """Return "3 rule, 2 unreachable (2 503)"; what is 0 is left out."""
-    parts = []
-    for name, count in counts.items():
-        if count:
-            detail = (details or {}).get(name)
-            parts.append(f"{count} {name}{f' ({detail})' if detail else ''}")
-    return ", ".join(parts)
+def _listed(rows: Iterable[tuple[int, str, str]]) -> str:
+    """Return "3 rule, 2 unreachable (2 503)" of counts, names and details; 0 is left out."""
+    return ", ".join(
+        f"{count} {name}{f' ({detail})' if detail else ''}" for count, name, detail in rows if count
+    )
