@@ -21,7 +21,7 @@ from scrapy.squeues import FifoMemoryQueue
 
 from bench.report import table
 from scrapy_robots_rfc.policy.origins import Origin
-from scrapy_robots_rfc.scheduling.gate import Gate, open_gate
+from scrapy_robots_rfc.scheduling.gate import GATES, Gate
 from scrapy_robots_rfc.scheduling.queue import OriginPriorityQueue
 
 #: Calls of pop that are timed.
@@ -77,8 +77,9 @@ def measure(kind: str, sites: int) -> list[float]:
     else:
         seconds = {"ready": 0.0, "paced": 60.0, "awaited": None}[kind]
         turns: Any = _Turns(seconds)
-        gate = Gate(crawler, lambda request: Origin.of(request.url), lambda _: True, turns)
-        open_gate(crawler, gate)
+        GATES[crawler] = Gate(
+            crawler, lambda request: Origin.of(request.url), lambda _: True, turns
+        )
         queue = OriginPriorityQueue(crawler, FifoMemoryQueue, "")
     requests = [Request(f"http://site{number}.example/") for number in range(sites)]
     gc.collect()

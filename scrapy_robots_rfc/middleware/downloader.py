@@ -30,7 +30,7 @@ from scrapy_robots_rfc.middleware.progress import Progress
 from scrapy_robots_rfc.middleware.startup import Misspelt, settings_of
 from scrapy_robots_rfc.middleware.user_agent import UserAgents
 from scrapy_robots_rfc.policy.origins import Origin
-from scrapy_robots_rfc.scheduling.gate import MARK, Gate, HandedOut, close_gate, open_gate
+from scrapy_robots_rfc.scheduling.gate import GATES, MARK, Gate, HandedOut
 from scrapy_robots_rfc.scheduling.throttle import Throttle
 from scrapy_robots_rfc.settings import Settings
 
@@ -89,7 +89,7 @@ class RfcRobotsTxtMiddleware:
         self._throttle = Throttle(crawler, self._settings, self.origin_of, self._runtime, share)
         known = partial(self.service.cached, counted=False)
         self._gate = Gate(crawler, self.origin_of, known, self._throttle)
-        open_gate(crawler, self._gate)
+        GATES[crawler] = self._gate
         self.enforcement: Enforcement = Enforcement(crawler, self._settings, self._throttle)
         self._progress = Progress(crawler, self._gate, self._throttle, self._runtime)
 
@@ -299,7 +299,7 @@ class RfcRobotsTxtMiddleware:
 
         The leaves hear of this signal next; all sums of the crawl are there by the first await.
         """
-        close_gate(self._crawler)
+        GATES.pop(self._crawler, None)
         if self._timer is not None:  # a crawl may be closed before it is opened for all
             self._timer.cancel()
         errors: list[Exception] = []

@@ -1,7 +1,5 @@
 """The queues on disk: they close their files while others need them, and survive SIGKILL."""
 
-from __future__ import annotations
-
 import errno
 import json
 import logging
@@ -211,8 +209,6 @@ def _most_descriptors() -> int:
     except ImportError:
         return MOST_DESCRIPTORS
     allowed, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if allowed == resource.RLIM_INFINITY:
-        return MOST_DESCRIPTORS
     return min(MOST_DESCRIPTORS, allowed // 4)
 
 

@@ -374,18 +374,8 @@ def _wake_all(parts: list[QueuePart]) -> None:
         part.owner.wake(part)
 
 
-# The gates of the crawls that run, for their queues.
-_GATES: dict[Crawler, Gate] = {}
-
-
-def open_gate(crawler: Crawler, gate: Gate) -> None:
-    """Let the queues of a crawl find its gate, until `close_gate`."""
-    _GATES[crawler] = gate
-
-
-def close_gate(crawler: Crawler) -> None:
-    """Forget the gate of a crawl that has ended."""
-    _GATES.pop(crawler, None)
+#: The gates of the crawls that run, for their queues.
+GATES: dict[Crawler, Gate] = {}
 
 
 def gate_of(crawler: Crawler) -> Gate:
@@ -393,7 +383,7 @@ def gate_of(crawler: Crawler) -> Gate:
 
     In a crawl that obeys no robots.txt, no request has an origin that may have to wait.
     """
-    found = _GATES.get(crawler)
+    found = GATES.get(crawler)
     if found is None:
         throttle = Throttle(crawler, None, lambda _: None, Runtime())
         found = Gate(crawler, lambda _: None, lambda _: True, throttle)

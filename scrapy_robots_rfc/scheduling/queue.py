@@ -5,8 +5,6 @@ one of Scrapy's queues for each downloader slot and origin, and one for each slo
 no robots.txt decides about. `disk.py` has what those on disk need.
 """
 
-from __future__ import annotations
-
 import logging
 from collections import OrderedDict, deque
 from collections.abc import Mapping
@@ -146,7 +144,8 @@ class OriginPriorityQueue:
         for _ in range(LOOKS):
             if not self._line:
                 break
-            part = self._next_part()
+            slot = self._line[0] if len(self._line) == 1 else self._next_slot()
+            part = self._ready[slot][0]
             seconds = self._gate.seconds(part.origin)
             if seconds == 0:
                 request = self._hand_out(part)
@@ -160,19 +159,18 @@ class OriginPriorityQueue:
         self._line_up()
         return None
 
-    def _next_part(self) -> QueuePart:
-        """Return the first ready part of the slot with the fewest pages under way."""
+    def _next_slot(self) -> str:
+        """Return the first one of the slots with the fewest pages under way."""
         best = self._line[0]
-        if len(self._line) > 1:
-            fewest = self._under_way(best)
-            for slot in islice(self._line, 1, LOOKS):
-                if not fewest:
-                    break
-                pages = self._under_way(slot)
-                if pages < fewest:
-                    best = slot
-                    fewest = pages
-        return self._ready[best][0]
+        fewest = self._under_way(best)
+        for slot in islice(self._line, 1, LOOKS):
+            if not fewest:
+                break
+            pages = self._under_way(slot)
+            if pages < fewest:
+                best = slot
+                fewest = pages
+        return best
 
     def _hand_out(self, part: QueuePart) -> Request | None:
         """Take a request of a part that may go; ``None``: look for another one."""

@@ -5,21 +5,17 @@ not leave yet waits in memory, in a queue by origin, and goes back to the user's
 crawl closes.
 """
 
-from __future__ import annotations
-
 import logging
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from scrapy import Request, Spider
+from scrapy.core.scheduler import BaseScheduler
 from scrapy.utils.misc import load_object
 
 from scrapy_robots_rfc._scrapy import wake
 from scrapy_robots_rfc.scheduling.gate import LOOKS, MARK, gate_of
 from scrapy_robots_rfc.scheduling.queue import OriginPriorityQueue
-
-if TYPE_CHECKING:
-    from scrapy import Request, Spider
-    from scrapy.core.scheduler import BaseScheduler
 
 logger: logging.Logger = logging.getLogger(__name__)
 

@@ -5,8 +5,6 @@ taken in two places: by the queue, when it hands out a request (`take`), and by 
 what came another way (`admit`, and then `wait_in_place`). The request has it until it is answered.
 """
 
-from __future__ import annotations
-
 import logging
 import math
 from collections.abc import Callable

@@ -24,7 +24,7 @@ from scrapy_robots_rfc import OriginPriorityQueue
 from scrapy_robots_rfc.fetching.pending import PendingFetch
 from scrapy_robots_rfc.policy.origins import Origin
 from scrapy_robots_rfc.scheduling.disk import MOST_DESCRIPTORS
-from scrapy_robots_rfc.scheduling.gate import Gate, gate_of, open_gate
+from scrapy_robots_rfc.scheduling.gate import GATES, Gate, gate_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -88,7 +88,7 @@ def crawler(
     made.engine = Engine()  # type: ignore[assignment]  # only the downloader is asked
     if obeys:
         turns: Any = Turns(clock)
-        open_gate(made, Gate(made, lambda request: Origin.of(request.url), known, turns))
+        GATES[made] = Gate(made, lambda request: Origin.of(request.url), known, turns)
     return made
 
 

@@ -17,7 +17,7 @@ from scrapy.utils.test import get_crawler
 
 from scrapy_robots_rfc import OriginPriorityQueue
 from scrapy_robots_rfc.policy.origins import Origin
-from scrapy_robots_rfc.scheduling.gate import Gate, gate_of, open_gate
+from scrapy_robots_rfc.scheduling.gate import GATES, Gate, gate_of
 from tests.support.crawling import crawl
 
 if TYPE_CHECKING:
@@ -74,10 +74,9 @@ def queue_of(throttle: Intervals, slots: Slots | None = None) -> OriginPriorityQ
     crawler: Any = get_crawler(Spider)
     downloader = SimpleNamespace(slots=Slots({}) if slots is None else slots, active=set())
     crawler.engine = SimpleNamespace(downloader=downloader, _slot=None)
-    gate = Gate(
+    GATES[crawler] = Gate(
         crawler, lambda request: Origin.of(request.url), lambda _: True, cast("Any", throttle)
     )
-    open_gate(crawler, gate)
     return OriginPriorityQueue(crawler, FifoMemoryQueue, "")
 
 
