@@ -48,6 +48,7 @@ class QueueFolder:
         self._path = Path(path)
         self._make = make
         self._state = dict(state)
+        # Those that are open, the one that was used last at the end.
         self._open: dict[str, ScrapyPriorityQueue] = {}
         self._most_open = _most_descriptors() // _DESCRIPTORS
         self._writer: threading.Thread | None = None
@@ -86,20 +87,26 @@ class QueueFolder:
             return work(self._opened(key))
 
     def _opened(self, key: str) -> ScrapyPriorityQueue:
-        """Return one of Scrapy's queues; if too many files would be open then, close all others."""
-        needed = self._open.keys() | {key}
-        priorities = sum(max(1, len(self._state.get(each, ()))) for each in needed)
-        if priorities > self._most_open and len(needed) > 1:
-            self._close_all()
-        if key not in self._open:
-            self._open[key] = self._make(str(self._of(key)), self._state.get(key, []))
-        return self._open[key]
+        """Return one of Scrapy's queues; if too many files are open then, close others."""
+        queue = self._open.pop(key, None)
+        if queue is None:
+            queue = self._make(str(self._of(key)), self._state.get(key, []))
+        self._open[key] = queue
+        while len(self._open) > 1 and self._open_priorities() > self._most_open:
+            self._close_first()
+        return queue
+
+    def _open_priorities(self) -> int:
+        return sum(max(1, len(self._state.get(key, ()))) for key in self._open)
+
+    def _close_first(self) -> None:
+        """Close the queue that was used longest ago, so that all of it is on disk."""
+        key = next(iter(self._open))
+        self._state[key] = self._open.pop(key).close()
 
     def _close_all(self) -> None:
-        """Close Scrapy's queues, so that all of them is on disk."""
         while self._open:
-            key, queue = self._open.popitem()
-            self._state[key] = queue.close()
+            self._close_first()
 
     def note(self, key: str, priority: int) -> None:
         """Note that a queue has requests of a priority."""
