@@ -4,6 +4,7 @@ An origin has one at a time for each route: a proxy, an account of FTP, or neith
 those who wait are released. `fetch.py` says how a file is got.
 """
 
+import asyncio
 from collections import deque
 from collections.abc import Callable, Coroutine, Hashable
 from dataclasses import dataclass, field
@@ -230,18 +231,21 @@ class PendingFetches:
         """Return what some work gives or raises, or why `tick` has ended it."""
         fetch.looked = self._runtime.clock()
         self._bounded[fetch] = None
+        result: T | Exception = TimeoutError()  # `interrupted` says more
         try:
-            return await work
+            result = await work
         except CANCELLED:
-            interrupted = fetch.interrupted
-            if interrupted is None or fetch.over:
+            if fetch.interrupted is None:
                 raise
-            fetch.interrupted = None
-            return interrupted
         except Exception as error:  # noqa: BLE001 - whatever goes wrong is a result
-            return error
+            result = error
         finally:
             self._bounded.pop(fetch, None)
+        if fetch.over:  # it was cancelled, and the work made something else of that
+            raise asyncio.CancelledError
+        interrupted = fetch.interrupted
+        fetch.interrupted = None
+        return result if interrupted is None else interrupted
 
     def tick(self) -> None:
         """End what takes too long, and all when the crawl ends. To be called every `TICK` seconds.

@@ -239,6 +239,40 @@ async def test_work_that_cannot_be_cancelled(at: Clock) -> None:
 
 
 @under_the_reactor
+@pytest.mark.parametrize("ended", [True, False], ids=["crawl ended", "time over"])
+async def test_work_that_makes_an_error_of_its_cancellation(at: Clock, ended: bool) -> None:
+    """Where work raises an error as it is cancelled, its time is over; a fetch that was ended does
+    not go on.
+    """
+    desk = Desk()
+    results: list[object] = []
+
+    async def way(fetch: PendingFetch) -> OriginPolicy:
+        for _ in range(2):
+            results.append(await desk.fetches.in_time(fetch, stubborn()))
+            fetch.spent = 0.0
+        return policy("done")
+
+    async def stubborn() -> None:
+        try:
+            await maybe_deferred_to_future(Deferred())
+        except CANCELLED:
+            raise OSError from None
+
+    fetch = desk.begin(way=way)
+    await next_turn()
+    for _ in range(2):
+        if ended:
+            desk.fetches.cancel_all()
+        else:
+            passes(desk, at, TIMEOUT + TICK)
+        await next_turn()
+        await next_turn()
+    assert await causes(fetch) == [None if ended else "done"] * 3
+    assert list(map(type, results)) == ([] if ended else [TimeoutError] * 2)
+
+
+@under_the_reactor
 async def test_line(at: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
     """First attempts come first.
 
