@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Awaitable, Callable
-from functools import partial
 
 from scrapy_robots_rfc._runtime import Cancellable, Runtime
 from scrapy_robots_rfc.cache.client import CacheClient
@@ -116,12 +115,11 @@ class SharedThrottle(OwnTurns):
             self._beat = None
 
     def _prolong(self) -> None:
+        # If another worker has the turn by now, it does not matter: the request is sent already.
         if self._request is None:
             self._give_back()
-            return
-        self._beat = self._runtime.call_later(BEAT, self._prolong)
-        # If another worker has the turn by now, it does not matter: the request is sent already.
-        self._then(partial(self._store.take_turn, self._origin, self._hold, self._longest))
+        else:
+            self._then(self._take)
 
     # What the store is asked.
 
