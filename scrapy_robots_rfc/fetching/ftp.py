@@ -20,7 +20,6 @@ from scrapy_robots_rfc.errors import BrokenTransferError
 
 # Octets that a server may say on the control connection of one transfer; a greeting may be long.
 _MOST_SAID = 65_536
-_MARK = re.compile(r"1\d\d[ -]")  # says that the transfer begins (RFC 959, 5.4)
 
 
 def bound(handler: Any, settings: BaseSettings, mark: str, limit: int) -> None:  # noqa: ANN401 - a download handler
@@ -69,7 +68,8 @@ async def retrieve(request: Request, settings: BaseSettings, limit: int) -> Resp
         if not isinstance(reason, CommandFailed | BadResponse):
             raise reason from error
         *before, line = map(str, reason.args[0])
-        begun = file.body or any(map(_MARK.match, before))
+        # A mark says that the transfer begins (RFC 959, 5.4).
+        begun = file.body or any(re.match(r"1\d\d[ -]", mark) for mark in before)
         if reason is error and not begun and line.startswith("550"):
             return Response(request.url, status=404)
         raise BrokenTransferError(f"the FTP server answered {short(line)}") from error

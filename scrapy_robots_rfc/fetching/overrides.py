@@ -6,8 +6,8 @@ origin. `policy/origins.py` says how the names of sites are read.
 
 import logging
 import math
-from collections.abc import Callable
-from functools import lru_cache
+from collections.abc import Callable, Iterable
+from functools import lru_cache, partial
 from pathlib import Path
 
 from scrapy.crawler import Crawler
@@ -17,7 +17,7 @@ from scrapy_robots_rfc.errors import SettingError
 from scrapy_robots_rfc.fetching.parsed import OriginPolicy, ParsedRobots
 from scrapy_robots_rfc.policy.access import Outcome
 from scrapy_robots_rfc.policy.caching import Validity
-from scrapy_robots_rfc.policy.origins import Origin
+from scrapy_robots_rfc.policy.origins import Origin, Site
 from scrapy_robots_rfc.settings import Settings
 
 logger: logging.Logger = logging.getLogger(__name__)
@@ -44,9 +44,7 @@ class Overrides:
         parse: Callable[[bytes, Origin], ParsedRobots],
         agent: Callable[[], Agent],
     ) -> None:
-        self._agent = agent
-        self._sites = settings.exempt
-        self._exempt = lru_cache(_MOST_CACHED)(self._exempted)
+        self._exempt = lru_cache(_MOST_CACHED)(partial(_exempted, settings.exempt, agent))
         self._overrides: dict[Origin, OriginPolicy] = {}
         for origin, path in settings.overrides.items():
             try:
@@ -57,9 +55,9 @@ class Overrides:
                     f"the path of a file that can be read ({Path(path).absolute()}: {problem})"
                 )
                 raise SettingError(f"ROBOTS_OVERRIDES[{str(origin)!r}]", path, accepted) from error
-            validity = Validity(Outcome.SUCCESSFUL, math.inf)
+            for_ever = Validity(Outcome.SUCCESSFUL, math.inf)
             self._overrides[origin] = OriginPolicy(
-                origin, validity, None, path, file, agent, override=path
+                origin, for_ever, None, path, file, agent, override=path
             )
         exempt = [site.text for site in settings.exempt]
         files = [f"{path} for {origin}" for origin, path in settings.overrides.items()]
@@ -79,14 +77,15 @@ class Overrides:
         """
         return self._overrides.get(origin) or self._exempt(origin)
 
-    def _exempted(self, origin: Origin) -> OriginPolicy | None:
-        site = next((site for site in self._sites if site.covers(origin)), None)
-        if site is None:
-            return None
-        validity = Validity(Outcome.UNAVAILABLE, math.inf)
-        return OriginPolicy(
-            origin, validity, None, "not asked", None, self._agent, exempt=site.text
-        )
+
+def _exempted(
+    sites: Iterable[Site], agent: Callable[[], Agent], origin: Origin
+) -> OriginPolicy | None:
+    site = next((site for site in sites if site.covers(origin)), None)
+    if site is None:
+        return None
+    for_ever = Validity(Outcome.UNAVAILABLE, math.inf)
+    return OriginPolicy(origin, for_ever, None, "not asked", None, agent, exempt=site.text)
 
 
 def _first(names: list[str]) -> str:
