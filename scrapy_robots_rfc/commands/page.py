@@ -11,7 +11,7 @@ from scrapy.settings import Settings as ScrapySettings
 from scrapy_robots_rfc.commands import common
 from scrapy_robots_rfc.core.text import printable
 from scrapy_robots_rfc.policy.origins import without_userinfo
-from scrapy_robots_rfc.usage.html import MAX_DOCUMENT, all_metas_of, page_of, rules_of
+from scrapy_robots_rfc.usage.page_rules import MAX_DOCUMENT, all_metas_of, page_of, rules_of
 from scrapy_robots_rfc.usage.rules import EVERYONE, PageRules, as_far_as_read, read_members
 
 

@@ -255,10 +255,8 @@ def as_far_as_read(sources: Iterable[tuple[str, str]]) -> tuple[list[tuple[str, 
 
 def of_page(rules: PageRules) -> Mapping[str, Preference]:
     """Return what the rules of a page say: `noai`, `noimageai` and `noml` refuse training."""
-    for directive in ("noai", "noimageai", "noml"):
-        if directive in rules.directives:
-            return {TRAIN_AI: Preference(False, None, rules.where(directive)[0])}
-    return {}
+    places = [place for name in ("noai", "noimageai", "noml") for place in rules.where(name)]
+    return {TRAIN_AI: Preference(False, None, places[0])} if places else {}
 
 
 def of_tdm(*sources: tuple[str, object]) -> Mapping[str, Preference]:
@@ -271,9 +269,8 @@ def of_tdm(*sources: tuple[str, object]) -> Mapping[str, Preference]:
     for where, value in sources:
         # To make a text of deeply nested JSON would raise.
         text = str(value).strip() if isinstance(value, (int, str)) else ""
-        allowed = {"1": False, "0": True}.get(text)
-        if allowed is not None:
-            preference = Preference(allowed, None, f"{where}: {text}".replace("\n", " "))
+        if text in ("0", "1"):
+            preference = Preference(text == "0", None, f"{where}: {text}".replace("\n", " "))
             found = {TDM: preference, TRAIN_AI: preference}
     return found
 

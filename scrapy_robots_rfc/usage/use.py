@@ -45,8 +45,8 @@ from scrapy_robots_rfc.fetching.parsed import OriginPolicy
 from scrapy_robots_rfc.middleware.downloader import STALE_FOR, RfcRobotsTxtMiddleware, at_work
 from scrapy_robots_rfc.policy.access import MAX_REDIRECTS, target_of
 from scrapy_robots_rfc.policy.origins import Origin
-from scrapy_robots_rfc.settings import Settings, read_settings
-from scrapy_robots_rfc.usage.html import is_cut, page_of, rules_of
+from scrapy_robots_rfc.settings import read_settings
+from scrapy_robots_rfc.usage.page_rules import count_cut, page_of, rules_of
 from scrapy_robots_rfc.usage.rules import (
     MOST_TDMREP_OCTETS,
     TDMREP,
@@ -88,6 +88,20 @@ _SOURCES = {"meta": "meta", TDMREP: "tdmrep"}
 _ACCEPTED = "a list of labels, or a string with commas"
 
 
+@dataclass(slots=True, eq=False, repr=False)
+class _File:
+    """What is known of the tdmrep.json of a site, until it is requested again.
+
+    :param entries: none where there is no file, or they are unknown.
+    :param waiters: requests that wait for a fetch; ``None``: no fetch is under way.
+    """
+
+    until: float = -math.inf
+    entries: tuple[Reservation, ...] = ()
+    waiters: list[Waiter[None]] | None = None
+    warned: bool = False
+
+
 class RfcUseMiddleware:
     """Downloader middleware that obeys what sites say of the uses that a crawl declares.
 
@@ -106,7 +120,7 @@ class RfcUseMiddleware:
         self._crawler = crawler
         self._count = stats.of(crawler).inc_value
         self._settings = settings
-        self._files = TdmFiles(crawler, settings)
+        self._files: LocalCache[Origin, _File] = LocalCache(_MOST_SITES)
         # What was known of robots.txt when a request was sent, and its preferences: they count, not
         # those of a later robots.txt.
         self._sent: WeakKeyDictionary[Request, tuple[OriginPolicy, _ByLabel]] = WeakKeyDictionary()
@@ -168,19 +182,17 @@ class RfcUseMiddleware:
         uses = self._of(request)
         tdm = list[tuple[str, object]]()
         if TDM in uses and robots.origin.scheme in ("http", "https"):  # others have no such file
-            entries = await self._files.of(request, robots)
-            tdm += reservation_of(entries or (), request.url)
+            tdm += reservation_of(await self._entries(request, robots), request.url)
         own = _of_response(response, self._robots.user_agents.of(request).tokens, tdm)
         preferences = combined(preferences, own)
-        if is_cut(response):
-            self._count(stats.PAGE_CUT)
+        count_cut(response, self._count)
         request.meta[PERMITTED_KEY] = _permitted(uses, preferences)
         refusal = refused_by(uses, preferences) if own else None
         if refusal is not None:
             where = next((own[use].source for use in uses if use in own), "")
             source = _SOURCES.get(where.partition(" ")[0], "header")
-            by = "its site" if source == "tdmrep" else "its page"
-            self._refuse(request, source, refusal._replace(by=by), robots)
+            refusal = refusal._replace(by="its site" if source == "tdmrep" else "its page")
+            self._refuse(request, source, refusal, robots)
         return response
 
     def _refuse(
@@ -191,8 +203,8 @@ class RfcUseMiddleware:
         if request in enforcement.let_through:
             return
         self._count(stats.USE.format(source=source))
-        judged = robots.decide(request.url, self._robots.user_agents.of(request))
-        decision = judged._replace(allowed=False, reason=Reason.USE, rule=None)
+        decision = robots.decide(request.url, self._robots.user_agents.of(request))
+        decision = decision._replace(allowed=False, reason=Reason.USE, rule=None)
         self._count(stats.ALLOWED, -1)  # RfcRobotsTxtMiddleware has counted it
         enforcement.refuse(request, decision, refusal, robots)
 
@@ -216,71 +228,11 @@ class RfcUseMiddleware:
             raise SettingError(key, value, f"{_ACCEPTED}, or None") from None
         return (self._settings.use or ()) if uses is None else uses
 
+    # The tdmrep.json of a site. It is requested like a page: each hop of its redirects is judged by
+    # the robots.txt of its host, waits for its turn, and is counted.
 
-def _permitted(uses: tuple[str, ...], preferences: _ByLabel) -> dict[str, bool | None]:
-    """Return what is permitted, for meta; it is bounded, since meta may be stored in JOBDIR."""
-    known = {*uses, *LABELS}
-    others = (
-        label
-        for label in preferences
-        if label not in known and len(label.encode()) <= _LONGEST_LABEL
-    )
-    shown = [*(label for label in preferences if label in known), *islice(others, _MOST_OTHERS)]
-    return {**dict.fromkeys(uses), **{label: preferences[label].allowed for label in shown}}
-
-
-# What a response and its site say.
-
-
-def _of_response(
-    response: Response, tokens: Sequence[str], tdm: list[tuple[str, object]]
-) -> _ByLabel:
-    """Return what a response says, and `tdm`: where its tdmrep.json says something, and what."""
-    get_lines = response.headers.getlist
-    stated, cut = of_headers(get_lines("Content-Usage"), get_lines("Content-Signal"))
-    lines = get_lines("tdm-reservation")
-    if cut or len(lines) > _MOST_RESERVATIONS:
-        page_of(response).cut = True
-    values = (line.decode("latin-1") for line in lines[:_MOST_RESERVATIONS])
-    headers = [("header tdm-reservation", value) for value in values]
-    metas = [
-        (f"meta {name.strip()}", content)
-        for name, content in page_of(response).metas
-        if name.strip().lower() == "tdm-reservation"
-    ]
-    rules = rules_of(response, tokens)
-    return combined(stated, of_page(rules), of_tdm(*tdm, *headers, *metas))
-
-
-@dataclass(slots=True, eq=False, repr=False)
-class _File:
-    """What is known of the tdmrep.json of one site, until it is requested again.
-
-    :param entries: ``None``: they are unknown.
-    :param waiters: requests that wait for a fetch; ``None``: no fetch is under way.
-    """
-
-    until: float = -math.inf
-    warned: bool = False
-    entries: tuple[Reservation, ...] | None = None
-    waiters: list[Waiter[None]] | None = None
-
-
-class TdmFiles:
-    """The tdmrep.json of each site of a crawl that declares the label `tdm`.
-
-    It is requested once while the robots.txt of its site is fresh, and like a page: each hop of its
-    redirects is judged by the robots.txt of its host, waits for its turn, and is counted.
-    """
-
-    def __init__(self, crawler: Crawler, settings: Settings) -> None:
-        self._crawler = crawler
-        self._settings = settings
-        self._runtime = Runtime()
-        self._files: LocalCache[Origin, _File] = LocalCache(_MOST_SITES)
-
-    async def of(self, request: Request, robots: OriginPolicy) -> tuple[Reservation, ...] | None:
-        """Return the entries of a site's file, none where there is no file; ``None``: unknown.
+    async def _entries(self, request: Request, robots: OriginPolicy) -> tuple[Reservation, ...]:
+        """Return the entries of the file of a page's site; none where they are unknown.
 
         The file is requested by the route of its page, and used for as long as its robots.txt.
         """
@@ -289,9 +241,9 @@ class TdmFiles:
             waiter: Waiter[None] = Waiter()
             file.waiters.append(waiter)
             await waiter
-        elif self._runtime.clock() >= file.until:
+        elif Runtime().clock() >= file.until:
             file.until = robots.validity.fresh_until
-            file.entries = None
+            file.entries = ()
             file.waiters = waiters = list[Waiter[None]]()
             try:
                 file.entries = await self._fetch(request, robots.origin)
@@ -310,7 +262,7 @@ class TdmFiles:
         if forbidden or isinstance(error, RobotsUndecided):
             return
         pause = self._settings.unreachable_ttl
-        file.until = min(file.until, self._runtime.clock() + pause)
+        file.until = min(file.until, Runtime().clock() + pause)
         if not file.warned:
             file.warned = True
             logger.warning(
@@ -331,7 +283,7 @@ class TdmFiles:
                 raise ValueError("a redirect without a usable Location")
             meta = {**_TDMREP_META, "download_timeout": self._settings.timeout}
             headers: dict[bytes, bytes] = {}
-            at_work(self._crawler).service.download.inherit_route(page, url, meta, headers)
+            self._robots.service.download.inherit_route(page, url, meta, headers)
             request = Request(url, callback=NO_CALLBACK, meta=meta, headers=headers)
             response = await self._crawler.engine.download_async(request)
             if response.status // 100 == 2:
@@ -342,3 +294,36 @@ class TdmFiles:
                 raise ValueError(f"status {response.status}")
             url = target_of(url, response.headers.get(b"Location"))
         raise ValueError(f"more than {MAX_REDIRECTS} redirects")
+
+
+def _permitted(uses: tuple[str, ...], preferences: _ByLabel) -> dict[str, bool | None]:
+    """Return what is permitted, for meta; it is bounded, since meta may be stored in JOBDIR."""
+    known = {*uses, *LABELS}
+    others = (
+        label
+        for label in preferences
+        if label not in known and len(label.encode()) <= _LONGEST_LABEL
+    )
+    shown = [*(label for label in preferences if label in known), *islice(others, _MOST_OTHERS)]
+    return {**dict.fromkeys(uses), **{label: preferences[label].allowed for label in shown}}
+
+
+def _of_response(
+    response: Response, tokens: Sequence[str], tdm: list[tuple[str, object]]
+) -> _ByLabel:
+    """Return what a response says, and `tdm`: where its tdmrep.json says something, and what."""
+    get_lines = response.headers.getlist
+    stated, cut = of_headers(get_lines("Content-Usage"), get_lines("Content-Signal"))
+    lines = get_lines("tdm-reservation")
+    if cut or len(lines) > _MOST_RESERVATIONS:
+        page_of(response).cut = True
+    headers = [
+        ("header tdm-reservation", line.decode("latin-1")) for line in lines[:_MOST_RESERVATIONS]
+    ]
+    metas = [
+        (f"meta {name.strip()}", content)
+        for name, content in page_of(response).metas
+        if name.strip().lower() == "tdm-reservation"
+    ]
+    rules = rules_of(response, tokens)
+    return combined(stated, of_page(rules), of_tdm(*tdm, *headers, *metas))

@@ -12,7 +12,13 @@ from hypothesis import strategies as st
 from scrapy.http import HtmlResponse
 from w3lib.url import canonicalize_url, safe_url_string
 
-from scrapy_robots_rfc.usage.html import all_metas_of, is_cut, page_of, rules_of, unendorsed
+from scrapy_robots_rfc.usage.page_rules import (
+    all_metas_of,
+    count_cut,
+    page_of,
+    rules_of,
+    unendorsed,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -159,7 +165,10 @@ def test_what_is_beyond_a_bound(body: str, cut: bool) -> None:
     response = HtmlResponse("https://e.example/", body=body.encode(), encoding="utf-8")
     rules_of(response, ["foobot"])
     unendorsed(response)
-    assert (is_cut(response), is_cut(response)) == (cut, False)
+    counted: list[str] = []
+    count_cut(response, counted.append)
+    count_cut(response, counted.append)
+    assert counted == (["robotstxt/page/cut"] if cut else [])
 
 
 def test_what_is_within_the_bounds_counts() -> None:

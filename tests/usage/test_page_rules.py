@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import logging
 import pickle
+import weakref
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -19,7 +21,7 @@ from scrapy.spiders import CrawlSpider, Rule
 from scrapy_robots_rfc import PageRules, page_rules
 from scrapy_robots_rfc.errors import SettingError
 from scrapy_robots_rfc.settings import read_settings
-from scrapy_robots_rfc.usage.html import MAX_DOCUMENT, MAX_TAGS, page_of, unendorsed
+from scrapy_robots_rfc.usage.page_rules import MAX_DOCUMENT, MAX_TAGS, page_of, unendorsed
 from tests.support.crawling import crawl, lines, make_crawler, records
 from tests.support.linked_crawls import AsyncLinked, Linked, Starts
 from tests.support.site import Reply, Site, robots
@@ -136,6 +138,18 @@ def test_metas_are_read_once() -> None:
     """A page whose rules and uses are both obeyed is parsed once for the two of them."""
     response = HtmlResponse("https://a.example/", body=META.encode())
     assert page_of(response).metas is page_of(response).metas
+
+
+def test_a_page_is_forgotten_with_its_response() -> None:
+    """What is known of a page, and its text, are freed with the response, not by the collector."""
+    response = HtmlResponse("https://a.example/", body=(META + "<body>" + LINKS).encode())
+    page = weakref.ref(page_of(response))
+    gc.disable()
+    try:
+        del response
+        assert page() is None
+    finally:
+        gc.enable()
 
 
 def test_other_documents_have_no_metas() -> None:
