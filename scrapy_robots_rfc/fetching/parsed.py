@@ -54,6 +54,7 @@ class ParsedRobots:
     :param large: whether the core reads it on a thread, because its first questions take long.
     :param digest: ``sha256:`` and the digest of the octets that count; empty in a crawl without
         report and archive.
+    :param unpaced: whether it is known that no group asks for a pace.
     """
 
     parser: Any
@@ -62,6 +63,7 @@ class ParsedRobots:
     size: int = 0
     large: bool = False
     digest: str = ""
+    unpaced: bool = False
     # What was logged of the parser.
     _logged: frozenset[str] = frozenset()
     # By token, where the core reads them; ``None`` until one is asked for.
@@ -118,6 +120,7 @@ class ParsedRobots:
             # For all agents at once: a hostile file would take a third of a second for each, on the
             # event loop.
             self._paces = paces_of(self.robots.records_by_group(*KEYS))
+            self.unpaced = not self._paces
         token = self.robots.choose(agent.tokens) if self._paces else None
         return None if token is None else self._paces[token[1]]
 

@@ -216,7 +216,7 @@ class Throttle:
         False: it has to wait.
         """
         file = robots.file
-        if not self.sites and (file is None or file.pace(agent) is None):
+        if not self.sites and (file is None or file.unpaced):
             return True  # most crawls have no paced site
         self.note(robots, agent)
         return self.take(request, robots.origin)
