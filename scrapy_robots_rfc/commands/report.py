@@ -46,94 +46,86 @@ _LISTS = {
 
 def _report(_: object, console: common.Console, opts: Namespace) -> int:
     """Print what the file adds up to; the exit code is 0."""
-    sums = Sums(opts.file, console)
-    if sums.broken:
-        broken = many(sums.broken, "broken record")
-        console.complain(f"{sums.name}: {broken} left out; all else is summed up")
+    sums = summed(opts.file, console)
+    if sums["broken"]:
+        broken = many(sums["broken"], "broken record")
+        name = common.source_name(opts.file)
+        console.complain(f"{name}: {broken} left out; all else is summed up")
     if opts.html is not None:
         _write(opts.html, page(sums), opts.file)
     if opts.json:
-        console.print_json(sums.record(TOP))
+        console.print_json(sums)
     else:
         show(sums, console)
     return 0
 
 
-class Sums:
-    """The sums of a file. Requests of exempt sites are counted apart, allowed ones are not.
+def summed(source: str, console: common.Console) -> dict[str, Any]:
+    """Return the sums of a file as an object of JSON, with the largest rows of each list.
 
     :raises Failed: most of the file is something else.
     """
+    counts: Counter[str] = Counter()
+    lists = {name: Counter[Any]() for name in _LISTS}
+    with common.opened(source, console) as file:
+        for line in iter(partial(file.readline, LONGEST), b""):
+            fields = None
+            # A number of thousands of digits is a ValueError, too.
+            with suppress(ValueError, RecursionError):
+                fields = json.loads(line.decode("utf-8-sig", "replace"))
+            if isinstance(fields, dict) and not MARKS.isdisjoint(fields):
+                counts["records"] += 1
+                _add(fields, counts, lists)
+            elif line.strip():
+                counts["broken"] += 1
+    if counts["broken"] > counts["records"]:
+        raise common.Failed(
+            f"{common.source_name(source)} is no report of ROBOTS_REPORT: most of its lines are no"
+            " records; name a file that this setting wrote as JSON lines, unpacked, each with one"
+            f" of the fields {', '.join(sorted(MARKS))}"
+        )
+    rows = {
+        name: [
+            {**dict(zip(names, key, strict=True)), "requests": requests}
+            for key, requests in lists[name].most_common(TOP)
+        ]
+        for name, (_, names) in _LISTS.items()
+    }
+    return {
+        "requests": counts["requests"],
+        "dry_run": counts["dry_run"],
+        **rows,
+        "more": {name: max(0, len(each) - TOP) for name, each in lists.items()},
+        "file": source,
+        "records": counts["records"],
+        "broken": counts["broken"],
+    }
 
-    def __init__(self, source: str, console: common.Console) -> None:
-        self._source = source
-        #: What people call the file.
-        self.name: str = common.source_name(source)
-        self.records: int = 0
-        self.broken: int = 0
-        #: How many requests were disallowed, and how many of them were let through all the same.
-        self.requests: int = 0
-        self.dry_run: int = 0
-        # Name of a list -> key -> requests.
-        self._lists: dict[str, Counter[Any]] = {name: Counter() for name in _LISTS}
-        with common.opened(source, console) as file:
-            for line in iter(partial(file.readline, LONGEST), b""):
-                fields = None
-                # A number of thousands of digits is a ValueError, too.
-                with suppress(ValueError, RecursionError):
-                    fields = json.loads(line.decode("utf-8-sig", "replace"))
-                if isinstance(fields, dict) and not MARKS.isdisjoint(fields):
-                    self.records += 1
-                    self._add(fields)
-                elif line.strip():
-                    self.broken += 1
-        if self.broken > self.records:
-            raise common.Failed(
-                f"{self.name} is no report of ROBOTS_REPORT: most of its lines are no records;"
-                " name a file that this setting wrote as JSON lines, unpacked,"
-                f" each with one of the fields {', '.join(sorted(MARKS))}"
-            )
 
-    def _add(self, fields: Mapping[str, Any]) -> None:
-        """Count a record. Fields may be missing, and values may be of any kind."""
-        rule = _text(fields, "rule")
-        reason = _text(fields, "reason") or (NOT_GIVEN if rule is None else Reason.RULE.value)
-        requests = common.whole_number(fields.get("count")) or 1
-        if fields.get("allowed") is True:
-            return
-        if reason == EXEMPT:
-            self._lists["exempt"][rule,] += requests
-            return
-        self.requests += requests
-        self.dry_run += requests * (fields.get("dry_run") is True)
-        origin = without_userinfo(_text(fields, "origin") or "") or None
-        self._lists["by_reason"][reason,] += requests
-        self._lists["by_origin"][origin,] += requests
-        if rule is not None:
-            line = common.whole_number(fields.get("line"))
-            self._lists["by_rule"][origin, line, rule, _text(fields, "token")] += requests
-        if reason == Reason.UNREACHABLE.value:
-            why = (_text(fields, "why") or NOT_GIVEN).removeprefix(UNREACHABLE)
-            self._lists["unreachable"][why,] += requests
+def _add(fields: Mapping[str, Any], counts: Counter[str], lists: dict[str, Counter[Any]]) -> None:
+    """Count a record. Fields may be missing, and values may be of any kind.
 
-    def record(self, top: int) -> dict[str, Any]:
-        """Return the sums as an object of JSON, with so many rows of each list, the largest."""
-        rows = {
-            name: [
-                {**dict(zip(names, key, strict=True)), "requests": requests}
-                for key, requests in self._lists[name].most_common(top)
-            ]
-            for name, (_, names) in _LISTS.items()
-        }
-        return {
-            "requests": self.requests,
-            "dry_run": self.dry_run,
-            **rows,
-            "more": {name: max(0, len(each) - top) for name, each in self._lists.items()},
-            "file": self._source,
-            "records": self.records,
-            "broken": self.broken,
-        }
+    Requests of exempt sites are counted apart, allowed ones are not.
+    """
+    rule = _text(fields, "rule")
+    reason = _text(fields, "reason") or (NOT_GIVEN if rule is None else Reason.RULE.value)
+    requests = common.whole_number(fields.get("count")) or 1
+    if fields.get("allowed") is True:
+        return
+    if reason == EXEMPT:
+        lists["exempt"][rule,] += requests
+        return
+    counts["requests"] += requests
+    counts["dry_run"] += requests * (fields.get("dry_run") is True)
+    origin = without_userinfo(_text(fields, "origin") or "") or None
+    lists["by_reason"][reason,] += requests
+    lists["by_origin"][origin,] += requests
+    if rule is not None:
+        line = common.whole_number(fields.get("line"))
+        lists["by_rule"][origin, line, rule, _text(fields, "token")] += requests
+    if reason == Reason.UNREACHABLE.value:
+        why = (_text(fields, "why") or NOT_GIVEN).removeprefix(UNREACHABLE)
+        lists["unreachable"][why,] += requests
 
 
 def _text(fields: Mapping[str, Any], name: str) -> str | None:
@@ -141,6 +133,52 @@ def _text(fields: Mapping[str, Any], name: str) -> str | None:
     value = fields.get(name)
     is_text = isinstance(value, str | int | float)
     return printable(str(value)[:_FIELD]) if value and is_text else None
+
+
+def show(sums: Mapping[str, Any], console: common.Console) -> None:
+    """Print the sums for people."""
+    requests = sums["requests"]
+    total = f"{many(requests, 'request')} disallowed" if requests else "no request was disallowed"
+    console.print(console.paint(total, common.STRONG))
+    name = common.source_name(sums["file"])
+    console.fact("file", f"{name} ({many(sums['records'], 'record')})")
+    if sums["dry_run"]:
+        console.fact("dry run", f"{sums['dry_run']:,} of them were let through all the same")
+    for kind, (title, names) in _LISTS.items():
+        rows = sums[kind]
+        number = len(rows) + sums["more"][kind]
+        if rows:
+            listed = f" ({TOP_OF_TEXT} of {number:,})" if number > TOP_OF_TEXT else ""
+            console.print("\n" + console.paint(f"{title}{listed}", common.STRONG))
+        for row in rows[:TOP_OF_TEXT]:
+            # Exempt requests are in no other number.
+            share = "" if kind == EXEMPT else f"{row['requests'] / requests:7.1%}"
+            known = [str(row[name]) for name in names if row[name] is not None]
+            text = "  ".join(known) or NOT_GIVEN
+            console.print(f"  {row['requests']:>9,}{console.paint(share, common.FAINT)}  {text}")
+
+
+def page(sums: Mapping[str, Any]) -> str:
+    """Return the page: a template with a script, which draws the numbers that are embedded."""
+    folder = resources("scrapy_robots_rfc.commands")
+    style, script, template = (
+        (folder / f"report_page.{suffix}").read_text(encoding="utf-8")
+        for suffix in ("css", "js", "html")
+    )
+    data = json.dumps({**sums, "file": printable(common.source_name(sums["file"]))})
+    return Template(template).substitute(
+        style=style,
+        script=script,
+        style_hash=_digest(style),
+        script_hash=_digest(script),
+        # So that `</script>` and `<!--` in a text have no effect.
+        data=data.replace("<", "\\u003c"),
+    )
+
+
+def _digest(text: str) -> str:
+    """Return the hash by which a Content-Security-Policy allows a script or a style."""
+    return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"
 
 
 def _write(name: str, text: str, report: str) -> None:
@@ -159,52 +197,6 @@ def _write(name: str, text: str, report: str) -> None:
             f"{path} cannot be written: {error.strerror};"
             " name a file in a folder of yours, where there is room"
         ) from error
-
-
-def show(sums: Sums, console: common.Console) -> None:
-    """Print the sums for people."""
-    record = sums.record(TOP_OF_TEXT)
-    total = f"{many(sums.requests, 'request')} disallowed"
-    console.print(
-        console.paint(total if sums.requests else "no request was disallowed", common.STRONG)
-    )
-    console.fact("file", f"{sums.name} ({many(sums.records, 'record')})")
-    if sums.dry_run:
-        console.fact("dry run", f"{sums.dry_run:,} of them were let through all the same")
-    for kind, (title, names) in _LISTS.items():
-        rows, more = record[kind], record["more"][kind]
-        if rows:
-            listed = f" ({len(rows):,} of {len(rows) + more:,})" if more else ""
-            console.print("\n" + console.paint(f"{title}{listed}", common.STRONG))
-        for row in rows:
-            # Exempt requests are in no other number.
-            share = "" if kind == EXEMPT else f"{row['requests'] / sums.requests:7.1%}"
-            known = [str(row[name]) for name in names if row[name] is not None]
-            text = "  ".join(known) or NOT_GIVEN
-            console.print(f"  {row['requests']:>9,}{console.paint(share, common.FAINT)}  {text}")
-
-
-def page(sums: Sums) -> str:
-    """Return the page: a template with a script, which draws the numbers that are embedded."""
-    folder = resources("scrapy_robots_rfc.commands")
-    style, script, template = (
-        (folder / f"report_page.{suffix}").read_text(encoding="utf-8")
-        for suffix in ("css", "js", "html")
-    )
-    data = json.dumps({**sums.record(TOP), "file": printable(sums.name)})
-    return Template(template).substitute(
-        style=style,
-        script=script,
-        style_hash=_digest(style),
-        script_hash=_digest(script),
-        # So that `</script>` and `<!--` in a text have no effect.
-        data=data.replace("<", "\\u003c"),
-    )
-
-
-def _digest(text: str) -> str:
-    """Return the hash by which a Content-Security-Policy allows a script or a style."""
-    return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"
 
 
 TOPIC = common.Topic(

@@ -1,10 +1,9 @@
 """`scrapy robots TOPIC ...`: adds the topics to Scrapy's command line, and gives the exit code."""
 
-import argparse
 import os
 import signal
 import sys
-from argparse import ArgumentParser
+from argparse import ArgumentParser, Namespace
 from typing import NoReturn
 
 from scrapy.commands import ScrapyCommand
@@ -39,7 +38,7 @@ class Command(ScrapyCommand):
         """Return the line in Scrapy's list of commands."""
         return "Say what robots.txt allows, and why; find mistakes; sum up a report; show the store"
 
-    def add_options(self, parser: argparse.ArgumentParser) -> None:
+    def add_options(self, parser: ArgumentParser) -> None:
         """Add the topics."""
         super().add_options(parser)
         # Scrapy makes this parser, which would print the whole usage before an error.
@@ -60,7 +59,7 @@ class Command(ScrapyCommand):
             for argument, options in topic.arguments.items():
                 own.add_argument(argument, **options)
 
-    def process_options(self, args: list[str], opts: argparse.Namespace) -> None:
+    def process_options(self, args: list[str], opts: Namespace) -> None:
         """Take over the settings of the command line."""
         if args:
             prog = f"scrapy robots {opts.topic}"
@@ -70,7 +69,7 @@ class Command(ScrapyCommand):
         if self.settings is not None and not (opts.logfile or opts.loglevel):
             self.settings.set("LOG_ENABLED", False, "cmdline")
 
-    def run(self, _: list[str], opts: argparse.Namespace) -> None:
+    def run(self, _: list[str], opts: Namespace) -> None:
         """Run the topic. Every early end has a line on stderr and an exit code."""
         _open_streams()
         console = Console(sys.stdin, sys.stdout, sys.stderr, f"scrapy robots {opts.topic}")
