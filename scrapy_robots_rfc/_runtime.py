@@ -1,7 +1,5 @@
 """Tasks, timers, waiters, threads and clocks: for asyncio, another reactor, or none."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import datetime

@@ -4,8 +4,6 @@ Scrapy may change such a name at any time, so each is looked for before it is us
 missing, what it serves is off, with one warning.
 """
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import logging

@@ -4,8 +4,6 @@ It changes nothing that the user has set. What the settings of this package mean
 `docs/settings.md`.
 """
 
-from __future__ import annotations
-
 from scrapy.core.scheduler import Scheduler
 from scrapy.downloadermiddlewares.robotstxt import RobotsTxtMiddleware
 from scrapy.settings import SETTINGS_PRIORITIES, BaseSettings

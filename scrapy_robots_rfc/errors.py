@@ -3,8 +3,6 @@
 Bad data of a site never stops a crawl: the last three count as a failed fetch.
 """
 
-from __future__ import annotations
-
 import copyreg
 from typing import Any
 

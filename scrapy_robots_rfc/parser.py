@@ -1,7 +1,5 @@
 """The parser of `core/` as Scrapy asks for one, for Scrapy's own middleware without the add-on."""
 
-from __future__ import annotations
-
 from typing import Self
 
 from scrapy.crawler import Crawler

@@ -4,8 +4,6 @@
 does stands in `docs/settings.md`, which a test compares with the table.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import os

@@ -1,7 +1,5 @@
 """Every signal of this package, once. Connect to them as to Scrapy's own; see `docs/spiders.md`."""
 
-from __future__ import annotations
-
 #: A fetch of a robots.txt has ended, with or without a file. Handlers may be coroutines; waiting
 #: requests go on when all handlers are done, or when ROBOTS_TIMEOUT is over.
 #: Arguments: `origin` (`policy.origins.Origin`), `result` (`policy.access.Outcome`), `status` (int,

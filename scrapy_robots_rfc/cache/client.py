@@ -5,8 +5,6 @@ that share a store do not fetch a file twice: the file is locked meanwhile. Call
 clock of the crawl; in the store they are seconds since 1970.
 """
 
-from __future__ import annotations
-
 import logging
 import math
 import uuid

@@ -4,14 +4,12 @@
 fetch.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import re
 import zlib
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 from scrapy_robots_rfc.core.text import printable
 from scrapy_robots_rfc.policy import caching
@@ -83,7 +81,7 @@ class CacheEntry(NamedTuple):
             return None
         return known if known.etag or known.last_modified else None
 
-    def moved(self, seconds: float, latest: float = math.inf) -> CacheEntry:
+    def moved(self, seconds: float, latest: float = math.inf) -> Self:
         """Return the same entry on another clock, which shows so many seconds more.
 
         :param latest: on the other clock, no time of the past is later than this one.
@@ -93,12 +91,12 @@ class CacheEntry(NamedTuple):
         validity = Validity(outcome, fresh_until + seconds, *moved)
         return self._replace(validity=validity, fetched=min(self.fetched + seconds, latest))
 
-    def expiring(self, time: float) -> CacheEntry:
+    def expiring(self, time: float) -> Self:
         """Return the same entry, fresh until this time at the latest."""
         until = min(self.validity.fresh_until, time)
         return self._replace(validity=self.validity._replace(fresh_until=until))
 
-    def reviewed(self, now: float, limits: Settings) -> CacheEntry:
+    def reviewed(self, now: float, limits: Settings) -> Self:
         """Return what an entry of a store is worth here: another crawl may have other settings."""
         if self.cut is not None and self.cut < limits.max_size:  # this crawl reads more of it
             return self.expiring(now)

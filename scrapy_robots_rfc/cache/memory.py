@@ -6,8 +6,6 @@ that is not there any more is parsed again when it is asked for, which takes les
 millisecond. Each table drops what was not used for longest.
 """
 
-from __future__ import annotations
-
 import pickle
 import zlib
 from collections import OrderedDict

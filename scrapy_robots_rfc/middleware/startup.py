@@ -4,8 +4,6 @@ Those are misspelt names, and middlewares that collide. A value that is not acce
 an error, see `Settings`.
 """
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Collection, Iterator, Mapping
 from functools import partial

@@ -4,8 +4,6 @@ They come from its meta, the spider, the settings or its header, in this order. 
 reads them.
 """
 
-from __future__ import annotations
-
 import logging
 
 from scrapy import Request, Spider

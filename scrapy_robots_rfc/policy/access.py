@@ -5,8 +5,6 @@ that ends a fetch. `fetching/` makes the requests; `caching.py` says for how lon
 used.
 """
 
-from __future__ import annotations
-
 import enum
 from collections.abc import Collection
 from typing import NamedTuple
@@ -139,7 +137,7 @@ class Asking(NamedTuple):
         *,
         unreachable_statuses: Collection[int],
         cached: bytes | None = None,
-    ) -> Asking | Access:
+    ) -> "Asking | Access":
         """Return what follows from an answer.
 
         :param status: the status code, as the download handler gives it.
@@ -168,7 +166,7 @@ class Asking(NamedTuple):
         # 5xx, and any status that does not exist: nothing opens by accident.
         return Unreachable(status, str(status))
 
-    def _redirected(self, status: int, location: bytes | None) -> Asking | Unavailable:
+    def _redirected(self, status: int, location: bytes | None) -> "Asking | Unavailable":
         target = target_of(self.url, location, self.scheme)
         seen = (*self.seen, self.url)
         if target is None:

@@ -5,14 +5,12 @@ schemes that are obeyed: RFC 9309 names HTTP and FTP, and Gemini has a companion
 "robots.txt for Gemini". A `Site` is what a user names in a setting.
 """
 
-from __future__ import annotations
-
 import enum
 import re
 from collections.abc import Iterable, Mapping
 from ipaddress import IPv6Address
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 from urllib.parse import quote, unquote, urljoin, urlsplit
 
 
@@ -115,7 +113,7 @@ class Origin(NamedTuple):
     port: int
 
     @classmethod
-    def of(cls, url: str, schemes: Mapping[str, Scheme] = SCHEMES) -> Origin | None:
+    def of(cls, url: str, schemes: Mapping[str, Scheme] = SCHEMES) -> Self | None:
         """Return the origin of an absolute URL.
 
         :param schemes: those that have origins; of a crawl, see ROBOTS_SCHEMES.
@@ -247,7 +245,7 @@ class Site(NamedTuple):
     port: int | None = None
 
     @classmethod
-    def of(cls, text: str, schemes: Mapping[str, Scheme] = SCHEMES) -> Site:
+    def of(cls, text: str, schemes: Mapping[str, Scheme] = SCHEMES) -> Self:
         """Read ``host`` or ``*.host``, each also with a ``:port``, with ``https://``, or both.
 
         With a scheme and without a port, its default port is meant.

@@ -5,8 +5,6 @@ has requests wait for it. Times of day are UTC; other times are seconds on a clo
 back.
 """
 
-from __future__ import annotations
-
 import enum
 import math
 from collections.abc import Iterable
@@ -33,6 +31,19 @@ class Over(enum.Enum):
     FORBID = "forbid"
 
 
+class Bound(NamedTuple):
+    """A lower bound on the interval between two requests.
+
+    :param seconds: above 0, may be infinite.
+    :param text: the record that asks for it, for people: ``Crawl-delay 10 s (robots.txt line 4)``.
+    :param window: the time of day when it counts; ``None``: always.
+    """
+
+    seconds: float
+    text: str
+    window: VisitTime | None = None
+
+
 class Limit(NamedTuple):
     """The longest interval that is accepted.
 
@@ -46,19 +57,6 @@ class Limit(NamedTuple):
     def forbids(self, bound: Bound | None) -> bool:
         """Whether pages of a site are forbidden because of the interval that it asks for."""
         return bound is not None and bound.seconds > self.longest and self.over is Over.FORBID
-
-
-class Bound(NamedTuple):
-    """A lower bound on the interval between two requests.
-
-    :param seconds: above 0, may be infinite.
-    :param text: the record that asks for it, for people: ``Crawl-delay 10 s (robots.txt line 4)``.
-    :param window: the time of day when it counts; ``None``: always.
-    """
-
-    seconds: float
-    text: str
-    window: VisitTime | None = None
 
 
 class Pace(NamedTuple):

@@ -5,8 +5,6 @@ calls it, on which thread and with what consequence of an error. To a store valu
 `cache/entry.py` writes and reads them.
 """
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager

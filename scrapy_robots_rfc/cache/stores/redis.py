@@ -4,8 +4,6 @@ It needs the extra `redis`. Every command uses one name only, as a Redis cluster
 `cache/client.py` handles the errors.
 """
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Iterator

@@ -4,8 +4,6 @@ A file of ours that is damaged is renamed, and a new one is begun. A file that i
 touched.
 """
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import itertools
