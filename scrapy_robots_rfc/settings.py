@@ -7,8 +7,7 @@ does stands in `docs/settings.md`, which a test compares with the table.
 import json
 import math
 import os
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
@@ -29,7 +28,7 @@ from scrapy_robots_rfc.policy.origins import (
     Scheme,
     Site,
     named_origin,
-    with_scheme,
+    scheme_of,
 )
 from scrapy_robots_rfc.policy.pacing import Limit, Over
 
@@ -67,7 +66,7 @@ _ARCHIVE = (
 )
 
 #: What the reader of a setting raises where a value is not accepted.
-_WRONG = (ValueError, TypeError, AttributeError, OverflowError, RecursionError)
+_WRONG = (ValueError, TypeError, LookupError, AttributeError, OverflowError, RecursionError)
 
 
 class Setting(NamedTuple):
@@ -107,28 +106,30 @@ def _or_none(read: Callable[[Value], Any]) -> Callable[[Value], Any]:
 
 
 def _boolean(value: object) -> bool:
-    text = str(value).lower()
-    if text not in ("true", "1", "false", "0"):
-        raise ValueError(value)
-    return text in ("true", "1")
+    return {"true": True, "1": True, "false": False, "0": False}[str(value).lower()]
 
 
-@contextmanager
-def _entry(key: object, value: object, accepted: str) -> Iterator[None]:
-    """Have an error that is raised within show this entry, such as ``[2]``, and not the whole."""
-    try:
-        yield
-    except _WRONG:
-        raise SettingError(f"[{hidden(key)!r}]", hidden(value), accepted) from None
+def _entries(
+    items: Iterable[tuple[Any, Any]], read: Callable[[Any, Any], Any], accepted: str
+) -> list[Any]:
+    """Read the entries of a list or dict; an error shows one, such as ``[2]``, and not the whole.
+
+    :param items: each has its number or key, and its value.
+    :param accepted: what is accepted of an entry, for people.
+    """
+    found = []
+    for key, value in items:
+        try:
+            found.append(read(key, value))
+        except _WRONG:
+            raise SettingError(f"[{hidden(key)!r}]", hidden(value), accepted) from None
+    return found
 
 
 def _each(
     read: Callable[[Value], object], accepted: str, into: type = tuple
 ) -> Callable[[Value], Any]:
-    """Read a list, or a string with a list in JSON or with commas, entry by entry.
-
-    :param accepted: what is accepted of an entry, for people.
-    """
+    """Read a list, or a string with a list in JSON or with commas, entry by entry."""
 
     def read_all(value: Value) -> object:
         items = _unpacked(value)
@@ -136,11 +137,7 @@ def _each(
             items = [item for item in items.split(",") if item.strip()]
         if not isinstance(items, (list, tuple)):
             raise TypeError(value)
-        found = []
-        for number, item in enumerate(items):
-            with _entry(number, item, accepted):
-                found.append(read(item))
-        return into(found)
+        return into(_entries(enumerate(items), lambda _, item: read(item), accepted))
 
     return read_all
 
@@ -182,38 +179,40 @@ def _dict(value: Value) -> Mapping[Any, Any]:
 
 def _overrides(value: Value, schemes: Mapping[str, Scheme] = SCHEMES) -> dict[Origin, str]:
     paths: dict[Origin, str] = {}
-    for key, path in _dict(value).items():
-        with _entry(key, path, _FILE):
-            origin = named_origin(str(key), schemes)
-            if origin in paths:
-                raise ValueError(key)
-            paths[origin] = _path(path)
+
+    def add(key: Value, path: Value) -> None:
+        origin = named_origin(str(key), schemes)
+        if origin in paths:
+            raise ValueError(key)
+        paths[origin] = _path(path)
+
+    _entries(_dict(value).items(), add, _FILE)
     return paths
 
 
 def _schemes(value: Value) -> Mapping[str, Scheme]:
-    schemes = SCHEMES
-    for name, description in _dict(value).items():
-        with _entry(name, description, SCHEME_ACCEPTED):
-            schemes = with_scheme(schemes, name, description)
-    return schemes
+    read = _entries(
+        _dict(value).items(),
+        lambda name, description: (name, scheme_of(name, description)),
+        SCHEME_ACCEPTED,
+    )
+    schemes = {**SCHEMES, **dict(read)}
+    return {name: scheme for name, scheme in schemes.items() if scheme is not None}
 
 
 def _feed(value: Value) -> dict[str, Mapping[str, Any]]:
+    def read(key: Value, options: Value) -> tuple[str, Mapping[str, Any]]:
+        _boolean(options.get(_ALLOWED, False))
+        return str(key.absolute()) if isinstance(key, Path) else _path(key), options
+
     feeds = _dict(value)
     if len(feeds) > 1:
         raise ValueError(value)
-    uris: dict[str, Mapping[str, Any]] = {}
-    for key, options in feeds.items():
-        with _entry(key, options, _FEED):
-            _boolean(options.get(_ALLOWED, False))
-            uris[str(key.absolute()) if isinstance(key, Path) else _path(key)] = options
-    return uris
+    return dict(_entries(feeds.items(), read, _FEED))
 
 
-def _setting(key: str, default: object, accepted: str, read: Callable[[Value], Any]) -> Any:  # noqa: ANN401 - the type stands beside the field
-    """Return the row of a field of `Settings`, which stands in the place of its default."""
-    return Setting(key, default, accepted, read)
+# The row of a field of `Settings` stands in the place of its default, whose type is another one.
+_setting: Any = Setting
 
 
 class Settings(NamedTuple):

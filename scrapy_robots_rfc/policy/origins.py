@@ -74,25 +74,23 @@ _SCHEME_NAME = re.compile("[a-z][a-z0-9+.-]*")  # RFC 3986, 3.1
 _FIXED = {"http", "https", "data", "file", "mailto"}
 
 
-def with_scheme(
-    schemes: Mapping[str, Scheme], name: object, description: Mapping[str, Any] | None
-) -> Mapping[str, Scheme]:
-    """Return schemes with one more, or one less.
+def scheme_of(name: object, description: Mapping[str, Any] | None) -> Scheme | None:
+    """Return a scheme that the user adds; ``None``: one of `SCHEMES` is not obeyed, its pages pass.
 
-    :param description: what ROBOTS_SCHEMES says of it; ``None`` takes it away: its pages pass.
+    :param description: what ROBOTS_SCHEMES says of it.
     :raises ValueError: name or description are not accepted.
     :raises TypeError: the description is none.
     """
     if not isinstance(name, str) or not _SCHEME_NAME.fullmatch(name) or name in _FIXED:
         raise ValueError(name)
-    if description is None and name in schemes:
-        return {other: scheme for other, scheme in schemes.items() if other != name}
-    if description is None or name in SCHEMES:
+    if (description is None) is not (name in SCHEMES):
         raise ValueError(name)
+    if description is None:
+        return None
     port, answers, rules = Scheme(**description)
     if type(port) is not int or not 0 < port < 65_536:
         raise ValueError(port)
-    return {**schemes, name: Scheme(port, Answers(answers), Dialect(rules))}
+    return Scheme(port, Answers(answers), Dialect(rules))
 
 
 # A host with one of these characters is refused: two programs could read it as different hosts.

@@ -13,10 +13,10 @@ from scrapy_robots_rfc.policy.origins import (
     Site,
     joined,
     named_origin,
-    with_scheme,
+    scheme_of,
 )
 
-OWN = with_scheme(SCHEMES, "sftp", {"port": 22, "answers": "ftp"})
+SFTP = scheme_of("sftp", {"port": 22, "answers": "ftp"})
 
 
 @pytest.mark.parametrize(
@@ -92,7 +92,8 @@ def test_origins_of_schemes() -> None:
     )
     assert str(Origin.of("gemini://a.example:1965/")) == "gemini://a.example"
     assert Origin.of("sftp://a.example/x") is None
-    own = Origin.of("sftp://a.example/x", OWN)
+    assert SFTP is not None
+    own = Origin.of("sftp://a.example/x", {**SCHEMES, "sftp": SFTP})
     assert str(own) == "sftp://a.example:22"
     assert named_origin("gemini://a.example") == Origin("gemini", "a.example", 1965)
     assert Site.of("a.example").covers(Origin("ftp", "a.example", 21))
@@ -100,10 +101,10 @@ def test_origins_of_schemes() -> None:
 
 
 def test_schemes_that_are_taken_away() -> None:
-    """One of the table, or one that the user added; another one would be a mistake."""
-    assert with_scheme(OWN, "sftp", None) == SCHEMES
+    """One of the table; another one would be a mistake."""
+    assert scheme_of("ftp", None) is None
     with pytest.raises(ValueError, match="sftp"):
-        with_scheme(SCHEMES, "sftp", None)
+        scheme_of("sftp", None)
 
 
 def test_references_of_other_schemes() -> None:
