@@ -7,11 +7,9 @@ It changes nothing that the user has set. What the settings of this package mean
 from scrapy.core.scheduler import Scheduler
 from scrapy.downloadermiddlewares.robotstxt import RobotsTxtMiddleware
 from scrapy.settings import SETTINGS_PRIORITIES, BaseSettings
-from scrapy.utils.misc import load_object
 
-from scrapy_robots_rfc.leaves import DOWNLOADER_MIDDLEWARES, MIDDLEWARES
+from scrapy_robots_rfc.leaves import DOWNLOADER_MIDDLEWARES, MIDDLEWARES, loaded, stands_for
 from scrapy_robots_rfc.middleware.downloader import RfcRobotsTxtMiddleware
-from scrapy_robots_rfc.middleware.startup import loaded, stands_for
 from scrapy_robots_rfc.scheduling.queue import OriginPriorityQueue
 from scrapy_robots_rfc.scheduling.scheduler import scheduler_around
 from scrapy_robots_rfc.settings import OUR_PARSER
@@ -52,8 +50,7 @@ class Addon:
             first = ours if leaf.setting == DOWNLOADER_MIDDLEWARES else 0
             if first is not None and leaf.asked_for(settings[name]):
                 middlewares = settings.getdict(leaf.setting)
-                kind = load_object(leaf.path)
-                if not any(stands_for(key, kind) for key in middlewares):
+                if not leaf.is_among(middlewares):
                     middlewares[leaf.path] = first + leaf.position
                     _put(settings, leaf.setting, middlewares)
         for name, value in DEFAULTS.items():

@@ -5,7 +5,7 @@ service, `Decision`, the stats. Nothing else imports a leaf, so to take one out 
 files and its rows here.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from scrapy.utils.misc import load_object
@@ -57,6 +57,11 @@ class Placed(NamedTuple):
         """Whether a value of the setting asks for it."""
         return value is not None if self.empty else bool(value)
 
+    def is_among(self, keys: Iterable[str | type]) -> bool:
+        """Whether one of the keys of a setting stands for it, or for a subclass of it."""
+        kind = load_object(self.path)
+        return any(stands_for(key, kind) for key in keys)
+
 
 #: Setting -> the middleware that it needs.
 MIDDLEWARES = {
@@ -69,6 +74,21 @@ MIDDLEWARES = {
         DOWNLOADER_MIDDLEWARES, "scrapy_robots_rfc.RfcUseMiddleware", 1, empty=True
     ),
 }
+
+
+def loaded(key: str | type) -> Any:  # noqa: ANN401 - the class, or what stands in its place
+    """Return the class that a key stands for, or else the key: Scrapy reports what is no class."""
+    try:
+        return load_object(key)
+    except (AttributeError, ImportError, NameError, TypeError, ValueError):
+        return key
+
+
+def stands_for(key: str | type, kind: type) -> bool:
+    """Whether a key of a setting stands for `kind` or a subclass of it."""
+    found = loaded(key)
+    return isinstance(found, type) and issubclass(found, kind)
+
 
 _FIELDS = {row.key: field for field, row in BY_FIELD.items()}
 

@@ -14,7 +14,6 @@ from scrapy.crawler import Crawler
 from scrapy.downloadermiddlewares.robotstxt import RobotsTxtMiddleware
 from scrapy.exceptions import NotConfigured
 from scrapy.settings import BaseSettings
-from scrapy.utils.misc import load_object
 from scrapy.utils.python import global_object_name
 
 from scrapy_robots_rfc._scrapy import asks_once
@@ -22,7 +21,13 @@ from scrapy_robots_rfc.core.agents import USER_AGENT_KEY
 from scrapy_robots_rfc.core.preferences import DECLARED_KEY, USE_ATTRIBUTE
 from scrapy_robots_rfc.errors import SettingError
 from scrapy_robots_rfc.fetching.download import MARK
-from scrapy_robots_rfc.leaves import DOWNLOADER_MIDDLEWARES, MIDDLEWARES, value_of
+from scrapy_robots_rfc.leaves import (
+    DOWNLOADER_MIDDLEWARES,
+    MIDDLEWARES,
+    loaded,
+    stands_for,
+    value_of,
+)
 from scrapy_robots_rfc.scheduling.gate import MARK as WAITING
 from scrapy_robots_rfc.settings import BACKOFF, TABLE, Settings, read_settings
 
@@ -48,20 +53,9 @@ def settings_of(crawler: Crawler, ours: type) -> Settings:
     :raises NotConfigured: it does not obey robots.txt.
     :raises SettingError: one is not accepted.
     """
-    settings = read_settings(crawler.settings)
-    _check_leaves(settings, crawler.settings, ours)
-    _log_startup(crawler, settings)
-    if not settings.obey:
-        raise NotConfigured
-    if asks_once(crawler) and not crawler.settings.getpriority(BACKOFF):
-        # A command for one page: its user can run it again.
-        return settings._replace(unreachable_backoff=())
-    return settings
-
-
-def _log_startup(crawler: Crawler, read: Settings) -> None:
-    """Log what is odd about the settings of a crawl."""
     settings = crawler.settings
+    read = read_settings(settings)
+    _check_leaves(read, settings, ours)
     log = partial(logger.log, extra={"spider": crawler.spider})
     for key, near in _unknown(settings):
         text = (
@@ -76,7 +70,7 @@ def _log_startup(crawler: Crawler, read: Settings) -> None:
             " robots.txt is not obeyed; set ROBOTSTXT_OBEY = True, or take the middleware out"
         )
         log(logging.INFO if chosen else logging.WARNING, text)
-        return
+        raise NotConfigured
     for key in _placed(settings, DOWNLOADER_MIDDLEWARES):
         if stands_for(key, RobotsTxtMiddleware):
             text = (
@@ -87,6 +81,10 @@ def _log_startup(crawler: Crawler, read: Settings) -> None:
     if read.dry_run:
         text = "ROBOTS_DRY_RUN is on: no request is dropped, not even if robots.txt forbids it"
         log(logging.WARNING, text)
+    if asks_once(crawler) and not settings.getpriority(BACKOFF):
+        # A command for one page: its user can run it again.
+        return read._replace(unreachable_backoff=())
+    return read
 
 
 class Misspelt:
@@ -141,7 +139,7 @@ def _check_leaves(settings: Settings, scrapy_settings: BaseSettings, ours: type)
         if behind:
             while there and not stands_for(there[0], ours):
                 del there[0]
-        if not any(stands_for(each, load_object(leaf.path)) for each in there):
+        if not leaf.is_among(there):
             place = "behind RfcRobotsTxtMiddleware" if behind else f"at {leaf.position}"
             accepted = f"unset, or {leaf.setting} must have {leaf.path!r} {place}"
             raise SettingError(key, scrapy_settings[key], accepted)
@@ -162,20 +160,6 @@ def _similar(name: str, known: Collection[str], cutoff: float = 0.6) -> list[str
     from difflib import get_close_matches  # noqa: PLC0415 - loaded for a wrong name only
 
     return get_close_matches(name, known, n=1, cutoff=cutoff)
-
-
-def loaded(key: str | type) -> Any:  # noqa: ANN401 - the class, or what stands in its place
-    """Return the class that a key stands for, or else the key: Scrapy reports what is no class."""
-    try:
-        return load_object(key)
-    except (AttributeError, ImportError, NameError, TypeError, ValueError):
-        return key
-
-
-def stands_for(key: str | type, kind: type) -> bool:
-    """Whether a key stands for `kind` or a subclass of it."""
-    found = loaded(key)
-    return isinstance(found, type) and issubclass(found, kind)
 
 
 def _placed(settings: BaseSettings, name: str) -> list[Any]:
