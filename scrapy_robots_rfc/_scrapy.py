@@ -4,10 +4,9 @@ Scrapy may change such a name at any time, so each is looked for before it is us
 missing, what it serves is off, with one warning.
 """
 
-import contextlib
 import hashlib
 import logging
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, TypeAlias
 from weakref import WeakKeyDictionary
 
@@ -175,21 +174,14 @@ def queued_metas(crawler: Crawler) -> Collection[dict[str, Any]]:
     return [request.meta for queue in queues for request, _ in queue]
 
 
-@contextlib.contextmanager
-def one_more(crawler: Crawler) -> Iterator[None]:
+def one_more(crawler: Crawler) -> Callable[[], None]:
     """Let the downloader have one request more than CONCURRENT_REQUESTS.
 
     As many slow robots.txt would stop it.
+
+    :returns: takes it back.
     """
-    downloader = _downloader(crawler)
-    if not _get(crawler, downloader, "Downloader.total_concurrency"):  # 0: there is no limit
-        yield
-        return
-    downloader.total_concurrency += 1
-    try:
-        yield
-    finally:
-        downloader.total_concurrency -= 1
+    return _raised(crawler, _downloader(crawler), "Downloader.total_concurrency")
 
 
 def one_place_more(crawler: Crawler, request: Request) -> Callable[[], None]:
@@ -197,15 +189,17 @@ def one_place_more(crawler: Crawler, request: Request) -> Callable[[], None]:
 
     :returns: takes it back.
     """
-    slot: Private = _slots(crawler).get(request.meta.get("download_slot", ""))
-    if _get(crawler, slot, "Slot.concurrency") is None:
+    slot = _slots(crawler).get(request.meta.get("download_slot", ""))
+    return _raised(crawler, slot, "Slot.concurrency")
+
+
+def _raised(crawler: Crawler, owner: Private, key: str) -> Callable[[], None]:
+    """Raise a limit by one, and return what takes that back."""
+    name = key.partition(".")[2]
+    if not _get(crawler, owner, key):  # 0: there is no limit
         return lambda: None
-
-    def take_back() -> None:
-        slot.concurrency -= 1
-
-    slot.concurrency += 1
-    return take_back
+    setattr(owner, name, getattr(owner, name) + 1)
+    return lambda: setattr(owner, name, getattr(owner, name) - 1)
 
 
 def withdraw(crawler: Crawler, request: Request) -> bool:

@@ -127,7 +127,7 @@ def test_every_private_name_is_in_the_table() -> None:
     keys = {
         ast.unparse(call.args[-1]).strip("'")
         for call in calls
-        if ast.unparse(call.func) in ("_get", "_warn")
+        if ast.unparse(call.func) in ("_get", "_raised", "_warn")
     }
     assert keys - {"key"} == set(_scrapy.PRIVATE)
 

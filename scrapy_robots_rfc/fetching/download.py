@@ -202,9 +202,9 @@ class Downloader:
         if self._wrapper is None:
             self._wrapper = partial(self._signal, self._crawler.signals.send_catch_log)
             self._crawler.signals.send_catch_log = self._wrapper  # type: ignore[method-assign]
+        take_back = _scrapy.one_more(self._crawler)
         try:
-            with _scrapy.one_more(self._crawler):
-                response = await engine.download_async(request)
+            response = await engine.download_async(request)
             return response
         except CANCELLED:
             # Scrapy goes on with a transfer that has begun, for as long as the server likes.
@@ -214,6 +214,7 @@ class Downloader:
                 self._crawl.sent(request)
             raise
         finally:
+            take_back()
             exchange.over = True
             if exchange.take_back is None:
                 self._unwrap_after(exchange)
