@@ -37,6 +37,7 @@ _VERDICTS = {
 }
 _USES = {True: "yes", False: "no", None: "neither yes nor no"}
 _AROUND = 2  # lines of a group shown before and after the one that decided
+_LOOKED_AT = 4096  # octets that are searched for NUL, which no text has
 #: The scheme of a URL that Scrapy's `Request` takes. `localhost:8000/x` has none there.
 _REQUESTED = re.compile("[A-Za-z][A-Za-z0-9+.-]*(?=://)|(?:about|data)(?=:)")
 
@@ -105,15 +106,15 @@ def _found_about(
     else:
         octets = common.read(opts.robots, console, ours.max_size)
         schemes = {origin.scheme for origin in origins}
-        files = {scheme: common.parsed(octets, scheme, ours) for scheme in schemes}
-        found = {one: _given(files[one.scheme], opts.robots, one) for one in origins}
-    pages = (
-        one.source for one in found.values() if isinstance(one, FoundRobots) and one.file.is_page
-    )
-    for page in dict.fromkeys(pages):
-        console.complain(
-            f"{page} looks like an HTML page, no robots.txt: see what scrapy robots lint says"
-        )
+        given = {scheme: common.parsed(octets, scheme, ours) for scheme in schemes}
+        found = {one: _given(given[one.scheme], opts.robots, one) for one in origins}
+    files = {one.source: one.file for one in found.values() if isinstance(one, FoundRobots)}
+    for source, file in files.items():
+        what = "an HTML page" if file.is_page else "a binary file"
+        if file.is_page or b"\0" in file.content.octets[:_LOOKED_AT]:
+            console.complain(
+                f"{source} looks like {what}, no robots.txt: see what scrapy robots lint says"
+            )
     return found
 
 

@@ -25,8 +25,10 @@ from w3lib.url import safe_url_string
 from scrapy_robots_rfc.addon import Addon
 from scrapy_robots_rfc.core.agents import NOBODY, Agent, agent_of
 from scrapy_robots_rfc.core.robotstxt import RobotsTxt
-from scrapy_robots_rfc.core.text import error_text, printable
-from scrapy_robots_rfc.errors import RobotsError
+from scrapy_robots_rfc.core.text import printable
+from scrapy_robots_rfc.errors import RobotsDisallowed, RobotsError
+from scrapy_robots_rfc.fetching.download import through
+from scrapy_robots_rfc.fetching.faults import access_after
 from scrapy_robots_rfc.fetching.parsed import OriginPolicy, ParsedRobots, gemini_file
 from scrapy_robots_rfc.middleware.downloader import robots_service
 from scrapy_robots_rfc.middleware.user_agent import default_header
@@ -315,7 +317,10 @@ class Inquirer(Spider):
         try:
             return await self.crawler.engine.download_async(request)
         except Exception as error:
-            raise Failed(f"{request.url} cannot be read: {error_text(error)}") from error
+            refused = isinstance(error, RobotsDisallowed)
+            timeout = read_settings(self.settings).timeout
+            cause = error if refused else through(access_after(error, timeout), request).cause
+            raise Failed(f"{request.url} cannot be read: {cause}") from error
 
 
 def crawl(settings: ScrapySettings, work: Callable[[Inquirer], Awaitable[T]]) -> T:

@@ -22,6 +22,8 @@ _TOPICS = {
     "report": report.TOPIC,
     "cache": cache.TOPIC,
 }
+#: Those whose exit code is an answer: there is none where nobody reads the output.
+_ANSWERS = frozenset({"check", "lint", "page"})
 
 
 class Command(ScrapyCommand):
@@ -85,8 +87,10 @@ class Command(ScrapyCommand):
         except (Failed, RobotsError) as error:
             console.complain(str(error))
         except OSError as error:
-            if not isinstance(error, BrokenPipeError):  # the reader of the output, such as `head`
+            if not isinstance(error, BrokenPipeError):
                 console.complain(f"the output cannot be written: {error.strerror or error}")
+            elif opts.topic not in _ANSWERS:  # its reader has had enough, such as `head`
+                self.exitcode = 0
             abandon(console.stdout)
 
 

@@ -132,7 +132,7 @@ def test_a_page_that_robots_txt_forbids(tmp_path: Path) -> None:
         done = run("page", site.url("/"), folder=tmp_path)
         assert site.pages == []
     assert (done.code, done.out) == (2, "")
-    reason = "RobotsDisallowed: Forbidden by robots.txt (robots.txt line 2: Disallow: /)"
+    reason = "Forbidden by robots.txt (robots.txt line 2: Disallow: /)"
     assert done.err == f"scrapy robots page: {site.url('/')} cannot be read: {reason}\n"
 
 

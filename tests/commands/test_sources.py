@@ -149,13 +149,16 @@ def test_a_web_page_is_warned_of(tmp_path: Path) -> None:
         assert (done.code, done.err) == (0, f"scrapy robots check: {text}")
 
 
-def test_what_a_site_serves_is_warned_of(tmp_path: Path) -> None:
-    """A page that a site serves as its robots.txt is warned of, too."""
-    with Site({"/robots.txt": Reply(200, HTML.encode())}) as site:
+@pytest.mark.parametrize(
+    ("octets", "what"), [(HTML.encode(), "an HTML page"), (b"\x7fELF\x00\x01\x00", "a binary file")]
+)
+def test_what_a_site_serves_is_warned_of(octets: bytes, what: str, tmp_path: Path) -> None:
+    """A page or a binary file that a site serves as its robots.txt is warned of, too."""
+    with Site({"/robots.txt": Reply(200, octets)}) as site:
         done = run("check", site.url("/x"), folder=tmp_path)
     assert done.code == 0
     assert (
         done.err
-        == f"scrapy robots check: {site.url('/robots.txt')} looks like an HTML page, no robots.txt:"
+        == f"scrapy robots check: {site.url('/robots.txt')} looks like {what}, no robots.txt:"
         " see what scrapy robots lint says\n"
     )
