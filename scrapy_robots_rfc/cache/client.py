@@ -43,9 +43,6 @@ FAREWELL = 0.5
 #: Seconds between the looks at the end of the crawl whether all calls have ended; together as many.
 _PAUSES = (0.01, 0.04, 0.15, 0.3)
 
-#: Seconds between two looks at a file that another crawl fetches: at first, and at most.
-_FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 1.0
-
 
 class CacheClient:
     """The store of a crawl. Its coroutines never raise, and never take long.
@@ -133,8 +130,10 @@ class CacheClient:
         """Return what the store has of an origin, if that can be read; ``None``: nothing."""
         key = str(origin)
         value = await self._ask("get", self._store.get, key, otherwise=None)
+        if value is None:
+            return None
         try:
-            return None if value is None else self._on_our_clock(decode(value))
+            entry = decode(value)
         except ValueError as error:
             self._count(stats.STORE_ERRORS)
             if not self._warned:
@@ -146,16 +145,11 @@ class CacheClient:
                 )  # fmt: skip
             await self._drop(origin)  # so that it is counted once
             return None
-
-    def _on_our_clock(self, entry: CacheEntry) -> CacheEntry:
-        """Return an entry on the clock of this crawl, with no time of the past later than now.
-
-        The clock of the machine that wrote it may be ahead. If it is far ahead, the file is asked
-        for again; else the entry would stay fresh until the clock of this machine has come that
-        far.
-        """
         now = self._runtime.clock()
         date = self._runtime.date()
+        # The clock of the machine that wrote it may be ahead: no time of the past is later than
+        # now. If it is far ahead, the file is asked for again; else the entry would stay fresh
+        # until the clock of this machine has come that far.
         moved = entry.moved(now - max(date, entry.fetched), now)
         return moved.expiring(now) if entry.fetched > date + AHEAD else moved
 
@@ -250,10 +244,9 @@ class CacheClient:
         :param otherwise: what is returned where there is no answer.
         """
         now = self._runtime.clock()
-        failing = call in self._not_before
-        if self._closed or (failing and now < self._not_before[call]):
+        if self._closed or now < self._not_before.get(call, now):
             return otherwise
-        if failing:  # this one is a trial, and the others wait for its end
+        if call in self._not_before:  # this one is a trial, and the others wait for its end
             self._not_before[call] = now + PATIENCE + PAUSE
         self._under_way += 1
         try:
@@ -306,11 +299,3 @@ class CacheClient:
             await self._threads.close(close, limit=FAREWELL)
         except Exception as error:  # noqa: BLE001 - a store's own
             self._failed("close", error)
-
-
-def pause(looks: int) -> float:
-    """Return the seconds to wait for another crawl's fetch before the next look.
-
-    :param looks: how many looks have found that the fetch is not over.
-    """
-    return min(_FIRST_PAUSE * 2.0 ** min(looks, 10), _LONGEST_PAUSE)

@@ -14,7 +14,7 @@ from scrapy.utils.datatypes import LocalCache
 
 from scrapy_robots_rfc import _scrapy, signals, stats
 from scrapy_robots_rfc._runtime import Runtime
-from scrapy_robots_rfc.cache.client import CacheClient, pause
+from scrapy_robots_rfc.cache.client import CacheClient
 from scrapy_robots_rfc.cache.entry import (
     CacheEntry,
     Fetched,
@@ -40,6 +40,10 @@ from scrapy_robots_rfc.policy.access import (
 )
 from scrapy_robots_rfc.policy.origins import Origin
 from scrapy_robots_rfc.settings import Settings
+
+# Seconds between two looks at a file that another worker fetches: at first, and at most.
+_FIRST_PAUSE = 0.1
+_LONGEST_PAUSE = 1.0
 
 #: Failures of routes that are remembered; the oldest is forgotten first.
 FAILED_ROUTES = 10_000
@@ -86,7 +90,7 @@ class Fetcher:
 
     async def get(self, fetch: PendingFetch) -> OriginPolicy:
         """Look for a copy, ask the site, conclude, notify; repeat it while attempts are left."""
-        looks = 0
+        pause = _FIRST_PAUSE
         while True:
             await self.pending.place(fetch)
             robots, ours = await self._look(fetch)
@@ -94,10 +98,10 @@ class Fetcher:
                 return robots
             if not ours:  # another worker fetches it: look again later
                 self.pending.free_place(fetch)
-                if not looks:
+                if pause == _FIRST_PAUSE:
                     self._count(stats.CACHE_LEASE_WAITS)
-                await self._runtime.sleep(pause(looks))
-                looks += 1
+                await self._runtime.sleep(pause)
+                pause = min(2 * pause, _LONGEST_PAUSE)
                 continue
             fetched = await self._ask(fetch)
             if fetched is None:  # others come first now

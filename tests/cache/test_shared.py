@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from scrapy_robots_rfc._runtime import Runtime, Waiter
-from scrapy_robots_rfc.cache.client import CacheClient, pause
+from scrapy_robots_rfc.cache.client import CacheClient
 from scrapy_robots_rfc.policy.access import Outcome
 from scrapy_robots_rfc.policy.origins import Origin
 from tests.support.entries import limits, made
@@ -215,10 +215,3 @@ async def test_no_other_fetches_before_a_file_is_written() -> None:
     one.runtime.spawn(one.client.publish(ORIGIN, file(b"file", 0, 100), stored=True))
     await one.client.close()
     assert store.done == ["put", "release"]
-
-
-def test_pauses_between_looks_grow_to_a_second() -> None:
-    """Who waits for another crawl looks often at first, and once a second in the long run."""
-    pauses = [pause(looks) for looks in (0, 1, 2, 3, 4, 5000)]
-    assert pauses == sorted(pauses)
-    assert (pauses[0], pauses[-1]) == (0.1, 1.0)
