@@ -23,8 +23,7 @@ from scrapy_robots_rfc.cache.memory import LARGE, MemoryCache
 from scrapy_robots_rfc.core.agents import Agent
 from scrapy_robots_rfc.core.robotstxt import RobotsTxt
 from scrapy_robots_rfc.fetching.parsed import ParsedRobots
-from scrapy_robots_rfc.policy.access import Outcome
-from scrapy_robots_rfc.policy.caching import Validity
+from scrapy_robots_rfc.policy.access import Outcome, Validity
 from scrapy_robots_rfc.policy.origins import Origin
 
 if TYPE_CHECKING:

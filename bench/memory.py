@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING
 
 from scrapy_robots_rfc.cache.entry import CacheEntry
 from scrapy_robots_rfc.cache.memory import MemoryCache
-from scrapy_robots_rfc.policy.access import Outcome
-from scrapy_robots_rfc.policy.caching import Validity
+from scrapy_robots_rfc.policy.access import Outcome, Validity
 from scrapy_robots_rfc.policy.origins import Origin
 
 if TYPE_CHECKING:

@@ -25,8 +25,7 @@ from scrapy_robots_rfc.cache.entry import CacheEntry, Validators, encode
 from scrapy_robots_rfc.cache.stores.base import SharedStore, Store
 from scrapy_robots_rfc.cache.stores.redis import RedisStore
 from scrapy_robots_rfc.cache.stores.sqlite import SqliteStore
-from scrapy_robots_rfc.policy.access import Outcome
-from scrapy_robots_rfc.policy.caching import Validity
+from scrapy_robots_rfc.policy.access import Outcome, Validity
 from tests.support.redis_server import COMMAND, RedisServer
 
 if TYPE_CHECKING:

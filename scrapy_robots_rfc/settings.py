@@ -20,7 +20,6 @@ from scrapy_robots_rfc.core.preferences import uses_of
 from scrapy_robots_rfc.core.robotstxt import RobotsTxt
 from scrapy_robots_rfc.core.text import hidden
 from scrapy_robots_rfc.errors import SettingError
-from scrapy_robots_rfc.policy.caching import MAX_AGE_24_HOURS
 from scrapy_robots_rfc.policy.origins import (
     SCHEME_ACCEPTED,
     SCHEMES,
@@ -35,7 +34,9 @@ from scrapy_robots_rfc.policy.pacing import Limit, Over
 #: What the user wrote, of any type.
 Value: TypeAlias = Any
 
-_DAY = 86_400
+#: The 24-hour limit, in seconds: "crawlers SHOULD NOT use the cached version for more than 24
+#: hours" (RFC 9309, 2.4). ROBOTS_CACHE_MAX_AGE is never longer.
+MAX_AGE_24_HOURS = 24 * 60 * 60
 CACHE = "ROBOTS_CACHE"
 CACHE_ACCEPTED = (
     "'memory:', 'sqlite:///PATH' (four slashes before an absolute path), 'redis://HOST:PORT/DB', "
@@ -254,14 +255,15 @@ class Settings(NamedTuple):
         _each(_number(400, 499, whole=True), "a status from 400 to 499", frozenset),
     )
     stale_max_age: float = _setting(
-        "ROBOTS_STALE_MAX_AGE", float(30 * _DAY), "a number, at least 0", _number(0),
+        "ROBOTS_STALE_MAX_AGE", float(30 * MAX_AGE_24_HOURS), "a number, at least 0", _number(0),
     )
     unreachable_max_age: float | None = _setting(
-        "ROBOTS_UNREACHABLE_MAX_AGE", float(30 * _DAY),
+        "ROBOTS_UNREACHABLE_MAX_AGE", float(30 * MAX_AGE_24_HOURS),
         "a number above 0, or None", _or_none(_number(0, above=True)),
     )
     crawl_delay_max: float = _setting(
-        "ROBOTS_CRAWL_DELAY_MAX", 60.0, "a number, at least 0, at most 86400", _number(0, _DAY),
+        "ROBOTS_CRAWL_DELAY_MAX", 60.0,
+        "a number, at least 0, at most 86400", _number(0, 86_400),
     )
     crawl_delay_over: Over = _setting(
         "ROBOTS_CRAWL_DELAY_OVER", "clamp", "'clamp' or 'forbid'", Over,

@@ -1,6 +1,6 @@
 """CacheEntry: all that is known of an origin's robots.txt, and how it is written down for stores.
 
-`policy/caching.py` says for how long an entry is used; this file says which entry follows from a
+`policy/access.py` says for how long an entry is used; this file says which entry follows from a
 fetch.
 """
 
@@ -12,16 +12,18 @@ from functools import partial
 from typing import Any, NamedTuple, Self
 
 from scrapy_robots_rfc.core.text import printable
-from scrapy_robots_rfc.policy import caching
 from scrapy_robots_rfc.policy.access import (
     PROXY_REFUSES,
     Access,
+    Freshness,
     Local,
     Outcome,
     Successful,
     Unreachable,
+    Validity,
+    renew,
+    review,
 )
-from scrapy_robots_rfc.policy.caching import Freshness, Validity
 from scrapy_robots_rfc.policy.origins import without_userinfo
 from scrapy_robots_rfc.settings import Settings
 
@@ -106,7 +108,7 @@ class CacheEntry(NamedTuple):
             there = self.validity.unreachable_since is not None
             if here is not there:
                 return self.expiring(now)
-        validity = caching.review(self.validity, self.fetched, now, limits)
+        validity = review(self.validity, self.fetched, now, limits)
         if validity.outcome is Outcome.SUCCESSFUL:
             return self._replace(validity=validity)
         return self._replace(validity=validity, body=None, validators=None, cut=None)
@@ -158,7 +160,7 @@ def following(
     if lifetime is None and fetched.confirmed and old is not None:
         lifetime = old.lifetime  # what a 304 leaves out stays (RFC 9111, 3.2)
     left = None if lifetime is None else max(0.0, lifetime - fetched.freshness.age)
-    new = caching.renew(validity, access.outcome, now, limits, left)
+    new = renew(validity, access.outcome, now, limits, left)
     made = partial(CacheEntry, new, access.status, access.cause, now)
     if isinstance(access, Successful):
         whole = fetched.confirmed or len(access.body) <= limits.max_size
@@ -198,7 +200,7 @@ VERSION = 1
 _LARGEST_PACKED = 4 * 1024 * 1024
 _LARGEST_HEAD = 128 * 1024
 #: Characters of what comes from a site: a longer URL is left out, a longer cause is cut off, and
-#: `policy/caching.py` reads no longer validator.
+#: `policy/access.py` reads no longer validator.
 _LONGEST_URL = 8192
 _LONGEST_CAUSE = 200
 _HEADER = re.compile(rb"[\t\x20-\x7e\x80-\xff]{0,1024}")

@@ -28,8 +28,7 @@ from scrapy_robots_rfc.core.text import utc_text
 from scrapy_robots_rfc.errors import DecodingError
 from scrapy_robots_rfc.fetching.decoding import GZIP_MAGIC, without_codings
 from scrapy_robots_rfc.fetching.parsed import OriginPolicy
-from scrapy_robots_rfc.policy.access import Outcome
-from scrapy_robots_rfc.policy.caching import Validity
+from scrapy_robots_rfc.policy.access import Outcome, Validity
 from scrapy_robots_rfc.policy.origins import Origin
 from scrapy_robots_rfc.settings import Settings
 

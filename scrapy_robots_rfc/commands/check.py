@@ -23,8 +23,7 @@ from scrapy_robots_rfc.core.lines import as_text
 from scrapy_robots_rfc.core.preferences import refused_by, unknown_labels, uses_of
 from scrapy_robots_rfc.core.text import printable
 from scrapy_robots_rfc.fetching.parsed import OriginPolicy, ParsedRobots
-from scrapy_robots_rfc.policy.access import Outcome
-from scrapy_robots_rfc.policy.caching import Validity
+from scrapy_robots_rfc.policy.access import Outcome, Validity
 from scrapy_robots_rfc.policy.origins import Origin, other_reading
 from scrapy_robots_rfc.policy.pacing import Limit
 from scrapy_robots_rfc.settings import Settings

@@ -29,14 +29,20 @@ from scrapy_robots_rfc.fetching.faults import access_after
 from scrapy_robots_rfc.fetching.origin_log import OriginLog
 from scrapy_robots_rfc.fetching.parsed import FileReader, OriginPolicy
 from scrapy_robots_rfc.fetching.pending import PREEMPTED, Crawl, PendingFetch, PendingFetches
-from scrapy_robots_rfc.policy import caching
 from scrapy_robots_rfc.policy.access import (
     Access,
     Asking,
+    Freshness,
     Local,
     Successful,
     Unavailable,
     Unreachable,
+    at_least,
+    etag,
+    freshness,
+    last_modified,
+    pauses,
+    retry_after,
 )
 from scrapy_robots_rfc.policy.origins import Origin
 from scrapy_robots_rfc.settings import Settings
@@ -194,7 +200,7 @@ class Fetcher:
         self._count(stats.RESPONSE_COUNT)
         self._count(stats.RESPONSE_STATUS_COUNT.format(status=response.status))
         if isinstance(access, Unreachable):
-            wanted = caching.retry_after(response.headers.get(b"Retry-After"), self._runtime.date())
+            wanted = retry_after(response.headers.get(b"Retry-After"), self._runtime.date())
             access = access._replace(retry_after=wanted)
             return Fetched(through(access, request) if access.route else access)
         return self._answered(response, access, state.url, known)
@@ -204,21 +210,21 @@ class Fetcher:
     ) -> Fetched:
         """Return what came of an attempt whose last answer says whether there is a file."""
         lines = response.headers.getlist
-        freshness = caching.freshness(lines, self._runtime.date())
+        fresh = freshness(lines, self._runtime.date())
         if not isinstance(access, Successful):
-            return Fetched(access, freshness)
+            return Fetched(access, fresh)
         confirmed = access.status == 304
         if len(access.body) > self._settings.max_size:
             self._count(stats.TRUNCATED)
             # It is a part of the file: a crawl with a larger limit must not be answered 304.
-            return Fetched(access, freshness, None, confirmed)
-        tag = caching.etag(lines)
-        modified = caching.last_modified(lines)
+            return Fetched(access, fresh, None, confirmed)
+        tag = etag(lines)
+        modified = last_modified(lines)
         if confirmed and known is not None:  # what a 304 leaves out stays (RFC 9111, 3.2)
             tag = tag or known.etag
             modified = modified or known.last_modified
         validators = Validators(url, tag, modified) if tag or modified else None
-        return Fetched(access, freshness, validators, confirmed)
+        return Fetched(access, fresh, validators, confirmed)
 
     # Conclude.
 
@@ -232,7 +238,7 @@ class Fetcher:
         if isinstance(access, Successful) and robots.file is None:
             # It cannot be parsed. Other crawls may have a parser that works.
             access = Unreachable(access.status, robots.cause, hopeless=True)
-            return await self._conclude(fetch, Fetched(access, caching.Freshness(stored=False)))
+            return await self._conclude(fetch, Fetched(access, Freshness(stored=False)))
         self._count(stats.RESULT.format(outcome=access.outcome.value))
         pauses = self._pauses(fetch, robots, access)
         of_route = isinstance(access, Local | Unreachable) and access.route
@@ -262,7 +268,7 @@ class Fetcher:
         if isinstance(access, Local | Unreachable) and access.route:
             return following_for_route(fetch.copy, access, now, limits)
         if isinstance(access, Unreachable):
-            ttl = caching.at_least(limits.unreachable_ttl, access.retry_after)
+            ttl = at_least(limits.unreachable_ttl, access.retry_after)
             limits = limits._replace(unreachable_ttl=ttl)
         unreachable_since = None if fetch.last is None else fetch.last.unreachable_since
         return following(fetch.copy, fetched, now, limits, unreachable_since)
@@ -277,7 +283,7 @@ class Fetcher:
         same_proxy = access.route and fetch.route is not None
         if same_proxy or access.hopeless or self.download.cache.offline:
             return ()
-        return caching.pauses(fetch.attempts, access.retry_after, self._settings)
+        return pauses(fetch.attempts, access.retry_after, self._settings)
 
     def _undecided(self, fetch: PendingFetch, error: Exception) -> OriginPolicy:
         """Return what is known where a fetch raised: nothing, and the next request tries again."""

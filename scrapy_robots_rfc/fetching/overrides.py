@@ -15,8 +15,7 @@ from scrapy.crawler import Crawler
 from scrapy_robots_rfc.core.agents import Agent
 from scrapy_robots_rfc.errors import SettingError
 from scrapy_robots_rfc.fetching.parsed import OriginPolicy, ParsedRobots
-from scrapy_robots_rfc.policy.access import Outcome
-from scrapy_robots_rfc.policy.caching import Validity
+from scrapy_robots_rfc.policy.access import Outcome, Validity
 from scrapy_robots_rfc.policy.origins import Origin, Site
 from scrapy_robots_rfc.settings import Settings
 

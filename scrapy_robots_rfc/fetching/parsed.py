@@ -27,8 +27,7 @@ from scrapy_robots_rfc.core.robotstxt import RobotsTxt
 from scrapy_robots_rfc.core.ruleset import ROBOTS_TXT
 from scrapy_robots_rfc.errors import SettingError
 from scrapy_robots_rfc.parser import RfcRobotParser
-from scrapy_robots_rfc.policy.access import Outcome
-from scrapy_robots_rfc.policy.caching import Validity
+from scrapy_robots_rfc.policy.access import Outcome, Validity
 from scrapy_robots_rfc.policy.origins import Dialect, Origin, other_reading
 from scrapy_robots_rfc.policy.pacing import KEYS, Bound, Limit, Over, Pace, pace_of_number, paces_of
 from scrapy_robots_rfc.settings import PARSER_ACCEPTED, Settings

@@ -19,8 +19,7 @@ from scrapy_robots_rfc.cache.entry import CacheEntry
 from scrapy_robots_rfc.core.agents import Agent
 from scrapy_robots_rfc.fetching.download import Downloader
 from scrapy_robots_rfc.fetching.parsed import OriginPolicy
-from scrapy_robots_rfc.policy.access import Outcome
-from scrapy_robots_rfc.policy.caching import Validity
+from scrapy_robots_rfc.policy.access import Outcome, Validity
 from scrapy_robots_rfc.policy.origins import Origin
 
 #: What a fetch does to have its value; ``None``: the crawl ended first.

@@ -1,16 +1,28 @@
-"""What the answer to a request for robots.txt means (RFC 9309, 2.3.1).
+"""What the answer to a request for robots.txt means, and for how long (RFC 9309, 2.3.1 and 2.4).
 
 An `Asking` names the URL to request next; its `answered` returns the next `Asking`, or the `Access`
-that ends a fetch. `fetching/` makes the requests; `caching.py` says for how long a result may be
-used.
+that ends a fetch. `renew` and `review` give the `Validity` of one result within the limits of the
+user's settings; `freshness` reads what the site itself says (RFC 9111); `pauses` come before
+further attempts. `fetching/` makes the requests.
+Times are seconds on a clock that never goes back, unless a parameter says otherwise.
 """
 
 import enum
-from collections.abc import Collection
-from typing import NamedTuple
+import re
+from collections.abc import Callable, Collection, Sequence
+from datetime import UTC
+from email.utils import parsedate_to_datetime
+from typing import NamedTuple, TypeAlias
 from urllib.parse import urlsplit
 
 from scrapy_robots_rfc.policy.origins import SCHEMES, Origin, Scheme, joined
+from scrapy_robots_rfc.settings import Settings
+
+#: Seconds for which the Retry-After header of an unreachable file counts at most.
+MAX_RETRY_AFTER = 300.0
+
+#: Returns the lines of a header by its name, in the order in which they came.
+Lines: TypeAlias = Callable[[bytes], Sequence[bytes]]
 
 #: Redirects that are followed (2.3.1.2: "at least five consecutive redirects").
 MAX_REDIRECTS = 5
@@ -205,3 +217,196 @@ def target_of(url: str, location: bytes | None, scheme: Scheme = _HTTP) -> str |
         return None
     query = f"?{parts.query}" if parts.query else ""
     return f"{origin}{parts.path or '/'}{query}"
+
+
+# For how long.
+
+
+class Validity(NamedTuple):
+    """What governs an origin, and until when.
+
+    :param outcome: what governs the decisions.
+    :param fresh_until: from then on the file is asked for again.
+    :param confirmed: when the file that is obeyed was last fetched, or found unchanged; ``None``
+        where there is none.
+    :param unreachable_since: when the first of the consecutive unreachable fetches ended; ``None``
+        if the last fetch was not unreachable.
+    """
+
+    outcome: Outcome
+    fresh_until: float
+    confirmed: float | None = None
+    unreachable_since: float | None = None
+
+    @property
+    def stale(self) -> bool:
+        """Whether an earlier file is obeyed because the last fetch was unreachable."""
+        return self.outcome is Outcome.SUCCESSFUL and self.unreachable_since is not None
+
+
+def renew(
+    old: Validity | None,
+    fetched: Outcome,
+    now: float,
+    limits: Settings,
+    fresh_for: float | None = None,
+) -> Validity:
+    """Return the validity of what a fetch gave.
+
+    :param old: the validity before the fetch, expired or not; ``None`` for an origin that was never
+        asked.
+    :param fetched: the outcome of the fetch.
+    :param fresh_for: for how many seconds the site's headers call the answer fresh; ``None``: they
+        say nothing.
+    """
+    if fetched is not Outcome.UNREACHABLE:
+        age = limits.cache_max_age
+        if fresh_for is not None:
+            age = min(max(fresh_for, limits.cache_min_age), age)
+        return Validity(fetched, now + age, now if fetched is Outcome.SUCCESSFUL else None)
+    since = now if old is None or old.unreachable_since is None else old.unreachable_since
+    again = now + limits.unreachable_ttl
+    confirmed = None if old is None else old.confirmed
+    if confirmed is not None and now < confirmed + limits.stale_max_age:
+        again = min(again, confirmed + limits.stale_max_age)
+        return Validity(Outcome.SUCCESSFUL, again, confirmed, since)
+    if limits.unreachable_max_age is not None and now >= since + limits.unreachable_max_age:
+        return Validity(Outcome.UNAVAILABLE, again, unreachable_since=since)
+    return Validity(Outcome.UNREACHABLE, again, unreachable_since=since)
+
+
+def review(old: Validity, fetched: float, now: float, limits: Settings) -> Validity:
+    """Return the validity of a stored result within our own limits; it is never prolonged.
+
+    :param fetched: when the fetch that gave the result ended.
+    """
+    if old.unreachable_since is None:
+        return old._replace(fresh_until=min(old.fresh_until, fetched + limits.cache_max_age))
+    again = min(old.fresh_until, fetched + max(limits.unreachable_ttl, MAX_RETRY_AFTER))
+    validity = renew(old, Outcome.UNREACHABLE, now, limits)
+    if validity.confirmed is not None:
+        again = min(again, validity.confirmed + limits.stale_max_age)
+    return validity._replace(fresh_until=again if validity.outcome is old.outcome else now)
+
+
+def pauses(attempts: int, retry_after: float | None, settings: Settings) -> tuple[float, ...]:
+    """Return the seconds before each further attempt; empty: no further attempt is made.
+
+    :param attempts: how many attempts were made before the one that has just failed.
+    :param retry_after: seconds that the server asked for; they lengthen the first pause only.
+    """
+    delays = settings.unreachable_backoff[attempts:]
+    return (at_least(delays[0], retry_after), *delays[1:]) if delays else ()
+
+
+def at_least(seconds: float, retry_after: float | None) -> float:
+    """Return the seconds, or what the server asked for if longer, up to `MAX_RETRY_AFTER`."""
+    return max(seconds, min(retry_after or 0.0, MAX_RETRY_AFTER))
+
+
+# Longer times count as this many seconds (RFC 9111, 1.2.2).
+_LONGEST_SECONDS = 2.0**31
+# Octets of a Cache-Control header that are read: a bound for hostile ones.
+_CACHE_CONTROL_READ = 8192
+
+_ELEMENT = re.compile(rb'(?:[^,"]|"(?:[^"\\]|\\.)*"?)+', re.DOTALL)
+_SECONDS = re.compile(rb"[0-9]+")
+# An ETag or a Last-Modified that is sent back: it has no control octets, and real ones are far
+# shorter than this.
+_VALIDATOR = re.compile(rb"[\t\x20-\x7e\x80-\xff]{1,1024}")
+
+
+class Freshness(NamedTuple):
+    """What an answer says of its own freshness (RFC 9111).
+
+    :param lifetime: the seconds for which it is fresh after it was made (4.2.1), if it says so.
+    :param age: for how many seconds it was in other caches (5.1).
+    :param stored: whether it may be put into a store (5.2.2.5).
+    """
+
+    lifetime: float | None = None
+    age: float = 0.0
+    stored: bool = True
+
+
+# What is malformed counts as absent. Of several lines of one header, and of several directives of
+# one name, the first one counts (RFC 9111, 4.2.1); the lines of Cache-Control are one list.
+
+
+def freshness(lines: Lines, now: float) -> Freshness:
+    """Return what the headers of an answer say of its freshness.
+
+    :param now: the present, in seconds since 1970; it stands in for a missing Date header.
+    """
+    directives = _directives(b",".join(lines(b"Cache-Control")))
+    stored = b"no-store" not in directives
+    # An Age line may be a list; its first element counts (RFC 9111, 5.1).
+    age = seconds_of(next(iter(lines(b"Age")), b"").partition(b",")[0]) or 0.0
+    # A no-cache with field names as its value is about those fields only (RFC 9111, 5.2.2.4).
+    if not stored or directives.get(b"no-cache") == b"":
+        return Freshness(0.0, age, stored=stored)
+    # A store may serve all spiders of a fleet: as a shared cache, it obeys s-maxage (5.2.2.10).
+    for name in (b"s-maxage", b"max-age"):
+        seconds = seconds_of(directives.get(name))
+        if seconds is not None:
+            return Freshness(seconds, age)
+    expires = next(iter(lines(b"Expires")), b"")
+    # 0 and -1 are no dates, but many servers send them to say "already expired" (RFC 9111, 5.3).
+    then = 0.0 if expires.strip() in (b"0", b"-1") else http_date(expires)
+    if then is None:
+        return Freshness(None, age)
+    made = http_date(next(iter(lines(b"Date")), b""))
+    lifetime = then - (now if made is None else made)
+    return Freshness(min(max(0.0, lifetime), _LONGEST_SECONDS), age)
+
+
+def etag(lines: Lines) -> bytes | None:
+    """Return the ETag for If-None-Match (RFC 9110, 13.1.2); never ``*``, which matches any file."""
+    value = next(iter(lines(b"ETag")), b"")
+    return value if _VALIDATOR.fullmatch(value) and value.strip() != b"*" else None
+
+
+def last_modified(lines: Lines) -> bytes | None:
+    """Return the Last-Modified date for If-Modified-Since (RFC 9110, 13.1.3)."""
+    value = next(iter(lines(b"Last-Modified")), b"")
+    return value if _VALIDATOR.fullmatch(value) and http_date(value) is not None else None
+
+
+def _directives(cache_control: bytes) -> dict[bytes, bytes]:
+    """Return the directives of Cache-Control by name."""
+    found: dict[bytes, bytes] = {}
+    for element in _ELEMENT.findall(cache_control[:_CACHE_CONTROL_READ]):
+        name, _, value = element.partition(b"=")
+        value = value.strip()
+        if len(value) > 1 and value.startswith(b'"') and value.endswith(b'"'):
+            value = value[1:-1]
+        found.setdefault(name.strip().lower(), value)
+    return found
+
+
+def retry_after(value: bytes | None, now: float) -> float | None:
+    """Return the seconds of a Retry-After header (RFC 9110, 10.2.3); ``None`` if it has none.
+
+    :param value: the header as it came: a number of seconds, or a date.
+    :param now: the present, in seconds since 1970.
+    """
+    seconds = seconds_of(value)
+    if seconds is not None:
+        return seconds
+    then = http_date(value or b"")
+    return None if then is None else max(0.0, then - now)
+
+
+def seconds_of(value: bytes | None) -> float | None:
+    """Return a number of seconds (RFC 9111, 1.2.2); ``None`` if it is malformed."""
+    text = (value or b"").strip()
+    return min(float(text), _LONGEST_SECONDS) if _SECONDS.fullmatch(text) else None
+
+
+def http_date(value: bytes) -> float | None:
+    """Return the seconds since 1970 of a date of HTTP (RFC 9110, 5.6.7); ``None``: it is none."""
+    try:
+        date = parsedate_to_datetime(value.decode("latin-1"))
+    except (ValueError, TypeError, IndexError, OverflowError):
+        return None
+    return date.replace(tzinfo=date.tzinfo or UTC).timestamp()

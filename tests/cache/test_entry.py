@@ -7,8 +7,14 @@ from typing import Any
 import pytest
 
 from scrapy_robots_rfc.cache.entry import CacheEntry, Fetched, Validators, decode, encode, following
-from scrapy_robots_rfc.policy.access import Outcome, Successful, Unavailable, Unreachable
-from scrapy_robots_rfc.policy.caching import Freshness, Validity
+from scrapy_robots_rfc.policy.access import (
+    Freshness,
+    Outcome,
+    Successful,
+    Unavailable,
+    Unreachable,
+    Validity,
+)
 from tests.support.entries import changed, limits, made
 
 LIMITS = limits(100, 10, 1000, 500, cache_min_age=20)

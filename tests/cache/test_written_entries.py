@@ -16,8 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scrapy_robots_rfc.cache.entry import CacheEntry, Validators, decode, encode
-from scrapy_robots_rfc.policy.access import Outcome
-from scrapy_robots_rfc.policy.caching import Validity
+from scrapy_robots_rfc.policy.access import Outcome, Validity
 from tests.support.cache_entries import FILE, MISSING, UNKNOWN
 
 times = st.floats(-1e12, 1e12)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scrapy_robots_rfc.policy.caching import Freshness, Lines, etag, freshness, last_modified
+from scrapy_robots_rfc.policy.access import Freshness, Lines, etag, freshness, last_modified
 
 #: Sun, 06 Nov 1994 08:49:37 GMT.
 THEN = 784_111_777.0

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from scrapy_robots_rfc.policy.access import Outcome
-from scrapy_robots_rfc.policy.caching import Validity, renew, review
+from scrapy_robots_rfc.policy.access import Outcome, Validity, renew, review
 from tests.support.entries import limits as made
 
 if TYPE_CHECKING:

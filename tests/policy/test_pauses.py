@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scrapy_robots_rfc.policy.caching import at_least, pauses, retry_after
+from scrapy_robots_rfc.policy.access import at_least, pauses, retry_after
 from tests.support.entries import limits
 
 # Sun, 06 Nov 1994 08:49:37 GMT, the example of RFC 9110, 5.6.7.

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from scrapy.settings import Settings
 
 from scrapy_robots_rfc.cache.entry import CacheEntry
-from scrapy_robots_rfc.policy.caching import Validity
+from scrapy_robots_rfc.policy.access import Validity
 from scrapy_robots_rfc.settings import read_settings
 
 if TYPE_CHECKING:

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING
 
 from scrapy_robots_rfc.fetching.parsed import OriginPolicy
 from scrapy_robots_rfc.fetching.pending import PendingFetch
-from scrapy_robots_rfc.policy.access import Outcome
-from scrapy_robots_rfc.policy.caching import Validity
+from scrapy_robots_rfc.policy.access import Outcome, Validity
 from scrapy_robots_rfc.policy.origins import Origin
 
 if TYPE_CHECKING:
