@@ -32,8 +32,7 @@ from bench import (
     timing,
     verdicts,
 )
-from bench.crawl import OFF
-from bench.crawl import OURS as OUR_CRAWL
+from bench.crawl import OFF, OURS as OUR_CRAWL
 from bench.peers import CORE, NAMES, OURS, PROTEGO, present
 from bench.report import ABSENT, table, with_ratios
 

@@ -20,8 +20,7 @@ from importlib import import_module, metadata
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from bench.conformance_cases import GOOGLE, RFC, SECTIONS, TITLES, questions
-from bench.conformance_cases import OURS as DECISION
+from bench.conformance_cases import GOOGLE, OURS as DECISION, RFC, SECTIONS, TITLES, questions
 from bench.peers import OURS, PROTEGO, RERP, URLLIB, Peer, named, of_scrapy
 from bench.report import table
 from scrapy_robots_rfc.parser import RfcRobotParser

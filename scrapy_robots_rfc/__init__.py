@@ -9,24 +9,27 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:  # `as` tells type checkers that the names are public
     from scrapy_robots_rfc.addon import Addon as Addon
-    from scrapy_robots_rfc.cache.stores.base import SharedStore as SharedStore
-    from scrapy_robots_rfc.cache.stores.base import Store as Store
-    from scrapy_robots_rfc.core.decision import Decision as Decision
-    from scrapy_robots_rfc.core.decision import Reason as Reason
-    from scrapy_robots_rfc.core.decision import Rule as Rule
-    from scrapy_robots_rfc.core.decision import RuleKind as RuleKind
+    from scrapy_robots_rfc.cache.stores.base import SharedStore as SharedStore, Store as Store
+    from scrapy_robots_rfc.core.decision import (
+        Decision as Decision,
+        Reason as Reason,
+        Rule as Rule,
+        RuleKind as RuleKind,
+    )
     from scrapy_robots_rfc.core.robotstxt import RobotsTxt as RobotsTxt
     from scrapy_robots_rfc.errors import RobotsDisallowed as RobotsDisallowed
     from scrapy_robots_rfc.fetching.service import RobotsService as RobotsService
     from scrapy_robots_rfc.middleware.downloader import (
         RfcRobotsTxtMiddleware as RfcRobotsTxtMiddleware,
+        robots_service as robots_service,
     )
-    from scrapy_robots_rfc.middleware.downloader import robots_service as robots_service
     from scrapy_robots_rfc.parser import RfcRobotParser as RfcRobotParser
     from scrapy_robots_rfc.scheduling.queue import OriginPriorityQueue as OriginPriorityQueue
     from scrapy_robots_rfc.scheduling.scheduler import scheduler_around as scheduler_around
-    from scrapy_robots_rfc.usage.page_rules import RfcPageRulesMiddleware as RfcPageRulesMiddleware
-    from scrapy_robots_rfc.usage.page_rules import page_rules as page_rules
+    from scrapy_robots_rfc.usage.page_rules import (
+        RfcPageRulesMiddleware as RfcPageRulesMiddleware,
+        page_rules as page_rules,
+    )
     from scrapy_robots_rfc.usage.rules import PageRules as PageRules
     from scrapy_robots_rfc.usage.use import RfcUseMiddleware as RfcUseMiddleware
 

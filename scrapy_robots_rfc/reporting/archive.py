@@ -15,8 +15,7 @@ from pathlib import Path
 from typing import ClassVar
 from uuid import uuid4
 
-from scrapy import Request
-from scrapy import signals as scrapy_signals
+from scrapy import Request, signals as scrapy_signals
 from scrapy.crawler import Crawler
 from scrapy.http import Response
 from scrapy.http.headers import Headers

@@ -20,8 +20,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from scrapy import Request
-from scrapy import signals as scrapy_signals
+from scrapy import Request, signals as scrapy_signals
 from scrapy.crawler import Crawler
 from scrapy.extensions.feedexport import ItemFilter
 from scrapy.utils.defer import ensure_awaitable

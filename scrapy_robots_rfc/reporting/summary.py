@@ -5,8 +5,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from scrapy import Spider
-from scrapy import signals as scrapy_signals
+from scrapy import Spider, signals as scrapy_signals
 from scrapy.crawler import Crawler
 
 from scrapy_robots_rfc import signals, stats

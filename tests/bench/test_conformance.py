@@ -12,8 +12,15 @@ import pytest
 
 from bench import conformance
 from bench.conformance import CASES, PAGE, RECORD, ROOT, Record, answer, differing, made, ours
-from bench.conformance_cases import GOOGLE, OF_GOOGLE, OF_RFC, RFC, SECTIONS, questions
-from bench.conformance_cases import OURS as DECISION
+from bench.conformance_cases import (
+    GOOGLE,
+    OF_GOOGLE,
+    OF_RFC,
+    OURS as DECISION,
+    RFC,
+    SECTIONS,
+    questions,
+)
 from bench.peers import OURS, PROTEGO, RERP, URLLIB, Peer, named
 from scrapy_robots_rfc import RfcRobotParser
 from tests.support.case_files import clauses_by_id

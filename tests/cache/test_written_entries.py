@@ -12,8 +12,7 @@ import zlib
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from scrapy_robots_rfc.cache.entry import CacheEntry, Validators, decode, encode
 from scrapy_robots_rfc.policy.access import Outcome, Validity

@@ -20,8 +20,7 @@ from scrapy_robots_rfc import _runtime
 from tests.support.command_line import run
 from tests.support.crawling import crawl
 from tests.support.documents import block
-from tests.support.site import Reply, Site, redirect
-from tests.support.site import robots as file
+from tests.support.site import Reply, Site, redirect, robots as file
 
 if TYPE_CHECKING:
     from pathlib import Path

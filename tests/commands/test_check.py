@@ -18,8 +18,7 @@ import pytest
 from scrapy_robots_rfc.cache.stores.sqlite import SqliteStore
 from tests.support.command_line import TIMEOUT, launch, on_terminal, read_one_line, run, start
 from tests.support.proxies import Proxy
-from tests.support.site import HANG, PAGE, Reply, Site, redirect
-from tests.support.site import robots as file
+from tests.support.site import HANG, PAGE, Reply, Site, redirect, robots as file
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -18,8 +18,7 @@ from tests.support.documents import block, blocks
 from tests.support.entries import made
 from tests.support.example_project import ROOT
 from tests.support.reports import crawl, exported
-from tests.support.site import Site, redirect
-from tests.support.site import robots as file
+from tests.support.site import Site, redirect, robots as file
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -9,8 +9,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from scrapy_robots_rfc.commands import report
 from scrapy_robots_rfc.commands.common import Console, Failed

@@ -10,8 +10,7 @@ import pytest
 import scrapy
 
 from tests.support.command_line import on_terminal, read_one_line, run
-from tests.support.site import Reply, Site, redirect
-from tests.support.site import robots as file
+from tests.support.site import Reply, Site, redirect, robots as file
 
 if TYPE_CHECKING:
     from collections.abc import Callable

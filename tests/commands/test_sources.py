@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.support.command_line import run
-from tests.support.site import HANG, Reply, Site, redirect
-from tests.support.site import robots as file
+from tests.support.site import HANG, Reply, Site, redirect, robots as file
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -16,8 +16,7 @@ import pytest
 from scrapy_robots_rfc.cache.stores.sqlite import SqliteStore
 from tests.support.command_copies import OPEN, fill
 from tests.support.command_line import TIMEOUT, start, stopped_while_printing, stopped_while_reading
-from tests.support.site import Site
-from tests.support.site import robots as file
+from tests.support.site import Site, robots as file
 
 if TYPE_CHECKING:
     from pathlib import Path

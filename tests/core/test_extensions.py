@@ -7,8 +7,7 @@ import re
 from datetime import time
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from scrapy_robots_rfc.core.extensions import (
     RequestRate,

@@ -5,8 +5,7 @@ probably meant.
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from scrapy_robots_rfc.core.findings import Flag, lines_of
 from scrapy_robots_rfc.core.lines import MAX_LINE

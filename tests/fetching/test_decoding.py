@@ -8,8 +8,7 @@ import zlib
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from pytest_twisted import ensureDeferred
 
 from scrapy_robots_rfc import RobotsDisallowed

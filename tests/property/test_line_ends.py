@@ -6,8 +6,7 @@ from __future__ import annotations
 
 import re
 
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from scrapy_robots_rfc.core.findings import Flag, lines_of
 from scrapy_robots_rfc.core.robotstxt import RobotsTxt

@@ -4,8 +4,7 @@ and 3).
 
 from __future__ import annotations
 
-from hypothesis import example, given
-from hypothesis import strategies as st
+from hypothesis import example, given, strategies as st
 
 from scrapy_robots_rfc.core.agents import is_token, product_tokens
 from scrapy_robots_rfc.core.findings import explain, groups_of, lines_of, records_of

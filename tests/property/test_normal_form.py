@@ -6,8 +6,7 @@ It is idempotent, and spellings that are equal have the same one.
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from scrapy_robots_rfc.core.percent import normal_form, request_target, to_octets
 from tests.support.strategies import any_urls, patterns, targets

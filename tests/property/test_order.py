@@ -4,8 +4,7 @@
 
 from __future__ import annotations
 
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from scrapy_robots_rfc.core.robotstxt import RobotsTxt
 from tests.support.strategies import (

@@ -5,8 +5,7 @@ Nothing raises, no order matters, restrictions add up, others' rules do not coun
 
 from __future__ import annotations
 
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from scrapy_robots_rfc.usage.rules import PERMITS, RESTRICTS, PageRules, parse_rules
 

@@ -11,8 +11,7 @@ import random
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from scrapy_robots_rfc.core.decision import RuleKind
 from scrapy_robots_rfc.core.findings import explain

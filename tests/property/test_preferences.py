@@ -6,8 +6,7 @@ from contextlib import suppress
 from typing import Any
 
 import http_sf
-from hypothesis import example, given
-from hypothesis import strategies as st
+from hypothesis import example, given, strategies as st
 
 from scrapy_robots_rfc.core.preferences import LABEL_OF, parse_signal, parse_usage
 from scrapy_robots_rfc.core.robotstxt import RobotsTxt

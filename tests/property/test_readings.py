@@ -6,8 +6,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from scrapy_robots_rfc.core.agents import token_of
 from scrapy_robots_rfc.core.decision import Decision, Reason, Rule, RuleKind

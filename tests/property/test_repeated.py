@@ -4,8 +4,7 @@ on first use.
 
 from __future__ import annotations
 
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from scrapy_robots_rfc.core.findings import groups_of, lines_of, records_of
 from scrapy_robots_rfc.core.robotstxt import RobotsTxt

@@ -4,8 +4,7 @@ there (2.2.1).
 
 from __future__ import annotations
 
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from scrapy_robots_rfc.core.robotstxt import RobotsTxt
 from tests.support.strategies import GroupText, bodies, body_of, groups, token_lists, urls

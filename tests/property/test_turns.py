@@ -5,8 +5,7 @@ No requests are closer than the interval.
 
 from __future__ import annotations
 
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from tests.support.fleet import Worker, World
 

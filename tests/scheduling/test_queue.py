@@ -8,8 +8,7 @@ from collections import Counter
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
 
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from pytest_twisted import ensureDeferred
 from scrapy import Request, Spider, signals
 from scrapy.squeues import FifoMemoryQueue

@@ -7,8 +7,7 @@ from html import escape
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from scrapy.http import HtmlResponse
 from w3lib.url import canonicalize_url, safe_url_string
 
