@@ -3,8 +3,6 @@
 `ruleset.py` finds the groups that a token selects.
 """
 
-from __future__ import annotations
-
 import re
 from functools import lru_cache
 from typing import NamedTuple

@@ -3,8 +3,6 @@
 `ruleset.py` finds the decision in a file; `policy/access.py` decides where there is no file.
 """
 
-from __future__ import annotations
-
 import enum
 from typing import NamedTuple
 

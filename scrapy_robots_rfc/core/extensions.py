@@ -3,8 +3,6 @@
 `policy/pacing.py` says what a crawl does with them.
 """
 
-from __future__ import annotations
-
 import re
 from datetime import time
 from typing import NamedTuple

@@ -4,8 +4,6 @@
 `read_line`. A crawl does not: `ruleset.py` reads the same groups faster for its verdicts.
 """
 
-from __future__ import annotations
-
 import enum
 import re
 from collections.abc import Iterator, Sequence

@@ -4,8 +4,6 @@ Groups are those of RFC 9309. A crawler may have purposes beside its name, the v
 the most restrictive of their groups counts.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 

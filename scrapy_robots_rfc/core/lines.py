@@ -4,8 +4,6 @@ What a crawl reads (`ruleset.py`) and what people see (`findings.py`) is read wi
 the two agree on what a line says.
 """
 
-from __future__ import annotations
-
 import codecs
 import enum
 import re

@@ -4,8 +4,6 @@ It asks `findings.py` for the lines and groups, which are those of the parser. `
 what each code is found on.
 """
 
-from __future__ import annotations
-
 import difflib
 import enum
 import re

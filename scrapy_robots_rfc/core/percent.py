@@ -4,8 +4,6 @@ A str in this module contains octets, one character each (U+0000 to U+00FF). An 
 it stands for itself and is not percent-encoded.
 """
 
-from __future__ import annotations
-
 import re
 import string
 from collections.abc import Callable, Mapping

@@ -4,8 +4,6 @@ Most of it rests on drafts, which may still change: `LABELS` names them. `docs/p
 the decisions.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate, chain, islice

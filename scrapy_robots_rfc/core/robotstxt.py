@@ -4,13 +4,12 @@ Parsing finds out what counts of the file. A question reads the groups of its pr
 `findings.py` has what people ask of a file: its lines, all its groups, why a URL is allowed.
 """
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import chain
+from typing import Self
 
 from scrapy_robots_rfc.core import preferences as use
 from scrapy_robots_rfc.core.agents import ANY, product_tokens, token_of
@@ -61,7 +60,7 @@ class RobotsTxt:
         self._indexes: dict[tuple[Section, ...], RuleIndex] = {}
 
     @classmethod
-    def parse(cls, body: bytes, *, max_size: int = MAX_SIZE) -> RobotsTxt:
+    def parse(cls, body: bytes, *, max_size: int = MAX_SIZE) -> Self:
         """Parse a file; any octets are accepted, and nothing is raised.
 
         :param body: the file.

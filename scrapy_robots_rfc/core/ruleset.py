@@ -11,8 +11,6 @@ octets to normalize. Each of them contains a literal, octets that a target must 
 Only the rules whose literal is in the target are tried.
 """
 
-from __future__ import annotations
-
 import math
 import re
 from bisect import bisect_left, bisect_right

@@ -1,7 +1,5 @@
 """Text for people: a site's text made safe to print, counts, addresses without credentials."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime

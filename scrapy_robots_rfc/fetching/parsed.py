@@ -3,15 +3,13 @@
 `FileReader` makes both, from a file or from a cache entry. `fetch.py` says how a file is got.
 """
 
-from __future__ import annotations
-
 import contextlib
 import logging
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from scrapy.crawler import Crawler
 from scrapy.utils.misc import build_from_crawler, load_object
@@ -31,9 +29,6 @@ from scrapy_robots_rfc.policy.access import Outcome, Validity
 from scrapy_robots_rfc.policy.origins import Dialect, Origin, other_reading
 from scrapy_robots_rfc.policy.pacing import KEYS, Bound, Limit, Over, Pace, pace_of_number, paces_of
 from scrapy_robots_rfc.settings import PARSER_ACCEPTED, Settings
-
-if TYPE_CHECKING:
-    from scrapy_robots_rfc.core.gemini import GeminiFile
 
 logger: logging.Logger = logging.getLogger(__name__)
 
@@ -410,7 +405,7 @@ class FileReader:
         self._threads.stop()
 
 
-def gemini_file(body: bytes, settings: Settings, scheme: str) -> GeminiFile | None:
+def gemini_file(body: bytes, settings: Settings, scheme: str) -> RobotsTxt | None:
     """Return the parsed file of a scheme whose files have the rules of Gemini; else ``None``."""
     known = settings.schemes.get(scheme)
     if known is None or known.rules is not Dialect.GEMINI:
