@@ -29,7 +29,7 @@ from scrapy_robots_rfc.policy.origins import (
     named_origin,
     scheme_of,
 )
-from scrapy_robots_rfc.policy.pacing import Limit, Over
+from scrapy_robots_rfc.policy.pacing import Bound, Over
 
 #: What the user wrote, of any type.
 Value: TypeAlias = Any
@@ -305,10 +305,10 @@ class Settings(NamedTuple):
         """Whether the report has a record of every request that is allowed, too."""
         return any(_boolean(options.get(_ALLOWED, False)) for options in self.report.values())
 
-    @property
-    def limit(self) -> Limit | None:
-        """The longest interval between requests that is obeyed; ``None``: none is."""
-        return Limit(self.crawl_delay_max, self.crawl_delay_over) if self.crawl_delay_max else None
+    def forbids(self, bound: Bound) -> bool:
+        """Whether pages of a site are forbidden because of the interval that it asks for."""
+        too_long = 0 < self.crawl_delay_max < bound.seconds
+        return too_long and self.crawl_delay_over is Over.FORBID
 
 
 #: Name of a field -> its row.

@@ -121,7 +121,7 @@ def test_defaults() -> None:
         ("ROBOTS_UNREACHABLE_MAX_AGE", "None", "unreachable_max_age", None),
         ("ROBOTS_UNREACHABLE_MAX_AGE", "60", "unreachable_max_age", 60),
         ("ROBOTS_CRAWL_DELAY_MAX", "0.5", "crawl_delay_max", 0.5),
-        ("ROBOTS_CRAWL_DELAY_MAX", 0, "limit", None),
+        ("ROBOTS_CRAWL_DELAY_MAX", 0, "crawl_delay_max", 0),
         ("ROBOTS_CRAWL_DELAY_OVER", "forbid", "crawl_delay_over", Over.FORBID),
         ("ROBOTS_UNREACHABLE_BACKOFF", "", "unreachable_backoff", ()),
         ("ROBOTS_UNREACHABLE_BACKOFF", [], "unreachable_backoff", ()),

@@ -25,7 +25,6 @@ from scrapy_robots_rfc.core.text import printable
 from scrapy_robots_rfc.fetching.parsed import OriginPolicy, ParsedRobots
 from scrapy_robots_rfc.policy.access import Outcome, Validity
 from scrapy_robots_rfc.policy.origins import Origin, other_reading
-from scrapy_robots_rfc.policy.pacing import Limit
 from scrapy_robots_rfc.settings import Settings
 
 #: Verdicts with their exit codes, of which the highest counts, and their colours.
@@ -150,7 +149,7 @@ def judged(
         why = f"for {name} no robots.txt is asked for, only for {', '.join(settings.schemes)}"
         return record | {"verdict": "allowed", "why": why, "reason": Reason.EXEMPT.value}
     robots, file = found.robots, found.file
-    decision, refused = robots.verdict(url, agent, settings.limit)
+    decision, refused = robots.verdict(url, agent, settings)
     # Of two readings of a URL, the one that is disallowed decides.
     other = other_reading(url)
     deciding = url if other is None or not file.decide(url, agent.tokens).allowed else other
@@ -229,7 +228,7 @@ def _show(settings: ScrapySettings, console: Console, opts: Namespace) -> int:
     origin = common.origin_of(opts.url, ours.schemes)
     found = common.found_about(settings, [origin])[origin]
     for number, agent in enumerate(common.agents_of(opts, ours, settings)):
-        record = _record(found, agent, ours.limit)
+        record = _record(found, agent, ours)
         if opts.json:
             console.print_json(record)
         else:
@@ -264,13 +263,13 @@ def _show_file(found: FoundRobots, record: dict[str, Any], console: Console) -> 
             console.print(f"  {rule['line']:>5}    {text}")
 
 
-def _record(found: FoundRobots, agent: Agent, limit: Limit | None) -> dict[str, Any]:
+def _record(found: FoundRobots, agent: Agent, settings: Settings) -> dict[str, Any]:
     """Return the same as an object of JSON; without a file, its values are null, or empty."""
     robots, file = found.robots, found.file
     tokens = agent.tokens
     explanation = explain(file, "/", tokens)
     applying = {group.line for group in explanation.groups}
-    delay, interval = _interval(robots, agent, limit)
+    delay, interval = _interval(robots, agent, settings)
     fresh_for = robots.validity.fresh_until - Runtime().clock()
     return {
         "origin": str(robots.origin),
@@ -301,20 +300,21 @@ def _record(found: FoundRobots, agent: Agent, limit: Limit | None) -> dict[str, 
     }
 
 
-def _interval(robots: OriginPolicy, agent: Agent, limit: Limit | None) -> tuple[str, float | None]:
+def _interval(robots: OriginPolicy, agent: Agent, settings: Settings) -> tuple[str, float | None]:
     """Return the interval that a site asks for now, and the seconds of it that a crawl waits."""
     bound = robots.bound(agent)
     if bound is None:
         return "none is asked for", None
     text = robots.cited(bound.text)
-    if limit is None:
+    longest = settings.crawl_delay_max
+    if not longest:
         return f"{text}: ignored (ROBOTS_CRAWL_DELAY_MAX = 0)", None
-    refused = robots.refused(f"{robots.origin}/", bound, limit)
+    refused = robots.refused(f"{robots.origin}/", bound, settings)
     if refused is not None:
         return f"{refused}: no page may be fetched", None
-    if bound.seconds <= limit.longest:
+    if bound.seconds <= longest:
         return text, bound.seconds
-    return f"{text}: shortened to {limit.longest:g} s (ROBOTS_CRAWL_DELAY_MAX)", limit.longest
+    return f"{text}: shortened to {longest:g} s (ROBOTS_CRAWL_DELAY_MAX)", longest
 
 
 SHOW = common.Topic(

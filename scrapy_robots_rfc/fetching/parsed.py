@@ -27,7 +27,7 @@ from scrapy_robots_rfc.errors import SettingError
 from scrapy_robots_rfc.parser import RfcRobotParser
 from scrapy_robots_rfc.policy.access import Outcome, Validity
 from scrapy_robots_rfc.policy.origins import Dialect, Origin, other_reading
-from scrapy_robots_rfc.policy.pacing import KEYS, Bound, Limit, Over, Pace, pace_of_number, paces_of
+from scrapy_robots_rfc.policy.pacing import KEYS, Bound, Over, Pace, pace_of_number, paces_of
 from scrapy_robots_rfc.settings import PARSER_ACCEPTED, Settings
 
 logger: logging.Logger = logging.getLogger(__name__)
@@ -214,14 +214,14 @@ class OriginPolicy:
         return decision._replace(origin=str(self.origin))
 
     def verdict(
-        self, url: str, agent: Agent, limit: Limit | None = None
+        self, url: str, agent: Agent, settings: Settings | None = None
     ) -> tuple[Decision, str | None]:
         """Do what `decide` does, and forbid pages of sites that ask for too long an interval.
 
         The decision has no origin. Beside it, return why the URL may not be fetched; ``None``: it
         may.
 
-        :param limit: the longest interval that is accepted; ``None``: intervals are not considered.
+        :param settings: of the crawl; ``None``: intervals are not considered.
         """
         if self.file is None:
             decision = self._without_file(url)
@@ -238,9 +238,9 @@ class OriginPolicy:
                 decision = decision._replace(stale=True)
         if not decision.allowed:
             return decision, self.why(decision)
-        if limit is None or limit.over is not Over.FORBID:
+        if settings is None or settings.crawl_delay_over is not Over.FORBID:
             return decision, None
-        why = self.refused(url, self.bound(agent), limit)
+        why = self.refused(url, self.bound(agent), settings)
         if why is not None:
             decision = decision._replace(allowed=False, reason=Reason.CRAWL_DELAY, rule=None)
         return decision, why
@@ -253,16 +253,16 @@ class OriginPolicy:
             return _ROBOTS_TXT
         return decision
 
-    def refused(self, url: str, bound: Bound | None, limit: Limit) -> str | None:
+    def refused(self, url: str, bound: Bound | None, settings: Settings) -> str | None:
         """Why a page is forbidden because of the interval of its site; ``None``: it is not.
 
         :param bound: the interval that the site asks for.
-        :param limit: the longest interval that the user accepts, and what happens beyond it.
         """
         # A robots.txt is always allowed (RFC 9309, 2.2.2).
-        if bound is None or not limit.forbids(bound) or request_target(url) == ROBOTS_TXT:
+        if bound is None or not settings.forbids(bound) or request_target(url) == ROBOTS_TXT:
             return None
-        return f"{self.cited(bound.text)} is more than ROBOTS_CRAWL_DELAY_MAX, {limit.longest:g} s"
+        longest = f"ROBOTS_CRAWL_DELAY_MAX, {settings.crawl_delay_max:g} s"
+        return f"{self.cited(bound.text)} is more than {longest}"
 
     def why(self, decision: Decision) -> str:
         """What a decision rests on, for log lines, errors and people."""

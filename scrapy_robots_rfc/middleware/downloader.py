@@ -62,7 +62,6 @@ class RfcRobotsTxtMiddleware:
     def __init__(self, crawler: Crawler) -> None:
         self._crawler = crawler
         self._settings: Settings = settings_of(crawler, RfcRobotsTxtMiddleware)
-        self._limit = self._settings.limit
         self._count = stats.of(crawler).inc_value
         self._runtime = Runtime()
         self._misspelt = Misspelt(crawler, self._settings)
@@ -189,7 +188,7 @@ class RfcRobotsTxtMiddleware:
         file = robots.file
         if file is not None and file.large and file.unread(agent):
             return self._wait(request, self.service.read_for(robots, agent), out, inline=inline)
-        decision, why = robots.verdict(request.url, agent, self._limit)
+        decision, why = robots.verdict(request.url, agent, self._settings)
         leaves = why is None or self._settings.dry_run
         if leaves and not self._throttle.admit(request, robots, agent):
             if inline:

@@ -44,21 +44,6 @@ class Bound(NamedTuple):
     window: VisitTime | None = None
 
 
-class Limit(NamedTuple):
-    """The longest interval that is accepted.
-
-    :param longest: seconds.
-    :param over: what is done with a site that asks for more.
-    """
-
-    longest: float
-    over: Over = Over.CLAMP
-
-    def forbids(self, bound: Bound | None) -> bool:
-        """Whether pages of a site are forbidden because of the interval that it asks for."""
-        return bound is not None and bound.seconds > self.longest and self.over is Over.FORBID
-
-
 class Pace(NamedTuple):
     """How fast a site asks to be crawled.
 

@@ -22,7 +22,7 @@ from scrapy_robots_rfc.errors import RobotsUndecided
 from scrapy_robots_rfc.fetching.parsed import OriginPolicy
 from scrapy_robots_rfc.policy.access import Outcome
 from scrapy_robots_rfc.policy.origins import Origin
-from scrapy_robots_rfc.policy.pacing import Bound, IntervalClock, Limit, Pace
+from scrapy_robots_rfc.policy.pacing import Bound, IntervalClock, Pace
 from scrapy_robots_rfc.settings import Settings
 
 logger: logging.Logger = logging.getLogger(__name__)
@@ -107,8 +107,8 @@ class Throttle:
         self._origin_of = origin_of
         self._share = share
         self._runtime = runtime
-        self._limit = (settings and settings.limit) or Limit(0.0)
-        self._dry_run = settings is not None and settings.dry_run
+        self._settings = settings
+        self._longest = 0.0 if settings is None else settings.crawl_delay_max
         self._utc = runtime.utc
         self.clock: Callable[[], float] = runtime.clock
         #: Sites that are paced, by their origins.
@@ -130,9 +130,10 @@ class Throttle:
 
     def note(self, robots: OriginPolicy, agent: Agent) -> None:
         """Pace a site as its present robots.txt asks of an agent, and log that once a site."""
-        pace = robots.pace(agent) if self._limit.longest else None
+        settings = self._settings
+        pace = robots.pace(agent) if self._longest else None
         bound = None if pace is None else pace.bound(self._utc())
-        if self._limit.forbids(bound) and not self._dry_run:
+        if settings and bound and settings.forbids(bound) and not settings.dry_run:
             pace = None  # no page of the site is fetched
         site = self.sites.get(robots.origin)
         if site is None:
@@ -163,7 +164,7 @@ class Throttle:
         utc = self._utc()
         bounds = [] if site is None else [pace.bound(utc) for pace in site.paces]
         seconds = max((bound.seconds for bound in bounds if bound is not None), default=0.0)
-        return min(seconds, self._limit.longest)
+        return min(seconds, self._longest)
 
     # Turns.
 
@@ -296,7 +297,7 @@ class Throttle:
         site = self.sites[origin] = PacedSite(origin)
         if self._share is not None:
             ask_again = partial(self._ask_again, origin)
-            site.turns = self._share(origin, self._limit.longest, ask_again)
+            site.turns = self._share(origin, self._longest, ask_again)
         for request in _scrapy.in_downloader(self._crawler):
             if request not in self._turns and self._origin_of(request) == origin:
                 self._begin(request, site)  # it left when the interval was not known
@@ -304,7 +305,7 @@ class Throttle:
 
     def _sweep(self) -> None:
         """Forget sites that had no request for a while."""
-        before = self.clock() - REMEMBERED - self._limit.longest
+        before = self.clock() - REMEMBERED - self._longest
         for origin, site in list(self.sites.items()):
             waits = site.clock.outstanding or site.since is not None
             if not waits and site.clock.last <= before:
@@ -320,12 +321,12 @@ class Throttle:
         stats.of(self._crawler).inc_value(stats.CRAWL_DELAY_SITES)
         asked = robots.cited(bound.text)
         extra = {"spider": self._crawler.spider}
-        if bound.seconds <= self._limit.longest:
+        if bound.seconds <= self._longest:
             text = "%s for %s: its requests are sent that far apart"
             logger.info(text, asked, robots.origin, extra=extra)
         else:
             text = "%s for %s: its requests are sent %g s apart (ROBOTS_CRAWL_DELAY_MAX)"
-            logger.info(text, asked, robots.origin, self._limit.longest, extra=extra)
+            logger.info(text, asked, robots.origin, self._longest, extra=extra)
 
     # Requests on their way through the downloader.
 
