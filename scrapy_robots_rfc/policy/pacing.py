@@ -132,24 +132,18 @@ class IntervalClock:
     arrive. So the interval is counted from the beginning of the answer.
 
     :param last: when the last answer began to arrive, or a request ended without one.
-    :param outstanding: the requests that have started and are not answered, with their starts.
+    :param outstanding: the requests that have started and are not answered. A request is put into
+        it as it starts, and taken out if it ends before it was sent.
     """
 
     last: float = -math.inf
-    outstanding: dict[object, float] = field(default_factory=dict)
-
-    def start(self, request: object, now: float) -> None:
-        """Note that a request starts now."""
-        self.outstanding[request] = now
+    outstanding: set[object] = field(default_factory=set)
 
     def answered(self, request: object, now: float) -> None:
         """Note that the answer to a request begins to arrive, or that the request ended without."""
-        if self.outstanding.pop(request, None) is not None:
+        if request in self.outstanding:
+            self.outstanding.remove(request)
             self.last = max(self.last, now)
-
-    def forget(self, request: object) -> None:
-        """Note that a request ended before it was sent."""
-        self.outstanding.pop(request, None)
 
     def wait(self, interval: float, now: float) -> float | None:
         """Return the seconds until a request may start; ``None`` while it waits for an answer.

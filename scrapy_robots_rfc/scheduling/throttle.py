@@ -226,7 +226,7 @@ class Throttle:
         """Give up the turn of a request, if it has one: it is not sent now."""
         site = self._turns.pop(request, None)
         if site is not None:
-            site.clock.forget(request)
+            site.clock.outstanding.discard(request)
             site.turns.unused(request)
             self._ask_again(site.origin)
 
@@ -339,7 +339,7 @@ class Throttle:
 
     def _begin(self, request: Request, site: PacedSite) -> None:
         self._turns[request] = site
-        site.clock.start(request, self.clock())
+        site.clock.outstanding.add(request)
         site.turns.start(request)
 
     def _count_wait(self, site: PacedSite, request: Request) -> None:

@@ -205,11 +205,11 @@ def test_request_waits_an_interval_from_the_last_answer() -> None:
     that answer began.
     """
     turns = IntervalClock(last=10.0)
-    assert (turns.wait(5, 12.0), turns.wait(0, 12.0), turns.outstanding) == (3.0, 0, {})
-    turns.start("a", 15.0)
-    assert (turns.wait(5, 99.0), turns.outstanding) == (None, {"a": 15.0})
+    assert (turns.wait(5, 12.0), turns.wait(0, 12.0), turns.outstanding) == (3.0, 0, set())
+    turns.outstanding.add("a")
+    assert (turns.wait(5, 99.0), turns.outstanding) == (None, {"a"})
     turns.answered("a", 100.0)
-    assert (turns.wait(5, 101.0), turns.wait(0, 101.0), turns.outstanding) == (4.0, 0, {})
+    assert (turns.wait(5, 101.0), turns.wait(0, 101.0), turns.outstanding) == (4.0, 0, set())
     turns.answered("a", 103.0)  # its end changes nothing
     assert turns.wait(5, 105.0) == 0
     assert IntervalClock().wait(1e9, 0.0) == 0
@@ -218,8 +218,8 @@ def test_request_waits_an_interval_from_the_last_answer() -> None:
 def test_last_answer_of_several_counts() -> None:
     """Of several requests under way, the last answer counts, whichever it is to."""
     turns = IntervalClock()
-    turns.start("a", 1.0)
-    turns.start("b", 2.0)
+    turns.outstanding.add("a")
+    turns.outstanding.add("b")
     turns.answered("b", 20.0)
     assert turns.wait(5, 90.0) is None
     turns.answered("a", 30.0)

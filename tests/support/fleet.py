@@ -165,7 +165,7 @@ class Worker(Runtime):
         """Send a request, whether it may go or not."""
         request = object()
         self.left -= 1
-        self.own.start(request, self.world.now)
+        self.own.outstanding.add(request)
         self.turns.start(request)
         self.world.later(self.way, lambda: self.world.arrivals.append((self.world.now, self.name)))
         self.call_later(2 * self.way, lambda: self._answered(request))
