@@ -58,26 +58,28 @@ def settings_of(crawler: Crawler, ours: type) -> Settings:
     _check_leaves(read, settings, ours)
     log = partial(logger.log, extra={"spider": crawler.spider})
     for key, near in _unknown(settings):
-        text = (
+        log(
+            logging.WARNING,
             "%s is no setting of Scrapy or of scrapy-robots-rfc: it has no effect; a setting with a"
-            " similar name: %s"
-        )
-        log(logging.WARNING, text, key, near)
+            " similar name: %s",
+            key, near,
+        )  # fmt: skip
     if not read.obey:
         chosen = settings.getpriority("ROBOTSTXT_OBEY")  # above Scrapy's default: by the user
-        text = (
+        log(
+            logging.INFO if chosen else logging.WARNING,
             "RfcRobotsTxtMiddleware is in DOWNLOADER_MIDDLEWARES, but ROBOTSTXT_OBEY is not True:"
-            " robots.txt is not obeyed; set ROBOTSTXT_OBEY = True, or take the middleware out"
+            " robots.txt is not obeyed; set ROBOTSTXT_OBEY = True, or take the middleware out",
         )
-        log(logging.INFO if chosen else logging.WARNING, text)
         raise NotConfigured
     for key in _placed(settings, DOWNLOADER_MIDDLEWARES):
         if stands_for(key, RobotsTxtMiddleware):
-            text = (
+            log(
+                logging.WARNING,
                 "%s works beside RfcRobotsTxtMiddleware: each robots.txt is requested twice, and a"
-                " page is fetched only if both allow it; set it to None in DOWNLOADER_MIDDLEWARES"
+                " page is fetched only if both allow it; set it to None in DOWNLOADER_MIDDLEWARES",
+                global_object_name(loaded(key)),
             )
-            log(logging.WARNING, text, global_object_name(loaded(key)))
     if read.dry_run:
         text = "ROBOTS_DRY_RUN is on: no request is dropped, not even if robots.txt forbids it"
         log(logging.WARNING, text)

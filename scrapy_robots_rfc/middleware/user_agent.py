@@ -83,27 +83,27 @@ class UserAgents:
         agent = self.default()
         extra = {"spider": spider}
         if not agent.tokens:
-            text = (
+            logger.warning(
                 "No product token can be derived from %r: only the '*' group of a robots.txt"
                 " applies. Set ROBOTSTXT_USER_AGENT to your crawler's name, and USER_AGENT to a"
-                " string that contains it."
-            )
-            logger.warning(text, agent.identification, extra=extra)
+                " string that contains it.",
+                agent.identification, extra=extra,
+            )  # fmt: skip
         for token in agent.tokens:
             if not is_token(token):
-                text = (
+                logger.warning(
                     "%r is no product token, which has only A-Z, a-z, '_' and '-': site owners"
                     " cannot write rules for it. Set ROBOTSTXT_USER_AGENT to your crawler's name,"
-                    " and USER_AGENT to a string that contains that name."
-                )
-                logger.warning(text, token, extra=extra)
+                    " and USER_AGENT to a string that contains that name.",
+                    token, extra=extra,
+                )  # fmt: skip
             elif token.lower() not in shown.lower() and not _is_virtual(token):
-                text = (
+                logger.warning(
                     "%r is not in the User-Agent header %r (RFC 9309, 2.2.1): site owners cannot"
                     " tell which rules are meant for this crawler. Set ROBOTSTXT_USER_AGENT to its"
-                    " name, and USER_AGENT to a string that contains that name."
-                )
-                logger.warning(text, token, shown, extra=extra)
+                    " name, and USER_AGENT to a string that contains that name.",
+                    token, shown, extra=extra,
+                )  # fmt: skip
 
     def passes(self, request: Request) -> None:
         """Note the agent by the header that our request for a robots.txt has now."""
