@@ -37,7 +37,7 @@ _SWEPT = 20
 # and SQLite takes it for the log of the next file. With a journal SQLite notices that the file was
 # removed. SQLite does not wait for the disk. A killed process loses nothing by that; if the machine
 # crashes, the file may be damaged, and a new one is begun.
-_JOURNAL = ("PRAGMA journal_mode = TRUNCATE", "PRAGMA synchronous = OFF")
+_JOURNAL = "PRAGMA journal_mode = TRUNCATE; PRAGMA synchronous = OFF;"
 # Key and value stand in one record, so that damage elsewhere in the file cannot give a key the
 # value of another one. A table with other columns has to have another name: a file without the
 # table counts as damaged.
@@ -191,10 +191,7 @@ class SqliteStore(Store):
             self._path, timeout=PATIENCE, isolation_level=None, check_same_thread=False
         )
         try:
-            for statement in _JOURNAL:
-                connection.execute(statement)
-            if is_new:
-                connection.executescript(_SCHEMA)
+            connection.executescript(_JOURNAL + _SCHEMA if is_new else _JOURNAL)
         except sqlite3.Error:
             connection.close()
             raise
