@@ -8,6 +8,7 @@ import logging
 
 from scrapy import Request, Spider
 from scrapy.crawler import Crawler
+from scrapy.http import Headers
 from scrapy.settings import BaseSettings
 from scrapy.utils.python import to_unicode
 
@@ -148,9 +149,5 @@ def default_header(settings: BaseSettings, spider: Spider | None = None) -> str 
 
     :param spider: may have a `user_agent` of its own.
     """
-    for name, value in settings.getdict("DEFAULT_REQUEST_HEADERS").items():
-        if name.lower() == "user-agent" and value:
-            header: str | bytes = value
-            return header
-    user_agent: str | bytes | None = getattr(spider, "user_agent", settings.get("USER_AGENT"))
-    return user_agent
+    headers = Headers(settings.getdict("DEFAULT_REQUEST_HEADERS"))
+    return headers.get(b"User-Agent") or getattr(spider, "user_agent", settings.get("USER_AGENT"))
