@@ -34,6 +34,9 @@ PAUSE = 5.0
 QUIET = 60.0
 #: Seconds that the clock of another machine may be ahead.
 AHEAD = 60.0
+#: Seconds by which a store may let a worker wait for longer than any interval: while another one
+#: has the turn, it is to ask again after five at most, and times are rounded.
+LONGER = 6.0
 #: Seconds after which a lock ends that is not renewed, because its crawl is dead; seconds between
 #: two renewals.
 LEASE, RENEWED = 15.0, 5.0
@@ -209,16 +212,14 @@ class CacheClient:
 
     # Turns.
 
-    async def take_turn(self, origin: Origin, seconds: float, longest: float) -> float | None:
-        """Ask for a turn as `SharedStore.take_turn` does; ``None`` if the store fails.
-
-        :param longest: seconds. If the store says more, the call has failed: its clock is wrong, or
-            another crawl has longer intervals.
-        """
+    async def take_turn(self, origin: Origin, seconds: float) -> float | None:
+        """Ask for a turn as `SharedStore.take_turn` does; ``None`` if the store fails."""
 
         def take() -> float:
             wait: float = self._store.take_turn(str(origin), self._owner, seconds)
-            if 0 <= wait <= longest:
+            # If it is longer, the clock of the store is wrong, or another crawl has longer
+            # intervals.
+            if 0 <= wait <= self._settings.crawl_delay_max + LONGER:
                 return wait
             raise StoreError(
                 f"the store says that the next turn begins in {wait:g} s, although no interval of "

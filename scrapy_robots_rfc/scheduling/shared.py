@@ -16,10 +16,6 @@ HOLD = 15.0
 #: has used it.
 BEAT = 5.0
 
-# Seconds by which a store may let a worker wait for longer than any interval: while another one has
-# the turn, it is to ask again after five at most, and times are rounded.
-_LONGER = 6.0
-
 
 class SharedThrottle(OwnTurns):
     """The turns that a worker takes at one site, so that the whole fleet respects the interval.
@@ -27,7 +23,6 @@ class SharedThrottle(OwnTurns):
     While the store fails, this crawl has every turn, and only its own requests are an interval
     apart.
 
-    :param longest: seconds; no worker waits for a longer interval.
     :param go_on: called when `wait` has returned ``None`` and is to be called again.
     """
 
@@ -36,14 +31,12 @@ class SharedThrottle(OwnTurns):
         store: CacheClient,
         runtime: Runtime,
         origin: Origin,
-        longest: float,
         go_on: Callable[[], object],
     ) -> None:
         self._store = store
         self._runtime = runtime
         self._origin = origin
         self._go_on = go_on
-        self._longest = longest + _LONGER
         # Sent to the store one after the other: an end that is late could end a later turn. While
         # the store is asked for a turn, `_take` is one of them.
         self._steps: list[Callable[[], Awaitable[object]]] = []
@@ -137,7 +130,7 @@ class SharedThrottle(OwnTurns):
         # The clock is read before the store reads its own, so that the turn never lasts longer here
         # than there.
         now = self._runtime.clock()
-        seconds = await self._store.take_turn(self._origin, self._hold, self._longest)
+        seconds = await self._store.take_turn(self._origin, self._hold)
         if seconds:
             self._until = self._runtime.clock() + seconds
         else:

@@ -101,7 +101,7 @@ class Throttle:
         settings: Settings | None,
         origin_of: Callable[[Request], Origin | None],
         runtime: Runtime,
-        share: Callable[[Origin, float, Callable[[], object]], OwnTurns] | None = None,
+        share: Callable[[Origin, Callable[[], object]], OwnTurns] | None = None,
     ) -> None:
         self._crawler = crawler
         self._origin_of = origin_of
@@ -297,7 +297,7 @@ class Throttle:
         site = self.sites[origin] = PacedSite(origin)
         if self._share is not None:
             ask_again = partial(self._ask_again, origin)
-            site.turns = self._share(origin, self._longest, ask_again)
+            site.turns = self._share(origin, ask_again)
         for request in _scrapy.in_downloader(self._crawler):
             if request not in self._turns and self._origin_of(request) == origin:
                 self._begin(request, site)  # it left when the interval was not known

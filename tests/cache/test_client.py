@@ -267,7 +267,7 @@ async def test_a_store_that_fails_is_logged_once_and_tried_later(
         assert await crawl.client.load(A) is None
         await crawl.client.save(B, FILE)
         assert await crawl.client.lock(A) is True
-        assert await crawl.client.take_turn(A, 60, 60) is None
+        assert await crawl.client.take_turn(A, 60) is None
     assert store.calls == ["put", "get", "put", "lease", "take_turn"]
     clocks.pass_by(6)
     assert await crawl.client.load(A) is None
@@ -283,7 +283,7 @@ async def test_a_store_that_fails_is_logged_once_and_tried_later(
         assert await crawl.client.load(A) is not None
         await crawl.client.save(B, FILE)
         assert await crawl.client.lock(A) is True
-        assert await crawl.client.take_turn(A, 60, 60) == 0
+        assert await crawl.client.take_turn(A, 60) == 0
     assert store.calls[-8:] == ["get", "put", "lease", "take_turn"] * 2
     await crawl.client.close()
 
@@ -409,7 +409,7 @@ class Odd(MemoryStore):
         return self.said  # type: ignore[return-value]  # the point of it
 
 
-@pytest.mark.parametrize("said_of_it", [60.1, 3600.0, math.inf, math.nan, -1.0, None, "soon"])
+@pytest.mark.parametrize("said_of_it", [66.1, 3600.0, math.inf, math.nan, -1.0, None, "soon"])
 @under_the_reactor
 async def test_turn_that_cannot_be(said_of_it: object, caplog: pytest.LogCaptureFixture) -> None:
     """What no store can mean by the next turn, as a longer wait than any interval, is a failure
@@ -417,10 +417,10 @@ async def test_turn_that_cannot_be(said_of_it: object, caplog: pytest.LogCapture
     """
     store = Odd()
     crawl = Crawl(store)
-    store.said = 60.0
-    assert await crawl.client.take_turn(A, 60, 60) == 60
+    store.said = 66.0  # the longest interval, and what a store adds
+    assert await crawl.client.take_turn(A, 60) == 66
     store.said = said_of_it
-    assert await crawl.client.take_turn(A, 60, 60) is None
+    assert await crawl.client.take_turn(A, 60) is None
     assert crawl.counted == ["robotstxt/cache/store_errors"]
     assert len(said(caplog)) == 1
     await crawl.client.close()
@@ -441,10 +441,10 @@ async def test_locks_and_turns(store: Breakable) -> None:
     assert not await two.lock(A)
     await one.unlock(A)
     assert await two.lock(A)
-    assert await one.take_turn(A, 60, 60) == 0
-    assert await two.take_turn(A, 60, 60) != 0
+    assert await one.take_turn(A, 60) == 0
+    assert await two.take_turn(A, 60) != 0
     await one.end_turn(A, 0)
-    assert await two.take_turn(A, 60, 60) == 0
+    assert await two.take_turn(A, 60) == 0
     await one.close()
     await two.close()
 
