@@ -155,14 +155,13 @@ class Threads:
         on_this_thread = _to_this_thread()
 
         def job() -> None:
-            if not result.set_running_or_notify_cancel():  # its caller has given up
-                return
-            try:
-                result.set_result(function())
-            except Exception as error:  # noqa: BLE001 - raised again where it is waited for
-                result.set_exception(error)
-            with contextlib.suppress(RuntimeError):  # the loop is closed
-                on_this_thread(partial(ended.resolve, None))
+            if result.set_running_or_notify_cancel():  # otherwise its caller has given up
+                try:
+                    result.set_result(function())
+                except Exception as error:  # noqa: BLE001 - raised again where it is waited for
+                    result.set_exception(error)
+                with contextlib.suppress(RuntimeError):  # the loop is closed
+                    on_this_thread(partial(ended.resolve, None))
 
         self._jobs.put(job)
         if self._started < self._count:

@@ -58,6 +58,7 @@ def store(address: str) -> Iterator[Store]:
     made = store_of(address, Crawler(Spider, Settings()))
     assert made is not None
     made[0].open()
+    made[0].get("")  # a file of SQLite is empty before the first call
     yield made[0]
     made[0].close()
 

@@ -15,9 +15,10 @@ LONG = 10_000.0
 
 
 def opened(path: Path) -> SqliteStore:
-    """Open a file."""
+    """Open a file; the first call makes it what it is to be."""
     store = SqliteStore(path)
     store.open()
+    store.get("")
     return store
 
 

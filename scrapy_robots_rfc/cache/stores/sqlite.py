@@ -83,10 +83,9 @@ class SqliteStore(Store):
         self._connection: sqlite3.Connection | None = None
 
     def open(self) -> None:
-        """Open the file, or make it.
+        """Look at the file, or make an empty one: the first call opens it.
 
-        A full disk raises nothing here, nor does a file that others have locked, because that may
-        pass: a warning says that the crawl begins without the store.
+        A full disk raises nothing here, because that may pass.
 
         :raises StoreError: it is no file, or is not ours.
         :raises OSError: it may not be read or made.
@@ -99,14 +98,6 @@ class SqliteStore(Store):
         except OSError as error:
             if error.errno not in (errno.ENOSPC, errno.EDQUOT):
                 raise
-        try:
-            self._do(lambda _: None)
-        except (sqlite3.Error, OSError) as error:  # an OSError: a damaged file cannot be renamed
-            logger.warning(
-                "The store of robots.txt files %s does not open (%s): the crawl begins without it, "
-                "and tries it again",
-                self._path, error,
-            )  # fmt: skip
 
     def get(self, key: str) -> bytes | None:
         """See `Store`."""
@@ -186,7 +177,7 @@ class SqliteStore(Store):
 
     def _connect(self) -> sqlite3.Connection:
         is_new = self._check_owner()
-        # It is opened on the thread of `open` and used on another one, but never on two at once.
+        # It may be used on several threads, but never on two at once.
         connection = sqlite3.connect(
             self._path, timeout=PATIENCE, isolation_level=None, check_same_thread=False
         )

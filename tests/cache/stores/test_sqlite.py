@@ -345,7 +345,8 @@ def test_damaged_file_that_cannot_be_renamed(
         raise PermissionError("not here")
 
     monkeypatch.setattr(Path, "replace", replace)
-    again = opened(path)
+    again = SqliteStore(path)
+    again.open()
     for _ in range(2):
         with pytest.raises(PermissionError):
             again.get(KEY)

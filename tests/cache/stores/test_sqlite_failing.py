@@ -17,13 +17,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from scrapy_robots_rfc.cache.stores.sqlite import SqliteStore
 from scrapy_robots_rfc.errors import StoreError
 from tests.support.sqlite_files import KEY, LONG, OTHER, opened
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-    from scrapy_robots_rfc.cache.stores.sqlite import SqliteStore
 
 
 def test_a_file_that_is_deleted(store: SqliteStore, path: Path) -> None:
@@ -179,7 +178,8 @@ def test_a_full_disk(small_disk: Path) -> None:
     assert store.get(KEY) == b"one"
     with contextlib.suppress(OSError):
         (small_disk / "rest").write_bytes(b"x" * 1_000_000)
-    late = opened(small_disk / "late" / "robots.sqlite")
+    late = SqliteStore(small_disk / "late" / "robots.sqlite")
+    late.open()
     with pytest.raises((sqlite3.OperationalError, OSError)):
         late.put(KEY, b"one", LONG)
     store.close()
