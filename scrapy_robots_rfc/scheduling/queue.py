@@ -196,7 +196,8 @@ class OriginPriorityQueue:
         if part.size or queued.came_back:
             ready.append(part)
         else:
-            part.queue.close()
+            if self._disk is not None:
+                part.queue.close()
             del queued.parts[self, part.slot]
         if ready:
             self._line.append(part.slot)
