@@ -344,7 +344,7 @@ async def test_mistake_of_ours_closes_the_site_for_who_waits(
 
     Those who waited are dropped.
     """
-    monkeypatch.setattr("scrapy_robots_rfc.fetching.fetch.caching.freshness", lambda *_: 1 / 0)
+    monkeypatch.setattr("scrapy_robots_rfc.fetching.fetch.freshness", lambda *_: 1 / 0)
     origin = Origin("http", "127.0.0.1", site.port)
 
     async def script(service: RobotsService) -> None:
