@@ -99,6 +99,11 @@ def test_hanging_signal_handler(results: Results) -> None:
     assert 0.5 <= found["seconds"] < 5
 
 
+def test_signal_handler_closes_the_spider(results: Results) -> None:
+    """A signal handler may close the spider, and no page is fetched then."""
+    assert results["closing_handler"] == {"reason": "enough", "pages": []}
+
+
 def test_spider_asks_the_service(results: Results) -> None:
     """A spider awaits rules, sitemaps, delay and decisions without a second fetch."""
     assert results["asking"] == {

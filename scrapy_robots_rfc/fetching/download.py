@@ -207,11 +207,12 @@ class Downloader:
             response = await engine.download_async(request)
             return response
         except CANCELLED:
-            # Scrapy goes on with a transfer that has begun, for as long as the server likes.
-            if _scrapy.withdraw(self._crawler, request):
+            # Scrapy goes on with a transfer that has begun, until its own time is over.
+            current = exchange.request or request  # a retry is another one
+            if _scrapy.withdraw(self._crawler, current):
                 self._left(exchange)
             elif exchange.unanswered:
-                self._crawl.sent(request)
+                self._crawl.sent(current)
             raise
         finally:
             take_back()

@@ -7,6 +7,10 @@ each exchange, `policy/access.py` says what an answer means, `cache/entry.py` wh
 from collections.abc import Hashable
 from functools import partial
 
+from pydispatch.dispatcher import (  # type: ignore[import-untyped]  # Scrapy's
+    getAllReceivers,
+    liveReceivers,
+)
 from scrapy.crawler import Crawler
 from scrapy.exceptions import IgnoreRequest
 from scrapy.http import Response
@@ -307,13 +311,23 @@ class Fetcher:
     ) -> None:
         """Notify the crawl and handlers of signals; then those who wait by other routes go on.
 
+        Handlers are never cancelled: one may be closing the spider, which cancels the fetch.
+
         :param access: how the attempt ended; ``None``: none was made.
         """
         self._crawl.found(robots)
-        fetch.spent = 0.0
-        await self.pending.in_time(fetch, self._send_signals(fetch, robots, access))
+        if self._is_heard():  # most crawls have no handlers, and need no task for them
+            fetch.spent = 0.0
+            sending = self._send_signals(fetch, robots, access)
+            await self.pending.in_time(fetch, sending, cancels=False)
         if robots.for_all and self.memory.get(fetch.origin) is robots:
             self.pending.cancel(fetch.origin, robots, but=fetch)
+
+    def _is_heard(self) -> bool:
+        """Whether anything listens to the signals of a fetch."""
+        sender = self._signals.sender
+        sent = (signals.robots_fetched, _scrapy.ROBOTS_PARSED or signals.robots_fetched)
+        return any(any(liveReceivers(getAllReceivers(sender, signal))) for signal in sent)
 
     async def _send_signals(
         self, fetch: PendingFetch, robots: OriginPolicy, access: Access | None

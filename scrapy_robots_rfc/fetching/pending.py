@@ -4,7 +4,6 @@ An origin has one at a time for each route: a proxy, an account of FTP, or neith
 those who wait are released. `fetch.py` says how a file is got.
 """
 
-import asyncio
 from collections import deque
 from collections.abc import Callable, Coroutine, Hashable
 from dataclasses import dataclass, field
@@ -14,7 +13,7 @@ from scrapy import Request
 from scrapy.crawler import Crawler
 
 from scrapy_robots_rfc import _scrapy
-from scrapy_robots_rfc._runtime import CANCELLED, Cancellable, Runtime, Waiter
+from scrapy_robots_rfc._runtime import Cancellable, Runtime, Waiter
 from scrapy_robots_rfc.cache.entry import CacheEntry
 from scrapy_robots_rfc.core.agents import Agent
 from scrapy_robots_rfc.fetching.download import Downloader
@@ -31,14 +30,14 @@ T = TypeVar("T")
 MOST_AT_ONCE = 100
 #: Seconds between two calls of `PendingFetches.tick`.
 TICK = 0.25
-# Seconds between two ticks that count at most: if the process stood still, the sites had no time
+# At most so many seconds between two ticks count: if the process stood still, the sites had no time
 # to answer.
 _LATE_TICK = 1.0
 #: Seconds after which a fetch makes room if others stand in line; each time after it has longer.
 PATIENCE = 5.0
 _LONGER = 4
 
-#: What an exchange ends with in place of an answer, where others stand in line.
+#: What `in_time` returns where a fetch gives its place to others.
 PREEMPTED = RuntimeError("others come first now")
 
 
@@ -46,7 +45,8 @@ PREEMPTED = RuntimeError("others come first now")
 class PendingFetch:
     """A fetch that is under way, and the wait for its value.
 
-    :param route: of the requests that it is for (see `download.py`); it may contain credentials.
+    :param route: of the requests that it is for (see `download.py`), which may contain credentials;
+        or the file and the agent for which that is read on the thread.
     :param source: the request for which it began.
     :param value: what is known when it is over; ``None``: the crawl ended first.
     :param attempts: how many have failed that are followed by another one.
@@ -55,8 +55,7 @@ class PendingFetch:
     :param last: what the last attempt gave.
     :param paused: whether its request waits for the turn of its site.
     :param preempted: how often it gave its place to others.
-    :param spent: seconds that count against ROBOTS_TIMEOUT, up to `looked`.
-    :param interrupted: why `tick` has ended what it does; ``None``: it has not.
+    :param spent: seconds that count against ROBOTS_TIMEOUT; `looked`: when they were counted last.
     """
 
     origin: Origin
@@ -73,7 +72,6 @@ class PendingFetch:
     preempted: int = 0
     spent: float = 0.0
     looked: float = 0.0
-    interrupted: Exception | None = None
     task: Cancellable | None = None
     waiters: list[Waiter[OriginPolicy | None]] = field(default_factory=list)
 
@@ -82,7 +80,7 @@ class PendingFetch:
         return await self.waiter()
 
     def waiter(self) -> Waiter[OriginPolicy | None]:
-        """Return what gets the value when the fetch is over; it may be given up before."""
+        """Return what gets the value when the fetch is over; to give it up does not end that."""
         waiter: Waiter[OriginPolicy | None] = Waiter()
         if self.over:
             waiter.resolve(self.value)
@@ -118,7 +116,7 @@ class PendingFetches:
     """The pending fetches of a crawl.
 
     :param timeout: seconds that a fetch may wait for its site.
-    :param failed: makes the value of a fetch that raised an exception, or cannot be cancelled.
+    :param failed: makes the value of a fetch that raised an exception.
     """
 
     def __init__(
@@ -140,7 +138,7 @@ class PendingFetches:
         self._first: deque[tuple[PendingFetch, Waiter[None]]] = deque()
         self._later: deque[tuple[PendingFetch, Waiter[None]]] = deque()
         self._serving = False
-        self._bounded: dict[PendingFetch, None] = {}  # those whose time runs, in order
+        self._bounded: dict[PendingFetch, Waiter[Any]] = {}  # those whose time runs
 
     # Beginning and end.
 
@@ -213,7 +211,7 @@ class PendingFetches:
     def free_place(self, fetch: PendingFetch) -> None:
         """Give up the place of a fetch, if it has one, and have the next one in line take it."""
         self._places.discard(fetch)
-        # Without asyncio a fetch may end while it is served: the loop below goes on then.
+        # Without asyncio a fetch may end while it is served: the loop that runs then goes on.
         if self._serving:
             return
         self._serving = True
@@ -226,25 +224,25 @@ class PendingFetches:
 
     # Time.
 
-    async def in_time(self, fetch: PendingFetch, work: Coroutine[Any, Any, T]) -> T | Exception:
-        """Return what some work gives or raises, or why `tick` has ended it."""
+    async def in_time(
+        self, fetch: PendingFetch, work: Coroutine[Any, Any, T], *, cancels: bool = True
+    ) -> T | Exception:
+        """Return what some work gives or raises, or what `tick` answers in its place.
+
+        The work has a task of its own: what cannot be cancelled goes on alone.
+
+        :param cancels: whether work that is not waited for any more is cancelled.
+        """
+        answer: Waiter[T | Exception] = Waiter()
         fetch.looked = self._runtime.clock()
-        self._bounded[fetch] = None
-        result: T | Exception = TimeoutError()  # `interrupted` says more
+        self._bounded[fetch] = answer
+        task = self._runtime.spawn(_into(answer, work))
         try:
-            result = await work
-        except CANCELLED:
-            if fetch.interrupted is None:
-                raise
-        except Exception as error:  # noqa: BLE001 - whatever goes wrong is a result
-            result = error
+            return await answer
         finally:
-            self._bounded.pop(fetch, None)
-        if fetch.over:  # it was cancelled, and the work made something else of that
-            raise asyncio.CancelledError
-        interrupted = fetch.interrupted
-        fetch.interrupted = None
-        return result if interrupted is None else interrupted
+            del self._bounded[fetch]
+            if cancels:
+                task.cancel()
 
     def tick(self) -> None:
         """End what takes too long, and all when the crawl ends. To be called every `TICK` seconds.
@@ -258,23 +256,24 @@ class PendingFetches:
         queued = self._download.queued() if self._bounded else ()
         now = self._runtime.clock()
         in_line = len(self._first) + len(self._later)
-        for fetch in list(self._bounded):
+        for fetch, answer in list(self._bounded.items()):
             if fetch not in queued and not fetch.paused:
                 fetch.spent += min(now - fetch.looked, _LATE_TICK)
             fetch.looked = now
             impatient = fetch.spent >= PATIENCE * _LONGER**fetch.preempted
-            if fetch.spent >= self._timeout + PATIENCE:  # it was cancelled, and goes on
-                self._bounded.pop(fetch, None)
-                self._end(fetch, self._failed(fetch, TimeoutError("cancelled, and goes on")))
-            elif fetch.spent >= self._timeout + TICK:
-                _interrupt(fetch, TimeoutError())
+            if fetch.spent >= self._timeout + TICK:
+                answer.resolve(TimeoutError())
             elif in_line and impatient and fetch in self._places:
                 in_line -= 1
-                _interrupt(fetch, PREEMPTED)
+                answer.resolve(PREEMPTED)
 
 
-def _interrupt(fetch: PendingFetch, why: Exception) -> None:
-    """Cancel what a fetch waits for."""
-    if fetch.interrupted is None and fetch.task is not None:
-        fetch.interrupted = why
-        fetch.task.cancel()
+async def _into(answer: Waiter[T | Exception], work: Coroutine[Any, Any, T]) -> None:
+    """Hand over what some work gives or raises."""
+    result: T | Exception = TimeoutError()  # where it is cancelled from outside
+    try:
+        result = await work
+    except Exception as error:  # noqa: BLE001 - whatever goes wrong is a result
+        result = error
+    finally:
+        answer.resolve(result)

@@ -276,9 +276,9 @@ class RfcRobotsTxtMiddleware:
 
     def _spider_opened(self, spider: Spider) -> None:
         """Log what is wrong with the product tokens, and with attributes of the spider."""
+        self._tick()  # first: what follows asks the spider's properties, which may raise
         self.user_agents.opened(spider)
         self._misspelt.look_at_spider(spider)
-        self._tick()
 
     def _tick(self) -> None:
         """Look after what waits, from time to time."""

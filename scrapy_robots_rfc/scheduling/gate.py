@@ -27,7 +27,7 @@ from scrapy.crawler import Crawler
 from scrapy.pqueues import ScrapyPriorityQueue
 
 from scrapy_robots_rfc._runtime import Runtime
-from scrapy_robots_rfc._scrapy import is_under_way, requests_under_way, wake
+from scrapy_robots_rfc._scrapy import is_closing, is_under_way, requests_under_way, wake
 from scrapy_robots_rfc.fetching.pending import PendingFetch
 from scrapy_robots_rfc.policy.origins import Origin
 from scrapy_robots_rfc.scheduling.disk import QueueOnDisk
@@ -316,6 +316,8 @@ class Gate:
 
     def fetch_over(self, fetch: PendingFetch) -> None:
         """Let the requests go that wait for a fetch: it has ended."""
+        if is_closing(self._crawler):  # they will not leave any more
+            self.note_closing()
         queued = self.origins.get(fetch.origin)
         if queued is not None:
             queued.waited = queued.size  # the file may be stale before the last of them is judged

@@ -214,50 +214,25 @@ async def test_time_is_over(at: Clock) -> None:
 
 
 @under_the_reactor
-async def test_work_that_cannot_be_cancelled(at: Clock) -> None:
-    """Work that goes on when its time is over leaves a value all the same, once."""
-    desk = Desk()
-
-    async def way(fetch: PendingFetch) -> OriginPolicy:
-        while True:
-            await desk.fetches.in_time(fetch, deaf())
-
-    async def deaf() -> None:
-        while True:
-            with contextlib.suppress(*CANCELLED):
-                await maybe_deferred_to_future(Deferred())
-
-    fetch = desk.begin(way=way)
-    await next_turn()
-    passes(desk, at, TIMEOUT + PATIENCE - TICK)
-    await next_turn()
-    assert not fetch.over
-    passes(desk, at, 2 * TICK)
-    assert await causes(fetch) == ["failed: TimeoutError"] * 3
-    passes(desk, at, TIMEOUT)
-    assert desk.over_ == [fetch]
-
-
-@under_the_reactor
 @pytest.mark.parametrize("ended", [True, False], ids=["crawl ended", "time over"])
-async def test_work_that_makes_an_error_of_its_cancellation(at: Clock, ended: bool) -> None:
-    """Where work raises an error as it is cancelled, its time is over; a fetch that was ended does
-    not go on.
+async def test_work_that_cannot_be_cancelled(at: Clock, ended: bool) -> None:
+    """Work that goes on when it is cancelled is left alone.
+
+    Its fetch goes on in time, unless it was ended.
     """
     desk = Desk()
     results: list[object] = []
 
     async def way(fetch: PendingFetch) -> OriginPolicy:
         for _ in range(2):
-            results.append(await desk.fetches.in_time(fetch, stubborn()))
+            results.append(await desk.fetches.in_time(fetch, deaf()))
             fetch.spent = 0.0
         return policy("done")
 
-    async def stubborn() -> None:
-        try:
-            await maybe_deferred_to_future(Deferred())
-        except CANCELLED:
-            raise OSError from None
+    async def deaf() -> None:
+        while True:
+            with contextlib.suppress(*CANCELLED):
+                await maybe_deferred_to_future(Deferred())
 
     fetch = desk.begin(way=way)
     await next_turn()

@@ -4,6 +4,7 @@ warned about.
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any
 
 import pytest
@@ -14,7 +15,7 @@ from scrapy_robots_rfc import RobotsDisallowed
 from scrapy_robots_rfc.cache.memory import LARGE
 from scrapy_robots_rfc.errors import AgentError, SettingError
 from tests.support.crawling import SETTINGS, Pages, crawl, records
-from tests.support.site import Site, robots
+from tests.support.site import HANG, Site, robots
 
 # A path a token: what is disallowed tells which group applied.
 NAMES = ("meta", "spider", "setting", "own", "default", "attribute", "custom")
@@ -186,6 +187,20 @@ class BrokenOnce(Pages):
         """Fail as any code may."""
         BrokenOnce.left -= 1
         return "spiderbot" if BrokenOnce.left != 0 else "a" + 5  # type: ignore[operator]
+
+
+@ensureDeferred
+async def test_error_of_the_property_as_the_spider_opens(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A property that fails as the spider opens does not stop what ends the wait for a file."""
+    site.replies["/robots.txt"] = HANG
+    for asked in range(1, 4):
+        monkeypatch.setattr(BrokenOnce, "left", asked)
+        with contextlib.suppress(TypeError):  # at start
+            settings = {"CLOSESPIDER_TIMEOUT": 0.3, "ROBOTS_TIMEOUT": 20}
+            result = await crawl([site.url("/x")], settings, spider=BrokenOnce)
+            assert result.stats["elapsed_time_seconds"] < 10
 
 
 @pytest.mark.parametrize("asked", [4, 5])  # while the file is read, and when the page is judged

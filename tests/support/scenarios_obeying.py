@@ -233,6 +233,22 @@ async def hanging_handler(run: Run) -> dict[str, Any]:
         }
 
 
+class ClosingHandler(HangingHandler):
+    """Has a signal handler that closes the spider, and waits until it is closed."""
+
+    async def hang(self) -> None:
+        """Close the spider."""
+        assert self.crawler.engine is not None
+        await self.crawler.engine.close_spider_async(reason="enough")
+
+
+async def closing_handler(run: Run) -> dict[str, Any]:
+    """A signal handler closes the spider, which cancels the fetch that waits for the handler."""
+    with Site({"/robots.txt": robots("")}) as site:
+        result = await run(ClosingHandler, {}, [site.url("/x")])
+        return {"reason": result.stats["finish_reason"], "pages": site.pages}
+
+
 class Asking(Pages):
     """Asks the service from start() and from a callback."""
 
@@ -418,6 +434,7 @@ SCENARIOS: dict[str, Callable[[Run], Awaitable[dict[str, Any]]]] = {
         closing_beside,
         hanging_beside,
         hanging_handler,
+        closing_handler,
         asking,
         broken_parser,
         pacing,
