@@ -2,8 +2,8 @@
 
 One has the entry of each origin, with its file compressed. The other, a smaller one, has parsed
 files: they take more memory, and each is many objects that the garbage collector looks at. A file
-that is not there any more is parsed again when it is asked for, which takes less than a tenth of a
-millisecond. Each table drops what was not used for longest.
+that is not there any more is parsed again when it is asked for, unless it is large. That takes less
+than a tenth of a millisecond for a usual file. Each table drops what was not used for longest.
 """
 
 import pickle
@@ -38,8 +38,8 @@ AN_ENTRY = 650
 #: that is made to take much memory comes near that; a usual one takes an eighth of it.
 A_VALUE = 1600
 AN_OCTET = 40
-# How `zlib` works: parsing a file again takes longer than level 1 does, not than level 6. The
-# window of 4 KiB needs little memory to be cleared first, and files are hardly longer by it.
+# How `zlib` works. Level 1 takes less time than to parse a file again, level 6 takes more. The
+# window and its tables are small, as they are cleared for each entry; results are hardly longer.
 _LEVEL, _WINDOW, _MEMORY = 1, 12, 5
 
 # What is remembered of an origin is octets, and a plain tuple as its key, which an `Origin` equals.

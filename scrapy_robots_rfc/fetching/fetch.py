@@ -142,7 +142,7 @@ class Fetcher:
             fetch.before = failed.validity
         fresh = copy is not None and self._runtime.clock() < copy.validity.fresh_until
         if copy is not None and fresh and fetch.suits(copy):
-            # A large file that is not parsed any more, or one that another route has brought.
+            # It is large and not parsed any more, or another route has brought it.
             robots = self.memory.get(fetch.origin)
             robots = robots or await self._files.policy_aside(fetch.origin, copy)
             self.memory.put(fetch.origin, robots, copy)
@@ -156,7 +156,7 @@ class Fetcher:
         if copy is not None and ours and self._store.shared:
             # Its pace counts for the request that is sent now.
             self._crawl.found(await self._files.policy_aside(fetch.origin, copy))
-        return None, ours or fresh
+        return None, ours or fresh  # a fresh one that does not suit this route is no answer
 
     async def _use(self, fetch: PendingFetch, copy: CacheEntry) -> OriginPolicy:
         """Use a fresh copy of the store."""

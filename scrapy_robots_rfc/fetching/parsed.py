@@ -138,7 +138,7 @@ class OriginPolicy:
     :param cause: how the last fetch ended, in a word or two: ``200``, ``404``, ``no answer in 30
         s``.
     :param file: the parsed file that is obeyed; ``None`` if there is none.
-    :param fetched: when the last fetch ended, on the service's clock; minus infinity if there was
+    :param fetched: when the last fetch ended, on `Runtime.clock`; minus infinity if there was
         none.
     :param for_all: whether it governs every route, as `CacheEntry.for_all` says.
     :param override: the path of the local file (ROBOTS_OVERRIDES) that decides in place of the
@@ -397,7 +397,7 @@ class FileReader:
             if not _scrapy.is_closing(self._crawler):
                 file.prepare(agent)
 
-        with contextlib.suppress(TimeoutError):  # the next page that needs the file waits again
+        with contextlib.suppress(TimeoutError):  # who needs the file waits again
             await self._threads.call(read, limit=_PATIENCE)
 
     def stop(self) -> None:

@@ -73,7 +73,7 @@ class RobotsService:
         """Return what is known of the robots.txt of a URL; fetch it if it is not cached.
 
         Shares memory and fetches with the crawl. Await it in a spider's callback, under any reactor
-        or none.
+        or none. If it is cancelled, the fetch goes on for others.
 
         :param url: absolute, of a scheme that is obeyed: http, https, ftp, gemini, those of
             ROBOTS_SCHEMES.
@@ -181,7 +181,7 @@ class RobotsService:
         self._fetcher.pending.tick()
 
     async def close(self) -> None:
-        """Write what is still to be written, for a second or two at most, and close the store."""
+        """End all fetches, write what is still to be written, and close the store: in two seconds."""
         self._fetcher.pending.cancel_all()
         self._files.stop()
         if self.store is not None:

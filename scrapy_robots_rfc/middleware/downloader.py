@@ -68,8 +68,8 @@ class RfcRobotsTxtMiddleware:
         self._timer: Cancellable | None = None
         schemes = self._settings.schemes
         self._origins = lru_cache(_MOST_ORIGINS)(lambda start: Origin.of(start, schemes))
-        # When the moments end for which requests wait; while so many do, others wait in the
-        # scheduler.
+        # When the moment of each request ends that waits for one. While so many do, others wait in
+        # the scheduler at once.
         self._moments: dict[Waiter[OriginPolicy | None], float] = {}
         self._most_moments = max(1, crawler.settings.getint("CONCURRENT_REQUESTS") // 4)
         self.user_agents: UserAgents = UserAgents(crawler, self._settings.user_agent)
@@ -126,7 +126,8 @@ class RfcRobotsTxtMiddleware:
         :param out: how a queue of ours handed it out; ``None``: its origin was ready, or it came
             another way.
         """
-        # With the mark it did not pass a queue of ours: those of media pipelines do not.
+        # With the mark it came back past our queues, as those of media pipelines do: it waits in
+        # place.
         inline = MARK in request.meta and self._gate.taken_back(request) is not None
         parts = urlparse_cached(request)
         if request.meta.get("dont_obey_robotstxt") or parts.scheme not in self._settings.schemes:

@@ -41,7 +41,7 @@ class Progress:
         self._runtime = runtime
         self._interval = crawler.settings.getfloat("LOGSTATS_INTERVAL")
         self._not_before = 0.0
-        #: The fetch for which each request waits that waits in place.
+        #: For each request that waits in place, its fetch.
         self.in_place: list[PendingFetch] = []
 
     def close(self) -> None:
