@@ -181,7 +181,7 @@ class RobotsService:
         self._fetcher.pending.tick()
 
     async def close(self) -> None:
-        """End all fetches, write what is still to be written, and close the store: in two seconds."""
+        """End all fetches, write what is left within two seconds, and close the store."""
         self._fetcher.pending.cancel_all()
         self._files.stop()
         if self.store is not None:
