@@ -88,7 +88,7 @@ class SharedThrottle(OwnTurns):
         if until <= max(self._next, self._runtime.clock()):
             return
         self._next = until
-        if self._beat is None and self._take not in self._steps:
+        if self._beat is None:
             self._then(self._end)  # otherwise the end of the turn says it
 
     def close(self) -> None:
@@ -133,6 +133,7 @@ class SharedThrottle(OwnTurns):
         seconds = await self._store.take_turn(self._origin, self._hold)
         if seconds:
             self._until = self._runtime.clock() + seconds
+            self._beat = None  # a turn that was to be prolonged is another worker's by now
         else:
             self._until = now + self._hold
             self._beat = self._runtime.call_later(BEAT, self._prolong)

@@ -154,6 +154,22 @@ def test_turn_that_was_taken_too_long_ago(world: World) -> None:
     assert worker.calls == ["take", "take"]
 
 
+def test_turn_that_was_lost(world: World) -> None:
+    """A worker cannot prolong a turn that is another one's by now, as after it stood still.
+
+    Then it has no turn without asking, also if its request is given up.
+    """
+    one, other = Worker(world, "one"), Worker(world, "other")
+    assert one.turns.wait(1.0, world.now) == 0
+    one.turns.start("request")
+    world.store.forget_turns()
+    assert other.turns.wait(1.0, world.now) == 0
+    other.turns.start("another")
+    world.run(BEAT)
+    one.turns.unused("request")
+    assert one.turns.wait(1.0, world.now) != 0
+
+
 def test_request_for_robots_txt(world: World) -> None:
     """A request that was sent before the interval was known is followed by it, whoever sends the
     next one.
@@ -186,6 +202,22 @@ def test_sent_during_a_turn(world: World) -> None:
     worker.turns.sent(30.0)
     assert worker.calls == ["take"]
     other.go()
+    world.run(60)
+    assert world.arrivals[0][0] >= 30
+
+
+@pytest.mark.parametrize("before", [9.0, 11.0])
+def test_sent_while_the_store_is_asked(world: World, before: float) -> None:
+    """Such a request is followed by the interval also if it is sent while the store is asked for
+    a turn, which another worker has or has not.
+    """
+    worker, other = Worker(world, "one", latency=0.01), Worker(world, "other")
+    world.store.end_turn(str(SITE), "other", 10)
+    world.now = before
+    assert worker.turns.wait(1.0, world.now) is None
+    worker.turns.sent(30.0)
+    worker.left = 0
+    world.later(1, other.go)
     world.run(60)
     assert world.arrivals[0][0] >= 30
 
