@@ -18,8 +18,9 @@ if TYPE_CHECKING:
 #: Seconds after which to ask again for a turn that somebody has: when it ends is not known.
 _ASK_AGAIN = 0.05
 
-#: Seconds by which somebody who waits may come late without losing the place.
-_GRACE = 0.5
+#: Seconds by which somebody who waits may come late without losing the place: an event loop may be
+#: busy for long. For somebody who has died, the others wait so long once.
+_GRACE = 5.0
 
 
 @dataclass(slots=True)

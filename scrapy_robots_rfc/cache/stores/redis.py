@@ -67,7 +67,9 @@ end
 # ARGV: owner, microseconds after which the turn ends by itself. While another worker has the turn,
 # its end is not known; but the next one begins an interval after it, so a worker that asks again
 # after an interval loses nothing. A free turn belongs to the worker that has waited longest; the
-# others ask again soon, in case that one does not come back and loses its place.
+# others ask again soon, in case that one does not come back and loses its place. It may come five
+# seconds late: workers with a busy event loop, or far from the server, would else lose their places
+# to each other, and none would have a turn. One that has died costs that once.
 _TAKE = f"""{_TURN}
 local me, mine, first = ARGV[1], now, nil
 for name, value in pairs(turn) do
@@ -93,7 +95,7 @@ else
   redis.call('PEXPIRE', KEYS[1], digits(ARGV[2] / 1000))
   return 0
 end
-write('wait:' .. me, digits(mine) .. ' ' .. digits(now + pause + 500000))
+write('wait:' .. me, digits(mine) .. ' ' .. digits(now + pause + 5000000))
 redis.call('PEXPIRE', KEYS[1], digits((math.max(ends, start, now + pause) - now) / 1000 + 60000))
 return math.ceil(pause)
 """

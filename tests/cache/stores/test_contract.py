@@ -251,6 +251,16 @@ def test_who_waits_longest_goes_first(shared: SharedStore) -> None:
     assert shared.take_turn(KEY, "three", LONG) == 0
 
 
+def test_who_asks_late_keeps_the_place(shared_place: Place, shared: SharedStore) -> None:
+    """One that asks a second later than told goes before those that came after it."""
+    assert shared.take_turn(KEY, "one", LONG) == 0
+    pause = shared.take_turn(KEY, "two", LONG)
+    shared.end_turn(KEY, "one", 0)
+    shared_place.later(pause + 1)
+    assert 0 < shared.take_turn(KEY, "three", LONG) <= SHORT
+    assert shared.take_turn(KEY, "two", LONG) == 0
+
+
 def test_turns_end_by_themselves(shared_place: Place, shared: SharedStore) -> None:
     """A turn whose owner does not come back ends by itself."""
     assert shared.take_turn(KEY, "one", SHORT) == 0

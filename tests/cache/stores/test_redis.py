@@ -307,12 +307,16 @@ def test_who_does_not_come_back_has_no_place(store: RedisStore) -> None:
         store.take_turn(KEY, owner, LONG)
     store.end_turn(KEY, "one", 0)
     assert store.take_turn(KEY, "three", LONG) > 0
-    turn_of(store, "three")
+    put_back(store, -6)
+    assert store.take_turn(KEY, "three", LONG) == 0
     assert [name for name in raw(store).hkeys(store.name_of("turn", KEY)) if b"wait" in name] == []
 
 
 def put_back(store: RedisStore, seconds: int) -> None:
-    """Leave a key as it is after the server's clock was put back by so much."""
+    """Leave a key as it is after the server's clock was put back by so much.
+
+    Below 0: as it is when so much time has passed.
+    """
     name = store.name_of("turn", KEY)
     for field, value in raw(store).hgetall(name).items():
         if field not in (b"owner", b"interval", b"ahead"):
@@ -328,6 +332,7 @@ def test_clock_that_is_put_back(store: RedisStore) -> None:
     store.take_turn(KEY, "also dead", LONG)
     put_back(store, 3600)
     assert 0 < store.take_turn(KEY, "one", LONG) <= 0.2
+    put_back(store, -6)
     turn_of(store, "one")
     store.end_turn(KEY, "one", 0.3)
     put_back(store, 3600)
