@@ -8,6 +8,7 @@ import json
 import math
 import os
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
@@ -154,6 +155,10 @@ def _page_rule(value: Value) -> str:
     return name
 
 
+def _sites(value: Value, schemes: Mapping[str, Scheme] = SCHEMES) -> object:
+    return _each(lambda entry: Site.of(entry, schemes), _SITE)(value)
+
+
 def _path(value: Value) -> str:
     if not value or not isinstance(value, (str, os.PathLike)):
         raise ValueError(value)
@@ -173,11 +178,11 @@ def _dict(value: Value) -> Mapping[Any, Any]:
     return items
 
 
-def _overrides(value: Value) -> dict[Origin, str]:
+def _overrides(value: Value, schemes: Mapping[str, Scheme] = SCHEMES) -> dict[Origin, str]:
     paths: dict[Origin, str] = {}
 
     def add(key: Value, path: Value) -> None:
-        origin = named_origin(str(key))
+        origin = named_origin(str(key), schemes)
         if origin in paths:
             raise ValueError(key)
         paths[origin] = _path(path)
@@ -274,8 +279,7 @@ class Settings(NamedTuple):
     )
     dry_run: bool = _setting("ROBOTS_DRY_RUN", False, "True or False", _boolean)
     exempt: tuple[Site, ...] = _setting(
-        "ROBOTS_EXEMPT", [],
-        f"sites, as a list or separated by commas: {_SITE}", _each(Site.of, _SITE),
+        "ROBOTS_EXEMPT", [], f"sites, as a list or separated by commas: {_SITE}", _sites,
     )
     overrides: Mapping[Origin, str] = _setting(
         "ROBOTS_OVERRIDES", {},
@@ -338,8 +342,11 @@ def read_row(row: Setting, settings: BaseSettings) -> Any:  # noqa: ANN401 - the
     """
     # Scrapy's default of ROBOTSTXT_PARSER is no choice of the user's.
     value = settings[row.key] if settings.getpriority(row.key) else row.default
+    read = row.read
+    if read in (_sites, _overrides):  # they may name sites of the user's own schemes
+        read = partial(read, schemes={**SCHEMES, **read_row(BY_FIELD["schemes"], settings)})
     try:
-        return row.read(value)
+        return read(value)
     except SettingError as entry:
         raise SettingError(row.key + entry.key, entry.value, entry.accepted) from None
     except _WRONG:

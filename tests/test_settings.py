@@ -288,6 +288,24 @@ def test_entry_that_is_refused(key: str, value: Any, entry: str, accepted: str) 
     assert str(caught.value) == f"{entry.format(key)} is not accepted; it must be {accepted}"
 
 
+def test_sites_of_a_scheme_of_ones_own() -> None:
+    """ROBOTS_EXEMPT and ROBOTS_OVERRIDES may name them.
+
+    A scheme that was taken away may still stand there.
+    """
+    schemes = {"ftps": {"port": 990, "answers": "ftp"}, "gemini": None}
+    sites = {"ROBOTS_EXEMPT": "ftps://a.example", "ROBOTS_OVERRIDES": {"ftps://b.example": "b.txt"}}
+    read = read_settings(ScrapySettings({"ROBOTS_SCHEMES": schemes, **sites}))
+    assert [site.covers(Origin("ftps", "a.example", 990)) for site in read.exempt] == [True]
+    assert read.overrides == {Origin("ftps", "b.example", 990): "b.txt"}
+    read_settings(
+        ScrapySettings({"ROBOTS_SCHEMES": schemes, "ROBOTS_EXEMPT": "gemini://a.example"})
+    )
+    for key, value in sites.items():
+        with pytest.raises(SettingError, match=rf"^{key}.*'ftps://\w\.example'.* is not accepted"):
+            read_settings(ScrapySettings({key: value}))
+
+
 @pytest.mark.parametrize(
     ("key", "value", "shown"),
     [

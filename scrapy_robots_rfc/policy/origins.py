@@ -243,11 +243,12 @@ class Site(NamedTuple):
     port: int | None = None
 
     @classmethod
-    def of(cls, text: str) -> Self:
+    def of(cls, text: str, schemes: Mapping[str, Scheme] = SCHEMES) -> Self:
         """Read ``host`` or ``*.host``, each also with a ``:port``, with ``https://``, or both.
 
         With a scheme and without a port, its default port is meant.
 
+        :param schemes: those that an origin may have.
         :raises ValueError: the text is not one of these.
         """
         text = text.strip()
@@ -255,7 +256,7 @@ class Site(NamedTuple):
         if match is None or (match["below"] and match["host"].startswith("[")):
             raise ValueError(text)
         scheme = None if match["scheme"] is None else match["scheme"].lower()
-        origin = Origin.of(f"{scheme or 'http'}://{match['host']}{match['port'] or ''}/")
+        origin = Origin.of(f"{scheme or 'http'}://{match['host']}{match['port'] or ''}/", schemes)
         # No label is empty, and no host is below an IPv4 address.
         labels = [] if origin is None else origin.host.split(".")
         if origin is None or "" in labels or (match["below"] and labels[-1].isdigit()):
@@ -270,12 +271,13 @@ class Site(NamedTuple):
         return origin.host.endswith(f".{self.host}") if self.below else origin.host == self.host
 
 
-def named_origin(text: str) -> Origin:
+def named_origin(text: str, schemes: Mapping[str, Scheme] = SCHEMES) -> Origin:
     """Read one origin: ``https://example.com``, with or without a port.
 
+    :param schemes: those that it may have.
     :raises ValueError: the text is no origin.
     """
-    site = Site.of(text)
+    site = Site.of(text, schemes)
     if site.scheme is None or site.port is None or site.below:
         raise ValueError(text)
     return Origin(site.scheme, site.host, site.port)
