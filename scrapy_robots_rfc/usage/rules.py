@@ -239,6 +239,8 @@ def as_far_as_read(sources: Iterable[tuple[str, str]]) -> tuple[list[tuple[str, 
     characters, members = MAX_CHARACTERS, MAX_MEMBERS
     read = list[tuple[str, str]]()
     for source, text in sources:
+        if not members:
+            return read, True
         whole = text if len(text) <= characters else text[: text.rfind(",", 0, characters) + 1]
         # Empty members count, too: to pass over one takes as long as to read it.
         found = whole.split(",", members)[:members]

@@ -11,6 +11,7 @@ import pytest
 
 from scrapy_robots_rfc.usage.rules import (
     MAX_CHARACTERS,
+    MAX_MEMBERS,
     PageRules,
     parse_rules,
     read_members,
@@ -80,6 +81,16 @@ def test_limit_of_the_header() -> None:
         "y" * 12,
     }
     assert of_header("nofollow, " + "x" * MAX_CHARACTERS, "noai").directives.keys() == {"nofollow"}
+
+
+def test_empty_lines() -> None:
+    """Empty lines count among the 500 members that are read: behind them nothing is looked at."""
+    lines = iter([b""] * MAX_MEMBERS + [b"nofollow"] * 100_000)
+    rules = parse_rules(lines, [], TOKENS, now=NOW)
+    assert (rules.found, rules.cut) == ((), True)
+    assert len(list(lines)) == 99_999
+    assert not of_header(*[""] * MAX_MEMBERS).cut
+    assert of_header(*[""] * MAX_MEMBERS, "").cut
 
 
 def test_size_of_the_rules() -> None:
