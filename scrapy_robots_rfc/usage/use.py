@@ -1,7 +1,7 @@
 """What a crawl is for (ROBOTS_USE), and what follows where a site refuses that use.
 
-A request is not sent if robots.txt refuses all that it is for. A response is dropped if its
-headers, its metas or the tdmrep.json of its site refuse all of it. Otherwise the response carries
+A request is not sent if robots.txt refuses all that it is for. A response is dropped if robots.txt,
+its headers, its metas and tdmrep.json together refuse all of it. Otherwise the response carries
 what is permitted, in its meta as `robots_use`. See `core/preferences.py` for what robots.txt and
 headers say.
 """
@@ -43,7 +43,7 @@ from scrapy_robots_rfc.core.text import error_text
 from scrapy_robots_rfc.errors import AgentError, RobotsUndecided, SettingError
 from scrapy_robots_rfc.fetching.parsed import OriginPolicy
 from scrapy_robots_rfc.middleware.downloader import STALE_FOR, RfcRobotsTxtMiddleware, at_work
-from scrapy_robots_rfc.policy.access import MAX_REDIRECTS, target_of
+from scrapy_robots_rfc.policy.access import MAX_REDIRECTS, PROXY_REFUSES, target_of
 from scrapy_robots_rfc.policy.origins import Origin
 from scrapy_robots_rfc.settings import read_settings
 from scrapy_robots_rfc.usage.page_rules import count_cut, page_of, rules_of
@@ -72,6 +72,9 @@ _LONGEST_LABEL = 64
 _MOST_RESERVATIONS = 100
 # Sites whose tdmrep.json is stored; the one that was asked for first is dropped first.
 _MOST_SITES = 10_000
+# Statuses 4xx that say nothing about a file, beside ROBOTS_UNREACHABLE_STATUSES: the request did not
+# arrive as a whole (408), or a proxy refused it (407).
+_SAYS_NOTHING = (408, PROXY_REFUSES)
 # A hop declares no use, so that robots.txt alone decides, and two sites never wait for each other's
 # file.
 _TDMREP_META: dict[str, Any] = {
@@ -149,6 +152,8 @@ class RfcUseMiddleware:
         :raises RobotsDisallowed: it does.
         :raises AgentError: meta `robots_declared_use` is not accepted.
         """
+        # A callback may have copied the meta of another page.
+        request.meta.pop(PERMITTED_KEY, None)
         origin = self._robots.origin_of(request)
         # A robots.txt may always be fetched (RFC 9309, 2.2.2).
         own = request_target(request.url) == ROBOTS_TXT
@@ -288,7 +293,8 @@ class RfcUseMiddleware:
             response = await self._crawler.engine.download_async(request)
             if response.status // 100 == 2:
                 return parse_tdmrep(response.body)
-            if response.status // 100 == 4:
+            says_nothing = {*_SAYS_NOTHING, *self._settings.unreachable_statuses}
+            if response.status // 100 == 4 and response.status not in says_nothing:
                 return ()  # that is an answer: there is no file
             if response.status // 100 != 3:
                 raise ValueError(f"status {response.status}")

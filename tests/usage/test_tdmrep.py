@@ -140,6 +140,9 @@ async def test_two_sites_that_refer_to_each_other(site: Site) -> None:
     ("reply", "why"),
     [
         (Reply(503), "ValueError: status 503"),
+        (Reply(407), "ValueError: status 407"),
+        (Reply(408), "ValueError: status 408"),
+        (Reply(429), "ValueError: status 429"),
         (Reply(reset=True), ""),
         (Reply(200, b"{"), "ValueError: no JSON"),
         (redirect(NAME), "ValueError: more than 5 redirects"),
@@ -149,7 +152,7 @@ async def test_two_sites_that_refer_to_each_other(site: Site) -> None:
         ),
         (Reply(200, b'["' + b"x" * 200_000 + b'"]'), ""),
     ],
-    ids=["503", "reset", "json", "redirects", "entries", "octets"],
+    ids=["503", "407", "408", "429", "reset", "json", "redirects", "entries", "octets"],
 )
 @ensureDeferred
 async def test_file_that_cannot_be_read(
@@ -168,11 +171,15 @@ async def test_file_that_cannot_be_read(
     assert site.pages.count(NAME) in {302: (6,), 200: (1, 2)}.get(reply.status, (1,))
 
 
+@pytest.mark.parametrize("status", [503, 403])
 @ensureDeferred
-async def test_file_that_is_there_later(site: Site, caplog: pytest.LogCaptureFixture) -> None:
+async def test_file_that_is_there_later(
+    site: Site, status: int, caplog: pytest.LogCaptureFixture
+) -> None:
     """A file that could not be read is asked for again after ROBOTS_UNREACHABLE_TTL."""
-    site.replies[NAME] = lambda _: Reply(503) if site.pages.count(NAME) == 1 else RESERVED
-    result = await asked_for(site, "/a", "/b", "/c", ROBOTS_UNREACHABLE_TTL=1e-6)
+    site.replies[NAME] = lambda _: Reply(status) if site.pages.count(NAME) == 1 else RESERVED
+    settings = {"ROBOTS_UNREACHABLE_STATUSES": [403], "ROBOTS_UNREACHABLE_TTL": 1e-6}
+    result = await asked_for(site, "/a", "/b", "/c", **settings)
     assert [isinstance(one, RobotsDisallowed) for one in result.outcomes.values()] == [
         False,
         True,

@@ -234,6 +234,28 @@ async def test_what_is_permitted_stands_in_meta(site: Site) -> None:
     }
 
 
+class Copying(Permitted):
+    """Requests a page that is exempt, with the meta of its first response."""
+
+    def parse(self, response: Response, **_: Any) -> Any:
+        """Do it."""
+        super().parse(response)
+        if response.url.endswith("/open"):
+            meta = {**response.meta, "dont_obey_robotstxt": True}
+            yield Request(response.urljoin("/open/1"), self.parse, meta=meta)
+
+
+@ensureDeferred
+async def test_what_is_permitted_is_not_passed_on(site: Site) -> None:
+    """A page that is not asked for its uses has not those of another page, whose meta its request
+    has.
+    """
+    wanted = {"ROBOTS_USE": ["train-ai"]}
+    result = await crawl([site.url("/open")], wanted, spider=Copying)
+    assert result.spider.permitted[site.url("/open")] is not None
+    assert result.spider.permitted[site.url("/open/1")] is None
+
+
 @pytest.mark.parametrize(
     ("headers", "body", "source"),
     [
