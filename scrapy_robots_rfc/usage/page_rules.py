@@ -1,7 +1,8 @@
 """Rules of a page in a crawl: `page_rules` for spiders, and what obeys ROBOTS_TAG_OBEY.
 
-No more of a page is read than takes a few milliseconds, whatever its site sent: header lines, the
-metas of its head, and some of its links. See `rules.py` for what rules say.
+No page stops the crawl for more than about 20 milliseconds, whatever its site sent: no more of its
+header lines, of the metas of its head, and of its links is read than that takes. See `rules.py` for
+what rules say.
 """
 
 import logging
@@ -131,10 +132,11 @@ class Page:
         self.metas: list[tuple[str, str]] = _named(in_head)
         #: What `page_rules` has parsed.
         self.rules: PageRules | None = None
-        #: What is obeyed of the rules -> the first place where that stands. There is nothing before
-        #: the callback gets the page: what an errback makes of it passes.
+        #: What is obeyed of the rules -> the first place where that stands. Empty until the
+        #: callback gets the page, so what an errback yields passes.
         self.places: dict[str, str] = {}
-        #: URLs of the page itself, and those of `unendorsed`.
+        #: URLs of the page itself, and those that led to it as they were asked for; and those of
+        #: `unendorsed`.
         self.own: set[str] = set()
         self.unendorsed: set[str] = set()
 
@@ -307,9 +309,11 @@ class RfcPageRulesMiddleware(BaseSpiderMiddleware):
         page.places = self._places(response, rules)
         if _BY_LINK in page.places:
             page.unendorsed = unendorsed(response)
-        asked = response.url if response.request is None else response.request.url
+        assert response.request is not None  # Scrapy has set it
+        page.own.update(response.meta.get("redirect_urls", ()))
         with suppress(ValueError):  # what is no URL is no page that a request could ask for again
-            page.own |= {canonicalize_url(url) for url in {response.url, asked} if page.places}
+            urls = {response.url, response.request.url} if page.places else ()
+            page.own |= {canonicalize_url(url) for url in urls}
         count_cut(response, self._count)
 
     def get_processed_request(self, request: Request, response: Response | None) -> Request | None:
@@ -317,7 +321,7 @@ class RfcPageRulesMiddleware(BaseSpiderMiddleware):
         page = None if response is None else _PAGES.get(response)
         if response is None or page is None:
             return request
-        if request.meta.get(RULES_KEY) is page.rules:
+        if request is not response.request and request.meta.get(RULES_KEY) is page.rules:
             # The callback copied the meta of its response: they are not of this request.
             del request.meta[RULES_KEY]
         directive = _directive_of(request, page)
@@ -362,7 +366,11 @@ class RfcPageRulesMiddleware(BaseSpiderMiddleware):
         )
         what = "an item" if request is None else request_text(request)
         logger.debug(message, what, printable(why), extra={"spider": self.crawler.spider})
-        shown = request or response.request or Request(response.url)
+        if request is None:
+            shown = response.request or Request(response.url)
+        else:  # it does not get to Scrapy's middleware that sets this header
+            shown = request.copy()
+            shown.headers.setdefault("Referer", without_userinfo(response.url))
         origin = Origin.of(shown.url)
         decision = Decision(False, Reason.PAGE, origin=None if origin is None else str(origin))
         self.crawler.signals.send_catch_log(
@@ -382,7 +390,7 @@ def _directive_of(request: Request, page: Page) -> str | None:
         return None
     url = canonicalize_url(request.url)
     # To ask for the page itself again is to follow no link. To send a form is not, either.
-    if url in page.own:
+    if not page.own.isdisjoint((request.url, url)):
         return None
     if "nofollow" in page.places:
         return "nofollow"

@@ -294,6 +294,7 @@ class Again(Linked):
         """Ask for all of them."""
         assert response.request is not None
         yield response.request.replace(callback=self.parse, dont_filter=True)
+        yield Request(response.urljoin("/from"), self.parse, dont_filter=True)
         yield Request(f"{response.url}#part", self.parse, dont_filter=True)
         retry = get_retry_request(response.request, spider=self, reason="again")
         assert retry is not None
@@ -303,14 +304,34 @@ class Again(Linked):
 
 @ensureDeferred
 async def test_what_nofollow_does_not_stop(site: Site) -> None:
-    """Start requests, redirects, retries, and requests for the page itself are made."""
+    """Start requests, redirects, retries, and requests for the page itself are made.
+
+    It is the page itself, too, whose URL redirected to it.
+    """
     site.replies["/from"] = Reply(302, headers=(("Location", "/"), ("X-Robots-Tag", "nofollow")))
     site.replies["/"] = page("", "nofollow")
     result = await run([site.url("/from")], obeying("nofollow"), spider=Again)
-    assert site.pages == ["/", "/", "/", "/", "/from"]
+    assert site.pages == ["/", "/", "/", "/", "/", "/from", "/from"]
     assert counted(result) == {"nofollow/header": 1}
     starts = await run([site.url("/a"), site.url()], obeying("nofollow"), spider=Starts)
     assert counted(starts) == {}
+
+
+class AsksItself(Linked):
+    """Yields the request of its response."""
+
+    def first(self, response: Response) -> Iterable[Any]:
+        """Yield it; Scrapy's filter of duplicates drops it."""
+        yield response.request
+        self.in_meta = response.meta.get("robots_tag")
+
+
+@ensureDeferred
+async def test_the_request_of_the_response_keeps_its_rules(site: Site) -> None:
+    """A callback that yields that request finds the rules of the response afterwards."""
+    site.replies["/"] = page("", "nofollow")
+    result = await run([site.url()], obeying("nofollow"), spider=AsksItself)
+    assert dict(result.spider.in_meta.directives) == {"nofollow": None}
 
 
 @ensureDeferred
@@ -470,13 +491,17 @@ async def test_dry_run(site: Site, caplog: pytest.LogCaptureFixture) -> None:
 async def test_report(site: Site, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """The report has a record of everything that is dropped: of an item, with the URL of its page.
 
-    No terminal acts.
+    A request has its page as referrer, unless it has a header of its own. No terminal acts.
     """
     site.replies["/"] = page("", "none, \x1b[2J")
     file = tmp_path / "robots.jsonl"
     settings = obeying("nofollow", "noindex", ROBOTS_REPORT={str(file): {"format": "jsonlines"}})
-    await run([site.url(), site.url("/a")], settings)
+    own = Request(site.url("/b"), headers={"Referer": "https://e.example/"})
+    await run([site.url(), site.url("/a"), own], settings)
+    assert site.pages == ["/"]
     found = [json.loads(line) for line in file.read_text().splitlines()]
+    assert [each["referrer"] for each in found] == [site.url(), "https://e.example/", None]
+    del found[1]
     where = "X-Robots-Tag: none, \\x1b[2J"
     assert where in "".join(records(caplog, logging.DEBUG))
     assert "\x1b" not in "".join(records(caplog, logging.DEBUG))
