@@ -157,7 +157,8 @@ def _compared(group: Group) -> set[str | None]:
 class Explanation(NamedTuple):
     """Why a file decides on a URL as it does.
 
-    :param asked: the product tokens of the crawler, in order of preference.
+    :param asked: the product tokens of the crawler that decided, in order of preference: all of
+        them, but of several purposes of a crawler that Gemini knows one.
     :param token: the one whose group applies; ``*`` for the group of all crawlers; ``None`` where
         no group applies.
     :param groups: the groups of that token as they stand in the file; they count as one (2.2.1).

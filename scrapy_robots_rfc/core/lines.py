@@ -124,8 +124,8 @@ _byte_order_mark = re.compile(b"|".join(map(re.escape, _ENCODINGS))).match
 class Content(NamedTuple):
     """The part of a file that counts, up to the size limit (RFC 9309, 2.5).
 
-    :param octets: the whole lines in UTF-8, without a byte order mark. LF ends each line, and
-        stands before the first one, too, so that every line is found alike.
+    :param octets: the whole lines in UTF-8, without a byte order mark. Each line stands behind
+        an LF, the first one too, so that every line is found alike.
     :param truncated: whether the file is longer than the limit.
     :param size: octets of the file, up to the limit.
     :param encoding: the encoding that its byte order mark names; empty where it has none.

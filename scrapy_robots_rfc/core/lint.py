@@ -28,7 +28,8 @@ class Severity(enum.Enum):
 
     #: The line has no effect.
     ERROR = "error"
-    #: The line has an effect, but perhaps not on every crawler, or not the one that was meant.
+    #: The line has an effect, but perhaps not on every crawler, or not the one that was meant. What
+    #: no crawler reads may be one, or a notice.
     WARNING = "warning"
     #: The line has the effect that was meant, and could say so more clearly.
     NOTICE = "notice"
