@@ -72,8 +72,8 @@ _LONGEST_LABEL = 64
 _MOST_RESERVATIONS = 100
 # Sites whose tdmrep.json is stored; the one that was asked for first is dropped first.
 _MOST_SITES = 10_000
-# Statuses 4xx that say nothing about a file, beside ROBOTS_UNREACHABLE_STATUSES: the request did not
-# arrive as a whole (408), or a proxy refused it (407).
+# Statuses 4xx that say nothing about a file, beside ROBOTS_UNREACHABLE_STATUSES: the request did
+# not arrive as a whole (408), or a proxy refused it (407).
 _SAYS_NOTHING = (408, PROXY_REFUSES)
 # A hop declares no use, so that robots.txt alone decides, and two sites never wait for each other's
 # file.
