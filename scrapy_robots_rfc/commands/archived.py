@@ -1,15 +1,18 @@
 """For `check --archive`: reads from an archive which robots.txt governed an origin at a time.
 
 The WARC files are read by what Python has: the package `warcio` does not say where damage begins.
+So neither the command nor a reader of an archive needs it.
 """
 
 import math
 import os
+from base64 import b32encode
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from gzip import GzipFile
-from hashlib import sha256
+from hashlib import sha1, sha256
 from http.client import HTTPMessage, parse_headers
+from io import BufferedReader
 from pathlib import Path
 from typing import NamedTuple
 
@@ -24,7 +27,6 @@ from scrapy_robots_rfc.commands.common import (
 from scrapy_robots_rfc.core.agents import NOBODY
 from scrapy_robots_rfc.core.preferences import uses_of
 from scrapy_robots_rfc.core.robotstxt import RobotsTxt
-from scrapy_robots_rfc.core.text import utc_text
 from scrapy_robots_rfc.errors import DecodingError
 from scrapy_robots_rfc.fetching.decoding import GZIP_MAGIC, without_codings
 from scrapy_robots_rfc.fetching.parsed import OriginPolicy
@@ -36,6 +38,8 @@ from scrapy_robots_rfc.settings import Settings
 _LONGEST = 100_000_000
 #: What to do where the archive does not decide.
 _ADVICE = "name all files of the archive, or say another time with --at"
+# The headers and the block of a record, with the uses that its crawl declared.
+_Record = tuple[HTTPMessage, bytes, tuple[str, ...] | None]
 
 
 class _Conclusion(NamedTuple):
@@ -60,21 +64,20 @@ def found_in(
 ) -> dict[Origin, FoundRobots | Unknown]:
     """Return what governed origins at a time, by default the last one, or why it is not known."""
     try:
-        time = datetime.fromisoformat(at or "9999-12-31")
-        # As the dates of the records, which are compared as texts.
-        latest = utc_text((time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp())
+        latest = datetime.max.replace(tzinfo=UTC) if at is None else _time(at)
     except ValueError:
-        raise Failed(f"--at {at} is no time; write it as 2026-11-22T19:30:00Z") from None
+        given = at or "''"
+        raise Failed(f"--at {given} is no time; write it as 2026-11-22T19:30:00Z") from None
     names = {str(origin) for origin in origins}
     damaged: dict[str, None] = {}
     concluded = []
     for headers, block, use in _records(paths, damaged):
-        date = headers.get("WARC-Date", "")
-        if headers["WARC-Type"] == "metadata" and date <= latest:
+        date = headers["WARC-Date"]
+        if headers["WARC-Type"] == "metadata" and _time(date) <= latest:
             fields = _fields(block)
             if fields.get("origin") in names:
                 concluded.append(_Conclusion(date, fields, use))
-    concluded.sort(key=lambda one: one.date)
+    concluded.sort(key=lambda one: _time(one.date))
     last = {one.fields["origin"]: one for one in concluded}
     # Of a file that was found unchanged (304), or is stale, an earlier response has the octets.
     bodies = dict.fromkeys(one.fields.get("digest") for one in last.values())
@@ -90,34 +93,64 @@ def found_in(
     return {origin: _found(origin, last.get(str(origin)), bodies, settings) for origin in origins}
 
 
-def _records(
-    paths: Sequence[str], damaged: dict[str, None]
-) -> Iterator[tuple[HTTPMessage, bytes, tuple[str, ...] | None]]:
-    """Yield the headers and the block of each record, with the uses that its crawl declared.
+def _time(text: str) -> datetime:
+    """Return a time of ISO 8601, which is in UTC if it has no zone."""
+    time = datetime.fromisoformat(text)
+    return time if time.tzinfo else time.replace(tzinfo=UTC)
+
+
+def _records(paths: Sequence[str], damaged: dict[str, None]) -> Iterator[_Record]:
+    """Yield the records of some files.
 
     A file is read up to the first record that is not whole; `damaged` gets its path.
     """
     for path in paths:
-        use = None
         try:
             with Path(path).open("rb") as file:
-                octets = GzipFile(fileobj=file) if file.peek(2).startswith(GZIP_MAGIC) else file
-                while version := octets.readline(_LONGEST):
-                    headers = parse_headers(octets)
-                    length = whole_number(headers["Content-Length"]) or 0
-                    block = octets.read(min(length, _LONGEST))
-                    octets.seek(length - len(block), os.SEEK_CUR)
-                    if not version.startswith(b"WARC/") or octets.read(4) != b"\r\n\r\n":
-                        raise ValueError("no record of WARC")
-                    if headers["WARC-Type"] == "warcinfo":
-                        fields = _fields(block)
-                        # `software` is the first field that a crawl writes.
-                        use = uses_of(fields.get("use", "")) if "software" in fields else None
-                    yield headers, block, use
-        except Exception as error:  # noqa: BLE001 - what is packed raises anything
+                if not file.seekable():
+                    raise Failed(f"{path} is no file that can be read twice: name a file")
+                is_packed = file.peek(2).startswith(GZIP_MAGIC)
+                yield from _whole_records(GzipFile(fileobj=file) if is_packed else file)
+        except Failed:
+            raise
+        except Exception as error:  # noqa: BLE001 - damaged gzip data may raise any error
             if isinstance(error, OSError) and error.errno is not None:
                 raise Failed(f"{path} cannot be read: {error.strerror}") from None
             damaged[path] = None
+
+
+def _whole_records(octets: GzipFile | BufferedReader) -> Iterator[_Record]:
+    """Yield the records of one file; raises where there is one that is not whole."""
+    use = None
+    while version := octets.readline(_LONGEST):
+        headers = parse_headers(octets)
+        length = whole_number(headers["Content-Length"]) or 0
+        block = octets.read(min(length, _LONGEST))
+        octets.seek(length - len(block), os.SEEK_CUR)
+        if not version.startswith(b"WARC/") or octets.read(4) != b"\r\n\r\n":
+            raise ValueError("no record of WARC")
+        _time(headers["WARC-Date"])
+        if length == len(block) and not _has_digest(block, headers):
+            raise ValueError("other octets than those that were written")
+        if headers["WARC-Type"] == "warcinfo":
+            fields = _fields(block)
+            # `software` is the first field that a crawl writes.
+            use = uses_of(fields.get("use", "")) if "software" in fields else None
+        try:
+            octets.peek(1)  # now the checksum of a gzip member that ends here is read
+        except Exception as error:
+            if "CRC" not in str(error):  # the damage is behind this record
+                yield headers, block, use
+            raise
+        yield headers, block, use
+
+
+def _has_digest(block: bytes, headers: HTTPMessage) -> bool:
+    """Whether a block has the digest that its record names; one that is not SHA-1 is not known."""
+    algorithm, _, named = headers.get("WARC-Block-Digest", "").partition(":")
+    found = sha1(block, usedforsecurity=False)
+    known = (b32encode(found.digest()).decode().lower(), found.hexdigest())
+    return algorithm.lower() != "sha1" or named.strip().lower() in known
 
 
 def _fields(block: bytes) -> dict[str, str]:

@@ -49,8 +49,7 @@ def _cache(settings: Settings, console: Console, opts: Namespace) -> int:
         raise Failed("ls takes no URL, show takes one, and purge takes some, or --all")
     ours = read_settings(settings)
     keys = list(dict.fromkeys(str(common.origin_of(url, ours.schemes)) for url in opts.urls))
-    address = opts.store or ours.cache
-    option = "--store" if opts.store else CACHE
+    address, option = (ours.cache, CACHE) if opts.store is None else (opts.store, "--store")
     with errors_of(address, option):
         # A store would make a database at a path that is mistyped.
         path = sqlite_path(address) if isinstance(address, str) else None

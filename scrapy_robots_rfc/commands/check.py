@@ -46,7 +46,7 @@ _REQUESTED = re.compile("[A-Za-z][A-Za-z0-9+.-]*(?=://)|(?:about|data)(?=:)")
 def _check(settings: ScrapySettings, console: Console, opts: Namespace) -> int:
     """Judge the URLs, print the verdicts, and return the exit code."""
     urls = _urls(console, opts)
-    if (opts.at and not opts.archive) or (opts.archive and opts.robots):
+    if (opts.at is not None and not opts.archive) or (opts.archive and opts.robots):
         raise Failed("--at belongs to --archive; --archive and --robots exclude each other")
     ours = common.prepared(settings)
     uses = uses_of(opts.use)

@@ -5,8 +5,10 @@ A decision is replayed from what a crawl stored, and no site is asked.
 
 from __future__ import annotations
 
+import base64
 import gzip
 import json
+import os
 import re
 import time
 import zlib
@@ -33,6 +35,11 @@ FILE = "User-agent: *\nDisallow: /x\n"
 def archive(path: Path, url: str, **settings: Any) -> None:
     """Have a crawl ask for a page, and write an archive."""
     blockon(Deferred.fromCoroutine(crawl([url], {"ROBOTS_ARCHIVE": str(path), **settings})))
+
+
+def unpacked(octets: bytes) -> bytes:
+    """The octets of an archive, unpacked and without the digests of its records."""
+    return re.sub(rb"WARC-Block-Digest: \S+\r\n", b"", gzip.decompress(octets))
 
 
 def verdicts(*arguments: str, folder: Path) -> list[tuple[str, str]]:
@@ -155,8 +162,7 @@ def test_octets_that_were_changed(path: Path) -> None:
     with Site({"/robots.txt": file(FILE)}) as site:
         archive(path, site.url("/x"))
         url = site.url("/x")
-    changed = gzip.decompress(path.read_bytes()).replace(b"Disallow: /x", b"Disallow: /z")
-    path.write_bytes(changed)
+    path.write_bytes(unpacked(path.read_bytes()).replace(b"Disallow: /x", b"Disallow: /z"))
     ((verdict, why),) = verdicts("--archive", path.name, url, folder=path.parent)
     assert (verdict, why) == ("undecided", "the archive lacks the octets of the digest")
 
@@ -191,12 +197,9 @@ def members(path: Path) -> list[int]:
     return begins
 
 
-@pytest.mark.parametrize(("octet", "code"), [(-8, 1), (-20, 2)])
-def test_damage_within_a_record(path: Path, octet: int, code: int) -> None:
-    """What is behind damage does not count.
-
-    The octets of a response do only if they have the digest of the crawl.
-    """
+@pytest.mark.parametrize("octet", [-8, -20])
+def test_damage_within_a_record(path: Path, octet: int) -> None:
+    """Neither a damaged record counts nor what is behind it."""
     with Site({"/robots.txt": file(FILE)}) as site:
         archive(path, site.url("/x"))
         url = site.url("/x")
@@ -206,9 +209,87 @@ def test_damage_within_a_record(path: Path, octet: int, code: int) -> None:
         octets[begins[3] :] + octets
     )  # what follows from it comes first, as nothing behind it is read
     done = run("check", "--archive", path.name, url, folder=path.parent)
-    assert done.code == code
+    assert done.code == 2
     assert done.err.count(DAMAGED) == 1
     assert "Traceback" not in done.err
+
+
+@pytest.mark.parametrize("tail", [b"", b"no gzip member", b"\x1f\x8b\x08"])
+def test_a_damaged_conclusion_does_not_decide(path: Path, tail: bytes) -> None:
+    """A record counts if its own checksum is right, whatever is behind it."""
+    with Site({"/robots.txt": file(FILE)}) as site:
+        archive(path, site.url("/x"))
+        site.replies["/robots.txt"] = Reply(404)
+        archive(path, site.url("/x"))
+        url = site.url("/x")
+    second = path.with_name("robots-2.warc.gz")
+    asked = ("check", "--archive", path.name, "--archive", second.name, url)
+    octets = bytearray(second.read_bytes())
+    second.write_bytes(octets + tail)
+    done = run(*asked, folder=path.parent)
+    assert (done.code, done.err.count("is no whole WARC file")) == (0, bool(tail))
+    octets[-8] ^= 0xFF
+    second.write_bytes(octets + tail)
+    done = run(*asked, folder=path.parent)
+    assert (done.code, done.err.count("is no whole WARC file")) == (1, 1)
+
+
+@pytest.mark.parametrize("algorithm", ["base32", "hex", "other"])
+def test_octets_without_the_digest_of_their_record(path: Path, algorithm: str) -> None:
+    """A record whose octets do not have its digest is damaged; another digest is not known."""
+    with Site({"/robots.txt": file(FILE)}) as site:
+        archive(path, site.url("/x"))
+        url = site.url("/x")
+    plain = gzip.decompress(path.read_bytes())
+    digest = re.findall(rb"WARC-Block-Digest: sha1:(\S+)", plain)[-1]
+    named = base64.b32decode(digest).hex().encode() if algorithm == "hex" else digest
+    plain = plain.replace(digest, named)
+    if algorithm == "other":
+        plain = plain.replace(b"sha1:" + named, b"md9:" + named)
+    path.write_bytes(plain)
+    asked = ("check", "--archive", path.name, url)
+    done = run(*asked, folder=path.parent)
+    assert (done.code, done.err) == (1, "")
+    path.write_bytes(plain.replace(b"outcome: successful", b"outcome: successfuX"))
+    done = run(*asked, folder=path.parent)
+    assert (done.code, done.err.count(DAMAGED)) == (2, algorithm != "other")
+
+
+@pytest.mark.parametrize("date", [b"WARC-Date: 2q30-01-01T00:00:00Z", b"XARC-Date: 2030-01-01"])
+def test_a_record_without_a_date_is_damaged(path: Path, date: bytes) -> None:
+    """A conclusion whose date is no time, or is missing, does not count; what is before it does."""
+    with Site({"/robots.txt": file(FILE)}) as site:
+        archive(path, site.url("/x"))
+        url = site.url("/x")
+    head, _, tail = gzip.decompress(path.read_bytes()).rpartition(b"WARC-Date: ")
+    path.write_bytes(head + date + b"\r\n" + tail.partition(b"\r\n")[2])
+    for at in ((), ("--at", "2100-01-01")):
+        done = run("check", "--archive", path.name, *at, url, folder=path.parent)
+        assert (done.code, done.err.count(DAMAGED)) == (2, 1)
+
+
+def test_dates_are_compared_as_times(path: Path) -> None:
+    """A date in another zone counts from the time on that it means."""
+    with Site({"/robots.txt": file(FILE)}) as site:
+        archive(path, site.url("/x"))
+        url = site.url("/x")
+    date = b"WARC-Date: 2030-01-01T00:30:00+01:00"
+    octets = re.sub(rb"WARC-Date: \S+", date, gzip.decompress(path.read_bytes()))
+    path.write_bytes(octets)
+    asked = ("--archive", path.name, "--at")
+    assert verdicts(*asked, "2029-12-31T23:31", url, folder=path.parent)[0][0] == "disallowed"
+    assert verdicts(*asked, "2029-12-31T23:29", url, folder=path.parent)[0][0] == "undecided"
+
+
+def test_a_pipe_cannot_be_read_twice(tmp_path: Path) -> None:
+    """An archive that comes through a pipe is refused in one line."""
+    ours, its = os.pipe()
+    os.close(its)
+    name = f"/dev/fd/{ours}"
+    done = run("check", "--archive", name, "https://a.example/", folder=tmp_path)
+    os.close(ours)
+    complaint = f"{name} is no file that can be read twice: name a file"
+    assert (done.code, done.err) == (2, f"scrapy robots check: {complaint}\n")
 
 
 @pytest.mark.parametrize("packed", [True, False])
@@ -265,11 +346,8 @@ def test_uses_that_are_unknown(path: Path, damaged: bool) -> None:
         archive(path, site.url("/x"), ROBOTS_USE=["train-ai"])
         url = site.url("/x")
     octets, begins = path.read_bytes(), members(path)
-    info = gzip.decompress(octets[: begins[1]])
-    path.write_bytes(
-        (gzip.compress(info.replace(b"software", b"s\0ftware")) if damaged else b"")
-        + octets[begins[1] :]
-    )
+    info = unpacked(octets[: begins[1]]).replace(b"software", b"s\0ftware")
+    path.write_bytes((gzip.compress(info) if damaged else b"") + octets[begins[1] :])
     asked = ("--archive", path.name, url)
     assert run("check", *asked, folder=path.parent).code == 0
     assert run("check", *asked, "-s", "ROBOTS_USE=train-ai", folder=path.parent).code == 1
@@ -350,7 +428,7 @@ def test_odd_fields(path: Path, before: bytes, after: bytes) -> None:
     with Site({"/robots.txt": file(FILE)}) as site:
         archive(path, site.url("/x"))
         url = site.url("/x")
-    octets = gzip.decompress(path.read_bytes())
+    octets = unpacked(path.read_bytes())
     assert before in octets
     length = re.findall(rb"Content-Length: (\d+)", octets)[-1]
     changed = b"Content-Length: %d" % (int(length) + len(after) - len(before))
@@ -366,6 +444,14 @@ def test_odd_fields(path: Path, before: bytes, after: bytes) -> None:
         (
             ["--archive", "a", "--at", "noon"],
             "--at noon is no time; write it as 2026-11-22T19:30:00Z",
+        ),
+        (
+            ["--archive", "a", "--at", ""],
+            "--at '' is no time; write it as 2026-11-22T19:30:00Z",
+        ),
+        (
+            ["--at", ""],
+            "--at belongs to --archive; --archive and --robots exclude each other",
         ),
         (
             ["--at", "2020-01-01"],

@@ -207,6 +207,10 @@ def test_a_store_that_fails_is_one_line(robots: Callable[..., Done]) -> None:
             "there is no store, only memory:; name one with --store ADDRESS, or in ROBOTS_CACHE",
         ),
         (
+            ("cache", "ls", "--store", "", "-s", "ROBOTS_CACHE=sqlite:///no/such.sqlite"),
+            "there is no store, only memory:; name one with --store ADDRESS, or",
+        ),
+        (
             ("cache", "ls", "--store", "memory:"),
             "only memory:; name one with --store ADDRESS, or",
         ),
