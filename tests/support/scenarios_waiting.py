@@ -18,13 +18,13 @@ from scrapy import Request, signals
 from scrapy.http.request import NO_CALLBACK
 
 from scrapy_robots_rfc import RobotsDisallowed
+from scrapy_robots_rfc.fetching.pending import TICK
 from scrapy_robots_rfc.middleware import progress
 from scrapy_robots_rfc.scheduling.gate import MARK
 from tests.support.crawling import Pages
 from tests.support.scenarios_obeying import FORBID_ALL, OURS, Gate, Run
 from tests.support.scenarios_unreachable import short
 from tests.support.site import Reply, Site, robots
-from tests.support.timed_site import PACED
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable
@@ -346,8 +346,9 @@ class Heard(logging.Handler):
 async def logged(run: Run) -> dict[str, Any]:
     """Pages of one site wait for its robots.txt, which comes when that was logged.
 
-    Those of another one obey its pace.
+    Those of another one obey its pace, which is longer than it takes from one look to the next.
     """
+    pace = robots(f"User-agent: *\nCrawl-delay: {3.2 * TICK}\n")
     gate = threading.Event()
     heard, long = Heard(gate), progress.LONG
     progress.logger.addHandler(heard)
@@ -356,7 +357,7 @@ async def logged(run: Run) -> dict[str, Any]:
     try:
         with (
             Site({"/robots.txt": robots(FORBID_ALL, gate=gate)}) as slow,
-            Site({"/robots.txt": PACED}) as paced,
+            Site({"/robots.txt": pace}) as paced,
         ):
             pages = [site.url(f"/{number}") for site in (slow, paced) for number in range(3)]
             await run(Pages, {"LOGSTATS_INTERVAL": 0.02}, pages)
