@@ -53,7 +53,7 @@ def _cache(settings: Settings, console: Console, opts: Namespace) -> int:
     with errors_of(address, option):
         # A store would make a database at a path that is mistyped.
         path = sqlite_path(address) if isinstance(address, str) else None
-        if path and (not Path(path).exists() or not Path(path).stat().st_size):
+        if path and not _ask(lambda: Path(path).exists() and Path(path).stat().st_size):
             raise StoreError(f"{path} is not there, or empty")
         made = open_store(address, Crawler(Spider, settings), option)
         if made is None:

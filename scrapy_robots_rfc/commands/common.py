@@ -25,7 +25,7 @@ from w3lib.url import safe_url_string
 from scrapy_robots_rfc.addon import Addon
 from scrapy_robots_rfc.core.agents import NOBODY, Agent, agent_of
 from scrapy_robots_rfc.core.robotstxt import RobotsTxt
-from scrapy_robots_rfc.core.text import printable
+from scrapy_robots_rfc.core.text import printable, without_credentials
 from scrapy_robots_rfc.errors import RobotsDisallowed, RobotsError
 from scrapy_robots_rfc.fetching.download import through
 from scrapy_robots_rfc.fetching.faults import access_after
@@ -93,7 +93,7 @@ class Console:
     def complain(self, text: str) -> None:
         """Print a line on stderr. If that fails, too, only the exit code shows the error."""
         try:
-            self.stderr.write(f"{self.prefix}: {printable(text)}\n")
+            self.stderr.write(f"{self.prefix}: {printable(without_passwords(text))}\n")
             self.stderr.flush()
         except OSError:
             abandon(self.stderr)
@@ -142,7 +142,7 @@ def name_of(agent: Agent) -> str:
 
 
 def abandon(stream: TextIO) -> None:
-    """Discard what is left of an output: at its exit Python would fail to write it, too."""
+    """Discard the rest of an output, else Python would try to write it at its exit, and fail."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
@@ -152,7 +152,7 @@ def meaning(outcome: Outcome, cause: str, *, stale: bool) -> str:
 
 
 def whole_number(value: object) -> int | None:
-    """Return a whole number, or what a text says of one; ``None`` where no crawl counts so far."""
+    """Return a whole number, also of a text; ``None``: it is none, or has more than 15 digits."""
     text = str(value)
     return int(text) if text.isascii() and text.isdigit() and len(text) < 16 else None
 
@@ -187,6 +187,15 @@ def stripped(url: str) -> str:
     any_scheme = {url.partition("://")[0].lower(): Scheme(1)}
     is_text = Origin.of(url, any_scheme) is None
     return _USERINFO.sub(r"\1", url) if is_text else without_userinfo(url)
+
+
+def without_passwords(text: str) -> str:
+    """Return a text for people with ``***`` in place of what may be userinfo of its words."""
+    # An @ in the path of a URL stays.
+    return " ".join(
+        word if stripped(word) == word else without_credentials(word, "***@")
+        for word in text.split(" ")
+    )
 
 
 def is_url(source: str) -> bool:
@@ -262,7 +271,7 @@ class FoundRobots:
 
     @property
     def problem(self) -> str:
-        """What is wrong where there is no file, and what to do."""
+        """Why the file is not known, and what to do."""
         robots = self.robots
         return f"{self.source} is {robots.outcome.explained(robots.cause)}; {self.advice}"
 
@@ -294,7 +303,7 @@ class Inquirer(Spider):
     async def start(self) -> AsyncIterator[Any]:
         """Do the work."""
         await self.work(self)
-        for request in list[Any]():  # a `yield` makes this the generator that Scrapy wants
+        for request in list[Any]():  # never runs: only a `yield` makes this an async generator
             yield request
 
     async def find(self, origins: Iterable[Origin]) -> dict[Origin, FoundRobots]:

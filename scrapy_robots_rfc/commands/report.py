@@ -125,7 +125,7 @@ def _add(fields: Mapping[str, Any], counts: Counter[str], lists: dict[str, Count
         lists["by_rule"][origin, line, rule, _text(fields, "token")] += requests
     if reason == Reason.UNREACHABLE.value:
         why = (_text(fields, "why") or NOT_GIVEN).removeprefix(UNREACHABLE)
-        lists["unreachable"][why,] += requests
+        lists["unreachable"][common.without_passwords(why),] += requests
 
 
 def _text(fields: Mapping[str, Any], name: str) -> str | None:
@@ -183,14 +183,14 @@ def _digest(text: str) -> str:
 
 def _write(name: str, text: str, report: str) -> None:
     """Write a page, but not over the report, or over something that is no file."""
-    path = Path(os.path.realpath(name))  # of a pipe of this process it names nothing
-    is_read = path.exists() and report != common.STANDARD and path.samefile(report)
-    if name == common.STANDARD or is_read or (Path(name).exists() and not path.is_file()):
-        raise common.Failed(
-            f"{name} cannot be written over, since it is no file, or one that is read;"
-            " name another file"
-        )
+    path = Path(os.path.realpath(name))  # for `/dev/fd/N` that is a pipe, no such path exists
     try:
+        is_read = path.exists() and report != common.STANDARD and path.samefile(report)
+        if name == common.STANDARD or is_read or (Path(name).exists() and not path.is_file()):
+            raise common.Failed(
+                f"{name} cannot be written over, since it is no file, or one that is read;"
+                " name another file"
+            )
         path.write_text(text, encoding="utf-8")
     except OSError as error:
         raise common.Failed(

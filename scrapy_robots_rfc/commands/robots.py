@@ -9,7 +9,7 @@ from typing import NoReturn
 from scrapy.commands import ScrapyCommand
 
 from scrapy_robots_rfc.commands import cache, check, lint, page, report
-from scrapy_robots_rfc.commands.common import NO_ANSWER, Console, Failed, abandon
+from scrapy_robots_rfc.commands.common import NO_ANSWER, Console, Failed, abandon, without_passwords
 from scrapy_robots_rfc.core.text import printable
 from scrapy_robots_rfc.errors import RobotsError
 
@@ -80,7 +80,7 @@ class Command(ScrapyCommand):
             console.stdout.flush()
             self.exitcode = code
         except KeyboardInterrupt:
-            # What remains is short, and a second Ctrl-C would print a traceback.
+            # Ignore more Ctrl-C: little is left to do, and a second one would print a traceback.
             signal.signal(signal.SIGINT, signal.SIG_IGN)
             console.complain("stopped")
             abandon(console.stdout)  # its reader may be gone
@@ -95,7 +95,10 @@ class Command(ScrapyCommand):
 
 
 def _open_streams() -> None:
-    """Open a substitute for each closed stream, so that no exit code of Python's is a verdict."""
+    """Open a substitute for each closed stream.
+
+    So Python does not fail on it with the exit code 1, which would mean *disallowed*.
+    """
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
             setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: PTH123, SIM115
@@ -106,4 +109,5 @@ class _Parser(ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """End the command."""
-        self.exit(2, f"{self.prog}: {printable(message)}; see {self.prog} --help\n")
+        text = printable(without_passwords(message))
+        self.exit(2, f"{self.prog}: {text}; see {self.prog} --help\n")

@@ -33,8 +33,9 @@ from scrapy_robots_rfc.policy.origins import Origin, without_userinfo
 from scrapy_robots_rfc.reporting.report import ARCHIVE, LossLog, refuse_shared_place
 from scrapy_robots_rfc.settings import Settings
 
-#: Headers of a request that are left out, and of a response: that one says how its octets came.
+#: Headers of a request that are left out, because they may hold passwords.
 _SECRETS = frozenset({b"authorization", b"proxy-authorization", b"cookie"})
+#: The header of a response that is left out: it says how the octets were sent, not what they are.
 _FRAMING = frozenset({b"transfer-encoding"})
 _RECORDS = stats.RECORDS.format(output="archive")
 # Origins whose last exchange is remembered until it is known what followed from it.

@@ -1,7 +1,7 @@
 """The report of a crawl, ROBOTS_REPORT: a record of each request that was decided.
 
 Signals notify it of decisions. Scrapy's exporters and feed storages write the records, as FEEDS
-names them. What ROBOTS_ARCHIVE needs, too, stands at the end: no two outputs of a crawl may have
+names them. The end of the file is shared with ROBOTS_ARCHIVE: no two outputs of a crawl may have
 the same place, and one line says what is lost.
 """
 

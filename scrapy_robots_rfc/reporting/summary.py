@@ -41,7 +41,7 @@ class TopK:
     def __init__(self, bound: int = REMEMBERED) -> None:
         self._bound = bound
         self.counts: Counter[str] = Counter()
-        #: By how much a count may be too low at most, also that of a key that was forgotten.
+        #: The most that any count is too low; a forgotten key counts as 0.
         self.error: int = 0
 
     def add(self, key: str) -> None:

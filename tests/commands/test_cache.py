@@ -218,6 +218,10 @@ def test_a_store_that_fails_is_one_line(robots: Callable[..., Done]) -> None:
             ("cache", "purge", "--store", "tests.support.command_stores.OneStore"),
             ": ls takes no URL, show takes one, and purge takes some, or --all",
         ),
+        (
+            ("cache", "ls", "--store", f"sqlite:///{'n' * 300}"),
+            "cannot be used: it failed (OSError: ",
+        ),
         (("cache", "ls", "--store", "sqlite:///no/such.sqlite"), "no/such.sqlite is not there"),
         (
             ("cache", "ls", "--store", "redis://me:secret@127.0.0.1:1/0"),

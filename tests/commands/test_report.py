@@ -92,6 +92,9 @@ def test_passwords_are_left_out(summed: Callable[..., dict[str, Any]]) -> None:
     )
     assert "ret@" not in json.dumps(sums)
     assert sums["by_rule"][0]["origin"] == "https://a.example"
+    why = "robots.txt unreachable: no answer from proxy http://me:secret@a.example:1"
+    sums = summed(exported([record(reason="unreachable", why=why)]))
+    assert sums["unreachable"][0]["why"] == "no answer from proxy http://***@a.example:1"
 
 
 def test_requests_of_a_dry_run_are_counted_apart(robots: OriginPolicy, tmp_path: Path) -> None:

@@ -109,6 +109,10 @@ def test_files_without_records_are_refused(
         (["good", "--html", "/dev/null"], "/dev/null cannot be written over"),
         (["good", "--html", "-"], "- cannot be written over"),
         (
+            ["good", "--html", "n" * 300],
+            f"{'n' * 300} cannot be written: File name too long; ",
+        ),
+        (
             ["good", "--html", "no/where.html"],
             "where.html cannot be written: No such file or directory; ",
         ),

@@ -119,6 +119,38 @@ def test_what_is_no_url_is_refused_by_all(
         assert "secret" not in done.out
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        "lint s3://me:secret@a.example/x",
+        "page htps://me:secret@a.example/x",
+        "lint me:secret@127.0.0.1:1",
+        "check --robots htps://me:secret@a.example/x http://a.example/",
+        "check --archive http://me:secret@a.example/x http://a.example/",
+        "report report.jsonl --html ftp://me:secret@a.example/x",
+        "report http://me:secret@a.example/x",
+        "lint robots.txt http://me:secret@a.example/",
+        "cache http://me:secret@a.example/",
+    ],
+)
+def test_no_error_has_a_password(robots: Callable[..., Done], folder: Path, line: str) -> None:
+    """What may be a password is in no error, though its URL is no URL there."""
+    (folder / "report.jsonl").touch()
+    done = robots(*line.split())
+    assert (done.code, done.err.count("\n")) == (2, 1)
+    assert "secret" not in done.out + done.err
+    assert "a.example" in done.err or "127.0.0.1:1" in done.err
+
+
+@pytest.mark.parametrize(
+    "name", ["https://a.example/@me", "me@a.example.txt", "a/@b@/c.txt", "mailto.txt"]
+)
+def test_an_error_names_what_has_no_password(robots: Callable[..., Done], name: str) -> None:
+    """An @ alone makes no password: a path and the path of a URL are shown as they are."""
+    done = robots("check", "--robots", name, "http://a.example/")
+    assert done.err.startswith(f"scrapy robots check: {name} cannot be read: ")
+
+
 def test_topics_are_listed_in_the_order_of_the_document(robots: Callable[..., Done]) -> None:
     """The topics are listed in the order in which the document lists them."""
     listed = re.findall(r"^    ([a-z]+) {3,}\S", robots("--help").out, re.MULTILINE)
