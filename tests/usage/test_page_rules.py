@@ -317,23 +317,6 @@ async def test_what_nofollow_does_not_stop(site: Site) -> None:
     assert counted(starts) == {}
 
 
-class AsksItself(Linked):
-    """Yields the request of its response."""
-
-    def first(self, response: Response) -> Iterable[Any]:
-        """Yield it; Scrapy's filter of duplicates drops it."""
-        yield response.request
-        self.in_meta = response.meta.get("robots_tag")
-
-
-@ensureDeferred
-async def test_the_request_of_the_response_keeps_its_rules(site: Site) -> None:
-    """A callback that yields that request finds the rules of the response afterwards."""
-    site.replies["/"] = page("", "nofollow")
-    result = await run([site.url()], obeying("nofollow"), spider=AsksItself)
-    assert dict(result.spider.in_meta.directives) == {"nofollow": None}
-
-
 @ensureDeferred
 async def test_rules_of_a_redirect_are_not_those_of_its_target(site: Site) -> None:
     """What the answer says that redirects to a page does not count for the page."""
@@ -457,23 +440,6 @@ async def test_crawl_spider_on_a_nofollow_page(site: Site) -> None:
 
 
 # Exceptions.
-
-
-@ensureDeferred
-async def test_exempt_pages(site: Site, other: Site) -> None:
-    """Rules do not count of a page whose request says so, of an exempt site, nor for a request
-    that says so.
-    """
-    for each in (site, other):
-        each.replies["/"] = page("", "none")
-    says_so = {"dont_obey_robots_tag": True}
-    settings = obeying("nofollow", "noindex", ROBOTS_EXEMPT=[other.url("")])
-    for first in (Request(site.url(), meta=says_so), Request(other.url())):
-        result = await run([first, site.url("/a")], settings)
-        assert (counted(result), result.stats["item_scraped_count"]) == ({}, 1)
-    requests = [site.url(), Request(site.url("/b"), meta=says_so), site.url("/c")]
-    await run(requests, settings)
-    assert site.pages == ["/", "/", "/a", "/a", "/b"]
 
 
 @ensureDeferred

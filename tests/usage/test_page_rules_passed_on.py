@@ -1,4 +1,4 @@
-"""What rules of pages are not for: errbacks, and requests that carry the meta of a response."""
+"""What rules of pages are not for: errbacks, exempt pages, requests with the meta of a response."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ from scrapy.exceptions import CloseSpider
 from scrapy.spidermiddlewares.httperror import HttpError
 
 from tests.support.crawling import Pages
-from tests.usage.test_page_rules import META, counted, obeying, page, run
+from tests.usage.test_page_rules import META, Linked, counted, obeying, page, run
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from pathlib import Path
 
     from scrapy.http import Response
@@ -92,3 +93,37 @@ async def test_meta_that_callbacks_pass_on(site: Site, tmp_path: Path) -> None:
     assert result.stats["scheduler/enqueued/disk"] >= 31
     queue = (tmp_path / "requests.queue").rglob("*")
     assert 0 < sum(file.stat().st_size for file in queue if file.is_file()) < 100_000
+
+
+class AsksItself(Linked):
+    """Yields the request of its response."""
+
+    def first(self, response: Response) -> Iterable[Any]:
+        """Yield it; Scrapy's filter of duplicates drops it."""
+        yield response.request
+        self.in_meta = response.meta.get("robots_tag")
+
+
+@ensureDeferred
+async def test_the_request_of_the_response_keeps_its_rules(site: Site) -> None:
+    """A callback that yields that request finds the rules of the response afterwards."""
+    site.replies["/"] = page("", "nofollow")
+    result = await run([site.url()], obeying("nofollow"), spider=AsksItself)
+    assert dict(result.spider.in_meta.directives) == {"nofollow": None}
+
+
+@ensureDeferred
+async def test_exempt_pages(site: Site, other: Site) -> None:
+    """Rules do not count of a page whose request says so, of an exempt site, nor for a request
+    that says so.
+    """
+    for each in (site, other):
+        each.replies["/"] = page("", "none")
+    says_so = {"dont_obey_robots_tag": True}
+    settings = obeying("nofollow", "noindex", ROBOTS_EXEMPT=[other.url("")])
+    for first in (Request(site.url(), meta=says_so), Request(other.url())):
+        result = await run([first, site.url("/a")], settings)
+        assert (counted(result), result.stats["item_scraped_count"]) == ({}, 1)
+    requests = [site.url(), Request(site.url("/b"), meta=says_so), site.url("/c")]
+    await run(requests, settings)
+    assert site.pages == ["/", "/", "/a", "/a", "/b"]
