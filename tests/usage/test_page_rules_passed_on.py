@@ -12,7 +12,8 @@ from scrapy.exceptions import CloseSpider
 from scrapy.spidermiddlewares.httperror import HttpError
 
 from tests.support.crawling import Pages
-from tests.usage.test_page_rules import META, Linked, counted, obeying, page, run
+from tests.support.linked_crawls import Linked
+from tests.usage.test_page_rules import META, counted, obeying, page, run
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
