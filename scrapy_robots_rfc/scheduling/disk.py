@@ -55,7 +55,7 @@ class QueueFolder:
         self._tidy()
 
     def _tidy(self) -> None:
-        """Remove what is not in the state: it is of a process that was killed, and in pieces."""
+        """Remove what a killed process wrote after it last saved its state: it may be in pieces."""
         known = {
             (self._of(key).name, f"{priority}{start}")
             for key, priorities in self._state.items()
@@ -135,9 +135,9 @@ class QueueFolder:
         shutil.rmtree(self._of(key), ignore_errors=True)
 
     def save(self) -> None:
-        """Write to disk what a process that is killed would lose.
+        """Close all queues, so that their files are whole, and write the state.
 
-        The state is written on a thread, as that of many sites takes long.
+        That is done on a thread, as it takes long with many sites.
         """
         self._close_all()
         if self._writer is None or not self._writer.is_alive():
@@ -180,9 +180,15 @@ class QueueOnDisk:
     def push(self, request: Request) -> None:
         """Write a request.
 
-        :raises ValueError: it cannot be written.
+        :raises ValueError: it cannot be written, or no file descriptor is left; Scrapy has it wait
+            in memory then.
         """
-        self._folder.use(self._key, lambda queue: queue.push(request))
+        try:
+            self._folder.use(self._key, lambda queue: queue.push(request))
+        except OSError as error:
+            if lacks_descriptors(error):
+                raise ValueError(str(error)) from error
+            raise
         self._folder.note(self._key, -request.priority)
 
     def pop(self) -> Request | None:

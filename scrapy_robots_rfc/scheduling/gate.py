@@ -86,8 +86,8 @@ class QueuedOrigin:
         lined up behind those. Each is after its number, by which they leave, and before the queue
         that counts it.
     :param awaits: what the next request waits for: a request on trial, or a fetch.
-    :param waited: how many of the next ones were in the scheduler when the last fetch ended: they
-        waited for it.
+    :param waited: how many requests are still to leave of those that were in the scheduler when the
+        last fetch ended.
     :param asleep: the parts that are looked at again when the trial, the fetch or the turn ends.
     """
 
@@ -143,8 +143,8 @@ class Gate:
         throttle.on_turn = self.wake
         self._clock = throttle.clock
         #: The origins that have requests in the scheduler, or await something. ``None`` is always
-        #: there, so that this dict and that of a queue's slots do not grow in the same push: with
-        #: 100,000 names each takes some milliseconds.
+        #: there, so that this dict has one name more than that of a queue's slots: else both would
+        #: be enlarged in the same push, which takes milliseconds with 100,000 names.
         self.origins: dict[Origin | None, QueuedOrigin] = {None: QueuedOrigin(None)}
         self._numbers = itertools.count()
         #: How many requests came back or were lined up.
@@ -298,8 +298,8 @@ class Gate:
         number = next(self._numbers) if out is None else out.number
         request.meta[MARK] = [request.dont_filter, number]
         request.dont_filter = True
-        # Without `out` it came past the scheduler, or its origin was ready when it left. If it
-        # reaches a queue, it is handed out once more, and awaits the fetch then.
+        # Without `out` nothing sleeps for it: it came past the scheduler, or its file was known as
+        # it left. If it reaches a queue, it leaves again as a trial, and waits then.
         if out is not None and fetch is not None and not fetch.over:
             self.origins.setdefault(fetch.origin, QueuedOrigin(fetch.origin)).awaits = fetch
         return request

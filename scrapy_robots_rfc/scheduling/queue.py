@@ -18,7 +18,6 @@ from scrapy.pqueues import ScrapyPriorityQueue
 
 from scrapy_robots_rfc import stats
 from scrapy_robots_rfc._scrapy import under_way_of, wake
-from scrapy_robots_rfc.policy.origins import Origin
 from scrapy_robots_rfc.scheduling.disk import QueueFolder, QueueOnDisk, lacks_descriptors
 from scrapy_robots_rfc.scheduling.gate import LOOKS, MARK, QueuedOrigin, QueuePart, gate_of
 from scrapy_robots_rfc.scheduling.throttle import slot_of
@@ -65,7 +64,8 @@ class OriginPriorityQueue:
         self._line: deque[str] = deque()
         # Parts that sleep because of a robots.txt, in the order in which they fell asleep.
         self._waiting: OrderedDict[QueuePart, None] = OrderedDict()
-        # Stands in for the origin of a part that Scrapy's own queue wrote: such a part has several.
+        # Stands in for the origin of a part that Scrapy's own queue wrote, which has several, or of
+        # a scheme that is not obeyed any more.
         self._mixed = QueuedOrigin(None)
         self._disk: QueueFolder | None = None
         if key:
@@ -103,17 +103,19 @@ class OriginPriorityQueue:
         part.size += 1
         self.size += 1
 
-    def _new_part(self, slot: str, queued: QueuedOrigin, key: str = "") -> QueuePart:
+    def _new_part(self, slot: str, queued: QueuedOrigin, key: str | None = None) -> QueuePart:
         """Make a part of an origin, as the last one in its slot.
 
-        :param key: names it in the scheduler's state, and its folder on disk; empty: a new one.
+        :param key: names it in the scheduler's state, and its folder on disk; ``None``: it is named
+            after slot and origin.
         """
         queue: ScrapyPriorityQueue | QueueOnDisk
         if self._disk is None:
             queue = self._make("")
         else:
-            origin = _UNDECIDED if queued.origin is None else queued.origin
-            queue = QueueOnDisk(self._disk, key or f"{slot} {origin}")
+            if key is None:
+                key = f"{slot} {_UNDECIDED if queued.origin is None else queued.origin}"
+            queue = QueueOnDisk(self._disk, key)
         part = queued.parts[self, slot] = QueuePart(self, slot, queued, queue)
         if slot not in self._ready:
             self._ready[slot] = []
@@ -123,13 +125,12 @@ class OriginPriorityQueue:
 
     def _resume(self, key: str) -> None:
         """Go on with the part that has a key in the state."""
-        slot, space, name = key.rpartition(" ")
-        origin = Origin.of(name) if space else None
-        if origin is None and key != f"{slot} {_UNDECIDED}":  # Scrapy's own queue has other keys
-            part = self._new_part(key, self._mixed, key)
-        else:
-            queued = self._gate.origins.setdefault(origin, QueuedOrigin(origin))
-            part = self._new_part(slot, queued, key)
+        slot, _, name = key.rpartition(" ")
+        queued = self._gate.of(Request(f"{name}/" if "://" in name else "data:,"))
+        if queued.origin is None and name != _UNDECIDED:  # Scrapy's own queue has other keys
+            slot = key
+            queued = self._mixed
+        part = self._new_part(slot, queued, key)
         part.size = len(part.queue)
         self.size += part.size
 
@@ -146,7 +147,9 @@ class OriginPriorityQueue:
                 break
             slot = self._line[0] if len(self._line) == 1 else self._next_slot()
             part = self._ready[slot][0]
-            seconds = self._gate.seconds(part.origin)
+            seconds: float | None = 0.0  # for a part without a request, which goes
+            if part.size or part.origin.came_back:
+                seconds = self._gate.seconds(part.origin)
             if seconds == 0:
                 request = self._hand_out(part)
                 if request is not None:
@@ -183,7 +186,7 @@ class OriginPriorityQueue:
             self._gate.returned -= 1
         else:
             request = self._read(part)
-            if request is None and part.size:  # connections may have all descriptors
+            if request is None and part.size:  # no file descriptor is left: connections have them
                 self._fall_asleep(part, _NEXT_TRY)
                 return None
             if request is not None and queued is self._mixed:
@@ -273,7 +276,7 @@ class OriginPriorityQueue:
         for request in self._gate.all_returned(self):
             try:
                 self.push(request)
-            except ValueError:
+            except (ValueError, OSError):  # the disk may be full
                 text = "Cannot be written to JOBDIR: %s"
                 logger.debug(text, request, extra={"spider": self._crawler.spider})
         return self._disk.close()

@@ -22,9 +22,10 @@ from scrapy.statscollectors import MemoryStatsCollector
 
 from scrapy_robots_rfc import OriginPriorityQueue
 from scrapy_robots_rfc.fetching.pending import PendingFetch
-from scrapy_robots_rfc.policy.origins import Origin
+from scrapy_robots_rfc.policy.origins import SCHEMES, Origin, Scheme
 from scrapy_robots_rfc.scheduling.disk import MOST_DESCRIPTORS
 from scrapy_robots_rfc.scheduling.gate import GATES, Gate, gate_of
+from scrapy_robots_rfc.scheduling.throttle import slot_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -45,7 +46,7 @@ class Downloader:
 
     def get_slot_key(self, request: Request) -> str:
         """Return the slot, as Scrapy's own queue asks for it."""
-        return request.url.split("/")[2]
+        return slot_of(request)
 
 
 class Engine:
@@ -80,15 +81,17 @@ def crawler(
     *,
     obeys: bool = True,
     clock: Callable[[], float] = lambda: 0.0,
+    turns: Any = None,
 ) -> Crawler:
-    """A crawler whose origins are known or not."""
+    """A crawler whose origins are known or not. It obeys a scheme of its own, too."""
     made = Crawler(Pages)
     made.spider = Pages()
     made.stats = MemoryStatsCollector(made)
     made.engine = Engine()  # type: ignore[assignment]  # only the downloader is asked
     if obeys:
-        turns: Any = Turns(clock)
-        GATES[made] = Gate(made, lambda request: Origin.of(request.url), known, turns)
+        schemes = {**SCHEMES, "own": Scheme(70)}
+        turns = turns or Turns(clock)
+        GATES[made] = Gate(made, lambda request: Origin.of(request.url, schemes), known, turns)
     return made
 
 
@@ -160,13 +163,18 @@ def test_state_goes_on(tmp_path: Path) -> None:
     requests = pages(50)
     requests[3] = requests[3].replace(priority=7, meta={"is_start_request": True})
     requests[4] = requests[4].replace(meta={"dont_obey_robotstxt": True})
+    requests += [
+        Request(f"{start}{number}")
+        for start in ("own://h.example/", "data:,")
+        for number in range(3)
+    ]
     found = queue(tmp_path)
     for request in requests:
         found.push(request)
     state = json.loads(json.dumps(found.close()))
     assert open_files(tmp_path) == 0
     again = queue(tmp_path, state)
-    assert len(again) == 50
+    assert len(again) == 56
     assert sorted(drained(again)) == urls(requests)
 
 
@@ -176,12 +184,12 @@ def test_scrapys_own_queue_and_this_one_go_on_with_each_other(
 ) -> None:
     """A folder that one of the two has begun is gone on with by the other, and nothing is lost."""
     second = DownloaderAwarePriorityQueue if first is OriginPriorityQueue else OriginPriorityQueue
-    requests = pages(5, 3)
+    requests = [*pages(5, 3), *(Request(f"data:,{number}") for number in range(3))]
     begun = queue(tmp_path, kind=first)
     for request in requests:
         begun.push(request)
     gone_on = queue(tmp_path, begun.close(), kind=second)
-    assert len(gone_on) == 15
+    assert len(gone_on) == 18
     assert sorted(drained(gone_on)) == urls(requests)
 
 
@@ -216,6 +224,41 @@ def test_one_of_an_unknown_origin(tmp_path: Path) -> None:
         [free.url, *urls(known), next(url for url in out if "new" in url and "free" not in url)]
     )
     assert len(found) == 2
+
+
+class PacedTurns(Turns):
+    """Stands for a throttle that paces every site: for how many requests it was asked each time."""
+
+    asked_for: list[int]
+    crawler: Crawler
+
+    def due(self, origin: Origin) -> float:
+        """Let a request go."""
+        self.asked_for.append(gate_of(self.crawler).origins[origin].size)
+        return 0.0
+
+    def take(self, *_: object) -> bool:
+        """Take a turn."""
+        return True
+
+
+def test_no_turn_is_asked_for_without_a_request(tmp_path: Path) -> None:
+    """Of an origin with several slots, the turn is asked for only as long as it has requests."""
+    turns = PacedTurns(lambda: 0.0)
+    turns.asked_for = []
+    turns.sites = {Origin("http", "h.example", 80): None}
+    known: list[Origin] = []
+    made = turns.crawler = crawler(known.__contains__, turns=turns)
+    found = queue(tmp_path, crawler=made)
+    for number, slot in enumerate("abbcc"):
+        found.push(Request(f"http://h.example/{number}", meta={"download_slot": slot}))
+    assert len(drained(found)) == 1
+    assert found.pop() is None  # all others are lined up by now
+    known += turns.sites
+    gate = gate_of(made)
+    gate.judged(gate.handed_out.popitem()[1])
+    assert len(drained(found)) == 4
+    assert 0 not in turns.asked_for
 
 
 def save(made: Crawler) -> None:
@@ -276,6 +319,8 @@ def test_connections_have_all_descriptors(tmp_path: Path) -> None:
     save(made)
     with no_descriptors():
         assert found.pop() is None
+        with pytest.raises(ValueError, match="open files"):  # Scrapy has it wait in memory
+            found.push(Request("http://other.example/"))
     assert found.pop() is None  # they are looked at again a second later
     now = 1.5
     assert sorted(drained(found)) == urls(requests)
