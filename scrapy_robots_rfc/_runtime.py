@@ -158,6 +158,8 @@ class Threads:
             if result.set_running_or_notify_cancel():  # otherwise its caller has given up
                 try:
                     result.set_result(function())
+                except CANCELLED as error:  # the caller would take it for its own
+                    result.set_exception(RuntimeError(f"cancelled ({type(error).__name__})"))
                 except Exception as error:  # noqa: BLE001 - raised again where it is waited for
                     result.set_exception(error)
                 with contextlib.suppress(RuntimeError):  # the loop is closed

@@ -224,7 +224,7 @@ class Settings(NamedTuple):
     parser: Any = _setting("ROBOTSTXT_PARSER", OUR_PARSER, PARSER_ACCEPTED, lambda value: value)
     user_agent: Agent | None = _setting(
         "ROBOTSTXT_USER_AGENT", None,
-        f"{ACCEPTED}, or None", lambda value: agent_of(_unpacked(value)),
+        f"{ACCEPTED}, or None", _or_none(lambda value: agent_of(_unpacked(value))),
     )
     schemes: Mapping[str, Scheme] = _setting(
         "ROBOTS_SCHEMES", {}, f"{_DICT} schemes to descriptions: {SCHEME_ACCEPTED}", _schemes,
@@ -234,7 +234,7 @@ class Settings(NamedTuple):
         "ROBOTS_MAX_SIZE", RobotsTxt.MAX_SIZE,
         "a whole number, at least 512000 (RFC 9309, 2.5)", _number(RobotsTxt.MAX_SIZE, whole=True),
     )
-    cache: Any = _setting(CACHE, None, CACHE_ACCEPTED, lambda value: value or None)
+    cache: Any = _setting(CACHE, None, CACHE_ACCEPTED, _or_none(lambda value: value))
     cache_max_age: float = _setting(
         "ROBOTS_CACHE_MAX_AGE", float(MAX_AGE_24_HOURS),
         "a number above 0, at most 86400 (RFC 9309, 2.4)", _number(0, MAX_AGE_24_HOURS, above=True),
@@ -292,7 +292,7 @@ class Settings(NamedTuple):
     use: tuple[str, ...] | None = _setting(
         "ROBOTS_USE", None,
         "a list of labels, or a string with commas, or None",
-        lambda value: uses_of(_unpacked(value)),
+        lambda value: None if value == "None" else uses_of(_unpacked(value)),
     )
     archive: str | None = _setting("ROBOTS_ARCHIVE", None, _ARCHIVE, _or_none(_archive))
     # fmt: on

@@ -8,7 +8,7 @@ import threading
 
 import pytest
 
-from scrapy_robots_rfc._runtime import Runtime, Threads
+from scrapy_robots_rfc._runtime import CANCELLED, Runtime, Threads
 from tests.support.running import under_the_reactor
 
 pytestmark = pytest.mark.reactor
@@ -47,6 +47,21 @@ async def test_results_and_errors() -> None:
     assert await threads.call(lambda: 5, limit=60) == 5
     with pytest.raises(KeyError, match="x"):
         await threads.call(fail, limit=60)
+    threads.stop()
+
+
+@under_the_reactor
+@pytest.mark.parametrize("kind", CANCELLED)
+async def test_a_call_that_was_cancelled_by_itself(kind: type[BaseException]) -> None:
+    """What a call calls a cancellation is an error to who waits, and the thread goes on."""
+    threads = Threads(1, Runtime(), "test")
+
+    def cancel() -> None:
+        raise kind
+
+    with pytest.raises(RuntimeError, match="cancelled"):
+        await threads.call(cancel, limit=60)
+    assert await threads.call(lambda: 5, limit=60) == 5
     threads.stop()
 
 

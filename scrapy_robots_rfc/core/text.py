@@ -58,10 +58,18 @@ def hidden(value: Any) -> Any:  # noqa: ANN401 - whatever a user may write
     return [hidden(item) for item in value] if isinstance(value, (list, tuple)) else value
 
 
+def words_of(error: BaseException) -> str:
+    """Return what an error says, on one line, without credentials."""
+    try:
+        return without_credentials(" ".join(str(error).split()))
+    except Exception:  # noqa: BLE001 - a class of anybody's
+        return ""
+
+
 def error_text(error: Exception) -> str:
     """Return the class and the text of an error on one short line, without credentials."""
-    text = without_credentials(" ".join(str(error).split()))
-    return f"{type(error).__name__}: {printable(text)[:200]}".removesuffix(": ")
+    text = printable(words_of(error))[:200]
+    return f"{type(error).__name__}: {text}".removesuffix(": ")
 
 
 def utc_text(seconds: float) -> str:

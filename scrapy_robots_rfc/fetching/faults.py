@@ -13,7 +13,7 @@ from types import FrameType
 
 from scrapy_robots_rfc._runtime import LATE
 from scrapy_robots_rfc._scrapy import READING
-from scrapy_robots_rfc.core.text import short, without_credentials
+from scrapy_robots_rfc.core.text import short, words_of
 from scrapy_robots_rfc.errors import (
     BrokenTransferError,
     DecodingError,
@@ -231,12 +231,7 @@ def _chain(error: BaseException) -> Iterator[BaseException]:
 
 
 def _text(error: BaseException) -> str:
-    """Return what an exception says, in one line, without credentials."""
-    try:
-        text = " ".join(str(error).split())
-    except Exception:  # noqa: BLE001 - a class of anybody's
-        return ""
-    return short(without_credentials(text))
+    return short(words_of(error))
 
 
 def _named(error: BaseException) -> str:
