@@ -34,8 +34,8 @@ PAUSE = 5.0
 QUIET = 60.0
 #: Seconds that the clock of another machine may be ahead.
 AHEAD = 60.0
-#: Seconds by which a store may let a worker wait for longer than any interval: while another one
-#: has the turn, it is to ask again after five at most, and times are rounded.
+#: Seconds by which the wait that a store names may be longer than any interval: while another
+#: worker has the turn, it says to ask again after five, and times are rounded.
 LONGER = 6.0
 #: Seconds after which a lock ends that is not renewed, because its crawl is dead; seconds between
 #: two renewals.
@@ -43,12 +43,12 @@ LEASE, RENEWED = 15.0, 5.0
 #: Seconds that the end of the crawl waits for the store to close. A healthy one needs a thousandth
 #: of that.
 FAREWELL = 0.5
-#: Seconds between the looks at the end of the crawl whether all calls have ended; together as many.
+#: Seconds between the looks at the end of the crawl whether all calls have ended: half a second.
 _PAUSES = (0.01, 0.04, 0.15, 0.3)
 
 
 class CacheClient:
-    """The store of a crawl. Its coroutines never raise, and never take long.
+    """The store of a crawl. Its coroutines never raise, and wait for `PATIENCE` at most for each call.
 
     :param store: opened.
     :param name: the store, for people: its address without credentials.
@@ -70,8 +70,7 @@ class CacheClient:
         self._settings = settings
         self._runtime = runtime
         self._count = count
-        #: Whether other crawls use the store at the same time; only then is anything asked of
-        #: leases and turns.
+        #: Whether crawls take turns by the store; only then is anything asked of leases and turns.
         self.shared: bool = isinstance(store, SharedStore)
         self._owner = uuid.uuid4().hex
         self._threads = Threads(store.threads, runtime, "robots.txt store")

@@ -204,7 +204,7 @@ _LARGEST_HEAD = 128 * 1024
 _LONGEST_URL = 8192
 _LONGEST_CAUSE = 200
 _HEADER = re.compile(rb"[\t\x20-\x7e\x80-\xff]{0,1024}")
-#: A time that no clock shows: ten times the largest year that a date can have, in seconds.
+#: A time that no clock shows, in seconds: far beyond the year 9999, the last one of a date.
 _NEVER = 1e13
 #: The fields of a head in their order. All are numbers, but for `_TEXTS`; most may be left out.
 _FIELDS = (

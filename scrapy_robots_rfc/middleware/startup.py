@@ -1,7 +1,7 @@
 """Settings at the start of a crawl, and log lines about what is odd in them.
 
-Those are misspelt names, and middlewares that collide. A value that is not accepted is
-an error, see `Settings`.
+Odd are misspelt names, and middlewares that collide. A value that is not accepted is an error, see
+`Settings`.
 """
 
 import logging

@@ -53,7 +53,7 @@ _EXPLAINED = {
 }
 
 
-# The outcome of each always has its default.
+# The field `outcome` of each class below always has its default.
 
 
 class Successful(NamedTuple):

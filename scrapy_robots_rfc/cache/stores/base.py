@@ -25,8 +25,8 @@ _REDIS = ("redis://", "rediss://")
 class Store(ABC):
     """Octets by key.
 
-    All methods may block: only `open` is called on the thread of the event loop. At most `threads`
-    calls run at a time, each on a thread of its own. Any exception means that the store failed: the
+    All methods may block. `open` alone is called on the thread of the event loop, so it delays the
+    start. At most `threads` other calls run at a time, each on a thread of its own. Any exception means that the store failed: the
     crawl goes on without it, and calls it again later.
 
     Keys are origins as ``scheme://authority``, lower-case ASCII, without userinfo.

@@ -193,8 +193,8 @@ class SqliteStore(Store):
     def _check_owner(self) -> bool:
         """Whether there is nothing in the file yet: SQLite makes an empty one before it writes.
 
-        This is asked before SQLite sees the file: it would write the log that another program has
-        left beside its database into that.
+        This is asked before SQLite sees the file: it would roll back a journal that another program
+        has left beside its database. True, too, where the file cannot be read.
 
         :raises StoreError: the file is not ours.
         """
