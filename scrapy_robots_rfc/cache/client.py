@@ -48,7 +48,7 @@ _PAUSES = (0.01, 0.04, 0.15, 0.3)
 
 
 class CacheClient:
-    """The store of a crawl. Its coroutines never raise, and wait for `PATIENCE` at most for each call.
+    """The store of a crawl. Its coroutines never raise; each call has `PATIENCE` seconds.
 
     :param store: opened.
     :param name: the store, for people: its address without credentials.

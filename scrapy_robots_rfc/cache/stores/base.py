@@ -26,8 +26,8 @@ class Store(ABC):
     """Octets by key.
 
     All methods may block. `open` alone is called on the thread of the event loop, so it delays the
-    start. At most `threads` other calls run at a time, each on a thread of its own. Any exception means that the store failed: the
-    crawl goes on without it, and calls it again later.
+    start. At most `threads` other calls run at a time, each on a thread of its own. Any exception
+    means that the store failed: the crawl goes on without it, and calls it again later.
 
     Keys are origins as ``scheme://authority``, lower-case ASCII, without userinfo.
     """
