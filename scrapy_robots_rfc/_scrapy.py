@@ -93,6 +93,7 @@ def _get(crawler: Crawler, owner: Private, key: str) -> Private:
 
 
 def _warn(crawler: Crawler, key: str) -> None:
+    """Warn once in a crawl of what is lost without a private name."""
     warned = _WARNED.setdefault(crawler, set())
     lost = PRIVATE[key]
     if lost not in warned:

@@ -152,6 +152,7 @@ def following(
         yet.
     """
     validity = None if old is None else old.validity
+    # Of several attempts before the first entry, the outage began with the first one.
     if since is not None and (validity is None or validity.unreachable_since is None):
         validity = validity or Validity(Outcome.UNREACHABLE, now)
         validity = validity._replace(unreachable_since=since)
@@ -159,15 +160,16 @@ def following(
     lifetime = fetched.freshness.lifetime
     if lifetime is None and fetched.confirmed and old is not None:
         lifetime = old.lifetime  # what a 304 leaves out stays (RFC 9111, 3.2)
-    left = None if lifetime is None else max(0.0, lifetime - fetched.freshness.age)
-    new = renew(validity, access.outcome, now, limits, left)
-    made = partial(CacheEntry, new, access.status, access.cause, now)
+    fresh_for = None if lifetime is None else max(0.0, lifetime - fetched.freshness.age)
+    new = renew(validity, access.outcome, now, limits, fresh_for)
+    entry_of = partial(CacheEntry, new, access.status, access.cause, now)
     if isinstance(access, Successful):
-        whole = fetched.confirmed or len(access.body) <= limits.max_size
-        return made(fetched.validators, access.body, lifetime, None if whole else limits.max_size)
+        is_cut = not fetched.confirmed and len(access.body) > limits.max_size
+        cut = limits.max_size if is_cut else None
+        return entry_of(fetched.validators, access.body, lifetime, cut)
     if new.stale and old is not None:
-        return made(old.validators, old.body, old.lifetime, old.cut)
-    return made()
+        return entry_of(old.validators, old.body, old.lifetime, old.cut)
+    return entry_of()
 
 
 def following_for_route(

@@ -92,7 +92,7 @@ def parse_window(value: str) -> VisitTime | None:
 
 
 def parse_rate(value: str) -> RequestRate | None:
-    """Return a Request-rate, such as ``30/1m`` or ``1/5 0600-0845``; ``None``: it is none."""
+    """Return a Request-rate, such as ``30/1m`` or ``1/5 0600-0845``; ``None`` for any other."""
     match = re.match(_RATE, value, _FLAGS)
     if match is None:
         return None

@@ -237,8 +237,8 @@ class Downloader:
         if response.status // 100 != 2 and response.status // 10 != 2:
             return b""
         if "download_stopped" in response.flags and not exchange.stopped:
-            # No signal handler did this (see `_signal`). The part that is missing may have the
-            # rules that forbid.
+            # A part of the crawl stopped it, by other means than a signal (see `_signal`). The part
+            # that is missing may have the rules that forbid.
             raise StopDownload(fail=False)
         if "dataloss" in response.flags and not exchange.stopped:
             raise BrokenTransferError("the transfer broke off")
@@ -302,11 +302,13 @@ class Downloader:
         exchange.codings = headers.getlist(b"Content-Encoding")
 
     def _bytes_received(self, exchange: _Exchange, data: bytes, **_: object) -> bool:
+        """Count what has come, and return whether the transfer is to be stopped."""
         if not exchange.taken and data.startswith(GZIP_MAGIC):
             exchange.codings = exchange.codings or (b"gzip",)
         exchange.taken += len(data)
-        most = self._limit * MAX_EXPANSION if exchange.codings else self._limit - 1
-        exchange.stopped = exchange.taken > most
+        # How long coded data become, shows when they are decoded, which has a limit of its own.
+        enough = self._limit * MAX_EXPANSION + 1 if exchange.codings else self._limit
+        exchange.stopped = exchange.taken >= enough
         return exchange.stopped
 
     def _response_downloaded(

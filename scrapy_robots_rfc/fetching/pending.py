@@ -168,6 +168,7 @@ class PendingFetches:
                 self._end(fetch, value if error is None else self._failed(fetch, error))
 
     def _end(self, fetch: PendingFetch, value: OriginPolicy | None) -> None:
+        """Take a fetch out, and release those who wait, whatever is raised meanwhile."""
         fetch.over = True
         fetch.value = value
         of_origin = self._pending[fetch.origin]

@@ -249,7 +249,7 @@ class OriginPriorityQueue:
             self._waiting[part] = None
 
     def wake(self, part: QueuePart) -> None:
-        """Put a part back into the line, as the first one: its next request may go."""
+        """Make a part that slept the first one of its slot: its next request may go."""
         self._waiting.pop(part, None)
         ready = self._ready.setdefault(part.slot, [])
         if not ready:
