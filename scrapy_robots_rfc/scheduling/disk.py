@@ -4,6 +4,7 @@ import errno
 import json
 import logging
 import shutil
+import struct
 import threading
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -134,6 +135,15 @@ class QueueFolder:
             self.forget(key)
         shutil.rmtree(self._of(key), ignore_errors=True)
 
+    def lose(self, key: str, error: Exception) -> None:
+        """Log that a request was read, and cannot be made again."""
+        logger.error(
+            "A request of %s in JOBDIR cannot be made again, and is lost (%s)",
+            key,
+            str(error),
+            extra={"spider": self._crawler.spider},
+        )
+
     def save(self) -> None:
         """Close all queues, so that their files are whole, and write the state.
 
@@ -194,9 +204,21 @@ class QueueOnDisk:
     def pop(self) -> Request | None:
         """Take a request; ``None``: there is none, or they cannot be read and are given up.
 
+        One that cannot be made again, for instance because its callback has another name now, is
+        lost alone.
+
         :raises OSError: no file descriptor is left.
         """
-        return self._read(ScrapyPriorityQueue.pop)
+        left: int | None = None
+        while True:
+            try:
+                return self._folder.use(self._key, ScrapyPriorityQueue.pop)
+            except Exception as error:  # noqa: BLE001 - of a class of the user's, or of a file in pieces
+                before = left
+                left = None if isinstance(error, (OSError, struct.error)) else len(self)
+                if left in (None, before):  # it was not taken out
+                    return self._read(ScrapyPriorityQueue.pop)
+                self._folder.lose(self._key, error)
 
     def __len__(self) -> int:
         return self._read(len) or 0

@@ -380,6 +380,28 @@ def test_a_request_that_comes_back_twice_retains_its_place(tmp_path: Path) -> No
     assert len(found) == 4
 
 
+def test_a_request_that_cannot_be_made_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A request whose callback is not there any more is lost alone, with a line that says so."""
+
+    def renamed(_spider: Spider, _response: Any) -> None:
+        """Stand for a callback."""
+
+    monkeypatch.setattr(Pages, "renamed", renamed, raising=False)
+    made = crawler()
+    found = queue(tmp_path, crawler=made)
+    requests = pages(1, 5)
+    lost = requests.pop(2)
+    callback = made.spider.renamed  # type: ignore[union-attr]  # set above
+    for request in (*requests, lost.replace(callback=callback)):
+        found.push(request)
+    state = found.close()
+    monkeypatch.undo()
+    assert sorted(drained(queue(tmp_path, state))) == urls(requests)
+    assert [record.levelname for record in caplog.records] == ["ERROR"]
+
+
 def broken(folder: Path, name: str) -> None:
     """Leave a file of a priority in pieces, in the folder of each part of a queue."""
     for part in folder.iterdir():
