@@ -145,7 +145,6 @@ class SqliteStore(Store):
             except sqlite3.Error as error:
                 if _code(error) not in _OPEN_ANEW:
                     raise
-        self._path.parent.mkdir(parents=True, exist_ok=True)  # it may be gone, or come late
         with self._alone():
             self.close()
             try:

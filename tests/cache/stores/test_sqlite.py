@@ -247,18 +247,6 @@ def test_a_database_with_a_log(path: Path, tmp_path: Path) -> None:
     assert {file: file.read_bytes() for file in path.parent.glob(f"{path.name}*")} == before
 
 
-def test_a_folder_that_is_gone(tmp_path: Path) -> None:
-    """Where the folder is removed during a crawl, a later call makes another one."""
-    store = opened(tmp_path / "job" / "robots.sqlite")
-    store.put(KEY, b"before", LONG)
-    shutil.rmtree(tmp_path / "job")
-    with contextlib.suppress(sqlite3.Error):  # of the connection that had the file
-        store.put(KEY, b"between", LONG)
-    store.put(KEY, b"after", LONG)
-    assert store.get(KEY) == b"after"
-    store.close()
-
-
 def test_a_file_that_becomes_the_users(store: SqliteStore, path: Path) -> None:
     """A file that is put in the place of ours during a crawl is not touched.
 
