@@ -124,7 +124,12 @@ class QueueFolder:
             self._of(key).rmdir()
 
     def give_up(self, key: str, error: Exception) -> None:
-        """Remove a queue that cannot be read: what is pushed later is new."""
+        """Remove a queue that cannot be read: what is pushed later is new.
+
+        :raises OSError: no file descriptor is left: the queue may be read later.
+        """
+        if lacks_descriptors(error):
+            raise error
         logger.warning(
             "Requests of %s in JOBDIR cannot be read, and may be lost: its process was killed (%s)",
             key,
@@ -213,11 +218,12 @@ class QueueOnDisk:
         while True:
             try:
                 return self._folder.use(self._key, ScrapyPriorityQueue.pop)
-            except Exception as error:  # noqa: BLE001 - of a class of the user's, or of a file in pieces
+            except Exception as error:  # noqa: BLE001 - a file in pieces, or the user's class
                 before = left
                 left = None if isinstance(error, (OSError, struct.error)) else len(self)
                 if left in (None, before):  # it was not taken out
-                    return self._read(ScrapyPriorityQueue.pop)
+                    self._folder.give_up(self._key, error)
+                    return None
                 self._folder.lose(self._key, error)
 
     def __len__(self) -> int:
@@ -230,9 +236,7 @@ class QueueOnDisk:
     def _read(self, work: Callable[[ScrapyPriorityQueue], T]) -> T | None:
         try:
             return self._folder.use(self._key, work)
-        except Exception as error:
-            if lacks_descriptors(error):
-                raise
+        except Exception as error:  # noqa: BLE001 - a file in pieces
             self._folder.give_up(self._key, error)
             return None
 
