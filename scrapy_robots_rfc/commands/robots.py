@@ -22,7 +22,7 @@ _TOPICS = {
     "report": report.TOPIC,
     "cache": cache.TOPIC,
 }
-#: Those whose exit code is an answer: there is none where nobody reads the output.
+#: Those whose exit code is an answer: there is none where the output is not read to its end.
 _ANSWERS = frozenset({"check", "lint", "page"})
 
 

@@ -202,7 +202,7 @@ class Downloader:
         if self._wrapper is None:
             self._wrapper = partial(self._signal, self._crawler.signals.send_catch_log)
             self._crawler.signals.send_catch_log = self._wrapper  # type: ignore[method-assign]
-        take_back = _scrapy.one_more(self._crawler)
+        give_back = _scrapy.one_more(self._crawler)
         try:
             response = await engine.download_async(request)
             return response
@@ -215,7 +215,7 @@ class Downloader:
                 self._crawl.sent(current)
             raise
         finally:
-            take_back()
+            give_back()
             exchange.over = True
             if exchange.take_back is None:
                 self._unwrap_after(exchange)

@@ -86,7 +86,6 @@ class Fetcher:
         self.pending: PendingFetches = PendingFetches(
             crawler, crawl, self.download, settings.timeout, self._undecided
         )
-
         #: What the crawl remembers.
         self.memory: MemoryCache = MemoryCache(
             settings.cache_size,
@@ -122,14 +121,14 @@ class Fetcher:
                 robots, _ = await self._look(fetch)  # another worker may have it meanwhile
                 if robots is not None:
                     return robots
-            robots, access, pauses = await self._conclude(fetch, fetched)
+            robots, access, delays = await self._conclude(fetch, fetched)
             self.pending.free_place(fetch)
             await self._notify(fetch, robots, access)
-            if not pauses:
+            if not delays:
                 return robots
             fetch.attempts += 1
             fetch.last = robots.validity
-            await self._runtime.sleep(pauses[0])
+            await self._runtime.sleep(delays[0])
 
     # Look.
 
@@ -235,7 +234,7 @@ class Fetcher:
     async def _conclude(
         self, fetch: PendingFetch, fetched: Fetched
     ) -> tuple[OriginPolicy, Access, tuple[float, ...]]:
-        """Return what is known from now on, how the attempt ended, and the pauses before others."""
+        """Return what is known now, how the attempt ended, and the seconds before further ones."""
         access = fetched.access
         entry = self._entry_after(fetch, fetched)
         robots = await self._files.policy_aside(fetch.origin, entry)
@@ -244,21 +243,21 @@ class Fetcher:
             access = Unreachable(access.status, robots.cause, hopeless=True)
             return await self._conclude(fetch, Fetched(access, Freshness(stored=False)))
         self._count(stats.RESULT.format(outcome=access.outcome.value))
-        pauses = self._pauses(fetch, robots, access)
+        delays = self._delays(fetch, robots, access)
         of_route = isinstance(access, Local | Unreachable) and access.route
         if isinstance(access, Local):
             self.origin_log.local(robots, access)
         elif isinstance(access, Unreachable):
-            self.origin_log.failed(robots, fetch, pauses, of_route=of_route)
-        if of_route and not pauses:
+            self.origin_log.failed(robots, fetch, delays, of_route=of_route)
+        if of_route and not delays:
             self._remember_failure(fetch, robots)
-        elif not pauses:
+        elif not delays:
             self.origin_log.concluded(robots, fetch)
             self.memory.put(fetch.origin, robots, entry)
             if self._store is not None:
                 stored = fetched.freshness.stored
                 self._runtime.spawn(self._store.publish(fetch.origin, entry, stored=stored))
-        return robots, access, pauses
+        return robots, access, delays
 
     def _entry_after(self, fetch: PendingFetch, fetched: Fetched) -> CacheEntry:
         """Return what governs the requests of a fetch after an attempt.
@@ -277,7 +276,7 @@ class Fetcher:
         unreachable_since = None if fetch.last is None else fetch.last.unreachable_since
         return following(fetch.copy, fetched, now, limits, unreachable_since)
 
-    def _pauses(
+    def _delays(
         self, fetch: PendingFetch, robots: OriginPolicy, access: Access
     ) -> tuple[float, ...]:
         """Return the seconds before each further attempt."""
@@ -326,8 +325,11 @@ class Fetcher:
     def _is_heard(self) -> bool:
         """Whether anything listens to the signals of a fetch."""
         sender = self._signals.sender
-        sent = (signals.robots_fetched, _scrapy.ROBOTS_PARSED or signals.robots_fetched)
-        return any(any(liveReceivers(getAllReceivers(sender, signal))) for signal in sent)
+        return any(
+            any(liveReceivers(getAllReceivers(sender, signal)))
+            for signal in (signals.robots_fetched, _scrapy.ROBOTS_PARSED)
+            if signal is not None
+        )
 
     async def _send_signals(
         self, fetch: PendingFetch, robots: OriginPolicy, access: Access | None

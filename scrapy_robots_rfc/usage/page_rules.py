@@ -237,8 +237,9 @@ def _canonical(response: HtmlResponse, hrefs: Iterable[str]) -> dict[str, str]:
     """
     base = response.url
     with suppress(Exception):  # where `<base>` is no URL, links are relative to the page
-        urljoin(get_base_url(response), "/")
-        base = get_base_url(response)
+        named = get_base_url(response)
+        urljoin(named, "/")
+        base = named
     root = urljoin(base, "/").removesuffix("/")
     left = _MOST_CANONICAL
     urls = dict[str, str]()
