@@ -13,6 +13,7 @@ from weakref import WeakKeyDictionary
 from scrapy import Request, signals
 from scrapy.crawler import Crawler
 from scrapy.downloadermiddlewares.httpcache import HttpCacheMiddleware
+from scrapy.pqueues import ScrapyPriorityQueue
 
 logger: logging.Logger = logging.getLogger(__name__)
 
@@ -56,6 +57,9 @@ _LOST: Mapping[str, tuple[str, ...]] = {
     ),
     "Scrapy's own queue cannot go on with a JOBDIR of this one, nor this one with its": (
         "pqueues._path_safe",
+    ),
+    "The robots.txt of a site that has only start requests is fetched without their proxy": (
+        "ScrapyPriorityQueue._start_queues",
     ),
 }
 #: The private names -> what is lost without each.
@@ -259,3 +263,8 @@ def path_safe(crawler: Crawler, text: str) -> str:
     if crawler.settings["JOBDIR"]:
         _warn(crawler, "pqueues._path_safe")
     return hashlib.sha256(text.encode()).hexdigest()
+
+
+def start_queues(queue: ScrapyPriorityQueue) -> Mapping[int, Private]:
+    """Return the queues of start requests in one of Scrapy's queues, by their priority."""
+    return _get(queue.crawler, queue, "ScrapyPriorityQueue._start_queues") or {}

@@ -9,13 +9,13 @@ import threading
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from scrapy import Request
 from scrapy.crawler import Crawler
 from scrapy.pqueues import ScrapyPriorityQueue
 
-from scrapy_robots_rfc._scrapy import path_safe
+from scrapy_robots_rfc._scrapy import path_safe, start_queues
 
 logger: logging.Logger = logging.getLogger(__name__)
 
@@ -28,6 +28,32 @@ MOST_DESCRIPTORS = 128
 # What a priority of one of Scrapy's queues may use: two files for its requests, and two for its
 # start requests.
 _DESCRIPTORS = 4
+
+
+def peek(queue: ScrapyPriorityQueue) -> Request | None:
+    """Return the request that `pop` would return next, or `None` if it cannot be read.
+
+    `ScrapyPriorityQueue.peek` prefers start requests, which `pop` does not, and fails where `pop`
+    would go on to another priority first.
+    """
+    try:
+        start = start_queues(queue)
+        priority = queue.curprio
+        if priority not in queue.queues and priority not in start:
+            priorities = (
+                priority
+                for queues in (queue.queues, start)
+                for priority, downstream in queues.items()
+                if downstream
+            )
+            priority = min(priorities, default=None)
+        if priority is None:
+            return None
+        downstream: Any = queue.queues.get(priority) or start[priority]
+        request: Request | None = downstream.peek()
+    except Exception:  # noqa: BLE001 - no `peek`, a damaged file, a callback that is gone
+        return None
+    return request
 
 
 class QueueFolder:
@@ -51,6 +77,8 @@ class QueueFolder:
         self._state = dict(state)
         # Those that are open, the one that was used last at the end.
         self._open: dict[str, ScrapyPriorityQueue] = {}
+        # Open queues in which a peek may have moved the position of a file.
+        self._peeked: set[str] = set()
         self._most_open = _most_descriptors() // _DESCRIPTORS
         self._writer: threading.Thread | None = None
         self._tidy()
@@ -100,10 +128,35 @@ class QueueFolder:
     def _open_priorities(self) -> int:
         return sum(max(1, len(self._state.get(key, ()))) for key in self._open)
 
+    def push(self, key: str, request: Request) -> None:
+        """Write a request.
+
+        queuelib's `LifoDiskQueue.peek` leaves the position inside the file, and the next `push`
+        would write there. Closing the queue first prevents that.
+
+        :raises OSError: no descriptor is left, or the file cannot be written.
+        """
+        if key in self._peeked:
+            self._close(key)
+        self.use(key, lambda queue: queue.push(request))
+
+    def peek(self, key: str) -> Request | None:
+        """Return the next request of a queue, or `None` if it cannot be read."""
+        self._peeked.add(key)
+        try:
+            return self.use(key, peek)
+        except Exception:  # noqa: BLE001 - `pop` will log why the queue cannot be opened
+            return None
+
+    def _close(self, key: str) -> None:
+        """Close a queue, so that all of it is on disk."""
+        self._peeked.discard(key)
+        if key in self._open:
+            self._state[key] = self._open.pop(key).close()
+
     def _close_first(self) -> None:
-        """Close the queue that was used longest ago, so that all of it is on disk."""
-        key = next(iter(self._open))
-        self._state[key] = self._open.pop(key).close()
+        """Close the queue that was used longest ago."""
+        self._close(next(iter(self._open)))
 
     def _close_all(self) -> None:
         while self._open:
@@ -118,6 +171,7 @@ class QueueFolder:
     def forget(self, key: str) -> None:
         """Forget a queue that is empty."""
         self._state.pop(key, None)
+        self._peeked.discard(key)
         if key in self._open:
             self._open.pop(key).close()
         with suppress(OSError):  # what is not empty stays
@@ -199,7 +253,7 @@ class QueueOnDisk:
             in memory then.
         """
         try:
-            self._folder.use(self._key, lambda queue: queue.push(request))
+            self._folder.push(self._key, request)
         except OSError as error:
             if lacks_descriptors(error):
                 raise ValueError(str(error)) from error
@@ -225,6 +279,10 @@ class QueueOnDisk:
                     self._folder.give_up(self._key, error)
                     return None
                 self._folder.lose(self._key, error)
+
+    def peek(self) -> Request | None:
+        """Return the request that `pop` would return next, or `None` if it cannot be read."""
+        return self._folder.peek(self._key)
 
     def __len__(self) -> int:
         return self._read(len) or 0

@@ -1,0 +1,144 @@
+"""Peeking at the next request of a queue, which removes nothing and damages no file."""
+
+from __future__ import annotations
+
+import tempfile
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from hypothesis import given, strategies as st
+from scrapy import Request, Spider
+from scrapy.pqueues import ScrapyPriorityQueue
+from scrapy.squeues import (
+    FifoMemoryQueue,
+    LifoMemoryQueue,
+    PickleFifoDiskQueue,
+    PickleLifoDiskQueue,
+)
+from scrapy.utils.test import get_crawler
+
+from scrapy_robots_rfc.scheduling.disk import QueueFolder, QueueOnDisk, peek
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    import pytest
+    from scrapy.crawler import Crawler
+
+#: The class for requests, and the class for start requests if they have their own.
+Kinds: TypeAlias = "tuple[type[Any], type[Any] | None]"
+
+MEMORY: list[Kinds] = [(FifoMemoryQueue, LifoMemoryQueue), (LifoMemoryQueue, FifoMemoryQueue)]
+DISK: list[Kinds] = [
+    (PickleFifoDiskQueue, PickleLifoDiskQueue),
+    (PickleLifoDiskQueue, PickleFifoDiskQueue),
+]
+
+#: Push (priority, start request or not), or pop.
+STEPS = st.lists(st.one_of(st.tuples(st.integers(0, 2), st.booleans()), st.none()), max_size=30)
+
+
+class Pages(Spider):
+    """A spider with a callback."""
+
+    name = "pages"
+
+    def later(self, _: object) -> None:
+        """Do nothing."""
+
+
+def factory(kinds: Kinds) -> Callable[..., ScrapyPriorityQueue]:
+    """Return a function that makes one of Scrapy's queues from its folder and its priorities."""
+    kind, start_kind = kinds
+    crawler = get_crawler(Pages)
+    crawler.spider = Pages()
+
+    def make(path: str, priorities: list[int]) -> ScrapyPriorityQueue:
+        return ScrapyPriorityQueue(crawler, kind, path, priorities, start_queue_cls=start_kind)
+
+    return make
+
+
+def on_disk(folder: str, kinds: Kinds) -> QueueOnDisk:
+    """Return a queue on disk."""
+    return QueueOnDisk(QueueFolder(get_crawler(Pages), folder, factory(kinds), {}), "site")
+
+
+def check(queue: Any, peek_at: Callable[[Any], Request | None], steps: list[Any]) -> None:
+    """Peek before each step: `pop` returns the request that was peeked at."""
+    for number, step in enumerate([*steps, *(None for _ in steps)]):
+        peeked = peek_at(queue)
+        if step is None:
+            popped = queue.pop()
+            assert (peeked and peeked.url) == (popped and popped.url)
+        else:
+            priority, start = step
+            queue.push(
+                Request(f"data:,{number}", priority=priority, meta={"is_start_request": start})
+            )
+    assert len(queue) == 0
+
+
+@given(st.sampled_from([*MEMORY, (FifoMemoryQueue, None)]), STEPS)
+def test_peek_in_memory(kinds: Kinds, steps: list[Any]) -> None:
+    """`peek` returns the request that `pop` returns next, start requests included."""
+    check(factory(kinds)("", []), peek, steps)
+
+
+@given(st.sampled_from([*DISK, (PickleLifoDiskQueue, None)]), STEPS)
+def test_peek_on_disk(kinds: Kinds, steps: list[Any]) -> None:
+    """Requests that are pushed after a peek are written where they belong."""
+    with tempfile.TemporaryDirectory() as folder:
+        check(on_disk(folder, kinds), QueueOnDisk.peek, steps)
+
+
+def drained(queue: Any) -> list[str]:
+    """Pop until the queue is empty."""
+    urls = []
+    while (request := queue.pop()) is not None:
+        urls.append(request.url)
+    return urls
+
+
+class Unpeekable:
+    """A queue of the user's without `peek`, which is optional."""
+
+    def __init__(self) -> None:
+        self._requests: list[Request] = []
+
+    @classmethod
+    def from_crawler(cls, _: Crawler, *__: object) -> Unpeekable:
+        """Make one."""
+        return cls()
+
+    def push(self, request: Request) -> None:
+        """Add a request."""
+        self._requests.append(request)
+
+    def pop(self) -> Request:
+        """Remove the request that was added last."""
+        return self._requests.pop()
+
+    def close(self) -> None:
+        """Do nothing."""
+
+    def __len__(self) -> int:
+        return len(self._requests)
+
+
+def test_queue_without_peek() -> None:
+    """A queue that has no `peek` gives `None`, and still has its request."""
+    queue = factory((Unpeekable, None))("", [])
+    queue.push(Request("data:,"))
+    assert peek(queue) is None
+    assert drained(queue) == ["data:,"]
+
+
+def test_request_that_cannot_be_made_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A request whose callback is gone gives `None`, and remains in the queue."""
+    queue = on_disk(str(tmp_path), DISK[1])
+    queue.push(Request("data:,", Pages().later))
+    with monkeypatch.context() as renamed:
+        renamed.delattr(Pages, "later")
+        assert queue.peek() is None
+    assert drained(queue) == ["data:,"]
