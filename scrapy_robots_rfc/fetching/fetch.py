@@ -28,6 +28,7 @@ from scrapy_robots_rfc.cache.entry import (
 )
 from scrapy_robots_rfc.cache.memory import MemoryCache
 from scrapy_robots_rfc.core.text import error_text
+from scrapy_robots_rfc.fetching.cookies import FetchCookies
 from scrapy_robots_rfc.fetching.download import Downloader, through
 from scrapy_robots_rfc.fetching.faults import access_after
 from scrapy_robots_rfc.fetching.origin_log import OriginLog
@@ -176,10 +177,17 @@ class Fetcher:
         fetch.spent = 0.0
         copy = fetch.copy
         limits = self._settings
-        state = Asking(fetch.origin.robots_url, scheme=limits.schemes[fetch.origin.scheme])
+        cookies = FetchCookies()
+        state = Asking(
+            fetch.origin.robots_url,
+            scheme=limits.schemes[fetch.origin.scheme],
+            cookie_for=cookies.header_for,
+        )
         while True:
             known = None if copy is None else copy.known_at(state.url)
             request = self.download.request(state.url, fetch, known)
+            if state.cookie:
+                request.headers[b"Cookie"] = state.cookie
             answer = await self.pending.in_time(fetch, self.download.send(request))
             if answer is PREEMPTED:
                 return None
@@ -190,6 +198,7 @@ class Fetcher:
             response, body = answer
             if response is None:
                 return Fetched(Unavailable(None, "not in the HTTP cache"))
+            cookies.keep(response)
             access = state.answered(
                 response.status,
                 response.headers.get(b"Location"),

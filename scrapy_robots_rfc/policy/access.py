@@ -129,17 +129,25 @@ _HTTP = SCHEMES["http"]
 _WEB = {"http": _HTTP, "https": SCHEMES["https"]}
 
 
+def _no_cookie(_url: str) -> bytes:
+    return b""
+
+
 class Asking(NamedTuple):
-    """A fetch that is not over.
+    """A fetch that has not ended.
 
     :param url: the URL to request next, without userinfo.
-    :param seen: the URLs that redirected, the first one first.
-    :param scheme: of the first URL, says what an answer means.
+    :param seen: the requests that were redirected: the URL and Cookie header of each.
+    :param scheme: the scheme of the first URL, which says what a status means.
+    :param cookie: the Cookie header to send, or empty.
+    :param cookie_for: returns the Cookie header of a request for a URL, or nothing.
     """
 
     url: str
-    seen: tuple[str, ...] = ()
+    seen: tuple[tuple[str, bytes], ...] = ()
     scheme: Scheme = _HTTP
+    cookie: bytes = b""
+    cookie_for: Callable[[str], bytes] = _no_cookie
 
     def answered(
         self,
@@ -180,14 +188,16 @@ class Asking(NamedTuple):
 
     def _redirected(self, status: int, location: bytes | None) -> "Asking | Unavailable":
         target = target_of(self.url, location, self.scheme)
-        seen = (*self.seen, self.url)
         if target is None:
             return Unavailable(status, f"{status} without a usable Location")
-        if target in seen:
+        cookie = self.cookie_for(target)
+        seen = (*self.seen, (self.url, self.cookie))
+        # With a new cookie, the same URL may have another answer.
+        if (target, cookie) in seen:
             return Unavailable(status, "redirect loop")
         if len(seen) > MAX_REDIRECTS:
             return Unavailable(status, f"more than {MAX_REDIRECTS} redirects")
-        return Asking(target, seen, self.scheme)
+        return self._replace(url=target, seen=seen, cookie=cookie)
 
 
 def target_of(url: str, location: bytes | None, scheme: Scheme = _HTTP) -> str | None:

@@ -97,7 +97,7 @@ def test_304_confirms_the_file_at_hand_only() -> None:
 def test_redirect_is_followed_without_userinfo(status: int, location: bytes, target: str) -> None:
     """2.3.1.2: a redirect is followed, relative to the URL that was asked, without its userinfo."""
     following = FIRST.answered(status, location, b"", unreachable_statuses=())
-    assert following == Asking(target, (FIRST.url,))
+    assert following == Asking(target, ((FIRST.url, b""),))
 
 
 @pytest.mark.parametrize(
