@@ -36,7 +36,9 @@ def link_to(path: str, anchor: str = "") -> str:
 
     :param anchor: a heading in it, or an empty text.
     """
-    kind = "tree" if (ROOT / path).is_dir() else "raw" if path.endswith(".png") else "blob"
+    kind = (
+        "tree" if (ROOT / path).is_dir() else "raw" if path.endswith((".png", ".svg")) else "blob"
+    )
     page = address() if path == "." else f"{address()}/{kind}/{BRANCH}/{path}"
     return f"{page}#{anchor}" if anchor else page
 

@@ -1,11 +1,10 @@
-"""What README.md shows and claims is what happens, and what the pages of docs/ do that new users
-read first.
-"""
+"""The README, and the pages of docs/ that new users read first, show what happens."""
 
 from __future__ import annotations
 
 import json
 import re
+import tomllib
 from ast import literal_eval
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
@@ -30,7 +29,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.once
 
-#: The three ways to switch it on.
+#: Three ways to switch the plugin on.
 ADDON = block("docs/switching_on.md", "python", "ADDONS = ")
 BY_HAND = block("docs/switching_on.md", "python", "DOWNLOADER_MIDDLEWARES = ")
 PARSER_ALONE = block(
@@ -43,7 +42,10 @@ RULES = (
 
 
 def table(page: str, first: str) -> dict[str, tuple[str, ...]]:
-    """A table of a page by the heading of its first column, its rows by their first cell."""
+    """Return the rows of a table by their first cell.
+
+    :param first: the heading of its first column.
+    """
     text = (ROOT / page).read_text(encoding="utf-8")
     lines = text[text.index(f"| {first} |") :].split("\n\n")[0].splitlines()[2:]
     rows = [
@@ -53,44 +55,60 @@ def table(page: str, first: str) -> dict[str, tuple[str, ...]]:
     return {row[0]: row[1:] for row in rows}
 
 
-def test_what_scrapy_alone_gets_wrong() -> None:
-    """`stock.py` prints the rows of the table in docs/demo.md, and the README has five of them.
+def test_stock_prints_the_documented_rows() -> None:
+    """`stock.py` prints the rows that docs/demo.md shows, five of which are in the README, too.
 
-    None of the pages is fetched with this package.
+    The plugin fetches none of the pages.
     """
     output = wait(start("stock.py"))
     lines = [
         re.split(r" {2,}", line.strip().replace("`", "")) for line in output.stdout.splitlines()[3:]
     ]
-    printed, written = {line[0]: line[1:] for line in lines}, table("docs/demo.md", "row")
-    chosen = {
+    printed = {line[0]: line[1:] for line in lines}
+    documented = table("docs/demo.md", "row")
+    in_readme = {
         re.findall(r"\((.*)\)$", site)[0]: numbers
         for site, numbers in table("README.md", "the site").items()
     }
-    assert len(chosen) == 5
-    assert chosen == {name: written[name][1:] for name in chosen}
+    assert len(in_readme) == 5
+    assert in_readme == {name: documented[name][1:] for name in in_readme}
     assert {name: (row[0], row[2]) for name, row in printed.items()} == {
-        name: (row[0], row[2]) for name, row in written.items()
+        name: (row[0], row[2]) for name, row in documented.items()
     }
     assert all(row[2].startswith("0 of ") for row in printed.values())
-    if (version("Scrapy"), version("Protego")) == ("2.19.0", "0.7.0"):  # what the page names
-        leaked = int(printed.pop("waiting")[1].split()[0])
-        assert leaked > 0  # how many depends on timing
+    if (version("Scrapy"), version("Protego")) == ("2.19.0", "0.7.0"):  # as in docs/demo.md
+        least, most = re.findall(r"(\d+) to (\d+) of 20", documented.pop("waiting")[1])[0]
+        assert int(least) <= int(printed.pop("waiting")[1].split()[0]) <= int(most)
         assert {name: row[1] for name, row in printed.items()} == {
-            name: written[name][1] for name in printed
+            name: row[1] for name, row in documented.items()
         }
+
+
+def test_script_of_the_readme(capsys: pytest.CaptureFixture[str]) -> None:
+    """The script of the README parses a file without a crawl, and prints what the README shows."""
+    executed(block("README.md", "python", "RobotsTxt.parse"))
+    assert capsys.readouterr().out == block("README.md", "text", "False - ")
+
+
+def test_badge_names_the_supported_pythons() -> None:
+    """The badge of the README names the Python versions that pyproject.toml lists."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    listed = re.findall(r":: (3\.\d+)", "\n".join(project["classifiers"]))
+    badge = (ROOT / "docs/assets/badge-python.svg").read_text("utf-8")
+    assert f"<title>python: {' | '.join(listed)}</title>" in badge
+    assert f"Python {listed[0]} to {listed[-1]}" in (ROOT / "README.md").read_text("utf-8")
 
 
 REASON = " (robots.txt line 2: Disallow: /private/)"
 
 
 class Plan(Spider):
-    """Asks for two pages, one of them private."""
+    """A spider that requests two pages, one of them private."""
 
     name = "plan"
 
     async def start(self) -> AsyncIterator[Any]:
-        """Ask for them."""
+        """Yield the two requests."""
         for target in ("", "private/plan.html"):
             yield Request(self.site + target)  # type: ignore[attr-defined]  # an argument
 
@@ -99,7 +117,7 @@ class Plan(Spider):
 
 
 async def crawl(site: Site, settings: str, spider: type[Spider] = Plan) -> dict[str, Any]:
-    """Crawl with these settings, as a block of a page gives them; return the stats."""
+    """Crawl with the settings of a block of Python, and return the stats."""
     written = {key: value for key, value in executed(settings).items() if key.isupper()}
     runtime = {
         "TWISTED_REACTOR": ASYNCIO_REACTOR,
@@ -122,12 +140,12 @@ async def crawl(site: Site, settings: str, spider: type[Spider] = Plan) -> dict[
     ids=["add-on", "by hand", "parser alone"],
 )
 @ensureDeferred
-async def test_each_way_to_enable_it_obeys(
+async def test_each_way_to_switch_it_on(
     settings: str, reason: str, error: str, site: Site, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Each of the three ways to switch it on makes a crawl obey; the first two say why in the log.
+    """Each way to switch the plugin on makes a crawl obey robots.txt.
 
-    The README has the first.
+    The add-on, which the README shows, and the settings by hand also log the rule.
     """
     assert block("README.md", "python", "ADDONS = ") == ADDON
     caplog.set_level("DEBUG")
@@ -145,8 +163,8 @@ async def test_each_way_to_enable_it_obeys(
 async def test_stock_middleware_keeps_cookies_and_uses_the_http_cache(
     site: Site, tmp_path: Path
 ) -> None:
-    """Scrapy's own middleware stores the cookies of robots.txt, and takes the file from the HTTP
-    cache.
+    """Scrapy's own middleware stores the cookies of robots.txt and uses the HTTP cache for it; the
+    plugin requests the file again.
     """
     settings = (
         "ROBOTSTXT_OBEY = True\nHTTPCACHE_ENABLED = True\nHTTPCACHE_DIR ="
@@ -162,12 +180,8 @@ async def test_stock_middleware_keeps_cookies_and_uses_the_http_cache(
 
 
 @ensureDeferred
-async def test_warning_about_a_token_that_is_not_in_the_header(
-    site: Site, caplog: pytest.LogCaptureFixture
-) -> None:
-    """The list of names in docs/settings.md gives one warning, about the one that is not in the
-    header.
-    """
+async def test_name_missing_from_the_header(site: Site, caplog: pytest.LogCaptureFixture) -> None:
+    """The names in docs/settings.md cause one warning, about the name that the header lacks."""
     await crawl(site, block("docs/settings.md", "python", 'USER_AGENT = "FooBot') + ADDON)
     [warning] = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
     assert "'foobot-news' is not in the User-Agent header" in warning
@@ -175,11 +189,11 @@ async def test_warning_about_a_token_that_is_not_in_the_header(
 
 
 @ensureDeferred
-async def test_spider_of_the_page(
+async def test_spider_of_the_documentation(
     site: Site, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The spider in docs/spiders.md sees sitemaps, delay and reason of a page, and why another
-    was dropped.
+    """The spider in docs/spiders.md learns the sitemaps, the delay, and why a page was allowed or
+    dropped.
     """
     site.replies = {"/robots.txt": robots(RULES), "/": Reply(body=b"page")}
     code = block("docs/spiders.md", "python", "class PlanSpider").replace(
@@ -203,11 +217,11 @@ async def test_spider_of_the_page(
     ]
 
 
-def test_settings_that_soften() -> None:
-    """The settings that the README names for its three changes are accepted."""
+def test_settings_that_reduce_the_changes() -> None:
+    """The settings that the README suggests for its three changes are accepted."""
     changes = table("README.md", "change")
     assert len(changes) == 3
-    for softened in changes.values():
-        named = re.findall(r"(ROBOTS_\w+) = ([\w.\[\]]+)", softened[0])
-        assert named
-        read_settings(Settings({key: literal_eval(value) for key, value in named}))
+    for (advice,) in changes.values():
+        suggested = re.findall(r"(ROBOTS_\w+) = ([\w.\[\]]+)", advice)
+        assert suggested
+        read_settings(Settings({key: literal_eval(value) for key, value in suggested}))
