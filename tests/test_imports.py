@@ -127,6 +127,43 @@ def test_every_public_name_is_found(name: str) -> None:
     assert name in dir(scrapy_robots_rfc)
 
 
+def scrapy(*arguments: str, before: str = "") -> subprocess.CompletedProcess[str]:
+    """Run Scrapy's command line in a new process that prints our loaded modules to stderr."""
+    code = f"""\
+import atexit, sys
+from scrapy.cmdline import execute
+{before}
+ours = lambda: [name for name in sys.modules if name.startswith("scrapy_robots_rfc")]
+atexit.register(lambda: print(*ours(), file=sys.stderr))
+execute(["scrapy", *{list(arguments)!r}])
+"""
+    return subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=90
+    )
+
+
+@pytest.mark.parametrize("arguments", [["version"], [], ["settings", "--get", "BOT_NAME"]])
+def test_other_scrapy_commands_load_only_the_entry_point(arguments: list[str]) -> None:
+    """Another `scrapy` command loads the lazy package and the module of our entry point only."""
+    done = scrapy(*arguments)
+    assert done.returncode == 0
+    assert done.stderr.split() == [
+        "scrapy_robots_rfc",
+        "scrapy_robots_rfc.commands",
+        "scrapy_robots_rfc.commands.robots",
+    ]
+
+
+def test_an_import_error_of_ours_does_not_break_other_scrapy_commands() -> None:
+    """If our package cannot be imported, `scrapy version` works and `scrapy robots` fails."""
+    broken = "sys.modules['scrapy_robots_rfc.core'] = None"
+    done = scrapy("version", before=broken)
+    assert (done.returncode, done.stdout[:7]) == (0, "Scrapy ")
+    failed = scrapy("robots", "check", "http://a.example/", before=broken)
+    assert failed.returncode == 1
+    assert "ModuleNotFoundError: " in failed.stderr
+
+
 def test_another_name_is_not_found() -> None:
     """What is no public name is missing as from any module, so that a mistyped path in a setting
     is an error.
