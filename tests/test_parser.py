@@ -6,16 +6,21 @@ are no UTF-8 being taken for empty: the RFC says otherwise (2.2.2, 2.3.1.5).
 
 from __future__ import annotations
 
+import logging
+
 import pytest
+from pytest_twisted import ensureDeferred
 from scrapy import Spider
 from scrapy.downloadermiddlewares.robotstxt import RobotsTxtMiddleware
 from scrapy.robotstxt import RobotParser
-from scrapy.settings import Settings
+from scrapy.settings import Settings, default_settings
 from scrapy.utils.misc import load_object
 from scrapy.utils.test import get_crawler
 
 from scrapy_robots_rfc.errors import SettingError
 from scrapy_robots_rfc.parser import RfcRobotParser
+from tests.support.crawling import crawl, lines
+from tests.support.site import Site, robots
 
 SITE = "https://www.site.local"
 
@@ -66,6 +71,27 @@ def test_wrong_limit() -> None:
     }
     with pytest.raises(SettingError, match="ROBOTS_MAX_SIZE"):
         RobotsTxtMiddleware(get_crawler(Spider, settings))
+
+
+@ensureDeferred
+async def test_settings_that_need_the_middleware(
+    site: Site, caplog: pytest.LogCaptureFixture
+) -> None:
+    """With the parser alone, one warning of the crawl names the settings that have no effect."""
+    site.replies["/robots.txt"] = robots("User-agent: *\nDisallow: /private\n")
+    common = {"ROBOTSTXT_PARSER": RfcRobotParser, "ROBOTS_CACHE": "memory:"}
+    alone = {
+        "DOWNLOADER_MIDDLEWARES": {},
+        "SCHEDULER_PRIORITY_QUEUE": default_settings.SCHEDULER_PRIORITY_QUEUE,
+        "ROBOTS_MAX_SIZE": 600_000,
+    }
+    pages = [site.url("/"), site.url("/", host="localhost")]
+    await crawl(pages, common)
+    assert "RfcRobotParser" not in caplog.text
+    await crawl(pages, common | alone)
+    assert sorted(site.targets) == ["/"] * 4 + ["/robots.txt"] * 4
+    [warning] = [line for line in lines(caplog, logging.WARNING) if "RfcRobotParser" in line]
+    assert "no effect: ROBOTS_CACHE, ROBOTS_UNREACHABLE_BACKOFF; enable" in warning
 
 
 def test_allowed_and_disallowed() -> None:

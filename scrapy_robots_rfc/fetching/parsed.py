@@ -24,7 +24,7 @@ from scrapy_robots_rfc.core.percent import request_target
 from scrapy_robots_rfc.core.robotstxt import RobotsTxt
 from scrapy_robots_rfc.core.ruleset import ROBOTS_TXT
 from scrapy_robots_rfc.errors import SettingError
-from scrapy_robots_rfc.parser import RfcRobotParser
+from scrapy_robots_rfc.parser import RfcRobotParser, settled
 from scrapy_robots_rfc.policy.access import Outcome, Validity
 from scrapy_robots_rfc.policy.origins import Dialect, Origin, other_reading
 from scrapy_robots_rfc.policy.pacing import KEYS, Bound, Over, Pace, pace_of_number, paces_of
@@ -321,6 +321,7 @@ class FileReader:
         self._settings = settings
         self._agent = agent
         self._threads = Threads(1, Runtime(), "robots.txt parser")
+        settled.add(crawler)
         try:
             self._parser: type[Any] = load_object(settings.parser)
             # Fails at start if a dependency is missing, or if the class is no parser.
