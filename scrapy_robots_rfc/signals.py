@@ -26,3 +26,10 @@ request_disallowed: object = object()
 #: `allowed`, as it takes time for each page. Handlers are plain functions.
 #: Arguments: as those of `request_disallowed`.
 request_allowed: object = object()
+
+#: Internal, for the log: an attempt to get a robots.txt has ended, or a copy of another worker is
+#: used. Not sent for an ordinary success at the first attempt. Handlers are plain functions.
+#: Arguments: `robots` (the `OriginPolicy` that governs the origin now), `fetch` (its `attempts`,
+#: `before` and `last` are as they were before the attempt), `access` (the `Access`, or None if a
+#: copy from the store is used), `delays` (seconds before each further attempt).
+robots_attempted: object = object()

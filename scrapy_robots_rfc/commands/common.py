@@ -22,6 +22,7 @@ from scrapy.http import Response
 from scrapy.settings import Settings as ScrapySettings
 from w3lib.url import safe_url_string
 
+from scrapy_robots_rfc import signals
 from scrapy_robots_rfc.addon import Addon
 from scrapy_robots_rfc.core.agents import NOBODY, Agent, agent_of
 from scrapy_robots_rfc.core.robotstxt import RobotsTxt
@@ -32,7 +33,7 @@ from scrapy_robots_rfc.fetching.faults import access_after
 from scrapy_robots_rfc.fetching.parsed import OriginPolicy, ParsedRobots, gemini_file
 from scrapy_robots_rfc.middleware.downloader import robots_service
 from scrapy_robots_rfc.middleware.user_agent import default_header
-from scrapy_robots_rfc.policy.access import Outcome
+from scrapy_robots_rfc.policy.access import Access, Local, Outcome
 from scrapy_robots_rfc.policy.origins import SCHEMES, Origin, Scheme, without_userinfo
 from scrapy_robots_rfc.settings import Settings, read_settings
 
@@ -302,9 +303,16 @@ class Inquirer(Spider):
 
     async def start(self) -> AsyncIterator[Any]:
         """Do the work."""
+        self._advice: dict[str, str] = {}
+        self.crawler.signals.connect(self._attempted, signals.robots_attempted)
         await self.work(self)
         for request in list[Any]():  # never runs: only a `yield` makes this an async generator
             yield request
+
+    def _attempted(self, access: Access | None) -> None:
+        """Remember what to do about a failure of the crawl itself; see `signals.py`."""
+        if isinstance(access, Local):
+            self._advice[access.cause] = access.advice
 
     async def find(self, origins: Iterable[Origin]) -> dict[Origin, FoundRobots]:
         """Return what governs origins; the service limits how many are asked at a time."""
@@ -314,8 +322,7 @@ class Inquirer(Spider):
             robots = await wait.result()
             if robots is None:  # the crawl ends
                 raise Failed("stopped")
-            known = service.origin_log.local_advice  # by the causes of faults of the crawl itself
-            advice = f"{known.get(robots.cause, 'see whether the site is up')}, {_COPY}"
+            advice = f"{self._advice.get(robots.cause, 'see whether the site is up')}, {_COPY}"
             found[robots.origin] = FoundRobots(robots, robots.origin.robots_url, advice=advice)
         return found
 

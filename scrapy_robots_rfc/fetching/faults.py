@@ -5,8 +5,10 @@ Exceptions are known by package and name, because not all of those packages are 
 
 import errno
 import re
+import socket
 import sys
 from collections.abc import Iterator
+from contextlib import ExitStack, suppress
 from itertools import dropwhile
 from traceback import walk_tb
 from types import FrameType
@@ -52,10 +54,40 @@ _NETWORK = {
     "zyte_api": "RequestError",
 }
 
-#: Errors of the operating system that the network causes, and those that this machine causes.
+#: Errors of the operating system that the network causes.
 _NETWORK_ERRNO = {errno.ENETUNREACH, errno.EHOSTUNREACH, errno.ENETDOWN, errno.EHOSTDOWN,
                   errno.ETIMEDOUT}  # fmt: skip
-_OWN_ERRNO = {errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM, errno.EADDRNOTAVAIL}
+
+_NO_DESCRIPTOR = Local(
+    "no file descriptor is left",
+    "raise the limit of open files (ulimit -n), or lower CONCURRENT_REQUESTS",
+    shortage=True,
+)
+_NO_PORT = Local(
+    "no local port is left",
+    "free ports, raise net.ipv4.ip_local_port_range, or lower CONCURRENT_REQUESTS",
+    shortage=True,
+)
+_NO_MEMORY = Local(
+    "no memory is left", "give the process more memory, or lower CONCURRENT_REQUESTS", shortage=True
+)
+_WRONG_ADDRESS = Local(
+    "no usable local address",
+    "check the meta `bindaddress` of the request, and whether the site has only IPv6 addresses that"
+    " this machine cannot use",
+)
+#: Errors of the operating system that this machine causes.
+_OWN_ERRNO = {
+    errno.EMFILE: _NO_DESCRIPTOR,
+    errno.ENFILE: _NO_DESCRIPTOR,
+    errno.ENOBUFS: _NO_MEMORY,
+    errno.ENOMEM: _NO_MEMORY,
+    errno.EADDRNOTAVAIL: _NO_PORT,
+}
+# Twisted's resolver keeps the error of the operating system only in its text.
+_ERRNO_TEXT = re.compile(r"\[Errno (\d+)\]")
+# If this many ports can be bound at once, the machine is not short of ports.
+_PORTS_TRIED = 20
 
 #: What Scrapy, aiohttp and httpx raise when a proxy refuses CONNECT.
 _NO_TUNNEL = frozenset({"TunnelError", "ClientHttpProxyError", "ProxyError"})
@@ -93,7 +125,6 @@ _ADVICE = {
     "StopDownload": "let handlers of bytes_received and headers_received pass robots.txt",
     "UnsupportedURLSchemeError": "see DOWNLOAD_HANDLERS, and the meta `proxy` of the request",
 }
-_EXHAUSTED = "let the process have more files or ports, or lower CONCURRENT_REQUESTS"
 
 # Of the errors of Zyte API, those about the site and not about the account or the service.
 _SITE_FAILED = {520, 521}
@@ -122,9 +153,8 @@ def access_after(error: Exception, timeout: float) -> Unreachable | Local:
         return Unreachable(None, _UNKNOWN_HOST, hopeless=True)
     chain = list(_chain(error))
     for one in chain:
-        # Twisted's errors are no OSError.
-        if getattr(one, "osError", getattr(one, "errno", None)) in _OWN_ERRNO:
-            return Local(f"this machine: {_text(one)}", _EXHAUSTED)
+        if (own := _fault_of_machine(one)) is not None:
+            return own
     frames = _frames(error)
     part, method = _part(frames)
     of_middleware = method in _HOOKS
@@ -140,6 +170,29 @@ def access_after(error: Exception, timeout: float) -> Unreachable | Local:
     if kind == "StopDownload":
         part = "a handler of bytes_received or headers_received"
     return Local(f"{part}: {_named(error)}", _ADVICE[kind])
+
+
+def _fault_of_machine(error: BaseException) -> Local | None:
+    """Return what this machine lacks, or `None` if the exception does not say that."""
+    no_thread = isinstance(error, RuntimeError) and "can't start new thread" in _text(error)
+    if isinstance(error, MemoryError) or no_thread:
+        return _NO_MEMORY
+    # Twisted's exceptions are not OSErrors.
+    number = getattr(error, "osError", getattr(error, "errno", None))
+    if type(error).__name__ == "DNSLookupError" and (found := _ERRNO_TEXT.search(words_of(error))):
+        number = int(found[1])
+    own = _OWN_ERRNO.get(number) if isinstance(number, int) else None
+    # A wrong address to bind, or a missing IPv6, has the same number as a lack of ports.
+    return _WRONG_ADDRESS if own is _NO_PORT and _has_ports() else own
+
+
+def _has_ports() -> bool:
+    """Return whether local ports can still be bound."""
+    with ExitStack() as stack, suppress(OSError):
+        for _ in range(_PORTS_TRIED):
+            stack.enter_context(socket.socket()).bind(("", 0))
+        return True
+    return False
 
 
 def _network(chain: list[BaseException]) -> Unreachable:

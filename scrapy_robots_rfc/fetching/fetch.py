@@ -31,7 +31,6 @@ from scrapy_robots_rfc.core.text import error_text
 from scrapy_robots_rfc.fetching.cookies import FetchCookies
 from scrapy_robots_rfc.fetching.download import Downloader, through
 from scrapy_robots_rfc.fetching.faults import access_after
-from scrapy_robots_rfc.fetching.origin_log import OriginLog
 from scrapy_robots_rfc.fetching.parsed import FileReader, OriginPolicy
 from scrapy_robots_rfc.fetching.pending import PREEMPTED, Crawl, PendingFetch, PendingFetches
 from scrapy_robots_rfc.policy.access import (
@@ -93,8 +92,6 @@ class Fetcher:
             parse=files.policy,
             evicted=partial(self._count, stats.CACHE_EVICTIONS),
         )
-        #: What is logged of origins that cannot be reached.
-        self.origin_log: OriginLog = OriginLog(settings, self._count, self._runtime)
         #: What failed by a route.
         self.failed: LocalCache[tuple[Origin, Hashable], OriginPolicy] = LocalCache(FAILED_ROUTES)
 
@@ -162,9 +159,7 @@ class Fetcher:
         """Use a fresh copy of the store."""
         self._count(stats.CACHE_STORE_HITS)
         robots = await self._files.policy_aside(fetch.origin, copy)
-        if robots.validity.unreachable_since is not None:
-            self.origin_log.failed(robots, fetch)
-        self.origin_log.concluded(robots, fetch)
+        self._note(fetch, robots)
         self.memory.put(fetch.origin, robots, copy)
         await self._notify(fetch, robots)
         return robots
@@ -254,14 +249,10 @@ class Fetcher:
         self._count(stats.RESULT.format(outcome=access.outcome.value))
         delays = self._delays(fetch, robots, access)
         of_route = isinstance(access, Local | Unreachable) and access.route
-        if isinstance(access, Local):
-            self.origin_log.local(robots, access)
-        elif isinstance(access, Unreachable):
-            self.origin_log.failed(robots, fetch, delays, of_route=of_route)
+        self._note(fetch, robots, access, delays)
         if of_route and not delays:
             self._remember_failure(fetch, robots)
         elif not delays:
-            self.origin_log.concluded(robots, fetch)
             self.memory.put(fetch.origin, robots, entry)
             if self._store is not None:
                 stored = fetched.freshness.stored
@@ -303,7 +294,7 @@ class Fetcher:
         local = Local(f"{__name__}: {error_text(error)}", advice, error)
         entry = following_for_route(None, local, self._runtime.clock(), self._settings)
         robots = self._files.policy(fetch.origin, entry)
-        self.origin_log.local(robots, local)
+        self._note(fetch, robots, local)
         self._remember_failure(fetch, robots)
         return robots
 
@@ -311,6 +302,41 @@ class Fetcher:
         self.failed[fetch.origin, fetch.route] = robots
         if self._store is not None:
             self._runtime.spawn(self._store.unlock(fetch.origin))
+
+    def _note(
+        self,
+        fetch: PendingFetch,
+        robots: OriginPolicy,
+        access: Access | None = None,
+        delays: tuple[float, ...] = (),
+    ) -> None:
+        """Count what governs an origin now, and tell the log unless it is an ordinary success.
+
+        :param access: how the attempt ended, or `None` if a copy from the store is used.
+        :param delays: seconds before each further attempt.
+        """
+        is_route_failure = isinstance(access, Local | Unreachable) and access.route
+        if not delays and not is_route_failure:
+            if fetch.changes(robots.outcome):
+                self._count(stats.ORIGINS.format(outcome=robots.outcome.value))
+            if robots.stale and not (fetch.before is not None and fetch.before.stale):
+                self._count(stats.ORIGINS_STALE)
+        # Sending a signal is slow. After a route has failed, a success may end that, too.
+        if self.failed or not self._is_ordinary(fetch, robots):
+            self._signals.send_catch_log(
+                signals.robots_attempted, robots=robots, fetch=fetch, access=access, delays=delays
+            )
+
+    def _is_ordinary(self, fetch: PendingFetch, robots: OriginPolicy) -> bool:
+        """Return whether the first attempt gave a whole file, and nothing failed before."""
+        file = robots.file
+        before = fetch.before
+        if file is None or robots.stale or fetch.attempts:
+            return False
+        if before is not None and before.unreachable_since is not None:
+            return False
+        is_page = file.robots is not None and file.robots.is_page
+        return not is_page and file.size <= self._settings.max_size
 
     # Notify.
 

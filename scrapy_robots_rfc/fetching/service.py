@@ -15,7 +15,6 @@ from scrapy_robots_rfc.core.agents import Agent
 from scrapy_robots_rfc.errors import RobotsUndecided
 from scrapy_robots_rfc.fetching.download import Downloader
 from scrapy_robots_rfc.fetching.fetch import Fetcher
-from scrapy_robots_rfc.fetching.origin_log import OriginLog
 from scrapy_robots_rfc.fetching.parsed import FileReader, OriginPolicy
 from scrapy_robots_rfc.fetching.pending import Crawl, PendingFetch
 from scrapy_robots_rfc.fetching.sources import HttpCache, Source
@@ -55,9 +54,8 @@ class RobotsService:
         self.download: Downloader = self._fetcher.download
         #: The HTTP cache of Scrapy.
         self.cache: HttpCache = self.download.cache
-        #: What the crawl remembers; what it logs of origins that cannot be reached.
+        #: What the crawl remembers.
         self.memory: MemoryCache = self._fetcher.memory
-        self.origin_log: OriginLog = self._fetcher.origin_log
 
     def _open_store(self) -> CacheClient | None:
         # Offline the HTTP cache may have old files, which no other crawl may get.

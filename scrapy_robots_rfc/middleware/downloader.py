@@ -303,7 +303,7 @@ class RfcRobotsTxtMiddleware:
         if self._timer is not None:  # a crawl may be closed before it is opened for all
             self._timer.cancel()
         errors: list[Exception] = []
-        sums = (self.service.origin_log.closed, self._progress.close, self._throttle.close)
+        sums = (self._progress.close, self._throttle.close)
         for close in (*sums, self.service.close):
             try:
                 closed: Any = close()

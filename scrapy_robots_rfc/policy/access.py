@@ -105,12 +105,15 @@ class Local(NamedTuple):
     :param cause: which part failed, and how.
     :param advice: what to do about it.
     :param error: the exception, where its traceback helps to find the fault.
+    :param shortage: whether the machine is short of descriptors, ports or memory, so that a later
+        attempt may succeed.
     :param route: as for `Unreachable`.
     """
 
     cause: str
     advice: str
     error: Exception | None = None
+    shortage: bool = False
     status: None = None
     route: bool = True
     outcome: Outcome = Outcome.LOCAL

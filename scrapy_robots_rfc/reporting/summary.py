@@ -11,9 +11,8 @@ from scrapy.crawler import Crawler
 from scrapy_robots_rfc import signals, stats
 from scrapy_robots_rfc.core.decision import Decision, Reason
 from scrapy_robots_rfc.core.text import many, short
-from scrapy_robots_rfc.fetching.origin_log import STALE, Names, OriginLog
-from scrapy_robots_rfc.middleware.downloader import robots_service
 from scrapy_robots_rfc.policy.access import Outcome
+from scrapy_robots_rfc.reporting.origin_log import Names, OriginLog
 from scrapy_robots_rfc.settings import PAGE_RULES, Settings
 
 logger: logging.Logger = logging.getLogger(__name__)
@@ -60,8 +59,9 @@ class Summary:
     It counts the origins and the rules that cost most requests.
     """
 
-    def __init__(self, crawler: Crawler, _: Settings) -> None:
+    def __init__(self, crawler: Crawler, settings: Settings) -> None:
         self._crawler = crawler
+        self._log = OriginLog(crawler, settings)
         self._origins = TopK()
         self._rules = TopK()
         crawler.signals.connect(self.refused, signals.request_disallowed)
@@ -78,8 +78,8 @@ class Summary:
             self._rules.add(f"{decision.origin}{local} line {rule.line}: {short(str(rule))}")
 
     def _closed(self, spider: Spider) -> None:
-        log = robots_service(self._crawler).origin_log
-        text = self.text(stats.of(self._crawler).get_stats(), log, spider.name)
+        self._log.closed()
+        text = self.text(stats.of(self._crawler).get_stats(), self._log, spider.name)
         if text is not None:
             logger.info(text, extra={"spider": spider})
 
@@ -117,7 +117,7 @@ def exempted(counted: Mapping[str, Any]) -> dict[str, int]:
 
 
 def _origins(counts: Counter[str], log: OriginLog) -> str:
-    stale = counts[stats.ORIGINS.format(outcome=STALE)]
+    stale = counts[stats.ORIGINS_STALE]
     names = {
         Outcome.SUCCESSFUL: f"successful ({stale} stale)" if stale else "successful",
         **{

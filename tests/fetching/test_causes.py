@@ -6,10 +6,12 @@ from __future__ import annotations
 
 import errno
 import ssl
+import subprocess
+import sys
 from typing import Any
 
 import pytest
-from twisted.internet.error import ConnectBindError
+from twisted.internet.error import ConnectBindError, DNSLookupError
 
 from scrapy_robots_rfc.errors import DecodingError
 from scrapy_robots_rfc.fetching.faults import access_after
@@ -130,18 +132,65 @@ def test_browser_that_fails_is_local(text: str) -> None:
     assert isinstance(access_after(foreign("playwright", "Error")(text), 30), Local)
 
 
-@pytest.mark.parametrize("number", [errno.EMFILE, errno.ENFILE, errno.EADDRNOTAVAIL])
-def test_fault_of_this_machine_is_local(number: int) -> None:
-    """A process that has no file or port left says nothing about the site."""
+@pytest.mark.parametrize(
+    ("number", "cause"),
+    [
+        (errno.EMFILE, "no file descriptor is left"),
+        (errno.ENFILE, "no file descriptor is left"),
+        (errno.ENOBUFS, "no memory is left"),
+        (errno.ENOMEM, "no memory is left"),
+    ],
+)
+def test_shortage_of_the_machine_is_not_the_site_s_fault(number: int, cause: str) -> None:
+    """A lack of descriptors or memory is recognised inside the exceptions of each handler."""
     for error in (
         OSError(number, "None left"),
         ConnectBindError(number, "None left"),  # type: ignore[no-untyped-call]  # Twisted's
         caused(foreign("aiohttp", "ClientError")("x"), OSError(number, "x")),
+        DNSLookupError(f"address '{'a' * 200}' not found: [Errno {number}] None left"),
     ):
         found = access_after(error, 30)
         assert isinstance(found, Local)
-        assert found.cause.startswith("this machine: ")
+        assert (found.cause, found.shortage) == (cause, True)
         assert "CONCURRENT_REQUESTS" in found.advice
+
+
+@pytest.mark.parametrize("error", [MemoryError(), RuntimeError("can't start new thread")])
+def test_lack_of_memory_or_threads_is_a_shortage(error: Exception) -> None:
+    """An exception of Python itself may say that memory is short."""
+    found = access_after(error, 30)
+    assert isinstance(found, Local)
+    assert found.shortage
+
+
+def test_local_address_that_cannot_be_used_is_not_a_shortage() -> None:
+    """A wrong `bindaddress` has the error number of a lack of ports, but waiting cannot help."""
+    found = access_after(OSError(errno.EADDRNOTAVAIL, "Cannot assign requested address"), 30)
+    assert isinstance(found, Local)
+    assert (found.cause, found.shortage) == ("no usable local address", False)
+
+
+def test_lack_of_ports_is_a_shortage() -> None:
+    """If no port can be bound, the machine is short of ports."""
+    run = subprocess.run(
+        [sys.executable, "-c", NO_PORTS], capture_output=True, text=True, check=False
+    )
+    assert (run.stdout, run.stderr) == ("no local port is left True\n", "")
+
+
+#: Sockets cannot be made in a process without descriptors, whose ports are out of reach then, too.
+NO_PORTS = """
+import errno, os, resource
+from scrapy_robots_rfc.fetching.faults import access_after
+
+resource.setrlimit(resource.RLIMIT_NOFILE, (40, 40))
+try:
+    while True:
+        os.dup(0)
+except OSError:
+    found = access_after(OSError(errno.EADDRNOTAVAIL, "x"), 30)
+print(found.cause, found.shortage)
+"""
 
 
 class MuteError(Exception):

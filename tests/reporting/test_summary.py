@@ -10,8 +10,8 @@ from scrapy.settings import Settings
 
 from scrapy_robots_rfc._runtime import Runtime
 from scrapy_robots_rfc.core.decision import Decision, Reason, Rule, RuleKind
-from scrapy_robots_rfc.fetching.origin_log import NAMED, Names, OriginLog
-from scrapy_robots_rfc.policy.access import Outcome
+from scrapy_robots_rfc.policy.access import Outcome, Unreachable
+from scrapy_robots_rfc.reporting.origin_log import NAMED, Names, OriginLog
 from scrapy_robots_rfc.reporting.summary import REMEMBERED, Summary
 from scrapy_robots_rfc.settings import read_settings
 from tests.support.crawling import Pages, make_crawler
@@ -37,7 +37,7 @@ class Still(Runtime):
 
 def troubles() -> OriginLog:
     """One that counts nowhere."""
-    return OriginLog(read_settings(Settings()), lambda _: None, Still())
+    return OriginLog(make_crawler(Pages), read_settings(Settings()), Still())
 
 
 def summary() -> Summary:
@@ -58,7 +58,7 @@ def text(
 
 def failed(log: OriginLog, host: str, cause: str, outcome: Outcome = Outcome.UNREACHABLE) -> None:
     """An origin becomes unreachable, or with the other outcome begins to obey an earlier copy."""
-    log.concluded(policy(cause, host, outcome), fetch(host))
+    log.attempted(policy(cause, host, outcome), fetch(host), None, ())
 
 
 def test_nothing_to_say_is_no_text() -> None:
@@ -185,8 +185,8 @@ def test_seconds_in_log_lines(caplog: pytest.LogCaptureFixture) -> None:
     """
     caplog.set_level(logging.INFO)
     for again in (299.981, 0.5, 9.99):
-        troubles().failed(policy("503", until=again), fetch())
-    troubles().failed(policy("503"), fetch(), [0.25, 119.994])
+        troubles().attempted(policy("503", until=again), fetch(), None, ())
+    troubles().attempted(policy("503"), fetch(), Unreachable(503, "503"), [0.25, 119.994])
     times = [
         re.findall(r"(?:after|in|about) ([0-9.]+(?: and [0-9.]+)?) s", record.getMessage())
         for record in caplog.records

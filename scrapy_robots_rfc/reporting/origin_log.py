@@ -1,28 +1,23 @@
-"""OriginLog: logs which robots.txt files cannot be reached, and counts the outcomes of origins.
-
-The closing summary sums it up at the end of the crawl.
-"""
+"""Log which robots.txt files cannot be reached, and keep what the closing summary says of them."""
 
 import logging
 from collections import Counter, defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from scrapy.crawler import Crawler
 from scrapy.utils.datatypes import LocalCache
 
-from scrapy_robots_rfc import stats
+from scrapy_robots_rfc import signals, stats
 from scrapy_robots_rfc._runtime import Runtime
 from scrapy_robots_rfc.core.text import listed
 from scrapy_robots_rfc.fetching.parsed import OriginPolicy
 from scrapy_robots_rfc.fetching.pending import TICK, PendingFetch
-from scrapy_robots_rfc.policy.access import Local, Outcome
+from scrapy_robots_rfc.policy.access import Access, Local, Outcome, Unreachable
 from scrapy_robots_rfc.policy.origins import Origin
 from scrapy_robots_rfc.settings import Settings
 
 logger: logging.Logger = logging.getLogger(__name__)
-
-#: What stands for the outcome in the stats of origins that began to obey a stale copy.
-STALE = "stale"
 
 #: How many origins the summary names.
 NAMED = 10
@@ -66,37 +61,55 @@ class Names:
 
 
 class OriginLog:
-    """Logs and counts what becomes of the origins of a crawl.
+    """Logs what becomes of the origins of a crawl.
 
-    :param count: adds one to a stat.
     :param runtime: the clock.
     """
 
-    def __init__(self, settings: Settings, count: Callable[[str], None], runtime: Runtime) -> None:
+    def __init__(
+        self, crawler: Crawler, settings: Settings, runtime: Runtime | None = None
+    ) -> None:
         self._settings = settings
-        self._count = count
-        self._runtime = runtime
+        self._crawler = crawler
+        self._runtime = runtime or Runtime()
         #: Outcome -> cause -> how many origins had this outcome because of it.
         self.causes: defaultdict[Outcome, Counter[str]] = defaultdict(Counter)
         #: Origins whose pages were forbidden because their file was unreachable.
         self.unreachable: Names = Names()
         #: Origins of which an earlier copy is obeyed.
         self.stale: Names = Names()
-        #: What is to be done, by the cause of a local fault.
-        self.local_advice: dict[str, str] = {}
+        # Causes of local failures that were logged.
+        self._local: set[str] = set()
         # Origins that are asked again, or that a route failed to reach, and that do not count as
         # unreachable yet, with the cause.
         self._waiting: LocalCache[Origin, str] = LocalCache(_MOST_ORIGINS)
         # Hashes of the origins, with what was logged of each at INFO.
         self._logged: LocalCache[int, None] = LocalCache(_MOST_ORIGINS)
+        crawler.signals.connect(self.attempted, signals.robots_attempted)
 
-    def failed(
+    def attempted(
         self,
         robots: OriginPolicy,
         fetch: PendingFetch,
-        pauses: Sequence[float] = (),
+        access: Access | None,
+        delays: Sequence[float],
+    ) -> None:
+        """Log how an attempt ended, and count what governs the origin after the last one."""
+        of_route = isinstance(access, Local | Unreachable) and access.route
+        if isinstance(access, Local):
+            self._local_failure(robots, access)
+        elif robots.validity.unreachable_since is not None:
+            self._failed(robots, fetch, delays, of_route=of_route)
+        if not delays and not of_route:
+            self._concluded(robots, fetch)
+
+    def _failed(
+        self,
+        robots: OriginPolicy,
+        fetch: PendingFetch,
+        pauses: Sequence[float],
         *,
-        of_route: bool = False,
+        of_route: bool,
     ) -> None:
         """Log that a file cannot be reached, at the first failure of a run and at a change.
 
@@ -131,14 +144,14 @@ class OriginLog:
         shown = listed([_seconds(delay) for delay in pauses])
         logger.warning(message, url, robots.cause, shown, *times, follows)
 
-    def local(self, robots: OriginPolicy, access: Local) -> None:
+    def _local_failure(self, robots: OriginPolicy, access: Local) -> None:
         """Log that the crawl itself failed, once for each cause.
 
         The same failure may concern every origin.
         """
-        if access.cause in self.local_advice or len(self.local_advice) >= _MOST_CAUSES:
+        if access.cause in self._local or len(self._local) >= _MOST_CAUSES:
             return
-        self.local_advice[access.cause] = access.advice
+        self._local.add(access.cause)
         logger.error(
             "%s could not be requested, because the crawl itself failed (%s): %s until that is"
             " repaired; %s",
@@ -151,10 +164,12 @@ class OriginLog:
 
     def closed(self) -> None:
         """Count as unreachable what still waited for an attempt or a route at the crawl's end."""
+        key = stats.ORIGINS.format(outcome=Outcome.UNREACHABLE.value)
         for origin, cause in self._waiting.items():
+            stats.of(self._crawler).inc_value(key)
             self._changes(origin, Outcome.UNREACHABLE, cause)
 
-    def concluded(self, robots: OriginPolicy, fetch: PendingFetch) -> None:
+    def _concluded(self, robots: OriginPolicy, fetch: PendingFetch) -> None:
         """Count what governs an origin after its last attempt, and log how several ended."""
         attempts = fetch.attempts + 1
         before = fetch.before
@@ -174,7 +189,6 @@ class OriginLog:
             url = robots.origin.robots_url
             logger.info(message, url, robots.cause, attempts, _FOLLOWS[outcome])
         if robots.stale and not (before is not None and before.stale):
-            self._count(stats.ORIGINS.format(outcome=STALE))
             self.stale.add(str(robots.origin), robots.cause)
 
     def _log_what_opens(self, robots: OriginPolicy) -> None:
@@ -203,8 +217,7 @@ class OriginLog:
             logger.info(message, robots.origin.robots_url, *shown)
 
     def _changes(self, origin: Origin, outcome: Outcome, cause: str) -> None:
-        """Count what governs an origin from now on."""
-        self._count(stats.ORIGINS.format(outcome=outcome.value))
+        """Count why this outcome governs an origin from now on."""
         if outcome is Outcome.UNREACHABLE:
             self.unreachable.add(str(origin), cause)
         causes = self.causes[outcome]
