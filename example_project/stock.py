@@ -1,11 +1,11 @@
 """Crawl the same sites with Scrapy's own robots.txt middleware and with scrapy_robots_rfc, and
-compare.
+compare which pages are fetched.
 
     python stock.py
 
-Every row is one site on this machine whose robots.txt forbids (or cannot be known to permit) the
-pages that are asked for, and is crawled with Scrapy's default settings, where the row names no
-others. The numbers are pages that were fetched all the same, by the sites' own logs.
+Each row is a site on this machine. Its robots.txt disallows the requested pages, or cannot be
+fetched. The settings are Scrapy's defaults, except those of the row. The numbers are pages that
+were fetched although they should not be, counted in the sites' own logs.
 """
 
 from __future__ import annotations
@@ -31,8 +31,7 @@ OPEN = b"User-agent: *\nAllow: /\n"
 BROWSER_LIKE = "Mozilla/5.0 (compatible; FooBot/2.1; +https://foo.example/bot)"
 
 STOCK: dict[str, Any] = {"ROBOTSTXT_OBEY": True}
-# The broken sites stay broken: the backoff, 65 seconds by default, changes nothing but the time
-# that this takes.
+# Without retries, because the failing sites never recover.
 OURS: dict[str, Any] = {
     "ADDONS": {"scrapy_robots_rfc.Addon": 500},
     "ROBOTS_UNREACHABLE_BACKOFF": [],
@@ -46,26 +45,26 @@ QUIET: dict[str, Any] = {
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One row.
+    """A row of the table.
 
-    :param name: how docs/demo.md and its test find it.
-    :param says: what the site does.
-    :param robots: its robots.txt.
-    :param pages: how many pages are asked for.
-    :param settings: what differs from Scrapy's defaults.
-    :param https: its robots.txt over https. First a page over http is asked for, which is allowed,
-        then one over https.
+    :param name: the name of the row in the table and in docs/demo.md.
+    :param description: what the site does.
+    :param robots: the reply to a request for robots.txt.
+    :param pages: how many pages are requested.
+    :param settings: the settings that differ from Scrapy's defaults.
+    :param https: the reply for robots.txt over https. The crawl then requests a page over http,
+        which is allowed, and after it one over https.
     """
 
     name: str
-    says: str
+    description: str
     robots: Reply
     pages: int = 1
     settings: dict[str, Any] = field(default_factory=dict)
     https: Reply | None = None
 
     def start(self, context: ssl.SSLContext) -> Running:
-        """Start a site for this row."""
+        """Start the site of this row."""
         secure = {"/robots.txt": self.https} if self.https else {}
         site = Site(
             {"/robots.txt": self.robots}, tls=context if self.https else None, secure_replies=secure
@@ -77,24 +76,26 @@ class Case:
 def cases(elsewhere: str) -> Iterator[Case]:
     """Yield the rows.
 
-    :param elsewhere: a URL on another host, of rules that close everything.
+    :param elsewhere: the URL of a file on another host that disallows everything.
     """
     yield Case("plain", "for comparison: `Disallow: /`, one page", Reply(body=CLOSED))
     yield Case(
         "waiting",
-        "the same, but slow, and 20 pages wait for it",
+        "the same, but robots.txt is slow, and 20 pages wait for it",
         Reply(body=CLOSED, delay=0.5),
         pages=20,
     )
     yield Case("503", "robots.txt answers 503", Reply(503, b"try again later"))
-    yield Case("dropped", "the connection breaks while robots.txt is asked for", Reply(drop=True))
+    yield Case(
+        "dropped", "the connection breaks during the request for robots.txt", Reply(drop=True)
+    )
     moved = Reply(301, location=elsewhere)
     yield Case(
-        "redirect", "robots.txt redirects to another host; the spider has allowed_domains", moved
+        "redirect", "it redirects robots.txt to another host; the spider has allowed_domains", moved
     )
     yield Case(
         "https",
-        "everything is open on http://, closed on https://",
+        "robots.txt allows everything for http, nothing for https",
         Reply(body=OPEN),
         https=Reply(body=CLOSED),
     )
@@ -108,18 +109,18 @@ def cases(elsewhere: str) -> Iterator[Case]:
     split = b"User-agent: scrapy\nCrawl-delay: 0\nUser-agent: otherbot\nDisallow: /\n"
     yield Case(
         "record",
-        "closed to two crawlers; a Crawl-delay stands between their names",
+        "Crawl-delay between two User-agent lines splits their group",
         Reply(body=split),
     )
     word = Reply(body=CLOSED + b"User-agent: https\nAllow: /\n")
     yield Case(
-        "url word", "open only to a crawler named `https`; Scrapy's header has a URL in it", word
+        "url word", "allows only a crawler named `https`; Scrapy's User-Agent contains a URL", word
     )
     browsers = Reply(body=b"User-agent: foobot\nDisallow: /\n\nUser-agent: mozilla\nAllow: /\n")
     agent = {"USER_AGENT": BROWSER_LIKE}
     yield Case(
         "mozilla",
-        "closed to FooBot, open to `mozilla`; our header is browser-like",
+        "disallows FooBot, allows `mozilla`; the User-Agent looks like a browser's",
         browsers,
         settings=agent,
     )
@@ -127,7 +128,7 @@ def cases(elsewhere: str) -> Iterator[Case]:
 
 @dataclass(slots=True)
 class Running:
-    """A case whose site has started."""
+    """A case and its running site."""
 
     case: Case
     site: Site
@@ -138,7 +139,7 @@ class Running:
 
 
 class Pages(Spider):
-    """Asks for the pages of one case."""
+    """Requests the pages of one case."""
 
     name = "pages"
     allowed_domains = ["127.0.0.1"]  # noqa: RUF012 - as Scrapy's spiders declare it
@@ -148,21 +149,19 @@ class Pages(Spider):
         self.running = running
 
     async def start(self) -> AsyncIterator[Any]:
-        """Ask for everything at once."""
+        """Request all pages at once."""
         case, url = self.running.case, self.running.site.url
         for number in range(case.pages):
             yield Request(url("/open" if case.https else f"/{number}"))
 
     def parse(self, response: Response, **_: Any) -> Iterator[Request]:  # noqa: ANN401 - Scrapy's signature
-        """Ask for the page over https when the one over http, and with it its robots.txt, is
-        there.
-        """
+        """Request the page over https after the page over http, whose robots.txt is known."""
         if self.running.case.https and response.url.startswith("http:"):
             yield Request(self.running.site.url("/secure", scheme="https"))
 
 
 def crawl(crawls: list[tuple[dict[str, Any], Running]]) -> None:
-    """Run the crawls, each with settings of its own, and wait for their end."""
+    """Run the crawls at once, each with its own settings, until all have ended."""
     process = AsyncCrawlerProcess(QUIET)
     for settings, running in crawls:
         process.crawl(
@@ -174,18 +173,18 @@ def crawl(crawls: list[tuple[dict[str, Any], Running]]) -> None:
 
 
 def main() -> None:
-    """Crawl with both, and print the table."""
+    """Crawl the sites with both middlewares, and print the table."""
     elsewhere = Site({"/rules.txt": Reply(body=CLOSED)}, host="localhost")
     elsewhere.start()
     rows, context = list(cases(elsewhere.url("/rules.txt"))), tls_context()
     stock, ours = [row.start(context) for row in rows], [row.start(context) for row in rows]
     crawl([(STOCK, running) for running in stock] + [(OURS, running) for running in ours])
-    print("Pages that were fetched although they should not have been\n")
+    print("Pages that were fetched although they should not be\n")
     cells = [
-        ("", "what the site does", f"Scrapy {scrapy.__version__} alone", "with scrapy_robots_rfc")
+        ("row", "what the site does", f"Scrapy {scrapy.__version__} alone", "with this plugin")
     ]
     cells += [
-        (row.name, row.says, str(left), str(right))
+        (row.name, row.description, str(left), str(right))
         for row, left, right in zip(rows, stock, ours, strict=True)
     ]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]

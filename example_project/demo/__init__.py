@@ -1,1 +1,1 @@
-"""A Scrapy project that shows scrapy_robots_rfc on web sites of its own, all on this machine."""
+"""A Scrapy project that demonstrates scrapy_robots_rfc on small web sites on this machine."""

@@ -1,6 +1,6 @@
-"""A certificate for 127.0.0.1, made on the spot, for the one site that speaks https.
+"""Create a certificate for the sites on 127.0.0.1 that use TLS.
 
-Cryptography comes with Scrapy.
+The package cryptography is a dependency of Scrapy.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from cryptography.hazmat.primitives.asymmetric import ec
 
 
 def tls_context() -> ssl.SSLContext:
-    """Return what a server needs to speak TLS.
+    """Return the TLS context of a server.
 
-    The certificate is signed by itself only; Scrapy takes it by default.
+    Its certificate is self-signed, which Scrapy accepts by default.
     """
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(x509.oid.NameOID.COMMON_NAME, "127.0.0.1")])
@@ -30,7 +30,7 @@ def tls_context() -> ssl.SSLContext:
     certificate = builder.sign(key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM)
     pkcs8, unprotected = serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    with tempfile.TemporaryDirectory() as folder:  # ssl reads keys from files only
+    with tempfile.TemporaryDirectory() as folder:  # ssl reads keys only from files
         file = Path(folder) / "site.pem"
         file.write_bytes(
             key.private_bytes(serialization.Encoding.PEM, pkcs8, unprotected) + certificate

@@ -1,6 +1,6 @@
-"""DemoSite: the demo's web sites run while the crawl does.
+"""A Scrapy extension that runs the demo's web sites during a crawl.
 
-Spiders find them with ``DemoSite.of(crawler)``.
+Spiders get them with ``DemoSite.of(crawler)``.
 """
 
 from __future__ import annotations
@@ -15,19 +15,18 @@ from demo.origins import Exhibit, exhibits
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
 
-#: What a spider of the demo site sets in its custom_settings.
+#: The custom_settings of a spider that crawls the demo sites.
 SETTINGS = {
     "DEMO_SITE_ENABLED": True,
-    # A proxy that the environment names would not find sites on this machine.
+    # A proxy from the environment would not find sites on this machine.
     "HTTPPROXY_ENABLED": False,
 }
 
 
 class DemoSite:
-    """Scrapy extension that starts the sites before the spider opens, and stops them when the
-    engine has stopped.
+    """Starts the sites before the spider opens, and stops them when the engine has stopped.
 
-    :raises NotConfigured: DEMO_SITE_ENABLED is not set.
+    :raises NotConfigured: if DEMO_SITE_ENABLED is not set.
     """
 
     def __init__(self, crawler: Crawler) -> None:
@@ -38,19 +37,19 @@ class DemoSite:
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
-        """Make the extension of a crawl."""
+        """Create the extension of a crawl."""
         return cls(crawler)
 
     @staticmethod
     def of(crawler: Crawler) -> DemoSite:
-        """Return the demo's sites of a running crawl.
+        """Return the extension of a running crawl.
 
-        :raises RuntimeError: the crawl has none.
+        :raises RuntimeError: if the crawl has none.
         """
-        found = crawler.get_extension(DemoSite)
-        if found is None:
+        extension = crawler.get_extension(DemoSite)
+        if extension is None:
             raise RuntimeError("use demo.extension.SETTINGS in the spider's custom_settings")
-        return found
+        return extension
 
     def stop(self) -> None:
         """Stop all sites."""
@@ -58,12 +57,15 @@ class DemoSite:
             exhibit.site.stop()
 
     def check(self, token: str) -> str:
-        """Return what the sites' own logs say of a crawler, in one line."""
+        """Return one line that sums up the sites' own logs.
+
+        :param token: the product token of the crawler.
+        """
         sites = [exhibit.site for exhibit in self.exhibits.values()]
         pages = sum(len(site.pages) for site in sites)
         files = sum(site.log.count("/robots.txt") for site in sites)
-        trespasses = sum(len(exhibit.trespasses(token)) for exhibit in self.exhibits.values())
+        violations = sum(len(exhibit.violations(token)) for exhibit in self.exhibits.values())
         return (
-            f"Check, by the sites' own logs: robots.txt requested: {files}, pages requested:"
-            f" {pages}, pages of disallowed paths requested: {trespasses}"
+            f"The sites' own logs: {files} requests for robots.txt, {pages} for pages,"
+            f" {violations} of them for disallowed pages"
         )

@@ -1,8 +1,6 @@
-"""Gemini in Scrapy: a download handler, and a capsule, which is what a Gemini site is called, on
-this machine.
+"""A Gemini download handler for Scrapy, and a capsule (a Gemini site) that runs on this machine.
 
-The handler is what a crawl of Gemini needs beside scrapy_robots_rfc; see DOWNLOAD_HANDLERS in
-`settings.py`.
+To crawl Gemini, a project needs such a handler in DOWNLOAD_HANDLERS; see `settings.py`.
 """
 
 from __future__ import annotations
@@ -35,11 +33,10 @@ _HEADER = re.compile(r"([1-6][0-9])(?: (.*))?\r\n")
 
 
 class GeminiHandler:
-    """Scrapy download handler for gemini URLs. A crawl on asyncio can use it, with a Twisted
-    reactor or without one.
+    """A download handler for gemini URLs. It needs asyncio, with or without a Twisted reactor.
 
-    The status of a response is that of Gemini: 20 is a page, 51 is none. What follows it stands in
-    the header Meta, and for a redirect in Location, where scrapy_robots_rfc looks for it.
+    A response has Gemini's status: 20 is a page, 51 is "not found". The text after the status is
+    in the header Meta, and for a redirect also in Location, where scrapy_robots_rfc expects it.
     """
 
     lazy = True
@@ -47,23 +44,23 @@ class GeminiHandler:
     def __init__(self, crawler: Crawler) -> None:
         self._crawler = crawler
         self._certificates: dict[tuple[str, int], bytes] = {}
-        # Capsules sign their own certificates. So a client takes the first one that it sees of a
-        # host, and no other.
+        # Capsules have self-signed certificates. So a client trusts the first certificate that a
+        # host sends, and rejects any other.
         self._context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         self._context.check_hostname, self._context.verify_mode = False, ssl.CERT_NONE
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
-        """Make the handler of a crawl."""
+        """Create the handler of a crawl."""
         return cls(crawler)
 
     async def download_request(self, request: Request) -> Response:
-        """Return the answer to a request; raises what the network raises."""
+        """Return the response to a request, or raise the error of the network."""
         async with asyncio.timeout(request.meta.get("download_timeout")):
             return await self._exchange(request)
 
     async def close(self) -> None:
-        """Do nothing: no connection stays open."""
+        """Do nothing, because no connection stays open."""
 
     async def _exchange(self, request: Request) -> Response:
         parts = urlparse_cached(request)
@@ -74,27 +71,26 @@ class GeminiHandler:
         try:
             certificate = writer.get_extra_info("ssl_object").getpeercert(binary_form=True)
             if self._certificates.setdefault((host, port), certificate) != certificate:
-                raise ssl.SSLError("the certificate is another one than before")
+                raise ssl.SSLError("the certificate of the host has changed")
             writer.write(f"{request.url}\r\n".encode())
             status, meta = _header(await reader.readuntil(b"\r\n"))
             body, flags = bytearray(), []
             while data := await reader.read(_PIECE):
                 body += data
-                if self._stops(
-                    request, data
-                ):  # as Scrapy's own handlers do: a robots.txt ends at its limit by this
+                # As in Scrapy's own handlers. It ends a robots.txt that is too large.
+                if self._is_stopped(request, data):
                     flags.append("download_stopped")
                     break
-            if not flags and not _ended(writer.get_extra_info("ssl_object")):
-                raise ConnectionError("the transfer broke off")
+            if not flags and not _is_closed(writer.get_extra_info("ssl_object")):
+                raise ConnectionError("the transfer is incomplete")
         finally:
             writer.close()
         headers = {"Meta": meta, **({"Location": meta} if status.startswith("3") else {})}
         kind = TextResponse if meta.startswith("text/") else Response
         return kind(request.url, status=int(status), headers=headers, body=bytes(body), flags=flags)
 
-    def _stops(self, request: Request, data: bytes) -> bool:
-        """Signal octets that came, and return whether a handler has enough of them."""
+    def _is_stopped(self, request: Request, data: bytes) -> bool:
+        """Signal that bytes were received, and return whether a receiver stops the download."""
         answers = self._crawler.signals.send_catch_log(
             signals.bytes_received, data=data, request=request, spider=self._crawler.spider
         )
@@ -104,21 +100,21 @@ class GeminiHandler:
 
 
 def _header(line: bytes) -> tuple[str, str]:
-    """Return status and meta of an answer.
+    """Return the status and meta of a Gemini response.
 
-    Raises an error of the network where it is none of Gemini.
+    :raises ConnectionError: if the line is not a Gemini header.
     """
     try:
-        found = _HEADER.fullmatch(line.decode())
+        match = _HEADER.fullmatch(line.decode())
     except UnicodeDecodeError:
-        found = None
-    if found is None:
-        raise ConnectionError("no valid Gemini answer")
-    return found[1], found[2] or ""
+        match = None
+    if match is None:
+        raise ConnectionError("not a valid Gemini response")
+    return match[1], match[2] or ""
 
 
-def _ended(tls: ssl.SSLObject) -> bool:
-    """Whether TLS was closed in order (close_notify); else somebody may have cut the answer off."""
+def _is_closed(tls: ssl.SSLObject) -> bool:
+    """Return whether TLS was closed properly (close_notify). Otherwise the response may be cut."""
     try:
         return not tls.read(1)
     except ssl.SSLError as error:
@@ -126,14 +122,14 @@ def _ended(tls: ssl.SSLObject) -> bool:
 
 
 class Capsule:
-    """A capsule on this machine, from its construction until `stop`.
+    """A capsule that runs on this machine until `stop`.
 
-    :param pages: path -> what it answers: a line with status and meta, and a body.
+    :param pages: the answers by path: a line with status and meta, and a body.
     """
 
     def __init__(self, pages: Mapping[str, tuple[str, str]]) -> None:
         self.pages = pages
-        #: The paths that were asked for.
+        #: The requested paths.
         self.log: list[str] = []
         self._server = _Server(("127.0.0.1", 0), _Answering)
         self._server.capsule, self._server.context = self, tls_context()
@@ -147,7 +143,7 @@ class Capsule:
         return f"gemini://127.0.0.1:{self._server.server_address[1]}{path}"
 
     def stop(self) -> None:
-        """Answer no request any more."""
+        """Stop the server."""
         self._server.shutdown()
         self._server.server_close()
         self._thread.join()
@@ -176,6 +172,6 @@ class _Answering(StreamRequestHandler):
 
     def finish(self) -> None:
         super().finish()
-        with suppress(OSError):  # the client may have left
+        with suppress(OSError):  # the client may be gone
             cast("ssl.SSLSocket", self.request).unwrap()
         self.request.close()

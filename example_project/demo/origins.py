@@ -1,7 +1,7 @@
-"""What the demo's web sites say: one exhibit an origin, each on a port of its own.
+"""The demo's web sites, one for each exhibit and each on its own port.
 
-It has the sites' pages, and what their owner closes to whom. It has no verdicts: these come
-from the crawl.
+They are content only: pages, and which pages their owners disallow. The verdicts come from the
+crawl.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ OPEN = b"User-agent: *\nAllow: /\n"
 CLOSED = b"User-agent: *\nDisallow: /\n"
 HALF = b"User-agent: *\nDisallow: /closed/\n"
 
-# 512,000 octets count (RFC 9309, 2.5: at least 500 KiB). One rule stands before that, one beyond
-# it. The file is long enough for its end to be far away when the transfer is cut off, so that the
-# connection cannot be taken for a free one.
+# The first 512,000 bytes count (RFC 9309, 2.5: at least 500 KiB). One rule is before that limit,
+# one after it. Much of the file is left when the transfer is cut off, so that the connection is
+# not reused.
 LARGE = (
     b"User-agent: *\nDisallow: /before/\n"
     + b"# A comment to fill the file.\n" * 36_000
@@ -54,56 +54,57 @@ SLOW_PAGES = 20
 
 @dataclass(frozen=True, slots=True)
 class Exhibit:
-    """One origin, and what it shows.
+    """A site, and what it demonstrates.
 
-    :param title: one line for the visitor.
-    :param site: who answers.
-    :param asks: what the demo spider asks for.
-    :param closed: what the owner closes, by product token. The site's log is checked against it.
-    :param batch: where set, all pages are one row of the table, under this name.
-    :param paced: the site asks for a pace: the table shows the shortest gap between two requests.
-    :param follow: the demo spider follows the links of these pages.
+    :param title: one line that says what the site demonstrates.
+    :param site: the web site.
+    :param targets: the pages that the demo spider requests.
+    :param disallowed: the pages that the owner disallows, by product token. The site's log is
+        checked against it.
+    :param batch: if set, the label of the one row that all pages share in the table.
+    :param paced: whether the site has a Crawl-delay.
+    :param follow: whether the demo spider follows the links of the pages.
     """
 
     title: str
     site: Site
-    asks: tuple[str, ...]
-    closed: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    targets: tuple[str, ...]
+    disallowed: Mapping[str, frozenset[str]] = field(default_factory=dict)
     batch: str | None = None
     paced: bool = False
     follow: bool = False
 
-    def trespasses(self, token: str) -> list[str]:
-        """Return what was asked for, by the site's own log, although it is closed to a crawler."""
-        return [target for target in self.site.pages if target in self.closed.get(token, ())]
+    def violations(self, token: str) -> list[str]:
+        """Return the requests in the site's log for pages that it disallows to a crawler."""
+        return [target for target in self.site.pages if target in self.disallowed.get(token, ())]
 
 
 def exhibits() -> dict[str, Exhibit]:
-    """Return the demo's origins by name; their sites have started."""
+    """Start the sites, and return the exhibits by name."""
     elsewhere = Site({"/shared-rules.txt": Reply(body=HALF)}, host="localhost")
     elsewhere.start()
-    found = {
+    by_name = {
         **_about_rules(),
         **_about_pages(),
         **_about_pace(),
         **_about_access(elsewhere.url("/shared-rules.txt")),
     }
-    for exhibit in found.values():
+    for exhibit in by_name.values():
         exhibit.site.start()
-    return {**found, "elsewhere": Exhibit("The host that is redirected to", elsewhere, ())}
+    return {**by_name, "elsewhere": Exhibit("The target of a redirect", elsewhere, ())}
 
 
 def _about_rules() -> dict[str, Exhibit]:
     return {
         "rules": _exhibit(
-            "Rules: the longest match decides, wherever it stands; * is any text, $ is the end",
+            "Rules: the longest match wins, wherever it is in the file; * matches anything,"
+            " $ the end",
             {"/robots.txt": Reply(body=RULES)},
             allowed=("/", "/private/press/news.html", "/files/plan.pdf.html", "/list?page=2"),
-            closed=("/private/plan.html", "/files/plan.pdf", "/list?sort=price"),
+            disallowed=("/private/plan.html", "/files/plan.pdf", "/list?sort=price"),
         ),
         "groups": Exhibit(
-            "Groups: the site is closed to all, but has a group for demobot, and only that one"
-            " counts for it",
+            "Groups: the group for demobot counts, and the group for all other crawlers does not",
             Site({"/robots.txt": Reply(body=GROUPS)}),
             ("/", "/news.html", "/drafts/idea.html"),
             {
@@ -112,7 +113,7 @@ def _about_rules() -> dict[str, Exhibit]:
             },
         ),
         "port": _exhibit(
-            "Another port of the same host: another robots.txt, and nothing is closed here",
+            "Another port of the same host: it has its own robots.txt, which allows everything",
             {"/robots.txt": Reply(body=OPEN)},
             allowed=("/private/plan.html", "/files/plan.pdf"),
         ),
@@ -134,23 +135,22 @@ def _about_pages() -> dict[str, Exhibit]:
     }
     return {
         "pages": Exhibit(
-            "Pages with rules of their own: the links of one that says nofollow are not followed"
-            " (ROBOTS_TAG_OBEY)",
+            "Pages: the links of a page that says nofollow are not followed (ROBOTS_TAG_OBEY)",
             Site(replies),
             ("/open.html", "/header.html", "/meta.html"),
             {"demobot": frozenset({"/a.html", "/b.html"})},
             follow=True,
         ),
         "use": _exhibit(
-            "Uses: the demo says that it trains models (ROBOTS_USE), and this site refuses that for"
-            " some pages",
+            "Use: the demo declares that it trains AI models (ROBOTS_USE); the site refuses that"
+            " for some pages",
             {
                 "/robots.txt": Reply(
                     body=b"User-agent: *\nContent-Usage: /essays/ train-ai=n\nAllow: /\n"
                 )
             },
             allowed=("/news.html",),
-            closed=("/essays/1.html",),
+            disallowed=("/essays/1.html",),
         ),
     }
 
@@ -158,8 +158,7 @@ def _about_pages() -> dict[str, Exhibit]:
 def _about_pace() -> dict[str, Exhibit]:
     return {
         "paced": Exhibit(
-            "Paced: the site asks for 0.3 s between two requests, and gets them, from"
-            " robots.txt on",
+            "Crawl-delay: there are at least 0.3 s between two requests, including robots.txt",
             Site({"/robots.txt": Reply(body=PACED)}),
             ("/a.html", "/b.html", "/c.html"),
             paced=True,
@@ -170,41 +169,41 @@ def _about_pace() -> dict[str, Exhibit]:
 def _about_access(elsewhere: str) -> dict[str, Exhibit]:
     return {
         "missing": _exhibit(
-            "No robots.txt (404): there are no rules, so every page may be fetched",
+            "No robots.txt (404): there are no rules, so every page is allowed",
             {"/robots.txt": Reply(404, b"not found")},
             allowed=("/", "/private/plan.html"),
         ),
         "failing": _exhibit(
-            "Failing robots.txt (503): its rules are unknown, so no page is fetched",
+            "Failing robots.txt (503): the rules are unknown, so no page is fetched",
             {"/robots.txt": Reply(503, b"try again later")},
-            closed=("/", "/private/plan.html"),
+            disallowed=("/", "/private/plan.html"),
         ),
         "recovering": _exhibit(
-            "Recovering robots.txt (503 at first): it is asked for again, and its pages wait until"
-            " the rules are there",
+            "Recovering robots.txt (503 once): it is retried, and the pages wait until the rules"
+            " are known",
             {"/robots.txt": Reply(body=HALF, failures=1)},
             allowed=("/",),
-            closed=("/closed/plan.html",),
+            disallowed=("/closed/plan.html",),
         ),
         "redirected": _exhibit(
-            "robots.txt redirects to another host: what stands there are the rules here",
+            "Redirected robots.txt: the file on the other host has the rules for this site",
             {"/robots.txt": Reply(301, location=elsewhere)},
             allowed=("/open/a.html",),
-            closed=("/closed/a.html",),
+            disallowed=("/closed/a.html",),
         ),
         "slow": _exhibit(
-            f"Slow robots.txt: {SLOW_PAGES} pages wait a second for it, it is asked for once, and"
-            " all of them obey it",
+            f"Slow robots.txt: it is requested once, {SLOW_PAGES} pages wait a second for it,"
+            " and all of them obey it",
             {"/robots.txt": Reply(body=CLOSED, delay=1)},
-            closed=tuple(f"/slow/{number}" for number in range(1, SLOW_PAGES + 1)),
+            disallowed=tuple(f"/slow/{number}" for number in range(1, SLOW_PAGES + 1)),
             batch=f"/slow/1 to /slow/{SLOW_PAGES}",
         ),
         "large": _exhibit(
-            f"Large robots.txt ({len(LARGE):,} octets): the first 512,000 count, what comes later"
-            " does not",
+            f"Large robots.txt ({len(LARGE):,} bytes): only the rules in the first 512,000 bytes"
+            " count",
             {"/robots.txt": Reply(body=LARGE)},
             allowed=("/beyond/a.html",),
-            closed=("/before/a.html",),
+            disallowed=("/before/a.html",),
         ),
     }
 
@@ -214,7 +213,9 @@ def _exhibit(
     replies: dict[str, Reply],
     *,
     allowed: tuple[str, ...] = (),
-    closed: tuple[str, ...] = (),
+    disallowed: tuple[str, ...] = (),
     batch: str | None = None,
 ) -> Exhibit:
-    return Exhibit(title, Site(replies), (*allowed, *closed), {"demobot": frozenset(closed)}, batch)
+    return Exhibit(
+        title, Site(replies), (*allowed, *disallowed), {"demobot": frozenset(disallowed)}, batch
+    )

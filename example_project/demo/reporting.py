@@ -1,7 +1,7 @@
-"""ReportingSpider: a spider that notes what becomes of every request, and prints the table when it
-is closed.
+"""The base class of the demo's spiders: it records the outcome of every request, and prints a table
+when the spider closes.
 
-It shows how a spider learns verdicts and reasons from scrapy_robots_rfc. `report.py` lays out the
+It shows how a spider gets verdicts and reasons from scrapy_robots_rfc. `report.py` formats the
 table.
 """
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class ReportingSpider(Spider):
-    """Base of the demo's spiders: they ask with `ask`."""
+    """A spider that prints a table of its requests, which it makes with `request`."""
 
     report: Report
 
@@ -33,25 +33,25 @@ class ReportingSpider(Spider):
 
     @classmethod
     def from_crawler(cls, crawler: Crawler, *args: Any, **kwargs: Any) -> Self:  # noqa: ANN401 - as above
-        """Make the spider, and listen to how each fetch of a robots.txt ends."""
+        """Create the spider, and connect to the signal that a fetch of a robots.txt has ended."""
         spider = super().from_crawler(crawler, *args, **kwargs)
         spider.report = Report(crawler.settings["USER_AGENT"])
         crawler.signals.connect(spider.robots_fetched, signals.robots_fetched)
         return spider
 
-    def ask(self, url: str, **meta: Any) -> Request:  # noqa: ANN401 - meta has any values
-        """Return a request whose end will be a row of the table."""
+    def request(self, url: str, **meta: Any) -> Request:  # noqa: ANN401 - meta has any values
+        """Return a request whose outcome becomes a row of the table."""
         meta["position"] = next(self._positions)
         return Request(url, callback=self.parse, errback=self.dropped, meta=meta)
 
-    async def parse(self, response: Response) -> Any:  # noqa: ANN401 - subclasses yield what they find
-        """Note a page that was fetched, and why it might be."""
-        await self.keep_fetched(response)
+    async def parse(self, response: Response) -> Any:  # noqa: ANN401 - subclasses yield requests
+        """Record a page that was fetched, and why it was allowed."""
+        await self.record_fetched(response)
 
-    async def keep_fetched(self, response: Response) -> None:
+    async def record_fetched(self, response: Response) -> None:
         """Add the row of a page that was fetched.
 
-        Its robots.txt is in memory, so that this asks for nothing.
+        Its robots.txt is in memory, so this sends no request.
         """
         request = response.request
         assert request is not None
@@ -66,10 +66,7 @@ class ReportingSpider(Spider):
         self._add(request, "allowed", why)
 
     def dropped(self, failure: Failure) -> None:
-        """Add the row of a page that was not fetched.
-
-        The exception of a forbidden one has the decision.
-        """
+        """Add the row of a page that was not fetched."""
         request: Request = failure.request  # type: ignore[attr-defined]  # Scrapy puts it there
         error = failure.value
         if isinstance(error, RobotsDisallowed):
@@ -82,18 +79,18 @@ class ReportingSpider(Spider):
     def robots_fetched(
         self, origin: object, status: int | None, error: str | None, body: bytes | None
     ) -> None:
-        """Note how the fetch of a robots.txt ended."""
+        """Record how the fetch of a robots.txt ended."""
         self.report.access[str(origin)] = (
             str(error) if body is None else f"{status}, {self._size(body)}"
         )
 
     def _size(self, body: bytes) -> str:
         limit = self.settings.getint("ROBOTS_MAX_SIZE", RobotsTxt.MAX_SIZE)
-        return f"more than {limit:,} octets" if len(body) > limit else f"{len(body):,} octets"
+        return f"more than {limit:,} bytes" if len(body) > limit else f"{len(body):,} bytes"
 
     def _add(self, request: Request, verdict: str, why: str) -> None:
         meta = request.meta
-        row = Row(request.url, verdict, why, meta.get("also", ""), meta.get("batch"))
+        row = Row(request.url, verdict, why, meta.get("other_verdict", ""), meta.get("batch"))
         self.report.add(meta["position"], row)
 
     def closed(self, reason: str) -> None:
@@ -102,4 +99,4 @@ class ReportingSpider(Spider):
         assert stats is not None
         print(*self.report.lines(stats.get_stats()), "", sep="\n")
         if reason != "finished":
-            print(f"The crawl was ended early: {reason}")
+            print(f"The crawl stopped early ({reason})")

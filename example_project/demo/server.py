@@ -1,8 +1,7 @@
-"""A web site on this machine, in a thread of its own: answers from a table, and remembers what it
-was asked.
+"""A web site that runs in its own thread, answers from a table, and logs its requests.
 
-It shares no event loop with the crawl, so it serves under every reactor and under none. What the
-demo's sites say is in `origins.py`.
+It shares no event loop with the crawl, so it works with every reactor and without one. The content
+of the demo's sites is in `origins.py`.
 """
 
 from __future__ import annotations
@@ -20,19 +19,18 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from email.message import Message
 
-_TLS_HANDSHAKE = (
-    b"\x16"  # the first octet of a TLS connection; no HTTP method begins with it (RFC 8446, 5.1)
-)
+#: The first byte of a TLS connection (RFC 8446, 5.1). No HTTP method begins with it.
+_TLS_HANDSHAKE = b"\x16"
 
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """One answer.
+    """An answer of a site.
 
-    :param delay: seconds until it is sent.
-    :param drop: the connection is closed instead of an answer.
-    :param failures: how often the answer is a 503 before it is this one.
-    :param robots_tag: the value of an X-Robots-Tag line.
+    :param delay: seconds before the answer is sent.
+    :param drop: close the connection without an answer.
+    :param failures: how many requests get a 503 before one gets this answer.
+    :param robots_tag: the value of an X-Robots-Tag header.
     """
 
     status: int = 200
@@ -47,12 +45,11 @@ class Reply:
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """One request.
+    """A request that a site received.
 
-    :param target: what was asked for: a path with its query, or from a client that takes the site
-        for a proxy, a URL.
-    :param time: when it arrived, in seconds on a clock that never goes back.
-    :param headers: by name, whatever its case.
+    :param target: the path and query, or a URL if the client uses the site as a proxy.
+    :param time: when it arrived, on the monotonic clock.
+    :param headers: the request headers, by case-insensitive name.
     """
 
     target: str
@@ -61,7 +58,7 @@ class Asked:
 
 
 def page(text: str) -> Reply:
-    """An HTML page."""
+    """Return an HTML page."""
     return Reply(
         body=f"<!doctype html><title>{text}</title><p>{text}</p>".encode(), content_type="text/html"
     )
@@ -69,35 +66,35 @@ def page(text: str) -> Reply:
 
 @dataclass(slots=True)
 class Site:
-    """A site on a free port of 127.0.0.1. A path without a reply of its own is a page.
+    """A site on a free port. It answers with a page if it has no reply for a path.
 
     :param replies: the answers, by path and query.
-    :param tls: speaks https too, on the same port, with this context.
-    :param secure_replies: the answers over https; where it says nothing, `replies` does.
+    :param tls: the context for https on the same port, or ``None`` for http only.
+    :param secure_replies: the answers over https that differ from `replies`.
     """
 
     replies: Mapping[str, Reply] = field(default_factory=dict)
     host: str = "127.0.0.1"
     tls: ssl.SSLContext | None = None
     secure_replies: Mapping[str, Reply] = field(default_factory=dict)
-    #: What was asked for, in order.
+    #: The requests, in order.
     asked: list[Asked] = field(default_factory=list)
     _server: _Server | None = None
 
     def start(self) -> None:
-        """Take a free port and serve."""
+        """Bind a free port and serve."""
         self._server = _Server(self)
         threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True).start()
 
     def stop(self) -> None:
-        """Serve no more."""
+        """Stop serving."""
         if self._server is not None:
             self._server.ending.set()
             self._server.shutdown()
             self._server.server_close()
 
     def url(self, target: str = "", scheme: str = "http") -> str:
-        """Return the absolute URL of a path; the port is known once the site has started."""
+        """Return the absolute URL of a path. The site must have started."""
         assert self._server is not None, "start the site first"
         return f"{scheme}://{self.host}:{self._server.server_address[1]}{target}"
 
@@ -108,15 +105,12 @@ class Site:
 
     @property
     def pages(self) -> list[str]:
-        """What was asked for, less rules: robots.txt, and what one redirects to."""
+        """The targets of the requests for pages, not for robots.txt or a redirect target of one."""
         return [target for target in self.log if not target.endswith(".txt")]
 
     @property
-    def shortest_gap(self) -> float | None:
-        """The shortest time between two requests, that for robots.txt among them.
-
-        ``None`` before the second one.
-        """
+    def shortest_interval(self) -> float | None:
+        """The shortest time between two requests, or ``None`` if there were fewer."""
         return min(
             (after.time - before.time for before, after in pairwise(self.asked)), default=None
         )
@@ -125,7 +119,7 @@ class Site:
 class _Server(ThreadingHTTPServer):
     daemon_threads = True
     block_on_close = False
-    request_queue_size = 128  # more connections at once than any crawl of the demo opens
+    request_queue_size = 128  # more than a crawl of the demo opens at once
 
     def __init__(self, site: Site) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
@@ -133,7 +127,7 @@ class _Server(ThreadingHTTPServer):
         self.ending = threading.Event()
 
     def finish_request(self, request: Any, client_address: Any) -> None:  # noqa: ANN401 - socketserver's types
-        """Speak TLS with a client that begins with it. Runs in the connection's own thread."""
+        """Use TLS if the client does. Runs in the thread of the connection."""
         site = self.site
         secure = site.tls is not None and request.recv(1, socket.MSG_PEEK) == _TLS_HANDSHAKE
         if secure and site.tls is not None:
@@ -145,12 +139,12 @@ class _Server(ThreadingHTTPServer):
                 request.close()
 
     def handle_error(self, request: Any, client_address: Any) -> None:  # noqa: ANN401 - as above
-        """Say nothing of clients that go away: the crawl may end at any time."""
+        """Ignore clients that disconnect, because the crawl may end at any time."""
 
 
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
-    # Head and body in one packet: no client waits for a delayed acknowledgement.
+    # Send header and body in one packet, so that no client waits for a delayed acknowledgement.
     wbufsize = 64 * 1024
 
     def __init__(
@@ -185,4 +179,4 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(reply.body)
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the name that http.server calls
-        """Say nothing: `Site.log` is the log."""
+        """Do nothing, because `Site.log` is the log."""

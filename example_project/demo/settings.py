@@ -1,41 +1,40 @@
 """The settings of the demo project.
 
-Only the first block is about robots.txt; the rest makes the demo short.
+Those before DOWNLOAD_HANDLERS concern robots.txt; the others keep the demo short.
 """
 
 BOT_NAME = "demo"
 SPIDER_MODULES = ["demo.spiders"]
 
-# The one line that makes every crawl of this project obey robots.txt.
+# This line makes every crawl of this project obey robots.txt.
 ADDONS = {"scrapy_robots_rfc.Addon": 500}
 
-# Pages may say that their links are not to be followed, in an X-Robots-Tag line or a meta.
+# Do not follow the links of a page that says nofollow in an X-Robots-Tag header or a meta tag.
 ROBOTS_TAG_OBEY = ["nofollow"]
 
-# What the demo is for, so that sites can refuse it. Without this line no site is asked.
+# Declare what the crawl is for, so that sites can refuse it. Without this line, their
+# preferences are not checked.
 ROBOTS_USE = ["train-ai"]
 
-# Who we are. The product token `demobot` is taken from it; site owners write `User-agent: demobot`
-# to address us.
+# The product token `demobot` comes from this header. Site owners write `User-agent: demobot` to
+# address this crawler.
 USER_AGENT = "demobot/1.0 (+https://example.com/demobot)"
 
-# Scrapy has no handler for Gemini. With one, robots.txt is obeyed there, too: see `scrapy crawl
+# Scrapy has no handler for Gemini. With one, robots.txt is obeyed there, too: try `scrapy crawl
 # gemini`.
 DOWNLOAD_HANDLERS = {"gemini": "demo.gemini.GeminiHandler"}
 
-# Starts the demo site for the spiders that set DEMO_SITE_ENABLED, and stops it when they are done.
+# Runs the demo sites during the crawl of a spider that sets DEMO_SITE_ENABLED.
 EXTENSIONS = {"demo.extension.DemoSite": 0}
 
-# The demo's failing servers fail at once, so that asking again soon is enough; the default is [5,
-# 15, 45].
+# Retry soon, because the failing demo sites answer at once. The default is [5, 15, 45].
 ROBOTS_UNREACHABLE_BACKOFF = [0.2, 0.4]
 
-# Nothing of the demo takes longer than about a second; should a server hang, the demo ends all the
-# same.
+# No demo site takes longer than about a second. If one hangs, the demo ends anyway.
 DOWNLOAD_TIMEOUT = 10
 ROBOTS_TIMEOUT = 10
 
-# The table is the output. Use `-L DEBUG` to see the log line of every page that robots.txt forbids.
+# Log little, because the table is the output. `-L DEBUG` logs every disallowed page.
 LOG_LEVEL = "WARNING"
 LOG_FORMAT = "%(levelname)s: %(message)s"
 TELNETCONSOLE_ENABLED = False

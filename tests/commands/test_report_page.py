@@ -14,7 +14,6 @@ from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 
 from tests.support.command_line import run
-from tests.support.documents import block
 from tests.support.report_pages import hostile, made
 from tests.support.reports import crawl, exported, record
 
@@ -335,17 +334,3 @@ def test_a_screen_reader_can_read_it(shown: tuple[Browser, dict[str, Any]]) -> N
     assert browser.run(
         "return [...document.querySelectorAll('table')].every((one) => one.caption.innerText)"
     )
-
-
-def test_document_shows_a_page(shown: tuple[Browser, dict[str, Any]]) -> None:
-    """What docs/demo.md shows of the page is what the browser shows.
-
-    The head, the figures, the first table.
-    """
-    browser, _ = shown
-    script = """
-        return ["header", ".figures", "#reason table"]
-            .map((part) => document.querySelector(part).innerText).join("\\n")
-    """
-    excerpt = block("docs/demo.md", "text", "robots.txt report")
-    assert excerpt.split() == browser.run(script).split()

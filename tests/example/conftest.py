@@ -1,4 +1,4 @@
-"""How tests of several files run the example project."""
+"""Fixtures that run the example project."""
 
 from __future__ import annotations
 
@@ -9,5 +9,5 @@ from tests.support.example_project import Here
 
 @pytest.fixture
 def here(capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture) -> Here:
-    """Crawls of the example project in the test's own process."""
+    """Return a runner that crawls in the process of the test."""
     return Here(capsys, caplog)

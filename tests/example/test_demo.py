@@ -1,6 +1,5 @@
-"""`scrapy crawl demo`: the same table under every runtime, which docs/demo.md shows.
-
-What it dropped is reported.
+"""`scrapy crawl demo` prints the same table in every runtime, docs/demo.md shows parts of it, and
+the report contains what it dropped.
 """
 
 from __future__ import annotations
@@ -29,11 +28,58 @@ RUNTIMES = {
 }
 
 NO_RULE = ("allowed", "robots.txt: no rule of the group `*` matches")
+NO_RULE_OF_DEMOBOT = ("allowed", "robots.txt: no rule of the group `demobot` matches")
+ALLOW_ALL = "robots.txt line 2: Allow: /"
+UNAVAILABLE = ("allowed", "robots.txt unavailable (404): everything is allowed")
+UNREACHABLE = ("disallowed", "robots.txt unreachable: 503")
+DISALLOW_CLOSED = ("disallowed", "robots.txt line 2: Disallow: /closed/")
 
+#: The rows of the table, by the first word of the title of their section.
+TABLE = {
+    "Rules": {
+        "/": NO_RULE,
+        "/private/press/news.html": ("allowed", "robots.txt line 3: Allow: /private/press/"),
+        "/files/plan.pdf.html": NO_RULE,
+        "/list?page=2": NO_RULE,
+        "/private/plan.html": ("disallowed", "robots.txt line 2: Disallow: /private/"),
+        "/files/plan.pdf": ("disallowed", "robots.txt line 4: Disallow: /*.pdf$"),
+        "/list?sort=price": ("disallowed", "robots.txt line 5: Disallow: /*?sort="),
+    },
+    "Groups": {
+        "/": NO_RULE_OF_DEMOBOT,
+        "/news.html": NO_RULE_OF_DEMOBOT,
+        "/drafts/idea.html": ("disallowed", "robots.txt line 5: Disallow: /drafts/"),
+    },
+    "Another": {
+        "/private/plan.html": ("allowed", ALLOW_ALL),
+        "/files/plan.pdf": ("allowed", ALLOW_ALL),
+    },
+    "Pages": {
+        "/open.html": ("allowed", ALLOW_ALL),
+        "/header.html": ("allowed", f"{ALLOW_ALL}; links not followed, X-Robots-Tag: nofollow"),
+        "/meta.html": ("allowed", f"{ALLOW_ALL}; links not followed, meta demobot: nofollow"),
+        "/followed.html": ("allowed", ALLOW_ALL),
+    },
+    "Use": {
+        "/news.html": ("allowed", "robots.txt line 3: Allow: /"),
+        "/essays/1.html": ("disallowed", "robots.txt line 2: content-usage: /essays/ train-ai=n"),
+    },
+    "Crawl-delay": {"/a.html": NO_RULE, "/b.html": NO_RULE, "/c.html": NO_RULE},
+    "No": {"/": UNAVAILABLE, "/private/plan.html": UNAVAILABLE},
+    "Failing": {"/": UNREACHABLE, "/private/plan.html": UNREACHABLE},
+    "Recovering": {"/": NO_RULE, "/closed/plan.html": DISALLOW_CLOSED},
+    "Redirected": {"/open/a.html": NO_RULE, "/closed/a.html": DISALLOW_CLOSED},
+    "Slow": {
+        "/slow/1 to /slow/20 (20 pages)": ("disallowed", "robots.txt line 2: Disallow: /"),
+    },
+    "Large": {
+        "/beyond/a.html": NO_RULE,
+        "/before/a.html": ("disallowed", "robots.txt line 2: Disallow: /before/"),
+    },
+}
 
 PAGE = (ROOT / "docs" / "demo.md").read_text(encoding="utf-8")
-#: The commands of that page: the first writes a report, the second sums it up, as text and as a
-#: page.
+#: Two commands of that page: the first writes a report, the second summarizes it as text and HTML.
 CRAWL, REPORT = map(
     shlex.split, re.findall(r"^    \.\./\.venv/bin/scrapy (.*robots\.jsonl.*)$", PAGE, re.MULTILINE)
 )
@@ -41,16 +87,13 @@ CRAWL, REPORT = map(
 
 @pytest.fixture(scope="session")
 def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A copy of the project, since what the commands leave behind is nothing for its own folder."""
+    """Return a copy of the project, because the commands write files into its folder."""
     return Path(shutil.copytree(PROJECT, tmp_path_factory.mktemp("demo") / "project"))
 
 
 @pytest.fixture(scope="session")
 def all_outputs(project: Path) -> Iterator[dict[str, Output]]:
-    """What the demo prints, by runtime; the processes run side by side.
-
-    The first one writes a report, too.
-    """
+    """Run the demo in all runtimes at once, the first time with a report; yield what it prints."""
     commands = {name: CRAWL if name == "asyncio" else ["crawl", "demo"] for name in RUNTIMES}
     processes = {
         name: start("-m", "scrapy", *command, "-s", RUNTIMES[name], folder=project)
@@ -65,137 +108,42 @@ def all_outputs(project: Path) -> Iterator[dict[str, Output]]:
 
 @pytest.fixture(params=RUNTIMES)
 def output(request: pytest.FixtureRequest, all_outputs: dict[str, Output]) -> Output:
-    """What the demo prints under one runtime."""
+    """Return what the demo prints in one runtime."""
     return all_outputs[request.param]
 
 
-def test_rules(output: Output) -> None:
-    """Prefixes, the longest match, `*` and `$` decide, and the table names line and rule."""
-    assert output.sections["Rules"].rows == {
-        "/": NO_RULE,
-        "/private/press/news.html": ("allowed", "robots.txt line 3: Allow: /private/press/"),
-        "/files/plan.pdf.html": NO_RULE,
-        "/list?page=2": NO_RULE,
-        "/private/plan.html": ("disallowed", "robots.txt line 2: Disallow: /private/"),
-        "/files/plan.pdf": ("disallowed", "robots.txt line 4: Disallow: /*.pdf$"),
-        "/list?sort=price": ("disallowed", "robots.txt line 5: Disallow: /*?sort="),
-    }
+def test_table(output: Output) -> None:
+    """The table has the verdict and the reason of every page."""
+    sections = output.sections
+    assert {name: section.rows for name, section in sections.items()} == TABLE
+    assert sections["No"].robots_txt == "404"
+    assert sections["Failing"].robots_txt == "503"
+    assert sections["Large"].robots_txt == "200, more than 512,000 bytes"
 
 
-def test_group_of_our_own(output: Output) -> None:
-    """The group for demobot decides, and the one for all is not asked."""
-    assert output.sections["Groups"].rows == {
-        "/": ("allowed", "robots.txt: no rule of the group `demobot` matches"),
-        "/news.html": ("allowed", "robots.txt: no rule of the group `demobot` matches"),
-        "/drafts/idea.html": ("disallowed", "robots.txt line 5: Disallow: /drafts/"),
-    }
+def test_interval(output: Output) -> None:
+    """The requests to the site with a Crawl-delay are at least that far apart."""
+    [interval] = re.findall(r"^  interval: at least (\S+) s", output.stdout, re.MULTILINE)
+    assert float(interval) >= 0.3
 
 
-def test_another_port(output: Output) -> None:
-    """A path that one port closes is open on another."""
-    assert output.sections["Another"].rows == {
-        "/private/plan.html": ("allowed", "robots.txt line 2: Allow: /"),
-        "/files/plan.pdf": ("allowed", "robots.txt line 2: Allow: /"),
-    }
-
-
-def test_pages(output: Output) -> None:
-    """Links of a page that says nofollow are not followed, be it in a header line or in a meta
-    for demobot.
-    """
-    open_to_all = "robots.txt line 2: Allow: /"
-    assert output.sections["Pages"].rows == {
-        "/open.html": ("allowed", open_to_all),
-        "/header.html": ("allowed", f"{open_to_all}; links not followed, X-Robots-Tag: nofollow"),
-        "/meta.html": ("allowed", f"{open_to_all}; links not followed, meta demobot: nofollow"),
-        "/followed.html": ("allowed", open_to_all),
-    }
-
-
-def test_use(output: Output) -> None:
-    """Pages whose site refuses what the demo is for are not fetched."""
-    assert output.sections["Uses"].rows == {
-        "/news.html": ("allowed", "robots.txt line 3: Allow: /"),
-        "/essays/1.html": ("disallowed", "robots.txt line 2: content-usage: /essays/ train-ai=n"),
-    }
-
-
-def test_paced(output: Output) -> None:
-    """The pages of a paced site come at its pace, by its own clock, and the table says so."""
-    assert set(output.sections["Paced"].rows.values()) == {NO_RULE}
-    [gap] = re.findall(
-        r"^  pace: (\S+) s at least between two requests, by the site's clock$",
-        output.stdout,
-        re.MULTILINE,
-    )
-    assert float(gap) >= 0.3
-
-
-def test_missing(output: Output) -> None:
-    """A robots.txt that is not there permits everything."""
-    section = output.sections["No"]
-    assert section.robots_txt == "404"
-    assert set(section.rows.values()) == {
-        ("allowed", "robots.txt unavailable (404): everything is allowed")
-    }
-
-
-def test_failing(output: Output) -> None:
-    """A server that fails closes everything, and the log says so once."""
-    section = output.sections["Failing"]
-    assert section.robots_txt == "503"
-    assert set(section.rows.values()) == {("disallowed", "robots.txt unreachable: 503")}
-    assert output.stderr.count("is unreachable (503)") == 2  # once an origin: this one and the next
-
-
-def test_recovering(output: Output) -> None:
-    """A server that fails once is asked again, and its rules are obeyed by the pages that
-    waited.
-    """
-    section = output.sections["Recovering"]
-    assert section.rows == {
-        "/": NO_RULE,
-        "/closed/plan.html": ("disallowed", "robots.txt line 2: Disallow: /closed/"),
-    }
-
-
-def test_redirected(output: Output) -> None:
-    """Rules from another host are obeyed although `allowed_domains` does not name it."""
-    assert output.sections["robots.txt"].rows == {
-        "/open/a.html": NO_RULE,
-        "/closed/a.html": ("disallowed", "robots.txt line 2: Disallow: /closed/"),
-    }
-
-
-def test_slow(output: Output) -> None:
-    """The 20 pages that wait for one slow file are one row."""
-    assert output.sections["Slow"].rows == {
-        "/slow/1 to /slow/20 (20 pages)": ("disallowed", "robots.txt line 2: Disallow: /"),
-    }
-
-
-def test_large(output: Output) -> None:
-    """A rule before the limit counts, one beyond it does not."""
-    section = output.sections["Large"]
-    assert section.robots_txt == "200, more than 512,000 octets"
-    assert section.rows == {
-        "/beyond/a.html": NO_RULE,
-        "/before/a.html": ("disallowed", "robots.txt line 2: Disallow: /before/"),
-    }
+def test_warnings_are_announced(output: Output) -> None:
+    """The demo says that two sites fail, and the log warns about exactly these two."""
+    assert "two sites answers 503 at first" in " ".join(output.stdout.split())
+    assert output.stderr.count("is unreachable (503)") == 2
 
 
 def test_stats(output: Output) -> None:
-    """The stats below the table count what the table shows."""
+    """The stats below the table agree with the table."""
     rows = [row for section in output.sections.values() for row in section.rows.values()]
-    merged = 19  # the 20 slow pages are one row
+    pages_in_one_row = 20
     expected = {
         "robotstxt/allowed": sum(row[0] == "allowed" for row in rows),
-        "robotstxt/forbidden": sum(row[0] == "disallowed" for row in rows) + merged,
+        "robotstxt/forbidden": sum(row[0] == "disallowed" for row in rows) + pages_in_one_row - 1,
         "robotstxt/forbidden/unreachable": 2,
         "robotstxt/forbidden/use": 1,
-        "robotstxt/request_count": 15,  # of the failing ones 3 and 2
+        "robotstxt/request_count": 15,  # the two failing sites are asked 3 times and twice
         "robotstxt/truncated": 1,
-        "robotstxt/cache/misses": 12,
         "robotstxt/page/nofollow/header": 1,
         "robotstxt/page/nofollow/meta": 1,
         "robotstxt/crawl_delay/sites": 1,
@@ -203,49 +151,40 @@ def test_stats(output: Output) -> None:
     assert {key: output.stats.get(key) for key in expected} == expected
 
 
-def test_check_by_the_sites_own_logs(output: Output) -> None:
-    """The demo ends with what its sites saw: no page that is disallowed was asked for."""
+def test_the_sites_received_no_disallowed_request(output: Output) -> None:
+    """The last line says how many requests the sites received, none for a disallowed page."""
     assert output.last_line == (
-        "Check, by the sites' own logs: robots.txt requested: 15, pages requested: 21, "
-        "pages of disallowed paths requested: 0"
+        "The sites' own logs: 15 requests for robots.txt, 21 for pages, "
+        "0 of them for disallowed pages"
     )
 
 
 @pytest.mark.once
-def test_demo_is_as_shown_and_reported(all_outputs: dict[str, Output], project: Path) -> None:
-    """Each line of the table that docs/demo.md shows is one that the demo prints.
-
-    It is reported by the commands.
-    """
-    demo = all_outputs["asyncio"]
+def test_documented_commands(all_outputs: dict[str, Output], project: Path) -> None:
+    """The demo prints the lines that docs/demo.md shows, and the report counts what it dropped."""
+    output = all_outputs["asyncio"]
+    excerpt = block("docs/demo.md", "text", "Rules: ")
+    assert set(without_ports(excerpt)) <= set(without_ports(output.stdout))
     command, *arguments = REPORT
     assert command == "robots"
-    summed = run(*arguments, folder=project)
-    assert (summed.code, summed.err) == (0, "")
-    excerpt = block("docs/demo.md", "text", "Rules: ")
+    summary = run(*arguments, folder=project)
+    assert (summary.code, summary.err) == (0, "")
+    counts = re.findall(r"robotstxt/(?:forbidden|page/\S+) +(\d+)", output.stdout)
+    dropped = sum(map(int, counts))
+    assert summary.out.startswith(f"{dropped} requests disallowed\n")
+    assert f'"requests": {dropped},' in (project / "report.html").read_text(encoding="utf-8")
 
-    def plain(text: str) -> list[str]:
-        return [
-            re.sub(r"127\.0\.0\.1:\d+", "", " ".join(line.split())) for line in text.splitlines()
-        ]
 
-    assert set(plain(excerpt)) <= set(plain(demo.stdout))
-    dropped = sum(
-        int(count) for count in re.findall(r"robotstxt/(?:forbidden|page/\S+) +(\d+)", demo.stdout)
-    )
-    assert summed.out.startswith(f"{dropped} requests disallowed\n")
-    assert f'"requests": {dropped},' in (project / "report.html").read_text(
-        encoding="utf-8"
-    )  # drawn by a script
+def without_ports(text: str) -> list[str]:
+    """Return the lines of a text without ports and repeated spaces."""
+    return [re.sub(r"127\.0\.0\.1:\d+", "", " ".join(line.split())) for line in text.splitlines()]
 
 
 @ensureDeferred
-async def test_check_can_fail(here: Here) -> None:
-    """When robots.txt is not obeyed, the check counts the 29 pages that should have stayed
-    closed.
-    """
+async def test_check_detects_violations(here: Here) -> None:
+    """Without ROBOTSTXT_OBEY, the last line counts the 30 disallowed pages that were fetched."""
     output = await here.crawl(DemoSpider, {"ROBOTSTXT_OBEY": False})
-    assert output.last_line.endswith("pages requested: 51, pages of disallowed paths requested: 30")
+    assert output.last_line.endswith("51 for pages, 30 of them for disallowed pages")
     assert {row for section in output.sections.values() for row in section.rows.values()} == {
         ("fetched", "ROBOTSTXT_OBEY is False")
     }

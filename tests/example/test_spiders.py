@@ -16,16 +16,14 @@ from tests.support.site import Reply, Site, robots
 
 
 def html(*links: str) -> Reply:
-    """A page with links."""
+    """Return a page with links."""
     anchors = "".join(f'<a href="{link}">x</a>' for link in links)
     return Reply(body=f"<html>{anchors}</html>".encode(), headers=(("Content-Type", "text/html"),))
 
 
 @ensureDeferred
-async def test_agent_of_its_own(here: Here) -> None:
-    """A spider with a name of its own gets the verdicts of its own group, and no warning about
-    that name.
-    """
+async def test_spider_with_its_own_agent(here: Here) -> None:
+    """A spider with its own product token gets the verdicts of the group for that token."""
     output = await here.crawl(AgentSpider)
     assert output.sections["One"].rows == {
         "/news.html": ("disallowed", "allowed", "robots.txt line 8: Disallow: /"),
@@ -36,13 +34,13 @@ async def test_agent_of_its_own(here: Here) -> None:
             "robots.txt line 9: Allow: /drafts/press/",
         ),
     }
-    assert output.last_line.endswith("pages requested: 1, pages of disallowed paths requested: 0")
+    assert output.last_line.endswith("1 for pages, 0 of them for disallowed pages")
     assert "WARNING" not in output.stderr
 
 
 @ensureDeferred
-async def test_name_that_is_not_in_the_header(here: Here) -> None:
-    """A name that the User-Agent header does not contain is obeyed, and warned about."""
+async def test_token_missing_from_the_header(here: Here) -> None:
+    """A token that the User-Agent header does not contain is used, with a warning."""
     output = await here.crawl(DemoSpider, {"ROBOTSTXT_USER_AGENT": "presswatch"})
     assert "'presswatch' is not in the User-Agent header" in output.stderr
     assert output.sections["Groups"].rows["/news.html"] == (
@@ -54,7 +52,7 @@ async def test_name_that_is_not_in_the_header(here: Here) -> None:
 @pytest.mark.skipif(not is_asyncio_reactor_installed(), reason="the handler needs asyncio")
 @ensureDeferred
 async def test_gemini(here: Here) -> None:
-    """The capsule's pages are judged for each purpose, and fetched as docs/schemes.md shows."""
+    """The verdicts for each purpose, and the pages fetched, are those in docs/schemes.md."""
     output = await here.crawl(GeminiSpider)
     assert (
         output.stdout.strip("\n").splitlines()
@@ -64,16 +62,14 @@ async def test_gemini(here: Here) -> None:
 
 
 def test_gemini_without_a_reactor() -> None:
-    """The same handler works where Scrapy has no reactor."""
+    """The handler also works without a reactor."""
     output = crawl("gemini", "-s", "TWISTED_REACTOR_ENABLED=False")
     assert output.last_line.endswith("log: robots.txt 1 time, pages /, /essays/trust.gmi")
 
 
 @ensureDeferred
 async def test_site(here: Here) -> None:
-    """The spider follows the links of one origin, asks for no more pages than it may, and says
-    why of each.
-    """
+    """The spider follows the links of one origin up to the maximum number of pages."""
     with Site() as site, Site() as other:
         site.replies["/robots.txt"] = robots("User-agent: demobot\nDisallow: /closed\n")
         site.replies["/"] = html(
@@ -92,10 +88,7 @@ async def test_site(here: Here) -> None:
 
 @ensureDeferred
 async def test_site_that_redirects_and_fails(here: Here) -> None:
-    """A first page on another port of the host leads there.
-
-    Missing pages are allowed, and the table says so.
-    """
+    """A redirect of the first page leads to the site that is crawled; a missing page is a row."""
     with Site() as site, Site() as other:
         site.replies["/"] = Reply(302, headers=(("Location", other.url("/")),))
         other.replies["/"] = html("/gone")
@@ -109,6 +102,6 @@ async def test_site_that_redirects_and_fails(here: Here) -> None:
 
 @ensureDeferred
 async def test_site_without_url(here: Here) -> None:
-    """Without a site to crawl the spider says how to name one."""
+    """Without a site to crawl, the log says how to name one."""
     output = await here.crawl(SiteSpider)
     assert "scrapy crawl site -a url=https://example.com/" in output.stderr

@@ -1,1 +1,1 @@
-"""The spiders: demo, agent, site."""
+"""The spiders of the demo project: demo, agent, gemini, site."""

@@ -1,4 +1,4 @@
-"""`scrapy crawl agent`: a spider with a name of its own, for which a site may have other rules."""
+"""`scrapy crawl agent`: a spider with its own product token gets the rules for that token."""
 
 from __future__ import annotations
 
@@ -15,15 +15,12 @@ TARGETS = ("/news.html", "/drafts/idea.html", "/drafts/press/release.html")
 
 
 class AgentSpider(ReportingSpider):
-    """Crawls as `presswatch`, and shows beside each verdict what the project's default,
-    `demobot`, would get.
-    """
+    """Crawls as `presswatch`, and shows what `demobot`, the project's token, would get."""
 
     name = "agent"
 
-    # The product token whose group is obeyed. It should be part of the User-Agent header that is
-    # sent, so that site owners can find it in their logs (RFC 9309, 2.2.1); a warning at the start
-    # says so where it is not.
+    # Follow the group for this product token. It should also be part of the User-Agent header, so
+    # that site owners find it in their logs (RFC 9309, 2.2.1); otherwise the log warns at start.
     robotstxt_user_agent = "presswatch"
     custom_settings = {  # noqa: RUF012 - as Scrapy's spiders declare it
         "USER_AGENT": "presswatch/1.0 (+https://example.com/presswatch)",
@@ -31,19 +28,20 @@ class AgentSpider(ReportingSpider):
     }
 
     async def start(self) -> AsyncIterator[Any]:
-        """Ask for the pages of the exhibit that has groups for both."""
+        """Request the pages of the site that has groups for both crawlers."""
         exhibit = DemoSite.of(self.crawler).exhibits["groups"]
         url = exhibit.site.url
         self.report.titles[url()] = (
-            "One site, two crawlers: it has a group for presswatch and another for demobot"
+            "One site, two crawlers: it has a group for presswatch and one for demobot"
         )
-        self.report.also = "as demobot"
+        self.report.other_heading = "as demobot"
         robots = await robots_service(self.crawler).robots(url("/"))
         for target in TARGETS:
-            default = robots.decide(url(target), "demobot")
-            yield self.ask(url(target), also="allowed" if default.allowed else "disallowed")
+            decision = robots.decide(url(target), "demobot")
+            other_verdict = "allowed" if decision.allowed else "disallowed"
+            yield self.request(url(target), other_verdict=other_verdict)
 
     def closed(self, reason: str) -> None:
-        """Print the table, and what the sites' own logs say."""
+        """Print the table, and the check against the sites' own logs."""
         super().closed(reason)
         print(DemoSite.of(self.crawler).check("presswatch"))

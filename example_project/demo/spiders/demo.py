@@ -1,4 +1,4 @@
-"""`scrapy crawl demo`: what demobot may fetch on the demo's sites, and why."""
+"""`scrapy crawl demo`: show what demobot may fetch on the demo's sites, and why."""
 
 from __future__ import annotations
 
@@ -16,45 +16,49 @@ if TYPE_CHECKING:
     from scrapy.http import Response
 
 
+INTRODUCTION = """\
+This demo crawls 12 small web sites on this machine, and then prints a table of what it was allowed
+to fetch. The robots.txt of two sites answers 503 at first, so the log warns about them:
+"""
+
+
 class DemoSpider(ReportingSpider):
-    """Asks for every page that an exhibit of the demo shows."""
+    """Requests the pages of every exhibit."""
 
     name = "demo"
     custom_settings = SETTINGS
 
-    # One exhibit's robots.txt redirects to `localhost`. It is followed all the same: this names the
-    # hosts of pages.
+    # One robots.txt redirects to `localhost`. The redirect is followed, because `allowed_domains`
+    # restricts only pages.
     allowed_domains = ["127.0.0.1"]  # noqa: RUF012 - as Scrapy's spiders declare it
 
     async def start(self) -> AsyncIterator[Any]:
-        """Ask for the pages, exhibit by exhibit."""
+        """Request the pages, exhibit by exhibit."""
+        print(INTRODUCTION, flush=True)
         for exhibit in DemoSite.of(self.crawler).exhibits.values():
             self.report.titles[exhibit.site.url()] = exhibit.title
-            # All sites of the demo are on one host, and would share its slot in the downloader: the
-            # pace of one of them would delay the others.
+            # All sites of the demo are on one host, so they share its downloader slot. The site
+            # with a Crawl-delay has its own slot, so that it does not delay the others.
             slot = {"download_slot": "paced"} if exhibit.paced else {}
-            for target in exhibit.asks:
-                yield self.ask(
+            for target in exhibit.targets:
+                yield self.request(
                     exhibit.site.url(target), batch=exhibit.batch, follow=exhibit.follow, **slot
                 )
 
     async def parse(self, response: Response) -> Any:  # noqa: ANN401 - as in the base
-        """Follow the links of a page where its exhibit is about that.
-
-        What they may not lead to is never asked for.
-        """
-        await self.keep_fetched(response)
+        """Record the page, and follow its links if the exhibit is about links."""
+        await self.record_fetched(response)
         if response.meta["follow"] and isinstance(response, HtmlResponse):
             for link in LinkExtractor().extract_links(response):
-                yield self.ask(link.url, follow=False)
+                yield self.request(link.url, follow=False)
 
     def closed(self, reason: str) -> None:
-        """Print the table, and what the sites' own logs say."""
+        """Print the table, and the check against the sites' own logs."""
         for exhibit in DemoSite.of(self.crawler).exhibits.values():
-            gap = exhibit.site.shortest_gap
-            if exhibit.paced and gap is not None:
-                self.report.paces[exhibit.site.url()] = (
-                    f"{gap:.3f} s at least between two requests, by the site's clock"
+            interval = exhibit.site.shortest_interval
+            if exhibit.paced and interval is not None:
+                self.report.intervals[exhibit.site.url()] = (
+                    f"at least {interval:.3f} s between two requests, by the site's clock"
                 )
         super().closed(reason)
         print(DemoSite.of(self.crawler).check("demobot"))

@@ -1,7 +1,4 @@
-"""`scrapy crawl gemini`.
-
-A Gemini capsule, and what its robots.txt lets each kind of crawler fetch.
-"""
+"""`scrapy crawl gemini`: crawl a Gemini capsule, and show what each kind of crawler may fetch."""
 
 from __future__ import annotations
 
@@ -36,27 +33,24 @@ PAGES = {
     "/drafts/idea.gmi": PAGE,
     "/robots.txt": ("20 text/plain", ROBOTS),
 }
-#: A capsule cannot see who asks, so it addresses crawlers by their purpose: these are the names for
-#: it.
+#: Names for the purposes of crawlers. A capsule addresses crawlers by purpose, because Gemini
+#: requests have no User-Agent.
 PURPOSES = ("archiver", "indexer", "researcher", "webproxy")
 
 
 class GeminiSpider(Spider):
-    """Crawls a capsule as an indexer, and shows beside it what crawlers with other purposes
-    would get.
-    """
+    """Crawls a capsule as an indexer, and shows what crawlers with other purposes may fetch."""
 
     name = "gemini"
-    handle_httpstatus_list = [20]  # noqa: RUF012 - Scrapy's spiders declare it so; for other statuses there is no page
+    handle_httpstatus_list = [20]  # noqa: RUF012 - as Scrapy's spiders declare it; 20 is Gemini's status for a page
 
-    # Who the crawl is: first its own name, then its purposes. A group for demobot would decide
-    # alone; without one, each purpose has to be allowed, and where no group names it, the group for
-    # * counts.
+    # The name of the crawler, then its purposes. A group for demobot would decide alone. Without
+    # one, every purpose must be allowed, by its own group or by the group for *.
     robotstxt_user_agent = ("demobot", "indexer")
 
     @classmethod
     def from_crawler(cls, crawler: Crawler, *args: Any, **kwargs: Any) -> Self:  # noqa: ANN401 - what the command line gives
-        """Make the spider, with a capsule of its own that runs while the crawl does."""
+        """Create the spider, and a capsule that runs during the crawl."""
         spider = super().from_crawler(crawler, *args, **kwargs)
         spider.capsule, spider.rows = Capsule(PAGES), list[str]()
         crawler.signals.connect(spider.capsule.stop, signals.engine_stopped)
@@ -66,7 +60,7 @@ class GeminiSpider(Spider):
     rows: list[str]
 
     async def start(self) -> AsyncIterator[Any]:
-        """Ask for all pages, and for the verdicts of others."""
+        """Request all pages, and get the verdicts for the other purposes."""
         robots = await robots_service(self.crawler).robots(self.capsule.url("/"))
         for path in PAGES.keys() - {"/robots.txt"}:
             url = self.capsule.url(path)
@@ -80,10 +74,10 @@ class GeminiSpider(Spider):
             yield Request(url)
 
     def parse(self, response: Response) -> None:
-        """Do nothing with a page: the capsule's log says that it was fetched."""
+        """Ignore the page; the capsule logs that it was fetched."""
 
     def closed(self, reason: str) -> None:  # noqa: ARG002 - Scrapy's name
-        """Print the file, the verdicts, and what was fetched."""
+        """Print the file, the verdicts, and the pages that were fetched."""
         print(
             "The robots.txt of the capsule:",
             "",

@@ -1,7 +1,4 @@
-"""`scrapy crawl site -a url=https://example.com/`.
-
-What this crawler may fetch on a real site, and why.
-"""
+"""`scrapy crawl site -a url=https://example.com/`: show what may be fetched on a site, and why."""
 
 from __future__ import annotations
 
@@ -19,11 +16,10 @@ if TYPE_CHECKING:
 
 
 class SiteSpider(ReportingSpider):
-    """Follows the links of one site, politely: that origin only, one page a second, a few pages.
+    """Follows the links of one site, one page per second, up to a few pages.
 
-    :param url: where to begin.
-    :param pages: how many pages are asked for at most, those that turn out to be disallowed
-        included.
+    :param url: the first page.
+    :param pages: the maximum number of pages, including disallowed ones.
     """
 
     name = "site"
@@ -38,36 +34,33 @@ class SiteSpider(ReportingSpider):
     def __init__(self, url: str = "", pages: str = "20", **kwargs: Any) -> None:  # noqa: ANN401 - Scrapy's own
         super().__init__(**kwargs)
         self.url, self.pages = url, int(pages)
-        # A page may redirect to another origin of the same host; other hosts are not asked.
+        # A page may redirect to another port or scheme of the same host, but not to another host.
         self.allowed_domains = [urlsplit(url).hostname or ""]
         self.seen: set[str] = set()
 
     async def start(self) -> AsyncIterator[Any]:
-        """Ask for the first page."""
+        """Request the first page."""
         if urlsplit(self.url).scheme not in ("http", "https") or not urlsplit(self.url).netloc:
             self.logger.error(
-                "Name the site to crawl: scrapy crawl site -a url=https://example.com/"
+                "No site to crawl. Try: scrapy crawl site -a url=https://example.com/"
             )
             return
-        for request in self.new([self.url]):
+        for request in self.new_requests([self.url]):
             yield request
 
     async def parse(self, response: Response) -> Any:  # noqa: ANN401 - an asynchronous generator
-        """Note the page, and follow its links."""
-        await self.keep_fetched(response)
+        """Record the page, and follow its links."""
+        await self.record_fetched(response)
         if response.meta["position"] == 0:
-            self.url = (
-                response.url
-            )  # http://example.com/ may lead to https://www.example.com/, and there is the site
+            # http://example.com/ may redirect to https://www.example.com/: crawl that site.
+            self.url = response.url
         if isinstance(response, TextResponse):
             links = response.xpath("//a/@href").getall()
-            for request in self.new([_joined(response, link) for link in links]):
+            for request in self.new_requests([_joined(response, link) for link in links]):
                 yield request
 
-    def new(self, urls: list[str]) -> Iterator[Request]:
-        """Yield requests for URLs of this origin that were not asked for yet, while there is
-        room.
-        """
+    def new_requests(self, urls: list[str]) -> Iterator[Request]:
+        """Yield requests for the new URLs of this origin, up to the maximum number of pages."""
         for url in urls:
             page = urldefrag(url).url
             if (
@@ -76,13 +69,13 @@ class SiteSpider(ReportingSpider):
                 and len(self.seen) < self.pages
             ):
                 self.seen.add(page)
-                yield self.ask(page)
+                yield self.request(page)
 
 
 def _joined(response: TextResponse, link: str) -> str:
     try:
         return response.urljoin(link.strip())
-    except ValueError:  # a link that is no URL leads nowhere
+    except ValueError:  # the link is not a URL
         return ""
 
 
