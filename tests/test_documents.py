@@ -20,7 +20,7 @@ def documented_blocks() -> Iterator[tuple[str, str]]:
             yield path.relative_to(ROOT).as_posix(), textwrap.dedent(fence[3])
 
 
-def tested_blocks() -> Iterator[tuple[str, str]]:
+def blocks_in_tests() -> Iterator[tuple[str, str]]:
     """Yield the page and the text of every block that a test reads.
 
     Tests read blocks by `block(...)` and `blocks(...)` with literal arguments.
@@ -46,7 +46,7 @@ def tested_blocks() -> Iterator[tuple[str, str]]:
 
 def test_every_block_is_tested() -> None:
     """Each fenced block of a document is read by a test."""
-    assert sorted(set(documented_blocks()) - set(tested_blocks())) == []
+    assert sorted(set(documented_blocks()) - set(blocks_in_tests())) == []
 
 
 def test_every_page_is_linked_from_the_readme() -> None:
