@@ -61,6 +61,7 @@ _SITE = f"'HOST', '*.HOST', 'HOST:PORT', {_ORIGIN}"
 _PAGE_RULE = "'nofollow', 'noindex' or 'link-nofollow'"
 _FILE = f"the path of a file; its key an origin, {_ORIGIN}, that is there once"
 _FEED = "a dict of the feed's options, 'allowed' True or False; its key a URI or a path"
+_REPORT = f"a path or URI such as 'robots.jsonl', or {_DICT} it to options as in FEEDS"
 _ARCHIVE = (
     "the path of a file, or None; a path needs the package warcio "
     "(pip install 'scrapy-robots-rfc[archive]')"
@@ -206,7 +207,10 @@ def _feed(value: Value) -> dict[str, Mapping[str, Any]]:
         _boolean(options.get(_ALLOWED, False))
         return str(key.absolute()) if isinstance(key, Path) else _path(key), options
 
-    feeds = _dict(value)
+    if value in (None, "None"):
+        return {}
+    is_path = isinstance(value, str) and value.strip()[:1] not in ("", "{", "[")
+    feeds = {value: {}} if is_path or isinstance(value, os.PathLike) else _dict(value)
     if len(feeds) > 1:
         raise ValueError(value)
     return dict(_entries(feeds.items(), read, _FEED))
@@ -287,7 +291,7 @@ class Settings(NamedTuple):
     )
     report: Mapping[str, Mapping[str, Any]] = _setting(
         "ROBOTS_REPORT", {},
-        f"{_DICT} the URI of one feed to its options, both as in FEEDS", _feed,
+        _REPORT, _feed,
     )
     use: tuple[str, ...] | None = _setting(
         "ROBOTS_USE", None,

@@ -24,7 +24,7 @@ from scrapy_robots_rfc.commands.common import (
     parsed,
     whole_number,
 )
-from scrapy_robots_rfc.core.agents import NOBODY
+from scrapy_robots_rfc.core.agents import NOBODY, Agent, agent_of
 from scrapy_robots_rfc.core.preferences import uses_of
 from scrapy_robots_rfc.core.robotstxt import RobotsTxt
 from scrapy_robots_rfc.errors import DecodingError
@@ -36,6 +36,8 @@ from scrapy_robots_rfc.settings import Settings
 
 # Octets of a record that are read: what is longer is no robots.txt.
 _LONGEST = 100_000_000
+# Characters of the name of an agent that are read.
+_LONGEST_AGENT = 1000
 #: What to do where the archive does not decide.
 _ADVICE = "name all files of the archive, or say another time with --at"
 # The headers and the block of a record, with the uses that its crawl declared.
@@ -48,6 +50,17 @@ class _Conclusion(NamedTuple):
     date: str
     fields: dict[str, str]
     use: tuple[str, ...] | None
+    user_agent: str | None
+
+    @property
+    def agent(self) -> Agent | None:
+        """The crawler for which the file was fetched, or `None` if the archive does not name it.
+
+        Older archives have no such field. There it is the User-Agent of the request.
+        """
+        text = (self.fields.get("agent") or self.user_agent or "")[:_LONGEST_AGENT]
+        # Commas separate tokens. A User-Agent header, which has blanks, may contain commas, too.
+        return agent_of(text if " " in text else text.split(","))
 
     @property
     def limit(self) -> int:
@@ -68,15 +81,21 @@ def found_in(
     except ValueError:
         given = at or "''"
         raise Failed(f"--at {given} is no time; write it as 2026-11-22T19:30:00Z") from None
+    origins = list(origins)
     names = {str(origin) for origin in origins}
     damaged: dict[str, None] = {}
+    robots_urls = {origin.robots_url for origin in origins}
+    user_agents: dict[str, str | None] = {}  # of the last request for each robots.txt
     concluded = []
     for headers, block, use in _records(paths, damaged):
-        date = headers["WARC-Date"]
-        if headers["WARC-Type"] == "metadata" and _time(date) <= latest:
+        date, kind = headers["WARC-Date"], headers["WARC-Type"]
+        url = headers.get("WARC-Target-URI", "")
+        if kind == "request" and url in robots_urls:
+            user_agents[url] = _user_agent(block)
+        if kind == "metadata" and _time(date) <= latest:
             fields = _fields(block)
             if fields.get("origin") in names:
-                concluded.append(_Conclusion(date, fields, use))
+                concluded.append(_Conclusion(date, fields, use, user_agents.get(url)))
     concluded.sort(key=lambda one: _time(one.date))
     last = {one.fields["origin"]: one for one in concluded}
     # Of a file that was found unchanged (304), or is stale, an earlier response has the octets.
@@ -159,6 +178,15 @@ def _fields(block: bytes) -> dict[str, str]:
     return {name: value for name, _, value in lines}
 
 
+def _user_agent(block: bytes) -> str | None:
+    """Return the User-Agent of an archived request, or `None` if it has none."""
+    for line in block.partition(b"\r\n\r\n")[0].splitlines():
+        name, _, value = line.partition(b":")
+        if name.strip().lower() == b"user-agent":
+            return value.strip().decode("utf-8", "replace")
+    return None
+
+
 def _body(block: bytes, limit: int) -> bytes:
     """Return the decoded body of a response; it is empty where it cannot be decoded."""
     head, _, body = block.partition(b"\r\n\r\n")
@@ -195,4 +223,4 @@ def _found(
     status = whole_number(fields.get("status"))
     cause = f"{fields.get('cause')}, archived {last.date}"
     robots = OriginPolicy(origin, validity, status, cause, file, lambda: NOBODY)
-    return FoundRobots(robots, origin.robots_url, declared=last.use, advice=_ADVICE)
+    return FoundRobots(robots, origin.robots_url, last.use, _ADVICE, last.agent)

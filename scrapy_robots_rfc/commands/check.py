@@ -6,7 +6,7 @@ And `scrapy robots show URL`: how an origin's robots.txt was fetched, and what i
 import math
 import re
 from argparse import Namespace
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from itertools import product
 from typing import Any
 
@@ -57,11 +57,15 @@ def _check(settings: ScrapySettings, console: Console, opts: Namespace) -> int:
         )
     agents = common.agents_of(opts, ours, settings)
     found = _found_about(urls, ours, settings, console, opts)
+    _warn_of_other_agents(opts.agent or (), found.values(), console)
     no_url = Unknown(f"it is {common.no_url(ours.schemes)}", common.URL_ADVICE)
     code = 0
     for number, (url, agent) in enumerate(product(urls, agents)):
         origin = Origin.of(url, ours.schemes)
         governs = no_url if origin is None else found[origin]
+        recorded = governs.agent if isinstance(governs, FoundRobots) else None
+        if recorded is not None and not opts.agent:
+            agent = recorded  # noqa: PLW2901 - the project may have another one by now
         record = judged(url, governs, agent, ours, uses)
         code = max(code, _VERDICTS[record["verdict"]][0])
         if opts.json:
@@ -69,10 +73,24 @@ def _check(settings: ScrapySettings, console: Console, opts: Namespace) -> int:
         else:
             if number:
                 console.print()
-            _show_verdict(record, governs, console, several=len(agents) > 1)
-        if record["verdict"] == "undecided" and agent == agents[-1]:
+            names_agent = len(agents) > 1 or recorded is not None
+            _show_verdict(record, governs, console, names_agent=names_agent)
+        if record["verdict"] == "undecided" and number % len(agents) == len(agents) - 1:
             console.complain(f"{record['url']} is not decided: {record['why']}; {governs.advice}")
     return code
+
+
+def _warn_of_other_agents(
+    agents: Iterable[Agent], found: Iterable[FoundRobots | Unknown], console: Console
+) -> None:
+    """Warn about agents of the command line for which an archived crawl did not ask."""
+    named = dict.fromkeys(one.agent for one in found if isinstance(one, FoundRobots) and one.agent)
+    for recorded, agent in product(named, agents):
+        if [name.lower() for name in recorded.tokens] != [name.lower() for name in agent.tokens]:
+            console.complain(
+                f"the archived crawl was made for {common.name_of(recorded)}, not for"
+                f" {common.name_of(agent)}: it may have decided otherwise"
+            )
 
 
 def _urls(console: Console, opts: Namespace) -> list[str]:
@@ -176,12 +194,12 @@ def judged(
 
 
 def _show_verdict(
-    record: dict[str, Any], governs: FoundRobots | Unknown, console: Console, several: bool
+    record: dict[str, Any], governs: FoundRobots | Unknown, console: Console, names_agent: bool
 ) -> None:
-    """Print a verdict, what it rests on, and what lost; and the agent where there are several."""
+    """Print a verdict, its reasons and the rules that lost, perhaps with the agent."""
     word = console.paint(f"{record['verdict']:<12}", common.STRONG, _VERDICTS[record["verdict"]][1])
     console.print(f"{word} {printable(record['url'])}")
-    if several:
+    if names_agent:
         console.fact("agent", record["agent"])
     console.fact("why", record["why"])
     if isinstance(governs, Unknown):

@@ -264,6 +264,7 @@ class FoundRobots:
     source: str  # the URL of the robots.txt, or the name of a file that replaces it
     declared: tuple[str, ...] | None = None  # the uses of an archived crawl; `None`: unknown
     advice: str = ""  # where the file is unreachable, or the crawl itself failed
+    agent: Agent | None = None  # for whom an archived crawl asked; `None`: unknown
 
     @property
     def file(self) -> RobotsTxt:

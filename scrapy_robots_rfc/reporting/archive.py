@@ -30,7 +30,7 @@ from scrapy_robots_rfc.core.text import error_text, utc_text
 from scrapy_robots_rfc.errors import SettingError
 from scrapy_robots_rfc.fetching.parsed import OriginPolicy
 from scrapy_robots_rfc.policy.origins import Origin, without_userinfo
-from scrapy_robots_rfc.reporting.report import ARCHIVE, LossLog, refuse_shared_place
+from scrapy_robots_rfc.reporting.report import ARCHIVE, LossLog, agent_name, refuse_shared_place
 from scrapy_robots_rfc.settings import Settings
 
 #: Headers of a request that are left out, because they may hold passwords.
@@ -55,6 +55,7 @@ class Archive:
 
     def __init__(self, crawler: Crawler, settings: Settings) -> None:
         refuse_shared_place(crawler, settings, ARCHIVE)
+        self._crawler = crawler
         self._count = stats.of(crawler).inc_value
         self._spider = crawler.spider
         self._settings = settings
@@ -110,11 +111,12 @@ class Archive:
         head = StatusAndHeaders(line, _lines(request.headers, _SECRETS), is_http_request=True)
         self._write("request", url, request.body, {"WARC-Record-ID": sent}, head)
 
-    def _fetched(self, robots: OriginPolicy) -> None:
+    def _fetched(self, robots: OriginPolicy, request: Request | None) -> None:
         """Write what governs an origin after a fetch."""
         left = robots.validity.fresh_until - self._runtime.clock()
         fields = {
             "origin": str(robots.origin),
+            "agent": agent_name(self._crawler, request) or "",
             "outcome": robots.outcome.value,
             "cause": robots.cause,
             "status": "" if robots.status is None else str(robots.status),

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from difflib import get_close_matches
 from functools import partial
 from importlib.metadata import version
 from io import BytesIO
@@ -33,6 +34,7 @@ from scrapy_robots_rfc.core.decision import Decision
 from scrapy_robots_rfc.core.text import error_text, many, printable, utc_text, without_credentials
 from scrapy_robots_rfc.errors import SettingError
 from scrapy_robots_rfc.fetching.parsed import EXEMPT, OriginPolicy
+from scrapy_robots_rfc.middleware.downloader import at_work
 from scrapy_robots_rfc.policy.origins import without_userinfo
 from scrapy_robots_rfc.reporting.summary import exempted
 from scrapy_robots_rfc.settings import Settings
@@ -43,7 +45,7 @@ REPORT, ARCHIVE = "ROBOTS_REPORT", "ROBOTS_ARCHIVE"
 _RECORDS = stats.RECORDS.format(output="report")
 
 _NAMES = (
-    "time spider url referrer origin token reason line rule why robots_url digest outcome"
+    "time run spider agent url referrer origin token reason line rule why robots_url digest outcome"
     " fresh_until version"
 )
 #: The fields of a record, in their order, with the value of one where a record has no other.
@@ -58,6 +60,11 @@ FIELDS: dict[str, Any] = {
 # Options as in FEEDS, with Scrapy's defaults: what the user sets for the feeds of items, such as
 # FEED_EXPORT_FIELDS, does not apply to records.
 _OPTIONS: dict[str, Any] = {"fields": None, "encoding": None, "indent": 0, "item_export_kwargs": {}}
+# The other options that Scrapy's own classes know, and the option of this setting.
+_OTHER_OPTIONS = (
+    "allowed format item_classes item_filter overwrite store_empty uri_params"
+    " batch_item_count postprocessing"
+)
 
 
 class Report:
@@ -72,11 +79,13 @@ class Report:
 
     def __init__(self, crawler: Crawler, settings: Settings) -> None:
         assert crawler.spider is not None
+        self._crawler = crawler
         self._spider = crawler.spider
         self._stats = stats.of(crawler)
         self._runtime = Runtime()
         self._settings = settings
         self._version = version("scrapy-robots-rfc")
+        self._run = utc_text(self._runtime.date())
         # The URIs of local files are made now: the working folder may be deleted later.
         self._overrides: dict[str | None, str] = {
             path: Path(path).absolute().as_uri() for path in settings.overrides.values()
@@ -106,11 +115,14 @@ class Report:
         filled_in = _filled_in(uri, options, crawler)
         self._place = without_credentials(filled_in)
         filter_class = load_object(options.get("item_filter", ItemFilter))
+        storage = _class(crawler, "FEED_STORAGES", urlsplit(filled_in).scheme, "scheme")
+        # Classes of other packages may have options of their own.
+        if all(_is_of_scrapy(part) for part in (storage, filter_class)):
+            _refuse_unknown(options)
         self._accepts: Callable[[Any], bool] = filter_class(options).accepts
         self._store_empty: bool = options.get(
             "store_empty", crawler.settings.getbool("FEED_STORE_EMPTY")
         )
-        storage = _class(crawler, "FEED_STORAGES", urlsplit(filled_in).scheme, "scheme")
         self._storage = build_from_crawler(storage, crawler, filled_in, feed_options=options)
         make_exporter = partial(
             build_from_crawler,
@@ -141,6 +153,7 @@ class Report:
         rule = decision.rule
         referrer = (request.headers.get("Referer") or b"").decode("utf-8", "backslashreplace")
         record = self._record(
+            agent=agent_name(self._crawler, request),
             url=printable(without_userinfo(request.url)),
             referrer=printable(without_userinfo(referrer)) or None,
             origin=decision.origin,
@@ -168,7 +181,7 @@ class Report:
         }
 
     def _record(self, **fields: object) -> dict[str, Any]:
-        fixed = {"spider": self._spider.name, "version": self._version}
+        fixed = {"run": self._run, "spider": self._spider.name, "version": self._version}
         return {**FIELDS, "time": utc_text(self._runtime.date()), **fixed, **fields}
 
     def _write(self, record: dict[str, Any]) -> bool:
@@ -225,6 +238,21 @@ class Report:
         )
 
 
+def agent_name(crawler: Crawler, request: Request | None) -> str | None:
+    """Return the agent by which a request is judged: its product tokens, separated by commas.
+
+    Without tokens it is the User-Agent header; `None` if the user's code that names it fails.
+
+    :param request: `None` for the agent of the crawl.
+    """
+    try:
+        agents = at_work(crawler).user_agents
+        agent = agents.default() if request is None else agents.of(request)
+    except Exception:  # noqa: BLE001 - the meta of a request, or a property of the spider
+        return None
+    return printable(",".join(agent.tokens) or agent.identification) or None
+
+
 def _class(crawler: Crawler, setting: str, name: str, what: str) -> Any:  # noqa: ANN401 - any class
     """Return the class that a setting has for a format or a scheme."""
     known = {key: path for key, path in crawler.settings.getwithbase(setting).items() if path}
@@ -232,6 +260,19 @@ def _class(crawler: Crawler, setting: str, name: str, what: str) -> Any:  # noqa
         names = map(repr, filter(None, sorted(known)))
         raise ValueError(f"{what} {name!r} is not one of {setting}: {', '.join(names)}")
     return load_object(known[name])
+
+
+def _is_of_scrapy(part: object) -> bool:
+    return getattr(part, "__module__", "").partition(".")[0] == "scrapy"
+
+
+def _refuse_unknown(options: Mapping[str, Any]) -> None:
+    known = [*_OPTIONS, *_OTHER_OPTIONS.split()]
+    for name in options:
+        if name not in known:
+            similar = get_close_matches(str(name), known, 1)
+            hint = f"; did you mean {similar[0]!r}?" if similar else ""
+            raise ValueError(f"unknown option {name!r}{hint}")
 
 
 @dataclass(slots=True, eq=False, repr=False)

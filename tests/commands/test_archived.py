@@ -73,6 +73,58 @@ def test_replayed_when_the_site_is_gone(path: Path) -> None:
     assert run("check", "--archive", path.name, urls[0], folder=path.parent).code == 1
 
 
+GROUPS = "User-agent: foobot\nDisallow: /x\n\nUser-agent: *\nAllow: /\n"
+
+
+@pytest.mark.parametrize("is_recorded", [True, False], ids=["recorded", "older archive"])
+def test_the_agent_of_the_crawl_decides(path: Path, is_recorded: bool) -> None:
+    """A page is judged for the agent of the crawl, which is printed.
+
+    An older archive does not name it: there it is the User-Agent of the request.
+    """
+    header = "Mozilla/5.0 (compatible; FooBot/2.0)"
+    with Site({"/robots.txt": redirect("/a"), "/a": file(GROUPS)}) as site:
+        archive(path, site.url("/x"), USER_AGENT=header)
+        url = site.url("/x")
+    if not is_recorded:
+        rewrite_metadata(path, b"agent: FooBot\r\n", b"")
+    asked = ("check", "--archive", path.name, url)
+    done = run(*asked, folder=path.parent)
+    agent = "FooBot" if is_recorded else header
+    assert (done.code, done.err) == (1, "")
+    assert done.lines[1:3] == [
+        f"  agent      {agent}",
+        "  why        robots.txt line 2: Disallow: /x",
+    ]
+    record = json.loads(run(*asked, "--json", folder=path.parent).out)
+    assert (record["agent"], record["tokens"], record["group"]) == (agent, ["FooBot"], "FooBot")
+
+
+def test_another_agent_is_warned_of(path: Path) -> None:
+    """A verdict for another agent than that of the crawl has a warning; the same agent has none."""
+    with Site({"/robots.txt": file(GROUPS)}) as site:
+        archive(path, site.url("/x"), ROBOTSTXT_USER_AGENT=["foobot-news", "foobot"])
+        asked = ("check", "--archive", path.name, site.url("/x"), "--agent")
+    same = run(*asked, "FooBot-News,FooBot", folder=path.parent)
+    assert (same.code, same.err, same.lines[1]) == (1, "", "  agent      FooBot-News,FooBot")
+    other = run(*asked, "barbot", folder=path.parent)
+    assert (other.code, other.lines[1]) == (0, "  agent      barbot")
+    assert other.err == (
+        "scrapy robots check: the archived crawl was made for foobot-news,foobot, not for barbot:"
+        " it may have decided otherwise\n"
+    )
+
+
+def rewrite_metadata(path: Path, before: bytes, after: bytes) -> None:
+    """Replace a part of the last metadata record of an archive, without leaving it damaged."""
+    octets = unpacked(path.read_bytes())
+    length = re.findall(rb"Content-Length: (\d+)", octets)[-1]
+    head, _, tail = octets.rpartition(b"Content-Length: " + length)
+    assert before in tail
+    changed = b"Content-Length: %d" % (int(length) + len(after) - len(before))
+    path.write_bytes(head + changed + tail.replace(before, after))
+
+
 def test_a_web_page_in_an_archive_is_warned_of(path: Path) -> None:
     """A page that stood in the place of a robots.txt is warned of, as where the site is asked."""
     with Site({"/robots.txt": Reply(200, b"<!DOCTYPE html><title>Sorry</title>")}) as site:
@@ -428,12 +480,7 @@ def test_odd_fields(path: Path, before: bytes, after: bytes) -> None:
     with Site({"/robots.txt": file(FILE)}) as site:
         archive(path, site.url("/x"))
         url = site.url("/x")
-    octets = unpacked(path.read_bytes())
-    assert before in octets
-    length = re.findall(rb"Content-Length: (\d+)", octets)[-1]
-    changed = b"Content-Length: %d" % (int(length) + len(after) - len(before))
-    head, _, tail = octets.rpartition(b"Content-Length: " + length)
-    path.write_bytes(head + changed + tail.replace(before, after))
+    rewrite_metadata(path, before, after)
     assert verdicts("--archive", path.name, url, folder=path.parent)[0][0] == "disallowed"
 
 
@@ -474,7 +521,7 @@ def test_as_the_page_shows(proxy: Site, path: Path, monkeypatch: pytest.MonkeyPa
     """docs/report.md shows what the command prints; only the time is another one."""
     monkeypatch.chdir(path.parent)
     proxy.replies["http://example.com/robots.txt"] = file("User-agent: *\nDisallow: /private/\n")
-    archive(path, "http://example.com/private/plan.html")
+    archive(path, "http://example.com/private/plan.html", ROBOTSTXT_USER_AGENT="foobot")
     command, _, shown = block("docs/report.md", "console", "--archive").partition("\n")
     printed = run(
         *command.replace("https", "http").removeprefix("$ scrapy robots ").split(),

@@ -356,6 +356,7 @@ def test_fields_of_the_page() -> None:
     names = [row[0].strip("`") for row in rows("report.md", "metadata field |")]
     assert names == [
         "origin",
+        "agent",
         "outcome",
         "cause",
         "status",

@@ -77,11 +77,13 @@ async def test_record_of_a_rule_has_every_field(site: Site, tmp_path: Path) -> N
     )
     [record] = (await reported([page, site.url("/a")], tmp_path / "r.jsonl")).values()
     assert list(record) == list(FIELDS)
-    assert re.fullmatch(r"20\d\d-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", record.pop("time"))
+    assert re.fullmatch(r"20\d\d-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", record["time"])
     fresh_until = datetime.fromisoformat(record.pop("fresh_until"))
     assert timedelta(hours=23) < fresh_until - datetime.now(UTC) < timedelta(hours=25)
+    assert datetime.fromisoformat(record.pop("run")) <= datetime.fromisoformat(record.pop("time"))
     assert record == {
         "spider": "pages",
+        "agent": "Scrapy",
         "url": site.url("/private/x"),
         "referrer": "https://a.example/\\x1b",
         "origin": site.url(""),
@@ -285,9 +287,11 @@ async def test_a_dry_run_and_exempt_sites_are_reported(
     assert (refused["reason"], refused["dry_run"]) == ("rule", True)
     assert list(exempt) == list(FIELDS)
     assert exempt.pop("time") >= refused["time"]
+    assert exempt.pop("run") == refused["run"]
     assert exempt == {
         **dict.fromkeys(
             (
+                "agent",
                 "url",
                 "referrer",
                 "origin",
@@ -343,7 +347,7 @@ async def test_hostile_text_is_escaped_in_every_format(site: Site, tmp_path: Pat
 
 
 #: All fields but those that are others in each crawl.
-UNTIMED = {"fields": [name for name in FIELDS if name not in ("time", "fresh_until")]}
+UNTIMED = {"fields": [name for name in FIELDS if name not in ("time", "run", "fresh_until")]}
 
 
 @ensureDeferred
@@ -451,6 +455,38 @@ async def test_decisions_are_counted(site: Site, other: Site, tmp_path: Path) ->
     result = await crawl(pages, {"ROBOTS_EXEMPT": [site.url("")], "ROBOTS_REPORT": report})
     assert [record["reason"] for record in read(tmp_path / "r.jsonl")].count("exempt") == 1
     assert (result.stat("report/records"), len(read(tmp_path / "r.jsonl"))) == (3, 4)
+
+
+@ensureDeferred
+async def test_a_path_is_enough(site: Site, tmp_path: Path) -> None:
+    """The setting may be a path or a URI, as text or as a `Path`; the suffix is the format."""
+    site.replies["/robots.txt"] = robots(RULES)
+    csv_file, lines = tmp_path / "r.csv", tmp_path / "r.jsonl"
+    for report in (str(lines), lines, lines.as_uri(), csv_file, None, "None", ""):
+        await crawl(private(site, 1), {"ROBOTS_REPORT": report})
+    assert [record["reason"] for record in read(lines)] == ["rule"] * 3
+    assert csv_file.read_text(encoding="utf-8").startswith(FIELDS_LINE)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["r.csv", "r.jsonl"]  # noqa: ASYNC240 - short
+
+
+FIELDS_LINE = ",".join(FIELDS)
+
+
+@ensureDeferred
+async def test_records_name_the_agent(site: Site, tmp_path: Path) -> None:
+    """A record names the agent that its request was judged for, not only the group."""
+    site.replies["/robots.txt"] = robots("User-agent: foobot\nUser-agent: *\nDisallow: /\n")
+    pages = [
+        Request(site.url("/meta"), meta={"robotstxt_user_agent": ["foobot-news", "foobot"]}),
+        Request(site.url("/header"), headers={"User-Agent": "Mozilla/5.0 (compatible; Bar/1)"}),
+        Request(site.url("/browser"), headers={"User-Agent": "Mozilla/5.0 (X11)"}),
+    ]
+    found = await reported(pages, tmp_path / "r.jsonl", {"ROBOTSTXT_USER_AGENT": None})
+    assert {path: (record["agent"], record["token"]) for path, record in found.items()} == {
+        "/meta": ("foobot-news,foobot", "foobot"),
+        "/header": ("Bar", "*"),
+        "/browser": ("Mozilla/5.0 (X11)", "*"),
+    }
 
 
 @ensureDeferred

@@ -45,11 +45,12 @@ async def test_record(proxy: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPat
     page = Request(
         "http://example.com/private/plan.html", headers={"Referer": "http://example.com/"}
     )
-    await crawl([page], settings(block("docs/report.md", "python", "ROBOTS_REPORT")))
+    shown_settings = settings(block("docs/report.md", "python", "ROBOTS_REPORT"))
+    await crawl([page], {**shown_settings, "ROBOTSTXT_USER_AGENT": "foobot"})
     written = json.loads((tmp_path / "robots.jsonl").read_text(encoding="utf-8"))
     shown = json.loads(plain(block("docs/report.md", "json", "digest")))
     assert list(written) == list(shown)
-    times = {"time": "", "fresh_until": ""}
+    times = {"time": "", "run": "", "fresh_until": ""}
     assert {**written, **times} == {**shown, **times}
 
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 GZIP = "scrapy.extensions.postprocessing.GzipPlugin"
 BATCHED = {"format": "jsonlines", "batch_item_count": 5}
 OURS = "options that work: ValueError: "
-TYPES = "a dict, or one in JSON, from the URI of one feed to its options, both as in FEEDS"
+TYPES = "a path or URI such as 'robots.jsonl', or a dict, or one in JSON, from it to options as in"
 
 
 class Picky:
@@ -34,7 +34,8 @@ class Picky:
     ("report", "accepted"),
     [
         (["r.jsonl"], TYPES),
-        ("r.jsonl", TYPES),
+        (5, TYPES),
+        (True, TYPES),
         ('["ftp://me:secret@h/r"]', TYPES),
         ({"ftp://me:secret@h/r.jsonl": "jsonlines"}, "a dict of the feed's options"),
         ({"": {}}, "a dict of the feed's options"),
@@ -43,6 +44,9 @@ class Picky:
             {"r.jsonl": {"format": "yaml"}},
             f"{OURS}format 'yaml' is not one of FEED_EXPORTERS: 'csv', ",
         ),
+        ({"r.jsonl": {"formt": "csv"}}, f"{OURS}unknown option 'formt'; did you mean 'format'?"),
+        ({"r.jsonl": {3: 4}}, f"{OURS}unknown option 3"),
+        ("r", f"{OURS}format '' is not one of FEED_EXPORTERS: "),
         ({"r": {}}, f"{OURS}format '' is not one of FEED_EXPORTERS: "),
         ({"r": {"format": ["json"]}}, "options that work: TypeError: "),
         (

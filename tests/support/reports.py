@@ -23,7 +23,9 @@ def record(**fields: Any) -> dict[str, Any]:
     """
     made = {
         "time": "2026-11-21T22:40:01.123Z",
+        "run": "2026-11-21T22:40:00.000Z",
         "spider": "news",
+        "agent": "newsbot",
         "url": "https://a.example/private/1",
         "referrer": None,
         "origin": "https://a.example",
@@ -58,6 +60,7 @@ def exempt(entry: str, count: int, **fields: Any) -> dict[str, Any]:
     """A closing record."""
     nothing = dict.fromkeys(
         (
+            "agent",
             "url",
             "referrer",
             "origin",
