@@ -34,6 +34,9 @@ TRANSFERS = {Answers.FTP: "scrapy_robots_rfc.fetching.ftp.bound"}
 #: The path of the class by which the workers of a fleet take turns, loaded where they share a
 #: store.
 SHARED_TURNS = "scrapy_robots_rfc.scheduling.shared.SharedThrottle"
+#: The path of the class that judges the final URLs of pages, loaded where a third-party handler or
+#: middleware may follow redirects itself.
+FINAL_URLS = "scrapy_robots_rfc.middleware.final_url.FinalUrls"
 
 DOWNLOADER_MIDDLEWARES = "DOWNLOADER_MIDDLEWARES"
 

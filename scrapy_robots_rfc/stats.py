@@ -16,6 +16,7 @@ FORBIDDEN = "robotstxt/forbidden"
 # Keys of this package.
 ALLOWED = "robotstxt/allowed"
 FORBIDDEN_BY = "robotstxt/forbidden/{reason}"
+FORBIDDEN_REDIRECTS = "robotstxt/forbidden_redirects"
 DRY_RUN = "robotstxt/dry_run"
 PAGE = "robotstxt/page/{directive}/{source}"
 OVERRIDDEN = "robotstxt/overridden"

@@ -17,7 +17,14 @@ from typing import TYPE_CHECKING
 import pytest
 from scrapy.utils.misc import load_object
 
-from scrapy_robots_rfc.leaves import LEAVES, MIDDLEWARES, SHARED_TURNS, SOURCES, TRANSFERS
+from scrapy_robots_rfc.leaves import (
+    FINAL_URLS,
+    LEAVES,
+    MIDDLEWARES,
+    SHARED_TURNS,
+    SOURCES,
+    TRANSFERS,
+)
 from scrapy_robots_rfc.policy.origins import SCHEMES
 from scrapy_robots_rfc.settings import TABLE
 from tests.support.site import PAGE, Site, robots
@@ -52,6 +59,7 @@ OUTSIDE = (
     "fetching.ftp",
     "fetching.overrides",
     "scheduling.shared",
+    "middleware.final_url",
     "usage",
     "reporting",
     "commands",
@@ -196,6 +204,7 @@ def paths() -> dict[str, str]:
     tables = (LEAVES, SOURCES, {answers.value: path for answers, path in TRANSFERS.items()})
     return {
         SHARED_TURNS: "ROBOTS_CACHE",
+        FINAL_URLS: "ROBOTSTXT_OBEY",
         **placed,
         **{path: key for table in tables for key, path in table.items()},
     }

@@ -24,10 +24,10 @@ from scrapy_robots_rfc.fetching.download import MARK as OUR_MARK
 from scrapy_robots_rfc.fetching.parsed import UNREACHABLE, OriginPolicy
 from scrapy_robots_rfc.fetching.pending import TICK, PendingFetch
 from scrapy_robots_rfc.fetching.service import RobotsService, undecided
-from scrapy_robots_rfc.leaves import LEAVES, SHARED_TURNS, asked_for
+from scrapy_robots_rfc.leaves import FINAL_URLS, LEAVES, SHARED_TURNS, asked_for
 from scrapy_robots_rfc.middleware.enforcement import Enforcement
 from scrapy_robots_rfc.middleware.progress import Progress
-from scrapy_robots_rfc.middleware.startup import Misspelt, settings_of
+from scrapy_robots_rfc.middleware.startup import Misspelt, has_third_party, settings_of
 from scrapy_robots_rfc.middleware.user_agent import UserAgents
 from scrapy_robots_rfc.policy.origins import Origin
 from scrapy_robots_rfc.scheduling.gate import GATES, MARK, Gate, HandedOut
@@ -91,6 +91,8 @@ class RfcRobotsTxtMiddleware:
         GATES[crawler] = self._gate
         self.enforcement: Enforcement = Enforcement(crawler, self._settings, self._throttle)
         self._progress = Progress(crawler, self._gate, self._throttle, self._runtime)
+        if has_third_party(crawler.settings):
+            load_object(FINAL_URLS)(crawler, self._settings, self)
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:

@@ -38,9 +38,11 @@ _PREFIXES = ("ROBOTSTXT_", "ROBOTS_")
 _ATTRIBUTES = (USER_AGENT_KEY, USE_ATTRIBUTE)
 _META_KEYS = (USER_AGENT_KEY, DECLARED_KEY, "dont_obey_robotstxt", "dont_obey_robots_tag")
 # Keys of metas that this package writes.
-_WRITTEN_KEYS = ("robots_tag", "robots_use", MARK, WAITING)
+_WRITTEN_KEYS = ("robots_tag", "robots_use", "robots_judged_url", MARK, WAITING)
 # Only names that contain this are looked at.
 _PART = "robot"
+# Components of other packages may follow redirects themselves.
+_NOT_THIRD_PARTY = ("scrapy", "scrapy_robots_rfc")
 # How similar a misspelt name is to the right one: 1 means equal.
 _CLOSE = 0.9
 # Keys of metas that are remembered; a spider may make up one for each request.
@@ -87,6 +89,18 @@ def settings_of(crawler: Crawler, ours: type) -> Settings:
         # A command for one page: its user can run it again.
         return read._replace(unreachable_backoff=())
     return read
+
+
+def has_third_party(settings: BaseSettings) -> bool:
+    """Whether a crawl has a third-party download handler, downloader or downloader middleware."""
+    handlers = settings.getwithbase("DOWNLOAD_HANDLERS").values()
+    components = [*handlers, settings["DOWNLOADER"], *_placed(settings, DOWNLOADER_MIDDLEWARES)]
+    paths = (
+        component if isinstance(component, str) else component.__module__
+        for component in components
+        if component is not None
+    )
+    return any(path.partition(".")[0] not in _NOT_THIRD_PARTY for path in paths)
 
 
 class Misspelt:

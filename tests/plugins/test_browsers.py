@@ -125,13 +125,14 @@ async def test_browser_that_cannot_be_started(playwright: dict[str, Any]) -> Non
 
 
 @ensureDeferred
-async def test_playwright_follows_redirects_unjudged(playwright: dict[str, Any]) -> None:
-    """What the page says does not work: the browser follows a redirect to a forbidden page."""
+async def test_playwright_follows_redirects(playwright: dict[str, Any]) -> None:
+    """The browser follows a redirect to a disallowed page, which is dropped."""
     with ruled() as site:
-        site.replies["/away"] = redirect("/private")
-        result = await crawl_by(playwright, pages(site, "/away", playwright=True))
-        assert verdicts(result) == {"away": "fetched"}
+        site.replies |= {"/away": redirect("/private"), "/moved": redirect("/open")}
+        result = await crawl_by(playwright, pages(site, "/away", "/moved", playwright=True))
+        assert verdicts(result) == {"away": "rule", "moved": "fetched"}
         assert "/private" in site.targets
+        assert result.stat("forbidden_redirects") == 1
 
 
 @ensureDeferred

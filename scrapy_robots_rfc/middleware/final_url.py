@@ -1,0 +1,150 @@
+"""Judge the final URL of a page that a browser or an API fetched, which follows redirects itself.
+
+Scrapy's own redirects are requests of their own, and are judged before they are sent. A third-party
+handler or middleware may deliver a page from another URL than the one that was judged.
+"""
+
+from collections.abc import Callable, Coroutine
+from functools import partial
+from typing import Any, Protocol, TypeAlias
+
+from scrapy import Request
+from scrapy.crawler import Crawler
+from scrapy.http import Response
+
+from scrapy_robots_rfc import stats
+from scrapy_robots_rfc._runtime import Runtime, Waiter
+from scrapy_robots_rfc._scrapy import is_closing
+from scrapy_robots_rfc.core.decision import Decision, Reason, Refusal
+from scrapy_robots_rfc.core.percent import request_target
+from scrapy_robots_rfc.core.text import short
+from scrapy_robots_rfc.fetching.parsed import UNREACHABLE, OriginPolicy
+from scrapy_robots_rfc.fetching.pending import PendingFetch
+from scrapy_robots_rfc.fetching.service import RobotsService, undecided
+from scrapy_robots_rfc.middleware.enforcement import Enforcement
+from scrapy_robots_rfc.middleware.user_agent import UserAgents
+from scrapy_robots_rfc.policy.origins import Origin, without_userinfo
+from scrapy_robots_rfc.settings import Settings
+
+#: Seconds that a page waits for the robots.txt of its final URL.
+FETCH_TIME = 10.0
+
+#: The meta key of the URL that was judged, until the response arrives. A plugin that sends the
+#: request to another URL copies it.
+JUDGED = "robots_judged_url"
+
+_Passed: TypeAlias = Coroutine[Any, Any, Response] | Response
+
+
+class Middleware(Protocol):
+    """RfcRobotsTxtMiddleware, as far as this module knows it."""
+
+    service: RobotsService
+    user_agents: UserAgents
+    enforcement: Enforcement
+    process_request: Callable[[Request], Any]
+    process_response: Callable[[Request, Response], Any]
+
+
+class FinalUrls:
+    """Drops pages whose final URL is disallowed.
+
+    It gives the middleware a `process_response`, which other crawls do without: Scrapy calls the
+    method for each response if the middleware has it.
+
+    :param middleware: judges requests before they are sent.
+    """
+
+    def __init__(self, crawler: Crawler, settings: Settings, middleware: Middleware) -> None:
+        self._crawler = crawler
+        self._settings = settings
+        self._middleware = middleware
+        self._count = stats.of(crawler).inc_value
+        self._runtime = Runtime()
+        self._judge_request = middleware.process_request
+        middleware.process_request = self.process_request
+        if not hasattr(middleware, "process_response"):  # a subclass may have its own
+            middleware.process_response = self.process_response
+
+    def process_request(self, request: Request) -> Any:  # noqa: ANN401 - as the middleware returns it
+        """Note the URL of a request, and let the middleware judge it."""
+        if not request.meta.get("dont_obey_robotstxt"):
+            request.meta[JUDGED] = request.url
+        return self._judge_request(request)
+
+    def process_response(self, request: Request, response: Response) -> _Passed:
+        """Let a response through, or judge its URL if that is not the URL that was judged.
+
+        :raises RobotsDisallowed: robots.txt disallows the URL of the response.
+        """
+        judged = request.meta.pop(JUDGED, None)
+        url = response.url
+        if url in (judged, request.url):
+            return response
+        if judged is None:  # another middleware answered before the request was judged
+            if request.meta.get("dont_obey_robotstxt"):
+                return response
+            judged = request.url
+        origin = Origin.of(url, self._settings.schemes)
+        if origin is None:
+            if url.partition(":")[0].lower() in self._settings.schemes:
+                self._drop(request, url, "no valid authority", None)
+            return response
+        same_origin = origin == Origin.of(judged, self._settings.schemes)
+        if same_origin and request_target(url) == request_target(judged):
+            return response
+        return self._judge(request, response, origin)
+
+    async def _judge(self, request: Request, response: Response, origin: Origin) -> Response:
+        robots = self._middleware.service.cached(origin, request)
+        if robots is None:
+            robots = await self._in_time(self._middleware.service.fetch(origin, request))
+        agent = self._middleware.user_agents.of(request)
+        if robots is not None and robots.file is not None:
+            file = robots.file
+            if file.large and file.unread(agent):
+                robots = await self._in_time(self._middleware.service.read_for(robots, agent))
+        if robots is None:
+            if is_closing(self._crawler):
+                self._count(stats.UNDECIDED)
+                raise undecided(origin)
+            self._drop(request, response.url, f"not known after {FETCH_TIME:g} s", origin)
+        elif robots.exempt is None:
+            decision, why = robots.verdict(response.url, agent, self._settings)
+            if why is not None:
+                decision = decision._replace(origin=str(origin))
+                self._refuse(request, response.url, decision, why, robots)
+        return response
+
+    async def _in_time(self, fetch: PendingFetch) -> OriginPolicy | None:
+        """Return the result of a fetch, or `None` if it takes too long or the spider closes."""
+        result: Waiter[OriginPolicy | None] = Waiter()
+
+        async def wait() -> None:
+            result.resolve(await fetch.result())
+
+        task = self._runtime.spawn(wait())
+        timer = self._runtime.call_later(FETCH_TIME, partial(result.resolve, None))
+        try:
+            return await result
+        finally:
+            timer.cancel()
+            task.cancel()
+
+    def _drop(self, request: Request, url: str, cause: str, origin: Origin | None) -> None:
+        """Drop a page because the robots.txt of its final URL is not known."""
+        name = None if origin is None else str(origin)
+        decision = Decision(False, Reason.UNREACHABLE, origin=name)
+        self._refuse(request, url, decision, f"{UNREACHABLE}{cause}", None)
+
+    def _refuse(
+        self,
+        request: Request,
+        url: str,
+        decision: Decision,
+        why: str,
+        robots: OriginPolicy | None,
+    ) -> None:
+        self._count(stats.FORBIDDEN_REDIRECTS)
+        why = f"redirected to {short(without_userinfo(url))}; {why}"
+        self._middleware.enforcement.refuse(request, decision, Refusal(why), robots)

@@ -1,0 +1,202 @@
+"""Pages of browsers and APIs that follow redirects themselves: the final URL is judged, too."""
+
+from __future__ import annotations
+
+import logging
+import time
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote, urljoin
+
+import pytest
+from pytest_twisted import ensureDeferred
+from scrapy import Request
+
+from scrapy_robots_rfc import RfcRobotsTxtMiddleware, RobotsDisallowed
+from scrapy_robots_rfc.errors import RobotsUndecided
+from scrapy_robots_rfc.middleware import final_url
+from tests.support.crawling import SETTINGS, Crawl, close_when, crawl, records
+from tests.support.documents import block, plain
+from tests.support.site import HANG, Reply, Site, redirect, robots
+
+if TYPE_CHECKING:
+    from scrapy.http import Response
+
+RULES = robots("User-agent: *\nDisallow: /private\n")
+
+
+class Browser:
+    """A third-party middleware that delivers the page to which a site redirects."""
+
+    def process_response(self, request: Request, response: Response) -> Response:
+        """Return the page under its final URL."""
+        location = response.headers.get("Location")
+        if location is None:
+            return response
+        return response.replace(url=urljoin(response.url, location.decode()), status=200)
+
+
+class Api:
+    """A third-party middleware that requests pages from an API, as scrapy-splash does."""
+
+    def process_request(self, request: Request) -> Request | None:
+        """Send the request to the API."""
+        if "api_url" in request.meta or request.url.endswith("/robots.txt"):
+            return None
+        meta = {**request.meta, "api_url": request.url, "dont_obey_robotstxt": True}
+        url = urljoin(request.url, f"/api?url={quote(request.url, safe='')}")
+        return request.replace(url=url, meta=meta)
+
+    def process_response(self, request: Request, response: Response) -> Response:
+        """Return the page under its own URL, or under the URL that it was redirected to."""
+        final = response.headers.get("Final-URL")
+        url = request.meta.get("api_url", request.url)
+        return response.replace(url=url if final is None else final.decode())
+
+
+def by(plugin: type, **settings: Any) -> dict[str, Any]:
+    """Return settings with a plugin."""
+    return {
+        "DOWNLOADER_MIDDLEWARES": {**SETTINGS["DOWNLOADER_MIDDLEWARES"], plugin: 950},
+        **settings,
+    }
+
+
+def reason(result: Crawl, url: str) -> str:
+    """Return why a page was dropped."""
+    error = result.outcomes[url]
+    assert isinstance(error, RobotsDisallowed)
+    return error.decision.reason.value
+
+
+@ensureDeferred
+async def test_redirect_to_a_disallowed_page(proxy: Site, caplog: pytest.LogCaptureFixture) -> None:
+    """A page is dropped if the browser was redirected to a URL that robots.txt disallows."""
+    site = "http://example.com"
+    proxy.replies |= {
+        f"{site}/robots.txt": RULES,
+        f"{site}/a": redirect("/private/a"),
+        f"{site}/b": redirect("/c"),
+    }
+    with caplog.at_level(logging.DEBUG):
+        result = await crawl([f"{site}/a", f"{site}/b"], by(Browser))
+    assert reason(result, f"{site}/a") == "rule"
+    assert result.outcomes[f"{site}/b"] == 200
+    assert result.stat("forbidden_redirects") == result.stat("forbidden/rule") == 1
+    shown = plain(block("docs/plugins.md", "text", "redirected to")).rstrip()
+    assert shown in records(caplog, logging.DEBUG)
+
+
+@pytest.mark.parametrize("size", [0, 40_000], ids=["small file", "large file"])
+@ensureDeferred
+async def test_redirect_to_another_site(site: Site, other: Site, size: int) -> None:
+    """The robots.txt of the final URL's own site decides, and is fetched if it is not known."""
+    padding = f"\n# {'x' * 70}" * (size // 70)
+    other.replies["/robots.txt"] = robots(f"User-agent: *\nDisallow: /private{padding}\n")
+    site.replies |= {"/a": redirect(other.url("/private/x")), "/b": redirect(other.url("/open"))}
+    pages = [site.url("/a"), site.url("/b")]
+    result = await crawl(pages, by(Browser))
+    assert reason(result, pages[0]) == "rule"
+    assert result.outcomes[pages[1]] == 200
+    assert other.targets == ["/robots.txt"]
+
+
+@pytest.mark.parametrize("reply", [Reply(503), HANG], ids=["fails", "hangs"])
+@ensureDeferred
+async def test_unreachable_robots_txt_of_the_final_url(
+    site: Site, other: Site, reply: Reply, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A page is dropped if the robots.txt of its final URL cannot be fetched in time."""
+    monkeypatch.setattr(final_url, "FETCH_TIME", 0.3)
+    other.replies["/robots.txt"] = reply
+    site.replies["/a"] = redirect(other.url("/open"))
+    result = await crawl([site.url("/a")], by(Browser, ROBOTS_TIMEOUT=1))
+    assert reason(result, site.url("/a")) == "unreachable"
+    assert result.stat("forbidden_redirects") == 1
+
+
+@ensureDeferred
+async def test_final_url_without_a_valid_host(site: Site) -> None:
+    """A page whose final URL has no valid host is dropped, as a request for that URL would be."""
+    site.replies["/a"] = redirect("http://a%20b/")
+    result = await crawl([site.url("/a")], by(Browser))
+    assert reason(result, site.url("/a")) == "unreachable"
+
+
+@pytest.mark.parametrize(
+    ("meta", "settings"),
+    [
+        ({"dont_obey_robotstxt": True}, {}),
+        ({}, {"ROBOTS_DRY_RUN": True}),
+        ({}, {"ROBOTS_EXEMPT": ["127.0.0.1"]}),
+    ],
+    ids=["dont_obey_robotstxt", "dry run", "exempt site"],
+)
+@pytest.mark.parametrize("plugin", [Browser, Api])
+@ensureDeferred
+async def test_pages_that_the_user_lets_through(
+    site: Site, plugin: type, meta: dict[str, Any], settings: dict[str, Any]
+) -> None:
+    """A request, or a setting, lets pages of disallowed URLs pass."""
+    url = site.url("/a")
+    final = site.url("/private/x")
+    moved = Reply(headers=(("Final-URL", final),))
+    api = f"/api?url={quote(url, safe='')}"
+    site.replies |= {"/robots.txt": RULES, "/a": redirect("/private/x"), api: moved}
+    result = await crawl([Request(url, meta=meta)], by(plugin, **settings))
+    assert result.outcomes.popitem()[1] == 200
+    assert (
+        result.stat("dry_run")
+        == result.stat("forbidden_redirects")
+        == len(settings) - ("ROBOTS_EXEMPT" in settings)
+    )
+
+
+@ensureDeferred
+async def test_page_of_an_api(site: Site) -> None:
+    """A page that an API fetched is judged by its final URL, not by the URL of the API."""
+    site.replies["/robots.txt"] = robots("User-agent: *\nDisallow: /private\nDisallow: /api\n")
+    api = f"/api?url={quote(site.url('/a'), safe='')}"
+    site.replies[api] = Reply(headers=(("Final-URL", site.url("/private/x")),))
+    result = await crawl([site.url("/a"), site.url("/b")], by(Api))
+    outcomes = {url.rpartition("%2F")[2]: outcome for url, outcome in result.outcomes.items()}
+    assert isinstance(outcomes["a"], RobotsDisallowed)
+    assert outcomes["b"] == 200
+    assert result.stat("forbidden_redirects") == 1
+
+
+@pytest.mark.parametrize("final", ["/~a#part", "/%7Ea", "/%7ea"])
+@ensureDeferred
+async def test_another_spelling_of_the_url(site: Site, final: str) -> None:
+    """A fragment, or another spelling, does not make another page."""
+    site.replies |= {"/robots.txt": RULES, "/~a": redirect(final)}
+    result = await crawl([site.url("/~a")], by(Browser))
+    assert result.outcomes[site.url("/~a")] == 200
+    assert result.stat("cache/hits") + result.stat("cache/misses") == 1
+
+
+@ensureDeferred
+async def test_close_does_not_wait_for_the_robots_txt_of_a_final_url(
+    site: Site, other: Site
+) -> None:
+    """A spider closes at once, although the robots.txt of a final URL hangs."""
+    other.replies["/robots.txt"] = HANG
+    site.replies["/a"] = redirect(other.url("/open"))
+    closed_at: list[float] = []
+
+    def is_fetching(_: object) -> bool:
+        closed_at.append(time.monotonic())
+        return "/robots.txt" in other.targets
+
+    result = await crawl([site.url("/a")], by(Browser), prepare=close_when(is_fetching))
+    assert time.monotonic() - closed_at[-1] < final_url.FETCH_TIME / 2
+    assert isinstance(result.outcomes[site.url("/a")], RobotsUndecided)
+    assert result.stat("undecided") == 1
+
+
+@ensureDeferred
+async def test_crawl_without_plugins(site: Site) -> None:
+    """Responses do not pass the middleware in a crawl that uses only what Scrapy brings."""
+    for settings, judges in (({}, False), (by(Browser), True)):
+        result = await crawl([site.url("/a")], settings)
+        middleware = result.crawler.get_downloader_middleware(RfcRobotsTxtMiddleware)
+        assert hasattr(middleware, "process_response") is judges
