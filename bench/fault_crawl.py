@@ -10,6 +10,7 @@ import json
 import sys
 import time
 import zlib
+from dataclasses import asdict
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,8 +19,10 @@ from scrapy import Request, Spider, signals
 from scrapy.dupefilters import RFPDupeFilter
 from scrapy.exceptions import IgnoreRequest, StopDownload
 from scrapy.http import HtmlResponse
+from scrapy.utils.asyncio import call_later
 from scrapy.utils.httpobj import urlparse_cached
 
+from bench.fault_log import BEAT, LAG, Event
 from bench.fault_plan import TIMEOUT, USER_AGENT, Ask, Part, Plan, draw
 from bench.fault_scheduler import scheduler_settings
 from bench.fault_servers import PROXIES
@@ -65,19 +68,19 @@ class Crawl:
         self._numbers = count(process * _NUMBERS)
         self._chances: dict[tuple[str, str], int] = {}
 
-    def note(self, request: Request | None, event: str, **more: object) -> None:
-        """Write down what became of a request."""
-        found: dict[str, object] = {"time": time.monotonic(), "event": event}
-        found["process"] = self._process
+    def note(self, request: Request | None, kind: str, **more: Any) -> None:  # noqa: ANN401 - fields of Event
+        """Write down an event."""
         if request is not None:
             parts = urlparse_cached(request)
-            path = f"{parts.path}?{parts.query}" if parts.query else parts.path
-            found |= {
+            more |= {
                 "number": request.meta.get("number"),
                 "site": self.site(request),
-                "path": path,
+                "path": f"{parts.path}?{parts.query}" if parts.query else parts.path,
+                "proxy": request.meta.get("drawn proxy", ""),
+                "exempt": request.meta.get("dont_obey_robotstxt", False),
             }
-        self._file.write(json.dumps(found | more) + "\n")
+        event = Event(time=time.monotonic(), kind=kind, process=self._process, **more)
+        self._file.write(json.dumps(asdict(event)) + "\n")
 
     def request(self, spider: Faulted, ask: Ask) -> Request:
         """Make the request of an ask."""
@@ -87,6 +90,7 @@ class Crawl:
             meta["dont_obey_robotstxt"] = True
         if ask.proxy:
             meta["proxy"] = f"http://127.0.0.1:{self._proxies[ask.proxy]}"
+            meta["drawn proxy"] = ask.proxy
         made = Request(
             f"http://{site.host}:{self.ports[ask.site]}{site.pages[ask.page].path}",
             spider.parse,
@@ -96,7 +100,7 @@ class Crawl:
             dont_filter=ask.dont_filter,
             priority=ask.priority,
         )
-        self.note(made, "yielded", proxy=ask.proxy, exempt=ask.exempt)
+        self.note(made, "yielded")
         return made
 
     def hit(self, part: Part, request: Request) -> bool:
@@ -165,7 +169,7 @@ class Faulted(Spider):
         """
         request = response.request
         assert request is not None
-        CRAWL.note(request, "fetched", status=response.status)
+        CRAWL.note(request, "fetched")
         site, page = request.meta["at"]
         if (site, page) in self._followed:
             return
@@ -180,9 +184,8 @@ class Faulted(Spider):
         CRAWL.note(
             request,
             "failed",
-            kind=type(failure.value).__name__,
+            error=type(failure.value).__name__,
             reason="" if decision is None else decision.reason.value,
-            text=str(failure.value)[:200],
         )
 
     def on_disallowed(self, request: Request, decision: Any) -> None:  # noqa: ANN401 - a Decision, or nothing
@@ -197,6 +200,7 @@ class Faulted(Spider):
         """Note the beginning, and from now on what the scheduler gets and gives."""
         watch(self.crawler)
         CRAWL.note(None, "opened")
+        measure_lag(time.monotonic())
 
     def on_left(self, request: Request) -> None:
         """Note that the downloader has done with a page."""
@@ -220,6 +224,14 @@ class Faulted(Spider):
         raise StopDownload(fail=CRAWL.plan.stop_fails)
 
 
+def measure_lag(expected: float) -> None:
+    """Note how late the event loop is, again and again."""
+    late = time.monotonic() - expected
+    if late > LAG:
+        CRAWL.note(None, "lag", seconds=late)
+    call_later(BEAT, measure_lag, time.monotonic() + BEAT)
+
+
 def watch(crawler: Crawler) -> None:
     """Note what is pushed to the scheduler and popped from it, and when the crawl is to end."""
     engine: Any = crawler.engine
@@ -239,7 +251,8 @@ def watch(crawler: Crawler) -> None:
 
     def next_request() -> Request | None:
         request: Request | None = pop()
-        CRAWL.note(request, "nothing popped" if request is None else "popped")
+        if request is not None:
+            CRAWL.note(request, "popped")
         return request
 
     async def close_spider_async(*, reason: str = "cancelled") -> None:
@@ -347,7 +360,7 @@ def _made(base: type[Any], parts: Iterable[Part]) -> dict[type[Any], int]:
     }
 
 
-def settings_of(plan: Plan, folder: Path, middleware: str) -> dict[str, Any]:
+def settings_of(plan: Plan, folder: Path, middleware: str, process: int = 0) -> dict[str, Any]:
     """The settings of a crawl."""
     settings = {
         **plan.settings,
@@ -373,6 +386,8 @@ def settings_of(plan: Plan, folder: Path, middleware: str) -> dict[str, Any]:
     }
     if plan.dupefilter:
         settings["DUPEFILTER_CLASS"] = Filter
+    if process:  # a crawl that is resumed goes on to its end
+        settings = {key: settings[key] for key in settings if not key.startswith("CLOSESPIDER_")}
     return settings
 
 
@@ -383,7 +398,7 @@ def main(arguments: list[str]) -> None:
     plan = draw(int(seed), runtime, without.split(","))
     CRAWL = Crawl(plan, Path(folder), int(number), list(map(int, ports)))
     pending.MOST_AT_ONCE = plan.settings["FETCHES_AT_ONCE"]
-    process = RUNTIMES[plan.runtime][1](settings_of(plan, Path(folder), middleware))
+    process = RUNTIMES[plan.runtime][1](settings_of(plan, Path(folder), middleware, int(number)))
     process.crawl(Faulted)
     process.start()
 

@@ -1,6 +1,7 @@
-"""Whether a crawl of `bench.faults` obeyed.
+"""Judge a crawl of `bench.faults` by the logs of servers and crawl and by RFC 9309.
 
-Judged by the servers' logs and RFC 9309, without code of the package.
+Shares no code with the package. No finding depends on how fast the machine is: servers and crawl
+measure how late their event loops are, and every limit in seconds grows by that.
 """
 
 from __future__ import annotations
@@ -10,45 +11,47 @@ import signal
 from collections import Counter
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from bench.fault_answers import ANSWERS, CLOSED, EITHER, OPEN
-from bench.fault_order import is_exact, overtaken
+from bench.fault_answers import ANSWERS, CLOSED, EITHER, OPEN, RULES
+from bench.fault_order import is_promised, overtaken
+from bench.fault_plan import TIMEOUT
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
+    from bench.fault_log import Event, Known, Log, Seen
     from bench.fault_plan import Plan, Site
-    from bench.fault_servers import Known, Seen
 
-#: What is wrong with a crawl, and what that means.
+#: What can be wrong with a crawl.
 WRONG = {
     "violation": "a disallowed page was fetched",
-    "undecided": "a page was fetched before anything was known",
+    "undecided": "a page was fetched before robots.txt was known",
     "pace": "a Crawl-delay was not obeyed",
-    "over-blocked": "an allowed page was refused",
-    "lost": "a request came to no end",
-    "doubled": "a request came to more than one end",
-    "order": "a request left before another one that comes first",
+    "over-blocked": "an allowed page was dropped",
+    "lost": "a request had no outcome",
+    "doubled": "a request had more than one outcome",
+    "order": "a request was handed out before one that comes first",
     "late": "the crawl did not close within a second",
-    "hung": "the crawl did not end",
-    "error": "an error of the package was logged, or the process failed",
+    "hung": "the crawl did not end, or repeated itself without progress",
+    "error": "the package logged a traceback, or the process failed",
 }
-# Seconds: timers may be early by some milliseconds.
-_EARLY = 0.01
-# Seconds in which the crawl may not have read yet what a server has sent.
-_READING = 0.3
-# Seconds in which a crawl closes, once it is asked to and no page is under way any more.
+# Seconds by which timers may be early.
+_EARLY = 0.02
+# Seconds in which a crawl has to close once it was asked to and no page is in progress.
 _CLOSING = 1.0
-# Seconds after which a page that ends in a reset is asked for again by an HTTP library.
-_RESENT = 0.15
-# Seconds that a request may wait with a decision that another fetch has overtaken.
+# Seconds in which an answer that was sent has to be known to the client.
+_ARRIVAL = 0.1
+# Seconds for which a request may keep a decision that a later fetch has changed.
 _OVERTAKEN = 5.0
+# Seconds before `active.json` was written in which the state in it may have been taken.
+_SAVING = 1.0
+_ENDS = ("fetched", "failed", "disallowed", "meddled")
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that is wrong: a key of `WRONG`, and words."""
+    """Something that is wrong: a key of `WRONG`, and a description."""
 
     kind: str
     text: str
@@ -56,45 +59,32 @@ class Finding:
 
 @dataclass
 class Judged:
-    """What came of a crawl.
+    """The result of a crawl.
 
-    :param pages: page requests that servers saw and that were judged, by the first answer for their
-        robots.txt.
-    :param refused: requests that were disallowed, by the same.
-    :param exempt: page requests that were not to be judged.
-    :param interrupted: whether a signal ended a process of it.
+    :param pages: judged page requests, by the first answer for the robots.txt of their site.
+    :param dropped: disallowed requests, by the same.
+    :param exempt: page requests to which robots.txt does not apply.
+    :param left: requests without an outcome in crawls that were closed early.
+    :param killed: requests that SIGKILL took, as the promises permit.
+    :param interrupted: whether a process of it was resumed.
     :param ordered: whether its order was judged.
     """
 
     seed: int
     pages: Counter[str] = field(default_factory=Counter)
-    refused: Counter[str] = field(default_factory=Counter)
+    dropped: Counter[str] = field(default_factory=Counter)
     exempt: int = 0
     left: int = 0
+    killed: int = 0
     interrupted: bool = False
     ordered: bool = False
     findings: list[Finding] = field(default_factory=list)
 
 
-@dataclass(frozen=True)
-class Logs:
-    """What the servers and the crawl's process wrote down.
-
-    :param reported: lines of the process, see `fault_crawl`.
-    :param errors: what it wrote to its standard error.
-    """
-
-    seen: Sequence[Seen]
-    known: Sequence[Known]
-    reported: Sequence[dict[str, Any]]
-    errors: str = ""
-    code: int | None = 0
-
-
 def matches(site: Site, path: str) -> bool:
-    """Whether the rules of a site allow a path.
+    """Return whether the rules of a site allow a path.
 
-    The longest pattern that matches decides, Allow where two are equal.
+    The longest matching pattern decides; Allow wins a tie.
     """
     best = (0, True)
     for rule in site.rules:
@@ -107,61 +97,68 @@ def matches(site: Site, path: str) -> bool:
 
 
 class Judge:
-    """Judges one crawl.
+    """Judges one crawl."""
 
-    :param logs: all that is known of it.
-    """
-
-    def __init__(self, plan: Plan, logs: Logs) -> None:
-        self._plan, self._logs = plan, logs
-        self._start = min((one.time for one in logs.seen), default=0.0)
+    def __init__(self, plan: Plan, log: Log) -> None:
+        self._plan = plan
+        self._log = log
+        self._start = min((one.time for one in log.seen), default=0.0)
         self._judged = Judged(plan.seed)
+        self._kills = list(log.of("killed"))
 
     def judge(self) -> Judged:
-        """Return what came of it."""
-        found, logs = self._judged, self._logs
-        found.interrupted = any(one["process"] for one in logs.reported)
-        found.ordered = is_exact(self._plan)
-        found.findings += [
+        """Return the result of the crawl."""
+        judged = self._judged
+        judged.interrupted = any(event.process for event in self._log.events)
+        judged.ordered = is_promised(self._plan)
+        judged.findings += [
             *self._pages(),
             *self._paces(),
-            *self._refusals(),
-            *self._ends(),
+            *self._drops(),
+            *self._lost(),
             *self._doubled(),
             *self._late(),
-            *(Finding("order", text) for text in overtaken(self._plan, logs.reported, logs.seen)),
+            *(Finding("order", text) for text in overtaken(self._plan, self._log.events)),
             *self._errors(),
         ]
-        return found
+        return judged
+
+    # Which answer for robots.txt decides.
 
     def _meaning(self, answer: str) -> str:
         one = ANSWERS[answer]
         return CLOSED if one.status in self._plan.unreachable else one.meaning
 
     def _answers(self, site: int, until: float) -> list[Known]:
-        """The answers by which the pages of a site might be decided."""
+        """Return the answers that may decide about the pages of a site."""
         return [
             one
-            for one in self._logs.known
+            for one in self._log.known
             if one.site == site and one.time < until and self._meaning(one.answer) != CLOSED
         ]
 
     def _allows(self, answer: Known, path: str) -> bool:
         return self._meaning(answer.answer) == OPEN or matches(self._plan.sites[answer.site], path)
 
-    def _said(self, site: int, path: str, at: float) -> str:
-        answers = [
-            f"{one.answer} at {one.time - self._start:.3f}"
-            for one in self._logs.seen
-            if one.site == site and one.page is None
+    def _requested(self, site: int, until: float = float("inf")) -> list[Seen]:
+        """Return the requests for the robots.txt of a site."""
+        return [
+            one
+            for one in self._log.seen
+            if one.site == site and one.page is None and one.time < until
         ]
+
+    def _describe(self, site: int, path: str, at: float) -> str:
+        answers = [f"{one.answer} at {one.time - self._start:.3f}" for one in self._requested(site)]
         return (
-            f"site {site} {path} at {at - self._start:.3f} s; robots.txt was asked for:"
+            f"site {site} {path} at {at - self._start:.3f} s; robots.txt was requested:"
             f" {', '.join(answers) or 'never'}"
         )
 
+    # Fetched pages.
+
     def _pages(self) -> Iterator[Finding]:
-        for one in self._logs.seen:
+        for one in self._log.seen:
             if one.page is None:
                 continue
             if one.exempt:
@@ -171,63 +168,41 @@ class Judge:
             self._judged.pages[site.script[0]] += 1
             path = site.pages[one.page].path
             answers = self._answers(one.site, one.time)
+            text = self._describe(one.site, path, one.time)
             if not answers:
-                yield Finding("undecided", self._said(one.site, path, one.time))
+                yield Finding("undecided", text)
             elif not any(self._allows(answer, path) for answer in answers):
-                yield Finding("violation", f"{self._said(one.site, path, one.time)}; {site.rules}")
+                yield Finding("violation", f"{text}; {site.rules}")
+
+    # Crawl-delay.
 
     def _paces(self) -> Iterator[Finding]:
         for number, site in enumerate(self._plan.sites):
-            reported = [
-                one.time
-                for one in self._answers(number, float("inf"))
-                if self._meaning(one.answer) not in {OPEN, EITHER}
-            ]
-            if not site.pace or not reported or not self._paced(reported[0], number):
+            since = self._paced_since(number)
+            if not site.pace or since is None:
                 continue
-            seen = [one for one in self._logs.seen if one.site == number]
-            since = max(
-                (one.time for one in seen if one.page is None and one.time < reported[0]),
-                default=reported[0],
-            )
+            seen = [one for one in self._log.seen if one.site == number and one.time >= since]
             for before, after in self._neighbours(seen):
                 gap = after.time - before.time
-                if before.time < since or gap >= site.pace - _EARLY or self._is_early(before):
+                least = site.pace - _EARLY - self._log.lag(before.time - 1, after.time)
+                if gap >= least or self._is_excused(before, after):
                     continue
-                if not self._resent(before, after) and not self._left_before(after, before):
-                    what = "robots.txt" if before.page is None else "a page"
-                    yield Finding(
-                        "pace",
-                        f"{gap:.3f} s after {what}, {site.pace:g} are asked for:"
-                        f" {self._said(number, '', after.time)}",
-                    )
+                name = "robots.txt" if before.page is None else "a page"
+                text = self._describe(number, "", after.time)
+                yield Finding("pace", f"{gap:.3f} s after {name}, not {site.pace:g}: {text}")
 
-    def _is_early(self, exempt: Seen) -> bool:
-        """Whether an exempt page was sent when its process knew nothing of the site's pace.
+    def _paced_since(self, site: int) -> float | None:
+        """Return from when on the crawl knows the pace of a site, or `None` if it never does."""
+        answers = self._answers(site, float("inf"))
+        if not answers or self._meaning(answers[0].answer) != RULES:
+            return None
+        first = answers[0].time
+        return max((one.time for one in self._requested(site, first)), default=first)
 
-        A resumed crawl reads the file again, from its store, for the first page that is judged.
-        """
-        if not exempt.exempt:
-            return False
-        opened = [one for one in self._logs.reported if one["event"] == "opened"]
-        began = max((one["time"] for one in opened if one["time"] <= exempt.time), default=0.0)
-        judged = {
-            one["number"]
-            for one in self._logs.reported
-            if one["event"] == "yielded" and one["site"] == exempt.site and not one["exempt"]
-        }
-        known = [one.time for one in self._logs.known if one.site == exempt.site]
-        known += [
-            one["time"]
-            for one in self._logs.reported
-            if one["event"] in {"left", "disallowed"} and one["number"] in judged
-        ]
-        return exempt.time < min((at for at in known if at >= began), default=began) + _READING
+    def _neighbours(self, seen: list[Seen]) -> Iterator[tuple[Seen, Seen]]:
+        """Yield each page that waits for its turn, with the request before it.
 
-    def _neighbours(self, seen: Sequence[Seen]) -> Iterator[tuple[Seen, Seen]]:
-        """Yield each page that waits for its turn, with what came before; exempt ones do not wait.
-
-        Behind an exempt one it is compared with the last other one, too.
+        Exempt pages do not wait. The page after one is compared with the last page that did, too.
         """
         last: Seen | None = None
         for before, after in pairwise(seen):
@@ -239,190 +214,196 @@ class Judge:
             if last is not None and last is not before:
                 yield last, after
 
-    def _left_before(self, page: Seen, exempt: Seen) -> bool:
-        """Whether a page had its turn before an exempt one was sent, which waits for no turn."""
-        popped = [
-            one["time"]
-            for one in self._logs.reported
-            if one["event"] == "popped" and one["number"] == page.number and one["time"] < page.time
-        ]
-        return exempt.exempt and bool(popped) and popped[-1] <= exempt.time
+    def _is_excused(self, before: Seen, after: Seen) -> bool:
+        """Return whether a short interval between two requests is permitted."""
+        popped = [event.time for event in self._log.of("popped") if event.number == after.number]
+        if before.exempt:
+            turns = [time for time in popped if time < after.time]
+            had_its_turn = bool(turns) and turns[-1] <= before.time
+            return had_its_turn or not self._knows_pace(before)
+        # An HTTP library sends a request again if a reused connection breaks, and tells nobody.
+        is_same = (before.number, before.page) == (after.number, after.page)
+        was_popped = any(before.time < time < after.time for time in popped)
+        return is_same and before.answer == "reset" and not was_popped
 
-    def _resent(self, before: Seen, after: Seen) -> bool:
-        """Whether an HTTP library sent a request again whose connection was reset.
+    def _knows_pace(self, exempt: Seen) -> bool:
+        """Return whether the process that sent an exempt page had judged a page of its site.
 
-        No middleware hears of that; Twisted can be asked not to do it, aiohttp cannot.
+        Before that, it may not have read the robots.txt, or not again after it was resumed.
         """
-        same = (before.number, before.page) == (after.number, after.page)
-        soon = after.time - before.time < _RESENT
-        return self._plan.runtime == "none" and same and soon and before.answer == "reset"
-
-    def _paced(self, since: float, site: int) -> bool:
-        """Whether no answer that says nothing of a pace came first."""
-        return not any(
-            self._meaning(one.answer) in {OPEN, EITHER} for one in self._answers(site, since)
-        )
-
-    def _refusals(self) -> Iterator[Finding]:
-        proxies = {
-            one["number"]: one["proxy"] for one in self._logs.reported if one["event"] == "yielded"
-        }
-        for one in self._logs.reported:
-            if one["event"] != "disallowed" or one["site"] is None:
-                continue
-            number, path, at = one["site"], one["path"], one["time"]
-            self._judged.refused[self._plan.sites[number].script[0]] += 1
-            if proxies.get(one["number"]) in {"dead", "407", "hang"} or self._is_local(number, at):
-                continue
-            why = self._over(number, path, at, one["reason"])
-            if why:
-                yield Finding(
-                    "over-blocked", f"{why} ({one['reason']}): {self._said(number, path, at)}"
-                )
-
-    def _is_local(self, site: int, until: float) -> bool:
-        """Whether a part of the user's meddled with a robots.txt, or with where it redirects to."""
-        away = any("away" in name for name in self._plan.sites[site].script)
+        processes = [event.process for event in self._log.of("opened") if event.time < exempt.time]
         return any(
-            one["event"] == "local" and (away or one["site"] == site) and one["time"] < until
-            for one in self._logs.reported
+            event.site == exempt.site
+            and event.process == max(processes, default=0)
+            and event.time < exempt.time
+            and not event.exempt
+            for event in self._log.of("left", "disallowed")
         )
 
-    def _over(self, number: int, path: str, at: float, reason: str) -> str:
-        """Say why a page should not have been refused; nothing: an empty string."""
-        site, answers = self._plan.sites[number], self._answers(number, at)
-        if reason == "rule":
-            return (
-                ""
-                if any(not self._allows(answer, path) for answer in answers)
-                else "no rule disallows it"
-            )
-        late = 0.0 if self._plan.settings["ROBOTS_UNREACHABLE_TTL"] > 10 else _OVERTAKEN
-        sure = [
-            one for one in answers if self._meaning(one.answer) != EITHER and one.time < at - late
-        ]
-        if any(self._allows(one, path) for one in sure):
-            return "its robots.txt could be reached"
-        asked = [
-            one.answer
-            for one in self._logs.seen
-            if one.site == number and one.page is None and one.time < at
-        ]
-        # Attempts are shared among routes of which some fail; a 407 says nothing of the site, and
-        # is not asked again.
-        routes = any(one.get("proxy") for one in self._logs.reported)
-        wanted = 1 if routes or "407" in asked else self._plan.attempts
-        if routes and self._plan.runtime == "none":
-            wanted = 0  # a proxy that hangs takes connections of all sites (docs/limits.md)
-        if len(asked) < wanted and not site.down and not answers:
-            return f"{len(asked)} of {wanted} attempts"
+    # Dropped requests.
+
+    def _drops(self) -> Iterator[Finding]:
+        for event in self._log.of("disallowed"):
+            if event.site is None:
+                continue
+            self._judged.dropped[self._plan.sites[event.site].script[0]] += 1
+            if event.proxy in {"dead", "407", "hang"} or self._is_local(event):
+                continue
+            mistake = self._mistake(event, event.site)
+            if mistake:
+                text = self._describe(event.site, event.path, event.time)
+                yield Finding("over-blocked", f"{mistake} ({event.reason}): {text}")
+
+    def _is_local(self, dropped: Event) -> bool:
+        """Return whether a user's middleware meddled with the robots.txt, or a redirect of it."""
+        script = self._plan.sites[dropped.site or 0].script
+        is_elsewhere = any("away" in name for name in script)
+        return any(
+            event.time < dropped.time and (is_elsewhere or event.site == dropped.site)
+            for event in self._log.of("local")
+        )
+
+    def _mistake(self, event: Event, site: int) -> str:
+        """Say why a request should not have been dropped; an empty string if it should."""
+        answers = self._answers(site, event.time)
+        if event.reason == "rule":
+            is_right = any(not self._allows(answer, event.path) for answer in answers)
+            return "" if is_right else "no rule disallows it"
+        keeps_failures = self._plan.settings["ROBOTS_UNREACHABLE_TTL"] > 10
+        until = event.time if keeps_failures else event.time - _OVERTAKEN
+        arrived = (one for one in answers if self._has_arrived(one, until))
+        if any(self._allows(one, event.path) for one in arrived):
+            return "its robots.txt was reachable"
+        requested = len(self._requested(site, event.time))
+        wanted = self._attempts_wanted(site, event.time)
+        if requested < wanted and not self._plan.sites[site].down and not answers:
+            return f"{requested} of {wanted} attempts"
         return ""
 
-    @property
-    def _complete(self) -> bool:
-        """Whether the crawl came to its end, and no process of it was killed or closed early."""
-        closed = [one["reason"] for one in self._logs.reported if one["event"] == "closed"]
-        processes = 1 + max((one["process"] for one in self._logs.reported), default=0)
-        return closed == ["shutdown"] * (processes - 1) + ["finished"]
+    def _has_arrived(self, answer: Known, until: float) -> bool:
+        """Return whether the client surely knew an answer, whatever the load of the machine."""
+        if self._meaning(answer.answer) == EITHER:
+            return False
+        asked = [one.time for one in self._requested(answer.site, answer.time)]
+        since = asked[-1] if asked else answer.time
+        in_time = answer.time - since < TIMEOUT / 2
+        return in_time and answer.time + _ARRIVAL + self._log.lag(since, until) < until
 
-    def _ends(self) -> Iterator[Finding]:
-        last = max((one["process"] for one in self._logs.reported), default=0)
-        closed = [
-            one
-            for one in self._logs.reported
-            if one["event"] == "closed" and one["process"] == last
-        ]
-        if not closed and not self._killed(last):
-            if not self._spoiled:
-                yield Finding("hung", "the spider was not closed")
-            return
-        ends = {"fetched", "failed", "disallowed", "meddled"}
-        reached = {
+    def _attempts_wanted(self, site: int, until: float) -> int:
+        """Return how often a robots.txt has to be requested before its site is unreachable."""
+        if any(event.proxy for event in self._log.of("yielded")):
+            # Attempts are shared among routes, some of which fail. Without a reactor, a proxy that
+            # hangs takes connections of all sites (docs/limits.md).
+            return 0 if self._plan.runtime == "none" else 1
+        # A 407 says nothing about the site, and is not tried again.
+        answers = [one.answer for one in self._requested(site, until)]
+        return 1 if "407" in answers else self._plan.attempts
+
+    # Lost and doubled requests.
+
+    @property
+    def _is_complete(self) -> bool:
+        """Whether the crawl came to its end, and was always resumed if it was closed early.
+
+        Other schedulers promise nothing about SIGKILL.
+        """
+        closed = [event.reason for event in self._log.of("closed")]
+        if self._kills and self._plan.scheduler != "own":
+            return False
+        return closed[-1:] == ["finished"]
+
+    def _lost(self) -> Iterator[Finding]:
+        if self._log.code is not None and not self._was_closed and not self._is_damaged:
+            yield Finding("hung", "the spider was not closed")
+        ended = {event.number for event in self._log.of(*_ENDS)}
+        reached = {(event.site, event.path) for event in self._log.of(*_ENDS)}
+        reached |= {
             (one.site, self._plan.sites[one.site].pages[one.page].path)
-            for one in self._logs.seen
+            for one in self._log.seen
             if one.page is not None
         }
-        reached |= {
-            (one["site"], one["path"]) for one in self._logs.reported if one["event"] in ends
+        taken = self._taken_by_kills() - ended
+        taken_pages = {
+            (event.site, event.path) for event in self._log.events if event.number in taken
         }
-        ended = {one["number"] for one in self._logs.reported if one["event"] in ends}
-        ended |= {
-            one["number"]
-            for one in self._logs.reported
-            if one["event"] == "duplicate" and (one["site"], one["path"]) in reached
-        }
-        for one in self._logs.reported:
-            if one["event"] == "failed" and one["kind"] == "RobotsUndecided" and self._complete:
-                yield Finding(
-                    "lost",
-                    f"undecided at the end: {self._said(one['site'], one['path'], one['time'])}",
-                )
-            if one["event"] != "yielded" or one["number"] in ended:
+        for event in self._log.of("duplicate"):
+            if (event.site, event.path) in reached | taken_pages:
+                ended.add(event.number)
+        for event in self._log.events:
+            where = self._describe(event.site or 0, event.path, event.time)
+            if event.error == "RobotsUndecided" and self._is_complete:
+                yield Finding("lost", f"undecided at the end: {where}")
+            if event.kind != "yielded" or event.number in ended:
                 continue
-            if self._complete:
-                yield Finding(
-                    "lost",
-                    f"request {one['number']}: {self._said(one['site'], one['path'], one['time'])}",
-                )
+            if event.number in taken:
+                self._judged.killed += 1
+            elif self._is_complete:
+                yield Finding("lost", f"request {event.number}: {where}")
             else:
                 self._judged.left += 1
 
-    def _killed(self, process: int) -> bool:
-        """Whether a process was killed, so that it could not close its spider."""
-        signs = [interruption.sign for interruption in self._plan.interruptions]
-        return signs[process : process + 1] == ["SIGKILL"]
+    @property
+    def _was_closed(self) -> bool:
+        last = max((event.process for event in self._log.events), default=0)
+        done = {event.process for event in self._log.of("closed", "killed")}
+        return last in done
+
+    def _taken_by_kills(self) -> set[int | None]:
+        """Return the requests that SIGKILL may take.
+
+        They are those in flight and those that were queued after the queue was last saved.
+        """
+        taken: set[int | None] = set()
+        for kill in self._kills:
+            last: dict[int | None, Event] = {}
+            for event in self._log.of("yielded", "pushed", "popped"):
+                if event.time <= kill.time:
+                    last[event.number] = event
+            saved = kill.seconds - _SAVING - self._log.lag(kill.seconds - 5, kill.seconds)
+            for number, event in last.items():
+                if event.kind != "pushed" or event.time > saved:
+                    taken.add(number)
+        return taken
 
     def _doubled(self) -> Iterator[Finding]:
-        """Requests with more than one callback or errback. A killed crawl may repeat some."""
-        if any(map(self._killed, range(len(self._plan.interruptions)))):
-            return
-        ends = Counter(
-            one["number"] for one in self._logs.reported if one["event"] in {"fetched", "failed"}
-        )
+        """Find requests with more than one callback or errback. Each SIGKILL may repeat some."""
+        ends = Counter(event.number for event in self._log.of("fetched", "failed"))
         for number, times in ends.items():
-            if times > 1:
+            if times > 1 + len(self._kills):
                 yield Finding("doubled", f"request {number}: {times} times")
 
+    # The end.
+
     def _late(self) -> Iterator[Finding]:
-        """Crawls that close late. What the downloader has under way may end first."""
-        reported = self._logs.reported
-        for end in (one for one in reported if one["event"] == "closed"):
-            events = [one for one in reported if one["process"] == end["process"]]
-            ends = {"asked to end", "left", "fetched", "failed"}
-            since = max(
-                (one["time"] for one in events if one["event"] in ends), default=end["time"]
-            )
-            if end["time"] - since > _CLOSING:
-                yield Finding("late", f"closed ({end['reason']}) {end['time'] - since:.2f} s later")
+        """Find crawls that closed late. The pages in progress may end first."""
+        for end in self._log.of("closed"):
+            kinds = ("asked to end", "left", "fetched", "failed")
+            times = [e.time for e in self._log.of(*kinds) if e.process == end.process]
+            since = max(times, default=end.time)
+            late = end.time - since - self._log.lag(since, end.time)
+            if late > _CLOSING:
+                yield Finding("late", f"closed ({end.reason}) {late:.2f} s later")
 
     def _errors(self) -> Iterator[Finding]:
-        if self._logs.code is None:
-            if not self._spoiled:
-                why = f"the process did not end in time: {self._logs.errors[:1500]}"
-                yield Finding("hung", why)
-            return  # what is left is where its threads stood
-        if self._logs.code and self._logs.code != -signal.SIGKILL:
-            yield Finding("error", f"exit code {self._logs.code}: {self._logs.errors[-1500:]}")
-        for record in re.split(r"^(?=\d{4}-\d\d-\d\d )", self._logs.errors, flags=re.MULTILINE):
-            if self._is_damaged(record):
+        if self._log.code is None:
+            if not self._is_damaged:
+                yield Finding("hung", f"no progress: {self._log.errors[-1500:]}")
+            return  # the rest of the output is the stacks of its threads
+        if self._log.code and self._log.code != -signal.SIGKILL:
+            yield Finding("error", f"exit code {self._log.code}: {self._log.errors[-1500:]}")
+        records = re.split(r"^(?=\d{4}-\d\d-\d\d )", self._log.errors, flags=re.MULTILINE)
+        for record in records:
+            if self._is_damaged and "queuelib" in record:
                 continue
-            ours = (
-                "scrapy_robots_rfc" in record and "Traceback" in record
-            )  # a line without one is meant to be read
-            if (ours or "never retrieved" in record) and not re.search(
-                r"\bDrawn\b|StopDownload|Meddler", record
-            ):
+            is_ours = "scrapy_robots_rfc" in record and "Traceback" in record
+            is_drawn = re.search(r"\bDrawn\b|StopDownload|Meddler", record)
+            if (is_ours or "never retrieved" in record) and not is_drawn:
                 yield Finding("error", record[-1500:])
 
-    def _is_damaged(self, record: str) -> bool:
-        """Whether Scrapy's own queue complains of files that a killed process has left."""
-        return self._spoiled and "queuelib" in record
-
     @property
-    def _spoiled(self) -> bool:
-        """Whether a killed process has left files of Scrapy's own queue in pieces.
+    def _is_damaged(self) -> bool:
+        """Whether a killed process may have damaged the files of Scrapy's own queue.
 
-        Such a queue may say that it has a request, and not give it: the crawl goes on for ever.
+        Such a queue may say that it has a request and never return it, so the crawl never ends.
         """
-        killed = any(map(self._killed, range(len(self._plan.interruptions))))
-        return killed and self._plan.scheduler == "user-queue"
+        return bool(self._kills) and self._plan.scheduler == "user-queue"

@@ -286,9 +286,10 @@ def _queues(source: random.Random) -> dict[str, Any]:
 
 def _interruptions(source: random.Random) -> tuple[Interruption, ...]:
     count = source.choice((0, 0, 0, 1, 1, 2))
-    signs = ("SIGTERM",) * 4 + ("SIGINT", "SIGKILL")
+    signs = ("SIGTERM", "SIGTERM", "SIGINT", "SIGKILL")
     return tuple(
-        Interruption(round(source.uniform(0, 3), 2), source.choice(signs)) for _ in range(count)
+        Interruption(round(source.uniform(0, source.choice((1, 3, 9))), 2), source.choice(signs))
+        for _ in range(count)
     )
 
 

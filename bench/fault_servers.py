@@ -11,11 +11,11 @@ import socket
 import threading
 import time
 from collections import Counter
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from bench.fault_answers import ANSWERS, OPEN, Line
+from bench.fault_log import BEAT, LAG, Known, Lag, Seen
 from bench.fault_plan import TOKEN
 
 if TYPE_CHECKING:
@@ -28,34 +28,6 @@ if TYPE_CHECKING:
 PROXIES = ("live", "dead", "407", "hang")
 #: Redirects of robots.txt after which a client gives up (RFC 9309, 2.3.1.2).
 _FOLLOWED = 5
-
-
-@dataclass(frozen=True, slots=True)
-class Seen:
-    """A request that a server got.
-
-    :param time: by the monotonic clock, which all processes share.
-    :param page: number of the page; `None`: robots.txt.
-    :param exempt: whether the spider did not want it to be judged.
-    :param answer: the name of the answer.
-    """
-
-    time: float
-    site: int
-    page: int | None
-    exempt: bool
-    number: int
-    answer: str
-    proxy: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Known:
-    """The moment from which on the client of a site may know an answer."""
-
-    time: float
-    site: int
-    answer: str
 
 
 def robots_txt(site: Site) -> bytes:
@@ -76,6 +48,7 @@ class Servers:
         self._plan = plan
         self.seen: list[Seen] = []
         self.known: list[Known] = []
+        self.lags: list[Lag] = []
         self._asked: Counter[tuple[int, int | None]] = Counter()
         self._sockets: list[socket.socket] = []
         #: Of the origins, then of the proxies.
@@ -111,6 +84,7 @@ class Servers:
             lambda _loop, _context: None
         )  # broken connections are what this is for
         self._loop.run_until_complete(self._open())
+        self._beat = self._loop.create_task(self._measure_lag())
         self._ready.set()
         self._loop.run_forever()
         tasks = asyncio.all_tasks(self._loop)
@@ -120,6 +94,14 @@ class Servers:
         self._loop.close()
         for one in self._sockets:
             one.close()
+
+    async def _measure_lag(self) -> None:
+        while True:
+            expected = time.monotonic() + BEAT
+            await asyncio.sleep(BEAT)
+            now = time.monotonic()
+            if now - expected > LAG:
+                self.lags.append(Lag(now, now - expected))
 
     async def _open(self) -> None:
         for number, one in enumerate(self._sockets):
@@ -160,8 +142,7 @@ class Servers:
             name.strip().lower(): value.strip()
             for name, _, value in (other.partition(":") for other in others)
         }
-        proxy = number >= len(self._plan.sites)
-        if proxy:
+        if number >= len(self._plan.sites):  # a proxy
             kind = PROXIES[number - len(self._plan.sites)]
             if kind in {"407", "hang"}:
                 await ANSWERS[kind].send(Line(writer, b"", lambda: None, lambda _hops, _away: ""))
@@ -170,13 +151,11 @@ class Servers:
             number = self._sites[parts.hostname or "", parts.port or 80]
             target = f"{parts.path}?{parts.query}" if parts.query else parts.path
         if target == "/robots.txt" or target.startswith("/hop"):
-            await self._robots(number, target, writer, proxy=proxy)
+            await self._robots(number, target, writer)
         else:
-            await self._page(number, target, headers, writer, proxy=proxy)
+            await self._page(number, target, headers, writer)
 
-    async def _robots(
-        self, number: int, target: str, writer: asyncio.StreamWriter, *, proxy: bool
-    ) -> None:
+    async def _robots(self, number: int, target: str, writer: asyncio.StreamWriter) -> None:
         if target.startswith("/hop-"):
             name = target.removeprefix("/hop-")
             await ANSWERS[name].send(self._line(number, name, writer))
@@ -188,9 +167,7 @@ class Servers:
         script = self._plan.sites[number].script
         name = script[min(self._asked[number, None], len(script) - 1)]
         self._asked[number, None] += 1
-        self.seen.append(
-            Seen(time.monotonic(), number, None, exempt=False, number=0, answer=name, proxy=proxy)
-        )
+        self.seen.append(Seen(time.monotonic(), number, None, answer=name))
         await ANSWERS[name].send(self._line(number, name, writer))
 
     async def _hop(self, site: int, name: str, hops: int, writer: asyncio.StreamWriter) -> None:
@@ -220,14 +197,12 @@ class Servers:
         target: str,
         headers: dict[str, str],
         writer: asyncio.StreamWriter,
-        *,
-        proxy: bool,
     ) -> None:
         pages = self._plan.sites[number].pages
         at = next(n for n, page in enumerate(pages) if page.path == target)
         page = pages[at]
         exempt, ident = headers.get("x-exempt") == "1", int(headers.get("x-number", "-1"))
-        self.seen.append(Seen(time.monotonic(), number, at, exempt, ident, page.kind, proxy))
+        self.seen.append(Seen(time.monotonic(), number, at, exempt, ident, page.kind))
         self._asked[number, at] += 1
         line = self._line(number, "404", writer)
         line.known = lambda: None

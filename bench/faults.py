@@ -1,12 +1,9 @@
-"""`python -m bench.faults [--crawls N] [--seed S]`: crawls that meet drawn faults of servers, and
-are judged.
+"""Run crawls among faults drawn at random, and judge them: `python -m bench.faults`.
 
-Each crawl has a process of its own, which may be interrupted and resumed, and 2 to 6 origins whose
-robots.txt hangs, breaks off, is compressed into little, redirects to somewhere and so on; with
-settings and parts of a user's own, as middlewares that raise and schedulers, drawn as well. The
-servers' own logs say whether a page was fetched that was disallowed, or before anything was known
-of it. Ends with 1 where one was, where an allowed page was refused, a Crawl-delay not obeyed, a
-request lost, doubled or out of order, or where a crawl did not end, or late.
+Each crawl has its own process, which may get signals and be resumed, and 2 to 6 origins whose
+robots.txt hangs, breaks off, is compressed, redirects and so on. Settings, schedulers, proxies and
+user's own middlewares that raise are drawn, too. The exit code is 1 if `bench.fault_judge` finds
+something wrong.
 """
 
 from __future__ import annotations
@@ -22,26 +19,138 @@ import tempfile
 import time
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
+from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 from bench.fault_answers import ANSWERS
 from bench.fault_crawl import MIDDLEWARES, OUTCOMES
-from bench.fault_judge import WRONG, Judge, Judged, Logs
-from bench.fault_plan import COMPANY, RUNTIMES, draw
+from bench.fault_judge import WRONG, Judge, Judged
+from bench.fault_log import Event, Log, read_events
+from bench.fault_plan import COMPANY, RUNTIMES, Plan, draw
 from bench.fault_servers import Servers
 from bench.report import table
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from bench.fault_plan import Interruption, Plan
-
-#: Seconds in which something has to happen, or the crawl hangs, and so many times that: no crawl
-#: takes longer.
-PATIENCE, _LONGEST = 90, 10
+#: Seconds without progress after which a crawl hangs, or repeats itself.
+PATIENCE = 45.0
+# Seconds that a process has to print the stacks of its threads before it is killed.
+_LAST_WORDS = 10.0
+# Seconds between two looks at a crawl.
+_LOOK = 0.5
 _SHOWN = 6
+# What happens only a limited number of times to each request.
+_PROGRESS = ("opened", "yielded", "duplicate", "meddled", "disallowed", "fetched", "failed")
+_RUNNING: set[subprocess.Popen[bytes]] = set()
+
+
+class Run:
+    """The processes of one crawl, one after the other."""
+
+    def __init__(self, plan: Plan, command: list[str], folder: Path, servers: Servers) -> None:
+        self._plan = plan
+        self._command = command
+        self._folder = folder
+        self._servers = servers
+        self._outcomes = folder / OUTCOMES
+        self._errors = folder / "errors"
+
+    def log(self) -> Log:
+        """Crawl to the end, and return the log."""
+        self._outcomes.touch()
+        code: int | None = 0
+        for number in range(len(self._plan.interruptions) + 2):
+            code, was_interrupted = self._process(number)
+            if code is None or not (was_interrupted or self._was_closed_early(number)):
+                break
+        seen, known, lags = self._servers.seen, self._servers.known, self._servers.lags
+        errors = self._errors.read_text(encoding="utf-8", errors="replace")
+        return Log(seen, known, read_events(self._outcomes), lags, errors, code)
+
+    def _process(self, number: int) -> tuple[int | None, bool]:
+        """Run a process, and return its exit code and whether it got a signal."""
+        ports = [str(port) for port in self._servers.ports]
+        environment = {**os.environ, "PYTHONFAULTHANDLER": "1"}
+        with self._errors.open("ab") as errors:
+            process = subprocess.Popen(
+                [*self._command, str(number), *ports],
+                stderr=errors,
+                env=environment,
+                start_new_session=True,
+            )
+        _RUNNING.add(process)
+        try:
+            was_interrupted = self._interrupt(process, number)
+            return self._wait(process), was_interrupted
+        finally:
+            end(process)
+
+    def _interrupt(self, process: subprocess.Popen[bytes], number: int) -> bool:
+        """Send the signal that is planned for a process; return false if it ends before."""
+        if number >= len(self._plan.interruptions):
+            return False
+        interruption = self._plan.interruptions[number]
+        while not any(e.kind == "opened" and e.process == number for e in self._events()):
+            if process.poll() is not None:
+                return False
+            time.sleep(0.02)
+        try:
+            process.wait(interruption.after)
+        except subprocess.TimeoutExpired:
+            process.send_signal(signal.Signals[interruption.sign])
+        else:
+            return False
+        if interruption.sign == "SIGKILL":
+            process.wait()
+            killed = Event(time.monotonic(), "killed", number, seconds=self._last_saved())
+            with self._outcomes.open("a", encoding="utf-8") as file:
+                file.write(f"\n{json.dumps(asdict(killed))}\n")
+        return True
+
+    def _last_saved(self) -> float:
+        """Return when the state of the queue was written, by the monotonic clock; 0 if never."""
+        state = self._folder / "job" / "requests.queue" / "active.json"
+        if not state.exists():
+            return 0.0
+        return state.stat().st_mtime - time.time() + time.monotonic()
+
+    def _was_closed_early(self, number: int) -> bool:
+        """Return whether the spider was closed by a setting in a crawl that can be resumed."""
+        closed = [e for e in self._events() if e.kind == "closed" and e.process == number]
+        early = any(event.reason.startswith("closespider") for event in closed)
+        return early and bool(self._plan.settings["JOBDIR"])
+
+    def _wait(self, process: subprocess.Popen[bytes]) -> int | None:
+        """Wait for the end of a process, and return its exit code.
+
+        If there is no progress, end the process, and return `None`.
+        """
+        progress, since = self._progress(), time.monotonic()
+        while time.monotonic() - since < PATIENCE:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                return process.wait(_LOOK)
+            now = self._progress()
+            if now != progress:
+                progress, since = now, time.monotonic()
+        process.send_signal(signal.SIGABRT)  # it prints the stacks of its threads
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(_LAST_WORDS)
+        return None
+
+    def _progress(self) -> tuple[int, int]:
+        """Return a value that changes only a limited number of times in a crawl."""
+        events = {(e.kind, e.number, e.path) for e in self._events() if e.kind in _PROGRESS}
+        pages = {(one.number, one.site, one.page) for one in tuple(self._servers.seen)}
+        return len(events), len(pages)
+
+    def _events(self) -> list[Event]:
+        return read_events(self._outcomes)
+
+
+def end(process: subprocess.Popen[bytes]) -> None:
+    """End a process and everything that it started."""
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+    _RUNNING.discard(process)
 
 
 def crawl(
@@ -52,132 +161,39 @@ def crawl(
     *,
     verbose: bool = False,
 ) -> Judged:
-    """Run the crawl of a seed and judge it.
+    """Run the crawl of a seed, and judge it.
 
-    :param runtime: one of `RUNTIMES`; `None`: it is drawn.
+    :param runtime: one of `RUNTIMES`, or `None` if it is drawn, too.
     :param without: names of answers and of parts of the company that are not drawn.
     :param middleware: a key of `MIDDLEWARES`.
-    :param verbose: whether all that happened is printed.
+    :param verbose: whether everything that happened is printed.
     """
     plan = draw(seed, runtime, without)
     with tempfile.TemporaryDirectory() as name, Servers(plan) as servers:
         command = [sys.executable, "-m", "bench.fault_crawl", str(seed), plan.runtime]
         command += [",".join(without), middleware, name]
-        code, errors, reported = _processes(plan, command, servers, Path(name, OUTCOMES))
-    logs = Logs(servers.seen, servers.known, reported, errors, code)
+        log = Run(plan, command, Path(name), servers).log()
     if verbose:
-        _show(plan, logs)
-    return Judge(plan, logs).judge()
+        _show(plan, log)
+    return Judge(plan, log).judge()
 
 
-def _processes(
-    plan: Plan, command: list[str], servers: Servers, outcomes: Path
-) -> tuple[int | None, str, list[dict[str, Any]]]:
-    """Run the process of a crawl; if it was interrupted, those that go on with it.
-
-    :returns: the exit code of the last one, what all of them logged, and what became of requests.
-    """
-    environment = {**os.environ, "PYTHONFAULTHANDLER": "1"}
-    ports = [str(port) for port in servers.ports]
-    errors = ""
-    outcomes.touch()
-    for number, interruption in enumerate((*plan.interruptions, None)):
-        process = subprocess.Popen(
-            [*command, str(number), *ports], stderr=subprocess.PIPE, text=True, env=environment
-        )
-        interrupted = interruption is not None and _interrupt(
-            process, interruption, partial(_opened, outcomes, number)
-        )
-        code, logged = _ended(process, lambda: (len(servers.seen), _size(outcomes)))
-        errors += logged
-        if not interrupted:
-            break
-    return code, errors, _events(outcomes)
-
-
-def _interrupt(
-    process: subprocess.Popen[str], interruption: Interruption, opened: Callable[[], bool]
-) -> bool:
-    """Send a process a signal, some time after its spider was opened; false: it ended sooner."""
-    while not opened():
-        if process.poll() is not None:
-            return False
-        time.sleep(0.02)
-    try:
-        process.wait(interruption.after)
-    except subprocess.TimeoutExpired:
-        process.send_signal(signal.Signals[interruption.sign])
-        return True
-    return False
-
-
-def _opened(outcomes: Path, number: int) -> bool:
-    return any(one["event"] == "opened" and one["process"] == number for one in _events(outcomes))
-
-
-def _events(outcomes: Path) -> list[dict[str, Any]]:
-    lines = outcomes.read_text(encoding="utf-8").splitlines()
-    return [json.loads(line) for line in lines if line.endswith("}")]
-
-
-def _ended(process: subprocess.Popen[str], done: Callable[[], object]) -> tuple[int | None, str]:
-    """Wait for the end of a crawl, and return its exit code and what it logged; no code where it
-    had to be ended.
-
-    :param done: returns how much was done so far. On a busy machine a crawl takes long, and goes
-    on.
-    """
-    before: object = None
-    for _ in range(_LONGEST):
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            _, errors = process.communicate(timeout=PATIENCE)
-            return process.returncode, errors
-        now = done()
-        if now == before:
-            break
-        before = now
-    process.send_signal(signal.SIGABRT)  # it says where it stands, and ends
-    return None, process.communicate()[1]
-
-
-def _size(path: Path) -> int:
-    return path.stat().st_size if path.exists() else 0
-
-
-def _show(plan: Plan, logs: Logs) -> None:
-    """Print what was drawn and all that happened, in its order."""
-    print(plan.runtime, plan.scheduler, plan.interruptions, plan.settings, sep="\n")
-    print(plan.parts, plan.spider_parts, plan.signal, plan.stop, sep="\n")
-    for number, site in enumerate(plan.sites):
-        print(
-            f"site {number}: {site.script}, down for {site.down} s, pace {site.pace}, {site.rules}"
-        )
-    events = [(one.time, f"server: {one}") for one in logs.seen]
-    events += [(one.time, f"server: {one}") for one in logs.known]
-    events += [
-        (one.pop("time"), f"crawl:  {one}") for one in [dict(line) for line in logs.reported]
-    ]
-    start = min((at for at, _ in events), default=0.0)
-    for at, text in sorted(events):
+def _show(plan: Plan, log: Log) -> None:
+    """Print the plan, and all that happened in its order."""
+    for name, value in asdict(plan).items():
+        print(f"{name}: {value}")
+    lines = [(event.time, f"crawl:  {event}") for event in log.events]
+    lines += [(seen.time, f"server: {seen}") for seen in log.seen]
+    lines += [(known.time, f"server: {known}") for known in log.known]
+    lines += [(lag.time, f"{lag}") for lag in log.lags]
+    start = min((time for time, _ in lines), default=0.0)
+    for at, text in sorted(lines):
         print(f"{at - start:8.3f}  {text}")
-    print(logs.errors, file=sys.stderr)
-
-
-def _rows(all_judged: list[Judged]) -> list[list[str]]:
-    pages: Counter[str] = Counter()
-    refused: Counter[str] = Counter()
-    for one in all_judged:
-        pages += one.pages
-        refused += one.refused
-    return [
-        [name, f"{pages[name]:,}", f"{refused[name]:,}"]
-        for name in ANSWERS
-        if pages[name] or refused[name]
-    ]
+    print(log.errors, file=sys.stderr)
 
 
 def print_findings(judged: Judged, options: str) -> Judged:
-    """Print what was found in a crawl, and how to run it alone."""
+    """Print what is wrong with a crawl, and how to run it alone."""
     if judged.findings:
         print(f"seed {judged.seed} (again: python -m bench.faults --only {judged.seed}{options})")
         for finding in judged.findings[:_SHOWN]:
@@ -188,75 +204,71 @@ def print_findings(judged: Judged, options: str) -> Judged:
     return judged
 
 
-def report(all_judged: list[Judged]) -> int:
-    """Print what was judged and found, and return the exit code."""
-    title = "Page requests judged, by the first answer for the robots.txt of their origin"
-    print(table(title, ["robots.txt", "fetched", "refused"], _rows(all_judged)))
-    found = Counter(finding.kind for one in all_judged for finding in one.findings)
-    pages = sum(one.pages.total() for one in all_judged)
-    rows = [["crawls", str(len(all_judged))], ["page requests judged", f"{pages:,}"]]
-    rows += [["requests refused", f"{sum(one.refused.total() for one in all_judged):,}"]]
-    rows += [["page requests that were exempt", f"{sum(one.exempt for one in all_judged):,}"]]
-    rows += [
-        ["left over by crawls that were closed early", f"{sum(one.left for one in all_judged):,}"]
-    ]
-    rows += [["crawls that were interrupted", str(sum(one.interrupted for one in all_judged))]]
-    rows += [["crawls whose order was judged", str(sum(one.ordered for one in all_judged))]]
-    rows += [[f"{kind}: {meaning}", f"{found[kind]:,}"] for kind, meaning in WRONG.items()]
-    print(table("Found", ["", ""], rows))
-    return 1 if found else 0
+def report(crawls: list[Judged]) -> int:
+    """Print the tables, and return the exit code."""
+    pages: Counter[str] = sum((one.pages for one in crawls), Counter())
+    dropped: Counter[str] = sum((one.dropped for one in crawls), Counter())
+    answers = [name for name in ANSWERS if pages[name] or dropped[name]]
+    rows = [[name, f"{pages[name]:,}", f"{dropped[name]:,}"] for name in answers]
+    title = "Judged requests, by the first answer for the robots.txt of their origin"
+    print(table(title, ["robots.txt", "fetched", "dropped"], rows))
+    wrong = Counter(finding.kind for one in crawls for finding in one.findings)
+    numbers = {
+        "crawls": len(crawls),
+        "requests for pages": pages.total(),
+        "dropped requests": dropped.total(),
+        "requests for exempt pages": sum(one.exempt for one in crawls),
+        "left by crawls that were closed early": sum(one.left for one in crawls),
+        "lost by SIGKILL: in flight, or not saved yet": sum(one.killed for one in crawls),
+        "crawls that were resumed": sum(one.interrupted for one in crawls),
+        "crawls whose order was judged": sum(one.ordered for one in crawls),
+        **{f"{kind}: {meaning}": wrong[kind] for kind, meaning in WRONG.items()},
+    }
+    print(table("Result", ["", ""], [[name, f"{value:,}"] for name, value in numbers.items()]))
+    return 1 if wrong else 0
 
 
 def main() -> int:
-    """Run, print tables, and return 1 when something was wrong."""
+    """Run, print tables, and return 1 if something was wrong."""
     parser = argparse.ArgumentParser(prog="python -m bench.faults", description=__doc__)
-    parser.add_argument("--crawls", type=int, default=100)
-    parser.add_argument(
-        "--seed",
-        type=int,
-        default=9309,
-        help="of the first crawl; the next ones have the next seeds",
-    )
-    parser.add_argument(
-        "--only",
-        type=int,
-        metavar="SEED",
-        help="run the crawl of this seed alone, and print all of it",
-    )
-    parser.add_argument(
-        "--runtime", choices=RUNTIMES, help="for all crawls; else it is drawn, as all else"
-    )
-    parser.add_argument(
+    add = parser.add_argument
+    add("--crawls", type=int, default=100)
+    add("--seed", type=int, default=9309, help="of the first crawl; the next ones count up")
+    add("--only", type=int, metavar="SEED", help="run the crawl of this seed, and print all of it")
+    add("--runtime", choices=RUNTIMES, help="of all crawls; drawn by default")
+    add(
         "--without",
         default="",
         metavar="NAME,...",
-        help=f"draw none of these: answers by the names in the table, or {', '.join(COMPANY)}",
+        help=f"do not draw these: names of answers in the table, or {', '.join(COMPANY)}",
     )
-    parser.add_argument(
-        "--middleware", choices=MIDDLEWARES, default="ours", help="what is to obey robots.txt"
-    )
-    parser.add_argument("--jobs", type=int, default=2, help="crawls at a time")
+    add("--middleware", choices=MIDDLEWARES, default="ours", help="what obeys robots.txt")
+    add("--jobs", type=int, default=2, help="crawls at a time")
     options = parser.parse_args()
     without = tuple(filter(None, options.without.split(",")))
     if unknown := set(without) - {*ANSWERS, *COMPANY}:
         parser.error(f"--without: unknown: {', '.join(sorted(unknown))}")
-    seeds = (
-        [options.only]
-        if options.only is not None
-        else range(options.seed, options.seed + options.crawls)
-    )
-    alone = options.only is not None
+    is_alone = options.only is not None
+    first = options.only if is_alone else options.seed
+    seeds = range(first, first + (1 if is_alone else options.crawls))
     again = "".join(
         f" --{name} {value}"
         for name in ("runtime", "without", "middleware")
         if (value := getattr(options, name)) != parser.get_default(name)
     )
-    with ThreadPoolExecutor(options.jobs) as pool:
+    pool = ThreadPoolExecutor(options.jobs)
+    try:
         crawls = pool.map(
-            lambda seed: crawl(seed, options.runtime, without, options.middleware, verbose=alone),
+            lambda seed: crawl(
+                seed, options.runtime, without, options.middleware, verbose=is_alone
+            ),
             seeds,
         )
         return report([print_findings(one, again) for one in crawls])
+    finally:  # also after Ctrl-C
+        pool.shutdown(wait=False, cancel_futures=True)
+        for process in tuple(_RUNNING):
+            end(process)
 
 
 if __name__ == "__main__":

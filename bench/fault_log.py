@@ -1,0 +1,119 @@
+"""What the servers and the processes of a crawl of `bench.faults` write down."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+#: Seconds between two measurements of how late an event loop is, and what is worth noting.
+BEAT, LAG = 0.05, 0.01
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """Something that happened in a process of the crawl.
+
+    All times are from the monotonic clock, which all processes of the machine share.
+
+    :param kind: "opened", "yielded", "pushed", "popped", "duplicate", "meddled", "disallowed",
+        "left", "fetched", "failed", "asked to end", "closed", "local" (a user's middleware meddled
+        with a robots.txt), "lag" or "killed".
+    :param process: 0 for the first process, 1 for the one that resumes its crawl, and so on.
+    :param number: identifies a request that the spider yielded.
+    :param reason: of a decision, or why the spider was closed.
+    :param error: class name of the exception that an errback got.
+    :param seconds: how late the event loop was; for "killed", when the queue was last saved.
+    """
+
+    time: float
+    kind: str
+    process: int = 0
+    number: int | None = None
+    site: int | None = None
+    path: str = ""
+    proxy: str = ""
+    exempt: bool = False
+    priority: int = 0
+    start: bool = False
+    reason: str = ""
+    error: str = ""
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """A request that a server received.
+
+    :param page: number of the page, or `None` for robots.txt.
+    :param exempt: whether robots.txt does not apply to the request.
+    :param answer: name of the answer.
+    """
+
+    time: float
+    site: int
+    page: int | None
+    exempt: bool = False
+    number: int = 0
+    answer: str = "page"
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """The moment from which the client of a site may know an answer for robots.txt."""
+
+    time: float
+    site: int
+    answer: str
+
+
+@dataclass(frozen=True, slots=True)
+class Lag:
+    """An event loop was late: it did not run for some seconds before this time."""
+
+    time: float
+    seconds: float
+
+
+@dataclass
+class Log:
+    """All that is known of a crawl.
+
+    :param errors: what its processes wrote to standard error.
+    :param code: exit code of the last process, or `None` if it had to be ended.
+    """
+
+    seen: list[Seen]
+    known: list[Known]
+    events: list[Event]
+    lags: list[Lag] = field(default_factory=list)
+    errors: str = ""
+    code: int | None = 0
+
+    def __post_init__(self) -> None:
+        own = (Lag(one.time, one.seconds) for one in self.events if one.kind == "lag")
+        self.lags = [*self.lags, *own]
+
+    def lag(self, since: float, until: float) -> float:
+        """Return for how many seconds servers and crawl were late in this time, at most."""
+        return sum(
+            lag.seconds
+            for lag in self.lags
+            if lag.time >= since and lag.time - lag.seconds <= until
+        )
+
+    def of(self, *kinds: str) -> Iterable[Event]:
+        """Yield the events of these kinds."""
+        return (event for event in self.events if event.kind in kinds)
+
+
+def read_events(path: Path) -> list[Event]:
+    """Read the events in a file; a process that was killed may have left half a line."""
+    lines = path.read_text(encoding="utf-8").splitlines()
+    return [
+        Event(**json.loads(line)) for line in lines if line.startswith("{") and line.endswith("}")
+    ]
