@@ -1,6 +1,6 @@
 """The errors of this package.
 
-Bad data of a site never stops a crawl: the last three count as a failed fetch.
+Bad data from a site never stops a crawl: the last three errors count as a failed fetch.
 """
 
 import copyreg
@@ -21,18 +21,17 @@ class RobotsError(Exception):
 
 
 class SettingError(RobotsError, ValueError):
-    """A setting or a spider attribute has a value that is not accepted; stops the crawl at start.
+    """The value of a setting or spider attribute is not accepted. The crawl does not start.
 
-    :param key: the name of the setting or attribute, and the place of the entry if only one entry
-        is wrong.
-    :param value: its value, or that of the entry.
-    :param accepted: what is accepted, for the user.
+    :param key: the name of the setting or attribute, with the index or key of a wrong entry.
+    :param value: the value of the setting or of the entry.
+    :param accepted: a description of the accepted values.
     """
 
     def __init__(self, key: str, value: object, accepted: str) -> None:
         try:
             shown = repr(value)
-        except ValueError:  # Python writes no integer of more than some thousand digits
+        except ValueError:  # Python refuses to print integers of several thousand digits
             shown = "a value too long to be shown"
         super().__init__(f"{key} = {shown} is not accepted; it must be {accepted}")
         self.key: str = key
@@ -40,18 +39,27 @@ class SettingError(RobotsError, ValueError):
         self.accepted: str = accepted
 
 
-class StoreError(RobotsError):
-    """A store of robots.txt files cannot work, or failed.
+class MissingPackageError(SettingError):
+    """A setting needs a package that is not installed. The crawl does not start."""
 
-    The text says what to do, without credentials.
+    def __init__(self, key: str, value: object, package: str) -> None:
+        super().__init__(key, value, "unset")
+        problem = f"needs the package {package}, which is not installed"
+        self.args = (f"{key} {problem}: pip install {package}",)
+
+
+class StoreError(RobotsError):
+    """A store of robots.txt files failed or cannot be opened.
+
+    The text says what to do, and has no credentials.
     """
 
 
 class AgentError(RobotsError, ValueError):
-    """Request meta ``robotstxt_user_agent`` or ``robots_declared_use`` has a value of another type.
+    """The meta ``robotstxt_user_agent`` or ``robots_declared_use`` of a request has a wrong type.
 
-    The request fails, and Scrapy logs the error. It is no IgnoreRequest, because Scrapy does not
-    log those.
+    The request fails, and Scrapy logs the error. This is not an `IgnoreRequest`, because Scrapy
+    does not log those.
     """
 
 
@@ -59,8 +67,8 @@ class RobotsDisallowed(RobotsError, IgnoreRequest):  # noqa: N818 - named like S
     """The page may not be fetched (RFC 9309, 2.2.2 and 2.3.1.4); the request's errback gets this.
 
     :param decision: the decision, with its reason and its rule.
-    :param why: the reason for people, for example ``robots.txt line 3: Disallow: /x``.
-    :param by: what forbids it.
+    :param why: the reason in words, for example ``robots.txt line 3: Disallow: /x``.
+    :param by: the file or header that disallows the page.
     """
 
     def __init__(self, decision: Decision, why: str, by: str = "robots.txt") -> None:
@@ -70,26 +78,27 @@ class RobotsDisallowed(RobotsError, IgnoreRequest):  # noqa: N818 - named like S
 
 
 class UnreachableError(RobotsError):
-    """A command of Scrapy's for one page gets no page, as its robots.txt is unreachable.
+    """A Scrapy command for one page does not get it, because its robots.txt is unreachable.
 
-    It is no IgnoreRequest, about which ``scrapy shell`` and ``scrapy fetch`` say nothing.
+    This is not an `IgnoreRequest`, because ``scrapy shell`` and ``scrapy fetch`` do not report
+    those.
     """
 
 
-class RobotsUndecided(RobotsError, IgnoreRequest):  # noqa: N818 - as above
-    """The spider was closed before the request was decided, or before its turn: it is not fetched.
+class RobotsUndecided(RobotsError, IgnoreRequest):  # noqa: N818 - named like Scrapy's IgnoreRequest
+    """The spider closed before the request was decided or had its turn. It is not fetched.
 
-    Only requests that never passed the scheduler fail with it; the others go back to the scheduler.
+    Only requests that did not come from the scheduler fail with this; others return to it.
     """
 
 
 class BrokenTransferError(RobotsError):
-    """The transfer of a robots.txt ended before the whole file was there; the text says how."""
+    """The transfer of a robots.txt ended before the file was complete; the text says how."""
 
 
 class ForeignAnswerError(RobotsError):
-    """A downloader middleware, and not the site, answered for a robots.txt that was not there."""
+    """A downloader middleware, and not the site, answered for a missing robots.txt."""
 
 
 class DecodingError(RobotsError):
-    """The content coding of a robots.txt is unknown, or its data are broken or end too early."""
+    """The content coding of a robots.txt is unknown, or its data is broken or incomplete."""

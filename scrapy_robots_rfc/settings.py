@@ -1,13 +1,13 @@
-"""Every setting, once, in `Settings`: key, type, default, and what is accepted.
+"""The settings of this package: key, type, default and accepted values, in one table.
 
-`read_settings` reads them all; a value that is not accepted stops the crawl at start. What each
-does stands in `docs/settings.md`, which a test compares with the table.
+`read_settings` reads them all. A value that is not accepted stops the crawl at start.
+docs/settings.md says what each setting does; a test compares it with the table.
 """
 
 import json
 import math
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
@@ -19,7 +19,7 @@ from scrapy_robots_rfc.core.agents import ACCEPTED, Agent, agent_of
 from scrapy_robots_rfc.core.preferences import uses_of
 from scrapy_robots_rfc.core.robotstxt import RobotsTxt
 from scrapy_robots_rfc.core.text import hidden
-from scrapy_robots_rfc.errors import SettingError
+from scrapy_robots_rfc.errors import MissingPackageError, SettingError
 from scrapy_robots_rfc.policy.origins import (
     SCHEME_ACCEPTED,
     SCHEMES,
@@ -31,21 +31,24 @@ from scrapy_robots_rfc.policy.origins import (
 )
 from scrapy_robots_rfc.policy.pacing import Bound, Over
 
-#: What the user wrote, of any type.
+#: A value as the user wrote it, of any type.
 Value: TypeAlias = Any
 
-#: The 24-hour limit, in seconds: "crawlers SHOULD NOT use the cached version for more than 24
-#: hours" (RFC 9309, 2.4). ROBOTS_CACHE_MAX_AGE is never longer.
+#: 24 hours in seconds: "crawlers SHOULD NOT use the cached version for more than 24 hours"
+#: (RFC 9309, 2.4). ROBOTS_CACHE_MAX_AGE is never longer.
 MAX_AGE_24_HOURS = 24 * 60 * 60
 CACHE = "ROBOTS_CACHE"
 CACHE_ACCEPTED = (
     "'memory:', 'sqlite:///PATH' (four slashes before an absolute path), 'redis://HOST:PORT/DB', "
-    "'rediss://...', a subclass of scrapy_robots_rfc.Store or the path of one, or None"
+    "'rediss://...', a subclass of scrapy_robots_rfc.Store or its import path, or None"
 )
 BACKOFF = "ROBOTS_UNREACHABLE_BACKOFF"
 OUR_PARSER = "scrapy_robots_rfc.RfcRobotParser"
-PARSER_ACCEPTED = "a class with Scrapy's RobotParser interface, or the path of one"
-#: What ROBOTS_TAG_OBEY may name -> the sources of such rules, as stat keys have them.
+PARSER_ACCEPTED = (
+    "a subclass of scrapy.robotstxt.RobotParser or its import path, such as"
+    " 'scrapy.robotstxt.ProtegoRobotParser'"
+)
+#: An entry of ROBOTS_TAG_OBEY -> the sources of such rules, as named in stat keys.
 PAGE_RULES: dict[str, tuple[str, ...]] = {
     "nofollow": ("header", "meta"),
     "noindex": ("header", "meta"),
@@ -54,30 +57,27 @@ PAGE_RULES: dict[str, tuple[str, ...]] = {
 # The option of ROBOTS_REPORT that FEEDS does not have.
 _ALLOWED = "allowed"
 
-# Parts of what is accepted, for people.
+# Parts of the descriptions of accepted values.
+_LIST = "a list or a comma-separated string of"
 _DICT = "a dict, or one in JSON, from"
-_ORIGIN = "'https://HOST' or 'https://HOST:PORT'"
-_SITE = f"'HOST', '*.HOST', 'HOST:PORT', {_ORIGIN}"
+_ORIGIN = "'https://example.com' or 'https://example.com:8443'"
+_SITE = f"such as 'example.com', '*.example.com', 'example.com:8443', {_ORIGIN}"
 _PAGE_RULE = "'nofollow', 'noindex' or 'link-nofollow'"
-_FILE = f"the path of a file; its key an origin, {_ORIGIN}, that is there once"
+_STATUS = "a status from 400 to 499"
 _FEED = "a dict of the feed's options, 'allowed' True or False; its key a URI or a path"
 _REPORT = f"a path or URI such as 'robots.jsonl', or {_DICT} it to options as in FEEDS"
-_ARCHIVE = (
-    "the path of a file, or None; a path needs the package warcio "
-    "(pip install 'scrapy-robots-rfc[archive]')"
-)
 
-#: What the reader of a setting raises where a value is not accepted.
+#: The exceptions that a reader raises if a value is not accepted.
 _WRONG = (ValueError, TypeError, LookupError, AttributeError, OverflowError, RecursionError)
 
 
 class Setting(NamedTuple):
-    """One row of the table.
+    """A row of the table.
 
     :param key: the name in Scrapy's settings.
-    :param default: its value if the user sets none.
-    :param accepted: what is accepted, for people; a part of the error's text.
-    :param read: makes the checked value from the user's, or raises one of `_WRONG`.
+    :param default: the value if the user sets none.
+    :param accepted: a description of the accepted values, for the error.
+    :param read: returns the checked value for the user's value, or raises one of `_WRONG`.
     """
 
     key: str
@@ -104,6 +104,7 @@ def _number(
 
 
 def _or_none(read: Callable[[Value], Any]) -> Callable[[Value], Any]:
+    """Accept no value, too."""
     return lambda value: None if value in (None, "", "None") else read(value)
 
 
@@ -111,41 +112,37 @@ def _boolean(value: object) -> bool:
     return {"true": True, "1": True, "false": False, "0": False}[str(value).lower()]
 
 
-def _entries(
-    items: Iterable[tuple[Any, Any]], read: Callable[[Any, Any], Any], accepted: str
-) -> list[Any]:
-    """Read the entries of a list or dict; an error shows one, such as ``[2]``, and not the whole.
+def _entry(key: object, value: Value, accepted: str, read: Callable[[], Any]) -> Any:  # noqa: ANN401 - what `read` returns
+    """Read an entry of a list or dict. An error shows this entry, not the whole value.
 
-    :param items: each has its number or key, and its value.
-    :param accepted: what is accepted of an entry, for people.
+    :param key: the index or key of the entry.
     """
-    found = []
-    for key, value in items:
-        try:
-            found.append(read(key, value))
-        except _WRONG:
-            raise SettingError(f"[{hidden(key)!r}]", hidden(value), accepted) from None
-    return found
+    try:
+        return read()
+    except _WRONG:
+        raise SettingError(f"[{hidden(key)!r}]", hidden(value), accepted) from None
 
 
 def _each(
     read: Callable[[Value], object], accepted: str, into: type = tuple
 ) -> Callable[[Value], Any]:
-    """Read a list, or a string with a list in JSON or with commas, entry by entry."""
+    """Read a list entry by entry. A string may be a list in JSON or with commas."""
 
     def read_all(value: Value) -> object:
-        items = _unpacked(value)
+        items = _from_json(value)
         if isinstance(items, str):
             items = [item for item in items.split(",") if item.strip()]
         if not isinstance(items, (list, tuple)):
             raise TypeError(value)
-        return into(_entries(enumerate(items), lambda _, item: read(item), accepted))
+        return into(
+            _entry(index, item, accepted, partial(read, item)) for index, item in enumerate(items)
+        )
 
     return read_all
 
 
-def _unpacked(value: Value) -> Value:
-    """Return the list that stands in a string as JSON, as on the command line; or the value."""
+def _from_json(value: Value) -> Value:
+    """Return the list in a string of JSON, as on the command line, or else the value itself."""
     return json.loads(value) if isinstance(value, str) and value.lstrip().startswith("[") else value
 
 
@@ -157,7 +154,7 @@ def _page_rule(value: Value) -> str:
 
 
 def _sites(value: Value, schemes: Mapping[str, Scheme] = SCHEMES) -> object:
-    return _each(lambda entry: Site.of(entry, schemes), _SITE)(value)
+    return _each(lambda entry: Site.of(entry, schemes), f"a site, {_SITE}")(value)
 
 
 def _path(value: Value) -> str:
@@ -167,9 +164,10 @@ def _path(value: Value) -> str:
 
 
 def _archive(value: Value) -> str:
+    path = _path(value)
     if find_spec("warcio") is None:
-        raise ValueError(value)
-    return _path(value)
+        raise MissingPackageError("ROBOTS_ARCHIVE", value, "warcio")
+    return path
 
 
 def _dict(value: Value) -> Mapping[Any, Any]:
@@ -181,25 +179,27 @@ def _dict(value: Value) -> Mapping[Any, Any]:
 
 def _overrides(value: Value, schemes: Mapping[str, Scheme] = SCHEMES) -> dict[Origin, str]:
     paths: dict[Origin, str] = {}
-
-    def add(key: Value, path: Value) -> None:
-        origin = named_origin(str(key), schemes)
+    for key, path in _dict(value).items():
+        try:
+            origin = named_origin(str(key), schemes)
+        except _WRONG:
+            raise SettingError(" key", hidden(key), f"an origin, such as {_ORIGIN}") from None
         if origin in paths:
-            raise ValueError(key)
-        paths[origin] = _path(path)
-
-    _entries(_dict(value).items(), add, _FILE)
+            raise SettingError(" key", hidden(key), f"the only one for {origin}")
+        paths[origin] = _entry(key, path, "the path of a robots.txt file", partial(_path, path))
     return paths
 
 
 def _schemes(value: Value) -> Mapping[str, Scheme]:
-    read = _entries(
-        _dict(value).items(),
-        lambda name, description: (name, scheme_of(name, description)),
-        SCHEME_ACCEPTED,
-    )
-    schemes = {**SCHEMES, **dict(read)}
-    return {name: scheme for name, scheme in schemes.items() if scheme is not None}
+    schemes: dict[str, Scheme] = dict(SCHEMES)
+    for name, description in _dict(value).items():
+        read = partial(scheme_of, name, description)
+        scheme = _entry(name, description, SCHEME_ACCEPTED, read)
+        if scheme is None:
+            del schemes[name]
+        else:
+            schemes[name] = scheme
+    return schemes
 
 
 def _feed(value: Value) -> dict[str, Mapping[str, Any]]:
@@ -213,22 +213,25 @@ def _feed(value: Value) -> dict[str, Mapping[str, Any]]:
     feeds = {value: {}} if is_path or isinstance(value, os.PathLike) else _dict(value)
     if len(feeds) > 1:
         raise ValueError(value)
-    return dict(_entries(feeds.items(), read, _FEED))
+    return dict(
+        _entry(key, options, _FEED, partial(read, key, options)) for key, options in feeds.items()
+    )
 
 
-# The row of a field of `Settings` stands in the place of its default, whose type is another one.
+# A field of `Settings` has its row in place of a default, which is of another type.
 _setting: Any = Setting
 
 
 class Settings(NamedTuple):
-    """The settings of a crawl, read and checked. Times are seconds, sizes octets."""
+    """The settings of a crawl, read and checked. Times are in seconds, sizes in bytes."""
 
     # fmt: off
     obey: bool = _setting("ROBOTSTXT_OBEY", False, "True or False", _boolean)
     parser: Any = _setting("ROBOTSTXT_PARSER", OUR_PARSER, PARSER_ACCEPTED, lambda value: value)
     user_agent: Agent | None = _setting(
         "ROBOTSTXT_USER_AGENT", None,
-        f"{ACCEPTED}, or None", _or_none(lambda value: agent_of(_unpacked(value))),
+        f"{ACCEPTED}, such as 'foobot', or None",
+        _or_none(lambda value: agent_of(_from_json(value))),
     )
     schemes: Mapping[str, Scheme] = _setting(
         "ROBOTS_SCHEMES", {}, f"{_DICT} schemes to descriptions: {SCHEME_ACCEPTED}", _schemes,
@@ -255,8 +258,8 @@ class Settings(NamedTuple):
     )
     unreachable_statuses: frozenset[int] = _setting(
         "ROBOTS_UNREACHABLE_STATUSES", [429],
-        "statuses from 400 to 499, as a list or separated by commas",
-        _each(_number(400, 499, whole=True), "a status from 400 to 499", frozenset),
+        f"{_LIST} statuses from 400 to 499, such as [403, 429]",
+        _each(_number(400, 499, whole=True), _STATUS, frozenset),
     )
     stale_max_age: float = _setting(
         "ROBOTS_STALE_MAX_AGE", float(30 * MAX_AGE_24_HOURS), "a number, at least 0", _number(0),
@@ -274,20 +277,21 @@ class Settings(NamedTuple):
     )
     unreachable_backoff: tuple[float, ...] = _setting(
         BACKOFF, [5, 15, 45],
-        "a list of numbers, at least 0", _each(_number(0), "a number, at least 0"),
+        f"{_LIST} numbers, at least 0, such as [5, 15, 45]",
+        _each(_number(0), "a number, at least 0"),
     )
     page_rules: frozenset[str] = _setting(
         "ROBOTS_TAG_OBEY", [],
-        f"a list, or a string with commas, of {_PAGE_RULE}",
+        f"{_LIST} {_PAGE_RULE}, such as ['nofollow']",
         _each(_page_rule, _PAGE_RULE, frozenset),
     )
     dry_run: bool = _setting("ROBOTS_DRY_RUN", False, "True or False", _boolean)
     exempt: tuple[Site, ...] = _setting(
-        "ROBOTS_EXEMPT", [], f"sites, as a list or separated by commas: {_SITE}", _sites,
+        "ROBOTS_EXEMPT", [], f"{_LIST} sites, {_SITE}", _sites,
     )
     overrides: Mapping[Origin, str] = _setting(
         "ROBOTS_OVERRIDES", {},
-        f"{_DICT} origins ({_ORIGIN}), each once, to paths of files", _overrides,
+        f"{_DICT} origins to paths, such as {{'https://example.com': 'example.txt'}}", _overrides,
     )
     report: Mapping[str, Mapping[str, Any]] = _setting(
         "ROBOTS_REPORT", {},
@@ -295,27 +299,30 @@ class Settings(NamedTuple):
     )
     use: tuple[str, ...] | None = _setting(
         "ROBOTS_USE", None,
-        "a list of labels, or a string with commas, or None",
-        lambda value: None if value == "None" else uses_of(_unpacked(value)),
+        f"{_LIST} labels, such as ['train-ai'], or None",
+        lambda value: None if value == "None" else uses_of(_from_json(value)),
     )
-    archive: str | None = _setting("ROBOTS_ARCHIVE", None, _ARCHIVE, _or_none(_archive))
+    archive: str | None = _setting(
+        "ROBOTS_ARCHIVE", None, "the path of a file, such as 'robots.warc.gz', or None",
+        _or_none(_archive),
+    )
     # fmt: on
 
     def __repr__(self) -> str:
-        return "Settings(...)"  # the addresses of a store and of a report may have passwords
+        return "Settings(...)"  # addresses of stores and reports may contain passwords
 
     @property
     def report_allowed(self) -> bool:
-        """Whether the report has a record of every request that is allowed, too."""
+        """Whether the report also records every allowed request."""
         return any(_boolean(options.get(_ALLOWED, False)) for options in self.report.values())
 
     def forbids(self, bound: Bound) -> bool:
-        """Whether pages of a site are forbidden because of the interval that it asks for."""
+        """Return whether a site's pages are disallowed because it asks for too long an interval."""
         too_long = 0 < self.crawl_delay_max < bound.seconds
         return too_long and self.crawl_delay_over is Over.FORBID
 
 
-#: Name of a field -> its row.
+#: The name of a field -> its row.
 BY_FIELD: dict[str, Setting] = Settings._field_defaults
 #: The rows, in the order of the reference page.
 TABLE = tuple(BY_FIELD.values())
@@ -324,7 +331,7 @@ TABLE = tuple(BY_FIELD.values())
 def read_settings(settings: BaseSettings) -> Settings:
     """Read and check the settings of a crawl.
 
-    :raises SettingError: a value is not accepted; the error names key, value and what is accepted.
+    :raises SettingError: a value is not accepted.
     """
     read = Settings(**{name: read_row(row, settings) for name, row in BY_FIELD.items()})
     if read.cache is None and settings["JOBDIR"]:
@@ -334,7 +341,7 @@ def read_settings(settings: BaseSettings) -> Settings:
         if settings.getpriority(row.key):
             accepted = f"{row.accepted}, {read.cache_max_age:g}"
             raise SettingError(row.key, settings[row.key], accepted)
-        # The user's largest age is below the default smallest one.
+        # The user's maximum is below the default minimum.
         read = read._replace(cache_min_age=read.cache_max_age)
     return read
 
@@ -344,13 +351,15 @@ def read_row(row: Setting, settings: BaseSettings) -> Any:  # noqa: ANN401 - the
 
     :raises SettingError: its value is not accepted.
     """
-    # Scrapy's default of ROBOTSTXT_PARSER is no choice of the user's.
+    # Scrapy has a default for ROBOTSTXT_PARSER, which the user did not choose.
     value = settings[row.key] if settings.getpriority(row.key) else row.default
     read = row.read
-    if read in (_sites, _overrides):  # they may name sites of the user's own schemes
+    if read in (_sites, _overrides):  # sites may have a scheme that the user added
         read = partial(read, schemes={**SCHEMES, **read_row(BY_FIELD["schemes"], settings)})
     try:
         return read(value)
+    except MissingPackageError:
+        raise
     except SettingError as entry:
         raise SettingError(row.key + entry.key, entry.value, entry.accepted) from None
     except _WRONG:

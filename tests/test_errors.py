@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from scrapy_robots_rfc import Decision, Reason, RobotsDisallowed, Rule, RuleKind, errors
-from scrapy_robots_rfc.errors import RobotsError, SettingError
+from scrapy_robots_rfc.errors import MissingPackageError, RobotsError, SettingError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -37,18 +37,20 @@ class WrongError(SettingError):
         self.hints = ["one", "two"]
 
 
-ALL = {
+ALL = [
     error
     for _, error in inspect.getmembers(errors, inspect.isclass)
     if issubclass(error, RobotsError)
-}
+]
 WITH_MORE = [
     RobotsDisallowed(DECISION, "so it is"),
     SettingError("KEY", 5, "a number"),
+    MissingPackageError("KEY", "x:", "package"),
     Refused(page="/x"),
     WrongError(),
 ]
-EXAMPLES = [*WITH_MORE, *(error("a text") for error in ALL - {RobotsDisallowed, SettingError})]
+WITH_TEXT = [error for error in ALL if error not in map(type, WITH_MORE)]
+EXAMPLES = [*WITH_MORE, *(error("a text") for error in WITH_TEXT)]
 
 
 def pickled(error: RobotsError, protocol: int) -> RobotsError:

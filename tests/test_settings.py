@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pickle
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -211,12 +213,11 @@ def test_refused(key: str, value: Any) -> None:
     assert str(caught.value) == f"{key} = {value!r} is not accepted; it must be {row.accepted}"
 
 
-SITE = "'HOST', '*.HOST', 'HOST:PORT', 'https://HOST' or 'https://HOST:PORT'"
+ORIGIN = "'https://example.com' or 'https://example.com:8443'"
+SITE = f"a site, such as 'example.com', '*.example.com', 'example.com:8443', {ORIGIN}"
 STATUS = "a status from 400 to 499"
-FILE = (
-    "the path of a file; its key an origin, 'https://HOST' or 'https://HOST:PORT', that is there"
-    " once"
-)
+KEY = f"an origin, such as {ORIGIN}"
+FILE = "the path of a robots.txt file"
 FEED = "a dict of the feed's options, 'allowed' True or False; its key a URI or a path"
 TWICE = {"https://a.example": "a.txt", "https://A.example:443/": "b.txt"}
 
@@ -265,18 +266,18 @@ TWICE = {"https://a.example": "a.txt", "https://A.example:443/": "b.txt"}
             SCHEME_ACCEPTED,
         ),
         ("ROBOTS_SCHEMES", {7: None}, "{}[7] = None", SCHEME_ACCEPTED),
-        ("ROBOTS_OVERRIDES", {"a.example": "a.txt"}, "{}['a.example'] = 'a.txt'", FILE),
-        ("ROBOTS_OVERRIDES", {"https://*.a.b": "a.txt"}, "{}['https://*.a.b'] = 'a.txt'", FILE),
-        (
-            "ROBOTS_OVERRIDES",
-            {"https://me:secret@a.b": "r.txt"},
-            "{}['https://***@a.b'] = 'r.txt'",
-            FILE,
-        ),
-        ("ROBOTS_OVERRIDES", {7: "a.txt"}, "{}[7] = 'a.txt'", FILE),
+        ("ROBOTS_OVERRIDES", {"a.example": "a.txt"}, "{} key = 'a.example'", KEY),
+        ("ROBOTS_OVERRIDES", {"https://*.a.b": "a.txt"}, "{} key = 'https://*.a.b'", KEY),
+        ("ROBOTS_OVERRIDES", {"https://me:pw@a.b": "r"}, "{} key = 'https://***@a.b'", KEY),
+        ("ROBOTS_OVERRIDES", {7: "a.txt"}, "{} key = 7", KEY),
         ("ROBOTS_OVERRIDES", {"https://a.b": ""}, "{}['https://a.b'] = ''", FILE),
         ("ROBOTS_OVERRIDES", {"https://a.b": None}, "{}['https://a.b'] = None", FILE),
-        ("ROBOTS_OVERRIDES", TWICE, "{}['https://A.example:443/'] = 'b.txt'", FILE),
+        (
+            "ROBOTS_OVERRIDES",
+            TWICE,
+            "{} key = 'https://A.example:443/'",
+            "the only one for https://a.example",
+        ),
         ("ROBOTS_REPORT", {"": {}}, "{}[''] = {{}}", FEED),
         ("ROBOTS_REPORT", {"a%s": 7}, "{}['a%s'] = 7", FEED),
         ("ROBOTS_REPORT", {"a": {"allowed": 2}}, "{}['a'] = {{'allowed': 2}}", FEED),
@@ -307,6 +308,28 @@ def test_sites_of_a_scheme_of_ones_own() -> None:
     for key, value in sites.items():
         with pytest.raises(SettingError, match=rf"^{key}.*'ftps://\w\.example'.* is not accepted"):
             read_settings(ScrapySettings({key: value}))
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "package"),
+    [
+        ("ROBOTS_ARCHIVE", "robots.warc.gz", "warcio"),
+        ("ROBOTS_CACHE", "redis://:secret@127.0.0.1", "redis"),
+    ],
+)
+@ensureDeferred
+async def test_missing_package(
+    monkeypatch: pytest.MonkeyPatch, key: str, value: str, package: str
+) -> None:
+    """If a setting needs a package that is not installed, the error says this first."""
+    monkeypatch.delitem(sys.modules, "scrapy_robots_rfc.cache.stores.redis", raising=False)
+    monkeypatch.setitem(sys.modules, package, None)
+    with pytest.raises(SettingError) as caught:
+        await crawl(["http://127.0.0.1:1/"], {key: value})
+    assert str(caught.value) == (
+        f"{key} needs the package {package}, which is not installed: pip install {package}"
+    )
+    assert str(pickle.loads(pickle.dumps(caught.value))) == str(caught.value)
 
 
 @pytest.mark.parametrize(

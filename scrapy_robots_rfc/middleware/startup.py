@@ -1,7 +1,7 @@
-"""Settings at the start of a crawl, and log lines about what is odd in them.
+"""Read the settings at the start of a crawl, and warn of mistakes that are not errors.
 
-Odd are misspelt names, and middlewares that collide. A value that is not accepted is an error, see
-`Settings`.
+Such mistakes are misspelt names and conflicting middlewares. A value that is not accepted is an
+error, see `Settings`.
 """
 
 import logging
@@ -33,68 +33,66 @@ from scrapy_robots_rfc.settings import BACKOFF, TABLE, Settings, read_settings
 
 logger: logging.Logger = logging.getLogger(__name__)
 
+_SETTINGS = frozenset(row.key for row in TABLE)
 _PREFIXES = ("ROBOTSTXT_", "ROBOTS_")
-# Attributes of spiders and keys of metas that users give.
+# Spider attributes and meta keys that users set.
 _ATTRIBUTES = (USER_AGENT_KEY, USE_ATTRIBUTE)
 _META_KEYS = (USER_AGENT_KEY, DECLARED_KEY, "dont_obey_robotstxt", "dont_obey_robots_tag")
-# Keys of metas that this package writes.
+# Meta keys that this package sets.
 _WRITTEN_KEYS = ("robots_tag", "robots_use", "robots_judged_url", MARK, WAITING)
-# Only names that contain this are looked at.
+# Only names that contain this are checked.
 _PART = "robot"
 # Components of other packages may follow redirects themselves.
 _NOT_THIRD_PARTY = ("scrapy", "scrapy_robots_rfc")
-# How similar a misspelt name is to the right one: 1 means equal.
-_CLOSE = 0.9
-# Keys of metas that are remembered; a spider may make up one for each request.
-_MOST_KEYS = 1000
+# How similar a misspelt name is to the right one; 1 means equal.
+_SIMILAR = 0.6
+_VERY_SIMILAR = 0.9
+# Maximum meta keys remembered; a spider may use a new key for each request.
+_MAX_KEYS = 1000
 
 
 def settings_of(crawler: Crawler, ours: type) -> Settings:
-    """Read the settings of a crawl, for the class `RfcRobotsTxtMiddleware`; log what is odd.
+    """Read the settings of a crawl, and warn of mistakes.
 
-    :raises NotConfigured: it does not obey robots.txt.
-    :raises SettingError: one is not accepted.
+    :param ours: the class `RfcRobotsTxtMiddleware`.
+    :raises NotConfigured: the crawl does not obey robots.txt.
+    :raises SettingError: a value is not accepted.
     """
     settings = crawler.settings
     read = read_settings(settings)
     _check_leaves(read, settings, ours)
     log = partial(logger.log, extra={"spider": crawler.spider})
-    for key, near in _unknown(settings):
-        log(
-            logging.WARNING,
-            "%s is no setting of Scrapy or of scrapy-robots-rfc: it has no effect; a setting with a"
-            " similar name: %s",
-            key, near,
-        )  # fmt: skip
+    for key, hint in _unknown(settings):
+        log(logging.WARNING, "unknown setting %s (ignored)%s", key, hint)
     if not read.obey:
-        chosen = settings.getpriority("ROBOTSTXT_OBEY")  # above Scrapy's default: by the user
+        is_chosen = settings.getpriority("ROBOTSTXT_OBEY")  # 0 for Scrapy's default
         log(
-            logging.INFO if chosen else logging.WARNING,
-            "RfcRobotsTxtMiddleware is in DOWNLOADER_MIDDLEWARES, but ROBOTSTXT_OBEY is not True:"
-            " robots.txt is not obeyed; set ROBOTSTXT_OBEY = True, or take the middleware out",
+            logging.INFO if is_chosen else logging.WARNING,
+            "RfcRobotsTxtMiddleware is enabled, but ROBOTSTXT_OBEY is not True, so robots.txt is"
+            " not obeyed; set ROBOTSTXT_OBEY = True, or remove the middleware",
         )
         raise NotConfigured
-    for key in _placed(settings, DOWNLOADER_MIDDLEWARES):
+    for key in _enabled(settings, DOWNLOADER_MIDDLEWARES):
         if stands_for(key, RobotsTxtMiddleware):
             log(
                 logging.WARNING,
-                "%s works beside RfcRobotsTxtMiddleware: each robots.txt is requested twice, and a"
-                " page is fetched only if both allow it; set it to None in DOWNLOADER_MIDDLEWARES",
+                "%s is also enabled, so each robots.txt is requested twice, and a page is fetched"
+                " only if both allow it; set it to None in DOWNLOADER_MIDDLEWARES",
                 global_object_name(loaded(key)),
             )
     if read.dry_run:
-        text = "ROBOTS_DRY_RUN is on: no request is dropped, not even if robots.txt forbids it"
+        text = "ROBOTS_DRY_RUN is on: no request is dropped, even if robots.txt disallows it"
         log(logging.WARNING, text)
     if asks_once(crawler) and not settings.getpriority(BACKOFF):
-        # A command for one page: its user can run it again.
+        # The user of a command for one page can run it again.
         return read._replace(unreachable_backoff=())
     return read
 
 
 def has_third_party(settings: BaseSettings) -> bool:
-    """Whether a crawl has a third-party download handler, downloader or downloader middleware."""
+    """Return whether a download handler, downloader or downloader middleware is third-party."""
     handlers = settings.getwithbase("DOWNLOAD_HANDLERS").values()
-    components = [*handlers, settings["DOWNLOADER"], *_placed(settings, DOWNLOADER_MIDDLEWARES)]
+    components = [*handlers, settings["DOWNLOADER"], *_enabled(settings, DOWNLOADER_MIDDLEWARES)]
     paths = (
         component if isinstance(component, str) else component.__module__
         for component in components
@@ -104,86 +102,89 @@ def has_third_party(settings: BaseSettings) -> bool:
 
 
 class Misspelt:
-    """Warns once of each attribute of a spider, and key of a meta, that has no effect.
+    """Warns once of each spider attribute and meta key that has no effect.
 
-    It is almost one of ours, or needs a setting.
+    It is almost one of ours, or it needs a setting.
     """
 
     def __init__(self, crawler: Crawler, settings: Settings) -> None:
         self._crawler = crawler
-        self._needs = (USE_ATTRIBUTE, DECLARED_KEY) if settings.use is None else ()
-        #: Keys of metas that were looked at; a meta with others is given to `look_at`. Few requests
-        #: have others.
+        self._needs_use = (USE_ATTRIBUTE, DECLARED_KEY) if settings.use is None else ()
+        #: Meta keys that were checked. A meta with other keys is passed to `look_at`; few
+        #: requests have one.
         self.seen: set[object] = set(_WRITTEN_KEYS)
 
     def look_at_spider(self, spider: Spider) -> None:
-        """Warn of the attributes of a spider that have no effect."""
+        """Warn of attributes of the spider that have no effect."""
         for name in dir(spider):
-            if name not in self._needs or getattr(spider, name) is not None:
-                self._warn_of(name, _ATTRIBUTES, "The spider's attribute")
+            if name not in self._needs_use or getattr(spider, name) is not None:
+                self._check(name, _ATTRIBUTES, "The spider attribute")
 
     def look_at(self, meta: Mapping[Any, object]) -> None:
-        """Warn of the keys of a meta that have no effect."""
+        """Warn of meta keys that have no effect."""
         for key in meta:
-            if key not in self.seen and len(self.seen) < _MOST_KEYS:
+            if key not in self.seen and len(self.seen) < _MAX_KEYS:
                 self.seen.add(key)
-                self._warn_of(key, _META_KEYS, "Request meta")
+                self._check(key, _META_KEYS, "The meta key")
 
-    def _warn_of(self, name: object, known: Collection[str], what: str) -> None:
+    def _check(self, name: object, known: Collection[str], kind: str) -> None:
         extra = {"spider": self._crawler.spider}
-        if name in self._needs:
-            text = "%s %r has no effect without the setting ROBOTS_USE: set ROBOTS_USE = []"
-            logger.warning(text, what, name, extra=extra)
+        if name in self._needs_use:
+            text = "%s %r has no effect unless ROBOTS_USE is set; set ROBOTS_USE = []"
+            logger.warning(text, kind, name, extra=extra)
         if not isinstance(name, str) or name in known or _PART not in name.lower():
             return
-        for near in _similar(name.lower(), known, cutoff=_CLOSE):
-            text = "%s %r has no effect; the nearest name that has one is %r"
-            logger.warning(text, what, name, near, extra=extra)
+        similar = _similar(name.lower(), known, _VERY_SIMILAR)
+        if similar:
+            text = "%s %r has no effect; did you mean %r?"
+            logger.warning(text, kind, name, similar, extra=extra)
 
 
 def _check_leaves(settings: Settings, scrapy_settings: BaseSettings, ours: type) -> None:
-    """Check that a crawl has the middlewares that its settings need, or subclasses, behind ours.
+    """Check that the middlewares that settings need, or subclasses, are enabled after ours.
 
-    :raises SettingError: one is missing, or stands before ours.
+    :raises SettingError: one is missing, or placed before ours.
     """
     for key, leaf in MIDDLEWARES.items():
-        behind = leaf.setting == DOWNLOADER_MIDDLEWARES
-        # Without ROBOTSTXT_OBEY a downloader middleware is not at work, as ours is not.
-        if not leaf.asked_for(value_of(settings, key)) or (behind and not settings.obey):
+        is_after_ours = leaf.setting == DOWNLOADER_MIDDLEWARES
+        if not leaf.asked_for(value_of(settings, key)):
             continue
-        there = _placed(scrapy_settings, leaf.setting)
-        if behind:
-            while there and not stands_for(there[0], ours):
-                del there[0]
-        if not leaf.is_among(there):
-            place = "behind RfcRobotsTxtMiddleware" if behind else f"at {leaf.position}"
+        if is_after_ours and not settings.obey:  # it is disabled, as ours is
+            continue
+        keys = _enabled(scrapy_settings, leaf.setting)
+        if is_after_ours:
+            while keys and not stands_for(keys[0], ours):
+                del keys[0]
+        if not leaf.is_among(keys):
+            place = "after RfcRobotsTxtMiddleware" if is_after_ours else f"at {leaf.position}"
             accepted = f"unset, or {leaf.setting} must have {leaf.path!r} {place}"
             raise SettingError(key, scrapy_settings[key], accepted)
 
 
 def _unknown(settings: BaseSettings) -> Iterator[tuple[str, str]]:
-    """Yield the user's settings that begin like ours and do not exist, with a similar one."""
-    names = {row.key.partition("_")[2]: row.key for row in TABLE}
+    """Yield the user's settings that look like ours but do not exist, with a hint."""
+    known = {key.partition("_")[2]: key for key in _SETTINGS}
     for key in sorted(map(str, settings)):
-        ours = key.startswith(_PREFIXES) and key not in names.values()
-        if ours and settings.getpriority(key):
-            near = _similar(key.partition("_")[2], names)
-            yield key, names[near[0]] if near else "none"
+        if key in _SETTINGS or _PART not in key.lower() or not settings.getpriority(key):
+            continue
+        similar = _similar(key, _SETTINGS, _VERY_SIMILAR)
+        if similar is None and key.startswith(_PREFIXES):
+            similar = known.get(_similar(key.partition("_")[2], known, _SIMILAR) or "")
+        elif similar is None:  # it may be a setting of the user's own
+            continue
+        yield key, f"; did you mean {similar}?" if similar else ""
 
 
-def _similar(name: str, known: Collection[str], cutoff: float = 0.6) -> list[str]:
-    """Return the known name that is most like another one, if any is like it."""
+def _similar(name: str, known: Collection[str], cutoff: float) -> str | None:
+    """Return the known name that is most similar to another one, or `None` if none is similar."""
     from difflib import get_close_matches  # noqa: PLC0415 - loaded for a wrong name only
 
-    return get_close_matches(name, known, n=1, cutoff=cutoff)
+    return next(iter(get_close_matches(name, known, n=1, cutoff=cutoff)), None)
 
 
-def _placed(settings: BaseSettings, name: str) -> list[Any]:
-    """Return the keys of the components that are on, in their order.
-
-    :param name: of the setting, without ``_BASE``; the components of that one count as well.
-    """
-    # Scrapy 2.15 has `getwithbase` only.
+def _enabled(settings: BaseSettings, name: str) -> list[Any]:
+    """Return the keys of the enabled components of a setting and its ``_BASE``, in their order."""
+    # Scrapy 2.15 has only `getwithbase`.
     get = getattr(settings, "get_component_priority_dict_with_base", settings.getwithbase)
-    places = {key: place for key, place in get(name).items() if place is not None}
-    return sorted(places, key=places.__getitem__)
+    positions = {key: position for key, position in get(name).items() if position is not None}
+    return sorted(positions, key=positions.__getitem__)

@@ -36,8 +36,8 @@ def complaint(address: str, because: str) -> str:
     return (
         f"scrapy robots cache: --store = {address!r} cannot be used: {because}; it must be"
         " 'memory:', 'sqlite:///PATH' (four slashes before an absolute path),"
-        " 'redis://HOST:PORT/DB', 'rediss://...', a subclass of scrapy_robots_rfc.Store or the"
-        " path of one, or None\n"
+        " 'redis://HOST:PORT/DB', 'rediss://...', a subclass of scrapy_robots_rfc.Store or its"
+        " import path, or None\n"
     )
 
 

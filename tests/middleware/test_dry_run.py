@@ -87,7 +87,7 @@ async def test_dry_run_says_so(site: Site, other: Site, caplog: pytest.LogCaptur
     other.replies["/robots.txt"] = Reply(503)
     await crawl([site.url("/private"), other.url("/x")], DRY)
     assert records(caplog) == [
-        "ROBOTS_DRY_RUN is on: no request is dropped, not even if robots.txt forbids it",
+        "ROBOTS_DRY_RUN is on: no request is dropped, even if robots.txt disallows it",
         (
             f"{other.url('/robots.txt')} is unreachable (503): nothing is allowed; it is requested"
             " again in 300 s"

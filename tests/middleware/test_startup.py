@@ -41,16 +41,15 @@ def middlewares(**positions: Any) -> dict[str, Any]:
 
 
 def beside(names: str) -> list[str]:
-    """The warning about middlewares that work beside ours."""
-    twice = f"{names} works beside RfcRobotsTxtMiddleware: each robots.txt is requested twice"
+    """The warning about a middleware that duplicates ours."""
+    twice = f"{names} is also enabled, so each robots.txt is requested twice"
     both = "a page is fetched only if both allow it; set it to None in DOWNLOADER_MIDDLEWARES"
     return [f"{twice}, and {both}"]
 
 
-def unknown(key: str, near: str) -> str:
-    """The warning about a name that nothing reads."""
-    text = f"{key} is no setting of Scrapy or of scrapy-robots-rfc: it has no effect"
-    return f"{text}; a setting with a similar name: {near}"
+def unknown(key: str, near: str = "") -> str:
+    """The warning about an unknown setting."""
+    return f"unknown setting {key} (ignored)" + (f"; did you mean {near}?" if near else "")
 
 
 @pytest.mark.parametrize(
@@ -66,10 +65,10 @@ def unknown(key: str, near: str) -> str:
         ),
         (middlewares(ours=100, Stricter=50), beside(f"{HERE}.Stricter") + beside(STOCK)),
         (
-            {"ROBOTS_DELAY_MAX": 5, "ROBOTS_QQ": 1, "ROBOT_X": 1},
+            {"ROBOTS_DELAY_MAX": 5, "ROBOTS_QQ": 1, "ROBOT_X": 1, "MY_ROBOTS_TIMEOUTS": 1},
             [
                 unknown("ROBOTS_DELAY_MAX", "ROBOTS_CRAWL_DELAY_MAX"),
-                unknown("ROBOTS_QQ", "none"),
+                unknown("ROBOTS_QQ"),
             ],
         ),
         (
@@ -77,6 +76,13 @@ def unknown(key: str, near: str) -> str:
             [
                 unknown("ROBOTSTXT_USERAGENT", "ROBOTSTXT_USER_AGENT"),
                 unknown("ROBOTS_TAG_OBEYS", "ROBOTS_TAG_OBEY"),
+            ],
+        ),
+        (
+            {"ROBOT_DRY_RUN": True, "ROBOTTXT_OBEY": True},
+            [
+                unknown("ROBOTTXT_OBEY", "ROBOTSTXT_OBEY"),
+                unknown("ROBOT_DRY_RUN", "ROBOTS_DRY_RUN"),
             ],
         ),
         ({"ROBOTSTXT_TIMEOUT": 5}, [unknown("ROBOTSTXT_TIMEOUT", "ROBOTS_TIMEOUT")]),
@@ -118,8 +124,8 @@ async def test_middleware_that_does_not_obey(
     monkeypatch.delitem(crawling.SETTINGS, "ROBOTSTXT_OBEY")
     await crawl([site.url("/x")], {**settings, "ROBOTSTXT_OBAY": True})
     off = (
-        "RfcRobotsTxtMiddleware is in DOWNLOADER_MIDDLEWARES, but ROBOTSTXT_OBEY is not True:"
-        " robots.txt is not obeyed; set ROBOTSTXT_OBEY = True, or take the middleware out"
+        "RfcRobotsTxtMiddleware is enabled, but ROBOTSTXT_OBEY is not True, so robots.txt is not"
+        " obeyed; set ROBOTSTXT_OBEY = True, or remove the middleware"
     )
     wrong = unknown("ROBOTSTXT_OBAY", "ROBOTSTXT_OBEY")
     logged = [
@@ -158,12 +164,12 @@ async def test_names_without_effect(site: Site, caplog: pytest.LogCaptureFixture
     requests = [Request(site.url(f"/{number}"), meta=meta) for number in range(3)]
     await crawl(requests, {"USER_AGENT": "foobot/1.0"}, spider=Mistyped)
     assert [line for line in records(caplog) if "has no effect" in line] == [
-        f"{what} has no effect; the nearest name that has one is {near!r}"
+        f"{what} has no effect; did you mean {near!r}?"
         for what, near in (
-            ("The spider's attribute 'ROBOTS_USE'", "robots_use"),
-            ("The spider's attribute 'robot_use'", "robots_use"),
-            ("The spider's attribute 'robotstxt_user_agents'", "robotstxt_user_agent"),
-            ("Request meta 'dont_obey_robots'", "dont_obey_robotstxt"),
-            ("Request meta 'robotstxt_user_agents'", "robotstxt_user_agent"),
+            ("The spider attribute 'ROBOTS_USE'", "robots_use"),
+            ("The spider attribute 'robot_use'", "robots_use"),
+            ("The spider attribute 'robotstxt_user_agents'", "robotstxt_user_agent"),
+            ("The meta key 'dont_obey_robots'", "dont_obey_robotstxt"),
+            ("The meta key 'robotstxt_user_agents'", "robotstxt_user_agent"),
         )
     ]

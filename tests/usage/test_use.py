@@ -194,7 +194,7 @@ async def test_only_requests_say_what_they_are_for(
     result = await crawl(requests, {"ROBOTS_USE": use})
     assert result.stat("forbidden/use") == (0 if use is None else 1)
     warning = (
-        "Request meta 'robots_declared_use' has no effect without the setting ROBOTS_USE:"
+        "The meta key 'robots_declared_use' has no effect unless ROBOTS_USE is set;"
         " set ROBOTS_USE = []"
     )
     assert caplog.messages.count(warning) == (1 if use is None else 0)
@@ -216,7 +216,7 @@ async def test_a_spider_alone_says_what_it_is_for(
     assert result.outcomes == {site.url("/closed"): 200}
     await crawl([site.url("/closed")], spider=Silent)
     warning = (
-        "The spider's attribute 'robots_use' has no effect without the setting ROBOTS_USE:"
+        "The spider attribute 'robots_use' has no effect unless ROBOTS_USE is set;"
         " set ROBOTS_USE = []"
     )
     assert caplog.messages.count(warning) == 1
@@ -372,7 +372,7 @@ async def test_without_its_middleware(ours: int, position: int | None) -> None:
         "scrapy_robots_rfc.RfcRobotsTxtMiddleware": ours,
         USE: position,
     }
-    wanted = rf"must be unset, or DOWNLOADER_MIDDLEWARES must have '{USE}' behind RfcRobots"
+    wanted = rf"must be unset, or DOWNLOADER_MIDDLEWARES must have '{USE}' after RfcRobots"
     with pytest.raises(SettingError, match=wanted):
         await crawl(["http://127.0.0.1:1/"], {"ROBOTS_USE": [], "DOWNLOADER_MIDDLEWARES": placed})
 
@@ -409,7 +409,8 @@ async def test_unknown_label_is_warned_of(site: Site, caplog: pytest.LogCaptureF
 async def test_wrong_setting() -> None:
     """A wrong setting stops the crawl at start, and says what is accepted."""
     with pytest.raises(
-        ValueError, match="ROBOTS_USE = 3 is not accepted; it must be a list of labels"
+        ValueError,
+        match="ROBOTS_USE = 3 is not accepted; it must be a list or a comma-separated string",
     ):
         await crawl(["http://127.0.0.1:1/"], {"ROBOTS_USE": 3})
 

@@ -14,7 +14,7 @@ from scrapy.crawler import Crawler
 from scrapy.utils.misc import build_from_crawler, load_object
 
 from scrapy_robots_rfc.core.text import error_text, hidden, without_credentials
-from scrapy_robots_rfc.errors import RobotsError, SettingError, StoreError
+from scrapy_robots_rfc.errors import MissingPackageError, RobotsError, SettingError, StoreError
 from scrapy_robots_rfc.settings import CACHE, CACHE_ACCEPTED
 
 #: What stands before the path of an SQLite file. An absolute path begins with a fourth slash.
@@ -145,8 +145,7 @@ def store_of(spec: object, crawler: Crawler, key: str = CACHE) -> tuple[Store, s
     :param crawler: what a class of the user's is made from, as Scrapy makes its components.
     :param key: the setting, or the option of a command, that has the value.
     :returns: ``None`` where there is to be none but the crawl's memory.
-    :raises SettingError: the value is not accepted.
-    :raises StoreError: something that it needs is not installed.
+    :raises SettingError: the value is not accepted, or needs a package that is not installed.
     """
     if spec in (None, "", "memory:"):
         return None
@@ -155,8 +154,7 @@ def store_of(spec: object, crawler: Crawler, key: str = CACHE) -> tuple[Store, s
         try:
             from scrapy_robots_rfc.cache.stores.redis import RedisStore  # noqa: PLC0415 - the package is an extra
         except ModuleNotFoundError as error:
-            text = "a Redis server needs a package: pip install 'scrapy-robots-rfc[redis]'"
-            raise StoreError(text) from error
+            raise MissingPackageError(key, without_credentials(address), "redis") from error
         return RedisStore(address), without_credentials(address)
     if (path := sqlite_path(address)) is not None:
         from scrapy_robots_rfc.cache.stores.sqlite import SqliteStore  # noqa: PLC0415 - loaded when it is asked for
