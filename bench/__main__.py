@@ -22,11 +22,11 @@ from typing import TYPE_CHECKING
 
 from bench import (
     bounds,
-    crawls,
     generate,
     hostile,
     lives,
     memory,
+    old_crawls as crawls,
     samples,
     targets,
     timing,

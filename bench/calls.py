@@ -20,7 +20,7 @@ from scrapy import Request, Spider
 from scrapy.crawler import CrawlerProcess
 
 import scrapy_robots_rfc
-from bench.crawls import serving
+from bench.old_crawls import serving
 from bench.report import table
 
 if TYPE_CHECKING:

@@ -1,84 +1,296 @@
-"""Whole crawls of a local site, in rounds.
+"""Measure what sites do to each other in one crawl: `python -m bench.crawls [ROW ...]`.
 
-Every mode in turn, so that a busy machine hits all alike.
+Every row is a real crawl of sites on this machine (`bench.sites`), compared with the same crawl
+without the other sites where that matters. The exit code is 1 if a row misses its limit.
 """
 
 from __future__ import annotations
 
+import argparse
 import json
-import statistics
+import resource
 import subprocess
 import sys
-from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+import time
+from collections import Counter
+from dataclasses import asdict, dataclass, field
+from itertools import pairwise
+from statistics import median
+from typing import TYPE_CHECKING, Any
 
-from bench.crawl import MODES, OFF
+from scrapy import Request, Spider
+from scrapy.crawler import AsyncCrawlerProcess
+from scrapy.exceptions import CloseSpider
+
+from bench.report import table
+from bench.sites import Sites, serving
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import AsyncIterator, Callable
+
+    from scrapy.http import Response
+    from twisted.python.failure import Failure
+
+SETTINGS: dict[str, Any] = {
+    "ADDONS": {"scrapy_robots_rfc.Addon": 500},
+    "LOG_LEVEL": "ERROR",
+    "TELNETCONSOLE_ENABLED": False,
+    "REMOTE_CONTROL_ENABLED": False,
+    "CONCURRENT_ITEMS": 1,  # there are none, and Scrapy makes as many tasks for each page
+    "DOWNLOAD_DELAY": 0,
+    "USER_AGENT": "examplebot/1.0 (+https://crawler.example)",
+}
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass
 class Crawl:
-    """Crawls in one mode.
+    """A crawl that ends when it has all the pages that are measured.
 
-    :param rate: pages per second by the wall clock, the median of the rounds.
-    :param cpu: microseconds of processor time a page, the median of the rounds.
-    :param of_off: its rate as a share of that without robots.txt in the same round, the median of
-        the rounds.
-    :param cpu_of_off: the same by processor time: a busy machine disturbs it less.
+    :param others: URLs of the other sites, which are queued first.
+    :param measured: URLs of the pages that are measured.
+    :param slot: the downloader slot of all of them, or an empty string for one per host.
+    :param files: limit of open files; 0 leaves it.
     """
 
-    rate: float
-    cpu: float
-    of_off: float
-    cpu_of_off: float
+    others: list[str]
+    measured: list[str]
+    settings: dict[str, Any] = field(default_factory=dict)
+    slot: str = ""
+    files: int = 0
+
+    def run(self, limit: float = 600) -> Pages:
+        """Crawl in a process of its own.
+
+        :param limit: seconds after which the spider is closed.
+        """
+        settings = {"CLOSESPIDER_TIMEOUT": limit, **self.settings}
+        done = subprocess.run(
+            [sys.executable, "-m", "bench.crawls", "--crawl"],
+            input=json.dumps(asdict(self) | {"settings": settings}),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE if "LOG_LEVEL" in self.settings else None,
+            text=True,
+            check=True,
+            timeout=limit + 300,
+        )
+        return Pages(**json.loads(done.stdout), log=done.stderr or "")
 
 
-@contextmanager
-def serving(address: str = "127.0.0.1") -> Iterator[int]:
-    """The site's port; it ends with the block.
+@dataclass
+class Pages:
+    """The pages of a crawl.
 
-    :param address: where it listens.
+    :param times: seconds from the start of the spider to each measured page.
+    :param failed: how many requests failed, by the exception.
     """
-    command = [sys.executable, "-m", "bench.site", address]
-    with subprocess.Popen(
-        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    ) as server:
-        assert server.stdout is not None
-        try:
-            yield int(server.stdout.readline())
-        finally:
-            server.communicate()
+
+    times: list[float]
+    failed: dict[str, int]
+    log: str = ""
+
+    @property
+    def rate(self) -> float:
+        """Pages a second, without start and end."""
+        cut = len(self.times) // 20
+        return (len(self.times) - 2 * cut - 1) / (self.times[-1 - cut] - self.times[cut])
 
 
-def _crawl(mode: str, port: int, pages: int) -> dict[str, float]:
-    command = [sys.executable, "-m", "bench.crawl", mode, str(port), str(pages)]
-    done = subprocess.run(command, stdout=subprocess.PIPE, check=True, text=True, timeout=120)
-    found: dict[str, float] = json.loads(done.stdout)
-    return found
+class Both(Spider):
+    """Requests the pages of a `Crawl`."""
+
+    name = "both"
+
+    def __init__(self, crawl: dict[str, Any]) -> None:
+        super().__init__()
+        self._crawl = crawl
+        self._meta = {"download_slot": crawl["slot"]} if crawl["slot"] else {}
+        self.times: list[float] = []
+        self.failures: Counter[str] = Counter()
+
+    async def start(self) -> AsyncIterator[Request]:
+        """Yield all requests."""
+        self._began = time.monotonic()
+        for url in self._crawl["others"]:
+            yield Request(url, self.ignore, errback=self.failed, meta=self._meta)
+        for url in self._crawl["measured"]:
+            yield Request(url, errback=self.failed, meta=self._meta)
+
+    def parse(self, _response: Response, **_: object) -> None:
+        """Note when a measured page came, and end the crawl after the last one."""
+        self.times.append(time.monotonic() - self._began)
+        if len(self.times) == len(self._crawl["measured"]):
+            raise CloseSpider
+
+    def ignore(self, _response: Response, **_: object) -> None:
+        """Do nothing with the pages of the other sites."""
+
+    def failed(self, failure: Failure) -> None:
+        """Count a failure."""
+        self.failures[type(failure.value).__name__] += 1
 
 
-def measure(pages: int, rounds: int) -> dict[str, Crawl]:
-    """Crawl the site in each mode, and that so many times; by the mode's name.
+def child(crawl: dict[str, Any]) -> None:
+    """Run a crawl in this process, and print its pages."""
+    if crawl["files"]:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (crawl["files"], crawl["files"]))
+    process = AsyncCrawlerProcess(SETTINGS | crawl["settings"])
+    crawler = process.create_crawler(Both)
+    process.crawl(crawler, crawl=crawl)
+    process.start()
+    assert isinstance(crawler.spider, Both)
+    print(json.dumps({"times": crawler.spider.times, "failed": crawler.spider.failures}))
 
-    :param pages: pages a crawl.
+
+@dataclass(frozen=True)
+class Size:
+    """How much is crawled.
+
+    :param share: of the sites and pages of the full rows.
+    :param runs: alternating runs, of which the median counts.
+    :param delay: the Crawl-delay of paced sites, in seconds.
     """
-    runs: list[dict[str, dict[str, float]]] = []
-    modes = list(MODES)
-    with serving() as port:
-        for turn in range(rounds):
-            order = modes[turn % len(modes) :] + modes[: turn % len(modes)]
-            runs.append({mode: _crawl(mode, port, pages) for mode in order})
-    return {mode: _summary(mode, runs, pages) for mode in modes}
+
+    share: float = 1.0
+    runs: int = 5
+    delay: float = 5.0
+
+    def of(self, number: int) -> int:
+        """Return how many of a full row's sites or pages there are."""
+        return max(2, round(number * self.share))
 
 
-def _summary(mode: str, runs: list[dict[str, dict[str, float]]], pages: int) -> Crawl:
-    median = statistics.median
-    return Crawl(
-        median(pages / run[mode]["wall"] for run in runs),
-        median(run[mode]["cpu"] / pages * 1e6 for run in runs),
-        median(run[OFF]["wall"] / run[mode]["wall"] for run in runs),
-        median(run[OFF]["cpu"] / run[mode]["cpu"] for run in runs),
-    )
+#: Name, measured, limit, and whether the limit is kept.
+Row = tuple[str, str, str, bool]
+
+
+def _ratio(alone: Crawl, both: Crawl, runs: int) -> float:
+    """Return how many times as long the measured pages take beside other sites."""
+    ratios = []
+    for _ in range(runs):
+        before, after = alone.run(), both.run()
+        assert len(before.times) == len(after.times) == len(alone.measured), after.failed
+        ratios.append(after.times[-1] / before.times[-1])
+    return median(ratios)
+
+
+def hanging(sites: Sites, size: Size) -> list[Row]:
+    """Crawl a fast site beside sites whose robots.txt hangs."""
+    rows: list[Row] = []
+    fast, others = sites.urls(2, 1, size.of(500)), sites.urls(3, size.of(50), 1)
+    for concurrency, limit in ((16, 1.2), (4, 1.3)):
+        settings = {"CONCURRENT_REQUESTS": concurrency}
+        ratio = _ratio(Crawl([], fast, settings), Crawl(others, fast, settings), size.runs)
+        name = f"{len(fast)} pages beside {len(others)} hanging sites, CONCURRENT_REQUESTS = "
+        rows.append((f"{name}{concurrency}", f"{ratio:.3f} times", f"{limit}", ratio <= limit))
+    return rows
+
+
+def many_hanging(sites: Sites, size: Size) -> list[Row]:
+    """Crawl sites that answer after many that hang."""
+    others, answering = sites.urls(3, size.of(1000), 1), sites.urls(2, size.of(100), 1)
+    pages = Crawl(others, answering).run(200)
+    last = max(pages.times, default=0)
+    name = f"first pages of {len(answering)} sites after {len(others)} that hang"
+    is_kept = len(pages.times) == len(answering) and last <= 90
+    return [(name, f"{len(pages.times)} pages, {last:.1f} s", "90 s", is_kept)]
+
+
+def paced(sites: Sites, size: Size) -> list[Row]:
+    """Crawl free sites beside paced ones."""
+    free, others = sites.urls(2, 20, size.of(300)), sites.urls(1, 20, size.of(1000))
+    settings = {"CONCURRENT_REQUESTS_PER_DOMAIN": 8}
+    ratios = []
+    for _ in range(size.runs):
+        alone = Crawl([], free, settings).run().rate
+        since = time.monotonic()
+        ratios.append(Crawl(others, free, settings).run().rate / alone)
+    intervals = [
+        after - before
+        for host, log in sites.log().items()
+        if host.startswith("127.1.")
+        for before, after in pairwise(sorted(when for when, _ in log if when >= since))
+    ]
+    least = min(intervals, default=size.delay)
+    ratio = median(ratios)
+    return [
+        ("rate of 20 free sites beside 20 paced ones", f"{ratio:.3f}", "0.97", ratio >= 0.97),
+        (
+            f"shortest interval, Crawl-delay {size.delay:g}",
+            f"{least:.3f} s",
+            f"{size.delay:g} s",
+            least >= size.delay - 0.02,
+        ),
+    ]
+
+
+def shared_slot(sites: Sites, size: Size) -> list[Row]:
+    """Crawl a fast site that shares its downloader slot with sites that hang."""
+    fast, others = sites.urls(2, 1, size.of(200)), sites.urls(3, size.of(20), 1)
+    alone, both = Crawl([], fast, slot="shared"), Crawl(others, fast, slot="shared")
+    ratio = _ratio(alone, both, size.runs)
+    name = f"{len(fast)} pages in one download_slot with {len(others)} hanging sites"
+    return [(name, f"{ratio:.3f} times", "1.2", ratio <= 1.2)]
+
+
+def few_files(sites: Sites, size: Size) -> list[Row]:
+    """Crawl more sites that keep their connections open than there are file descriptors."""
+    pages = sites.urls(0, size.of(600), 2)
+    crawl = Crawl([], pages, files=max(60, size.of(400))).run(300)
+    dropped = sum(crawl.failed.get(name, 0) for name in ("RobotsDisallowed", "RobotsUndecided"))
+    name = f"{len(pages)} pages of {len(pages) // 2} sites with {max(60, size.of(400))} open files"
+    measured = f"{len(crawl.times)} fetched, {dropped} dropped, failed: {crawl.failed or 'none'}"
+    return [(name, measured, "none dropped", not dropped)]
+
+
+def log_lines(sites: Sites, size: Size) -> list[Row]:
+    """Count the log lines of a crawl of many sites."""
+    pages = [url for path in ("/", "/x") for url in sites.urls(4, size.of(300), 2, path)]
+    settings = {
+        "LOG_LEVEL": "INFO",
+        "ROBOTS_UNREACHABLE_BACKOFF": [0.5],
+        "ROBOTSTXT_OBEY": True,
+        "RETRY_ENABLED": False,
+    }
+    log = Crawl([], pages, settings).run(120).log.splitlines()
+    ours = sum("[scrapy_robots_rfc" in line for line in log)
+    scrapy = sum("[scrapy." in line for line in log)
+    name = f"lines of ours at INFO and above, {size.of(300)} sites"
+    return [(name, f"{ours} (Scrapy: {scrapy})", "60", ours <= 60)]
+
+
+ROWS: dict[str, Callable[[Sites, Size], list[Row]]] = {
+    "hanging": hanging,
+    "many-hanging": many_hanging,
+    "paced": paced,
+    "shared-slot": shared_slot,
+    "few-files": few_files,
+    "log-lines": log_lines,
+}
+
+
+def main() -> int:
+    """Print the table, and return 1 if a limit is missed."""
+    parser = argparse.ArgumentParser(prog="python -m bench.crawls", description=__doc__)
+    parser.add_argument("rows", nargs="*", metavar="ROW", help=f"one of {', '.join(ROWS)}")
+    parser.add_argument("--share", type=float, default=1.0, help="of the sites and pages")
+    parser.add_argument("--runs", type=int, default=5, help="the median of these counts")
+    parser.add_argument("--delay", type=float, default=5.0, help="Crawl-delay of paced sites")
+    parser.add_argument("--crawl", action="store_true", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.crawl:
+        child(json.load(sys.stdin))
+        return 0
+    if unknown := set(options.rows) - set(ROWS):
+        parser.error(f"unknown rows: {', '.join(sorted(unknown))}")
+    size = Size(options.share, options.runs, options.delay)
+    rows: list[Row] = []
+    for name in options.rows or ROWS:
+        with serving(size.delay) as sites:
+            rows += ROWS[name](sites, size)
+    cells = [[*texts, "kept" if is_kept else "MISSED"] for *texts, is_kept in rows]
+    print(table("Crawls of several sites", ["", "measured", "limit", ""], cells))
+    return int(not all(is_kept for *_, is_kept in rows))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -24,7 +24,7 @@ from scrapy import Request, Spider
 from scrapy.crawler import CrawlerProcess
 
 from bench.crawl import MODES, OFF, OURS, STOCK
-from bench.crawls import serving
+from bench.old_crawls import serving
 from bench.report import table
 
 if TYPE_CHECKING:

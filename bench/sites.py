@@ -1,0 +1,136 @@
+"""Sites for crawls of the bench, in a process of their own: `python -m bench.sites DELAY`.
+
+All listen on one port, which is printed. The address of a site says what it does:
+
+- 127.0.x.y answers as fast as it can,
+- 127.1.x.y asks for a Crawl-delay,
+- 127.2.x.y takes `LATENCY` seconds for each answer,
+- 127.3.x.y never answers,
+- 127.4.x.y answers for robots.txt in one of several ways, see `_VARIANTS`.
+
+It imports nothing of Scrapy, so that it starts soon.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import resource
+import subprocess
+import sys
+import time
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+from urllib.request import urlopen
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+#: Seconds that an answer takes, so that the concurrency of a crawl limits it, not this machine.
+LATENCY = 0.05
+_NEVER = 3600.0
+RULES = b"""User-agent: *
+Disallow: /admin/
+Disallow: /cart
+Disallow: /checkout
+Disallow: /search
+Disallow: /*?sort=
+Disallow: /*/print/
+Allow: /search/about
+Disallow: /tmp/
+Disallow: /x
+Disallow: /user/login
+Disallow: /user/register
+Disallow: /*.pdf$
+Disallow: /cgi-bin/
+"""
+_PAGE = b"<!DOCTYPE html><html><body><p>Some text.</p></body></html>" * 8
+_HTML = b"<!DOCTYPE html><html><body>Page not found</body></html>"
+# Status and body for robots.txt; the last number of the address chooses one.
+_VARIANTS = (
+    (b"200 OK", RULES),
+    (b"200 OK", RULES + b"Crawl-delay: 1\n"),
+    (b"404 Not Found", b""),
+    (b"503 Service Unavailable", b""),
+    (b"200 OK", _HTML),
+    (b"200 OK", b"User-agent: *\nDisallow: /\n"),
+    (b"500 Internal Server Error", b""),
+    (b"200 OK", b"User-agent: *\nDisallow:\n"),
+)
+
+
+class _Server:
+    """All sites.
+
+    :param delay: the Crawl-delay of those that ask for one, in seconds.
+    """
+
+    def __init__(self, delay: float) -> None:
+        self._paced = RULES + b"Crawl-delay: %g\n" % delay
+        self._arrivals: list[tuple[float, str, str]] = []
+
+    async def answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Answer the requests of a connection."""
+        host = writer.get_extra_info("sockname")[0]
+        _, net, _, last = map(int, host.split("."))
+        while line := await reader.readline():
+            while await reader.readline() not in (b"\r\n", b""):
+                pass
+            target = line.split()[1].decode()
+            status, kind, body = b"200 OK", b"text/html", _PAGE
+            if target == "/log":
+                body = json.dumps(self._arrivals).encode()
+            else:
+                self._arrivals.append((time.monotonic(), host, target))
+                await asyncio.sleep(_NEVER if net == 3 else LATENCY if net in (1, 2) else 0)
+            if target == "/robots.txt":
+                kind = b"text/plain"
+                body = self._paced if net == 1 else RULES
+                if net == 4:
+                    status, body = _VARIANTS[last % len(_VARIANTS)]
+            head = b"HTTP/1.1 %b\r\nContent-Type: %b\r\nContent-Length: %d\r\n\r\n"
+            writer.write(head % (status, kind, len(body)) + body)
+
+
+async def _serve(delay: float) -> None:
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+    server = await asyncio.start_server(_Server(delay).answer, "0.0.0.0", 0, backlog=2000)
+    print(server.sockets[0].getsockname()[1], flush=True)
+    await server.serve_forever()
+
+
+class Sites:
+    """The sites, seen from the process that started theirs."""
+
+    def __init__(self, port: int) -> None:
+        self.port = port
+
+    def urls(self, net: int, sites: int, pages: int, path: str = "/") -> list[str]:
+        """Return URLs of pages, one of each site in turn."""
+        hosts = [f"127.{net}.{n // 200}.{1 + n % 200}" for n in range(sites)]
+        return [f"http://{host}:{self.port}{path}{page}" for page in range(pages) for host in hosts]
+
+    def log(self) -> dict[str, list[tuple[float, str]]]:
+        """Return for each site when it received a request for what."""
+        log: dict[str, list[tuple[float, str]]] = {}
+        with urlopen(f"http://127.0.0.1:{self.port}/log") as answer:
+            for when, host, target in json.load(answer):
+                log.setdefault(host, []).append((when, target))
+        return log
+
+
+@contextmanager
+def serving(delay: float = 0) -> Iterator[Sites]:
+    """Serve the sites."""
+    command = [sys.executable, "-m", "bench.sites", str(delay)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        try:
+            yield Sites(int(process.stdout.readline()))
+        finally:
+            process.kill()
+
+
+if __name__ == "__main__":
+    asyncio.run(_serve(float(sys.argv[1])))
