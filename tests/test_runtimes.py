@@ -143,7 +143,7 @@ def test_exceptions(results: Results) -> None:
     """
     assert results["exceptions"] == {
         "real": ["rule", 200, 200, "rule"],
-        "asked": [[], [], ["/robots.txt"]],
+        "fetches": [0, 0, 1],
         "dry": [200, 200, 200, 200],
         "paced": True,
         "counted": [2, 2, 1, 2],
@@ -164,27 +164,6 @@ def test_stores(results: Results, name: str, expected: dict[str, Any]) -> None:
     Of several crawls one fetches.
     """
     assert results[name] == expected
-
-
-def test_page_rules(results: Results) -> None:
-    """What a page forbids is dropped, whatever kind of callback yields it."""
-    by_header = [{"robotstxt/page/nofollow/header": 2, "robotstxt/page/noindex/header": 1}, 0]
-    by_links = [{"robotstxt/page/link-nofollow/link": 1, "robotstxt/page/noindex/meta": 1}, 0]
-    assert results["page_rules"] == {
-        "linked /": by_header,
-        "linked /links": by_links,
-        "async /": by_header,
-        "async /links": by_links,
-        "pages": sorted(["/", "/links", "/a"] * 2),
-    }
-
-
-def test_declared_use_and_archive(results: Results) -> None:
-    """What refuses a declared use is heeded, and what the site answered is stored."""
-    found = results["declared"]
-    assert found["counted"] == [1, 1, 2]
-    assert found["kinds"] == ["warcinfo", "response", "request", "metadata"]
-    assert sorted(found["pages"]) == ["/header", "/open"]
 
 
 def test_report(results: Results) -> None:

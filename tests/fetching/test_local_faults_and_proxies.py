@@ -13,8 +13,8 @@ from pytest_twisted import ensureDeferred
 from scrapy.exceptions import IgnoreRequest
 from scrapy.http import TextResponse
 
-from tests.support.crawling import SETTINGS, crawl, records
-from tests.support.scenarios_local_faults import NEVER, SECRET, short
+from tests.support.crawling import SETTINGS, crawl, records, short
+from tests.support.scenarios_local_faults import NEVER, SECRET
 
 if TYPE_CHECKING:
     from scrapy import Request

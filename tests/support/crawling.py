@@ -1,11 +1,9 @@
-"""Real crawls in the test's own process, under whichever reactor pytest runs.
-
-The spider, the settings by hand, and what a test looks at afterwards. See `site.py` for sites.
-"""
+"""Real crawls in the process of the test, with the reactor that pytest runs."""
 
 from __future__ import annotations
 
 import logging
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -16,8 +14,10 @@ from scrapy.utils.reactor import is_asyncio_reactor_installed
 from twisted.internet.defer import Deferred, DeferredList
 from twisted.internet.task import LoopingCall
 
+from scrapy_robots_rfc import RobotsDisallowed
+
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Coroutine, Iterable
+    from collections.abc import AsyncIterator, Coroutine, Iterable
 
     from scrapy.http import Response
     from twisted.python.failure import Failure
@@ -26,7 +26,7 @@ _T = TypeVar("_T")
 
 ASYNCIO_REACTOR = "twisted.internet.asyncioreactor.AsyncioSelectorReactor"
 
-#: Our middleware in the place of Scrapy's own, and nothing that takes time for no reason.
+#: The middleware, and no delays.
 SETTINGS: dict[str, Any] = {
     "ROBOTSTXT_OBEY": True,
     "DOWNLOADER_MIDDLEWARES": {
@@ -43,20 +43,12 @@ SETTINGS: dict[str, Any] = {
     "DNS_TIMEOUT": 5,
 }
 
-
-#: What ROBOTS_USE needs beside it.
+#: The middleware that ROBOTS_USE needs.
 USE = "scrapy_robots_rfc.RfcUseMiddleware"
 
 
-def with_use(
-    use: Any, middlewares: dict[str, Any] = SETTINGS["DOWNLOADER_MIDDLEWARES"]
-) -> dict[str, Any]:
-    """ROBOTS_USE, and among the middlewares the one that it needs."""
-    return {"ROBOTS_USE": use, "DOWNLOADER_MIDDLEWARES": {USE: 101, **middlewares}}
-
-
 class Pages(Spider):
-    """Asks for pages, and notes what becomes of each: the status, or the exception."""
+    """Requests pages, and records the outcome of each: the status or the exception."""
 
     name = "pages"
 
@@ -66,18 +58,18 @@ class Pages(Spider):
         self.outcomes: dict[str, int | BaseException] = {}
 
     async def start(self) -> AsyncIterator[Any]:
-        """Ask for all of them."""
+        """Yield all requests."""
         for item in self.requests:
             request = Request(item) if isinstance(item, str) else item
             yield request.replace(callback=self.parse, errback=self.failed, dont_filter=True)
 
     def parse(self, response: Response, **_: Any) -> Any:
-        """Note the status."""
+        """Record the status."""
         assert response.request is not None
         self.outcomes[response.request.url] = response.status
 
     def failed(self, failure: Failure) -> None:
-        """Note the exception; of an error page its status."""
+        """Record the exception, or the status of an error page."""
         error: Any = failure.value
         request: Request = failure.request  # type: ignore[attr-defined]  # Scrapy puts it there
         self.outcomes[request.url] = error.response.status if hasattr(error, "response") else error
@@ -85,7 +77,7 @@ class Pages(Spider):
 
 @dataclass
 class Crawl:
-    """A crawl that is over."""
+    """A crawl that has ended."""
 
     crawler: Crawler
     spider: Any
@@ -93,20 +85,31 @@ class Crawl:
 
     @property
     def outcomes(self) -> dict[str, int | BaseException]:
-        """URL -> status or exception."""
+        """The status or exception of each URL."""
         outcomes: dict[str, int | BaseException] = self.spider.outcomes
         return outcomes
 
     def stat(self, key: str) -> Any:
-        """A stat, 0 where nothing was counted."""
+        """Return a stat, or 0 if nothing was counted."""
         return self.stats.get(f"robotstxt/{key}", 0)
 
 
+#: Crawls with a spider class, settings and requests.
+Run = Callable[..., Awaitable[Crawl]]
+
+
+def short(outcome: int | BaseException) -> Any:
+    """Return an outcome as JSON: the status, the reason, or the class of another exception."""
+    if isinstance(outcome, RobotsDisallowed):
+        return outcome.decision.reason.value
+    return type(outcome).__name__ if isinstance(outcome, BaseException) else outcome
+
+
 def make_crawler(spider: type[Spider] = Pages, settings: dict[str, Any] | None = None) -> Crawler:
-    """A crawler with our middleware, for the reactor that is installed."""
+    """Return a crawler with the middleware, for the reactor that is installed."""
     merged = {**SETTINGS, **(settings or {})}
     if merged.get("ROBOTS_USE") is not None:
-        merged |= with_use(merged["ROBOTS_USE"], merged["DOWNLOADER_MIDDLEWARES"])
+        merged["DOWNLOADER_MIDDLEWARES"] = {USE: 101, **merged["DOWNLOADER_MIDDLEWARES"]}
     merged.setdefault(
         "TWISTED_REACTOR", ASYNCIO_REACTOR if is_asyncio_reactor_installed() else None
     )
@@ -121,9 +124,9 @@ async def crawl(
     prepare: Callable[[Crawler], None] = lambda _: None,
     **arguments: Any,
 ) -> Crawl:
-    """Crawl, and wait for the end.
+    """Crawl to the end.
 
-    :param prepare: called with the crawler before it starts, to connect signals.
+    :param prepare: called with the crawler before it starts, for example to connect signals.
     :param arguments: for the spider.
     """
     crawler = make_crawler(spider, settings)
@@ -133,10 +136,7 @@ async def crawl(
 
 
 async def at_once(*coroutines: Coroutine[Any, Any, _T]) -> list[_T]:
-    """Wait for several that run side by side, such as crawls.
-
-    When all have ended, raise what the first one raised.
-    """
+    """Run coroutines side by side until all have ended; then raise the first error, if any."""
     results: Any = await DeferredList(
         [Deferred.fromCoroutine(one) for one in coroutines], consumeErrors=True
     )
@@ -147,9 +147,7 @@ async def at_once(*coroutines: Coroutine[Any, Any, _T]) -> list[_T]:
 
 
 def close_when(condition: Callable[[Crawler], object]) -> Callable[[Crawler], None]:
-    """Return what prepares a crawl whose spider is to be closed as soon as something is true, once
-    it is open.
-    """
+    """Return a `prepare` function for `crawl` that closes the spider once a condition is true."""
 
     def prepare(crawler: Crawler) -> None:
         def begin() -> None:
@@ -168,14 +166,14 @@ def close_when(condition: Callable[[Crawler], object]) -> Callable[[Crawler], No
 
 
 def records(caplog: Any, level: int = logging.WARNING) -> list[str]:
-    """What our own loggers logged, at a level and above."""
+    """Return what the package logged, at a level and above."""
     return [
-        r.getMessage()
-        for r in caplog.records
-        if r.name.startswith("scrapy_robots_rfc") and r.levelno >= level
+        record.getMessage()
+        for record in caplog.records
+        if record.name.startswith("scrapy_robots_rfc") and record.levelno >= level
     ]
 
 
 def lines(caplog: Any, level: int = logging.DEBUG) -> list[str]:
-    """The same, line by line: some of it has several."""
+    """Return the same as single lines."""
     return [line for record in records(caplog, level) for line in record.splitlines()]

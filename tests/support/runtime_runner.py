@@ -1,5 +1,5 @@
-"""Run the scenarios of some modules in this process, under one runtime, and print what came of
-them as JSON.
+"""Run the scenarios of some modules in this process, in one runtime, and print their results as
+JSON.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ import json
 import sys
 import traceback
 from functools import cache, partial
-from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from scrapy.crawler import AsyncCrawlerRunner, Crawler, CrawlerRunner
@@ -23,7 +22,6 @@ if TYPE_CHECKING:
 
 SELECT_REACTOR = "twisted.internet.selectreactor.SelectReactor"
 
-
 #: The settings that choose a runtime.
 RUNTIMES: dict[str, dict[str, Any]] = {
     "asyncio": {"TWISTED_REACTOR": ASYNCIO_REACTOR},
@@ -34,45 +32,38 @@ RUNTIMES: dict[str, dict[str, Any]] = {
 
 @cache
 def runner(mode: str) -> CrawlerRunner | AsyncCrawlerRunner:
-    """Make what runs the crawls of this process."""
+    """Return the runner of this process."""
     return (CrawlerRunner if mode == "select" else AsyncCrawlerRunner)(RUNTIMES[mode])
 
 
 async def one_crawl(
     mode: str, spider: type[Pages], settings: dict[str, Any], requests: list[Any]
 ) -> Crawl:
-    """Crawl, and wait for the end."""
+    """Crawl to the end."""
     crawler = Crawler(spider, {**SETTINGS, **settings, **RUNTIMES[mode]})
     await runner(mode).crawl(crawler, requests)
     return Crawl(crawler, crawler.spider, dict(crawler.stats.get_stats()))
 
 
 async def run_all(mode: str, *modules: str) -> dict[str, Any]:
-    """Run the scenarios of some modules one after the other."""
+    """Run the scenarios of some modules, one after the other, once the reactor is installed."""
     results: dict[str, Any] = {}
-    for name, scenario in chain.from_iterable(
-        scenarios(module).items() for module in modules
-    ):  # after the reactor
-        try:
-            results[name] = await scenario(partial(one_crawl, mode))
-        except Exception:  # noqa: BLE001 - goes into the report
-            results[name] = {"error": traceback.format_exc()}
+    for module in modules:
+        for name, scenario in scenarios(module).items():
+            try:
+                results[name] = await scenario(partial(one_crawl, mode))
+            except Exception:  # noqa: BLE001 - the test shows it
+                results[name] = {"error": traceback.format_exc()}
     return results
 
 
 def run_in(mode: str, work: Callable[[], Coroutine[Any, Any, dict[str, Any]]]) -> dict[str, Any]:
-    """Run a coroutine under asyncio's reactor, the select reactor, or none; return its result."""
+    """Run a coroutine in a runtime, and return its result."""
     if mode == "none":
         from scrapy.utils.reactorless import install_reactor_import_hook  # noqa: PLC0415 - only without a reactor
 
         install_reactor_import_hook()
         return asyncio.run(work())
-    return _with_reactor(mode, work)
-
-
-def _with_reactor(
-    mode: str, work: Callable[[], Coroutine[Any, Any, dict[str, Any]]]
-) -> dict[str, Any]:
     install_reactor(ASYNCIO_REACTOR if mode == "asyncio" else SELECT_REACTOR)
     from scrapy.utils.defer import deferred_from_coro  # noqa: PLC0415 - after the reactor
     from twisted.internet import reactor as installed  # noqa: PLC0415 - as above

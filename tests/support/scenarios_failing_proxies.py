@@ -20,14 +20,14 @@ from scrapy.utils.asyncio import call_later
 from scrapy_robots_rfc import RobotsDisallowed
 from scrapy_robots_rfc._runtime import Waiter
 from scrapy_robots_rfc.signals import robots_fetched
-from tests.support.crawling import Pages
+from tests.support.crawling import Pages, short
 from tests.support.proxies import Proxy, dead
 from tests.support.site import HANG, Reply, Site, robots
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable
+    from collections.abc import AsyncIterator
 
-    from tests.support.scenarios_obeying import Run
+    from tests.support.crawling import Run
     from tests.support.site import Asked
 
 from tests.support.scenarios_local_faults import (
@@ -39,7 +39,6 @@ from tests.support.scenarios_local_faults import (
     beside,
     handlers,
     logged,
-    short,
 )
 
 
@@ -330,20 +329,3 @@ async def causes(run: Run) -> dict[str, Any]:
             for server in (closing, talking, garbled):
                 server.shutdown(socket.SHUT_RDWR)
     return {"found": results}
-
-
-SCENARIOS: dict[str, Callable[[Run], Awaitable[dict[str, Any]]]] = {
-    function.__name__: function
-    for function in (
-        routes,
-        later_route,
-        second_attempt,
-        hanging_proxy,
-        stale,
-        one_route,
-        direct_fails,
-        environment,
-        not_shared,
-        causes,
-    )
-}

@@ -16,16 +16,15 @@ from scrapy.core.downloader import Downloader
 from scrapy.exceptions import IgnoreRequest, NotConfigured, StopDownload
 from scrapy.utils.misc import load_object
 
-from scrapy_robots_rfc import RobotsDisallowed
-from tests.support.crawling import SETTINGS, Pages
+from tests.support.crawling import SETTINGS, Pages, short
 from tests.support.site import Site, robots
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+    from collections.abc import AsyncIterator, Iterator
 
     from scrapy.crawler import Crawler
 
-    from tests.support.scenarios_obeying import Run
+    from tests.support.crawling import Run
 
 RULES = "User-agent: *\nDisallow: /x\n"
 #: Who retries waits for so long that the crawl would never end.
@@ -57,13 +56,6 @@ def handlers(run: Run, *, proxies: bool = False) -> list[dict[str, Any]]:
 
 def _exists(path: str) -> bool:
     return importlib.util.find_spec(path.rpartition(".")[0]) is not None
-
-
-def short(outcome: int | BaseException) -> Any:
-    """What became of a page, as JSON: the reason, or the class of another exception."""
-    if isinstance(outcome, RobotsDisallowed):
-        return outcome.decision.reason.value
-    return type(outcome).__name__ if isinstance(outcome, BaseException) else outcome
 
 
 @contextlib.contextmanager
@@ -276,8 +268,3 @@ async def own_downloader(run: Run) -> dict[str, Any]:
         urls = [site.url("/a"), site.url("/x"), secure.url("/a")]
         result = await run(Pages, {**NEVER, "DOWNLOADER": f"{__name__}.Own"}, urls)
         return {"outcomes": [short(result.outcomes[url]) for url in urls], "log": lines}
-
-
-SCENARIOS: dict[str, Callable[[Run], Awaitable[dict[str, Any]]]] = {
-    function.__name__: function for function in (stopped, local, own_downloader)
-}

@@ -10,7 +10,6 @@ from __future__ import annotations
 import gzip
 import threading
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from scrapy import Request, signals
@@ -22,17 +21,18 @@ from twisted.internet.defer import Deferred
 from scrapy_robots_rfc import RobotsDisallowed, RobotsService, robots_service
 from scrapy_robots_rfc.core.findings import groups_of
 from scrapy_robots_rfc.signals import robots_fetched
-from tests.support.crawling import Crawl, Pages
+from tests.support import crawling
+from tests.support.crawling import Pages, short
 from tests.support.site import HANG, PAGE, Reply, Site, redirect, robots
 from tests.support.timed_site import DELAY, PACED, Clocked, gaps, urls
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
     from typing import Self
 
     from scrapy.crawler import Crawler
 
-#: Crawls with a spider class, settings and arguments for the spider.
-Run = Callable[..., Awaitable[Crawl]]
+Run = crawling.Run
 
 FORBID_ALL = "User-agent: *\nDisallow: /\n"
 
@@ -127,11 +127,7 @@ async def access(run: Run) -> dict[str, Any]:
             missing.url("/x"),
         ]
         result = await run(Pages, {}, urls)
-        return {"outcomes": [_short(result.outcomes[url]) for url in urls]}
-
-
-def _short(outcome: int | BaseException) -> Any:
-    return outcome.decision.reason.value if isinstance(outcome, RobotsDisallowed) else outcome
+        return {"outcomes": [short(result.outcomes[url]) for url in urls]}
 
 
 async def sizes(run: Run) -> dict[str, Any]:
@@ -152,7 +148,7 @@ async def sizes(run: Run) -> dict[str, Any]:
             result = await run(
                 Pages, {"DOWNLOAD_MAXSIZE": 1000}, [site.url("/first"), site.url("/last")]
             )
-            outcomes.append([_short(outcome) for _, outcome in sorted(result.outcomes.items())])
+            outcomes.append([short(outcome) for _, outcome in sorted(result.outcomes.items())])
             outcomes[-1].append(result.stat("truncated"))
     return {"outcomes": outcomes}
 
@@ -163,7 +159,7 @@ async def timeout(run: Run) -> dict[str, Any]:
         settings = {"ROBOTS_TIMEOUT": 0.4, "RETRY_ENABLED": True}
         result = await run(Pages, settings, [site.url("/x"), site.url("/y")])
         return {
-            "outcomes": [_short(outcome) for outcome in result.outcomes.values()],
+            "outcomes": [short(outcome) for outcome in result.outcomes.values()],
             "pages": site.pages,
             "seconds": result.stats["elapsed_time_seconds"],
         }
@@ -228,7 +224,7 @@ async def hanging_handler(run: Run) -> dict[str, Any]:
             HangingHandler, {"ROBOTS_TIMEOUT": 0.5}, [site.url("/x"), site.url("/y")]
         )
         return {
-            "outcomes": [_short(outcome) for _, outcome in sorted(result.outcomes.items())],
+            "outcomes": [short(outcome) for _, outcome in sorted(result.outcomes.items())],
             "seconds": result.stats["elapsed_time_seconds"],
         }
 
@@ -292,7 +288,7 @@ async def broken_parser(run: Run) -> dict[str, Any]:
             settings = {"ROBOTSTXT_PARSER": f"tests.support.parsers.{name}"}
             result = await run(Pages, settings, [site.url("/x"), site.url("/y")])
             outcomes[name] = [
-                *(_short(outcome) for outcome in result.outcomes.values()),
+                *(short(outcome) for outcome in result.outcomes.values()),
                 len(site.pages),
             ]
     return outcomes
@@ -412,7 +408,7 @@ async def hanging_beside(run: Run) -> dict[str, Any]:
             other.gate = gate
             urls = [hanging.url("/"), *(other.url(f"/{n}") for n in range(4))]
             result = await run(Noting, settings, [Request(url, meta=dict(meta)) for url in urls])
-            outcomes = [_short(result.outcomes[url]) for url in urls]
+            outcomes = [short(result.outcomes[url]) for url in urls]
             found[name] = [
                 outcomes,
                 next(reversed(result.outcomes)) == urls[0],
@@ -420,23 +416,3 @@ async def hanging_beside(run: Run) -> dict[str, Any]:
                 concurrency,
             ]
     return found
-
-
-SCENARIOS: dict[str, Callable[[Run], Awaitable[dict[str, Any]]]] = {
-    function.__name__: function
-    for function in (
-        stock_leak,
-        waiting,
-        access,
-        sizes,
-        timeout,
-        closing,
-        closing_beside,
-        hanging_beside,
-        hanging_handler,
-        closing_handler,
-        asking,
-        broken_parser,
-        pacing,
-    )
-}

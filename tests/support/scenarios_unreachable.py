@@ -14,17 +14,17 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from scrapy.exceptions import CloseSpider
 
-from scrapy_robots_rfc import RobotsDisallowed
+from tests.support import crawling
 from tests.support.crawling import Pages
 from tests.support.site import Reply, Site, robots
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
-
-    from tests.support.scenarios_obeying import Run
+    from tests.support.crawling import Run
     from tests.support.site import Asked
 
 RULES = "User-agent: *\nDisallow: /x\n"
+
+short = crawling.short
 
 
 class Failing:
@@ -48,11 +48,6 @@ class Failing:
     def gaps(self) -> list[float]:
         """Seconds between two requests, by the server's clock."""
         return [later - earlier for earlier, later in pairwise(self.arrived)]
-
-
-def short(outcome: int | BaseException) -> Any:
-    """What became of a page, as JSON."""
-    return outcome.decision.reason.value if isinstance(outcome, RobotsDisallowed) else outcome
 
 
 async def recovers(run: Run) -> dict[str, Any]:
@@ -181,9 +176,3 @@ async def many_hanging(run: Run) -> dict[str, Any]:
             "failed": result.stat("result/unreachable"),
             "reason": result.stats["finish_reason"],
         }
-
-
-SCENARIOS: dict[str, Callable[[Run], Awaitable[dict[str, Any]]]] = {
-    function.__name__: function
-    for function in (recovers, gives_up, retry_after, at_once, many_failing, many_hanging)
-}
