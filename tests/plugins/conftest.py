@@ -1,7 +1,4 @@
-"""The plugins of docs/plugins.md are in an environment of their own (`make plugins`).
-
-Elsewhere none is run.
-"""
+"""Run the tests of plugins only in the environment that has the plugins (`make plugins`)."""
 
 from __future__ import annotations
 
@@ -17,7 +14,7 @@ if find_spec("scrapy_poet") is None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Show warnings as warnings: most plugins are older than what Scrapy wants of them now."""
+    """Do not let warnings fail these tests: most plugins use interfaces that Scrapy deprecates."""
     for item in items:
         if item.path.is_relative_to(HERE):
             item.add_marker(pytest.mark.filterwarnings("default"))

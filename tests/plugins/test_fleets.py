@@ -1,32 +1,140 @@
-"""Crawls of several processes: scrapy-redis with a real Redis server, scrapyd as a real process."""
+"""Crawls of several processes: scrapy-redis with a real Redis server, and a real scrapyd."""
 
 from __future__ import annotations
 
 import json
+import logging
 import os
 import re
 import socket
 import subprocess
 import sys
+import threading
 import zipfile
 from contextlib import closing, contextmanager
 from http.client import HTTPConnection
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
+import pytest
 from pytest_twisted import ensureDeferred
+from redis import Redis
+from scrapy import Request
 
+from scrapy_robots_rfc.scheduling.scheduler import scheduler_around
+from tests.support.crawling import Pages, close_when, records
 from tests.support.documents import block, settings
 from tests.support.recipes import crawl_by, ruled, verdicts
+from tests.support.site import HANG, Site, robots
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import AsyncIterator, Iterator
     from pathlib import Path
 
+    from scrapy.crawler import Crawler
+
     from tests.support.redis_server import RedisServer
+    from tests.support.site import Reply
 
 REDIS = block("docs/plugins.md", "python", "scrapy_redis")
 SCRAPYD = block("docs/plugins.md", "python", "sqlite:")
+
+
+class Filtered(Pages):
+    """Requests pages that the duplicate filter checks, and is closed after some of them."""
+
+    enough = 0
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler, *args: Any, **kwargs: Any) -> Filtered:
+        """Close the spider after `enough` pages."""
+        spider = super().from_crawler(crawler, *args, **kwargs)
+        if cls.enough:
+            close_when(lambda _: len(spider.outcomes) >= cls.enough)(crawler)
+        return spider
+
+    async def start(self) -> AsyncIterator[Any]:
+        """Request all pages."""
+        for url in self.requests:
+            yield Request(str(url), callback=self.parse, errback=self.failed)
+
+
+class Fifty(Filtered):
+    """Is closed after fifty pages."""
+
+    enough = 50
+
+
+@pytest.fixture
+def recipe(redis_server: RedisServer) -> dict[str, Any]:
+    """The recipe for scrapy-redis, with an empty server."""
+    Redis.from_url(redis_server.url).flushall()
+    return settings(REDIS.replace("redis://127.0.0.1:6379/0", redis_server.url))
+
+
+def queued(recipe: dict[str, Any]) -> int:
+    """Return how many requests are in Redis."""
+    server = Redis.from_url(recipe["REDIS_URL"])
+    return sum(server.zcard(key) for key in server.keys("*:requests"))
+
+
+@ensureDeferred
+async def test_scrapy_redis(recipe: dict[str, Any]) -> None:
+    """A second crawl with the same server requests no robots.txt that the first one stored."""
+    with ruled() as site:
+        pages = [site.url("/open"), site.url("/private")]
+        for _ in range(2):
+            result = await crawl_by(recipe, pages)
+            assert verdicts(result) == {"open": "fetched", "private": "rule"}
+            assert result.stats["scheduler/enqueued/redis"] >= 2
+        assert site.fetches == 1
+        assert site.pages == ["/open", "/open"]
+
+
+@pytest.mark.parametrize(
+    "reply", [HANG, robots("User-agent: *\nCrawl-delay: 50\n")], ids=["hanging", "paced"]
+)
+@ensureDeferred
+async def test_site_that_waits(recipe: dict[str, Any], reply: Reply) -> None:
+    """A site whose requests wait delays no other site, and they are in Redis after the crawl."""
+    with Site({"/robots.txt": reply}) as waiting, ruled() as site:
+        slow = [waiting.url(f"/{number}") for number in range(20)]
+        fast = [site.url(f"/{number}") for number in range(50)]
+        result = await crawl_by(recipe, [*slow, *fast], spider=Fifty)
+        assert set(result.outcomes) == set(fast)
+        assert waiting.pages == []
+    assert queued(recipe) == len(slow)
+
+
+class OpensGate(logging.Filter):
+    """Opens a gate when the log says that too many requests wait."""
+
+    def __init__(self, gate: threading.Event) -> None:
+        super().__init__()
+        self.gate = gate
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Read a record."""
+        if "wait in memory" in record.getMessage():
+            self.gate.set()
+        return True
+
+
+@ensureDeferred
+async def test_more_requests_than_may_wait(
+    recipe: dict[str, Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    """Requests that exceed the limit in memory go back to Redis, and the log says so once."""
+    gate = threading.Event()
+    caplog.handler.addFilter(OpensGate(gate))
+    small = type("Small", (scheduler_around(recipe["SCHEDULER"]),), {"most_waiting": 3})
+    with Site({"/robots.txt": robots("", gate=gate)}) as site:
+        pages = [site.url(f"/{number}") for number in range(20)]
+        result = await crawl_by({**recipe, "SCHEDULER": small}, pages, spider=Filtered)
+    assert result.outcomes == dict.fromkeys(pages, 200)
+    assert len([text for text in records(caplog) if "wait in memory" in text]) == 1
+    assert queued(recipe) == 0
+
 
 SPIDER = """
 from scrapy import Spider
@@ -44,32 +152,13 @@ class Shop(Spider):
 """
 
 
-@ensureDeferred
-async def test_scrapy_redis(redis_server: RedisServer) -> None:
-    """A second crawl with the same server asks for no robots.txt, and judges by what the first
-    one has.
-    """
-    recipe = settings(REDIS.replace("redis://127.0.0.1:6379/0", redis_server.url))
-    assert recipe["ROBOTS_CACHE"] == redis_server.url
-    with ruled() as site:
-        pages = [site.url("/open"), site.url("/private")]
-        for _ in range(2):
-            result = await crawl_by(recipe, pages)
-            assert verdicts(result) == {"open": "fetched", "private": "rule"}
-            assert result.stats["scheduler/enqueued/redis"] >= 2
-        assert site.fetches == 1
-        assert site.pages == ["/open", "/open"]
-
-
 def egg(folder: Path, code: str) -> bytes:
-    """A project as scrapyd takes it."""
+    """Return a project in the form that scrapyd accepts."""
     file = folder / "shop.egg"
+    extra = "SPIDER_MODULES = ['shop.spiders']\nTELNETCONSOLE_ENABLED = False\n"
     with zipfile.ZipFile(file, "w") as archive:
         archive.writestr("shop/__init__.py", "")
-        archive.writestr(
-            "shop/settings.py",
-            f"{code}\nSPIDER_MODULES = ['shop.spiders']\nTELNETCONSOLE_ENABLED = False\n",
-        )
+        archive.writestr("shop/settings.py", f"{code}\n{extra}")
         archive.writestr("shop/spiders.py", SPIDER)
         archive.writestr("EGG-INFO/PKG-INFO", "Metadata-Version: 1.0\nName: shop\nVersion: 1.0\n")
         archive.writestr("EGG-INFO/entry_points.txt", "[scrapy]\nsettings = shop.settings\n")
@@ -77,24 +166,24 @@ def egg(folder: Path, code: str) -> bytes:
 
 
 class Scrapyd:
-    """A server of scrapyd at a socket in its folder, and what it logs."""
+    """A running scrapyd, which listens at a socket in its folder."""
 
     def __init__(self, process: subprocess.Popen[str], folder: Path) -> None:
         self.process, self.folder = process, folder
-        self.logged(r"(Process slot 0) ready")
+        self.wait_for(r"Process slot 0 ready")
 
-    def logged(self, pattern: str) -> str:
-        """Read its log until a line has a pattern; return the group of it."""
+    def wait_for(self, pattern: str) -> None:
+        """Read the log until a line matches a pattern."""
         assert self.process.stdout is not None
         lines = []
         for line in self.process.stdout:
             lines.append(line)
-            if found := re.search(pattern, line):
-                return found[1]
+            if re.search(pattern, line):
+                return
         raise AssertionError("".join(lines))
 
-    def ask(self, service: str, data: bytes, **headers: str) -> Any:
-        """Post something to a service of it."""
+    def post(self, service: str, data: bytes, **headers: str) -> Any:
+        """Send data to a service, and return its answer."""
         connection = HTTPConnection("localhost")
         connection.sock = socket.socket(socket.AF_UNIX)
         with closing(connection):
@@ -105,29 +194,24 @@ class Scrapyd:
         return answer
 
     def add(self, project: bytes) -> None:
-        """Give it a version of the project."""
-        fields = {"project": b"shop", "version": b"1", "egg": project}
-        parts = [
-            b'--edge\r\nContent-Disposition: form-data; name="%s"\r\n\r\n%s\r\n'
-            % (name.encode(), value)
-            for name, value in fields.items()
-        ]
-        body = b"".join(parts) + b"--edge--\r\n"
-        self.ask("addversion", body, **{"Content-Type": "multipart/form-data; boundary=edge"})
+        """Add a version of the project."""
+        part = b'--edge\r\nContent-Disposition: form-data; name="%s"\r\n\r\n%s\r\n'
+        fields = {b"project": b"shop", b"version": b"1", b"egg": project}
+        body = b"".join(part % field for field in fields.items()) + b"--edge--\r\n"
+        self.post("addversion", body, **{"Content-Type": "multipart/form-data; boundary=edge"})
 
     def run(self, site: str) -> str:
-        """Schedule the spider, wait for its end, and return the name of its log."""
+        """Run the spider, and return its log."""
         words = urlencode({"project": "shop", "spider": "shop", "site": site}).encode()
-        job: str = self.ask(
-            "schedule", words, **{"Content-Type": "application/x-www-form-urlencoded"}
-        )["jobid"]
-        self.logged(rf"Process finished.*({job})")
-        return f"logs/shop/shop/{job}.log"
+        form = "application/x-www-form-urlencoded"
+        job = self.post("schedule", words, **{"Content-Type": form})["jobid"]
+        self.wait_for(rf"Process finished.*{job}")
+        return (self.folder / f"logs/shop/shop/{job}.log").read_text(encoding="utf-8")
 
 
 @contextmanager
 def scrapyd(folder: Path) -> Iterator[Scrapyd]:
-    """Start scrapyd in a folder; end it."""
+    """Run scrapyd in a folder."""
     config = (
         "[scrapyd]\nhttp_port = 0\nunix_socket_path = socket\npoll_interval = 0.1\nmax_proc = 1\n"
     )
@@ -149,14 +233,11 @@ def scrapyd(folder: Path) -> Iterator[Scrapyd]:
 
 
 def test_scrapyd(tmp_path: Path) -> None:
-    """Jobs of scrapyd obey robots.txt.
-
-    The second one asks for none, because the first one has left it in the store.
-    """
+    """A second job requests no robots.txt, because the first one has stored it."""
     code = SCRAPYD.replace("/var/lib/scrapyd", str(tmp_path))
     with ruled() as site, scrapyd(tmp_path) as server:
         server.add(egg(tmp_path, code))
-        logs = [(tmp_path / server.run(site.url(""))).read_text(encoding="utf-8") for _ in range(2)]
+        logs = [server.run(site.url("")) for _ in range(2)]
         assert site.fetches == 1
         assert site.pages == ["/open", "/open"]
     assert all("(robots.txt line 2: Disallow: /private)" in log for log in logs)

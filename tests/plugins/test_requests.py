@@ -1,7 +1,4 @@
-"""Plugins that make or change requests.
-
-Scrapy-poet, rotating proxies, random User-Agents, media pipelines.
-"""
+"""Plugins that make or change requests: page objects, proxies, User-Agents, media pipelines."""
 
 from __future__ import annotations
 
@@ -11,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from pytest_twisted import ensureDeferred
-from scrapy import Request
 from scrapy_poet import DummyResponse
 
 from tests.support.crawling import Pages, records
@@ -20,7 +16,6 @@ from tests.support.recipes import crawl_by, ruled, verdicts
 from tests.support.site import MISSING, Reply, Site, redirect
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
     from pathlib import Path
 
     from scrapy.http import Response
@@ -30,13 +25,14 @@ PAGE_OBJECT = block("docs/plugins.md", "python", "class ReviewedPage")
 POLICY = executed(block("docs/plugins.md", "python", "class PagesOnly"))["PagesOnly"]
 ROTATING = settings(block("docs/plugins.md", "python", "ROTATING_PROXY_LIST"))
 RANDOM = settings(block("docs/plugins.md", "python", "scrapy_user_agents"))
-BEHIND = [f"http://shop.example/{page}" for page in ("robots.txt", "open", "private")]
 MEDIA = settings(block("docs/plugins.md", "python", "FilesPipeline"))
+
+SHOP = "http://shop.example"
 
 
 @ensureDeferred
 async def test_scrapy_poet(tmp_path: Path) -> None:
-    """Pages with page objects are judged, and so is what these ask for."""
+    """Pages with page objects are judged, and so are the requests of page objects."""
     module = imported(PAGE_OBJECT, tmp_path)
     items: list[Any] = []
 
@@ -45,7 +41,7 @@ async def test_scrapy_poet(tmp_path: Path) -> None:
             self.outcomes[response.url] = response.status
             items.append(await page.to_item())
 
-    Poet.parse.__annotations__["page"] = module.ReviewedPage  # scrapy-poet looks at annotations
+    Poet.parse.__annotations__["page"] = module.ReviewedPage  # scrapy-poet reads annotations
     Poet.parse.__annotations__.pop("response")
     with ruled() as site:
         result = await crawl_by(POET, [site.url("/open"), site.url("/private")], spider=Poet)
@@ -57,121 +53,82 @@ async def test_scrapy_poet(tmp_path: Path) -> None:
 
 @ensureDeferred
 async def test_scrapy_poet_without_a_download() -> None:
-    """A page whose callback needs no response is not downloaded, and is judged all the same."""
+    """A page whose callback needs no response is judged, although it is not downloaded."""
 
     class Dummy(Pages):
         def parse(self, response: DummyResponse) -> None:  # type: ignore[override]
             self.outcomes[response.url] = response.status
 
-    Dummy.parse.__annotations__["response"] = DummyResponse  # scrapy-poet looks at annotations
+    Dummy.parse.__annotations__["response"] = DummyResponse  # scrapy-poet reads annotations
     with ruled() as site:
         result = await crawl_by(POET, [site.url("/open"), site.url("/private")], spider=Dummy)
         assert verdicts(result) == {"open": "fetched", "private": "rule"}
         assert site.targets == ["/robots.txt"]
 
 
-@pytest.mark.parametrize(
-    "policy", [True, False], ids=["policy of the page", "policy of the plugin"]
-)
-@ensureDeferred
-async def test_rotating_proxies(monkeypatch: pytest.MonkeyPatch, policy: bool) -> None:
-    """robots.txt goes through the proxies, and a missing one is no ban where the page's policy
-    says so.
-    """
+@pytest.fixture
+def rotating(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """The recipe for rotating proxies, with its policy in a project."""
     module = ModuleType("myproject.policy")
     module.PagesOnly = POLICY  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "myproject", ModuleType("myproject"))
     monkeypatch.setitem(sys.modules, "myproject.policy", module)
-    recipe = dict(ROTATING)
+    return ROTATING
+
+
+@ensureDeferred
+async def test_rotating_proxies(rotating: dict[str, Any]) -> None:
+    """robots.txt is requested through another proxy if one fails, and its rules are obeyed."""
+    pages = [f"{SHOP}/open", f"{SHOP}/private"]
+    targets = [f"{SHOP}/robots.txt", *pages]
+    with ruled() as site, Site({target: Reply(reset=True) for target in targets}) as broken:
+        site.replies[f"{SHOP}/robots.txt"] = site.replies["/robots.txt"]
+        proxies = [broken.url(""), site.url("")]
+        result = await crawl_by(rotating, pages, ROTATING_PROXY_LIST=proxies)
+        assert verdicts(result) == {"open": "fetched", "private": "rule"}
+
+
+@pytest.mark.parametrize(("policy", "attempts"), [(True, 1), (False, 6)])
+@ensureDeferred
+async def test_missing_robots_txt_behind_a_rotating_proxy(
+    rotating: dict[str, Any], policy: bool, attempts: int
+) -> None:
+    """A missing robots.txt counts as a ban, unless the recipe's policy excludes it."""
+    recipe = dict(rotating)
     if not policy:
         del recipe["ROTATING_PROXY_BAN_POLICY"]
-    with Site({"http://shop.example/robots.txt": MISSING}) as proxy:
-        result = await crawl_by(
-            recipe, ["http://shop.example/open"], ROTATING_PROXY_LIST=[proxy.url("")]
-        )
+    with Site({f"{SHOP}/robots.txt": MISSING}) as proxy:
+        proxies = [proxy.url("")]
+        result = await crawl_by(recipe, [f"{SHOP}/open"], ROTATING_PROXY_LIST=proxies)
         assert verdicts(result) == {"open": "fetched"}
-        asked = proxy.targets.count("http://shop.example/robots.txt")
-        assert asked == (1 if policy else 6)
-        assert result.stats.get("bans/status/404", 0) == (0 if policy else 6)
-
-
-@ensureDeferred
-async def test_rotating_proxies_obey() -> None:
-    """What the file says through a proxy counts."""
-    recipe = {key: value for key, value in ROTATING.items() if key != "ROTATING_PROXY_BAN_POLICY"}
-    with ruled() as site:
-        rules = site.replies["/robots.txt"]
-        site.replies["http://shop.example/robots.txt"] = rules
-        pages = ["http://shop.example/open", "http://shop.example/private"]
-        result = await crawl_by(recipe, pages, ROTATING_PROXY_LIST=[site.url("")])
-        assert verdicts(result) == {"open": "fetched", "private": "rule"}
-        assert site.targets == ["http://shop.example/robots.txt", "http://shop.example/open"]
-
-
-@ensureDeferred
-async def test_rotating_proxies_leave_one_that_fails() -> None:
-    """A proxy that breaks the connection for robots.txt is left for another one."""
-    recipe = {key: value for key, value in ROTATING.items() if key != "ROTATING_PROXY_BAN_POLICY"}
-    with ruled() as site, Site({target: Reply(reset=True) for target in BEHIND}) as broken:
-        site.replies[BEHIND[0]] = site.replies["/robots.txt"]
-        result = await crawl_by(
-            recipe, BEHIND[1:], ROTATING_PROXY_LIST=[broken.url(""), site.url("")]
-        )
-        assert verdicts(result) == {"open": "fetched", "private": "rule"}
+        assert proxy.targets.count(f"{SHOP}/robots.txt") == attempts
 
 
 @ensureDeferred
 async def test_random_user_agents(caplog: pytest.LogCaptureFixture) -> None:
-    """The token of the setting is judged whatever header is sent.
-
-    One warning says that they differ.
-    """
+    """Pages are judged by the setting's token, and one warning says that the header differs."""
     with ruled() as site:
         result = await crawl_by(RANDOM, [site.url("/open"), site.url("/private")])
         assert verdicts(result) == {"open": "fetched", "private": "rule"}
-        assert {"Mozilla" in asked.headers["User-Agent"] for asked in site.asked} == {True}
+        assert all("Mozilla" in asked.headers["User-Agent"] for asked in site.asked)
     assert sum("User-Agent" in record for record in records(caplog)) == 1
-
-
-class Media(Pages):
-    """Yields an item with two files."""
-
-    site: Site
-    files: list[list[str]]
-
-    async def start(self) -> AsyncIterator[Any]:
-        """Ask for one page."""
-        yield Request(self.site.url("/open"))
-
-    def parse(self, response: Response, **_: Any) -> Any:
-        """Yield what the page has."""
-        targets = ("/file", "/private/file", "/moved")
-        yield {"file_urls": [self.site.url(target) for target in targets], "files": []}
 
 
 @ensureDeferred
 async def test_media_pipeline(tmp_path: Path) -> None:
-    """A file that is forbidden is not asked for, nor one that is moved to there.
+    """A disallowed file, and a file that was moved to a disallowed URL, are missing in the item."""
+    items: list[Any] = []
 
-    Both are missing in the item.
-    """
-    stored: list[list[str]] = []
-
-    class Collect:
-        def process_item(self, item: dict[str, Any]) -> dict[str, Any]:
-            stored.append([file["url"] for file in item["files"]])
-            return item
+    class Media(Pages):
+        def parse(self, response: Response, **_: Any) -> Any:
+            targets = ("/file", "/private/file", "/moved")
+            items.append({"file_urls": [response.urljoin(target) for target in targets]})
+            yield items[0]
 
     with ruled() as site:
-
-        class OfSite(Media):
-            pass
-
-        OfSite.site = site
-        pipelines = {**MEDIA["ITEM_PIPELINES"], Collect: 2}
-        recipe = {**MEDIA, "FILES_STORE": str(tmp_path), "ITEM_PIPELINES": pipelines}
         site.replies["/moved"] = redirect("/private/moved")
-        result = await crawl_by(recipe, spider=OfSite, MEDIA_ALLOW_REDIRECTS=True)
-        assert stored == [[site.url("/file")]]
+        recipe = {**MEDIA, "FILES_STORE": str(tmp_path), "MEDIA_ALLOW_REDIRECTS": True}
+        result = await crawl_by(recipe, [site.url("/open")], spider=Media)
+        assert [file["url"] for file in items[0]["files"]] == [site.url("/file")]
         assert sorted(site.targets) == ["/file", "/moved", "/open", "/robots.txt"]
         assert result.stat("forbidden/rule") == 2

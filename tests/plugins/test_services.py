@@ -1,4 +1,4 @@
-"""Services that fetch pages for a crawl: Zyte API, Splash, gateways that take a URL."""
+"""Services that fetch pages for a crawl: Zyte API, Splash, and gateways that take a URL."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from urllib.parse import quote
 
 import pytest
 from pytest_twisted import ensureDeferred
-from scrapy import Request
+from scrapy.core.downloader import Downloader
 from tenacity import AsyncRetrying, stop_after_attempt
 
 from tests.support.documents import block, executed, settings
@@ -31,156 +31,133 @@ TEXT = "User-agent: foobot\nDisallow: /private\n"
 
 @pytest.fixture
 def api() -> Iterator[ZyteApi]:
-    """The API, and a shop behind it."""
+    """The API, which can reach a shop."""
     with ZyteApi({f"{SHOP}/robots.txt": (200, TEXT)}) as running:
         yield running
 
 
-async def bought(api: ZyteApi, **more: Any) -> dict[str, str]:
-    """Crawl two pages of the shop."""
-    crawl = await crawl_by(
-        ZYTE_API, [f"{SHOP}/open", f"{SHOP}/private"], ZYTE_API_URL=f"{api.url}/v1/", **more
-    )
-    return verdicts(crawl)
+async def fetched(api: ZyteApi, *targets: str, **more: Any) -> dict[str, str]:
+    """Crawl pages of the shop, and return their verdicts."""
+    urls = [f"{SHOP}{target}" for target in targets or ("/open", "/private")]
+    return verdicts(await crawl_by(ZYTE_API, urls, ZYTE_API_URL=f"{api.url}/v1/", **more))
 
 
 @ensureDeferred
 async def test_zyte_api(api: ZyteApi) -> None:
-    """In transparent mode robots.txt goes through the API, without Scrapy's header.
-
-    The first request succeeds.
-    """
-    assert await bought(api) == {"open": "fetched", "private": "rule"}
-    plain = {"httpResponseBody": True, "httpResponseHeaders": True}
-    assert api.asked == [{"url": f"{SHOP}/robots.txt", **plain}, {"url": f"{SHOP}/open", **plain}]
+    """The API requests robots.txt, too, and a disallowed page is not requested."""
+    assert await fetched(api) == {"open": "fetched", "private": "rule"}
+    assert api.urls == [f"{SHOP}/robots.txt", f"{SHOP}/open"]
 
 
 @ensureDeferred
-async def test_zyte_api_with_a_browser(api: ZyteApi) -> None:
-    """Where all requests want a browser, what it shows of robots.txt is read as the text."""
-    found = await bought(api, ZYTE_API_AUTOMAP_PARAMS={"browserHtml": True})
-    assert found == {"open": "fetched", "private": "rule"}
+async def test_zyte_api_leaves_redirects_to_scrapy(api: ZyteApi) -> None:
+    """With the recipe, Scrapy follows redirects, so a disallowed page is not requested."""
+    api.redirects[f"{SHOP}/away"] = f"{SHOP}/private"
+    found = await fetched(api, "/away")
+    assert found == {"private": "rule"}
+    assert f"{SHOP}/private" not in api.urls
+
+
+@ensureDeferred
+async def test_zyte_api_follows_redirects_with_a_browser(api: ZyteApi) -> None:
+    """The browser's text of robots.txt is read, and a page is dropped if the browser was
+    redirected to a disallowed page.
+    """
+    api.redirects[f"{SHOP}/away"] = f"{SHOP}/private"
+    browser = {"browserHtml": True}
+    found = await fetched(api, "/open", "/away", ZYTE_API_AUTOMAP_PARAMS=browser)
+    assert found == {"open": "fetched", "away": "rule"}
     assert all(asked["browserHtml"] for asked in api.asked)
 
 
 @ensureDeferred
 async def test_zyte_api_with_sessions(api: ZyteApi) -> None:
-    """The first session of a site is begun with the URL of its robots.txt."""
-    found = await bought(api, ZYTE_API_SESSION_ENABLED=True, ZYTE_API_SESSION_POOL_SIZE=1)
+    """The first session of a site begins with its robots.txt."""
+    found = await fetched(api, ZYTE_API_SESSION_ENABLED=True, ZYTE_API_SESSION_POOL_SIZE=1)
     assert found == {"open": "fetched", "private": "rule"}
     first, second, *_ = api.asked
     assert first["url"] == second["url"] == f"{SHOP}/robots.txt"
     assert first["session"] == second["session"]
-    assert f"{SHOP}/private" not in api.urls
 
 
 @pytest.mark.parametrize(("status", "verdict"), [(404, "fetched"), (503, "unreachable")])
 @ensureDeferred
-async def test_zyte_api_tells_the_status(api: ZyteApi, status: int, verdict: str) -> None:
-    """The status of the site counts, not that of the API."""
+async def test_status_behind_zyte_api(api: ZyteApi, status: int, verdict: str) -> None:
+    """The site's status counts, not the API's."""
     api.pages[f"{SHOP}/robots.txt"] = (status, "no")
-    assert set((await bought(api)).values()) == {verdict}
+    assert await fetched(api, "/private") == {"private": verdict}
 
 
 @pytest.mark.parametrize(
     ("status", "kind", "verdict"),
     [
         (451, "/download/domain-forbidden", "local"),
-        (400, "/request/invalid", "local"),
         (521, "/download/internal-error", "unreachable"),
     ],
 )
 @ensureDeferred
-async def test_zyte_api_refuses(api: ZyteApi, status: int, kind: str, verdict: str) -> None:
-    """What the API refuses says nothing about the site; what it could not fetch does."""
+async def test_errors_of_zyte_api(api: ZyteApi, status: int, kind: str, verdict: str) -> None:
+    """An error of the API says nothing about the site, unless the API could not fetch the page."""
     api.refusal = (status, kind)
     once = AsyncRetrying(stop=stop_after_attempt(1), reraise=True)
-    assert set((await bought(api, ZYTE_API_RETRY_POLICY=once)).values()) == {verdict}
+    assert await fetched(api, "/open", ZYTE_API_RETRY_POLICY=once) == {"open": verdict}
 
 
 @ensureDeferred
-async def test_robots_txt_without_the_api(api: ZyteApi) -> None:
-    """With the middleware of the page, robots.txt is asked for from this machine, and pages
-    through the API.
-    """
+async def test_robots_txt_without_zyte_api(api: ZyteApi) -> None:
+    """With the middleware of the recipe, robots.txt is requested without the API."""
     with Site({"/robots.txt": robots(TEXT)}) as site:
-        result = await crawl_by(
-            {**ZYTE_API, **DIRECT},
-            [site.url("/open"), site.url("/private")],
-            ZYTE_API_URL=f"{api.url}/v1/",
-        )
+        pages = [site.url("/open"), site.url("/private")]
+        result = await crawl_by({**ZYTE_API, **DIRECT}, pages, ZYTE_API_URL=f"{api.url}/v1/")
         assert verdicts(result) == {"open": "fetched", "private": "rule"}
         assert site.targets == ["/robots.txt"]
         assert api.urls == [site.url("/open")]
 
 
-def test_splash_needs_repairs() -> None:
-    """scrapy-splash cannot be imported with this version of Scrapy.
-
-    Once it can, its recipe gets shorter.
-    """
-    found = subprocess.run(
-        [sys.executable, "-c", "import scrapy_splash"], capture_output=True, text=True, check=False
-    )
+def test_splash_needs_the_lines_of_its_recipe() -> None:
+    """scrapy-splash cannot be imported with this version of Scrapy."""
+    command = [sys.executable, "-c", "import scrapy_splash"]
+    found = subprocess.run(command, capture_output=True, text=True, check=False)
     assert "cannot import name 'canonicalize_url'" in found.stderr
 
 
 @ensureDeferred
 async def test_splash(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The page's own URL is judged; robots.txt goes to the site, and pages go to Splash."""
-    monkeypatch.setattr(
-        "scrapy.utils.url.canonicalize_url", None, raising=False
-    )  # undone after the test
+    """The URLs of `SplashRequest`, and their redirects, are judged; robots.txt is requested
+    without Splash.
+    """
+    # The recipe sets both; this undoes it after the test.
+    monkeypatch.setattr("scrapy.utils.url.canonicalize_url", None, raising=False)
+    monkeypatch.setattr(Downloader, "_get_slot_key", None, raising=False)
+    recipe = settings(SPLASH)
+    from scrapy_splash import SplashRequest  # noqa: PLC0415 - the recipe makes it importable
+
     with ruled() as site, Splash() as splash:
-        meta = [{"splash": {"endpoint": "render.html", "args": {"wait": 0}}} for _ in range(2)]
+        splash.redirects[site.url("/away")] = site.url("/private/x")
         pages = [
-            Request(site.url(target), meta=one)
-            for target, one in zip(("/open", "/private"), meta, strict=True)
+            SplashRequest(site.url(target), endpoint="render.json", args={"html": 1})
+            for target in ("/open", "/private", "/away")
         ]
-        result = await crawl_by(settings(SPLASH), pages, SPLASH_URL=splash.url)
-        assert result.stat("forbidden/rule") == 1
-        assert result.stat("exempted") == 1
+        result = await crawl_by(recipe, pages, SPLASH_URL=splash.url)
+        assert result.stat("forbidden/rule") == 2
+        assert result.stat("forbidden_redirects") == 1
+        assert result.stat("exempted") == 2
         assert site.targets == ["/robots.txt"]
-        assert splash.urls == [site.url("/open")]
+        assert sorted(splash.urls) == [site.url("/away"), site.url("/open")]
 
 
-async def through_gateway(position: int) -> tuple[Site, Site, list[str]]:
-    """Crawl two pages through a gateway whose middleware stands at a position.
-
-    Return site, gateway, verdicts.
-    """
+@pytest.mark.parametrize(("position", "verdict"), [(750, "rule"), (50, "fetched")])
+@ensureDeferred
+async def test_gateway(position: int, verdict: str) -> None:
+    """After our middleware, the page's own URL is judged; before it, the URL of the gateway."""
+    names = executed(GATEWAY)
+    middlewares = {names["Gateway"]: position}
     with ruled() as site, Site({"/robots.txt": RULES}) as gateway:
-        for target in ("/open", "/private"):
-            gateway.replies[f"/?url={quote(site.url(target), safe='')}"] = PAGE
-        names = executed(GATEWAY)
-        names["GATEWAY"] = gateway.url("")  # the class of the block looks it up there
-        recipe = {
-            key: value
-            for key, value in names.items()
-            if key in {"ADDONS", "DOWNLOADER_MIDDLEWARES"}
-        }
-        if position != 750:
-            recipe["DOWNLOADER_MIDDLEWARES"] = {names["Gateway"]: position}
-        result = await crawl_by(recipe, [site.url("/open"), site.url("/private")])
-        return site, gateway, sorted(verdicts(result).values())
-
-
-@ensureDeferred
-async def test_gateway() -> None:
-    """Behind this middleware, the page's own URL is judged, and the gateway is not."""
-    site, gateway, found = await through_gateway(750)
-    assert found == ["fetched", "rule"]
-    assert site.targets == ["/robots.txt"]
-    assert gateway.targets == [f"/?url={quote(site.url('/open'), safe='')}"]
-
-
-@ensureDeferred
-async def test_gateway_at_the_wrong_place() -> None:
-    """Before this middleware, a gateway's middleware hides the page.
-
-    The site's robots.txt is never asked for.
-    """
-    site, gateway, found = await through_gateway(50)
-    assert found == ["fetched", "fetched"]
-    assert site.targets == []
-    assert len(gateway.targets) == 2
+        names["GATEWAY"] = gateway.url("")  # the class reads it there
+        pages = [site.url("/open"), site.url("/private")]
+        for page in pages:
+            gateway.replies[f"/?url={quote(page, safe='')}"] = PAGE
+        recipe = {"ADDONS": names["ADDONS"], "DOWNLOADER_MIDDLEWARES": middlewares}
+        result = await crawl_by(recipe, pages)
+        assert sorted(verdicts(result).values()) == ["fetched", verdict]
+        assert len(site.targets) == (1 if position > 100 else 0)

@@ -28,10 +28,12 @@ BROWSERS_VIEW = (
 class Gateway(Served):
     """A service.
 
-    :param pages: URL -> status and body; what is not there is a page.
+    :param pages: status and body by URL; every other URL has a page.
+    :param redirects: targets of redirects by URL; the service follows them.
     """
 
     pages: dict[str, tuple[int, str]] = field(default_factory=dict)
+    redirects: dict[str, str] = field(default_factory=dict)
     asked: list[dict[str, Any]] = field(default_factory=list)
 
     def __enter__(self) -> Self:
@@ -74,12 +76,13 @@ class Gateway(Served):
 
 
 class Splash(Gateway):
-    """Splash's render.html: status and body are those of the page in its browser."""
+    """Splash's render.json."""
 
     def answer(self, asked: dict[str, Any]) -> tuple[int, str, bytes]:
-        """Return what the browser shows."""
-        status, body = self.page(asked["url"])
-        return status, "text/html", body.encode()
+        """Return the page in the browser, and its final URL."""
+        url = self.redirects.get(asked["url"], asked["url"])
+        _, body = self.page(url)
+        return 200, "application/json", json.dumps({"url": url, "html": body}).encode()
 
 
 class ZyteApi(Gateway):
@@ -99,14 +102,19 @@ class ZyteApi(Gateway):
                 "application/json",
                 json.dumps({"type": kind, "status": status, "title": kind}).encode(),
             )
-        status, body = self.page(asked["url"])
+        url = asked["url"]
+        location = self.redirects.get(url)
+        if location is not None and asked.get("followRedirect", True):
+            url, location = location, None
+        status, body = self.page(url)
         plain = not body.startswith("<")
-        record: dict[str, Any] = {"url": asked["url"], "statusCode": status}
+        record: dict[str, Any] = {"url": url, "statusCode": 302 if location else status}
         if asked.get("httpResponseBody"):
             record["httpResponseBody"] = base64.b64encode(body.encode()).decode()
         if asked.get("httpResponseHeaders"):
             record["httpResponseHeaders"] = [
                 {"name": "content-type", "value": "text/plain" if plain else "text/html"},
+                *([{"name": "location", "value": location}] if location else []),
             ]
         if asked.get("browserHtml"):
             record["browserHtml"] = BROWSERS_VIEW.format(body) if plain else body
