@@ -11,7 +11,7 @@ from functools import lru_cache
 from itertools import chain
 from typing import NamedTuple
 
-from scrapy_robots_rfc.core.agents import token_of
+from scrapy_robots_rfc.core.agents import GroupKey, crawler_keys, line_keys, names_in_line
 from scrapy_robots_rfc.core.decision import Rule, RuleKind
 from scrapy_robots_rfc.core.gemini import deciding_tokens
 from scrapy_robots_rfc.core.lines import (
@@ -149,9 +149,12 @@ def _group_of(lines: list[Line]) -> Group:
     )
 
 
-def _compared(group: Group) -> set[str | None]:
-    """Return the tokens of a group in the form in which tokens compare."""
-    return {token_of(to_octets(name)) for name in group.tokens}
+def keys_of(group: Group) -> tuple[GroupKey, ...]:
+    """Return the keys that select a group, in the order of its user-agent lines."""
+    keys: dict[GroupKey, None] = {}
+    for value in group.tokens:
+        keys.update(dict.fromkeys(line_keys(*names_in_line(to_octets(value)))))
+    return tuple(keys)
 
 
 class Explanation(NamedTuple):
@@ -172,17 +175,21 @@ class Explanation(NamedTuple):
 
     @property
     def choice(self) -> str:
-        """Why this group applies, as text for people."""
+        """Why this group applies, in words for the user."""
         others = "this crawler has no product token"
         if self.asked:
             others = f"no group names {' or '.join(self.asked)}"
         if self.token is None:
             return f"none applies: {others}, and there is no group for *"
-        if self.token not in self.asked:
-            return f"for all crawlers (*): {others}"
-        before = self.asked[: self.asked.index(self.token)]
-        first = f", and none names {' or '.join(before)}" if before else ""
-        return f"for {self.token}: it is named there{first}"
+        missing: list[str] = []
+        for name in self.asked:
+            spellings = [spelling for spelling, _ in crawler_keys(name)]
+            if self.token in spellings:
+                missing += spellings[: spellings.index(self.token)]
+                but = f", and none names {' or '.join(missing)}" if missing else ""
+                return f"for {self.token}: it is named there{but}"
+            missing.append(name)
+        return f"for all crawlers (*): {others}"
 
 
 @lru_cache(maxsize=64)  # `check` explains many URLs by a few files
@@ -198,9 +205,9 @@ def explain(robots: RobotsTxt, url: str, tokens: Sequence[str]) -> Explanation:
         Gemini knows, the one that decides is explained.
     """
     tokens = deciding_tokens(robots, url, tokens)
-    token, compared = robots.choose(tokens) or (None, None)
+    token, key = robots.choose(tokens) or (None, None)
     lines, all_groups = _read(robots)
-    groups = tuple(group for group in all_groups if compared in _compared(group))
+    groups = tuple(group for group in all_groups if key in keys_of(group))
     target = request_target(url)
     found: list[tuple[tuple[int, bool], Rule]] = []
     for rule in chain.from_iterable(group.rules for group in groups):

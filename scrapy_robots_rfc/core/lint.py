@@ -13,10 +13,10 @@ from functools import lru_cache
 from itertools import chain, pairwise
 from string import ascii_letters
 
-from scrapy_robots_rfc.core.agents import ANY, product_tokens, token_of
+from scrapy_robots_rfc.core.agents import ANY, names_in_line, product_tokens
 from scrapy_robots_rfc.core.extensions import parse_rate, parse_window, plain_delay
 from scrapy_robots_rfc.core.findings import Flag, Group, Line, groups_of, lines_of
-from scrapy_robots_rfc.core.lines import KNOWN_RECORDS, MAX_LINE, RULES, LineKind, Record
+from scrapy_robots_rfc.core.lines import KNOWN_RECORDS, MAX_LINE, RULES, LineKind, Record, as_text
 from scrapy_robots_rfc.core.percent import to_octets
 from scrapy_robots_rfc.core.preferences import LABELS, RECORDS, SIGNAL, USAGE, read_records
 from scrapy_robots_rfc.core.robotstxt import RobotsTxt
@@ -187,6 +187,7 @@ _VALUES: dict[str, tuple[Callable[[str], object], str, str]] = {
     "visit-time": (parse_window, _UNCLEAR, "Visit-time: 0600-0845"),
 }
 _TOKEN = re.compile("[A-Za-z_-]+")
+_TOKENS_HAVE = "product tokens have only letters, `-` and `_`"
 _ABSOLUTE_URL = re.compile("https?://[^/?#]", re.IGNORECASE).match
 _SITE = re.compile(r"\A[A-Za-z]+://[^/]*/*")
 
@@ -227,7 +228,7 @@ def lint(robots: RobotsTxt) -> list[Finding]:
             found += _of_line(line)
         for line in lines[: groups[0].line - 1] if groups else lines:
             found += _outside(line)
-        named: dict[str, int] = {}
+        named: dict[tuple[str, str], int] = {}
         for group in groups:
             found += _of_group(group, lines, named)
     if robots.content.truncated:
@@ -285,17 +286,26 @@ def _similar_key(key: str) -> str | None:
 
 
 def _of_token(value: str) -> tuple[str, str]:
-    """Return the effect of a name that is no product token, and the line that was meant."""
-    if token_of(value) == ANY:  # its beginning is a token
-        return "it names any crawler", "User-agent: *"
-    named = _TOKEN.match(value)
-    if named is None:
-        effect = "compared whole, so it names no crawler: product tokens have letters, `-` and `_`"
-        names = _TOKEN.findall(value)
-        return effect, f"User-agent: {max(names, key=len)}" if names else "a product token, or `*`"
-    # Where a whole User-Agent header stands, its own name may not be what it begins with.
-    own = _TOKEN.match(next(iter(product_tokens(short(value))), "")) or named
-    return f"it names the crawler `{named[0]}`", f"User-agent: {own[0]}"
+    """Return the effect of a name that is not a product token, and the line that was meant."""
+    octets = to_octets(value)
+    token, name = names_in_line(octets)
+    if token == ANY:
+        return "it names any crawler", f"User-agent: {ANY}"
+    runs = _TOKEN.findall(value)
+    if not token and not value[:1].isalnum():
+        effect = f"it names no crawler: {_TOKENS_HAVE}"
+        return effect, f"User-agent: {max(runs, key=len)}" if runs else "a product token, or `*`"
+    shown = as_text(octets[: len(name)])
+    if not token:
+        effect = f"only crawlers that compare whole names read `{shown}`: {_TOKENS_HAVE}"
+        return effect, "the product token of the crawler"
+    if name != token:
+        effect = f"it names the crawlers `{shown}` and `{runs[0]}`: {_TOKENS_HAVE}"
+        return effect, f"User-agent: {runs[0]}"
+    # Of a whole User-Agent header, the crawler's own name may come later.
+    header_names = product_tokens(short(value))
+    meant = header_names[0] if header_names else runs[0]
+    return f"it names the crawler `{runs[0]}`", f"User-agent: {meant}"
 
 
 def _of_use(line: Line) -> Iterator[Finding]:
@@ -322,7 +332,9 @@ def _outside(line: Line) -> Iterator[Finding]:
         yield _finding(Code.RECORD_OUTSIDE_GROUP, line)
 
 
-def _of_group(group: Group, lines: Sequence[Line], named: dict[str, int]) -> Iterator[Finding]:
+def _of_group(
+    group: Group, lines: Sequence[Line], named: dict[tuple[str, str], int]
+) -> Iterator[Finding]:
     """Yield the findings on a group.
 
     :param lines: those of the file.
@@ -334,7 +346,7 @@ def _of_group(group: Group, lines: Sequence[Line], named: dict[str, int]) -> Ite
         between = lines[above.number : line.number - 1]
         if any(one.kind in (LineKind.BLANK, LineKind.RECORD) for one in between):
             yield _finding(Code.AGENTS_JOINED, line, above=above.number)
-    tokens = dict.fromkeys(token_of(to_octets(line.value)) for line in agents)
+    tokens = dict.fromkeys(names_in_line(to_octets(line.value)) for line in agents)
     earlier = next((named[token] for token in tokens if token in named), None)
     if earlier is not None:
         yield _finding(Code.SPLIT_GROUP, agents[0], above=earlier)

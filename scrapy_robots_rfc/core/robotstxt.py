@@ -12,11 +12,11 @@ from itertools import chain
 from typing import Self
 
 from scrapy_robots_rfc.core import preferences as use
-from scrapy_robots_rfc.core.agents import ANY, product_tokens, token_of
+from scrapy_robots_rfc.core.agents import ANY, ANY_KEY, GroupKey, crawler_keys, product_tokens
 from scrapy_robots_rfc.core.decision import Decision, Reason
 from scrapy_robots_rfc.core.extensions import parse_delay
 from scrapy_robots_rfc.core.lines import Content, Record, as_text, content_of
-from scrapy_robots_rfc.core.percent import is_normal_url, request_target, to_octets
+from scrapy_robots_rfc.core.percent import is_normal_url, request_target
 from scrapy_robots_rfc.core.ruleset import (
     ROBOTS_TXT,
     AgentLine,
@@ -54,8 +54,9 @@ class RobotsTxt:
         # Until a question reads them; a `cached_property` has a lock before Python 3.12, so that
         # the event loop would wait while a thread reads another file.
         self._agents: list[AgentLine] | None = None
-        self._groups: list[tuple[tuple[str, ...], Section]] | None = None
+        self._groups: list[tuple[tuple[GroupKey, ...], Section]] | None = None
         self._tokens: set[str] = set()
+        self._names: set[str] | None = None
         self._asked: dict[str | Sequence[str], Ruleset] = {}
         self._indexes: dict[tuple[Section, ...], RuleIndex] = {}
 
@@ -113,10 +114,12 @@ class RobotsTxt:
         known = self._asked.get(key)
         if known is not None:
             return known
-        token, compared = self.choose(key) or (None, None)
+        token, group_key = self.choose(key) or (None, None)
         octets = self.content.octets
-        groups = () if compared is None else sections_of(octets, self._agent_lines(), compared)
-        sections = tuple(lines for _, lines in groups)
+        sections: tuple[Section, ...] = ()
+        if group_key is not None:
+            groups = sections_of(octets, self._agent_lines(), group_key)
+            sections = tuple(lines for _, lines in groups)
         for table in (self._asked, self._indexes):
             if len(table) >= _MOST_ASKED:
                 table.clear()
@@ -124,26 +127,35 @@ class RobotsTxt:
         rules = self._asked[key] = Ruleset(index, token)
         return rules
 
-    def choose(self, tokens: str | Sequence[str]) -> tuple[str, str] | None:
-        """Return the token whose group applies (2.2.1), and the form in which it compares.
+    def choose(self, tokens: str | Sequence[str]) -> tuple[str, GroupKey] | None:
+        """Return the token whose groups apply (2.2.1) and the key that selects them.
+
+        Without any group for this crawler, return `None`.
 
         :param tokens: as for `decide`.
         """
-        self._agent_lines()
-        for token in _with_compared_forms(tokens if isinstance(tokens, str) else tuple(tokens)):
-            if token[1] in self._tokens:
-                return token
-        return (ANY, ANY) if ANY in self._tokens else None
+        for token, key in _keys_of(tokens if isinstance(tokens, str) else tuple(tokens)):
+            if self._has_group(key):
+                return token, key
+        return (ANY, ANY_KEY) if self._has_group(ANY_KEY) else None
+
+    def _has_group(self, key: GroupKey) -> bool:
+        agents = self._agent_lines()
+        if not key.whole:
+            return key.text in self._tokens
+        if self._names is None:
+            self._names = {agent.name for agent in agents}
+        return key.text in self._names
 
     def _agent_lines(self) -> list[AgentLine]:
         agents = self._agents
         if agents is None:
             agents = agent_lines(self.content.octets)
-            self._tokens = {token for _, _, token in agents}
+            self._tokens = {agent.token for agent in agents}
             self._agents = agents  # last, because another thread may ask meanwhile
         return agents
 
-    def _group_lines(self) -> list[tuple[tuple[str, ...], Section]]:
+    def _group_lines(self) -> list[tuple[tuple[GroupKey, ...], Section]]:
         if self._groups is None:
             self._groups = list(sections_of(self.content.octets, self._agent_lines()))
         return self._groups
@@ -158,8 +170,8 @@ class RobotsTxt:
         lower = self.content.octets.lower()
         return any(key.encode("ascii") in lower for key in keys)
 
-    def records_by_group(self, *keys: str) -> Iterable[tuple[tuple[str, ...], list[Record]]]:
-        """Return of each group its tokens, in the form that compares, and its records of some keys.
+    def records_by_group(self, *keys: str) -> Iterable[tuple[tuple[GroupKey, ...], list[Record]]]:
+        """Return, for each group, the keys that select it and its records of some kinds.
 
         Values are octets, one character each. Empty where no key is anywhere in the file.
 
@@ -169,15 +181,16 @@ class RobotsTxt:
             return ()
         groups = self._group_lines()
         records = records_in(self.content.octets, (lines for _, lines in groups), keys)
-        return zip((names for names, _ in groups), records, strict=True)
+        return zip((selecting for selecting, _ in groups), records, strict=True)
 
     def _own_records(
         self, tokens: str | Sequence[str], keys: Sequence[str], most: float = math.inf
     ) -> Iterator[Record]:
         """Return the records of some keys in the group that applies, see `records_in`."""
-        token = self.choose(tokens)
-        groups = self._group_lines() if self._has_any(keys) else []
-        parts = [lines for names, lines in groups if token and token[1] in names]
+        chosen = self.choose(tokens)
+        parts: list[Section] = []
+        if chosen is not None and self._has_any(keys):
+            parts = [lines for selecting, lines in self._group_lines() if chosen[1] in selecting]
         return chain.from_iterable(records_in(self.content.octets, parts, keys, most))
 
     def preferences(
@@ -199,7 +212,7 @@ class RobotsTxt:
         if index.preferences is None:
             octets = self.content.octets
             agents = self._agent_lines()
-            above = Section(0, agents[0][0] - 1 if agents else len(octets), 0)
+            above = Section(0, agents[0].start - 1 if agents else len(octets), 0)
             (general,) = records_in(octets, [above], [use.SIGNAL], use.MOST_RECORDS)
             own = self._own_records(tokens, use.RECORDS, use.MOST_RECORDS)
             index.preferences = use.read_records(own, general)
@@ -223,7 +236,7 @@ class RobotsTxt:
 
 
 @lru_cache(maxsize=1024)
-def _with_compared_forms(tokens: str | tuple[str, ...]) -> tuple[tuple[str, str], ...]:
-    """Return tokens as the crawler writes them, each with the form in which tokens compare."""
+def _keys_of(tokens: str | tuple[str, ...]) -> tuple[tuple[str, GroupKey], ...]:
+    """Return what `crawler_keys` returns for each token, in order."""
     wanted = product_tokens(tokens) if isinstance(tokens, str) else tokens
-    return tuple((token, token_of(to_octets(token))) for token in wanted)
+    return tuple(chain.from_iterable(map(crawler_keys, wanted)))

@@ -21,7 +21,7 @@ from functools import lru_cache
 from itertools import chain, compress, filterfalse
 from typing import NamedTuple
 
-from scrapy_robots_rfc.core.agents import token_of
+from scrapy_robots_rfc.core.agents import ANY, GroupKey, line_keys, names_in_line
 from scrapy_robots_rfc.core.decision import Decision, Reason, Rule, RuleKind
 from scrapy_robots_rfc.core.lines import (
     BLANKS,
@@ -36,10 +36,10 @@ from scrapy_robots_rfc.core.lines import (
 from scrapy_robots_rfc.core.percent import BARE, NORMAL_RUN, Pattern, parse_pattern, specificity
 from scrapy_robots_rfc.core.preferences import PathPreference
 
-# A line that may be a user-agent line; its token, if that is a run of token characters or `*`
-# alone.
+# A line that may be a user-agent line; its name, if that is a product token or `*` alone.
 _AGENT_LINE = re.compile(
-    rb"\n([ \t]*+(?i:user[- ]?agent)(?:[ \t]*+:[ \t]*+([A-Za-z_-]++|\*(?![^ \t\v\f#\n])))?[^\n]*+)"
+    rb"\n([ \t]*+(?i:user[- ]?agent)"
+    rb"(?:[ \t]*+:[ \t]*+(?:([A-Za-z_-]++)(?![^ \t/;#\n])|(\*)(?![^ \t\v\f#\n])))?[^\n]*+)"
 )
 # A line that may be a rule. To look at its first letter first takes half the time.
 _FIRST = "".join({key[0] for key in RULE_KEYS})
@@ -79,26 +79,47 @@ _LINES = 1 << 32
 _Parsed = tuple[int, str, Pattern, str]
 
 
-# A user-agent line: start and end offset, and its token in the form in which tokens compare.
-AgentLine = tuple[int, int, str]
+class AgentLine(NamedTuple):
+    """A user-agent line.
+
+    :param start: its offset in the file.
+    :param end: the offset after its last byte.
+    :param token: what `names_in_line` returns of it: its token
+    :param name: and its whole name.
+    """
+
+    start: int
+    end: int
+    token: str
+    name: str
+
+    def is_for(self, key: GroupKey) -> bool:
+        """Return whether a key selects the line."""
+        return key.text == (self.name if key.whole else self.token)
 
 
 def agent_lines(octets: bytes) -> list[AgentLine]:
     """Return the user-agent lines of a file, in order."""
     found = []
     for line in _AGENT_LINE.finditer(octets):
-        usual = line[2] is not None and len(line[1]) <= MAX_LINE
-        token = line[2].decode("ascii").lower() if usual else _unusual_token(line[1][:MAX_LINE])
-        if token is not None:
-            found.append((*line.span(1), token))
+        start, end = line.span(1)
+        if line[2] is not None and end - start <= MAX_LINE:
+            token = line[2].decode("ascii").lower()
+            found.append(AgentLine(start, end, token, token))
+        elif line[3] is not None and end - start <= MAX_LINE:
+            found.append(AgentLine(start, end, ANY, ""))
+        else:
+            names = _unusual_names(line[1][:MAX_LINE])
+            if names is not None:
+                found.append(AgentLine(start, end, *names))
     return found
 
 
 @lru_cache(maxsize=64)  # a hostile file may repeat a line that takes long to read
-def _unusual_token(line: bytes) -> str | None:
-    """Return the token of a line in an unusual spelling; ``None``: it is no user-agent line."""
+def _unusual_names(line: bytes) -> tuple[str, str] | None:
+    """Return the names in a line with an unusual spelling, or `None` for another kind of line."""
     kind, _, value = read_line(line.decode("latin-1"))
-    return token_of(value) if kind is LineKind.USER_AGENT else None
+    return names_in_line(value) if kind is LineKind.USER_AGENT else None
 
 
 class Section(NamedTuple):
@@ -157,15 +178,15 @@ def _has_rules(octets: bytes, start: int, end: int) -> bool:
 
 
 def sections_of(
-    octets: bytes, agents: Sequence[AgentLine], token: str | None = None
-) -> Iterator[tuple[tuple[str, ...], Section]]:
-    """Yield the groups of a file in order (RFC 9309, 2.1): the tokens of each, and its lines.
+    octets: bytes, agents: Sequence[AgentLine], key: GroupKey | None = None
+) -> Iterator[tuple[tuple[GroupKey, ...], Section]]:
+    """Yield the groups of a file in order (RFC 9309, 2.1): the keys and the lines of each.
 
     :param octets: the file.
     :param agents: its user-agent lines.
-    :param token: in the form in which tokens compare: only its groups are yielded, with the lines
-        behind their last user-agent line, which have all rules; ``None``: all groups are, with all
-        lines behind their first one.
+    :param key: if given, only the groups that it selects are yielded, with the lines after their
+        last user-agent line, which include all rules, and without keys. Otherwise all groups are,
+        with all lines after their first one.
     """
     line = 0
     counted = 0
@@ -173,19 +194,22 @@ def sections_of(
     while at < len(agents):
         first = at
         at += 1
-        if token is not None and agents[first][2] != token:
+        if key is not None and not agents[first].is_for(key):
             continue
-        # More user-agent lines may follow before the first rule. The next one behind a rule begins
+        # More user-agent lines may follow before the first rule. The next one after a rule begins
         # another group.
-        while at < len(agents) and not _has_rules(octets, agents[at - 1][1], agents[at][0]):
+        while at < len(agents) and not _has_rules(octets, agents[at - 1].end, agents[at].start):
             at += 1
-        end = agents[at][0] - 1 if at < len(agents) else len(octets)
+        end = agents[at].start - 1 if at < len(agents) else len(octets)
         # A hostile file has 40,000 user-agent lines above the first rule.
-        start = agents[first if token is None else at - 1][1]
+        start = agents[first if key is None else at - 1].end
         line += octets.count(b"\n", counted, start)
         counted = start
-        names = tuple(dict.fromkeys(name for _, _, name in agents[first:at]))
-        yield names, Section(start, end, line)
+        keys = dict[GroupKey, None]()
+        if key is None:
+            for agent in agents[first:at]:
+                keys.update(dict.fromkeys(line_keys(agent.token, agent.name)))
+        yield tuple(keys), Section(start, end, line)
 
 
 def records_in(

@@ -18,7 +18,7 @@ from scrapy_robots_rfc import _scrapy
 from scrapy_robots_rfc._runtime import Runtime, Threads
 from scrapy_robots_rfc.cache.entry import CacheEntry
 from scrapy_robots_rfc.cache.memory import LARGE
-from scrapy_robots_rfc.core.agents import NOBODY, Agent, agent_of
+from scrapy_robots_rfc.core.agents import NOBODY, Agent, GroupKey, agent_of
 from scrapy_robots_rfc.core.decision import Decision, Reason
 from scrapy_robots_rfc.core.percent import request_target
 from scrapy_robots_rfc.core.robotstxt import RobotsTxt
@@ -61,7 +61,7 @@ class ParsedRobots:
     # What was logged of the parser.
     _logged: frozenset[str] = frozenset()
     # By token, where the core reads them; ``None`` until one is asked for.
-    _paces: dict[str, Pace | None] | None = None
+    _paces: dict[GroupKey, Pace] | None = None
 
     def decide(self, url: str, agent: Agent) -> Decision:
         """Return the core's decision (RFC 9309, 2.2), or that of the user's parser; never raises.
@@ -115,8 +115,8 @@ class ParsedRobots:
             # event loop.
             self._paces = paces_of(self.robots.records_by_group(*KEYS))
             self.unpaced = not self._paces
-        token = self.robots.choose(agent.tokens) if self._paces else None
-        return None if token is None else self._paces[token[1]]
+        chosen = self.robots.choose(agent.tokens) if self._paces else None
+        return None if chosen is None else self._paces.get(chosen[1])
 
     def _log_once(self, text: str, error: Exception) -> None:
         if text not in self._logged:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from datetime import time
 from typing import NamedTuple
 
+from scrapy_robots_rfc.core.agents import GroupKey
 from scrapy_robots_rfc.core.extensions import VisitTime, parse_delay, parse_rate
 from scrapy_robots_rfc.core.lines import Record
 
@@ -52,6 +53,10 @@ class Pace(NamedTuple):
 
     bounds: tuple[Bound, ...]
 
+    def joined(self, other: "Pace") -> "Pace":
+        """Return what both ask for together."""
+        return _largest((*self.bounds, *other.bounds)) or self
+
     def bound(self, utc: time) -> Bound | None:
         """The largest bound for a time of day; ``None`` where there is none."""
         found = (each for each in self.bounds if each.window is None or inside(each.window, utc))
@@ -86,19 +91,22 @@ def pace_of(records: Iterable[Record]) -> Pace | None:
     return _largest(bounds)
 
 
-def paces_of(groups: Iterable[tuple[Iterable[str], Iterable[Record]]]) -> dict[str, Pace | None]:
-    """Return the pace that all groups of each token ask for together (2.2.1); empty: none does.
+def paces_of(
+    groups: Iterable[tuple[Iterable[GroupKey], Iterable[Record]]],
+) -> dict[GroupKey, Pace]:
+    """Return the interval that all groups of each key ask for together (2.2.1).
 
-    :param groups: the tokens of each group, and its records, as `pace_of` reads them.
+    :param groups: the keys that select each group, and its records, as `pace_of` reads them.
     """
-    found: dict[str, Pace | None] = {}
-    for tokens, records in groups:
+    paces: dict[GroupKey, Pace] = {}
+    for keys, records in groups:
         pace = pace_of(records)
-        for token in tokens:
-            known = found.get(token)
-            both = known and pace and _largest((*known.bounds, *pace.bounds))
-            found[token] = both or known or pace
-    return found if any(found.values()) else {}
+        if pace is None:
+            continue
+        for key in keys:
+            known = paces.get(key)
+            paces[key] = pace if known is None else known.joined(pace)
+    return paces
 
 
 def _largest(bounds: Iterable[Bound]) -> Pace | None:

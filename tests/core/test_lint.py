@@ -61,8 +61,15 @@ CASES: list[tuple[Flag | Code, bytes, int, str, str]] = [
         Flag.INVALID_TOKEN,
         b"User-agent: 360Spider\nDisallow: /",
         1,
-        "compared whole",
-        "User-agent: Spider",
+        "only crawlers that compare whole names read `360Spider`",
+        "the product token of the crawler",
+    ),
+    (
+        Flag.INVALID_TOKEN,
+        b"User-agent: MJ12bot/v1\nDisallow: /",
+        1,
+        "it names the crawlers `MJ12bot` and `MJ`",
+        "User-agent: MJ",
     ),
     (
         Flag.INVALID_TOKEN,

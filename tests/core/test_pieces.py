@@ -10,6 +10,7 @@ from itertools import permutations
 
 import pytest
 
+from scrapy_robots_rfc.core.agents import ANY_KEY
 from scrapy_robots_rfc.core.findings import explain
 from scrapy_robots_rfc.core.robotstxt import RobotsTxt
 from scrapy_robots_rfc.core.ruleset import Section, agent_lines, sections_of, texts_of
@@ -64,7 +65,7 @@ def test_a_longer_line_is_a_text_of_its_own() -> None:
 def test_sections_without_rules_are_not_read() -> None:
     """Of 40,000 user-agent lines above a rule, only what stands below the last one is read."""
     octets = b"\nUser-agent: *\n" + b"user-agent: *\n" * 40_000 + b"Disallow: /x\n"
-    ((_, section),) = sections_of(octets, agent_lines(octets), "*")
+    ((_, section),) = sections_of(octets, agent_lines(octets), ANY_KEY)
     assert list(texts_of(octets, section)) == [(40_001, "\nDisallow: /x\n")]
 
 

@@ -73,12 +73,12 @@ def test_values_of_the_group_that_applies(robots: RobotsTxt) -> None:
 
 
 def test_records_by_group(robots: RobotsTxt) -> None:
-    """Records of some keys come with the tokens of their group, also of a group without any."""
+    """Each group comes with the keys that select it and its records, which may be none."""
     found = [
-        (tokens, [record.value for record in records])
-        for tokens, records in robots.records_by_group("request-rate", "visit-time")
+        ([key.text for key in keys if not key.whole], [record.value for record in records])
+        for keys, records in robots.records_by_group("request-rate", "visit-time")
     ]
-    assert found == [(("foo", "bar"), []), (("*",), ["1/5", "1/20", "0600-0845"]), (("foo",), [])]
+    assert found == [(["foo", "bar"], []), (["*"], ["1/5", "1/20", "0600-0845"]), (["foo"], [])]
     assert list(robots.records_by_group("noindex")) == []
 
 

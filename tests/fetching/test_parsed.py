@@ -68,7 +68,8 @@ def test_pace_of_each_agent(name: str) -> None:
     robots = RobotsTxt.parse(FILES[name].encode())
     file = ParsedRobots(None, robots)
     for agent in AGENTS:
-        [name] = agent.tokens
+        chosen = robots.choose(agent.tokens)
+        assert chosen is not None
         groups = robots.records_by_group(*pacing.KEYS)
-        own = [record for names, records in groups if {name, "*"} & {*names} for record in records]
+        own = [record for keys, records in groups if chosen[1] in keys for record in records]
         assert file.pace(agent) == pacing.pace_of(own)

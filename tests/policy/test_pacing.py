@@ -9,6 +9,7 @@ from itertools import chain
 import pytest
 
 from scrapy_robots_rfc import RobotsTxt
+from scrapy_robots_rfc.core.agents import GroupKey
 from scrapy_robots_rfc.core.extensions import VisitTime
 from scrapy_robots_rfc.policy.pacing import (
     KEYS,
@@ -28,9 +29,10 @@ MORNING = VisitTime(time(6), time(8, 45))
 def pace(text: str, *tokens: str) -> Pace | None:
     """What a file asks of an agent."""
     robots = RobotsTxt.parse(text.encode())
-    token = robots.choose(tokens or ("foobot",))
+    chosen = robots.choose(tokens or ("foobot",))
     groups = robots.records_by_group(*KEYS)
-    return pace_of(chain.from_iterable(own for names, own in groups if token and token[1] in names))
+    own = [records for keys, records in groups if chosen and chosen[1] in keys]
+    return pace_of(chain.from_iterable(own))
 
 
 @pytest.mark.parametrize(
@@ -127,15 +129,16 @@ def test_groups_of_a_token_count_as_one() -> None:
     rate = Bound(9.0, "Request-rate 1/9 s 0600-0845 (robots.txt line 4)", MORNING)
     second = Bound(7.0, "Crawl-delay 7 s (robots.txt line 7)")
     paces = paces_of(RobotsTxt.parse(text.encode()).records_by_group(*KEYS))
-    assert paces == {"a": Pace((first, rate)), "b": Pace((second, rate)), "c": None}
+    assert paces[GroupKey("a")] == Pace((first, rate))
+    assert paces[GroupKey("b")] == Pace((second, rate))
+    assert GroupKey("c") not in paces
 
 
 def test_more_windows_in_all_groups_than_are_distinguished() -> None:
     """A rate in a window beyond the first sixteen counts all day, also where each group has few."""
     group = "User-agent: a\nRequest-rate: 1/{0} {0:02}00-{0:02}30\nAllow: /\n"
     text = "".join(group.format(hour) for hour in range(1, 20))
-    found = paces_of(RobotsTxt.parse(text.encode()).records_by_group(*KEYS))["a"]
-    assert found is not None
+    found = paces_of(RobotsTxt.parse(text.encode()).records_by_group(*KEYS))[GroupKey("a")]
     assert len(found.bounds) == 17
     assert (found.bound(time(0)) or found.bounds[0]).seconds == 19.0
 

@@ -4,14 +4,14 @@ disagree.
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from hypothesis import given, settings, strategies as st
 
-from scrapy_robots_rfc.core.agents import token_of
 from scrapy_robots_rfc.core.decision import Decision, Reason, Rule, RuleKind
 from scrapy_robots_rfc.core.extensions import parse_delay
-from scrapy_robots_rfc.core.findings import Line, explain, groups_of, lines_of, records_of
+from scrapy_robots_rfc.core.findings import Line, explain, groups_of, keys_of, lines_of, records_of
 from scrapy_robots_rfc.core.lines import LineKind, as_text
 from scrapy_robots_rfc.core.percent import to_octets
 from scrapy_robots_rfc.core.robotstxt import RobotsTxt
@@ -35,23 +35,38 @@ def groups_by_the_rfc(lines: Iterable[Line]) -> _Groups:
         if line.kind is LineKind.USER_AGENT:
             if not groups or groups[-1][1]:
                 groups.append((set(), []))
-            groups[-1][0].add(token_of(to_octets(line.value)))
+            groups[-1][0].add(to_octets(line.value))
         elif line.kind in _KINDS and groups:
             groups[-1][1].append(Rule(_KINDS[line.kind], line.value, line.number))
     return groups
 
 
-def rules_for(groups: _Groups, tokens: Iterable[str]) -> tuple[str, list[Rule]] | None:
-    """The token that decides and the rules of all its groups.
+def selected(groups: _Groups, pattern: str) -> list[list[Rule]]:
+    """The rules of each group with a user-agent line that matches an expression."""
+    names = re.compile(pattern, re.IGNORECASE | re.ASCII)
+    return [rules for values, rules in groups if any(map(names.match, values))]
 
-    ``None`` where no group applies (2.2.1).
+
+def rules_for(groups: _Groups, names: Iterable[str]) -> tuple[str, list[Rule]] | None:
+    """The name whose groups apply and the rules of all of them, or `None` (2.2.1).
+
+    A product token names the lines that begin with it; another name the lines that have it up to a
+    blank, `/` or `;`, or else those that have its beginning there.
     """
-    for token in [*tokens, "*"]:
-        if any(token_of(token) in names for names, _ in groups):
-            return token, [
-                rule for names, rules in groups for rule in rules if token_of(token) in names
-            ]
-    return None
+    end = r"(?=[ \t/;]|\Z)"
+    for name in names:
+        run = re.match("[A-Za-z_-]*", name)[0]  # type: ignore[index]  # it always matches
+        ways = [(name, re.escape(name) + r"(?![A-Za-z_-])")]
+        if name == "*":
+            ways = []
+        elif name != run:
+            ways = [(each, re.escape(each) + end) for each in (name, run) if each]
+        for spelling, pattern in ways:
+            found = selected(groups, pattern)
+            if found:
+                return spelling, [rule for rules in found for rule in rules]
+    found = selected(groups, r"\*(?=[ \t\v\f]|\Z)")
+    return ("*", [rule for rules in found for rule in rules]) if found else None
 
 
 @given(body=bodies, target=targets, tokens=token_lists)
@@ -111,13 +126,13 @@ def test_records_of_the_group(body: bytes, tokens: list[str]) -> None:
     """
     robots = RobotsTxt.parse(body)
     by_group = [
-        (set(names), [(one.key, as_text(one.value), one.line) for one in records])
-        for names, records in robots.records_by_group(*_KEYS)
+        (keys, [(one.key, as_text(one.value), one.line) for one in records])
+        for keys, records in robots.records_by_group(*_KEYS)
     ]
     records = [(one.key, one.value, one.line) for one in records_of(robots) if one.key in _KEYS]
     expected = [
         (
-            {token_of(to_octets(name)) for name in group.tokens},
+            keys_of(group),
             [one for one in records if group.line < one[2] <= group.last],
         )
         for group in groups_of(robots)

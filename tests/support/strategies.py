@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from scrapy_robots_rfc.core.decision import RuleKind
 
-TOKENS = ["FooBot", "foobot-news", "360Spider", "Other"]
+TOKENS = ["FooBot", "foobot-news", "FooBot2", "foobot3", "360Spider", "Other"]
 LINE_ENDS = [b"\n", b"\r", b"\r\n"]
 
 _PIECES = ["/", "/", "a", "b", "ab", "index", "?", "&", "=", "+", ";", ":", ".", "-", "~"]
