@@ -65,18 +65,20 @@ def on_disk(folder: str, kinds: Kinds) -> QueueOnDisk:
 
 
 def check(queue: Any, peek_at: Callable[[Any], Request | None], steps: list[Any]) -> None:
-    """Peek before each step: `pop` returns the request that was peeked at."""
+    """Peek before each step: `pop` returns the request that was peeked at, and each one once."""
+    pushed: list[str] = []
+    popped: list[str] = []
     for number, step in enumerate([*steps, *(None for _ in steps)]):
         peeked = peek_at(queue)
-        if step is None:
-            popped = queue.pop()
-            assert (peeked and peeked.url) == (popped and popped.url)
-        else:
+        if step is not None:
             priority, start = step
-            queue.push(
-                Request(f"data:,{number}", priority=priority, meta={"is_start_request": start})
-            )
-    assert len(queue) == 0
+            pushed.append(f"data:,{number}")
+            queue.push(Request(pushed[-1], priority=priority, meta={"is_start_request": start}))
+        elif (request := queue.pop()) is not None:
+            assert peeked is not None
+            assert peeked.url == request.url
+            popped.append(request.url)
+    assert sorted(popped) == sorted(pushed)
 
 
 @given(st.sampled_from([*MEMORY, (FifoMemoryQueue, None)]), STEPS)
