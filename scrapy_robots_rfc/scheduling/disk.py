@@ -1,109 +1,167 @@
-"""The queues on disk: they close their files while others need them, and survive SIGKILL."""
+"""Queues on disk, which share a bounded number of file descriptors and survive SIGKILL."""
 
 import errno
 import json
 import logging
-import shutil
-import struct
+import re
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
 from scrapy import Request
 from scrapy.crawler import Crawler
 from scrapy.pqueues import ScrapyPriorityQueue
+from scrapy.utils.misc import build_from_crawler
 
 from scrapy_robots_rfc._scrapy import path_safe, start_queues
+from scrapy_robots_rfc.scheduling.repair import repair
 
 logger: logging.Logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-#: File descriptors that queues on disk use at most; or a quarter of what the process may have, if
-#: that is less.
-MOST_DESCRIPTORS = 128
+#: Maximum file descriptors of the queues on disk, or a quarter of RLIMIT_NOFILE if that is less.
+MAX_DESCRIPTORS = 128
 
-# What a priority of one of Scrapy's queues may use: two files for its requests, and two for its
-# start requests.
+# File descriptors of one priority: two for its requests, and two for its start requests.
 _DESCRIPTORS = 4
+# The name that Scrapy gives to the file or folder of a priority; start requests have the "s".
+_PRIORITY = re.compile(r"(-?\d+)s?")
 
 
-def peek(queue: ScrapyPriorityQueue) -> Request | None:
-    """Return the request that `pop` would return next, or `None` if it cannot be read.
+def next_queue(queue: ScrapyPriorityQueue) -> tuple[str, Any] | None:
+    """Return the queue that `pop` will use, after the name of its file, or `None` if all are empty.
 
     `ScrapyPriorityQueue.peek` prefers start requests, which `pop` does not, and fails where `pop`
     would go on to another priority first.
     """
+    queues, starts = queue.queues, start_queues(queue)
+    priority = queue.curprio
+    if priority not in queues and priority not in starts:
+        filled = [key for part in (queues, starts) for key, each in part.items() if each]
+        priority = min(filled, default=None)
+    if priority is None:
+        return None
+    if priority in queues:
+        return str(priority), queues[priority]
+    return f"{priority}s", starts[priority]
+
+
+def peek(queue: ScrapyPriorityQueue) -> Request | None:
+    """Return the request that `pop` would return next, or `None` if it cannot be read."""
     try:
-        start = start_queues(queue)
-        priority = queue.curprio
-        if priority not in queue.queues and priority not in start:
-            priorities = (
-                priority
-                for queues in (queue.queues, start)
-                for priority, downstream in queues.items()
-                if downstream
-            )
-            priority = min(priorities, default=None)
-        if priority is None:
-            return None
-        downstream: Any = queue.queues.get(priority) or start[priority]
-        request: Request | None = downstream.peek()
+        found = next_queue(queue)
+        request: Request | None = found and found[1].peek()
     except Exception:  # noqa: BLE001 - no `peek`, a damaged file, a callback that is gone
         return None
     return request
 
 
 class QueueFolder:
-    """The folder of a queue on disk: its state, and those of its queues that are open.
+    """The folder of all queues on disk, with their state, of which only a few are open at a time.
 
-    :param path: of the folder; the state is where Scrapy's scheduler looks for it.
-    :param make: makes one of Scrapy's queues, from its folder and its priorities.
-    :param state: what the last process has left: the priorities of each of Scrapy's queues.
+    :param path: the folder, in which Scrapy's scheduler looks for the state.
+    :param classes: the class of the queue for the requests of one priority, and the class for start
+        requests, if they have one.
+    :param state: the priorities of each queue, as the last process has stored them. Scrapy's
+        `ScrapyPriorityQueue` stores a list, because it is a single queue.
     """
 
     def __init__(
         self,
         crawler: Crawler,
         path: str,
-        make: Callable[[str, list[int]], ScrapyPriorityQueue],
-        state: Mapping[str, list[int]],
+        classes: tuple[type[Any], type[Any] | None],
+        state: Mapping[str, list[int]] | Iterable[int],
     ) -> None:
         self._crawler = crawler
         self._path = Path(path)
-        self._make = make
-        self._state = dict(state)
-        # Those that are open, the one that was used last at the end.
+        self._class, self._start_class = classes
+        self._state = dict(state) if isinstance(state, Mapping) else {}
+        # Open queues, the one that was used last at the end.
         self._open: dict[str, ScrapyPriorityQueue] = {}
         # Open queues in which a peek may have moved the position of a file.
         self._peeked: set[str] = set()
-        self._most_open = _most_descriptors() // _DESCRIPTORS
+        self._max_open = _max_descriptors() // _DESCRIPTORS
         self._writer: threading.Thread | None = None
-        self._tidy()
+        self._recover()
 
-    def _tidy(self) -> None:
-        """Remove what a killed process wrote after it last saved its state: it may be in pieces."""
-        known = {
-            (self._of(key).name, f"{priority}{start}")
-            for key, priorities in self._state.items()
-            for priority in priorities
-            for start in ("", "s")
-        }
-        for entry in self._path.glob("*/*"):
-            if (entry.parent.name, entry.name) in known:
-                continue
-            if entry.is_dir():
-                shutil.rmtree(entry)
-            else:
-                entry.unlink()
+    @property
+    def keys(self) -> list[str]:
+        """The queues that the last process left."""
+        return [key for key, priorities in self._state.items() if priorities]
 
-    def _of(self, key: str) -> Path:
+    def _path_of(self, key: str) -> Path:
         return self._path / path_safe(self._crawler, key)
 
+    def _class_of(self, name: str) -> Any:  # noqa: ANN401 - a class, or `None`
+        """Return the class of the queue with a file name."""
+        return self._start_class if name.endswith("s") else self._class
+
+    def _spider(self) -> dict[str, Any]:
+        """Return what log records have in Scrapy."""
+        return {"spider": self._crawler.spider}
+
+    # After the last process.
+
+    def _recover(self) -> None:
+        """Repair the files that a killed process left, and add those that are not in its state."""
+        for path in _priorities_in(self._path):  # `ScrapyPriorityQueue` has no folders
+            single = self._path / "single"
+            single.mkdir(exist_ok=True)
+            path.rename(single / path.name)
+        known = {self._path_of(key).name: key for key in self._state}
+        repaired = 0
+        for folder in [each for each in self._path.glob("*") if each.is_dir()]:
+            names = [path.name for path in _priorities_in(folder)]
+            if not names:
+                continue
+            key = known.get(folder.name)
+            if key is None:
+                # The names of folders cannot be decoded, so the queue gets a new key.
+                key = f"{folder.name[-32:]} (recovered)"
+                folder.rename(self._path_of(key))
+            priorities = {int(name.rstrip("s")) for name in names}
+            self._state[key] = sorted(priorities.union(self._state.get(key, ())))
+            repaired += sum(self._repair(key, name) for name in names)
+        if repaired:
+            text = "Repaired %d queues in JOBDIR, which a killed process left incomplete"
+            logger.info(text, repaired, extra=self._spider())
+
+    def _repair(self, key: str, name: str) -> bool:
+        """Repair the queue of one priority, or set it aside; return whether it was repaired."""
+        kind = self._class_of(name)
+        try:
+            return kind is not None and repair(self._path_of(key) / name, kind)
+        except (OSError, ValueError) as error:
+            _raise_if_descriptors_lack(error)
+            self._set_aside(key, name, error)
+            return False
+
+    def _set_aside(self, key: str, name: str, error: object) -> None:
+        """Rename what cannot be read of a priority, so that the queue goes on without it."""
+        folder = self._path_of(key)
+        path = folder / name
+        new = folder / f"{name}.damaged"
+        number = 1
+        while new.exists():
+            number += 1
+            new = folder / f"{name}.damaged.{number}"
+        with suppress(OSError):  # a class of the user's may have no file
+            path.rename(new)
+        priority = int(name.rstrip("s"))
+        if not any((folder / each).exists() for each in (f"{priority}", f"{priority}s")):
+            self._state[key] = [each for each in self._state.get(key, ()) if each != priority]
+        text = "Cannot read requests of %s with priority %d: they are in %s now (%s)"
+        logger.warning(text, key, -priority, new, error, extra=self._spider())
+
+    # Open and closed.
+
     def use(self, key: str, work: Callable[[ScrapyPriorityQueue], T]) -> T:
-        """Use one of Scrapy's queues; if it lacks a file descriptor, close all others first.
+        """Use one of Scrapy's queues; if file descriptors lack, close all others and try again.
 
         :raises OSError: no descriptor is left.
         """
@@ -119,99 +177,147 @@ class QueueFolder:
         """Return one of Scrapy's queues; if too many files are open then, close others."""
         queue = self._open.pop(key, None)
         if queue is None:
-            queue = self._make(str(self._of(key)), self._state.get(key, []))
+            queue = self._load(key)
         self._open[key] = queue
-        while len(self._open) > 1 and self._open_priorities() > self._most_open:
-            self._close_first()
+        while len(self._open) > 1 and self._open_priorities() > self._max_open:
+            self._close(next(iter(self._open)))
         return queue
 
     def _open_priorities(self) -> int:
         return sum(max(1, len(self._state.get(key, ()))) for key in self._open)
 
+    def _load(self, key: str) -> ScrapyPriorityQueue:
+        """Open a queue, without the priorities that cannot be opened."""
+        make = partial(
+            ScrapyPriorityQueue,
+            self._crawler,
+            self._class,
+            str(self._path_of(key)),
+            start_queue_cls=self._start_class,
+        )
+        try:
+            return make(self._state.get(key, ()))
+        except Exception as error:  # noqa: BLE001 - a damaged file, or a class of the user's
+            _raise_if_descriptors_lack(error)
+        for name in self._names(key):
+            try:
+                build_from_crawler(
+                    self._class_of(name), self._crawler, str(self._path_of(key) / name)
+                ).close()
+            except Exception as error:  # noqa: BLE001 - as above
+                _raise_if_descriptors_lack(error)
+                self._set_aside(key, name, error)
+        return make(self._state.get(key, ()))
+
+    def _names(self, key: str) -> Iterator[str]:
+        """Yield the names of a queue's files."""
+        for priority in list(self._state.get(key, ())):
+            yield str(priority)
+            if self._start_class:
+                yield f"{priority}s"
+
+    def _close(self, key: str) -> None:
+        """Close a queue, so that all of it is on disk; repair it if that fails."""
+        self._peeked.discard(key)
+        queue = self._open.pop(key)
+        try:
+            self._state[key] = queue.close()
+        except Exception as error:  # noqa: BLE001 - the disk may be full
+            text = "Cannot write all requests of %s to JOBDIR; some may be lost (%s)"
+            logger.error(text, key, error, extra=self._spider())
+            for downstream in (*queue.queues.values(), *start_queues(queue).values()):
+                with suppress(Exception):
+                    downstream.close()
+            for name in self._names(key):
+                self._repair(key, name)
+
+    def _close_all(self) -> None:
+        while self._open:
+            self._close(next(iter(self._open)))
+
+    # Requests.
+
     def push(self, key: str, request: Request) -> None:
         """Write a request.
 
-        queuelib's `LifoDiskQueue.peek` leaves the position inside the file, and the next `push`
-        would write there. Closing the queue first prevents that.
+        queuelib's `LifoDiskQueue.peek` leaves the position inside the file, where the next `push`
+        would write. Closing the queue first prevents that.
 
         :raises OSError: no descriptor is left, or the file cannot be written.
         """
         if key in self._peeked:
             self._close(key)
         self.use(key, lambda queue: queue.push(request))
+        priorities = self._state.setdefault(key, [])
+        if -request.priority not in priorities:
+            priorities.append(-request.priority)
 
     def peek(self, key: str) -> Request | None:
         """Return the next request of a queue, or `None` if it cannot be read."""
-        self._peeked.add(key)
         try:
-            return self.use(key, peek)
+            request = self.use(key, peek)
         except Exception:  # noqa: BLE001 - `pop` will log why the queue cannot be opened
             return None
+        self._peeked.add(key)
+        return request
 
-    def _close(self, key: str) -> None:
-        """Close a queue, so that all of it is on disk."""
-        self._peeked.discard(key)
-        if key in self._open:
-            self._state[key] = self._open.pop(key).close()
+    def pop(self, key: str) -> Request | None:
+        """Remove and return the next request of a queue, or return `None` if it has none.
 
-    def _close_first(self) -> None:
-        """Close the queue that was used longest ago."""
-        self._close(next(iter(self._open)))
+        A request that cannot be made again, for instance because its callback has another name now,
+        is lost alone. Of a priority that cannot be read, what can be saved is.
 
-    def _close_all(self) -> None:
-        while self._open:
-            self._close_first()
-
-    def note(self, key: str, priority: int) -> None:
-        """Note that a queue has requests of a priority."""
-        priorities = self._state.setdefault(key, [])
-        if priority not in priorities:
-            priorities.append(priority)
+        :raises OSError: no file descriptor is left.
+        """
+        repaired: set[str] = set()
+        while True:
+            queue = self.use(key, _itself)
+            found = next_queue(queue)
+            if found is None:
+                return None
+            name, downstream = found
+            size = len(downstream)
+            error: object = "the file is shorter than its index says"
+            try:
+                request = queue.pop()
+            except Exception as raised:
+                if lacks_descriptors(raised):
+                    self._close_all()
+                    raise
+                error = raised
+            else:
+                if request is not None:
+                    return request
+            if len(downstream) < size:
+                text = "Lost a request of %s: cannot restore it from JOBDIR (%s)"
+                logger.error(text, key, error, extra=self._spider())
+                continue
+            self._close(key)
+            if name in repaired:
+                self._set_aside(key, name, error)
+            else:
+                repaired.add(name)
+                self._repair(key, name)
 
     def forget(self, key: str) -> None:
         """Forget a queue that is empty."""
-        self._state.pop(key, None)
-        self._peeked.discard(key)
         if key in self._open:
-            self._open.pop(key).close()
-        with suppress(OSError):  # what is not empty stays
-            self._of(key).rmdir()
+            self._close(key)
+        self._state.pop(key, None)
+        with suppress(OSError):  # it has other files
+            self._path_of(key).rmdir()
 
-    def give_up(self, key: str, error: Exception) -> None:
-        """Remove a queue that cannot be read: what is pushed later is new.
-
-        :raises OSError: no file descriptor is left: the queue may be read later.
-        """
-        if lacks_descriptors(error):
-            raise error
-        logger.warning(
-            "Requests of %s in JOBDIR cannot be read, and may be lost: its process was killed (%s)",
-            key,
-            str(error),
-            extra={"spider": self._crawler.spider},
-        )
-        with suppress(Exception):  # its files may not even be closed
-            self.forget(key)
-        shutil.rmtree(self._of(key), ignore_errors=True)
-
-    def lose(self, key: str, error: Exception) -> None:
-        """Log that a request was read, and cannot be made again."""
-        logger.error(
-            "A request of %s in JOBDIR cannot be made again, and is lost (%s)",
-            key,
-            str(error),
-            extra={"spider": self._crawler.spider},
-        )
+    # The state.
 
     def save(self) -> None:
-        """Close all queues, so that their files are whole, and write the state.
+        """Close all queues, so that their files are complete, and write the state.
 
-        That is done on a thread, as it takes long with many sites.
+        A thread writes it, because that takes long with many sites.
         """
         self._close_all()
         if self._writer is None or not self._writer.is_alive():
             state = dict(self._state)
-            self._writer = threading.Thread(target=self._replace, args=(state,), daemon=True)
+            self._writer = threading.Thread(target=self._write, args=(state,), daemon=True)
             self._writer.start()
 
     def close(self) -> dict[str, list[int]]:
@@ -221,25 +327,25 @@ class QueueFolder:
             self._writer.join()
         return {key: priorities for key, priorities in self._state.items() if priorities}
 
-    def _replace(self, state: dict[str, list[int]]) -> None:
-        """Replace the file at once, so that a process that is killed leaves the old or the new one.
+    def _write(self, state: dict[str, list[int]]) -> None:
+        """Replace the file at once, so that a killed process leaves the old one or the new one.
 
-        `json.dump` writes it in pieces: one long call would stop the event loop.
+        `json.dump` writes it in pieces: one long call would block the event loop.
         """
         path = self._path / "active.json"
-        fresh = path.with_suffix(".json.new")
+        new = path.with_suffix(".json.new")
         try:
-            with fresh.open("w", encoding="utf-8") as file:
+            with new.open("w", encoding="utf-8") as file:
                 json.dump(state, file)
-            fresh.replace(path)
+            new.replace(path)
         except OSError as error:
-            logger.warning("The state of the queue cannot be written to JOBDIR: %s", error)
+            logger.warning("Cannot write the state of the queue to JOBDIR (%s)", error)
 
 
 class QueueOnDisk:
     """One of Scrapy's queues on disk, which is closed while others need its file descriptors.
 
-    :param key: names it in the scheduler's state, and its folder.
+    :param key: its name in the scheduler's state, from which the name of its folder is made.
     """
 
     def __init__(self, folder: QueueFolder, key: str) -> None:
@@ -249,66 +355,57 @@ class QueueOnDisk:
     def push(self, request: Request) -> None:
         """Write a request.
 
-        :raises ValueError: it cannot be written, or no file descriptor is left; Scrapy has it wait
-            in memory then.
+        :raises ValueError: it cannot be written, so Scrapy keeps it in memory.
         """
         try:
             self._folder.push(self._key, request)
-        except OSError as error:
-            if lacks_descriptors(error):
-                raise ValueError(str(error)) from error
-            raise
-        self._folder.note(self._key, -request.priority)
+        except OSError as error:  # no descriptor is left, or the disk is full
+            raise ValueError(str(error)) from error
 
     def pop(self) -> Request | None:
-        """Take a request; ``None``: there is none, or they cannot be read and are given up.
-
-        One that cannot be made again, for instance because its callback has another name now, is
-        lost alone.
+        """Remove and return the next request, or return `None` if there is none.
 
         :raises OSError: no file descriptor is left.
         """
-        left: int | None = None
-        while True:
-            try:
-                return self._folder.use(self._key, ScrapyPriorityQueue.pop)
-            except Exception as error:  # noqa: BLE001 - a file in pieces, or the user's class
-                before = left
-                left = None if isinstance(error, (OSError, struct.error)) else len(self)
-                if left in (None, before):  # it was not taken out
-                    self._folder.give_up(self._key, error)
-                    return None
-                self._folder.lose(self._key, error)
+        return self._folder.pop(self._key)
 
     def peek(self) -> Request | None:
         """Return the request that `pop` would return next, or `None` if it cannot be read."""
         return self._folder.peek(self._key)
 
     def __len__(self) -> int:
-        return self._read(len) or 0
+        return self._folder.use(self._key, len)
 
     def close(self) -> None:
-        """Forget the queue: it is empty."""
+        """Forget the queue, which is empty."""
         self._folder.forget(self._key)
 
-    def _read(self, work: Callable[[ScrapyPriorityQueue], T]) -> T | None:
-        try:
-            return self._folder.use(self._key, work)
-        except Exception as error:  # noqa: BLE001 - a file in pieces
-            self._folder.give_up(self._key, error)
-            return None
+
+def _priorities_in(folder: Path) -> list[Path]:
+    """Return the files or folders of priorities."""
+    return [path for path in folder.glob("*") if _PRIORITY.fullmatch(path.name)]
 
 
-def _most_descriptors() -> int:
+def _itself(queue: ScrapyPriorityQueue) -> ScrapyPriorityQueue:
+    return queue
+
+
+def _max_descriptors() -> int:
     """Return how many file descriptors the queues on disk may use."""
     try:
         import resource  # noqa: PLC0415 - not on every platform
     except ImportError:
-        return MOST_DESCRIPTORS
+        return MAX_DESCRIPTORS
     allowed, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    return min(MOST_DESCRIPTORS, allowed // 4)
+    return min(MAX_DESCRIPTORS, allowed // 4)
 
 
-def lacks_descriptors(error: Exception) -> bool:
-    """Whether an error says that no file descriptor is left."""
+def lacks_descriptors(error: object) -> bool:
+    """Return whether an error says that no file descriptor is left."""
     return isinstance(error, OSError) and error.errno in (errno.EMFILE, errno.ENFILE)
+
+
+def _raise_if_descriptors_lack(error: Exception) -> None:
+    """Raise an error that says that no file descriptor is left: the queue can be read later."""
+    if lacks_descriptors(error):
+        raise error

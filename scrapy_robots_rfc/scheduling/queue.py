@@ -69,8 +69,9 @@ class OriginPriorityQueue:
         self._mixed = QueuedOrigin(None)
         self._disk: QueueFolder | None = None
         if key:
-            self._disk = QueueFolder(crawler, key, self._make, startprios or {})
-            for part_key in startprios or ():
+            classes = (downstream_queue_cls, start_queue_cls)
+            self._disk = QueueFolder(crawler, key, classes, startprios or {})
+            for part_key in self._disk.keys:
                 self._resume(part_key)
             self._gate.save = self._disk.save
 

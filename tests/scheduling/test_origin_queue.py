@@ -23,7 +23,7 @@ from scrapy.statscollectors import MemoryStatsCollector
 from scrapy_robots_rfc import OriginPriorityQueue
 from scrapy_robots_rfc.fetching.pending import PendingFetch
 from scrapy_robots_rfc.policy.origins import SCHEMES, Origin, Scheme
-from scrapy_robots_rfc.scheduling.disk import MOST_DESCRIPTORS
+from scrapy_robots_rfc.scheduling.disk import MAX_DESCRIPTORS
 from scrapy_robots_rfc.scheduling.gate import GATES, Gate, gate_of
 from scrapy_robots_rfc.scheduling.throttle import slot_of
 
@@ -152,7 +152,7 @@ def test_descriptors_are_bounded(tmp_path: Path) -> None:
         popped.append(request.url)
         most = max(most, open_files(tmp_path))
     assert sorted(popped) == urls(requests)
-    assert 0 < most <= MOST_DESCRIPTORS
+    assert 0 < most <= MAX_DESCRIPTORS
     assert (len(found), found.close()) == (0, {})
 
 

@@ -47,21 +47,22 @@ class Pages(Spider):
         """Do nothing."""
 
 
-def factory(kinds: Kinds) -> Callable[..., ScrapyPriorityQueue]:
-    """Return a function that makes one of Scrapy's queues from its folder and its priorities."""
+def crawler() -> Crawler:
+    """A crawler with a spider."""
+    made = get_crawler(Pages)
+    made.spider = Pages()
+    return made
+
+
+def in_memory(kinds: Kinds) -> ScrapyPriorityQueue:
+    """One of Scrapy's queues in memory."""
     kind, start_kind = kinds
-    crawler = get_crawler(Pages)
-    crawler.spider = Pages()
-
-    def make(path: str, priorities: list[int]) -> ScrapyPriorityQueue:
-        return ScrapyPriorityQueue(crawler, kind, path, priorities, start_queue_cls=start_kind)
-
-    return make
+    return ScrapyPriorityQueue(crawler(), kind, "", start_queue_cls=start_kind)
 
 
 def on_disk(folder: str, kinds: Kinds) -> QueueOnDisk:
     """Return a queue on disk."""
-    return QueueOnDisk(QueueFolder(get_crawler(Pages), folder, factory(kinds), {}), "site")
+    return QueueOnDisk(QueueFolder(crawler(), folder, kinds, {}), "site")
 
 
 def check(queue: Any, peek_at: Callable[[Any], Request | None], steps: list[Any]) -> None:
@@ -84,7 +85,7 @@ def check(queue: Any, peek_at: Callable[[Any], Request | None], steps: list[Any]
 @given(st.sampled_from([*MEMORY, (FifoMemoryQueue, None)]), STEPS)
 def test_peek_in_memory(kinds: Kinds, steps: list[Any]) -> None:
     """`peek` returns the request that `pop` returns next, start requests included."""
-    check(factory(kinds)("", []), peek, steps)
+    check(in_memory(kinds), peek, steps)
 
 
 @given(st.sampled_from([*DISK, (PickleLifoDiskQueue, None)]), STEPS)
@@ -130,7 +131,7 @@ class Unpeekable:
 
 def test_queue_without_peek() -> None:
     """A queue that has no `peek` gives `None`, and still has its request."""
-    queue = factory((Unpeekable, None))("", [])
+    queue = in_memory((Unpeekable, None))
     queue.push(Request("data:,"))
     assert peek(queue) is None
     assert drained(queue) == ["data:,"]

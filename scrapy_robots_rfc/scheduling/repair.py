@@ -1,0 +1,143 @@
+"""Repair the files of queuelib's queues, which a killed process leaves inconsistent.
+
+`LifoDiskQueue` cuts its file at each `pop`, buffers what it writes, and stores the number of its
+requests only when it is closed. `FifoDiskQueue` stores its position and its size only then.
+"""
+
+import json
+import os
+import re
+from mmap import ACCESS_READ, mmap
+from pathlib import Path
+from struct import Struct
+from typing import Any
+
+from queuelib.queue import FifoDiskQueue, LifoDiskQueue
+
+# Both formats: the size of a request, and the number of requests in a LIFO file.
+_SIZE = Struct(">L")
+
+# A killed process leaves at most one incomplete request, at the end. If more bytes make no sense,
+# the file was damaged in another way, and nothing is cut off.
+MAX_CUT = 1 << 20
+
+
+def repair(path: Path, kind: type[Any]) -> bool:
+    """Make the files of a queue consistent, and return whether they were changed.
+
+    :param kind: the class of the queue. Only queuelib's formats are known.
+    :raises ValueError: the files have another kind of damage.
+    """
+    if not path.exists():
+        return False
+    if issubclass(kind, LifoDiskQueue):
+        return _repair_lifo(path)
+    if issubclass(kind, FifoDiskQueue):
+        return _repair_fifo(path)
+    return False
+
+
+def _repair_lifo(path: Path) -> bool:
+    """Cut off an incomplete request, and correct the number of requests at the start."""
+    with path.open("rb+") as file:
+        data = _content(file.fileno())
+        end, count = _end_of_lifo(data)
+        header = _SIZE.pack(count)
+        if data[: _SIZE.size] == header and end == len(data):
+            return False
+        file.write(header)
+        file.truncate(end)
+    return True
+
+
+def _end_of_lifo(data: bytes | mmap) -> tuple[int, int]:
+    """Return where the last complete request ends, and how many requests precede that.
+
+    A request is followed by its size, so the file is read backwards. The end is found by trying:
+    from there, the sizes must lead exactly to the start.
+    """
+    size = len(data)
+    end = max(size, _SIZE.size)
+    while (count := _count_lifo(data, end)) is None:
+        # The size of a request begins with a zero byte, unless it is 16 MiB or more.
+        end = data.rfind(b"\0", _SIZE.size, end - _SIZE.size) + _SIZE.size
+        if end < max(2 * _SIZE.size, size - MAX_CUT):
+            raise ValueError("no request can be read at the end of the file")
+    return end, count
+
+
+def _count_lifo(data: bytes | mmap, end: int) -> int | None:
+    """Return the number of requests before a position, or `None` if no request ends there."""
+    count = 0
+    while end >= 2 * _SIZE.size:
+        end -= _SIZE.size
+        (size,) = _SIZE.unpack_from(data, end)
+        if not size:
+            return None
+        end -= size
+        count += 1
+    return count if end == _SIZE.size else None
+
+
+def _repair_fifo(path: Path) -> bool:
+    """Cut off an incomplete request, and correct the positions and the size in `info.json`."""
+    stored = _read_info(path / "info.json")
+    info = stored or {"chunksize": 100_000, "tail": [0, 0, 0]}
+    first, popped, offset = info["tail"]
+    names = [each.name for each in path.iterdir() if re.fullmatch(r"q\d{5,}", each.name)]
+    chunks = sorted(number for name in names if (number := int(name[1:])) >= first)
+    if chunks and chunks[0] > first:  # everything before was popped after the last save
+        popped = offset = 0
+    tail = [chunks[0], popped, offset] if chunks else [first, 0, 0]
+    size, head = 0, tail[:2]
+    for number in chunks:
+        count = _cut_fifo(path / f"q{number:05d}", offset)
+        head = [number, popped + count]
+        size += count
+        popped = offset = 0
+    if head[1] >= info["chunksize"]:
+        head = [head[0] + 1, 0]
+    repaired = {**info, "size": size, "tail": tail, "head": head}
+    if repaired == stored:
+        return False
+    (path / "info.json").write_text(json.dumps(repaired), encoding="utf-8")
+    return True
+
+
+def _read_info(path: Path) -> dict[str, Any] | None:
+    """Return the state that a FIFO queue has stored, or `None` if it cannot be read."""
+    try:
+        info: dict[str, Any] = json.loads(path.read_bytes())
+        chunksize, (chunk, popped, offset) = info["chunksize"], info["tail"]
+    except (OSError, ValueError, TypeError, KeyError):
+        return None
+    values = (chunksize, chunk, popped, offset)
+    return info if all(isinstance(value, int) and value >= 0 for value in values) else None
+
+
+def _cut_fifo(path: Path, offset: int) -> int:
+    """Cut off an incomplete request; return the number of requests after an offset.
+
+    Each request follows its size.
+    """
+    with path.open("rb+") as file:
+        data = _content(file.fileno())
+        length = len(data)
+        count = 0
+        while offset + _SIZE.size <= length:
+            (size,) = _SIZE.unpack_from(data, offset)
+            following = offset + _SIZE.size + size
+            if not size or following > length:
+                break
+            offset = following
+            count += 1
+        if length - offset > MAX_CUT:
+            raise ValueError("no request can be read in the middle of the file")
+        if offset < length:
+            file.truncate(offset)
+    return count
+
+
+def _content(file: int) -> bytes | mmap:
+    """Return the bytes of a file. An empty file cannot be mapped."""
+    return mmap(file, 0, access=ACCESS_READ) if os.fstat(file).st_size else b""
