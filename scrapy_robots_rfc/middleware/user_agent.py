@@ -93,9 +93,9 @@ class UserAgents:
         for token in agent.tokens:
             if not is_token(token):
                 logger.warning(
-                    "%r is no product token, which has only A-Z, a-z, '_' and '-': site owners"
-                    " cannot write rules for it. Set ROBOTSTXT_USER_AGENT to your crawler's name,"
-                    " and USER_AGENT to a string that contains that name.",
+                    "%r is not a product token, which has only A-Z, a-z, '_' and '-' (RFC 9309,"
+                    " 2.2.1): few site owners name it in a robots.txt. Set ROBOTSTXT_USER_AGENT to"
+                    " a product token, and USER_AGENT to a string that contains that name.",
                     token, extra=extra,
                 )  # fmt: skip
             elif token.lower() not in shown.lower() and not _is_virtual(token):

@@ -230,13 +230,13 @@ async def test_error_of_the_property_and_a_large_file(
         ),
         (
             {"USER_AGENT": "Foo.Bot7", "ROBOTSTXT_USER_AGENT": "Foo.Bot7"},
-            "'Foo.Bot7' is no product token, which has only A-Z",
+            "'Foo.Bot7' is not a product token, which has only A-Z",
         ),
         (
             {"USER_AGENT": "FooBot/1.0", "ROBOTSTXT_USER_AGENT": "FooBot-News, FooBot"},
             "'FooBot-News' is not in the User-Agent header",
         ),
-        ({"USER_AGENT": "360Spider"}, "'360Spider' is no product token, which has only A-Z"),
+        ({"USER_AGENT": "360Spider"}, "'360Spider' is not a product token, which has only A-Z"),
         (
             {"USER_AGENT": "Mozilla/5.0 (X11) Firefox/130.0"},
             "No product token can be derived from 'Mozilla/5.0 (X11) Firefox/130.0'",
