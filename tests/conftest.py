@@ -1,7 +1,4 @@
-"""Fixtures that tests of several rooms use.
-
-Sites, clocks, a Redis server, what came of crawls in other runtimes.
-"""
+"""Fixtures that the tests of several folders use."""
 
 from __future__ import annotations
 
@@ -20,7 +17,7 @@ from scrapy_robots_rfc import _runtime
 from scrapy_robots_rfc.cache.stores.redis import RedisStore
 from tests.support.redis_server import COMMAND, RedisServer
 from tests.support.runtimes import MODES, Crawls, Results
-from tests.support.scheduling import FileScheduling, dear_first, group_of
+from tests.support.scheduling import FileScheduling, group_of, slow_first
 from tests.support.service_crawls import Clock
 from tests.support.site import Site
 
@@ -32,67 +29,56 @@ if TYPE_CHECKING:
 
 _numbers = count()
 
-# So that the garbage collector comes less often: with its own number it takes a tenth of the time
-# of the tests.
+# Run the garbage collector less often; by default, it takes a tenth of the time of the tests.
 gc.set_threshold(20_000, 10, 10)
 
-# A shell that runs this in the background has it ignore Ctrl-C, and with it all that it starts:
-# tests send that signal.
+# A background job of a shell ignores SIGINT, and so do its children. Tests need that signal.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_xdist_auto_num_workers() -> int:
-    """Return how many processes `-n auto` starts.
+    """Return the number of processes for `-n auto`.
 
-    Two more than cores, since tests wait for clocks and processes.
+    It is more than the number of cores, because tests wait for clocks and processes.
     """
     return min((os.cpu_count() or 1) + 2, 8)
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> FileScheduling:
-    """Return what deals the tests out to processes."""
+    """Return the scheduler that assigns tests to workers."""
     return FileScheduling(config, log)
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> Iterator[None]:
-    """Put first what takes long.
-
-    Apart from that, the order is the one that pytest-randomly has given.
-    """
+    """Move slow tests to the front, in the order of pytest-randomly."""
     yield
-    dear_first(items)
+    slow_first(items)
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """With `-m reactor`, leave out the files that have no such test.
-
-    Loading them takes longer than the tests.
-    """
+    """With `-m reactor`, ignore files without such a test, because importing them takes long."""
     if config.option.markexpr != "reactor" or not collection_path.name.startswith("test_"):
         return None
     return "mark.reactor" not in collection_path.read_text(encoding="utf-8") or None
 
 
 def pytest_collection_finish() -> None:
-    """Have the garbage collector leave all alone that is loaded: it stays."""
+    """Exclude everything that is loaded from garbage collection."""
     gc.freeze()
 
 
 @pytest.fixture(scope="module")
 def few_to_collect() -> None:
-    """The garbage collector leaves alone what earlier tests left, too.
-
-    For files whose tests collect often.
-    """
+    """Exclude what earlier tests left from garbage collection, for tests that collect often."""
     gc.collect()
     gc.freeze()
 
 
 @pytest.fixture(scope="session")
 def redis_installed() -> None:
-    """A Redis server can be started; CI has to have one."""
+    """Skip the test without redis-server, but fail in CI."""
     if COMMAND is None:
         assert os.environ.get("CI") != "true", (
             "redis-server is missing: these tests must not be skipped here"
@@ -102,30 +88,30 @@ def redis_installed() -> None:
 
 @pytest.fixture(scope="session")
 def redis_server(redis_installed: None) -> Iterator[RedisServer]:
-    """A Redis server for all tests that do not harm it: each takes a prefix of its own."""
+    """A Redis server that tests share; each uses its own prefix."""
     with RedisServer() as server:
         yield server
 
 
 @pytest.fixture
 def redis_address(redis_server: RedisServer) -> str:
-    """The address of a part of that server that no other test has."""
+    """The address of that server with a prefix for one test."""
     return f"{redis_server.url}?prefix=test{next(_numbers)}:"
 
 
 @pytest.fixture
 def open_redis(request: pytest.FixtureRequest) -> Iterator[Callable[..., RedisStore]]:
-    """Opens stores, of that address or another one, and closes them."""
-    made = []
+    """Return a function that opens stores, by default at that address; they are closed later."""
+    stores = []
 
-    def opened(address: str | None = None) -> RedisStore:
+    def open_store(address: str | None = None) -> RedisStore:
         store = RedisStore(address or request.getfixturevalue("redis_address"))
-        made.append(store)
+        stores.append(store)
         store.open()
         return store
 
-    yield opened
-    for store in made:
+    yield open_store
+    for store in stores:
         store.close()
 
 
@@ -138,18 +124,17 @@ def _crawls() -> Iterator[Crawls]:
 
 @pytest.fixture(scope="session", params=MODES)
 def results(request: pytest.FixtureRequest, _crawls: Crawls) -> Results:
-    """What came of every scenario under one runtime."""
+    """The results of all scenarios in one runtime."""
     return Results(request.param, _crawls)
 
 
 @pytest.fixture(autouse=True)
 def _crawled_elsewhere(request: pytest.FixtureRequest) -> None:
-    # The scenarios crawl in processes of their own: another reactor in this one changes nothing,
-    # and they take time.
+    # The scenarios run in other processes, so running such a test with another reactor is useless.
     if "results" in request.fixturenames:
         assert not request.node.get_closest_marker("reactor")
         assert group_of(request.node.nodeid) == "runtimes", (
-            "RUNTIMES in tests/support/scheduling.py has to name this file"
+            "add this file to RUNTIMES in tests/support/scheduling.py"
         )
 
 
@@ -162,21 +147,21 @@ def site() -> Iterator[Site]:
 
 @pytest.fixture
 def other() -> Iterator[Site]:
-    """A second site, another origin."""
+    """A second site."""
     with Site() as running:
         yield running
 
 
 @pytest.fixture
 def proxy(site: Site, monkeypatch: pytest.MonkeyPatch) -> Site:
-    """A proxy that answers for every host, and that all crawls of the test use."""
+    """A proxy for all crawls of the test. It answers for every host."""
     monkeypatch.setenv("http_proxy", site.url(""))
     return site
 
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    """The clock of all crawls of a test."""
+    """The clock of all crawls of the test."""
     fake = Clock()
     monkeypatch.setattr(_runtime.Runtime, "clock", lambda _: fake())
     monkeypatch.setattr(_runtime.Runtime, "date", lambda _: fake.date())
@@ -185,16 +170,14 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 
 @pytest.fixture
 def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
-    """All crawls of a test take a hundredth of a second for a second, but for what Scrapy itself
-    waits for.
-    """
+    """Make the time of the package, not of Scrapy, run 100 times as fast."""
     monkeypatch.setattr(_runtime, "call_later", lambda delay, *call: call_later(delay / 100, *call))
     monkeypatch.setattr(_runtime.Runtime, "clock", lambda _: time.monotonic() * 100)
 
 
 @pytest.fixture(autouse=True)
 def _log_everything(request: pytest.FixtureRequest) -> None:
-    # Not where commands and demos are run: what these write is looked at as a user sees it.
+    # Commands and demos use the log level that their users see.
     if not {"commands", "example", "bench"}.intersection(
         request.path.relative_to(request.config.rootpath).parts
     ):

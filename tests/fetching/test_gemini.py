@@ -257,14 +257,14 @@ def sending(octets: bytes, *, in_order: bool = True) -> Iterator[str]:
 @pytest.mark.parametrize(
     ("octets", "cause"),
     [
-        (b"", "the transfer broke off"),
-        (b"20 text/plain", "the transfer broke off"),
+        (b"", "the transfer is incomplete"),
+        (b"20 text/plain", "the transfer is incomplete"),
         (b"2" * 100_000, "LimitOverrunError: "),
-        (b"2x text/plain\r\n", "ConnectionError: no valid Gemini answer"),
-        (b"70 what\r\n", "ConnectionError: no valid Gemini answer"),
-        (b"200 OK\r\n", "ConnectionError: no valid Gemini answer"),
-        (b"\r\n", "ConnectionError: no valid Gemini answer"),
-        (b"20 text/\xff\r\n", "ConnectionError: no valid Gemini answer"),
+        (b"2x text/plain\r\n", "ConnectionError: not a valid Gemini response"),
+        (b"70 what\r\n", "ConnectionError: not a valid Gemini response"),
+        (b"200 OK\r\n", "ConnectionError: not a valid Gemini response"),
+        (b"\r\n", "ConnectionError: not a valid Gemini response"),
+        (b"20 text/\xff\r\n", "ConnectionError: not a valid Gemini response"),
     ],
 )
 @ensureDeferred
@@ -284,7 +284,7 @@ async def test_a_file_that_is_cut_off_is_none() -> None:
         done = await crawl([f"{address}/open"], SETTINGS)
     error = done.outcomes[f"{address}/open"]
     assert isinstance(error, RobotsDisallowed)
-    assert error.why == "robots.txt unreachable: ConnectionError: the transfer broke off"
+    assert error.why == "robots.txt unreachable: ConnectionError: the transfer is incomplete"
 
 
 class Asking(Pages):

@@ -1,6 +1,4 @@
-"""A real Chromium that looks at a page on the disk, and says what it showed, asked for and
-complained about.
-"""
+"""A real Chromium that opens a page from disk, and records its requests and console messages."""
 
 from __future__ import annotations
 
@@ -13,10 +11,9 @@ from selenium.webdriver.chrome.service import Service
 
 if TYPE_CHECKING:
     from pathlib import Path
-    from types import TracebackType
     from typing import Self
 
-#: Where the browser and its driver are; ``None`` where they are not installed.
+#: The paths of the browser and its driver, or ``None`` if they are not installed.
 CHROMIUM, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
 
 _FLAGS = (
@@ -29,16 +26,15 @@ _FLAGS = (
     "disable-component-update",
     "disable-sync",
 )
-#: It begins with an empty page: its own new-tab page loads hundreds of scripts, which takes longer
-#: than all else.
+#: Start with an empty page, because the new-tab page loads hundreds of scripts, which is slow.
 _PREFERENCES = {"session.restore_on_startup": 4, "session.startup_urls": ["about:blank"]}
 
 
 class Opened(NamedTuple):
-    """What came of opening a page.
+    """What happened when a page was opened.
 
-    :param asked: the URLs that the page asked for, its own among them.
-    :param console: what stands in the console: errors, and breaches of the Content-Security-Policy.
+    :param asked: the URLs that the page requested, including its own.
+    :param console: the console messages: errors, and violations of the Content-Security-Policy.
     """
 
     asked: list[str]
@@ -65,12 +61,7 @@ class Browser:
         self.driver: Any = webdriver.Chrome(options=options, service=Service(DRIVER))
         return self
 
-    def __exit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *exc_info: object) -> None:
         self.driver.quit()
 
     def open(self, page: Path) -> Opened:
@@ -80,13 +71,12 @@ class Browser:
         return self.said()
 
     def said(self) -> Opened:
-        """What was asked for, and complained about, since the last call."""
+        """Return the requests and console messages since the last call."""
         asked = []
         for entry in self.driver.get_log("performance"):
             message = json.loads(entry["message"])["message"]
-            # Not what Chromium's own pages ask for, such as a new tab. This hides nothing of a page
-            # from the disk: what it asks for, were it chrome://, is asked for by that page, or one
-            # in it, and none of these opens there.
+            # Leave out the requests of Chromium's own pages. A request of a page from disk always
+            # has that page, or one in it, as its document.
             if message["method"] == "Network.requestWillBeSent" and not _is_own(
                 message["params"]["documentURL"]
             ):
@@ -94,15 +84,15 @@ class Browser:
         return Opened(asked, [entry["message"] for entry in self.driver.get_log("browser")])
 
     def run(self, script: str, *arguments: Any) -> Any:
-        """Return what a function of JavaScript returns."""
+        """Run JavaScript, and return its result."""
         return self.driver.execute_script(script, *arguments)
 
     def command(self, name: str, **parameters: Any) -> Any:
-        """Give a command of the DevTools protocol."""
+        """Send a command of the DevTools protocol."""
         return self.driver.execute_cdp_cmd(name, parameters)
 
     def screen(self, width: int, *, dark: bool = False, medium: str = "screen") -> None:
-        """Make the screen so wide, dark or not; or let the medium be paper."""
+        """Set the width of the screen, the color scheme, and the medium."""
         self.command(
             "Emulation.setDeviceMetricsOverride",
             width=width,
@@ -115,5 +105,5 @@ class Browser:
 
 
 def _is_own(document: str) -> bool:
-    """Whether a document is one of Chromium itself."""
+    """Return whether a document is one of Chromium's own pages."""
     return document.startswith(("chrome://", "chrome-untrusted://"))

@@ -1,4 +1,4 @@
-"""Copies of robots.txt files that the tests of the stores use."""
+"""Sample cache entries."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from scrapy_robots_rfc.cache.entry import Validators
 from scrapy_robots_rfc.policy.access import Outcome
 from tests.support.entries import made
 
-#: A file that is obeyed, with everything that can be known of it.
+#: A file with a value in every field.
 FILE = made(
     Outcome.SUCCESSFUL,
     200,
@@ -23,10 +23,10 @@ FILE = made(
     cut=512_000,
 )
 
-#: That there is no file.
+#: There is no file.
 MISSING = made(Outcome.UNAVAILABLE, 404, "404", 1_700_000_000.0, 1_700_086_400.0)
 
-#: That the site cannot be reached.
+#: The site is unreachable.
 UNKNOWN = made(
     Outcome.UNREACHABLE, None, "DownloadTimeoutError", 10.0, 310.0, unreachable_since=5.0
 )

@@ -1,4 +1,4 @@
-"""How a command ended, and the copies that the tests of the command line put into stores."""
+"""The result of a command, and sample entries for the stores of its tests."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ HOUR, DAY = 3600.0, 86_400.0
 
 @dataclass(frozen=True)
 class Done:
-    """How a command ended."""
+    """The exit code and the output of a command."""
 
     code: int
     out: str
@@ -26,7 +26,7 @@ class Done:
 
     @property
     def lines(self) -> list[str]:
-        """The lines of its output."""
+        """The lines of the output."""
         return self.out.splitlines()
 
 
@@ -53,6 +53,6 @@ CLOSED = made(
 
 
 def fill(store: Store, **copies: CacheEntry) -> None:
-    """Put copies of hosts into a store."""
+    """Put entries of hosts into a store."""
     for host, copy in copies.items():
         store.put(f"http://{host}.example", encode(copy), DAY)

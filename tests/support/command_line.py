@@ -1,9 +1,7 @@
-"""`scrapy robots` as Scrapy's command line runs it: in the process of the tests, or in one of its
-own.
+"""Run `scrapy robots` by Scrapy's command line.
 
-`run` and `on_terminal` run it here, with streams that are files or a terminal, and its crawls in
-the reactor of the tests. `launch` and `start` have Python begin anew, as a user's shell does: for
-Ctrl-C, other reactors, locales.
+`run` and `on_terminal` use this process and its reactor, which is fast. `launch` and `start` use a
+new process, which Ctrl-C, other reactors and locales need.
 """
 
 from __future__ import annotations
@@ -42,37 +40,32 @@ if TYPE_CHECKING:
     from _typeshed import ReadableBuffer, WriteableBuffer
     from scrapy.settings import Settings
 
-TIMEOUT = 90  # seconds until a command that hangs fails its test
+TIMEOUT = 90  # seconds
 COMMAND = (sys.executable, "-m", "scrapy", "robots")
 
-#: What is installed does not change here: each command would read the files of all packages again.
+#: Cached, because each command would read the metadata of all packages again.
 _entry_points = cache(entry_points)
 
 
 class HereProcess(AsyncCrawlerRunner):
-    """Crawls in the reactor of the tests, in place of `AsyncCrawlerProcess`, which starts one of
-    its own.
-    """
+    """Replaces `AsyncCrawlerProcess`, and crawls in the running reactor."""
 
     def __init__(self, settings: Settings) -> None:
         super().__init__(settings)
         log.configure_logging(settings)
 
     def start(self) -> None:
-        """Wait for the crawl."""
+        """Wait for the crawls."""
         blockon(deferred_from_coro(self.join()))
 
 
 def environment(**more: str) -> dict[str, str]:
-    """What the command finds in its environment.
-
-    No proxy, since the sites are on this machine, nor our own looks.
-    """
-    own = ("NO_COLOR", "COLUMNS", "TERM", "PYTHONUNBUFFERED")
+    """Return the environment of the command, without proxies and terminal settings."""
+    terminal = ("NO_COLOR", "COLUMNS", "TERM", "PYTHONUNBUFFERED")
     inherited = {
         key: value
         for key, value in os.environ.items()
-        if not key.lower().endswith("_proxy") and key not in own
+        if not key.lower().endswith("_proxy") and key not in terminal
     }
     return {**inherited, "PYTHONPATH": str(ROOT), **more}
 
@@ -89,14 +82,13 @@ def run(
 ) -> Done:
     """Run ``scrapy robots``.
 
-    :param folder: in which; ``None``: in the present one.
-    :param stdin: a text, or an open file.
-    :param together: its errors go where its output goes.
-    :param stdout: where its output goes instead.
-    :param stderr: the same for its errors.
-    :param environ: what stands in its environment beside.
-    :param interrupted: the name of the stream at whose use Ctrl-C is pressed, if any: see
-        `_Interrupting`.
+    :param folder: the working directory, or ``None`` for the current one.
+    :param stdin: a text, or the number of an open file.
+    :param together: whether stderr goes to stdout.
+    :param stdout: the number of an open file.
+    :param stderr: the number of an open file.
+    :param environ: more environment variables.
+    :param interrupted: the name of the stream whose use sends SIGINT, see `_Interrupting`.
     """
     with TemporaryFile() as given, TemporaryFile() as out, TemporaryFile() as err:
         if not isinstance(stdin, int):
@@ -114,7 +106,7 @@ def _written(file: IO[bytes]) -> str:
 
 
 def on_terminal(*arguments: str, folder: Path, stdin: str = "", **more: str) -> Done:
-    """Run a command whose output and errors go to one terminal."""
+    """Run a command with stdout and stderr on a terminal."""
     ours, its = pty.openpty()
     read: list[bytes] = []
     reader = threading.Thread(target=_read_all, args=(ours, read))
@@ -130,14 +122,14 @@ def on_terminal(*arguments: str, folder: Path, stdin: str = "", **more: str) -> 
 
 
 def _read_all(terminal: int, read: list[bytes]) -> None:
-    """Read until the last one who had it open is gone."""
+    """Read until the other end is closed."""
     with contextlib.suppress(OSError):
         while True:
             read.append(os.read(terminal, 65_536))
 
 
 def scrapy(*arguments: str, folder: Path, **more: str) -> Done:
-    """Run a command of Scrapy's own."""
+    """Run a command of Scrapy."""
     with TemporaryFile() as given, TemporaryFile() as out, TemporaryFile() as err:
         code = _execute(arguments, folder, (given.fileno(), out.fileno(), err.fileno()), more)
         return Done(code, _written(out), _written(err))
@@ -150,21 +142,21 @@ def _execute(
     more: Mapping[str, str],
     interrupted: str = "",
 ) -> int:
-    """Run a command line with these standard streams; return the exit code."""
+    """Run a command line with these standard streams, and return the exit code."""
     with contextlib.ExitStack() as stack:
         patch = stack.enter_context(pytest.MonkeyPatch.context())
-        stack.enter_context(_left_as_it_was(folder))
+        stack.enter_context(_restored(folder))
         if folder is not None:
             patch.chdir(folder)
             patch.syspath_prepend(str(folder))
-        there = environment(**more)
+        variables = environment(**more)
         os.environ.clear()
-        os.environ.update(there)
+        os.environ.update(variables)
         for module in (common, cmdline):
             patch.setattr(module, "AsyncCrawlerProcess", HereProcess)
         patch.setattr(cmdline, "entry_points", _entry_points)
         patch.setattr(log, "_scrapy_root_handler", None)
-        patch.setattr(PythonLoggingObserver, "start", lambda _: None)  # nothing would stop it
+        patch.setattr(PythonLoggingObserver, "start", lambda _: None)  # it would never stop
         for name, number in zip(("stdin", "stdout", "stderr"), streams, strict=True):
             raw = (_Interrupting if name == interrupted else io.FileIO)(
                 os.dup(number), "r" if name == "stdin" else "w"
@@ -178,22 +170,14 @@ def _execute(
             cmdline.execute(["scrapy", *arguments])
         except SystemExit as end:
             return int(end.code or 0)
-        raise AssertionError("a command ends the process")
+        raise AssertionError("the command did not exit")
 
 
 @contextlib.contextmanager
-def _left_as_it_was(folder: Path | None) -> Iterator[None]:
-    """Take out again what a command leaves in a process.
-
-    Environment, handlers of logs, the modules of a project.
-    """
-    there = dict(os.environ)
-    handlers, level, modules, path = (
-        logging.root.handlers[:],
-        logging.root.level,
-        set(sys.modules),
-        sys.path[:],
-    )
+def _restored(folder: Path | None) -> Iterator[None]:
+    """Restore the environment, logging, and the modules of a project."""
+    variables, modules, path = dict(os.environ), set(sys.modules), sys.path[:]
+    handlers, level = logging.root.handlers[:], logging.root.level
     try:
         yield
     finally:
@@ -202,7 +186,7 @@ def _left_as_it_was(folder: Path | None) -> Iterator[None]:
         logging.captureWarnings(False)
         sys.path[:] = path
         os.environ.clear()
-        os.environ.update(there)
+        os.environ.update(variables)
         for name in sys.modules.keys() - modules:
             if folder is not None and str(getattr(sys.modules[name], "__file__", "")).startswith(
                 str(folder)
@@ -211,9 +195,9 @@ def _left_as_it_was(folder: Path | None) -> Iterator[None]:
 
 
 def launch(*arguments: str, folder: Path, stdin: str | bytes = "", **more: str) -> Done:
-    """Run a command in a process of its own, with pipes.
+    """Run a command in a new process, with pipes.
 
-    :param more: what stands in its environment beside.
+    :param more: more environment variables.
     """
     done = subprocess.run(
         [*COMMAND, *arguments],
@@ -228,7 +212,7 @@ def launch(*arguments: str, folder: Path, stdin: str | bytes = "", **more: str) 
 
 
 def start(*arguments: str, folder: Path, stdin: int = subprocess.DEVNULL) -> subprocess.Popen[str]:
-    """Start a command in a process of its own with pipes, without waiting for its end."""
+    """Start a command in a new process, with pipes."""
     return subprocess.Popen(
         [*COMMAND, *arguments],
         cwd=folder,
@@ -241,9 +225,9 @@ def start(*arguments: str, folder: Path, stdin: int = subprocess.DEVNULL) -> sub
 
 
 def read_one_line(*arguments: str, folder: Path, stdin: str = "") -> tuple[str, int, str]:
-    """Run a command here, of whose output a line is read and no more.
+    """Run a command, read one line of its output, and close the pipe.
 
-    Return that, the exit code, and the errors.
+    Return the line, the exit code, and stderr.
     """
     ours, its = os.pipe()
     lines: list[str] = []
@@ -259,40 +243,36 @@ def read_one_line(*arguments: str, folder: Path, stdin: str = "") -> tuple[str, 
 
 
 def stopped_while_printing(*arguments: str, folder: Path) -> Done:
-    """Run a command here, and send it the signal of Ctrl-C when it begins to write its output."""
+    """Run a command, and send SIGINT when it starts to write its output."""
     with _interruptible():
         return run(*arguments, folder=folder, interrupted="stdout")
 
 
 def stopped_while_reading(*arguments: str, folder: Path) -> Done:
-    """Run a command here, and send it the signal of Ctrl-C when it has read a part of its
-    standard input.
-    """
+    """Run a command, and send SIGINT when it has read a part of stdin."""
     with _interruptible():
         return run(*arguments, folder=folder, stdin=_BLANK, interrupted="stdin")
 
 
-#: Blank lines, which every topic passes over; more than is read at a time.
+#: Blank lines, which every command ignores; more than one read returns.
 _BLANK = b"\n" * 200_000
 
 
 class _Interrupting(io.FileIO):
-    """A file that sends this process the signal of Ctrl-C: at the first write, or at the second
-    read.
+    """A file that raises SIGINT in this process at the first write, or at the second read.
 
-    The handler of the signal runs before the call ends, so the signal meets the command, and
-    nothing that comes later.
+    The handler runs before the call returns, so the signal interrupts the command.
     """
 
     _calls = 0
 
-    def write(self, octets: ReadableBuffer, /) -> int:
-        """Send the signal."""
+    def write(self, data: ReadableBuffer, /) -> int:
+        """Raise the signal, and write."""
         self._count(1)
-        return super().write(octets)
+        return super().write(data)
 
     def readinto(self, buffer: WriteableBuffer, /) -> int:
-        """Read; send the signal if that was done before."""
+        """Raise the signal the second time, and read."""
         self._count(2)
         return super().readinto(buffer)
 
@@ -304,7 +284,7 @@ class _Interrupting(io.FileIO):
 
 @contextlib.contextmanager
 def _beside(function: Callable[[], None]) -> Iterator[None]:
-    """Run a function on a thread, which has to end, too."""
+    """Run a function in a thread, which must end."""
     thread = threading.Thread(target=function)
     thread.start()
     yield
@@ -314,16 +294,12 @@ def _beside(function: Callable[[], None]) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _interruptible() -> Iterator[None]:
-    """Have the signal of Ctrl-C raise KeyboardInterrupt, as where Python has just begun.
-
-    If it is left over, fail.
-    """
+    """Let SIGINT raise KeyboardInterrupt, and fail if the command does not handle it."""
     handler = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         yield
     except KeyboardInterrupt:
-        raise AssertionError(
-            "the command did not end by Ctrl-C itself"
-        ) from None  # else the run of tests would end
+        # Another exception, because KeyboardInterrupt would stop pytest.
+        raise AssertionError("the command did not handle Ctrl-C") from None
     finally:
         signal.signal(signal.SIGINT, handler)

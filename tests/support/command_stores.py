@@ -1,4 +1,4 @@
-"""Stores of a user's own, for tests of the command line."""
+"""Third-party stores for the tests of the command line."""
 
 from __future__ import annotations
 
@@ -14,27 +14,25 @@ if TYPE_CHECKING:
 
 
 class OneStore(MemoryStore):
-    """Has the same values in all of its instances, as long as the setting OWN_NAME is the
-    same.
-    """
+    """A store whose instances share their values if their setting OWN_NAME is the same."""
 
     places: dict[str, dict[str, tuple[bytes, float]]] = {}  # noqa: RUF012 - shared on purpose
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
-        """Make it as Scrapy makes its components."""
+        """Create the store of a crawl."""
         store = cls()
         store._values = cls.places.setdefault(crawler.settings.get("OWN_NAME", ""), {})
         return store
 
 
 class Broken(MemoryStore):
-    """Has a key, and fails whenever it is asked for a value."""
+    """A store that has a key, and fails to return its value."""
 
     def keys(self) -> Iterator[str]:
-        """Return the one key."""
+        """Return one key."""
         return iter(["http://a.example"])
 
     def get(self, key: str) -> NoReturn:
-        """Fail, with a text that must not be shown whole."""
+        """Fail, with a password in the message."""
         raise OSError("no route to redis://me:secret@host\nat all")

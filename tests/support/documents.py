@@ -1,8 +1,4 @@
-"""The documents of the project as tests read them: their fenced blocks, and the settings that stand
-in those.
-
-The tests say what must come of a block; `test_documents.py` says that none is left out.
-"""
+"""Read and run the fenced blocks of documents. `test_documents.py` checks that each has a test."""
 
 from __future__ import annotations
 
@@ -17,32 +13,32 @@ if TYPE_CHECKING:
 
 
 def blocks(page: str, language: str) -> list[str]:
-    """The blocks of a page in a language, in their order."""
+    """Return the blocks of a page in a language, in their order."""
     text = (ROOT / page).read_text(encoding="utf-8")
-    return [textwrap.dedent(found[3]) for found in FENCE.finditer(text) if found[2] == language]
+    return [textwrap.dedent(fence[3]) for fence in FENCE.finditer(text) if fence[2] == language]
 
 
 def block(page: str, language: str, words: str, *, without: str = "\0") -> str:
-    """The one of them that has some words in it, and not some others."""
-    [found] = [text for text in blocks(page, language) if words in text and without not in text]
-    return found
+    """Return the one block that contains some words, and does not contain others."""
+    [match] = [text for text in blocks(page, language) if words in text and without not in text]
+    return match
 
 
 def plain(text: str) -> str:
-    """The same with http in the place of https, as the proxy of the tests has no certificates."""
+    """Return a text with http instead of https, because the test proxy has no certificates."""
     return text.replace("https://", "http://")
 
 
 def executed(code: str, **names: Any) -> dict[str, Any]:
-    """Run a block of Python, given some names; return all that it leaves."""
+    """Run a block of Python with some names defined, and return all names."""
     exec(code, names)
     return names
 
 
 def imported(code: str, folder: Path) -> Any:
-    """A block of Python as a module.
+    """Import a block of Python as a module.
 
-    Scrapy looks at the source of callbacks, so there has to be a file.
+    It is a file, because Scrapy reads the source of callbacks.
     """
     file = folder / "block.py"
     file.write_text(code, encoding="utf-8")
@@ -55,5 +51,5 @@ def imported(code: str, folder: Path) -> Any:
 
 
 def settings(code: str) -> dict[str, Any]:
-    """The settings that a block of Python makes."""
+    """Return the settings that a block of Python defines."""
     return {key: value for key, value in executed(code).items() if key.isupper()}

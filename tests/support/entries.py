@@ -1,7 +1,4 @@
-"""Cache entries for tests, written on one line.
-
-The times of the validity stand beside those of the entry.
-"""
+"""Short ways to create cache entries."""
 
 from __future__ import annotations
 
@@ -17,7 +14,7 @@ if TYPE_CHECKING:
     from scrapy_robots_rfc import settings
     from scrapy_robots_rfc.policy.access import Outcome
 
-_OF_VALIDITY = {*Validity._fields}
+_VALIDITY_FIELDS = {*Validity._fields}
 
 
 def made(
@@ -30,7 +27,7 @@ def made(
     unreachable_since: float | None = None,
     **others: Any,
 ) -> CacheEntry:
-    """Return an entry."""
+    """Return an entry; the times of its validity are parameters, too."""
     return CacheEntry(
         Validity(outcome, fresh_until, confirmed, unreachable_since),
         status,
@@ -41,11 +38,8 @@ def made(
 
 
 def changed(entry: CacheEntry, **values: Any) -> CacheEntry:
-    """Return an entry with other values.
-
-    Those of its validity are given by their own names, too.
-    """
-    validity = {name: values.pop(name) for name in _OF_VALIDITY & values.keys()}
+    """Return an entry with other values, also for the fields of its validity."""
+    validity = {name: values.pop(name) for name in _VALIDITY_FIELDS & values.keys()}
     return entry._replace(validity=entry.validity._replace(**validity), **values)
 
 
@@ -56,9 +50,7 @@ def limits(
     unreachable_max_age: float | None,
     **others: Any,
 ) -> settings.Settings:
-    """Return settings with these limits, in seconds, and with others by the names of their
-    fields.
-    """
+    """Return settings with these limits in seconds, and others by field name."""
     return read_settings(Settings())._replace(
         cache_max_age=max_age,
         unreachable_ttl=unreachable_ttl,

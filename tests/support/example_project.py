@@ -1,8 +1,4 @@
-"""Runs the example project as its users do, in processes of its own or in the test's, and reads the
-tables it prints.
-
-The tests say what must stand in the tables.
-"""
+"""Run the example project, in a separate process or in this one, and read the tables it prints."""
 
 from __future__ import annotations
 
@@ -26,19 +22,19 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).resolve().parents[2]
 PROJECT = ROOT / "example_project"
-TIMEOUT = 60  # seconds until a process that hangs fails its test; a crawl of the demo takes two
+TIMEOUT = 60  # seconds; a crawl of the demo takes two
 
 
 @dataclass(frozen=True)
 class Output:
-    """What a process printed, when it has ended well."""
+    """The output of a process that succeeded."""
 
     stdout: str
     stderr: str
 
     @property
     def sections(self) -> dict[str, Section]:
-        """The origins of the table, by the first word of their title."""
+        """The sections of the table, by the first word of their titles."""
         blocks = [block.splitlines() for block in self.stdout.split("\n\n")]
         sections = [
             _section(block) for block in blocks if any("robots.txt: " in line for line in block[1:])
@@ -55,7 +51,7 @@ class Output:
 
     @property
     def last_line(self) -> str:
-        """The last line that was printed."""
+        """The last line of the output."""
         return self.stdout.splitlines()[-1]
 
 
@@ -63,7 +59,7 @@ class Output:
 class Section:
     """One origin of the table.
 
-    :param rows: the cells after the first, by the first: page to verdict and reason.
+    :param rows: the other cells of each row, by its first cell.
     """
 
     title: str
@@ -82,8 +78,8 @@ def _section(lines: list[str]) -> Section:
 
 
 def start(*arguments: str, folder: Path = PROJECT) -> subprocess.Popen[str]:
-    """Start Python in the project's folder, or another; `wait` for the process."""
-    # The sites are on this machine: a proxy that the environment names would not find them.
+    """Start Python in the folder of the project, or in another one."""
+    # A proxy from the environment would not find the sites.
     environment = {
         key: value for key, value in os.environ.items() if not key.lower().endswith("_proxy")
     }
@@ -99,15 +95,14 @@ def start(*arguments: str, folder: Path = PROJECT) -> subprocess.Popen[str]:
 
 
 def wait(process: subprocess.Popen[str]) -> Output:
-    """Wait for the end of a process, which must be a good one."""
+    """Wait for a process, which must succeed."""
     try:
         stdout, stderr = process.communicate(timeout=TIMEOUT)
     finally:
         process.kill()
     assert process.returncode == 0, stderr
     assert "] ERROR: " not in stderr, stderr
-    # Without a network Scrapy's cookies cannot fetch the list of public suffixes: that is logged
-    # with its traceback.
+    # Without a network, Scrapy's cookies log a traceback about the list of public suffixes.
     records = re.split(r"^(?=\d{4}-\d\d-\d\d \d\d:\d\d:\d\d \[)", stderr, flags=re.MULTILINE)
     assert not [
         record for record in records if "Traceback" in record and "publicsuffix" not in record
@@ -116,16 +111,12 @@ def wait(process: subprocess.Popen[str]) -> Output:
 
 
 def crawl(spider: str, *arguments: str) -> Output:
-    """Run ``scrapy crawl`` and wait for its end."""
+    """Run ``scrapy crawl``."""
     return wait(start("-m", "scrapy", "crawl", spider, *arguments))
 
 
 class Here:
-    """Crawls with the settings of the project in the test's own process, which starts at once.
-
-    :param capsys: has what is printed.
-    :param caplog: has what is logged.
-    """
+    """Crawls with the settings of the project in the process of the test, which is faster."""
 
     def __init__(
         self, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
@@ -135,9 +126,9 @@ class Here:
     async def crawl(
         self, spider: type[Spider], settings: dict[str, Any] | None = None, **arguments: str
     ) -> Output:
-        """Crawl to the end, which must be a good one.
+        """Crawl; the crawl must finish.
 
-        :param settings: as from the command line.
+        :param settings: as if given on the command line.
         :param arguments: for the spider.
         """
         merged = Settings()
@@ -147,7 +138,7 @@ class Here:
         await crawler.crawl(**arguments)
         assert crawler.stats is not None
         assert crawler.stats.get_value("finish_reason") == "finished"
-        # As the project's LOG_LEVEL has it: another test may have left a lower one.
+        # Filter by level, because another test may have set a lower one.
         records = [record for record in self._caplog.records if record.levelno >= logging.WARNING]
         logged = "\n".join(f"{record.levelname}: {record.getMessage()}" for record in records)
         return Output(self._capsys.readouterr().out, logged)

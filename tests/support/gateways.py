@@ -10,12 +10,9 @@ import base64
 import json
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 from tests.support.serving import Served
-
-if TYPE_CHECKING:
-    from types import TracebackType
 
 #: What Chromium makes of a text.
 BROWSERS_VIEW = (
@@ -47,14 +44,6 @@ class Gateway(Served):
         server.daemon_threads = True
         self.begin(server)
         return self
-
-    def __exit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.end()
 
     @property
     def url(self) -> str:

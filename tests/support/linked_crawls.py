@@ -1,4 +1,4 @@
-"""Spiders that ask for a first page and, when it is there, for others; the tests say for which."""
+"""Spiders that request a first page, and further pages from its callback."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class Linked(Spider):
-    """Asks for the first of some requests; when it is there, for the others, without errbacks."""
+    """Requests the first page, then the others and yields an item, without errbacks."""
 
     name = "linked"
 
@@ -23,27 +23,27 @@ class Linked(Spider):
         self.came: list[str] = []
 
     async def start(self) -> AsyncIterator[Any]:
-        """Ask for the first one."""
+        """Request the first page."""
         yield self.requests[0].replace(callback=self.first)
 
     def first(self, response: Response) -> Iterable[Any]:
-        """Ask for the others."""
+        """Request the other pages."""
         self.came.append(response.url)
         yield from self.requests[1:]
         yield {"items": "pass"}
 
     def parse(self, response: Response, **_: Any) -> None:
-        """Note it."""
+        """Record the page."""
         self.came.append(response.url)
 
 
 class AsyncLinked(Linked):
-    """The same with an asynchronous callback."""
+    """Does the same with an asynchronous callback."""
 
     name = "async"
 
     async def first(self, response: Response) -> Any:
-        """Ask for the others."""
+        """Request the other pages."""
         self.came.append(response.url)
         for request in self.requests[1:]:
             yield request
@@ -51,10 +51,10 @@ class AsyncLinked(Linked):
 
 
 class Starts(Linked):
-    """Starts with all of them."""
+    """Requests all pages at the start."""
 
     async def start(self) -> AsyncIterator[Any]:
-        """Ask for them."""
+        """Request all pages, and yield an item."""
         for request in self.requests:
             yield request
         yield {"items": "pass"}

@@ -1,4 +1,4 @@
-"""How much memory something takes while it is used."""
+"""Measure memory."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ if TYPE_CHECKING:
 
 
 def growth(use: Callable[[int], object], times: int) -> list[int]:
-    """Return the octets that are allocated after each of some uses, since before the first one.
+    """Return the bytes that are allocated after each of some calls.
 
-    :param use: is given the number of the use, from 0.
+    :param use: the function; its argument is the number of the call, from 0.
     """
     gc.collect()
     tracemalloc.start()
     try:
-        found = []
+        sizes = []
         for number in range(times):
             use(number)
-            gc.collect()  # empties the lists of free tuples, too
-            found.append(tracemalloc.get_traced_memory()[0])
-        return found
+            gc.collect()  # also empties the lists of free tuples
+            sizes.append(tracemalloc.get_traced_memory()[0])
+        return sizes
     finally:
         tracemalloc.stop()

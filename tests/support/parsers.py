@@ -1,4 +1,4 @@
-"""Parsers that a user might set, for better or worse."""
+"""Third-party parsers, some of them broken."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 class Fixed(RobotParser):
-    """Allows what ends in `yes`; notes the user agents that it was asked about."""
+    """Allows URLs that end in `yes`, and records the user agents."""
 
     asked: ClassVar[list[Any]] = []
 
@@ -26,12 +26,12 @@ class Fixed(RobotParser):
         return str(url).endswith("yes")
 
     def crawl_delay(self, user_agent: str | bytes) -> float | None:
-        """Give a number that no file has."""
+        """Return a number that no file contains."""
         return 0.07
 
 
 class FailsToParse(Fixed):
-    """Raises on every file but the empty one that is tried at start."""
+    """Raises for every file but the empty one that is tried at start."""
 
     @classmethod
     def from_crawler(cls, crawler: Any, robotstxt_body: bytes) -> Self:
@@ -42,15 +42,15 @@ class FailsToParse(Fixed):
 
 
 class Undecided(Fixed):
-    """Gives something that is no verdict, though it is true for Python."""
+    """Returns a string, which is not a verdict but true in Python."""
 
     def allowed(self, url: str | bytes, user_agent: str | bytes) -> bool:
-        """Say no, in words."""
-        return "no"  # type: ignore[return-value]  # the mistake that it stands for
+        """Return `no`."""
+        return "no"  # type: ignore[return-value]  # the mistake that is tested
 
 
 class FailsToDecide(Fixed):
-    """Raises on every URL."""
+    """Raises for every URL."""
 
     def allowed(self, url: str | bytes, user_agent: str | bytes) -> bool:
         """Raise."""

@@ -1,4 +1,4 @@
-"""What is known of origins, made up."""
+"""Sample states of origins."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ if TYPE_CHECKING:
 
 
 def origin(host: str) -> Origin:
-    """Return the origin of a host."""
+    """Return the https origin of a host."""
     return Origin("https", host, 443)
 
 
 def policy(
     cause: str, host: str = "a", outcome: Outcome = Outcome.UNREACHABLE, until: float = 0.0
 ) -> OriginPolicy:
-    """Return what is known of an origin whose last fetch was unreachable."""
+    """Return the policy of an origin, unreachable by default."""
     return OriginPolicy(
         origin(host), Validity(outcome, until, unreachable_since=0.0), None, cause, None, _agent
     )
 
 
 def fetch(host: str = "a") -> PendingFetch:
-    """Return a fetch of an origin that was not made before."""
+    """Return a new fetch for an origin."""
     return PendingFetch(origin(host))
 
 

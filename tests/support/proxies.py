@@ -1,7 +1,4 @@
-"""A proxy on 127.0.0.1, port 0: it forwards plain http and opens tunnels, or refuses.
-
-In a thread of its own.
-"""
+"""A proxy on a free port that forwards http and opens tunnels, or refuses. It runs in threads."""
 
 from __future__ import annotations
 
@@ -13,7 +10,6 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 if TYPE_CHECKING:
-    from types import TracebackType
     from typing import Self
 
 
@@ -21,14 +17,13 @@ if TYPE_CHECKING:
 class Proxy:
     """The proxy.
 
-    :param refuses: the status line with which it answers everything; empty: it lets everything
-        through.
+    :param refuses: the status line of every answer, or an empty string to forward requests.
     """
 
     refuses: str = ""
-    #: The first line of each request that it had.
+    #: The first line of each request.
     asked: list[str] = field(default_factory=list)
-    #: Host names that no name server knows -> the port of their site here.
+    #: Local ports of sites, by host names that do not resolve.
     names: dict[str, int] = field(default_factory=dict)
 
     def __enter__(self) -> Self:
@@ -36,12 +31,7 @@ class Proxy:
         threading.Thread(target=self._serve, daemon=True).start()
         return self
 
-    def __exit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *exc_info: object) -> None:
         self._server.shutdown(socket.SHUT_RDWR)
         self._server.close()
 
@@ -51,7 +41,7 @@ class Proxy:
         return f"127.0.0.1:{self._server.getsockname()[1]}"
 
     def _serve(self) -> None:
-        with contextlib.suppress(OSError):  # closed
+        with contextlib.suppress(OSError):  # until closed
             while True:
                 client, _ = self._server.accept()
                 threading.Thread(target=self._one, args=(client,), daemon=True).start()
@@ -76,8 +66,9 @@ class Proxy:
             tunnel = method == "CONNECT"
             parts = urlsplit(f"//{target}" if tunnel else target)
             assert parts.hostname is not None
-            known = self.names.get(parts.hostname)
-            address = (parts.hostname, parts.port or 80) if known is None else ("127.0.0.1", known)
+            address = (parts.hostname, parts.port or 80)
+            if parts.hostname in self.names:
+                address = ("127.0.0.1", self.names[parts.hostname])
             with socket.create_connection(address) as server:
                 if tunnel:
                     client.sendall(b"HTTP/1.1 200 Connection established\r\n\r\n")
@@ -104,6 +95,6 @@ def _pump(source: socket.socket, target: socket.socket) -> None:
 
 
 def dead() -> str:
-    """Host and port of a proxy that is not there: connections are refused."""
+    """Return the host and port of a proxy that does not exist, so connections are refused."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         return f"127.0.0.1:{server.getsockname()[1]}"

@@ -1,7 +1,4 @@
-"""A real Redis server on 127.0.0.1, on a free port, that tests start, stop, and start again.
-
-The tests say what is asked of it.
-"""
+"""A real Redis server on a free port, which tests can stop and start again."""
 
 from __future__ import annotations
 
@@ -14,18 +11,17 @@ import threading
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from types import TracebackType
     from typing import Self
 
-#: Where the server is; ``None`` where it is not installed.
+#: The path of the server, or ``None`` if it is not installed.
 COMMAND = shutil.which("redis-server")
 
 
 class RedisServer:
-    """The server; it stores nothing on disk, so that one that is started again is empty.
+    """The server. It stores nothing on disk, so it is empty after a restart.
 
-    :param options: of redis.conf, with _ for each -: ``requirepass="x"``. With a certificate, it
-        speaks TLS only.
+    :param options: options of redis.conf, with _ for -: ``requirepass="x"``. With a certificate,
+        the server accepts only TLS.
     """
 
     def __init__(self, **options: Any) -> None:
@@ -38,26 +34,19 @@ class RedisServer:
         self.start()
         return self
 
-    def __exit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *exc_info: object) -> None:
         self.stop()
         self._folder.cleanup()
 
     @property
     def url(self) -> str:
-        """The address, without credentials."""
+        """The address without credentials."""
         scheme = "rediss" if "tls_cert_file" in self.options else "redis"
         return f"{scheme}://127.0.0.1:{self.port}/0"
 
     def start(self) -> None:
-        """Start it: on the port that it had, or else on a free one, for which others may
-        compete.
-        """
-        for _ in range(1 if self.port else 10):
+        """Start the server on its previous port, or on a free one."""
+        for _ in range(1 if self.port else 10):  # another process may take a free port
             port = self.port or _free_port()
             if self._started(port):
                 self.port = port
@@ -65,7 +54,7 @@ class RedisServer:
         raise RuntimeError("no Redis server could be started")
 
     def stop(self) -> None:
-        """End it at once, and wait until it is gone; nothing happens when it has ended."""
+        """Kill the server, if it runs, and wait for its end."""
         process, self._process = self._process, None
         if process is not None:
             process.kill()
@@ -75,11 +64,11 @@ class RedisServer:
             process.stdout.close()
 
     def freeze(self) -> None:
-        """Stop it from answering; connections are still made."""
+        """Pause the server; it still accepts connections."""
         self._send(signal.SIGSTOP)
 
     def thaw(self) -> None:
-        """Undo `freeze`."""
+        """Resume the server."""
         self._send(signal.SIGCONT)
 
     def _send(self, number: signal.Signals) -> None:
@@ -114,7 +103,7 @@ class RedisServer:
         return False
 
     def _read(self, process: subprocess.Popen[str], ready: threading.Event) -> None:
-        """Read what it says to the end, so that it never waits for a reader."""
+        """Read all output, so that the server is never blocked."""
         assert process.stdout is not None
         for line in process.stdout:
             if "Ready to accept connections" in line:

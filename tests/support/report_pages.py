@@ -1,4 +1,4 @@
-"""Pages that `scrapy robots report --html` writes, of usual records and of hostile ones."""
+"""Write HTML reports of usual and of hostile records."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 def made(
     folder: Path, records: list[dict[str, Any]], *arguments: str, name: str = "robots.jsonl"
 ) -> dict[str, Any]:
-    """Have the command write a page of records, and return what it prints as JSON."""
+    """Write an HTML report of records, and return the JSON that the command prints."""
     (folder / name).write_bytes(exported(records))
     done = run("report", name, "--json", "--html", "report.html", *arguments, folder=folder)
     assert (done.code, done.err) == (0, "")
@@ -27,7 +27,7 @@ ACTS = "document.title=window.acted=1"
 
 
 def hostile(site: str) -> list[dict[str, Any]]:
-    """Records in which each text tries to act, or to reach a site, in one way or another."""
+    """Return records whose texts try to run a script or to load something from a site."""
     texts = [
         f"<script>{ACTS}</script>",
         f'"><img src="{site}/x" onerror="{ACTS}">',

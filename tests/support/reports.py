@@ -1,7 +1,4 @@
-"""Reports of disallowed requests, as Scrapy's own exporters write them.
-
-A made-up crawl, and hostile records.
-"""
+"""Sample records of reports, and of a whole sample crawl."""
 
 from __future__ import annotations
 
@@ -17,10 +14,7 @@ if TYPE_CHECKING:
 
 
 def record(**fields: Any) -> dict[str, Any]:
-    """A record with all fields.
-
-    Of a request that a rule disallows, unless the fields say otherwise.
-    """
+    """Return a record with all fields, by default of a request that a rule disallows."""
     made = {
         "time": "2026-11-21T22:40:01.123Z",
         "run": "2026-11-21T22:40:00.000Z",
@@ -50,14 +44,14 @@ def record(**fields: Any) -> dict[str, Any]:
 
 
 def unreachable(cause: str = "503", **fields: Any) -> dict[str, Any]:
-    """A record of a request whose robots.txt could not be had."""
+    """Return a record of a request whose robots.txt is unreachable."""
     nothing = dict.fromkeys(("token", "line", "rule", "digest"))
     why = f"robots.txt unreachable: {cause}"
     return record(**nothing, reason="unreachable", outcome="unreachable", why=why, **fields)
 
 
 def exempt(entry: str, count: int, **fields: Any) -> dict[str, Any]:
-    """A closing record."""
+    """Return a record about the requests to exempt sites."""
     nothing = dict.fromkeys(
         (
             "agent",
@@ -77,9 +71,9 @@ def exempt(entry: str, count: int, **fields: Any) -> dict[str, Any]:
 
 
 def exported(records: Iterable[dict[str, Any]], fields: Sequence[str] | None = None) -> bytes:
-    """What Scrapy writes of these records as JSON lines.
+    """Return records as JSON lines, as Scrapy writes them.
 
-    :param fields: as the key ``fields`` of a feed.
+    :param fields: the key ``fields`` of a feed.
     """
     written = io.BytesIO()
     exporter = JsonLinesItemExporter(
@@ -92,7 +86,7 @@ def exported(records: Iterable[dict[str, Any]], fields: Sequence[str] | None = N
     return written.getvalue()
 
 
-#: Three requests and a closing record.
+#: Three requests and a record about exempt sites.
 FEW = [
     record(),
     unreachable(),
@@ -100,7 +94,7 @@ FEW = [
     exempt("intranet.example", 7),
 ]
 
-#: What the made-up crawl met: origin, its share of the requests, rules with their lines and paths.
+#: The sites of the sample crawl: origin, share of the requests, rules with lines and paths.
 _SITES = (
     (
         "https://shop.example",
@@ -124,7 +118,7 @@ _FAILING = (
 
 
 def crawl() -> list[dict[str, Any]]:
-    """The records of a made-up crawl of an hour and a half: the same ones every time."""
+    """Return the records of a sample crawl of an hour and a half, always the same."""
     made, number = [], 0
     for minute in range(90):
         wave = 3 + (minute * 7 % 11) + (12 if 30 <= minute < 50 else 0)

@@ -1,7 +1,4 @@
-"""How coroutines of the package are run by a test.
-
-As in a crawl, under the reactor that is installed.
-"""
+"""Run coroutine tests as Scrapy runs coroutines."""
 
 from __future__ import annotations
 
@@ -16,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def under_the_reactor(test: Callable[..., Coroutine[Any, Any, None]]) -> Any:
-    """Run a test as Scrapy runs coroutines: under asyncio in a task."""
+    """Return a test that runs as Scrapy runs coroutines, with asyncio in a task."""
 
     @functools.wraps(test)
     async def run(*args: Any, **kwargs: Any) -> None:

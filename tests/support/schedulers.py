@@ -1,4 +1,4 @@
-"""Schedulers that users may have."""
+"""A third-party scheduler."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ if TYPE_CHECKING:
 
 
 class Own(BaseScheduler):
-    """Made from nothing: its filter of duplicates is its own affair."""
+    """A scheduler with its own duplicate filter, which inherits nothing from Scrapy's scheduler."""
 
     def __init__(self) -> None:
         self.queue: list[Request] = []
         self.seen: set[str] = set()
 
     def has_pending_requests(self) -> bool:
-        """Return whether there are any."""
+        """Return whether the queue has requests."""
         return bool(self.queue)
 
     def enqueue_request(self, request: Request) -> bool:
-        """Take what was not seen."""
+        """Queue a request that is not a duplicate."""
         if not request.dont_filter and request.url in self.seen:
             return False
         self.seen.add(request.url)
@@ -30,5 +30,5 @@ class Own(BaseScheduler):
         return True
 
     def next_request(self) -> Request | None:
-        """Return the newest."""
+        """Return the newest request."""
         return self.queue.pop() if self.queue else None

@@ -1,8 +1,7 @@
-"""Which tests one worker of pytest-xdist runs, and which begin first."""
+"""Decide which tests one worker of pytest-xdist runs, and which tests start first."""
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from xdist.scheduler import LoadScopeScheduling
@@ -10,9 +9,7 @@ from xdist.scheduler import LoadScopeScheduling
 if TYPE_CHECKING:
     import pytest
 
-TESTS = Path(__file__).parents[1]
-
-#: The files whose tests wait for the same processes, which crawl the scenarios under each runtime.
+#: The files whose tests use the results of scenarios. One worker runs them (see `runtimes.py`).
 RUNTIMES = frozenset(
     {
         "fetching/test_local_faults_and_proxies.py",
@@ -22,9 +19,9 @@ RUNTIMES = frozenset(
         "test_runtimes.py",
     }
 )
-#: What takes longest, as the name of a group or of a file in tests/: it begins first, so that no
-#: worker goes on alone at the end.
-DEAR = (
+#: The slowest files, and the group "runtimes". They start first, so that no worker is the last one
+#: for long.
+SLOW = (
     "runtimes",
     "test_missing_names.py",
     "example/test_fleet.py",
@@ -49,21 +46,19 @@ DEAR = (
 
 
 class FileScheduling(LoadScopeScheduling):  # type: ignore[misc]  # pytest-xdist has no types
-    """Has one worker run all tests of a file, or of a few that share what is dear, so that it is
-    made once.
-    """
+    """Assigns all tests of a file, or of a group of files, to one worker."""
 
     def _split_scope(self, nodeid: str) -> str:
         return group_of(nodeid)
 
 
 def group_of(nodeid: str) -> str:
-    """Return the name of what one worker runs: a file in tests/, or a group of them."""
+    """Return the group that one worker runs: a file in tests/, or "runtimes"."""
     file = nodeid.partition("::")[0].removeprefix("tests/")
     return "runtimes" if file in RUNTIMES else file
 
 
-def dear_first(items: list[pytest.Item]) -> None:
-    """Put first what takes long; apart from that, leave the order as it is."""
-    ranks = {name: rank for rank, name in enumerate(DEAR)}
+def slow_first(items: list[pytest.Item]) -> None:
+    """Move slow tests to the front; otherwise keep the order."""
+    ranks = {name: rank for rank, name in enumerate(SLOW)}
     items.sort(key=lambda item: ranks.get(group_of(item.nodeid), len(ranks)))

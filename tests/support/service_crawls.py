@@ -1,4 +1,4 @@
-"""Crawls in which a test's own coroutine talks to the service, on a clock that the test sets."""
+"""Crawls in which a coroutine of the test uses the service, and a clock that the test sets."""
 
 from __future__ import annotations
 
@@ -18,9 +18,7 @@ if TYPE_CHECKING:
 
 
 class Clock:
-    """A clock that stands until a test moves it. What it says of the date may be set ahead, or
-    back.
-    """
+    """A clock that a test sets. `ahead` shifts only the date."""
 
     def __init__(self) -> None:
         self.now = 1000.0
@@ -36,10 +34,10 @@ class Clock:
 
 
 class Scripted(Pages):
-    """Runs a coroutine of the test's with the service, inside a real crawl."""
+    """Runs a coroutine with the service at the start of a crawl."""
 
     async def start(self) -> AsyncIterator[Any]:
-        """Run it."""
+        """Run the coroutine, then yield the requests."""
         await self.script(robots_service(self.crawler))  # type: ignore[attr-defined]  # an argument of the spider
         async for request in super().start():
             yield request
@@ -52,7 +50,7 @@ async def run(
     requests: Iterable[str] = (),
     prepare: Callable[[Crawler], None] = lambda _: None,
 ) -> Crawl:
-    """Run a script in a crawl, then crawl pages; give the crawl."""
+    """Run a coroutine in a crawl, then crawl pages."""
     errors: list[BaseException] = []
 
     async def guarded(service: RobotsService) -> None:
@@ -69,13 +67,13 @@ async def run(
 
 
 async def gather(*coroutines: Any) -> list[Any]:
-    """Run coroutines side by side under any reactor."""
+    """Run coroutines side by side in any runtime, and return their results."""
     together = DeferredList([deferred_from_coro(c) for c in coroutines], consumeErrors=True)
     return [result for _, result in await maybe_deferred_to_future(together)]
 
 
 async def next_turn() -> None:
-    """Let everything else run once."""
+    """Wait for one turn of the event loop."""
     turn: Deferred[None] = Deferred()
     Runtime().call_later(0, lambda: turn.callback(None))
     await maybe_deferred_to_future(turn)

@@ -1,4 +1,4 @@
-"""A server of the standard library on a thread of its own, for the sites and services of tests."""
+"""Run a server of the standard library in a thread."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ if TYPE_CHECKING:
 
 
 class Served:
-    """Who serves, from `begin` to `end`."""
+    """A server that runs from `begin` to `end`, or to the end of a `with` block."""
 
     server: ThreadingHTTPServer
     thread: threading.Thread
 
     def begin(self, server: ThreadingHTTPServer) -> None:
-        """Serve on a thread."""
+        """Start the server."""
         self.server = server
         self.thread = threading.Thread(
             target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True
@@ -24,7 +24,10 @@ class Served:
         self.thread.start()
 
     def end(self) -> None:
-        """Serve no longer; the port is free afterwards."""
+        """Stop the server, and free its port."""
         self.server.shutdown()
         self.server.server_close()
         self.thread.join()
+
+    def __exit__(self, *exc_info: object) -> None:
+        self.end()

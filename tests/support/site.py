@@ -1,35 +1,27 @@
-"""A web site on 127.0.0.1, port 0, that answers as a test says, and notes what it was asked. In a
-thread of its own.
+"""A web site on a free port that runs in a thread, answers from a table, and records its requests.
 
-It gives the replies that a real server may give, decent or not; the tests say what is crawled.
+Its answers can be broken in the ways of real servers.
 """
 
 from __future__ import annotations
 
-import datetime
-import functools
-import ipaddress
 import socket
-import ssl
 import struct
-import tempfile
 import threading
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tests.support.serving import Served
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-    from types import TracebackType
     from typing import Self
 
 
 @dataclass(frozen=True)
 class Asked:
-    """One request as it came in."""
+    """A request that the site received."""
 
     method: str
     target: str
@@ -38,14 +30,14 @@ class Asked:
 
 @dataclass(frozen=True)
 class Reply:
-    """One answer.
+    """An answer.
 
     :param chunks: the body, sent with Transfer-Encoding: chunked, instead of `body`.
-    :param gate: waited for before anything is sent.
-    :param cut: the body ends this many octets before what Content-Length says.
-    :param endless: the body goes on until the client has had enough.
-    :param reset: the connection is reset (RST) at once.
-    :param closes: the body has neither a length nor chunks: the end of the connection ends it.
+    :param gate: wait for this event before the answer.
+    :param cut: how many bytes the body is shorter than its Content-Length.
+    :param endless: whether the body continues until the client disconnects.
+    :param reset: whether to reset the connection (RST) instead of an answer.
+    :param closes: whether only the end of the connection ends the body.
     """
 
     status: int = 200
@@ -60,26 +52,24 @@ class Reply:
 
 
 def robots(text: str, **other: Any) -> Reply:
-    """A robots.txt."""
+    """Return a robots.txt."""
     return Reply(body=text.encode(), headers=(("Content-Type", "text/plain"),), **other)
 
 
 def redirect(location: str, status: int = 302) -> Reply:
-    """A redirect."""
+    """Return a redirect."""
     return Reply(status, headers=(("Location", location),))
 
 
 PAGE = Reply(body=b"<p>page", headers=(("Content-Type", "text/html"),))
 MISSING = Reply(404, b"missing")
-#: Ends when the site does.
+#: Never answers.
 HANG = Reply(gate=threading.Event())
 
 
 @dataclass
 class Site(Served):
-    """The site. A target that is not in `replies` is a page, and a robots.txt that is not there
-    is missing.
-    """
+    """The site. Without a reply for a target, it answers with a page, or 404 for robots.txt."""
 
     replies: dict[str, Reply | Callable[[Asked], Reply]] = field(default_factory=dict)
     tls: bool = False
@@ -95,24 +85,21 @@ class Site(Served):
         Handler.site = site
         server = _Server(("127.0.0.1", 0), Handler)
         if self.tls:
-            server.socket = _tls_context().wrap_socket(
+            from demo.certificate import tls_context  # noqa: PLC0415 - few tests need it
+
+            server.socket = tls_context().wrap_socket(
                 server.socket, server_side=True, do_handshake_on_connect=False
             )
         self.begin(server)
         return self
 
-    def __exit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *exc_info: object) -> None:
         self.closed.set()
-        self.end()
+        super().__exit__(*exc_info)
 
     @property
     def port(self) -> int:
-        """The port that the system chose."""
+        """The port."""
         port: int = self.server.server_address[1]
         return port
 
@@ -122,29 +109,30 @@ class Site(Served):
         return f"127.0.0.1:{self.port}"
 
     def url(self, target: str = "/", host: str = "127.0.0.1") -> str:
-        """An absolute URL of this site."""
+        """Return an absolute URL."""
         return f"{'https' if self.tls else 'http'}://{host}:{self.port}{target}"
 
     @property
     def targets(self) -> list[str]:
-        """What was asked for, in order."""
+        """The targets of all requests, in order."""
         return [asked.target for asked in self.asked]
 
     @property
     def pages(self) -> list[str]:
-        """What was asked for, less robots.txt, sorted."""
+        """The targets of all requests but those for robots.txt, sorted."""
         return sorted(target for target in self.targets if target != "/robots.txt")
 
     @property
     def fetches(self) -> int:
-        """How often robots.txt was asked for."""
+        """The number of requests for robots.txt."""
         return self.targets.count("/robots.txt")
 
     def reply(self, asked: Asked) -> Reply:
-        """Find the answer to a request."""
+        """Record a request, and return the answer."""
         self.asked.append(asked)
-        found = self.replies.get(asked.target, MISSING if asked.target == "/robots.txt" else PAGE)
-        return found if isinstance(found, Reply) else found(asked)
+        default = MISSING if asked.target == "/robots.txt" else PAGE
+        reply = self.replies.get(asked.target, default)
+        return reply if isinstance(reply, Reply) else reply(asked)
 
 
 class _Server(ThreadingHTTPServer):
@@ -153,16 +141,16 @@ class _Server(ThreadingHTTPServer):
     request_queue_size = 1024
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Say nothing: clients that go away are what the tests are about."""
+        """Ignore clients that disconnect."""
 
 
 class _Handler(BaseHTTPRequestHandler):
     site: Site
     protocol_version = "HTTP/1.1"
-    wbufsize = 64 * 1024  # one packet an answer: no client waits for a delayed acknowledgement
+    wbufsize = 64 * 1024  # an answer in one packet, so that no client waits for a delayed ACK
 
     def do_GET(self) -> None:
-        """Answer as the test says."""
+        """Send the answer of the site."""
         reply = self.site.reply(Asked(self.command, self.path, dict(self.headers.items())))
         while reply.gate is not None and not reply.gate.wait(0.01):
             if self.site.closed.is_set():
@@ -172,7 +160,7 @@ class _Handler(BaseHTTPRequestHandler):
             self._reset()
             return
         self.send_response_only(reply.status)
-        if self.close_connection:  # as the client wants it: it must not send another request on it
+        if self.close_connection:  # as the client asked
             self.send_header("Connection", "close")
         for name, value in reply.headers:
             self.send_header(name, value)
@@ -206,43 +194,4 @@ class _Handler(BaseHTTPRequestHandler):
         self.close_connection = True
 
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the name that http.server calls
-        """Say nothing."""
-
-
-@functools.cache
-def self_signed() -> bytes:
-    """A private key and its certificate for 127.0.0.1, as PEM."""
-    from cryptography import x509  # noqa: PLC0415 - slow to import, and few tests need it
-    from cryptography.hazmat.primitives import hashes, serialization  # noqa: PLC0415 - as above
-    from cryptography.hazmat.primitives.asymmetric import ec  # noqa: PLC0415 - as above
-
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(x509.oid.NameOID.COMMON_NAME, "127.0.0.1")])
-    today = datetime.datetime.now(datetime.UTC)
-    certificate = (
-        x509.CertificateBuilder()
-        .subject_name(name)
-        .issuer_name(name)
-        .public_key(key.public_key())
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(today - datetime.timedelta(days=1))
-        .not_valid_after(today + datetime.timedelta(days=1))
-        .add_extension(
-            x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]),
-            critical=False,
-        )
-        .sign(key, hashes.SHA256())
-    )
-    pem = key.private_bytes(
-        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-    )
-    return pem + certificate.public_bytes(serialization.Encoding.PEM)
-
-
-def _tls_context() -> ssl.SSLContext:
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    with tempfile.TemporaryDirectory() as folder:
-        file = Path(folder) / "site.pem"
-        file.write_bytes(self_signed())
-        context.load_cert_chain(file)
-    return context
+        """Log nothing."""

@@ -1,7 +1,4 @@
-"""Storages of a user's own for reports.
-
-One that uploads when a test lets it, one that fails where a test wants it.
-"""
+"""Third-party feed storages: one that waits for the test, and one that fails."""
 
 from __future__ import annotations
 
@@ -12,7 +9,7 @@ from scrapy.extensions.feedexport import BlockingFeedStorage, FileFeedStorage
 
 
 class Uploading(BlockingFeedStorage):
-    """Stores what is uploaded, each when `gate` is open."""
+    """Stores uploads once `gate` is set."""
 
     gate: ClassVar[threading.Event]
     stored: ClassVar[dict[str, bytes]]
@@ -24,12 +21,12 @@ class Uploading(BlockingFeedStorage):
 
     @classmethod
     def prepare(cls) -> dict[str, Any]:
-        """Forget all; return the settings that name the class."""
+        """Reset the class, and return the settings that use it."""
         cls.gate, cls.stored, cls.opened, cls.most_open = threading.Event(), {}, [], 0
         return {"FEED_STORAGES": {"up": "tests.support.storages.Uploading"}}
 
     def open(self, spider: Any) -> Any:
-        """Make a file, and count those that are open."""
+        """Open a file, and count the open files."""
         file = super().open(spider)
         self.opened.append(file)
         type(self).most_open = max(self.most_open, sum(not file.closed for file in self.opened))
@@ -43,7 +40,7 @@ class Uploading(BlockingFeedStorage):
 
 
 class Broken(FileFeedStorage):
-    """Fails where a test wants it."""
+    """Fails in the call that a test names."""
 
     where: ClassVar[str]
     made: ClassVar[int] = 0
@@ -51,17 +48,17 @@ class Broken(FileFeedStorage):
     def __init__(self, uri: str, *, feed_options: dict[str, Any] | None = None) -> None:
         super().__init__(uri, feed_options=feed_options)
         type(self).made += 1
-        if self.where == "third" and self.made == 4:  # the first is only a try
+        if self.where == "third" and self.made == 4:  # the first instance is a check at start
             raise OSError("no such server")
 
     def open(self, spider: Any) -> Any:
-        """Perhaps fail."""
+        """Fail if the test says so."""
         if self.where == "open":
             raise OSError("no such server")
         return super().open(spider)
 
     def store(self, file: Any) -> Any:
-        """Perhaps fail."""
+        """Fail if the test says so."""
         if self.where == "store":
             raise OSError("ftp://me:secret@host is gone")
         return super().store(file)

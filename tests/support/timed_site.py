@@ -1,6 +1,4 @@
-"""A site that notes when each request arrives, by its own clock, and what a test asks of those
-times.
-"""
+"""A site that records when each request arrives, and functions about these times."""
 
 from __future__ import annotations
 
@@ -17,7 +15,7 @@ from tests.support.site import Asked, Reply, Site, robots
 if TYPE_CHECKING:
     import pytest
 
-#: Seconds that the sites of the tests ask for.
+#: The Crawl-delay of the sites, in seconds.
 DELAY = 0.2
 
 PACED = robots(f"User-agent: *\nCrawl-delay: {DELAY}\n")
@@ -27,45 +25,42 @@ PACED = robots(f"User-agent: *\nCrawl-delay: {DELAY}\n")
 class Clocked(Site):
     """The site.
 
-    :param late: seconds that a request for a target takes to arrive, after its connection was made.
+    :param late: seconds that a request takes to arrive, by target.
     """
 
     late: dict[str, float] = field(default_factory=dict)
     arrivals: list[tuple[float, str]] = field(default_factory=list)
 
     def reply(self, asked: Asked) -> Reply:
-        """Note the time, then answer."""
+        """Record the time, and return the answer."""
         self.closed.wait(self.late.get(asked.target, 0))
         self.arrivals.append((time.monotonic(), asked.target))
         return super().reply(asked)
 
 
 def gaps(*sites: Clocked) -> list[float]:
-    """The seconds between successive requests to some sites, robots.txt among them."""
+    """Return the seconds between successive requests to some sites, including robots.txt."""
     times = sorted(when for site in sites for when, _ in site.arrivals)
     return [after - before for before, after in pairwise(times)]
 
 
 def before(others: Clocked, site: Clocked) -> int:
-    """How many requests to some site came before the last one to another."""
+    """Return how many requests to `others` came before the last request to `site`."""
     return sum(when < site.arrivals[-1][0] for when, _ in others.arrivals)
 
 
 def urls(site: Site, count: int) -> list[str]:
-    """Pages of a site."""
+    """Return URLs of pages of a site."""
     return [site.url(f"/{number}") for number in range(count)]
 
 
 def fetched(result: Crawl) -> int:
-    """How many pages came."""
+    """Return how many pages were fetched."""
     return sum(outcome == 200 for outcome in result.outcomes.values())
 
 
 class Following(Pages):
-    """Asks for further pages when the first one is there.
-
-    Some of them one after the other, then all at once.
-    """
+    """Requests further pages after the first one: some one by one, then the others at once."""
 
     def __init__(self, *args: Any, following: Any = (), one_by_one: int = 0, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -73,7 +68,7 @@ class Following(Pages):
         self.one_by_one = one_by_one
 
     def parse(self, response: Any, **_: Any) -> Any:
-        """Note the status, ask for more."""
+        """Record the status, and request more pages."""
         super().parse(response)
         self.before_next()
         while self.following:
@@ -84,9 +79,9 @@ class Following(Pages):
                 return
 
     def before_next(self) -> None:
-        """For subclasses."""
+        """Do nothing; subclasses override this."""
 
 
 def at_noon(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let it be twelve o'clock UTC."""
+    """Set the time of day to noon, UTC."""
     monkeypatch.setattr(_runtime.Runtime, "utc", lambda _: datetime.time(12))

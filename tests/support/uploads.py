@@ -1,8 +1,4 @@
-"""Servers that a report is uploaded to: FTP, and what of S3's HTTP an upload needs. On 127.0.0.1,
-port 0.
-
-The tests say what is uploaded, and what must come of it.
-"""
+"""An FTP server, and enough of an S3 server for uploads of reports, on free ports."""
 
 from __future__ import annotations
 
@@ -20,7 +16,7 @@ if TYPE_CHECKING:
 
 @contextmanager
 def ftp_server(folder: Path) -> Iterator[str]:
-    """Serve a folder; give what an FTP address begins with."""
+    """Serve a folder, and yield the start of its FTP URLs."""
     with served_ftp(folder, "elradfmwMT") as netloc:
         yield f"ftp://{USER}:{PASSWORD}@{netloc}"
 
@@ -30,7 +26,7 @@ class _S3Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
 
     def do_PUT(self) -> None:
-        """Store an object; of a body in chunks, what is in them."""
+        """Store an object, whose body may be chunked."""
         body = self.rfile.read(int(self.headers["Content-Length"]))
         if "aws-chunked" in self.headers.get("Content-Encoding", ""):
             body = _dechunked(body)
@@ -40,26 +36,27 @@ class _S3Handler(BaseHTTPRequestHandler):
         self.end_headers()
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the name that http.server calls
-        """Say nothing."""
+        """Log nothing."""
 
 
 def _dechunked(body: bytes) -> bytes:
-    found = b""
+    content = b""
     while body:
         size, _, rest = body.partition(b"\r\n")
         length = int(size.partition(b";")[0], 16)
         if not length:
             break
-        found, body = found + rest[:length], rest[length + 2 :]
-    return found
+        content += rest[:length]
+        body = rest[length + 2 :]
+    return content
 
 
 @contextmanager
 def s3_server() -> Iterator[tuple[str, dict[str, bytes]]]:
-    """Serve S3 as far as an upload needs; give the address, and what is stored by its path."""
+    """Serve S3 uploads; yield the address, and the stored objects by path."""
 
     class Handler(_S3Handler):
-        stored: dict[str, bytes] = {}  # noqa: RUF012 - one a server
+        stored: dict[str, bytes] = {}  # noqa: RUF012 - one for each server
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     server.daemon_threads = True

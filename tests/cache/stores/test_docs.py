@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING
 
 import redis
 
+from demo.certificate import self_signed
 from scrapy_robots_rfc.cache.entry import decode, encode
 from scrapy_robots_rfc.policy.access import Outcome
 from tests.support import own_store
 from tests.support.documents import block
 from tests.support.redis_server import RedisServer
-from tests.support.site import self_signed
 
 if TYPE_CHECKING:
     from collections.abc import Callable

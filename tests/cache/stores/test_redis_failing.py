@@ -12,11 +12,12 @@ import redis
 from scrapy import Spider
 from scrapy.crawler import Crawler
 
+from demo.certificate import self_signed
 from scrapy_robots_rfc.cache.stores.base import open_store
 from scrapy_robots_rfc.cache.stores.redis import RedisStore
 from scrapy_robots_rfc.errors import StoreError
 from tests.support.redis_server import RedisServer
-from tests.support.site import Site, self_signed
+from tests.support.site import Site
 
 if TYPE_CHECKING:
     from collections.abc import Callable
