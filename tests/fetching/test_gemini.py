@@ -257,8 +257,8 @@ def sending(octets: bytes, *, in_order: bool = True) -> Iterator[str]:
 @pytest.mark.parametrize(
     ("octets", "cause"),
     [
-        (b"", "the transfer is incomplete"),
-        (b"20 text/plain", "the transfer is incomplete"),
+        (b"", "the transfer broke off"),
+        (b"20 text/plain", "the transfer broke off"),
         (b"2" * 100_000, "LimitOverrunError: "),
         (b"2x text/plain\r\n", "ConnectionError: not a valid Gemini response"),
         (b"70 what\r\n", "ConnectionError: not a valid Gemini response"),
