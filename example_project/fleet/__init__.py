@@ -1,6 +1,5 @@
-"""Several Scrapy processes that crawl together: one queue, one store of robots.txt files, one pace
-for each site.
+"""Several Scrapy processes that share one queue, one store of robots.txt files, and intervals.
 
-`python -m fleet` (or `make fleet-demo`) shows it on this machine. To make a fleet of your own, read
-`settings.py` and `spider.py`: that is all a worker is. The rest is the demo around them.
+`python -m fleet` (or `make fleet-demo`) shows it on one machine. A worker consists of `settings.py`
+and `spider.py`; copy these two to make a fleet of your own. The other files run the demo.
 """

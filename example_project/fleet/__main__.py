@@ -1,8 +1,7 @@
-"""`python -m fleet`: the demo of several workers that share a queue, the robots.txt files and the
-paces.
+"""`python -m fleet`: several workers share a queue, robots.txt files and intervals.
 
-It starts a Redis server and a web of a few hundred sites, then the workers, and kills one of them
-on the way. What it says at the end is read from the web's own log.
+It starts a Redis server, a web of a few hundred sites, and the workers, and kills one of them. The
+results are counted from the log of the web.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ import redis
 from fleet.findings import Findings, Killed
 from fleet.processes import NotInstalledError, Worker, redis_server
 from fleet.spider import FleetSpider
-from fleet.web import SLOW_SITE, Home, homes, seeds, serve
+from fleet.web import SLOW_HOST, Host, hosts, seeds, serve
 from scrapy_robots_rfc.cache.stores.redis import RedisStore
 
 if TYPE_CHECKING:
@@ -30,28 +29,26 @@ if TYPE_CHECKING:
 
     from demo.server import Asked, Site
 
-_INTENT = (
-    "One of the workers will be killed while it fetches a robots.txt. This takes half a minute.\n"
-)
-_LOOK = 0.02  # seconds between two looks at the web's log
+_INTENTION = "One worker will be killed while it fetches a robots.txt. This takes half a minute.\n"
+_POLL_INTERVAL = 0.02  # seconds
 
 
 class NotDoneError(Exception):
-    """The crawl did not come to its end."""
+    """The crawl did not end."""
 
 
 @dataclass(slots=True)
 class Demo:
-    """The demo while it runs.
+    """A running demo.
 
-    :param until: when it is given up, on the clock of the web's log.
+    :param deadline: when to give up, on the monotonic clock.
     """
 
-    sites: list[Home]
-    site: Site
+    sites: list[Host]
+    web: Site
     address: str
-    workers: list[Worker]
-    until: float
+    deadline: float
+    workers: list[Worker] = field(default_factory=list)
     killed: Killed | None = None
     client: Any = field(init=False)
 
@@ -59,104 +56,107 @@ class Demo:
         self.client = redis.Redis.from_url(self.address)
 
     def run(self, *, kill: bool) -> None:
-        """Give the workers their work, kill one of them, and wait for the others.
+        """Let the workers crawl all sites, and kill one of them.
 
-        :raises NotDoneError: it takes too long, or a worker failed.
+        :raises NotDoneError: the time is over, or a worker failed.
         """
+        self._wait(self._are_ready, "the workers to start")
         self._push(seeds(self.sites))
         if kill:
-            robots_txt = SLOW_SITE.url("/robots.txt")
-            self._wait(
-                lambda: self._asked(robots_txt) is not None, f"anybody to ask for {robots_txt}"
-            )
-            self._kill(self._asked(robots_txt))
-        self._push([SLOW_SITE.url(target) for target in SLOW_SITE.targets])
-        self._wait(lambda: not any(worker.running for worker in self.workers), "the workers to end")
+            url = SLOW_HOST.url("/robots.txt")
+            self._wait(lambda: self._request_for(url) is not None, f"a request for {url}")
+            self._kill(self._request_for(url))
+        self._push(SLOW_HOST.urls)
+        self._wait(self._have_ended, "the workers to end")
         for worker in self.workers:
-            if worker.process.returncode and (
-                self.killed is None or worker.name != self.killed.worker
-            ):
-                raise NotDoneError(f"worker {worker.name} failed: {worker.last_words}")
+            is_killed = self.killed is not None and worker.name == self.killed.worker
+            if worker.process.returncode and not is_killed:
+                raise NotDoneError(f"worker {worker.name} failed: {worker.end_of_log}")
 
-    def counted(self) -> dict[str, int]:
-        """Return the sums of what the workers have counted; one that was killed has no stats."""
-        return {
+    def findings(self) -> Findings:
+        """Count the results so far. A worker that is still running has no stats."""
+        stats = {
             key.decode(): int(value)
             for key, value in self.client.hgetall(FleetSpider.stats_key).items()
         }
+        names = [worker.name for worker in self.workers]
+        return Findings(self.sites, list(self.web.asked), names, self.killed, stats)
+
+    def _are_ready(self) -> bool:
+        return int(self.client.get(FleetSpider.ready_key) or 0) == len(self.workers)
+
+    def _have_ended(self) -> bool:
+        return not any(worker.is_running for worker in self.workers)
 
     def _push(self, urls: list[str]) -> None:
         self.client.rpush(FleetSpider.redis_key, *urls)
 
-    def _asked(self, url: str) -> Asked | None:
-        return next((asked for asked in list(self.site.asked) if asked.target == url), None)
+    def _request_for(self, url: str) -> Asked | None:
+        return next((asked for asked in list(self.web.asked) if asked.target == url), None)
 
-    def _wait(self, ready: Callable[[], bool], what: str) -> None:
-        while not ready():
-            if time.monotonic() > self.until:
-                raise NotDoneError(f"there is no more time to wait for {what}")
-            time.sleep(_LOOK)
+    def _wait(self, is_done: Callable[[], bool], event: str) -> None:
+        while not is_done():
+            if time.monotonic() > self.deadline:
+                raise NotDoneError(f"time is over (--seconds) while waiting for {event}")
+            time.sleep(_POLL_INTERVAL)
 
     def _kill(self, asked: Asked | None) -> None:
-        """Kill the worker that has asked for something, and see what the others can know of its
-        work.
-        """
+        """Kill the worker that sent a request, and note which files it had not stored."""
         assert asked is not None
         [worker] = [worker for worker in self.workers if worker.name == asked.headers["X-Worker"]]
         worker.kill()
+        after = time.monotonic() - self.web.asked[0].time
         store = RedisStore(self.address)
         store.open()
-        unsaved = frozenset(home.name for home in self.sites if store.get(home.origin) is None)
+        unsaved = frozenset(host.name for host in self.sites if store.get(host.origin) is None)
         store.close()
-        self.killed = Killed(worker.name, time.monotonic() - self.site.asked[0].time, unsaved)
+        self.killed = Killed(worker.name, after, unsaved)
 
 
 def main() -> int:
     """Run the demo, and return the exit code."""
     parser = argparse.ArgumentParser(prog="python -m fleet", description=__doc__)
-    parser.add_argument("--sites", type=int, default=300, help="how many (default: 300)")
-    parser.add_argument("--workers", type=int, default=4, help="how many (default: 4)")
+    parser.add_argument("--sites", type=int, default=300, help="number of sites (300)")
+    parser.add_argument("--workers", type=int, default=4, help="number of workers (4)")
     parser.add_argument("--spare", action="store_true", help="kill no worker")
-    parser.add_argument(
-        "--seconds", type=float, default=55, help="how long it may take at most (default: 55)"
-    )
+    parser.add_argument("--seconds", type=float, default=300, help="time limit (300)")
     options = parser.parse_args()
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # such that everything is ended then, too
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that all processes are ended
     try:
         return show(options)
-    except (NotInstalledError, NotDoneError) as error:
+    except NotInstalledError as error:
         print(f"python -m fleet: {error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
-        return 130  # as shells have it
+        return 130
 
 
 def show(options: argparse.Namespace) -> int:
-    """Start everything, let it run, end everything, and print what was found."""
-    until = time.monotonic() + options.seconds
+    """Start everything, wait for the end, and print the results, also if the time is over."""
+    deadline = time.monotonic() + options.seconds
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="fleet-")))
         address = stack.enter_context(redis_server(folder))
-        sites = homes(options.sites)
-        site = serve(sites)
-        stack.callback(site.stop)
-        names = [str(number) for number in range(1, options.workers + 1)]
-        print(
-            f"{len(sites)} made-up sites, {len(names)} worker processes, one Redis server:"
-            f" {address}",
-            flush=True,
-        )
-        print("" if options.spare else _INTENT, flush=True)
-        demo = Demo(sites, site, address, [], until)
-        for name in names:
-            worker = Worker.start(name, folder, address=address, web=site.url())
+        sites = hosts(options.sites)
+        web = serve(sites)
+        stack.callback(web.stop)
+        print(f"{len(sites)} sites, {options.workers} workers, one Redis server: {address}")
+        print("" if options.spare else _INTENTION, flush=True)
+        demo = Demo(sites, web, address, deadline)
+        for number in range(1, options.workers + 1):
+            worker = Worker.start(str(number), folder, address=address, web=web.url())
             stack.callback(worker.kill)
             demo.workers.append(worker)
-        demo.run(kill=not options.spare)
-        counted = demo.counted()
-    found = Findings(sites, site.asked, names, demo.killed, counted)
-    print(*found.lines(), sep="\n")
-    return 0 if found.fine else 1
+        error = None
+        try:
+            demo.run(kill=not options.spare)
+        except NotDoneError as raised:
+            error = raised
+        findings = demo.findings()
+    print(*findings.lines(), sep="\n")
+    if error is not None:
+        print(f"python -m fleet: {error}", file=sys.stderr)
+    return 0 if error is None and findings.is_ok else 1
 
 
 if __name__ == "__main__":

@@ -1,13 +1,8 @@
-"""What became of the demo, by the log of its web: who fetched what, and whether that was as it
-should be.
-
-It counts, and makes the closing lines. One of these is what the workers say of themselves, which
-proves nothing.
-"""
+"""The results of the demo, counted from the log of its web."""
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import TYPE_CHECKING
@@ -16,21 +11,19 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from demo.server import Asked
-    from fleet.web import Home
+    from fleet.web import Host
 
 _ROBOTS = "/robots.txt"
 _WIDTH = 16  # of the first column
-_STORE = ("store_hits", "lease_waits", "store_errors")
-_FEW = 5  # that many sites are named, of more only the number
+_MAX_NAMED = 5  # sites that are named; the others are counted
 
 
 @dataclass(frozen=True, slots=True)
 class Killed:
     """The worker that was killed.
 
-    :param worker: its name.
-    :param after: seconds from the first request to the end.
-    :param unsaved: hosts whose robots.txt the store did not have when it died.
+    :param after: seconds from the first request until it was killed.
+    :param unsaved: the hosts whose robots.txt was not in the store at that time.
     """
 
     worker: str
@@ -40,208 +33,163 @@ class Killed:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A line or two of the end: whether it is as it should be, and what was seen."""
+    """One result.
+
+    :param is_ok: whether the result is as expected.
+    """
 
     title: str
-    fine: bool
-    text: str
-    more: tuple[str, ...] = ()
+    is_ok: bool
+    texts: Sequence[str]
 
     def lines(self) -> Iterator[str]:
-        """Yield it for people."""
-        for title, text in ((self.title, self.text), *(("", text) for text in self.more)):
-            yield f"{title:<{_WIDTH}}{text}".rstrip()
+        """Yield the lines to print."""
+        for number, text in enumerate(self.texts):
+            yield f"{'' if number else self.title:<{_WIDTH}}{text}"
 
 
 @dataclass(frozen=True, slots=True)
 class Findings:
-    """All of it.
+    """All results.
 
-    :param homes: the sites of the web.
-    :param asked: the web's log.
+    :param hosts: the sites of the web.
+    :param asked: the log of the web.
     :param workers: the names of all workers.
-    :param killed: the worker that did not live to the end, if there is one.
-    :param counted: the sums of the stats of those that did.
+    :param killed: the worker that was killed, or ``None``.
+    :param stats: the sums of the stats of the other workers.
     """
 
-    homes: Sequence[Home]
+    hosts: Sequence[Host]
     asked: Sequence[Asked]
     workers: Sequence[str]
     killed: Killed | None = None
-    counted: Mapping[str, int] = field(default_factory=dict)
-    _by_host: dict[str, list[Asked]] = field(init=False, repr=False, compare=False)
-
-    def __post_init__(self) -> None:
-        by_host: dict[str, list[Asked]] = {home.name: [] for home in self.homes}
-        for asked in sorted(self.asked, key=lambda asked: asked.time):
-            by_host[asked.target.split("/")[2]].append(asked)
-        object.__setattr__(self, "_by_host", by_host)
+    stats: Mapping[str, int] = field(default_factory=dict)
 
     def all(self) -> list[Finding]:
-        """Return all findings, in the order in which they are printed."""
+        """Return all results, in the order in which they are printed."""
         return [
             self.pages(),
-            self.missing(),
+            self.allowed(),
             self.fetches(),
-            self.paces(),
-            self.trespasses(),
+            self.intervals(),
+            self.disallowed(),
             self.store(),
         ]
 
     @property
-    def fine(self) -> bool:
-        """Whether everything is as it should be."""
-        return all(finding.fine for finding in self.all())
+    def is_ok(self) -> bool:
+        """Whether all results are as expected."""
+        return all(finding.is_ok for finding in self.all())
 
     def lines(self) -> Iterator[str]:
-        """Yield what to print at the end."""
+        """Yield the lines to print."""
         times = [asked.time for asked in self.asked]
-        yield f"{len(times):,} requests in {max(times) - min(times):.1f} s, by the web's own log"
+        seconds = max(times) - min(times) if times else 0.0
+        yield f"{len(times):,} requests in {seconds:.1f} s, counted by the web"
         for finding in self.all():
             yield ""
             yield from finding.lines()
         yield ""
-        wrong = [finding.title for finding in self.all() if not finding.fine]
-        yield f"NOT as it should be: {', '.join(wrong)}" if wrong else "All is as it should be."
+        wrong = [finding.title for finding in self.all() if not finding.is_ok]
+        yield f"NOT as expected: {', '.join(wrong)}" if wrong else "All results are as expected."
 
     def pages(self) -> Finding:
-        """Who fetched how many pages: each worker that lived did its part."""
+        """Count the pages of each worker. Every worker that was not killed fetches some."""
         counts = Counter(_worker(asked) for asked in self.asked if not _is_robots(asked))
-        killed = self.killed
-        lines = [f"worker {name}  {counts[name]:>6,}" for name in self.workers]
-        if killed is not None:
-            at = self.workers.index(killed.worker)
-            lines[at] += (
-                f"  killed (kill -9) {killed.after:.1f} s after the first request; the others"
-                " went on"
-            )
-        dead = None if killed is None else killed.worker
-        fine = all(counts[name] for name in self.workers if name != dead)
-        return Finding("pages fetched", fine, lines[0], tuple(lines[1:]))
+        texts = []
+        is_ok = True
+        for name in self.workers:
+            text = f"worker {name}  {counts[name]:>6,}"
+            if self.killed is not None and name == self.killed.worker:
+                text += f"  killed (kill -9) {self.killed.after:.1f} s after the first request"
+            elif not counts[name]:
+                is_ok = False
+            texts.append(text)
+        return Finding("pages fetched", is_ok, texts)
+
+    def allowed(self) -> Finding:
+        """Count the allowed pages. Pages are missing only if a worker was killed."""
+        fetched = {asked.target for asked in self.asked}
+        allowed = [url for host in self.hosts for url in host.urls if not host.disallows(url)]
+        missing = sum(url not in fetched for url in allowed)
+        texts = [f"{len(allowed) - missing:,} of {len(allowed):,} allowed pages were fetched"]
+        if missing and self.killed is not None:
+            worker = self.killed.worker
+            texts.append(f"worker {worker} held the other {missing:,}, or the links to them")
+        return Finding("allowed", not missing or self.killed is not None, texts)
 
     def fetches(self) -> Finding:
-        """How often each robots.txt was asked for.
+        """Count the requests for robots.txt.
 
-        Once, except for what the killed worker could not share.
+        A file is requested once. It is requested again if the worker that requested it was killed
+        before it could store the file.
         """
-        askers = {
-            home.name: [_worker(it) for it in self._by_host[home.name] if _is_robots(it)]
-            for home in self.homes
-        }
-        often = {name: workers for name, workers in askers.items() if len(workers) > 1}
-        right = [name for name, workers in often.items() if self._had_to_be(name, workers)]
-        wrong = [name for name in often if name not in right]
-        once = sum(len(workers) == 1 for workers in askers.values())
-        never = sum(not workers for workers in askers.values())
-        text = f"asked for once at {once:,} of {len(self.homes):,} sites"
+        by_host: dict[str, list[Asked]] = defaultdict(list)
+        for asked in self.asked:
+            if _is_robots(asked):
+                by_host[_host(asked)].append(asked)
+        once = sum(len(requests) == 1 for requests in by_host.values())
+        never = len(self.hosts) - len(by_host)
+        text = f"requested once at {once:,} of {len(self.hosts):,} sites"
         if never:
-            text += f"; never at {never:,}, whose first pages died with the killed worker"
-        more = [f"twice at {name}: {self._taken_over(name)}" for name in right]
-        more += [f"WRONG: {len(often[name])} times at {name}" for name in wrong[:_FEW]]
-        more += (
-            [f"WRONG: more than once at {len(wrong) - _FEW:,} other sites"]
-            if len(wrong) > _FEW
-            else []
-        )
-        return Finding(
-            "robots.txt", not wrong and (not never or self.killed is not None), text, tuple(more)
-        )
+            text += f"; never at {never:,}, whose first pages were lost with the killed worker"
+        texts = [text]
+        wrong = []
+        for name, requests in by_host.items():
+            if len(requests) > 1 and self._is_taken_over(name, requests):
+                texts.append(f"twice at {name}: {_taken_over(*requests)}")
+            elif len(requests) > 1:
+                wrong.append(f"WRONG: {len(requests)} times at {name}")
+        texts += wrong[:_MAX_NAMED]
+        if len(wrong) > _MAX_NAMED:
+            texts.append(f"WRONG: more than once at {len(wrong) - _MAX_NAMED:,} other sites")
+        is_ok = not wrong and (not never or self.killed is not None)
+        return Finding("robots.txt", is_ok, texts)
 
-    def _had_to_be(self, name: str, askers: list[str]) -> bool:
-        """Whether somebody had to ask again, as the first one was killed before anybody heard of
-        the answer.
-        """
+    def _is_taken_over(self, name: str, requests: list[Asked]) -> bool:
         killed = self.killed
-        return (
-            killed is not None
-            and name in killed.unsaved
-            and askers[0] == killed.worker
-            and len(askers) == 2
-        )
+        if killed is None or len(requests) != 2:
+            return False
+        return name in killed.unsaved and _worker(requests[0]) == killed.worker
 
-    def _taken_over(self, name: str) -> str:
-        first, second = (asked for asked in self._by_host[name] if _is_robots(asked))
-        return (
-            f"worker {_worker(first)} was killed while it waited for the answer, "
-            f"and worker {_worker(second)} took over {second.time - first.time:.1f} s later"
-        )
-
-    def paces(self) -> Finding:
-        """The shortest interval at the sites that ask for one."""
-        gaps, texts = [], []
-        for home in (home for home in self.homes if home.interval):
-            asked = self._by_host[home.name]
-            gap = min(
-                (after.time - before.time for before, after in pairwise(asked)),
-                default=home.interval,
+    def intervals(self) -> Finding:
+        """Find the shortest interval at each site that has a Crawl-delay."""
+        texts = []
+        is_ok = True
+        for host in self.hosts:
+            if not host.interval:
+                continue
+            requests = sorted(
+                (asked for asked in self.asked if _host(asked) == host.name),
+                key=lambda asked: asked.time,
             )
-            gaps.append(gap >= home.interval)
-            workers = len(set(map(_worker, asked)))
+            gaps = (after.time - before.time for before, after in pairwise(requests))
+            shortest = min(gaps, default=host.interval)
+            is_ok = is_ok and shortest >= host.interval
+            workers = len({_worker(asked) for asked in requests})
             texts.append(
-                f"{home.name} asks for {home.interval:g} s: {gap:.3f} s at least between "
-                f"{len(asked)} requests by {workers} {'worker' if workers == 1 else 'workers'}"
+                f"{host.name} asks for {host.interval:g} s: at least {shortest:.3f} s between"
+                f" {len(requests)} requests of {workers} worker{'' if workers == 1 else 's'}"
             )
-        return Finding(
-            "Crawl-delay",
-            all(gaps),
-            texts[0] if texts else "no site asks for one",
-            tuple(texts[1:]),
-        )
+        return Finding("Crawl-delay", is_ok, texts)
 
-    def trespasses(self) -> Finding:
-        """Pages that were fetched although their owner closes them."""
-        closed = [
-            home.url(target)
-            for home in self.homes
-            for target in home.targets
-            if home.closes(home.url(target))
-        ]
-        found = [asked.target for asked in self.asked if asked.target in set(closed)]
-        return Finding(
-            "disallowed",
-            not found,
-            f"{len(found)} of {len(closed):,} disallowed pages were fetched",
-        )
-
-    def missing(self) -> Finding:
-        """Pages that were never fetched.
-
-        What a killed worker has taken off the queue dies with it.
-        """
+    def disallowed(self) -> Finding:
+        """Count the disallowed pages that were fetched."""
         fetched = {asked.target for asked in self.asked}
-        free = [
-            home.url(target)
-            for home in self.homes
-            for target in home.targets
-            if not home.closes(home.url(target))
-        ]
-        lost = [url for url in free if url not in fetched]
-        text = f"{len(free) - len(lost):,} of {len(free):,} allowed pages were fetched"
-        if self.killed is None:
-            return Finding("allowed", not lost, text)
-        more = (
-            (
-                (
-                    f"worker {self.killed.worker} had the other {len(lost)} in its hands, or the"
-                    " links to them"
-                ),
-            )
-            if lost
-            else ()
-        )
-        return Finding("allowed", len(lost) < len(free) / 2, text, more)
+        disallowed = [url for host in self.hosts for url in host.urls if host.disallows(url)]
+        wrong = sum(url in fetched for url in disallowed)
+        text = f"{wrong:,} of {len(disallowed):,} disallowed pages were fetched"
+        return Finding("disallowed", not wrong, [text])
 
     def store(self) -> Finding:
-        """What the workers say of the store.
-
-        How often it saved them a fetch, and that it never failed.
-        """
-        hits, waits, errors = (self.counted.get(f"robotstxt/cache/{key}", 0) for key in _STORE)
-        text = (
-            f"{hits:,} look-ups were answered by the store, {waits:,} waited for another worker's"
-            " fetch"
-        )
-        return Finding("store", not errors, text + (f", {errors:,} calls FAILED" if errors else ""))
+        """Read the stats of the workers about the store, which must have no errors."""
+        hits = self.stats.get("robotstxt/cache/store_hits", 0)
+        waits = self.stats.get("robotstxt/cache/lease_waits", 0)
+        errors = self.stats.get("robotstxt/cache/store_errors", 0)
+        text = f"{hits:,} look-ups found a file, {waits:,} waited for the fetch of another worker"
+        if errors:
+            text += f", {errors:,} calls FAILED"
+        return Finding("store", not errors, [text])
 
 
 def _is_robots(asked: Asked) -> bool:
@@ -250,3 +198,15 @@ def _is_robots(asked: Asked) -> bool:
 
 def _worker(asked: Asked) -> str:
     return asked.headers.get("X-Worker", "?")
+
+
+def _host(asked: Asked) -> str:
+    return asked.target.split("/")[2]
+
+
+def _taken_over(first: Asked, second: Asked) -> str:
+    seconds = second.time - first.time
+    return (
+        f"worker {_worker(first)} was killed before the answer, and worker {_worker(second)} took"
+        f" over {seconds:.1f} s later"
+    )

@@ -1,8 +1,4 @@
-"""The processes of the demo: a Redis server of its own, and the workers. None of them outlives the
-demo.
-
-This file starts and ends them. What the workers do is in `spider.py` and `settings.py`.
-"""
+"""The processes of the demo: a Redis server and the workers."""
 
 from __future__ import annotations
 
@@ -23,53 +19,47 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 PROJECT = Path(__file__).resolve().parents[1]
-HOW_TO_INSTALL = (
-    "this demo needs redis-server, which is not installed: `apt install redis-server`, `dnf install"
-    " redis`, `brew install redis`, or as your system does it"
+REDIS_MISSING = (
+    "the demo needs redis-server, which is not installed: apt install redis-server, dnf install"
+    " redis, or brew install redis"
 )
 _ATTEMPTS = 5  # another program may take the free port first
-_STARTING = 10.0  # seconds
+_START_TIMEOUT = 30.0  # seconds
 
 
 class NotInstalledError(Exception):
-    """There is no redis-server on this machine."""
+    """redis-server is not installed."""
 
 
 @contextmanager
 def redis_server(folder: Path) -> Iterator[str]:
-    """Start a Redis server on a free port of this machine, which stores nothing on disk, and give
-    its address.
+    """Run a Redis server that stores nothing on disk, and give its address.
 
-    :raises NotInstalledError: there is none to start.
+    :raises NotInstalledError: redis-server is not installed.
     """
     program = shutil.which("redis-server")
     if program is None:
-        raise NotInstalledError(HOW_TO_INSTALL)
+        raise NotInstalledError(REDIS_MISSING)
+    log = folder / "redis.log"
     for _ in range(_ATTEMPTS):
         port = _free_port()
-        command = [
-            program,
-            "--port",
-            str(port),
-            "--bind",
-            "127.0.0.1",
-            "--save",
-            "",
-            "--appendonly",
-            "no",
-        ]
-        with (folder / "redis.log").open("ab") as log:
+        options = f"--port {port} --bind 127.0.0.1 --appendonly no --save".split()
+        with log.open("ab") as file:
             process = subprocess.Popen(
-                command, cwd=folder, stdin=subprocess.DEVNULL, stdout=log, stderr=log
+                [program, *options, ""],
+                cwd=folder,
+                stdin=subprocess.DEVNULL,
+                stdout=file,
+                stderr=file,
             )
         try:
-            if _answers(process, port):
+            if _has_started(process, port):
                 yield f"redis://127.0.0.1:{port}/0"
                 return
         finally:
             process.terminate()
             process.wait()
-    raise RuntimeError(f"redis-server does not start: {(folder / 'redis.log').read_text()[-500:]}")
+    raise RuntimeError(f"redis-server does not start: {log.read_text()[-500:]}")
 
 
 def _free_port() -> int:
@@ -79,11 +69,11 @@ def _free_port() -> int:
         return port
 
 
-def _answers(process: subprocess.Popen[bytes], port: int) -> bool:
-    """Whether a server that was started answers; false when it has ended."""
+def _has_started(process: subprocess.Popen[bytes], port: int) -> bool:
+    """Wait until this process, and not another program at the port, answers."""
     client = redis.Redis(port=port)
-    until = time.monotonic() + _STARTING
-    while process.poll() is None and time.monotonic() < until:
+    deadline = time.monotonic() + _START_TIMEOUT
+    while process.poll() is None and time.monotonic() < deadline:
         try:
             client.ping()
         except redis.ConnectionError:
@@ -99,7 +89,7 @@ def _answers(process: subprocess.Popen[bytes], port: int) -> bool:
 class Worker:
     """A Scrapy process.
 
-    :param log: what it says.
+    :param log: the file of its log.
     """
 
     name: str
@@ -108,10 +98,10 @@ class Worker:
 
     @classmethod
     def start(cls, name: str, folder: Path, *, address: str, web: str) -> Worker:
-        """Start ``scrapy crawl fleet``.
+        """Run ``scrapy crawl fleet``.
 
-        :param address: of the Redis server.
-        :param web: of the server that answers for all sites.
+        :param address: the address of the Redis server.
+        :param web: the address of the server that answers for all sites.
         """
         log = folder / f"worker-{name}.log"
         environment = {
@@ -135,16 +125,16 @@ class Worker:
         return cls(name, log, process)
 
     @property
-    def running(self) -> bool:
-        """Whether it has not ended yet."""
+    def is_running(self) -> bool:
+        """Whether the process has not ended."""
         return self.process.poll() is None
 
     @property
-    def last_words(self) -> str:
-        """The end of its log."""
+    def end_of_log(self) -> str:
+        """The last lines of the log."""
         return self.log.read_text(encoding="utf-8", errors="replace")[-2000:]
 
     def kill(self) -> None:
-        """End it as a power failure would: it cleans nothing up."""
+        """End the process with SIGKILL, as a power failure would."""
         self.process.kill()
         self.process.wait()

@@ -1,9 +1,6 @@
-"""The demo's web: a few hundred sites with names of their own, and one server that answers for all
-of them.
+"""The web of the demo: a few hundred sites, and one server that answers for all of them.
 
-The workers reach it as their proxy, so that the names need not exist: it is asked for whole URLs.
-This file has what the sites say, and what their owners close. The server is the demo's,
-`demo/server.py`.
+The workers use the server as their proxy, so the hosts of the sites need not exist.
 """
 
 from __future__ import annotations
@@ -12,10 +9,10 @@ from dataclasses import dataclass
 
 from demo.server import Reply, Site
 
-PAGES = 4  # that a front page links to, beside one that most sites close
+PAGES = 4  # linked from the front page, besides a disallowed one
 PACED_PAGES = 12
-INTERVAL = 0.5  # seconds that a paced site asks for
-SLOW = 3.0  # seconds that the slow site takes for its robots.txt
+INTERVAL = 0.5  # seconds; the Crawl-delay of the paced sites
+SLOW = 3.0  # seconds until the slow site sends its robots.txt
 
 RULES = b"User-agent: *\nDisallow: /private/\n"
 CLOSED = b"User-agent: *\nDisallow: /\n"
@@ -23,25 +20,24 @@ PACED = b"User-agent: *\nCrawl-delay: %g\nDisallow: /private/\n" % INTERVAL
 
 
 @dataclass(frozen=True, slots=True)
-class Home:
-    """One site of the web.
+class Host:
+    """One site.
 
-    :param name: its host.
-    :param robots: what it answers to robots.txt.
-    :param closed: its owner closes all pages whose path begins so; ``None``: nothing.
-    :param pages: how many pages the front page links to.
-    :param interval: seconds that it wants between two requests.
+    :param robots: the answer to a request for its robots.txt.
+    :param disallowed: the prefix of the paths that it disallows, or ``None``.
+    :param pages: how many pages its front page links to.
+    :param interval: its Crawl-delay in seconds, or 0.
     """
 
     name: str
     robots: Reply
-    closed: str | None = "/private/"
+    disallowed: str | None = "/private/"
     pages: int = PAGES
     interval: float = 0.0
 
     @property
     def origin(self) -> str:
-        """Scheme and host."""
+        """The scheme and the name."""
         return f"http://{self.name}"
 
     def url(self, target: str = "/") -> str:
@@ -50,16 +46,18 @@ class Home:
 
     @property
     def targets(self) -> tuple[str, ...]:
-        """All paths that there are, the front page first."""
-        return (
-            "/",
-            *(f"/page-{number}.html" for number in range(1, self.pages + 1)),
-            "/private/plan.html",
-        )
+        """All paths, the front page first."""
+        pages = (f"/page-{number}.html" for number in range(1, self.pages + 1))
+        return ("/", *pages, "/private/plan.html")
 
-    def closes(self, url: str) -> bool:
-        """Whether the owner wants a page of this site left alone."""
-        return self.closed is not None and url.startswith(self.url(self.closed))
+    @property
+    def urls(self) -> list[str]:
+        """The URLs of all pages."""
+        return [self.url(target) for target in self.targets]
+
+    def disallows(self, url: str) -> bool:
+        """Whether the site disallows a page of it."""
+        return self.disallowed is not None and url.startswith(self.url(self.disallowed))
 
     @property
     def front(self) -> Reply:
@@ -69,51 +67,48 @@ class Home:
         return Reply(body=body.encode(), content_type="text/html")
 
 
-#: The site whose first worker is killed.
-SLOW_SITE = Home("slow.example", Reply(body=RULES, delay=SLOW))
+#: The demo kills the worker that requests the robots.txt of this site.
+SLOW_HOST = Host("slow.example", Reply(body=RULES, delay=SLOW))
 
 
-def homes(count: int) -> list[Home]:
-    """Return so many sites, the paced ones and the slow one among them."""
+def hosts(count: int) -> list[Host]:
+    """Return sites: two paced ones, the slow one, and ordinary ones."""
     paced = [
-        Home(f"paced-{n}.example", Reply(body=PACED), pages=PACED_PAGES, interval=INTERVAL)
-        for n in (1, 2)
+        Host(f"paced-{number}.example", Reply(body=PACED), pages=PACED_PAGES, interval=INTERVAL)
+        for number in (1, 2)
     ]
-    return [*paced, SLOW_SITE, *(_home(number) for number in range(1, count - len(paced)))]
+    return [*paced, SLOW_HOST, *(_ordinary(number) for number in range(1, count - len(paced)))]
 
 
-def _home(number: int) -> Home:
+def _ordinary(number: int) -> Host:
     name = f"site-{number:03}.example"
     if number % 10 == 3:
-        return Home(name, Reply(404, b"not found"), closed=None)
+        return Host(name, Reply(404, b"not found"), disallowed=None)
     if number % 10 == 7:
-        return Home(name, Reply(body=CLOSED), closed="/")
-    return Home(name, Reply(body=RULES, delay=0.1))
+        return Host(name, Reply(body=CLOSED), disallowed="/")
+    return Host(name, Reply(body=RULES, delay=0.1))
 
 
-def serve(sites: list[Home]) -> Site:
-    """Start the server that answers for all of them; its log has whole URLs."""
-    replies = {home.url("/robots.txt"): home.robots for home in sites} | {
-        home.url(): home.front for home in sites
-    }
-    server = Site(replies)
+def serve(sites: list[Host]) -> Site:
+    """Start the server. Its log has absolute URLs, because the workers use it as a proxy."""
+    server = Site(
+        {host.url("/robots.txt"): host.robots for host in sites}
+        | {host.url(): host.front for host in sites}
+    )
     server.start()
     return server
 
 
-def seeds(sites: list[Home]) -> list[str]:
-    """Return the URLs that the crawl begins with: front pages, the slow site's after a third of
-    them.
+def seeds(sites: list[Host]) -> list[str]:
+    """Return the start URLs: the front pages, and all pages of the paced sites.
 
-    The pages of paced sites stand among them one by one, each before the one that links to it, so
-    that several workers have some of one site in their hands.
+    The pages of a paced site are far from each other, so that several workers take some of them.
+    The slow site comes after a third of the front pages.
     """
-    fronts = [home.url() for home in sites if not home.interval and home is not SLOW_SITE]
-    paced = [
-        home.url(target) for home in sites if home.interval for target in reversed(home.targets)
-    ]
-    fronts.insert(len(fronts) // 3, SLOW_SITE.url())
-    every = max(len(fronts) // max(len(paced), 1), 1)
+    urls = [host.url() for host in sites if not host.interval and host is not SLOW_HOST]
+    paced = [url for host in sites if host.interval for url in reversed(host.urls)]
+    urls.insert(len(urls) // 3, SLOW_HOST.url())
+    distance = max(len(urls) // max(len(paced), 1), 1) + 1
     for number, url in enumerate(paced):
-        fronts.insert(number * (every + 1), url)
-    return fronts
+        urls.insert(number * distance, url)
+    return urls
