@@ -1,8 +1,8 @@
-"""CacheClient: the store of a crawl. It is looked into before a fetch, and written to afterwards.
+"""CacheClient: reads the store of a crawl before each fetch, and writes to it afterwards.
 
-Its calls are made on threads. A store that fails is warned of once, and the crawl goes on. Crawls
-that share a store do not fetch a file twice: the file is locked meanwhile. Callers see times on the
-clock of the crawl; in the store they are seconds since 1970.
+It calls the store on threads. If the store fails, one warning says so and the crawl goes on.
+Workers that share a store lock a file while they fetch it, so that only one does. Callers see times
+on the clock of the crawl; the store has seconds since 1970.
 """
 
 import logging
@@ -25,34 +25,39 @@ logger: logging.Logger = logging.getLogger(__name__)
 
 _T = TypeVar("_T")
 
-#: Seconds that a call may take before the crawl goes on without its answer. A store should give up
-#: sooner by itself, because its own error can say why.
-PATIENCE = 5.0
-#: Seconds for which a call that failed is not tried again.
-PAUSE = 5.0
+#: Seconds after which the crawl goes on without the answer of a call. A store should give up sooner
+#: by itself, because its own error can say why.
+CALL_TIMEOUT = 5.0
+#: Seconds between a call that failed and the next one of its kind.
+RETRY_DELAY = 5.0
 #: Seconds without a failure after which the next one is logged again.
 QUIET = 60.0
 #: Seconds that the clock of another machine may be ahead.
-AHEAD = 60.0
-#: Seconds by which the wait that a store names may be longer than any interval: while another
-#: worker has the turn, it says to ask again after five, and times are rounded.
-LONGER = 6.0
-#: Seconds after which a lock ends that is not renewed, because its crawl is dead; seconds between
-#: two renewals.
-LEASE, RENEWED = 15.0, 5.0
-#: Seconds that the end of the crawl waits for the store to close. A healthy one needs a thousandth
+MAX_CLOCK_SKEW = 60.0
+#: Seconds that the wait for a turn may exceed the longest interval: while another worker has the
+#: turn, the store says to ask again after five seconds, and times are rounded.
+TURN_SLACK = 6.0
+#: Seconds after which a lock ends if its crawl died and does not renew it.
+LEASE = 15.0
+#: Seconds between two renewals.
+RENEW_INTERVAL = 5.0
+#: Seconds after which the crawl fetches a file although another worker has its lease, which may
+#: never end.
+LEASE_PATIENCE = 60.0
+#: Seconds that the end of the crawl waits for the store to close; a healthy one needs a thousandth
 #: of that.
-FAREWELL = 0.5
-#: Seconds between the looks at the end of the crawl whether all calls have ended: half a second.
-_PAUSES = (0.01, 0.04, 0.15, 0.3)
+CLOSE_TIMEOUT = 0.5
+#: Seconds between the checks, at the end of the crawl, whether all calls have ended: half a second
+#: together.
+_CLOSE_DELAYS = (0.01, 0.04, 0.15, 0.3)
 
 
 class CacheClient:
-    """The store of a crawl. Its coroutines never raise; each call has `PATIENCE` seconds.
+    """The store of a crawl. Its coroutines never raise; each call has `CALL_TIMEOUT` seconds.
 
-    :param store: opened.
-    :param name: the store, for people: its address without credentials.
-    :param settings: of the crawl: for how long it uses an entry of the store.
+    :param store: an open store.
+    :param name: its human-readable name: the address without credentials.
+    :param settings: the settings of the crawl, which say for how long it uses an entry.
     :param count: adds one to a stat.
     """
 
@@ -70,20 +75,22 @@ class CacheClient:
         self._settings = settings
         self._runtime = runtime
         self._count = count
-        #: Whether crawls take turns by the store; only then is anything asked of leases and turns.
+        #: Whether the store has leases and turns, so that several workers can share it.
         self.shared: bool = isinstance(store, SharedStore)
         self._owner = uuid.uuid4().hex
         self._threads = Threads(store.threads, runtime, "robots.txt store")
-        # The origins whose files this crawl has locked, and what renews these locks.
+        # The origins whose files this crawl has locked, and since when others have been.
         self._locked: set[Origin] = set()
+        self._refused_since: dict[Origin, float] = {}
+        self._warned_of_lease = False
         self._timer: Cancellable | None = None
-        # For each kind of call that failed, when it may be made again. On a full disk, reading
-        # works and writing fails.
+        # When a kind of call that failed may be made again. On a full disk, reads work and writes
+        # fail.
         self._not_before: dict[str, float] = {}
         self._silent_until = -math.inf
-        self._under_way = 0
+        self._running = 0
         self._closed = False
-        self._warned = False
+        self._warned_of_entry = False
 
     # Before a fetch, and after it.
 
@@ -93,16 +100,16 @@ class CacheClient:
         """Look for an entry before a fetch.
 
         :param known: the entry in memory, which is not fresh.
-        :returns: the newest entry; whether it is fresh; and, where it is not, whether this crawl is
-            to fetch the file.
+        :returns: the newest entry, whether it is fresh, and, if it is not, whether this crawl
+            should fetch the file.
         """
         newest, fresh = await self._newest(origin, known)
-        ours = not fresh and await self.lock(origin)
-        if ours and self.shared:  # the crawl that had the lock may have put it there meanwhile
+        may_fetch = not fresh and await self.lock(origin)
+        if may_fetch and self.shared:  # the previous owner of the lock may have stored it meanwhile
             newest, fresh = await self._newest(origin, newest)
         if fresh:
             self._runtime.spawn(self.unlock(origin))
-        return newest, fresh, ours
+        return newest, fresh, may_fetch
 
     async def _newest(
         self, origin: Origin, known: CacheEntry | None
@@ -115,48 +122,48 @@ class CacheClient:
         return loaded, now < loaded.validity.fresh_until
 
     async def publish(self, origin: Origin, entry: CacheEntry, *, stored: bool) -> None:
-        """Put an entry into the store, and unlock the file then.
+        """Store an entry, then unlock the file.
 
-        :param stored: whether its site allows to store it.
+        :param stored: whether the site allows storing it.
         """
         if stored:
             await self.save(origin, entry)
         elif entry.validity.unreachable_since is None:
-            # The earlier entry must not be used any more, not even as a stale one.
+            # The earlier entry must no longer be used, not even as a stale one.
             await self._drop(origin)
         await self.unlock(origin)
 
     # Entries.
 
     async def load(self, origin: Origin) -> CacheEntry | None:
-        """Return what the store has of an origin, if that can be read; ``None``: nothing."""
+        """Return the entry of an origin in the store, or `None` if it has none that can be read."""
         key = str(origin)
-        value = await self._ask("get", self._store.get, key, otherwise=None)
+        value = await self._call("get", self._store.get, key, default=None)
         if value is None:
             return None
         try:
             entry = decode(value)
         except ValueError as error:
             self._count(stats.STORE_ERRORS)
-            if not self._warned:
-                self._warned = True
+            if not self._warned_of_entry:
+                self._warned_of_entry = True
                 logger.warning(
-                    "The store of robots.txt files %s has what cannot be read (%s: %s): it is "
-                    "fetched anew; further ones are only counted",
+                    "The store of robots.txt files %s has a copy that cannot be read (%s: %s); the "
+                    "file is fetched again; further copies of this kind are only counted",
                     self._name, key, error,
                 )  # fmt: skip
             await self._drop(origin)  # so that it is counted once
             return None
         now = self._runtime.clock()
         date = self._runtime.date()
-        # The clock of the machine that wrote it may be ahead: no time of the past is later than
-        # now. If it is far ahead, the file is asked for again; else the entry would stay fresh
-        # until the clock of this machine has come that far.
+        # The clock of the machine that wrote it may be ahead, so no time in the past may be later
+        # than now. If it is far ahead, the file is fetched again; otherwise the entry would stay
+        # fresh until the clock of this machine has caught up.
         moved = entry.moved(now - max(date, entry.fetched), now)
-        return moved.expiring(now) if entry.fetched > date + AHEAD else moved
+        return moved.expiring(now) if entry.fetched > date + MAX_CLOCK_SKEW else moved
 
     async def save(self, origin: Origin, entry: CacheEntry) -> None:
-        """Put an entry into the store, for as long as a crawl may need it."""
+        """Store an entry for as long as a crawl may need it."""
         now = self._runtime.clock()
         seconds = entry.stored_for(now, self._settings)
         dated = entry.moved(self._runtime.date() - now)
@@ -164,124 +171,142 @@ class CacheClient:
         def put() -> None:
             self._store.put(str(origin), encode(dated), seconds)
 
-        await self._ask("put", put, otherwise=None)
+        await self._call("put", put, default=None)
 
     async def _drop(self, origin: Origin) -> None:
-        await self._ask("delete", self._store.delete, str(origin), otherwise=False)
+        await self._call("delete", self._store.delete, str(origin), default=False)
 
     # Locks.
 
     async def lock(self, origin: Origin) -> bool:
-        """Whether this crawl is to fetch a file now; others wait until it gives the lock back.
+        """Return whether this crawl should fetch a file now; others then wait until it unlocks it.
 
-        It is, too, if the store fails. The lock is renewed until then.
+        It should, too, if the store fails, or if another worker has had the lease for so long that
+        the lease may never end.
         """
         if not self.shared:
             return True
-        # Before the answer comes, so that a crawl that ends meanwhile gives it back.
+        # Before the answer arrives, so that a crawl that ends meanwhile releases the lock.
         self._locked.add(origin)
         if self._timer is None:
-            self._timer = self._runtime.call_later(RENEWED, self._renew_all)
+            self._timer = self._runtime.call_later(RENEW_INTERVAL, self._renew_all)
         await self._renew(origin)
-        return origin in self._locked
+        if origin not in self._locked:
+            return self._has_waited_enough(origin)
+        self._refused_since.pop(origin, None)
+        return True
+
+    def _has_waited_enough(self, origin: Origin) -> bool:
+        """Return whether another worker has had a lease for longer than a fetch should take."""
+        now = self._runtime.clock()
+        if now - self._refused_since.setdefault(origin, now) < LEASE_PATIENCE:
+            return False
+        if not self._warned_of_lease:
+            self._warned_of_lease = True
+            logger.warning(
+                "The store of robots.txt files %s says that another worker has been fetching %s "
+                "for %g s; this crawl fetches it itself. If no worker does, delete its lease",
+                self._name, origin.robots_url, LEASE_PATIENCE,
+            )  # fmt: skip
+        return True
 
     def _renew_all(self) -> None:
-        self._timer = self._runtime.call_later(RENEWED, self._renew_all)
+        self._timer = self._runtime.call_later(RENEW_INTERVAL, self._renew_all)
         for origin in list(self._locked):
             self._runtime.spawn(self._renew(origin))
 
     async def _renew(self, origin: Origin) -> None:
-        ours = await self._ask(
-            "lease", self._store.lease, str(origin), self._owner, LEASE, otherwise=True
+        has_lease = await self._call(
+            "lease", self._store.lease, str(origin), self._owner, LEASE, default=True
         )
-        if not ours:
-            self._locked.discard(origin)  # another crawl has it
-        elif origin not in self._locked:
-            # It was given back meanwhile, and has just been taken again.
+        if not has_lease:
+            self._locked.discard(origin)  # another worker has it
+        elif origin not in self._locked:  # it was unlocked while the store renewed the lease
             await self._release(origin)
 
     async def unlock(self, origin: Origin) -> None:
-        """Let others fetch a file."""
+        """Let other workers fetch a file."""
+        self._refused_since.pop(origin, None)
         if origin in self._locked:
             self._locked.discard(origin)
             await self._release(origin)
 
     async def _release(self, origin: Origin) -> None:
-        await self._ask("release", self._store.release, str(origin), self._owner, otherwise=None)
+        await self._call("release", self._store.release, str(origin), self._owner, default=None)
 
     # Turns.
 
     async def take_turn(self, origin: Origin, seconds: float) -> float | None:
-        """Ask for a turn as `SharedStore.take_turn` does; ``None`` if the store fails."""
+        """Take a turn like `SharedStore.take_turn`; return `None` if the store fails."""
 
         def take() -> float:
             wait: float = self._store.take_turn(str(origin), self._owner, seconds)
-            # If it is longer, the clock of the store is wrong, or another crawl has longer
-            # intervals.
-            if 0 <= wait <= self._settings.crawl_delay_max + LONGER:
+            # A longer wait means that the clock of the store is wrong, or that another crawl has
+            # longer intervals.
+            if 0 <= wait <= self._settings.crawl_delay_max + TURN_SLACK:
                 return wait
             raise StoreError(
-                f"the store says that the next turn begins in {wait:g} s, although no interval of "
-                "this crawl is longer than ROBOTS_CRAWL_DELAY_MAX: look at the clock of the store"
+                f"the next turn starts in {wait:g} s, but no interval of this crawl is longer than "
+                "ROBOTS_CRAWL_DELAY_MAX: check the clock of the store"
             )
 
-        return await self._ask("take_turn", take, otherwise=None)
+        return await self._call("take_turn", take, default=None)
 
     async def end_turn(self, origin: Origin, interval: float) -> None:
-        """End a turn as `SharedStore.end_turn` does."""
-        await self._ask(
-            "end_turn", self._store.end_turn, str(origin), self._owner, interval, otherwise=None
+        """End a turn like `SharedStore.end_turn`."""
+        await self._call(
+            "end_turn", self._store.end_turn, str(origin), self._owner, interval, default=None
         )
 
     # Calls.
 
-    async def _ask(
-        self, call: str, function: Callable[..., _T], *arguments: object, otherwise: _T
+    async def _call(
+        self, kind: str, function: Callable[..., _T], *arguments: object, default: _T
     ) -> _T:
-        """Call the store, unless such a call has failed a moment ago.
+        """Call the store, unless a call of this kind has just failed.
 
-        :param call: the kind of call, by the name of its method.
-        :param otherwise: what is returned where there is no answer.
+        :param kind: the name of the method.
+        :param default: the result if there is no answer.
         """
         now = self._runtime.clock()
-        if self._closed or now < self._not_before.get(call, now):
-            return otherwise
-        if call in self._not_before:  # this one is a trial, and the others wait for its end
-            self._not_before[call] = now + PATIENCE + PAUSE
-        self._under_way += 1
+        if self._closed or now < self._not_before.get(kind, now):
+            return default
+        if kind in self._not_before:  # one call tries the store, and no other does meanwhile
+            self._not_before[kind] = now + CALL_TIMEOUT + RETRY_DELAY
+        self._running += 1
         try:
-            value = await self._threads.call(partial(function, *arguments), limit=PATIENCE)
+            value = await self._threads.call(partial(function, *arguments), limit=CALL_TIMEOUT)
         except CANCELLED:  # this is not the store's fault
             raise
         except Exception as error:  # noqa: BLE001 - whatever a store raises, the crawl goes on
-            self._failed(call, error)
-            return otherwise
+            self._failed(kind, error)
+            return default
         finally:
-            self._under_way -= 1
-        self._not_before.pop(call, None)
+            self._running -= 1
+        self._not_before.pop(kind, None)
         return value
 
-    def _failed(self, call: str, error: Exception) -> None:
+    def _failed(self, kind: str, error: Exception) -> None:
         """Count a failure, and log the first one of an outage."""
         self._count(stats.STORE_ERRORS)
         now = self._runtime.clock()
         if now >= self._silent_until:
             logger.warning(
-                "The store of robots.txt files %s fails (%s: %s); the crawl goes on with its "
-                "memory, and tries the store again every %g s",
-                self._name, call, error_text(error), PAUSE,
+                "The store of robots.txt files %s fails (%s: %s); the crawl goes on with the files "
+                "in memory, and tries the store again every %g s",
+                self._name, kind, error_text(error), RETRY_DELAY,
             )  # fmt: skip
         self._silent_until = now + QUIET
-        self._not_before[call] = now + PAUSE
+        self._not_before[kind] = now + RETRY_DELAY
 
     async def close(self) -> None:
-        """Wait a little for what is under way, then give all locks back, and close the store.
+        """Wait briefly for running calls, then release all locks and close the store.
 
-        A store whose calls do not end is closed when they have ended, if they do.
+        If a call does not end in time, the store is closed when it does.
         """
-        for seconds in _PAUSES:
-            await self._runtime.sleep(seconds)  # what was spawned before begins meanwhile
-            if not self._under_way:
+        for seconds in _CLOSE_DELAYS:
+            await self._runtime.sleep(seconds)  # calls that were spawned before start meanwhile
+            if not self._running:
                 break
         self._closed = True
         if self._timer is not None:
@@ -296,6 +321,6 @@ class CacheClient:
                 self._store.close()
 
         try:
-            await self._threads.close(close, limit=FAREWELL)
+            await self._threads.close(close, limit=CLOSE_TIMEOUT)
         except Exception as error:  # noqa: BLE001 - a store's own
             self._failed("close", error)

@@ -5,13 +5,14 @@ On timers and a clock of the test's, and a real store.
 
 from __future__ import annotations
 
+import math
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from scrapy_robots_rfc._runtime import Cancellable, Runtime, Waiter
-from scrapy_robots_rfc.cache.client import LEASE, RENEWED, CacheClient
+from scrapy_robots_rfc.cache.client import LEASE, LEASE_PATIENCE, RENEW_INTERVAL, CacheClient
 from scrapy_robots_rfc.policy.origins import Origin
 from tests.support.entries import limits
 from tests.support.memory_store import MemoryStore
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.reactor
 
 ORIGIN = Origin("http", "a.example", 80)
+OTHER = Origin("http", "b.example", 80)
 LIMITS = limits(100, 10, 1000, 500)
 
 
@@ -45,11 +47,15 @@ class Slow(Runtime):
         self.timers: list[Timer] = []
         self.tasks: list[Waiter[None]] = []
 
+    def clock(self) -> float:
+        """Return the time of the test."""
+        return self.now
+
     def call_later(self, delay: float, function: Callable[[], object]) -> Cancellable:
         """Keep it, unless it ends a wait for the store."""
         if isinstance(function, partial):
             return super().call_later(delay, function)
-        assert delay == RENEWED
+        assert delay == RENEW_INTERVAL
         self.timers.append(Timer(function))
         return self.timers[-1]
 
@@ -92,7 +98,7 @@ async def test_lease_is_renewed() -> None:
     one, two = worker(store, runtime), worker(store, runtime)
     assert await one.lock(ORIGIN)
     for _ in range(10):
-        await runtime.go_on(RENEWED)
+        await runtime.go_on(RENEW_INTERVAL)
         assert not await two.lock(ORIGIN)
     await one.unlock(ORIGIN)
     assert await two.lock(ORIGIN)
@@ -110,8 +116,8 @@ async def test_lease_of_a_dead_worker_ends() -> None:
     assert await one.lock(ORIGIN)
     runtime.now += LEASE
     assert await two.lock(ORIGIN)
-    await dead.go_on(RENEWED)  # it was only standing still
-    await dead.go_on(RENEWED)
+    await dead.go_on(RENEW_INTERVAL)  # it was only standing still
+    await dead.go_on(RENEW_INTERVAL)
     assert not store.lease(str(ORIGIN), "third", 1)
     await one.unlock(ORIGIN)
     assert not store.lease(str(ORIGIN), "third", 1)
@@ -128,6 +134,29 @@ async def test_nothing_is_renewed_at_the_end() -> None:
     assert await one.lock(ORIGIN)
     await one.close()
     assert [timer.function for timer in runtime.timers] == [None]
-    await runtime.go_on(RENEWED)
+    await runtime.go_on(RENEW_INTERVAL)
     assert store.lease(str(ORIGIN), "next", 1)
     assert (runtime.timers, runtime.tasks) == ([], [])
+
+
+@under_the_reactor
+async def test_lease_that_never_ends(caplog: pytest.LogCaptureFixture) -> None:
+    """After a minute a crawl fetches a file although another worker has the lease.
+
+    One warning says so, and the next file is waited for again.
+    """
+    runtime = Slow()
+    store = MemoryStore(now=lambda: runtime.now)
+    crawl = worker(store, runtime)
+    for origin in (ORIGIN, OTHER):
+        store.lease(str(origin), "gone", math.inf)
+        assert not await crawl.lock(origin)
+        runtime.now += LEASE_PATIENCE - 1
+        assert not await crawl.lock(origin)
+        runtime.now += 1
+        assert await crawl.lock(origin)
+        assert await crawl.lock(origin)  # a further attempt
+        await crawl.unlock(origin)
+        assert not await crawl.lock(origin)  # another fetch, later
+    assert len(caplog.records) == 1
+    await crawl.close()

@@ -128,7 +128,7 @@ async def test_on_the_way(
 
     Each failure is counted; the log says once that it fails.
     """
-    monkeypatch.setattr("scrapy_robots_rfc.cache.client.PAUSE", 0.0)
+    monkeypatch.setattr("scrapy_robots_rfc.cache.client.RETRY_DELAY", 0.0)
     begin, end = TROUBLES[trouble]
     with (
         Site({"/robots.txt": FORBID}) as first,
@@ -258,4 +258,21 @@ async def test_turn_in_an_hour(server: Server, caplog: pytest.LogCaptureFixture)
         assert min(gaps(site)) >= DELAY
     assert result.stat("cache/store_errors") >= 1
     [line] = [line for line in records(caplog) if "fails" in line]
-    assert "the store says that the next turn begins in 3" in line
+    assert "the next turn starts in 3" in line
+
+
+@ensureDeferred
+async def test_lease_without_an_end(
+    server: Server, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A crawl fetches a file itself whose lease does not end in time, and says so once."""
+    monkeypatch.setattr("scrapy_robots_rfc.cache.client.LEASE_PATIENCE", 0.3)
+    with Site({"/robots.txt": FORBID}) as one, Site({"/robots.txt": FORBID}) as two:
+        for site in (one, two):
+            server.admin.set("robots:lease:" + site.url("").rstrip("/"), "x")
+        pages = [site.url(path) for site in (one, two) for path in ("/1", "/private")]
+        result = await crawl(pages, {"ROBOTS_CACHE": server.address})
+        assert [(site.fetches, site.pages) for site in (one, two)] == [(1, ["/1"])] * 2
+    assert result.stat("cache/lease_waits") == 2
+    [line] = [line for line in records(caplog) if "another worker" in line]
+    assert "delete its lease" in line

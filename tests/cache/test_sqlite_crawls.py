@@ -175,8 +175,9 @@ async def test_unreadable_value_is_fetched_anew(
     site.replies["/robots.txt"] = FORBID
     result = await obeying(site, path)
     assert (result.stat("cache/store_errors"), site.fetches) == (1, 1)
-    assert f"has what cannot be read ({site.url('')}: damaged, or not of version 1)" in logged(
-        caplog
+    assert (
+        f"has a copy that cannot be read ({site.url('')}: damaged, or not of version 1)"
+        in logged(caplog)
     )
     with opened(path) as store:
         assert decode(store.get(site.url("")) or b"").body == RULES.encode()

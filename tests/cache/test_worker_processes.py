@@ -122,7 +122,7 @@ async def test_worker_that_dies_with_a_lease_and_a_turn(
     While its page is unanswered the others wait until its turn ends, and no longer.
     """
     monkeypatch.setattr(fetches, "LEASE", HOLD)
-    monkeypatch.setattr(fetches, "RENEWED", HOLD / 3)
+    monkeypatch.setattr(fetches, "RENEW_INTERVAL", HOLD / 3)
     monkeypatch.setattr(shared, "HOLD", HOLD)
     monkeypatch.setattr(shared, "BEAT", HOLD / 3)
     file_asked, page_asked = threading.Event(), threading.Event()

@@ -33,7 +33,7 @@ def main(mode: str, urls: list[str], settings: dict[str, Any], hold: float | Non
     """
     if hold is not None:
         fetches.LEASE = shared.HOLD = hold
-        fetches.RENEWED = shared.BEAT = hold / 3
+        fetches.RENEW_INTERVAL = shared.BEAT = hold / 3
     handler = logging.StreamHandler()
     handler.setLevel(logging.WARNING)
     logging.getLogger("scrapy_robots_rfc").addHandler(handler)
