@@ -1,7 +1,6 @@
-"""`scrapy robots report FILE`: sums up a file of ROBOTS_REPORT, as text, JSON, or a page.
+"""`scrapy robots report FILE`: sums up a file of ROBOTS_REPORT, as text, JSON or a page.
 
-The file is JSON lines. It may be cut short, damaged or made up: broken lines are counted, and raise
-nothing. It is read line by line: memory grows with the origins and rules, not with the requests.
+`report_sums.py` reads the file, which is JSON lines, and `report_page.js` draws the page.
 """
 
 import base64
@@ -10,170 +9,328 @@ import json
 import os
 from argparse import Namespace
 from collections import Counter
-from collections.abc import Mapping
-from contextlib import suppress
-from functools import partial
+from collections.abc import Collection, Iterator
 from importlib.resources import files as resources
+from itertools import islice
 from pathlib import Path
 from string import Template
 from typing import Any
 
 from scrapy_robots_rfc.commands import common
-from scrapy_robots_rfc.core.decision import Reason
+from scrapy_robots_rfc.commands.report_sums import (
+    MARKS,
+    MAX_URLS,
+    MAX_URLS_OF_GROUP,
+    MEANINGS,
+    NOT_GIVEN,
+    Group,
+    Run,
+    Sums,
+)
 from scrapy_robots_rfc.core.text import many, printable
-from scrapy_robots_rfc.fetching.parsed import UNREACHABLE
-from scrapy_robots_rfc.policy.origins import without_userinfo
 
-#: Rows of each list: in the text a screenful, elsewhere what a browser sorts at once.
+#: Rows of each list: a screenful in the text, elsewhere as many as a browser sorts at once.
 TOP_OF_TEXT, TOP = 10, 1000
-#: A record of ROBOTS_REPORT has one of these fields, however few its feed was asked for.
-MARKS = frozenset({"reason", "why", "rule", "robots_url", "token", "dry_run"})
-#: Octets of a line that are read at once: no record has as many.
-LONGEST = 1_000_000
-#: The reason of the last records, on ROBOTS_EXEMPT; what stands for a reason that is missing.
-EXEMPT, NOT_GIVEN = "exempt", "not given"
-_FIELD = 2000  # characters of a field that count: a longer one is no rule, and no link works
-
-#: The lists of the sums, each with its title, and with the names of its key.
-_LISTS = {
-    "by_reason": ("by reason", ("reason",)),
-    "by_origin": ("by origin", ("origin",)),
-    "by_rule": ("by rule: origin, line, rule, token", ("origin", "line", "rule", "token")),
-    "unreachable": ("robots.txt unreachable", ("why",)),
-    "exempt": ("not asked, by entry of ROBOTS_EXEMPT", ("entry",)),
-}
+#: URLs of each group in the text.
+URLS_OF_TEXT = 3
+#: Names of spiders and agents in the header.
+NAMES = 5
+NO_SITE = "(no site)"
+_INDENT = 22  # of the URLs in the text
 
 
 def _report(_: object, console: common.Console, opts: Namespace) -> int:
-    """Print what the file adds up to; the exit code is 0."""
-    sums = summed(opts.file, console)
-    if sums["broken"]:
-        broken = many(sums["broken"], "broken record")
+    """Print the sums of the file; the exit code is 0."""
+    sums = summed(opts.file, console, only=opts.only_run, keeps_all=opts.json)
+    if sums.broken:
+        broken = many(sums.broken, "broken record")
         name = common.source_name(opts.file)
-        console.complain(f"{name}: {broken} left out; all else is summed up")
+        console.complain(f"{name}: {broken} left out; everything else is summed up")
     if opts.html is not None:
-        _write(opts.html, page(sums), opts.file)
+        _write(opts.html, page(sums, opts.file), opts.file)
     if opts.json:
-        console.print_json(sums)
+        console.print_json(as_json(sums, opts.file))
     else:
-        show(sums, console)
+        show(sums, opts.file, console)
     return 0
 
 
-def summed(source: str, console: common.Console) -> dict[str, Any]:
-    """Return the sums of a file as an object of JSON, with the largest rows of each list.
+def summed(
+    source: str, console: common.Console, *, only: int | None = None, keeps_all: bool = False
+) -> Sums:
+    """Return the sums of a file.
 
-    :raises Failed: most of the file is something else.
+    :param only: the number of the run that counts, or `None` if all do.
+    :param keeps_all: whether every URL is kept.
+    :raises Failed: most of the file is something else, or it has no such run.
     """
-    counts: Counter[str] = Counter()
-    lists = {name: Counter[Any]() for name in _LISTS}
+    sums = Sums(only, keeps_all)
     with common.opened(source, console) as file:
-        for line in iter(partial(file.readline, LONGEST), b""):
-            fields = None
-            # A number of thousands of digits is a ValueError, too.
-            with suppress(ValueError, RecursionError):
-                fields = json.loads(line.decode("utf-8-sig", "replace"))
-            if isinstance(fields, dict) and not MARKS.isdisjoint(fields):
-                counts["records"] += 1
-                _add(fields, counts, lists)
-            elif line.strip():
-                counts["broken"] += 1
-    if counts["broken"] > counts["records"]:
+        sums.read(file)
+    name = common.source_name(source)
+    if sums.broken > sums.records:
         raise common.Failed(
-            f"{common.source_name(source)} is no report of ROBOTS_REPORT: most of its lines are no"
-            " records; name a file that this setting wrote as JSON lines, unpacked, each with one"
-            f" of the fields {', '.join(sorted(MARKS))}"
+            f"{name} is not a report of ROBOTS_REPORT: most of its lines are not records; name a"
+            " file that this setting wrote as JSON lines, unpacked, each with one of the fields"
+            f" {', '.join(sorted(MARKS))}"
         )
-    rows = {
-        name: [
-            {**dict(zip(names, key, strict=True)), "requests": requests}
-            for key, requests in lists[name].most_common(TOP)
-        ]
-        for name, (_, names) in _LISTS.items()
+    if only is not None and not 1 <= only <= len(sums.runs):
+        raise common.Failed(f"{name} has {many(len(sums.runs), 'run')}, but not a run {only}")
+    return sums
+
+
+# What every output says.
+
+
+def meaning(reason: str) -> str:
+    """Return what a reason means, for users."""
+    return MEANINGS.get(reason, "not a reason that this version knows")
+
+
+def share(requests: int, total: int) -> str:
+    """Return a share of all dropped requests, such as ``6.2%``."""
+    text = f"{100 * requests / total:.1f}%"
+    if text == "0.0%":
+        return "<0.1%"
+    return ">99.9%" if text == "100.0%" and requests < total else text
+
+
+def headline(sums: Sums) -> str:
+    """Return the title of the report."""
+    requests, dry = sums.total.requests, sums.total.dry_run
+    if not requests:
+        return "No request was dropped"
+    if not dry:
+        return f"{many(requests, 'request')} dropped"
+    if dry == requests:
+        return f"Dry run: {many(requests, 'request')} would be dropped"
+    return (
+        f"{many(requests, 'request')} disallowed: {requests - dry:,} dropped,"
+        f" {dry:,} fetched (dry run)"
+    )
+
+
+def facts(sums: Sums, source: str) -> Iterator[tuple[str, str]]:
+    """Yield names and texts: what was read, when it was written, by which spiders and agents."""
+    yield "file", f"{common.source_name(source)} ({many(sums.records, 'record')})"
+    if sums.total.first:
+        yield "time", _period(sums.total)
+    if sums.only is not None:
+        yield "run", f"only run {sums.only} of {len(sums.runs)}"
+    elif sums.runs:
+        yield "runs", f"{len(sums.runs):,}"
+    for name, counts in (("spider", sums.spiders), ("agent", sums.agents)):
+        if counts:
+            yield name + "s" * (len(counts) > 1), _named(counts)
+    if sums.allowed:
+        yield "allowed", f"{many(sums.allowed, 'request')}, not counted below"
+    if sums.exempt:
+        yield "exempt", f"{many(sums.exempt.total(), 'request')}, not judged by robots.txt"
+    if sums.broken:
+        yield "broken", f"{many(sums.broken, 'record')} left out"
+
+
+def _period(run: Run) -> str:
+    first, last = run.first[:19].replace("T", " "), run.last[:19].replace("T", " ")
+    if first == last:
+        return f"{first} UTC"
+    return f"{first} to {last[11:] if last[:10] == first[:10] else last} UTC"
+
+
+def _named(counts: Counter[str | None]) -> str:
+    """Return the names that count most, each with its requests if there are several."""
+    if len(counts) == 1:
+        return next(iter(counts)) or NOT_GIVEN
+    names = [f"{name or NOT_GIVEN} ({count:,})" for name, count in counts.most_common(NAMES)]
+    more = len(counts) - len(names)
+    return ", ".join(names) + (f" and {more:,} more" if more else "")
+
+
+def _described(run: Run) -> str:
+    period = f", {_period(run)}" if run.first else ""
+    dry = " (dry run)" if run.dry_run else ""
+    return f"run {run.number}: {run.spider or NOT_GIVEN}{period}{dry}"
+
+
+# JSON.
+
+
+def as_json(sums: Sums, source: str) -> dict[str, Any]:
+    """Return the sums as an object of JSON, with every dropped URL that was kept."""
+    total = sums.total.requests
+    # Exempt requests are not part of the total, so they have no share.
+    exempt = [{"entry": entry, "requests": n} for entry, n in sums.exempt.most_common(TOP)]
+    lists: dict[str, tuple[list[dict[str, Any]], int]] = {
+        "runs": ([_run_record(run) for run in list(sums.runs.values())[:TOP]], len(sums.runs)),
+        "by_spider": (_rows("spider", sums.spiders, total), len(sums.spiders)),
+        "by_agent": (_rows("agent", sums.agents, total), len(sums.agents)),
+        "by_reason": (_rows("reason", sums.reasons, total), len(sums.reasons)),
+        "by_origin": (_rows("origin", sums.origins, total), len(sums.origins)),
+        "unreachable": (_rows("why", sums.causes, total), len(sums.causes)),
+        "exempt": (exempt, len(sums.exempt)),
     }
+    for row in lists["by_reason"][0]:
+        row["meaning"] = meaning(row["reason"])
     return {
-        "requests": counts["requests"],
-        "dry_run": counts["dry_run"],
-        **rows,
-        "more": {name: max(0, len(each) - TOP) for name, each in lists.items()},
+        "requests": total,
+        "dry_run": sums.total.dry_run,
+        "allowed": sums.allowed,
+        "first": sums.total.first or None,
+        "last": sums.total.last or None,
+        "run": sums.only,
+        **{name: rows for name, (rows, _) in lists.items()},
+        "dropped": [_group_record(sums, group) for group, _ in sums.groups.most_common()],
+        "more": {name: max(0, size - TOP) for name, (_, size) in lists.items()},
         "file": source,
-        "records": counts["records"],
-        "broken": counts["broken"],
+        "records": sums.records,
+        "broken": sums.broken,
     }
 
 
-def _add(fields: Mapping[str, Any], counts: Counter[str], lists: dict[str, Counter[Any]]) -> None:
-    """Count a record. Fields may be missing, and values may be of any kind.
+def _rows(name: str, counts: Counter[Any], total: int) -> list[dict[str, Any]]:
+    return [
+        {name: key, "requests": requests, "share": share(requests, total)}
+        for key, requests in counts.most_common(TOP)
+    ]
 
-    Requests of exempt sites are counted apart, allowed ones are not.
+
+def _run_record(run: Run) -> dict[str, Any]:
+    return {
+        "run": run.number,
+        "started": run.started,
+        "spider": run.spider,
+        "first": run.first or None,
+        "last": run.last or None,
+        "requests": run.requests,
+        "dry_run": run.dry_run,
+    }
+
+
+def _group_record(sums: Sums, group: Group, most: int | None = None) -> dict[str, Any]:
+    """Return a group as an object of JSON.
+
+    :param most: maximum URLs, or `None` for all.
     """
-    rule = _text(fields, "rule")
-    reason = _text(fields, "reason") or (NOT_GIVEN if rule is None else Reason.RULE.value)
-    requests = common.whole_number(fields.get("count")) or 1
-    if fields.get("allowed") is True:
-        return
-    if reason == EXEMPT:
-        lists["exempt"][rule,] += requests
-        return
-    counts["requests"] += requests
-    counts["dry_run"] += requests * (fields.get("dry_run") is True)
-    origin = without_userinfo(_text(fields, "origin") or "") or None
-    lists["by_reason"][reason,] += requests
-    lists["by_origin"][origin,] += requests
-    if rule is not None:
-        line = common.whole_number(fields.get("line"))
-        lists["by_rule"][origin, line, rule, _text(fields, "token")] += requests
-    if reason == Reason.UNREACHABLE.value:
-        why = (_text(fields, "why") or NOT_GIVEN).removeprefix(UNREACHABLE)
-        lists["unreachable"][common.without_passwords(why),] += requests
+    urls, more = sums.dropped_urls(group, most)
+    requests = sums.groups[group]
+    return {
+        **group._asdict(),
+        "requests": requests,
+        "share": share(requests, sums.total.requests),
+        "urls": [{"url": url, "requests": number} for url, number in urls],
+        "more": more,
+    }
 
 
-def _text(fields: Mapping[str, Any], name: str) -> str | None:
-    """Return a field as text that may be shown; ``None`` where it is empty, or no text."""
-    value = fields.get(name)
-    is_text = isinstance(value, str | int | float)
-    return printable(str(value)[:_FIELD]) if value and is_text else None
+# Text.
 
 
-def show(sums: Mapping[str, Any], console: common.Console) -> None:
-    """Print the sums for people."""
-    requests = sums["requests"]
-    total = f"{many(requests, 'request')} disallowed" if requests else "no request was disallowed"
-    console.print(console.paint(total, common.STRONG))
-    name = common.source_name(sums["file"])
-    console.fact("file", f"{name} ({many(sums['records'], 'record')})")
-    if sums["dry_run"]:
-        console.fact("dry run", f"{sums['dry_run']:,} of them were let through all the same")
-    for kind, (title, names) in _LISTS.items():
-        rows = sums[kind]
-        number = len(rows) + sums["more"][kind]
-        if rows:
-            listed = f" ({TOP_OF_TEXT} of {number:,})" if number > TOP_OF_TEXT else ""
-            console.print("\n" + console.paint(f"{title}{listed}", common.STRONG))
-        for row in rows[:TOP_OF_TEXT]:
-            # Exempt requests are in no other number.
-            share = "" if kind == EXEMPT else f"{row['requests'] / requests:7.1%}"
-            known = [str(row[name]) for name in names if row[name] is not None]
-            text = "  ".join(known) or NOT_GIVEN
-            console.print(f"  {row['requests']:>9,}{console.paint(share, common.FAINT)}  {text}")
+def show(sums: Sums, source: str, console: common.Console) -> None:
+    """Print the sums as text."""
+    console.print(console.paint(headline(sums), common.STRONG))
+    for name, text in facts(sums, source):
+        console.fact(name, text)
+    total = sums.total.requests
+    if len(sums.runs) > 1:
+        runs = {_described(run): run.requests for run in sums.runs.values()}
+        _show_list("runs (--run N sums up one of them)", runs.items(), console)
+    reasons = [(f"{name}: {meaning(name)}", n) for name, n in sums.reasons.most_common()]
+    _show_list("by reason", reasons, console, total)
+    _show_list("by site", sums.origins.most_common(), console, total)
+    _show_list("robots.txt unreachable, by cause", sums.causes.most_common(), console, total)
+    _show_list("exempt, by entry of ROBOTS_EXEMPT", sums.exempt.most_common(), console)
+    _show_groups(sums, console)
 
 
-def page(sums: Mapping[str, Any]) -> str:
-    """Return the page: a template with a script, which draws the numbers that are embedded."""
+def _show_list(
+    title: str,
+    rows: Collection[tuple[str | None, int]],
+    console: common.Console,
+    total: int | None = None,
+) -> None:
+    """Print the first rows of a list, with shares if there is a total."""
+    if rows:
+        console.print("\n" + console.paint(title, common.STRONG))
+    for name, requests in islice(rows, TOP_OF_TEXT):
+        _show_row(name or NOT_GIVEN, requests, console, total)
+    _show_rest(len(rows) - TOP_OF_TEXT, "more", console)
+
+
+def _show_row(text: str, requests: int, console: common.Console, total: int | None = None) -> None:
+    part = "" if total is None else console.paint(f"{share(requests, total):>7}", common.FAINT)
+    console.print(f"  {requests:>9,}{part}  {text}")
+
+
+def _show_rest(number: int, what: str, console: common.Console) -> None:
+    if number > 0:
+        console.print(f"{'and':>11} {number:,} {what}")
+
+
+def _show_groups(sums: Sums, console: common.Console) -> None:
+    """Print the dropped URLs, by reason and rule."""
+    if sums.groups:
+        what = "disallowed" if sums.total.dry_run else "dropped"
+        title = f"{what} URLs, by reason and rule (--json lists every URL)"
+        console.print("\n" + console.paint(title, common.STRONG))
+    for group, requests in sums.groups.most_common(TOP_OF_TEXT):
+        _show_row(_title(group, sums), requests, console, sums.total.requests)
+        urls, more = sums.dropped_urls(group, URLS_OF_TEXT)
+        for url, number in urls:
+            console.print(" " * _INDENT + url + f" ({number:,} times)" * (number > 1))
+        if more:
+            console.print(" " * _INDENT + f"and {many(more, 'more request')}")
+    _show_rest(len(sums.groups) - TOP_OF_TEXT, "more", console)
+
+
+def _title(group: Group, sums: Sums) -> str:
+    """Return the site and the reason of a group, with the agent if there are several."""
+    details = [group.reason]
+    if group.token is not None:
+        details.append(f"group {group.token}")
+    if len(sums.agents) > 1:
+        details.append(f"agent {group.agent or NOT_GIVEN}")
+    why = group.why or group.rule or NOT_GIVEN
+    return f"{group.origin or NO_SITE}: {why} ({', '.join(details)})"
+
+
+# The page.
+
+
+def page(sums: Sums, source: str) -> str:
+    """Return the page: a template with a script that draws the embedded numbers."""
     folder = resources("scrapy_robots_rfc.commands")
     style, script, template = (
         (folder / f"report_page.{suffix}").read_text(encoding="utf-8")
         for suffix in ("css", "js", "html")
     )
-    data = json.dumps({**sums, "file": printable(common.source_name(sums["file"]))})
+    data = {
+        **as_json(sums, source),
+        "headline": headline(sums),
+        "facts": [(name, printable(text)) for name, text in facts(sums, source)],
+        "runs": [
+            {"name": _described(run), "requests": run.requests}
+            for run in islice(sums.runs.values(), TOP)
+        ],
+        "dropped": list(_bounded(sums)),
+    }
+    data["more"]["dropped"] = max(0, len(sums.groups) - TOP)
     return Template(template).substitute(
         style=style,
         script=script,
         style_hash=_digest(style),
         script_hash=_digest(script),
         # So that `</script>` and `<!--` in a text have no effect.
-        data=data.replace("<", "\\u003c"),
+        data=json.dumps(data).replace("<", "\\u003c"),
     )
+
+
+def _bounded(sums: Sums) -> Iterator[dict[str, Any]]:
+    """Yield the groups of the page, with as many URLs as it may have."""
+    left = MAX_URLS
+    for group, _ in sums.groups.most_common(TOP):
+        record = _group_record(sums, group, min(left, MAX_URLS_OF_GROUP))
+        left -= len(record["urls"])
+        yield record
 
 
 def _digest(text: str) -> str:
@@ -182,29 +339,35 @@ def _digest(text: str) -> str:
 
 
 def _write(name: str, text: str, report: str) -> None:
-    """Write a page, but not over the report, or over something that is no file."""
+    """Write the page, but not over the report, or over something that is not a file."""
     path = Path(os.path.realpath(name))  # for `/dev/fd/N` that is a pipe, no such path exists
     try:
-        is_read = path.exists() and report != common.STANDARD and path.samefile(report)
-        if name == common.STANDARD or is_read or (Path(name).exists() and not path.is_file()):
+        is_report = path.exists() and report != common.STANDARD and path.samefile(report)
+        is_something_else = Path(name).exists() and not path.is_file()
+        if name == common.STANDARD or is_report or is_something_else:
             raise common.Failed(
-                f"{name} cannot be written over, since it is no file, or one that is read;"
-                " name another file"
+                f"{name} cannot be overwritten: it is the report, or not a file; name another file"
             )
         path.write_text(text, encoding="utf-8")
     except OSError as error:
         raise common.Failed(
             f"{path} cannot be written: {error.strerror};"
-            " name a file in a folder of yours, where there is room"
+            " name a file in a folder that has room and that you may write to"
         ) from error
 
 
 TOPIC = common.Topic(
-    "Sum up a report of ROBOTS_REPORT: the disallowed requests by reason, origin and rule.",
+    "Sum up a report of ROBOTS_REPORT: which requests were dropped, by reason, site and rule.",
     {
         "file": {"metavar": "FILE", "help": "a report in JSON lines; or -, standard input"},
+        "--run": {
+            "metavar": "N",
+            "dest": "only_run",
+            "type": int,
+            "help": "sum up only one run, by its number",
+        },
         **common.JSON,
-        "--html": {"metavar": "FILE", "help": "write a page with tables and plots, too"},
+        "--html": {"metavar": "FILE", "help": "also write an HTML page, which can be searched"},
     },
     _report,
 )

@@ -6,61 +6,61 @@ import io
 import json
 import tracemalloc
 from types import SimpleNamespace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import given, strategies as st
 
 from scrapy_robots_rfc.commands import report
 from scrapy_robots_rfc.commands.common import Console, Failed
-from scrapy_robots_rfc.commands.report import page, show
+from scrapy_robots_rfc.commands.report import as_json, page, show
+from scrapy_robots_rfc.commands.report_sums import MAX_URLS, MAX_URLS_OF_GROUP
 from tests.support.reports import exempt, exported, record, unreachable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from scrapy_robots_rfc.commands.report_sums import Sums
 
 pytestmark = pytest.mark.once
 
 MEBIBYTE = 2**20
 
 
-def summed(file: Any) -> dict[str, Any]:
-    """What a stream adds up to."""
-    console: Any = SimpleNamespace(stdin=SimpleNamespace(buffer=io.BufferedReader(file)))
+def summed(parts: Iterable[bytes]) -> Sums:
+    """Sum up a stream that comes in parts."""
+    stdin = SimpleNamespace(buffer=io.BufferedReader(Parts(parts)))
+    console: Any = SimpleNamespace(stdin=stdin)
     return report.summed("-", console)
 
 
-class Endless(io.RawIOBase):
-    """A stream that repeats itself until so many octets are read."""
+class Parts(io.RawIOBase):
+    """A stream that is read a part at a time."""
 
-    def __init__(self, octets: bytes, size: int, first: bytes = b"") -> None:
-        self._first = first
-        self._octets = octets
-        self._many = octets * (65_536 // len(octets) + 2)
-        self._at = 0
-        self._left = size
+    def __init__(self, parts: Iterable[bytes]) -> None:
+        self._parts = iter(parts)
+        self._rest = b""
 
     def readable(self) -> bool:
-        """Whether it can be read."""
+        """Return whether it can be read."""
         return True
 
     def readinto(self, room: Any) -> int:
-        """Put the next ones into a room for them."""
-        if self._first:
-            taken, self._first = self._first, b""
-        else:
-            taken = self._many[self._at : self._at + min(len(room), self._left, 65_536)]
-            self._at = (self._at + len(taken)) % len(self._octets)
-            self._left -= len(taken)
-        room[: len(taken)] = taken
-        return len(taken)
+        """Put the next part, or what fits of it, into the room."""
+        part = self._rest or next(self._parts, b"")
+        size = min(len(room), len(part))
+        room[:size], self._rest = part[:size], part[size:]
+        return size
 
 
-def peak(stream: Any) -> tuple[int, dict[str, Any] | None]:
-    """The most memory that summing up takes, and the sums, where there are any."""
+def peak(parts: Iterable[bytes]) -> tuple[int, Sums | None]:
+    """Return the most memory that summing up takes, and the sums unless there are none."""
     sums = None
     tracemalloc.start()
     try:
-        sums = summed(stream)
+        sums = summed(parts)
     except Failed as error:
-        assert "is no report" in str(error)  # noqa: PT017 - that, or nothing
+        assert "is not a report" in str(error)  # noqa: PT017 - that, or nothing
     most = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     return most, sums
@@ -70,143 +70,111 @@ def peak(stream: Any) -> tuple[int, dict[str, Any] | None]:
     ("first", "again"),
     [
         (b'{"url": "', b"a"),
-        (b'{"url": "', b"{"),
         (b'{"url": "', b'{"a'),
         (b"[", b"[1," + b" " * 97),
-        (b"", b"x"),
         (b"", b'{"a": 1, '),
         (exported([record()]), b"a" * 200 + b"\n"),
     ],
 )
 def test_memory_does_not_grow_with_an_endless_line(first: bytes, again: bytes) -> None:
-    """A record without an end is given up at the limit, so memory does not grow with it."""
-    most, _ = peak(Endless(again, 32 * MEBIBYTE, first))
+    """A line without an end is given up at the limit, so memory does not grow with it."""
+    piece = again * (65_536 // len(again))
+    most, _ = peak([first, *[piece] * (32 * MEBIBYTE // len(piece))])
     assert most < 16 * MEBIBYTE
 
 
 def test_a_record_that_is_too_long_is_left_out() -> None:
-    """One that is too long is broken, in each piece that is read, and the next one counts."""
-    octets = exported([record(), record(spider="x" * 1_000_000), record()])
-    sums = summed(io.BytesIO(octets))
-    assert (sums["requests"], sums["broken"]) == (2, 2)
+    """A record that is too long is broken, in each piece that is read, and the next one counts."""
+    sums = summed([exported([record(), record(spider="x" * 1_000_000), record()])])
+    assert (sums.total.requests, sums.broken) == (2, 2)
 
 
 def test_memory_does_not_grow_with_requests() -> None:
-    """Memory grows with origins and rules, not with requests."""
+    """Memory grows with sites and rules, and with URLs up to a limit, but not with requests."""
     one = exported([record(), unreachable()])
-    few, _ = peak(Endless(one, len(one) * 300))
-    many, sums = peak(Endless(one, len(one) * 1500))
+    few, _ = peak([one] * 300)
+    many, sums = peak([one] * 1500)
     assert sums is not None
-    assert sums["requests"] == 3000
+    assert sums.total.requests == 3000
     assert many < few + 150_000
 
 
-#: All of a report before its second record, and that without its end of line.
+def test_urls_are_kept_up_to_a_limit() -> None:
+    """A limited number of URLs is kept, of one group and of all groups; the page says so."""
+    groups = MAX_URLS // MAX_URLS_OF_GROUP + 1
+    lines = (
+        exported([record(url=f"https://a.example/{number}", line=line, why=f"line {line}")])
+        for line in range(groups)
+        for number in range(MAX_URLS_OF_GROUP + 1)
+    )
+    sums = summed(lines)
+    dropped = as_json(sums, "-")["dropped"]
+    assert {len(group["urls"]) for group in dropped} == {MAX_URLS_OF_GROUP, 0}
+    assert [group["more"] for group in dropped] == [1] * (groups - 1) + [MAX_URLS_OF_GROUP + 1]
+    assert page(sums, "-").count('"url": ') == MAX_URLS
+
+
+#: A whole record, and another one without its line end.
 BEFORE = exported([record()])
 LAST = exported([record(url='https://a.example/{b},c/"d', spider="shops")]).rstrip(b"\n")
 
 
-def test_a_record_that_breaks_off_anywhere_leaves_the_others() -> None:
-    """Wherever the last record breaks off, the one before it is summed up."""
+def test_a_record_that_breaks_off_loses_one_line() -> None:
+    """Wherever a record breaks off, and a resumed crawl goes on after it, that line is lost."""
+    after = exported([record(), unreachable()] * 5)
     for length in range(1, len(LAST)):
-        sums = summed(io.BytesIO(BEFORE + LAST[:length]))
-        assert (sums["requests"], sums["broken"]) == (1, 1), LAST[:length]
-
-
-def test_a_crawl_that_went_on_behind_a_break_loses_one_line() -> None:
-    """A crawl that was killed within a record, and resumed, writes on right behind it.
-
-    That line alone is lost.
-    """
-    behind = exported([record(), unreachable()] * 5)
-    for length in range(1, len(LAST)):
-        sums = summed(io.BytesIO(BEFORE + LAST[:length] + behind))
-        assert sums["requests"] == 1 + 10 - 1, LAST[:length]
-        assert sums["broken"] == 1, LAST[:length]
+        sums = summed([BEFORE + LAST[:length]])
+        assert (sums.total.requests, sums.broken) == (1, 1), LAST[:length]
+        sums = summed([BEFORE + LAST[:length] + after])
+        assert (sums.total.requests, sums.broken) == (1 + 10 - 1, 1), LAST[:length]
 
 
 ODD = [
-    None,
-    "",
-    0,
-    -1,
-    1.5,
-    True,
-    [],
-    {},
-    [1],
-    {"a": 1},
-    "x" * 5000,
-    "\ud800",
-    "\0",
-    10**30,
-    "1" * 5000,
-    float("nan"),
+    *(None, "", 0, -1, 1.5, True, [], {}, [1], {"a": 1}),
+    *("x" * 5000, "\ud800", "\0", 10**30, "1" * 5000, float("nan")),
 ]
 
 
 @pytest.mark.parametrize("name", record())
-@pytest.mark.parametrize("value", ODD, ids=range(len(ODD)))
-def test_odd_values_leave_the_record_counted(name: str, value: object) -> None:
-    """A field with a value of any other kind leaves the record counted."""
-    octets = exported([record(**{name: value}), unreachable(), exempt("a.example", 1)])
-    sums = summed(io.BytesIO(octets))
-    assert sums["requests"] == 2 - (name == "allowed" and value is True)  # those are not counted
-    shown(sums)
+def test_odd_values_leave_the_record_counted(name: str) -> None:
+    """A field with a value of any other type leaves the record counted."""
+    for value in ODD:
+        octets = exported([record(**{name: value}), unreachable(), exempt("a.example", 1)])
+        sums = summed([octets])
+        is_allowed = name == "allowed" and value is True
+        assert sums.total.requests == 2 - is_allowed, value
+        show_in_all_ways(sums)
 
 
-def shown(sums: dict[str, Any]) -> None:
-    """Show sums in all ways."""
-    assert "<h1>" in page(sums)
+def show_in_all_ways(sums: Sums) -> None:
+    """Show sums as text, page and JSON."""
+    assert "<h1>" in page(sums, "-")
     out = io.StringIO()
-    show(sums, Console(out, out, out, ""))
+    show(sums, "-", Console(out, out, out, ""))
     assert out.getvalue().count("\n") > 1
-    assert json.dumps(sums)
+    assert json.dumps(as_json(sums, "-"))
 
 
 @given(st.data())
 def test_damage_of_any_kind_raises_nothing(data: st.DataObject) -> None:
-    """Whatever is taken away, put in or doubled: it is summed up as far as it goes, or refused."""
+    """Whatever is removed, inserted or doubled, the rest is summed up, or the file is refused."""
     octets = exported([record(), unreachable(), exempt("a.example", 1)])
     for _ in range(data.draw(st.integers(1, 3))):
-        start, end = sorted(
-            (data.draw(st.integers(0, len(octets))), data.draw(st.integers(0, len(octets))))
-        )
-        put = data.draw(
-            st.sampled_from([b"", b'"', b"{", b"\n", b"[", b",", b"\0", octets[start:end] * 2])
-        )
-        octets = octets[:start] + put + octets[end:]
+        places = st.integers(0, len(octets))
+        start, end = sorted((data.draw(places), data.draw(places)))
+        inserted = [b"", b'"', b"{", b"\n", b"[", b",", b"\0", octets[start:end] * 2]
+        octets = octets[:start] + data.draw(st.sampled_from(inserted)) + octets[end:]
     try:
-        sums = summed(io.BytesIO(octets))
+        sums = summed([octets])
     except Failed:
         return
-    shown(sums)
+    show_in_all_ways(sums)
 
 
-@pytest.mark.parametrize("size", [1, 2, 7, 100, 1000])
+@pytest.mark.parametrize("size", [1, 7, 1000])
 def test_pieces_make_no_difference(size: int) -> None:
-    """In which pieces a stream comes makes no difference."""
+    """The pieces in which a stream comes make no difference."""
     octets = exported([record(), unreachable(), record(spider="a,b", count=3)])
-    sums = summed(Parts([octets[start : start + size] for start in range(0, len(octets), size)]))
-    assert (sums["records"], sums["broken"]) == (3, 0)
-    assert sums == summed(io.BytesIO(octets))
-
-
-class Parts(io.RawIOBase):
-    """A stream that is read a part at a time."""
-
-    def __init__(self, parts: list[bytes]) -> None:
-        self._parts = [*parts]
-
-    def readable(self) -> bool:
-        """Whether it can be read."""
-        return True
-
-    def readinto(self, room: Any) -> int:
-        """Put the next one into a room for it."""
-        part = self._parts.pop(0) if self._parts else b""
-        taken, rest = part[: len(room)], part[len(room) :]
-        if rest:
-            self._parts.insert(0, rest)
-        room[: len(taken)] = taken
-        return len(taken)
+    sums = summed(octets[start : start + size] for start in range(0, len(octets), size))
+    assert (sums.records, sums.broken) == (3, 0)
+    assert as_json(sums, "-") == as_json(summed([octets]), "-")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tests.support.command_line import run, scrapy
 from tests.support.site import Reply, Site, robots
@@ -29,9 +29,7 @@ class Shop(scrapy.Spider):
 
 
 def test_sums_of_what_two_crawls_wrote(tmp_path: Path) -> None:
-    """Of a file that a crawl writes, and another one goes on with, the sums are those of what
-    was disallowed.
-    """
+    """A crawl that appends to a report is another run; sums have both, or one of them."""
     (tmp_path / "shop.py").write_text(SPIDER, encoding="utf-8")
     rules = robots("User-agent: *\nDisallow: /private/\nDisallow: /cart\n")
     with (
@@ -43,47 +41,41 @@ def test_sums_of_what_two_crawls_wrote(tmp_path: Path) -> None:
             "ADDONS": json.dumps({"scrapy_robots_rfc.Addon": 500}),
             "ROBOTS_EXEMPT": exempt.netloc,
             "ROBOTS_UNREACHABLE_BACKOFF": "",
+            "ROBOTS_REPORT": "r.jsonl",
             "RETRY_ENABLED": "False",
         }
-        options = [word for key, value in settings.items() for word in ("-s", f"{key}={value}")]
         sites = {"site": site.url(""), "exempt": exempt.url("/"), "failing": failing.url("/")}
-        arguments = (
+        arguments = [
+            *(word for key, value in settings.items() for word in ("-s", f"{key}={value}")),
             *(word for key, url in sites.items() for word in ("-a", f"{key}={url}")),
-            *options,
-        )
-        report = ("-s", 'ROBOTS_REPORT={"r.jsonl": {}}')
+        ]
         for _ in range(2):
-            assert scrapy("runspider", "shop.py", *arguments, *report, folder=tmp_path).code == 0
-        done = run("report", "r.jsonl", "--json", folder=tmp_path)
+            assert scrapy("runspider", "shop.py", *arguments, folder=tmp_path).code == 0
+    for options, runs in ((), 2), (("--run", "2"), 1):
+        done = run("report", "r.jsonl", "--json", *options, folder=tmp_path)
         assert (done.code, done.err) == (0, "")
-        _look_at(json.loads(done.out), site.url(""), failing.url(""), exempt.netloc)
-
-
-def _look_at(sums: dict[str, Any], origin: str, failing: str, exempt: str) -> None:
-    assert [(entry["reason"], entry["requests"]) for entry in sums["by_reason"]] == [
-        ("rule", 6),
-        ("unreachable", 2),
-    ]
-    assert [(entry["origin"], entry["requests"]) for entry in sums["by_origin"]] == [
-        (origin, 6),
-        (failing, 2),
-    ]
-    assert sums["unreachable"] == [{"why": "503", "requests": 2}]
-    assert [
-        (entry["line"], entry["rule"], entry["token"], entry["requests"])
-        for entry in sums["by_rule"]
-    ] == [
-        (2, "Disallow: /private/", "*", 4),
-        (3, "Disallow: /cart", "*", 2),
-    ]
-    assert sums["exempt"] == [{"entry": exempt, "requests": 2}]
+        sums = json.loads(done.out)
+        assert [(row["spider"], row["requests"]) for row in sums["runs"]] == [("shop", 4)] * 2
+        assert [(row["agent"], row["requests"]) for row in sums["by_agent"]] == [
+            ("Scrapy", 4 * runs)
+        ]
+        assert [
+            (group["why"], group["requests"], [row["url"] for row in group["urls"]])
+            for group in sums["dropped"]
+        ] == [
+            (
+                "robots.txt line 2: Disallow: /private/",
+                2 * runs,
+                [site.url("/private/1"), site.url("/private/2")],
+            ),
+            ("robots.txt line 3: Disallow: /cart", runs, [site.url("/cart")]),
+            ("robots.txt unreachable: 503", runs, [failing.url("/")]),
+        ]
+        assert sums["exempt"] == [{"entry": exempt.netloc, "requests": runs}]
 
 
 def test_commands_write_no_report(tmp_path: Path, site: Site) -> None:
-    """A question on the command line is no crawl.
-
-    It leaves nothing in the report of the project.
-    """
+    """Other commands write nothing into the report of the project."""
     site.replies["/robots.txt"] = robots("User-agent: *\nDisallow: /private\n")
     (tmp_path / "scrapy.cfg").write_text("[settings]\ndefault = reported\n", encoding="utf-8")
     (tmp_path / "reported.py").write_text(

@@ -27,10 +27,7 @@ pytestmark = pytest.mark.once
 
 
 def test_nothing_acts(browser: Browser, tmp_path: Path) -> None:
-    """What is in records, and in the file's name, is text.
-
-    No script of theirs runs, and nothing is asked for.
-    """
+    """Records and the name of the file are text: nothing in them runs, or requests anything."""
     with Site() as site:
         made(tmp_path, hostile(site.url("")), name='<img src=x onerror="acted=1">.jsonl')
         opened = browser.open(tmp_path / "report.html")
@@ -41,7 +38,7 @@ def test_nothing_acts(browser: Browser, tmp_path: Path) -> None:
         )
         assert browser.run("return window.acted") is None
         asked = sum(item["reason"] != "exempt" for item in hostile(""))
-        assert browser.driver.title == f"{asked:,} requests disallowed - robots.txt report"
+        assert browser.driver.title == f"{asked:,} requests dropped - robots.txt report"
         assert site.asked == []
     assert opened.asked == [(tmp_path / "report.html").as_uri()]
     assert (opened.console, browser.said().console) == ([], [])
@@ -53,10 +50,7 @@ def test_nothing_acts(browser: Browser, tmp_path: Path) -> None:
 
 
 def test_the_page_has_its_own_elements_only(browser: Browser, tmp_path: Path) -> None:
-    """Of what can act, a page of hostile records has its own script alone.
-
-    Links lead to pages on the web only.
-    """
+    """A page of hostile records has only its own script, and links only to files on the web."""
     made(tmp_path, hostile("http://127.0.0.1:9"))
     browser.open(tmp_path / "report.html")
     kinds = browser.run(
@@ -86,7 +80,7 @@ def test_the_page_has_its_own_elements_only(browser: Browser, tmp_path: Path) ->
 
 
 def test_text_is_no_markup() -> None:
-    """The script knows no way to make markup or code of a text."""
+    """The script never makes markup or code of a text."""
     script = (ROOT / "scrapy_robots_rfc/commands/report_page.js").read_text(encoding="utf-8")
     assert "textContent" in script
     ways = (
@@ -104,9 +98,7 @@ ODD = [
 
 
 def test_what_cannot_be_seen_is_an_escape(browser: Browser, tmp_path: Path) -> None:
-    """What could not be seen, or would turn others round, stands as the same escapes as in the
-    text of the command.
-    """
+    """Invisible characters, and those that change directions, have the same escapes as in texts."""
     made(
         tmp_path, [record(origin=f"{number} {character}.") for number, character in enumerate(ODD)]
     )
@@ -119,7 +111,7 @@ def test_what_cannot_be_seen_is_an_escape(browser: Browser, tmp_path: Path) -> N
 
 
 def test_a_script_of_others_would_not_run(shown: tuple[Browser, dict[str, Any]]) -> None:
-    """Even a script that had got into the page would not run, nor could it reach anybody."""
+    """Even a script that got into the page would not run, and could not reach any site."""
     browser, _ = shown
     with Site() as site:
         browser.run(
@@ -140,6 +132,6 @@ def test_a_script_of_others_would_not_run(shown: tuple[Browser, dict[str, Any]])
 
 
 def test_the_console_stays_empty(browser: Browser, usual: tuple[Path, dict[str, Any]]) -> None:
-    """A usual page asks for nothing but itself, and the console stays empty."""
+    """A usual page requests only itself, and the console stays empty."""
     opened = browser.open(usual[0])
     assert opened == ([usual[0].as_uri()], [])

@@ -29,29 +29,29 @@ def filled(name: str) -> list[str]:
 
 
 def contents(folder: Path) -> dict[str, bytes | int]:
-    """What is in a folder: files, and the kinds of all else."""
+    """The contents of a folder: files, and the types of everything else."""
     return {
         path.name: path.read_bytes() if path.is_file() else stat.S_IFMT(path.lstat().st_mode)
         for path in folder.iterdir()
     }
 
 
-def test_what_is_no_file_stays(folder: Path) -> None:
-    """What is there and is no file stays: a pipe, a folder, the output of the command itself."""
+def test_what_is_not_a_file_stays(folder: Path) -> None:
+    """What is not a file stays: a pipe, a folder, the output of the command itself."""
     os.mkfifo(folder / "pipe")
     (folder / "link").symlink_to("pipe")
     before, (reading, writing) = contents(folder), os.pipe()
     for name in ("pipe", "link", "sub", "/dev/stdout"):
         done = run(*filled(name), folder=folder, stdout=writing)
         assert (done.code, done.err.count("\n")) == (2, 1)
-        assert f": {name} cannot be written over" in done.err
+        assert f": {name} cannot be overwritten" in done.err
         assert contents(folder) == before
     os.close(reading)
     os.close(writing)
 
 
-def test_what_is_read_is_not_written_over(folder: Path) -> None:
-    """A command does not write over what it reads, whatever name that goes by."""
+def test_the_report_is_not_overwritten(folder: Path) -> None:
+    """The command does not overwrite the report, whatever name it is given for it."""
     own = "robots.jsonl"
     (folder / "link").symlink_to(own)
     (folder / "again").hardlink_to(folder / own)
@@ -60,14 +60,14 @@ def test_what_is_read_is_not_written_over(folder: Path) -> None:
         done = run(*filled(name), folder=folder)
         assert (done.code, done.out, done.err.count("\n")) == (2, "", 1)
         assert (
-            f": {name} cannot be written over, since it is no file, or one that is read; name"
-            " another" in done.err
+            f": {name} cannot be overwritten: it is the report, or not a file; name another file\n"
+            in done.err
         )
         assert contents(folder) == before
 
 
 def test_a_link_is_followed(folder: Path) -> None:
-    """A link stays one; what it leads to is written, be it new or not."""
+    """A link stays a link; the file that it leads to is written, new or not."""
     (folder / "link").symlink_to("sub/new")
     for earlier in (None, b"earlier"):
         if earlier is not None:
@@ -79,9 +79,7 @@ def test_a_link_is_followed(folder: Path) -> None:
 
 
 def test_a_new_file_has_the_usual_permissions(folder: Path) -> None:
-    """The file has the permissions of any other new file, and a name may be as long as names can
-    be.
-    """
+    """The page has the permissions of any new file; its name may have the maximum length."""
     name = "\N{GRINNING FACE}" * 63
     assert run(*filled(name), folder=folder).code == 0
     (folder / "touched").touch()
@@ -90,9 +88,7 @@ def test_a_new_file_has_the_usual_permissions(folder: Path) -> None:
 
 
 def test_a_folder_that_is_not_there_is_one_line(folder: Path) -> None:
-    """Where no file can be made, one line says what to do."""
+    """If the file cannot be written, one line says what to do."""
     done = run(*filled("no/such/file"), folder=folder)
     assert (done.code, done.out, done.err.count("\n")) == (2, "", 1)
-    assert (
-        "cannot be written: No such file or directory; name a file in a folder of yours" in done.err
-    )
+    assert "cannot be written: No such file or directory; name a file in a folder" in done.err

@@ -171,7 +171,7 @@ def test_documented_commands(all_outputs: dict[str, Output], project: Path) -> N
     assert (summary.code, summary.err) == (0, "")
     counts = re.findall(r"robotstxt/(?:forbidden|page/\S+) +(\d+)", output.stdout)
     dropped = sum(map(int, counts))
-    assert summary.out.startswith(f"{dropped} requests disallowed\n")
+    assert summary.out.startswith(f"{dropped} requests dropped\n")
     assert f'"requests": {dropped},' in (project / "report.html").read_text(encoding="utf-8")
 
 

@@ -52,7 +52,7 @@ def hostile(site: str) -> list[dict[str, Any]]:
         "https://" + "x" * 3000 + ".example/",
     ]
     every = [*texts, *links]
-    names = ("spider", "url", "origin", "token", "reason", "rule")
+    names = ("run", "spider", "agent", "url", "origin", "token", "reason", "rule", "why")
     made = [record(**{name: text}) for text in every for name in names]
-    made += [record(origin=text, url=text, rule=text, token=text, spider=text) for text in every]
+    made += [record(**dict.fromkeys(names, text)) for text in every]
     return [*made, *(unreachable(text) for text in every), *(exempt(text, 3) for text in every)]
