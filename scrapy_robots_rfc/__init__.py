@@ -1,7 +1,7 @@
-"""A Scrapy plugin that makes a crawl obey robots.txt as RFC 9309 says, and says why.
+"""A Scrapy plugin that makes a crawl follow robots.txt as RFC 9309 defines it, and logs why.
 
-This file has the public names. Each is imported when first used, so that the parser alone does
-not load the rest of the package, and `scrapy_robots_rfc.core` is loaded without Scrapy.
+This module has the public names. Each is imported when it is first used, so that the parser alone
+does not load the rest of the package, and `scrapy_robots_rfc.core` loads without Scrapy.
 """
 
 from importlib import import_module

@@ -1,24 +1,25 @@
-"""The add-on: `ADDONS = {"scrapy_robots_rfc.Addon": 500}` puts all parts into Scrapy's settings.
+"""The add-on: `ADDONS = {"scrapy_robots_rfc.Addon": 500}` adds all parts to Scrapy's settings.
 
-It changes nothing that the user has set. What the settings of this package mean is in
-`docs/settings.md`.
+It changes nothing that the user has set. docs/settings.md describes the settings of this package.
 """
+
+from typing import Any
 
 from scrapy.core.scheduler import Scheduler
 from scrapy.downloadermiddlewares.robotstxt import RobotsTxtMiddleware
 from scrapy.settings import SETTINGS_PRIORITIES, BaseSettings
+from scrapy.utils.reactor import is_reactor_installed
 
 from scrapy_robots_rfc.leaves import DOWNLOADER_MIDDLEWARES, MIDDLEWARES, loaded, stands_for
 from scrapy_robots_rfc.middleware.downloader import RfcRobotsTxtMiddleware
 from scrapy_robots_rfc.scheduling.queue import OriginPriorityQueue
 from scrapy_robots_rfc.scheduling.scheduler import scheduler_around
-from scrapy_robots_rfc.settings import OUR_PARSER
+from scrapy_robots_rfc.settings import OUR_PARSER, read_settings
 
 STOCK = "scrapy.downloadermiddlewares.robotstxt.RobotsTxtMiddleware"
 OURS = "scrapy_robots_rfc.RfcRobotsTxtMiddleware"
 
-#: The position of the middleware where neither the user nor Scrapy's defaults have one for Scrapy's
-#: own.
+#: The position of our middleware if neither the user nor Scrapy has one for Scrapy's own.
 POSITION = 100
 
 _QUEUE = "SCHEDULER_PRIORITY_QUEUE"
@@ -33,21 +34,24 @@ _PRIORITY = SETTINGS_PRIORITIES["addon"]
 
 
 class Addon:
-    """Scrapy add-on that switches everything on. To apply it twice changes nothing more."""
+    """Scrapy add-on that enables everything. Applying it twice changes nothing more."""
 
     def update_settings(self, settings: BaseSettings) -> None:
-        """Put in our middlewares and our queue, and set `DEFAULTS` where the user set nothing.
+        """Add our middlewares and our queue, and set `DEFAULTS` where the user set nothing.
 
-        `RfcRobotsTxtMiddleware` takes the place of Scrapy's own; those of `leaves.py` are added
-        where the user sets what asks for them. A position that the user gave to one of them, or to
-        a subclass, stays. If that of `RfcRobotsTxtMiddleware` is `None`, no downloader middleware
-        is changed.
+        `RfcRobotsTxtMiddleware` replaces Scrapy's own. The middlewares of `leaves.py` are added if
+        the user sets a setting that needs them. A position that the user gave to one of them, or
+        to a subclass, stays. If the user gave `RfcRobotsTxtMiddleware` the position `None`, no
+        downloader middleware changes.
 
-        :param settings: those of the crawler, before they are frozen.
+        :param settings: the settings of the crawler, before they are frozen.
         """
-        ours = _put_middleware(settings)
+        position = _put_middleware(settings)
+        if position is not None and _is_reactor_ready(settings):
+            # Now rather than with the middleware: Scrapy logs the error with a shorter traceback.
+            read_settings(settings)
         for name, leaf in MIDDLEWARES.items():
-            first = ours if leaf.setting == DOWNLOADER_MIDDLEWARES else 0
+            first = position if leaf.setting == DOWNLOADER_MIDDLEWARES else 0
             if first is not None and leaf.asked_for(settings[name]):
                 middlewares = settings.getdict(leaf.setting)
                 if not leaf.is_among(middlewares):
@@ -59,27 +63,41 @@ class Addon:
         _put_scheduler(settings)
 
 
+def _is_reactor_ready(settings: BaseSettings) -> bool:
+    """Return whether the crawl has its reactor or needs none.
+
+    The first crawl of a `CrawlerProcess` installs the reactor after it applies the add-ons. If that
+    crawl failed earlier, the other crawls would have no reactor.
+    """
+    return is_reactor_installed() or not settings.getbool("TWISTED_REACTOR_ENABLED", True)
+
+
 def _put_middleware(settings: BaseSettings) -> float | None:
-    """Return the position of ours; ``None``: the user switched it off."""
+    """Enable our middleware in place of Scrapy's own.
+
+    Return the position of our middleware, or `None` if the user disabled it.
+    """
     middlewares = settings.getdict(DOWNLOADER_MIDDLEWARES)
     ours = [value for key, value in middlewares.items() if stands_for(key, RfcRobotsTxtMiddleware)]
-    placed = [value for value in ours if value is not None]
-    if ours and not placed:
+    positions = [value for value in ours if value is not None]
+    if ours and not positions:
         return None
     changed = {key: value for key, value in middlewares.items() if not _is_stock(key)}
     changed[STOCK] = None
-    base = settings.getdict(f"{DOWNLOADER_MIDDLEWARES}_BASE")
-    # Only as many as needed are loaded, as that takes time.
-    stock = (
-        value
-        for key, value in [*middlewares.items(), *base.items()]
-        if value is not None and _is_stock(key)
-    )
-    position: float = placed[0] if placed else next(stock, POSITION)
+    position: float = positions[0] if positions else _stock_position(settings, middlewares)
     if not ours:
         changed[OURS] = position
     _put(settings, DOWNLOADER_MIDDLEWARES, changed)
     return position
+
+
+def _stock_position(settings: BaseSettings, middlewares: dict[str | type, Any]) -> Any:  # noqa: ANN401 - a number
+    """Return the position of Scrapy's own middleware, or `POSITION` if it is disabled."""
+    base = settings.getdict(f"{DOWNLOADER_MIDDLEWARES}_BASE")
+    for key, value in [*middlewares.items(), *base.items()]:
+        if value is not None and _is_stock(key):
+            return value
+    return POSITION
 
 
 def _is_stock(key: str | type) -> bool:
@@ -87,16 +105,16 @@ def _is_stock(key: str | type) -> bool:
 
 
 def _put_scheduler(settings: BaseSettings) -> None:
-    """Where the scheduler does not use our queue, put one around it."""
+    """Wrap the scheduler if it does not use our queue."""
     scheduler = loaded(settings["SCHEDULER"])
-    if not isinstance(scheduler, type):  # Scrapy says what is wrong with it
+    if not isinstance(scheduler, type):  # Scrapy reports the error
         return
-    # For `issubclass`, every class with the methods of a scheduler is one of Scrapy's.
+    # `issubclass` is true for every class with the methods of a scheduler.
     is_stock = Scheduler in scheduler.__mro__
     if not (is_stock and stands_for(settings[_QUEUE], OriginPriorityQueue)):
         _put(settings, "SCHEDULER", scheduler_around(scheduler))
 
 
 def _put(settings: BaseSettings, name: str, value: object) -> None:
-    # Scrapy ignores a value whose priority is below that of the present one.
+    # Scrapy ignores a value with a lower priority than the present one.
     settings.set(name, value, max(settings.getpriority(name) or 0, _PRIORITY))

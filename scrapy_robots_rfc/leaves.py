@@ -1,7 +1,7 @@
-"""The leaves of a crawl: parts that no request needs, loaded where a setting asks for them.
+"""The leaves: optional parts of a crawl, each loaded if a setting needs it.
 
-A leaf listens to signals, or is a middleware of its own, and uses what users can use, too: the
-service, `Decision`, the stats. Nothing else imports a leaf, so to take one out is to delete its
+A leaf listens to signals or is a middleware of its own. It uses what users can use, too: the
+service, `Decision`, the stats. Nothing else imports a leaf, so removing one means deleting its
 files and its rows here.
 """
 
@@ -13,28 +13,27 @@ from scrapy.utils.misc import load_object
 from scrapy_robots_rfc.policy.origins import Answers
 from scrapy_robots_rfc.settings import BY_FIELD, Settings
 
-#: Setting -> the path of the class that is loaded where it is set. The class is made with the
-#: crawler and its `Settings`, and connects to signals.
+#: A setting -> the path of the class that is loaded if it is set. The class takes the crawler and
+#: its `Settings`, and connects to signals.
 LEAVES = {
     "ROBOTSTXT_OBEY": "scrapy_robots_rfc.reporting.summary.Summary",
     "ROBOTS_REPORT": "scrapy_robots_rfc.reporting.report.Report",
     "ROBOTS_ARCHIVE": "scrapy_robots_rfc.reporting.archive.Archive",
 }
 
-#: Setting -> the path of a `Source` of `fetching/sources.py`, which is made with the crawler, its
-#: `Settings`, what parses a file, and what gives the crawl's own agent.
+#: A setting -> the path of a `Source` of `fetching/sources.py`. The class takes the crawler, its
+#: `Settings`, a parser of files, and a function that returns the default agent of the crawl.
 SOURCES = {
     "ROBOTS_EXEMPT": "scrapy_robots_rfc.fetching.overrides.Overrides",
     "ROBOTS_OVERRIDES": "scrapy_robots_rfc.fetching.overrides.Overrides",
 }
-#: What the answers of a scheme are -> the path of what changes its download handler, so that that
-#: transfers a robots.txt in another way; called for the first such file.
+#: The kind of answers of a scheme -> the path of a function that adapts its download handler to
+#: robots.txt files. It is called before the first such file is fetched.
 TRANSFERS = {Answers.FTP: "scrapy_robots_rfc.fetching.ftp.bound"}
 
-#: The path of the class by which the workers of a fleet take turns, loaded where they share a
-#: store.
+#: The path of the class by which the workers of a fleet take turns, loaded if they share a store.
 SHARED_TURNS = "scrapy_robots_rfc.scheduling.shared.SharedThrottle"
-#: The path of the class that judges the final URLs of pages, loaded where a third-party handler or
+#: The path of the class that judges the final URLs of pages, loaded if a third-party handler or
 #: middleware may follow redirects itself.
 FINAL_URLS = "scrapy_robots_rfc.middleware.final_url.FinalUrls"
 
@@ -42,13 +41,13 @@ DOWNLOADER_MIDDLEWARES = "DOWNLOADER_MIDDLEWARES"
 
 
 class Placed(NamedTuple):
-    """A middleware that a setting asks for: the add-on puts it in, or the user does.
+    """A middleware that a setting needs; the add-on or the user enables it.
 
-    :param setting: the setting of Scrapy that lists middlewares of its kind.
-    :param path: of its class.
-    :param position: a number; of a downloader middleware, by how much it stands behind
+    :param setting: Scrapy's setting for middlewares of its kind.
+    :param path: the path of the class.
+    :param position: its position; for a downloader middleware, the distance to the position of
         RfcRobotsTxtMiddleware.
-    :param empty: whether an empty list asks for it, too.
+    :param empty: whether an empty list needs it, too.
     """
 
     setting: str
@@ -57,30 +56,30 @@ class Placed(NamedTuple):
     empty: bool = False
 
     def asked_for(self, value: object) -> bool:
-        """Whether a value of the setting asks for it."""
+        """Return whether a value of the setting needs it."""
         return value is not None if self.empty else bool(value)
 
     def is_among(self, keys: Iterable[str | type]) -> bool:
-        """Whether one of the keys of a setting stands for it, or for a subclass of it."""
+        """Return whether one of the keys of a setting is its class or a subclass."""
         kind = load_object(self.path)
         return any(stands_for(key, kind) for key in keys)
 
 
-#: Setting -> the middleware that it needs.
+#: A setting -> the middleware that it needs.
 MIDDLEWARES = {
-    # Next to the spider: a page passes its `process_spider_input` right before its callback.
+    # Next to the spider: `process_spider_input` sees a page right before the callback.
     "ROBOTS_TAG_OBEY": Placed(
         "SPIDER_MIDDLEWARES", "scrapy_robots_rfc.RfcPageRulesMiddleware", 1000
     ),
-    # With an empty list, too: a spider or its requests may say what they are for.
+    # With an empty list, too: the spider or its requests may declare uses.
     "ROBOTS_USE": Placed(
         DOWNLOADER_MIDDLEWARES, "scrapy_robots_rfc.RfcUseMiddleware", 1, empty=True
     ),
 }
 
 
-def loaded(key: str | type) -> Any:  # noqa: ANN401 - the class, or what stands in its place
-    """Return the class that a key stands for, or else the key: Scrapy reports what is no class."""
+def loaded(key: str | type) -> Any:  # noqa: ANN401 - the class or the key
+    """Return the class of a key, or the key itself if it has none; Scrapy reports that."""
     try:
         return load_object(key)
     except (AttributeError, ImportError, NameError, TypeError, ValueError):
@@ -88,20 +87,20 @@ def loaded(key: str | type) -> Any:  # noqa: ANN401 - the class, or what stands 
 
 
 def stands_for(key: str | type, kind: type) -> bool:
-    """Whether a key of a setting stands for `kind` or a subclass of it."""
-    found = loaded(key)
-    return isinstance(found, type) and issubclass(found, kind)
+    """Return whether the class of a key is `kind` or a subclass of it."""
+    key_class = loaded(key)
+    return isinstance(key_class, type) and issubclass(key_class, kind)
 
 
 _FIELDS = {row.key: field for field, row in BY_FIELD.items()}
 
 
 def asked_for(table: Mapping[str, str], settings: Settings) -> list[Any]:
-    """Load the classes of a table, each once, whose settings are set."""
+    """Load the classes of a table whose settings are set, each once."""
     paths = [path for key, path in table.items() if value_of(settings, key)]
     return [load_object(path) for path in dict.fromkeys(paths)]
 
 
-def value_of(settings: Settings, key: str) -> Any:  # noqa: ANN401 - the type stands in `settings.py`
+def value_of(settings: Settings, key: str) -> Any:  # noqa: ANN401 - `settings.py` has the type
     """Return the value of a setting, by its key."""
     return getattr(settings, _FIELDS[key])

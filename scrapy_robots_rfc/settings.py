@@ -333,7 +333,10 @@ def read_settings(settings: BaseSettings) -> Settings:
 
     :raises SettingError: a value is not accepted.
     """
-    read = Settings(**{name: read_row(row, settings) for name, row in BY_FIELD.items()})
+    try:
+        read = Settings(**{name: read_row(row, settings) for name, row in BY_FIELD.items()})
+    except SettingError as error:
+        raise error.with_traceback(None) from None  # our frames do not help the user
     if read.cache is None and settings["JOBDIR"]:
         read = read._replace(cache=f"sqlite:///{Path(settings['JOBDIR']) / 'robots.sqlite'}")
     if read.cache_min_age > read.cache_max_age:
@@ -346,7 +349,7 @@ def read_settings(settings: BaseSettings) -> Settings:
     return read
 
 
-def read_row(row: Setting, settings: BaseSettings) -> Any:  # noqa: ANN401 - the type stands beside the field
+def read_row(row: Setting, settings: BaseSettings) -> Any:  # noqa: ANN401 - the field has the type
     """Read and check one setting.
 
     :raises SettingError: its value is not accepted.

@@ -1,30 +1,30 @@
-"""Every signal of this package, once. Connect to them as to Scrapy's own; see `docs/spiders.md`."""
+"""The signals of this package. Connect to them as to Scrapy's own; docs/spiders.md has examples."""
 
-#: A fetch of a robots.txt has ended, with or without a file. Handlers may be coroutines; waiting
-#: requests go on when all handlers are done, or when ROBOTS_TIMEOUT is over.
+#: A fetch of a robots.txt has ended, with or without a file. Handlers may be coroutines. Waiting
+#: requests continue when all handlers have finished, or after ROBOTS_TIMEOUT.
 #: Arguments: `origin` (`policy.origins.Origin`), `result` (`policy.access.Outcome`), `status` (int,
-#: or None without an answer), `body` (bytes, or None without a file), `error` (str: the cause, or
-#: None where the fetch was successful), `request` (the request that asked, or None), `robots` (the
-#: `OriginPolicy`, which is what governs the origin from now on).
+#: or None without a response), `body` (bytes, or None without a file), `error` (str: the cause, or
+#: None if the fetch succeeded), `request` (the request that needed the file, or None), `robots`
+#: (the `OriginPolicy` that applies to the origin from now on).
 robots_fetched: object = object()
 
-#: An exchange for a robots.txt is over, whole or not: a redirect, or an error, too. Handlers are
-#: plain functions.
-#: Arguments: `origin` (the `Origin` for which the file was asked for, or None), `request` (with the
-#: headers that were sent), `response` (with its body as it came, or None without an answer),
-#: `codings` (its lines of Content-Encoding, as octets), `cut_off` (whether only a part was read).
+#: An exchange for a robots.txt has ended, complete or not. It may be a redirect or an error.
+#: Handlers are plain functions.
+#: Arguments: `origin` (the `Origin` whose file was requested, or None), `request` (with the headers
+#: that were sent), `response` (with its body as received, or None without a response), `codings`
+#: (its Content-Encoding lines, as bytes), `cut_off` (whether only a part was read).
 robots_exchanged: object = object()
 
-#: A request is about to be dropped, or an item by a rule of its page (`Reason.PAGE`). Handlers are
-#: plain functions.
-#: Arguments: `request` (of an item: that of its page), `decision` (`Decision`), `why` (str),
-#: `robots` (the `OriginPolicy` that decided, or None), `line` (int: of robots.txt that decided, or
-#: None).
+#: A request is about to be dropped, or an item because of a rule of its page (`Reason.PAGE`).
+#: Handlers are plain functions.
+#: Arguments: `request` (for an item, the request of its page), `decision` (`Decision`), `why`
+#: (str), `robots` (the `OriginPolicy` that decided, or None), `line` (int: the line of robots.txt
+#: that decided, or None).
 request_disallowed: object = object()
 
-#: A request may be fetched, and is about to be. Sent only where ROBOTS_REPORT has the option
-#: `allowed`, as it takes time for each page. Handlers are plain functions.
-#: Arguments: as those of `request_disallowed`.
+#: A request may be fetched, and is about to be. Sent only if ROBOTS_REPORT has the option
+#: `allowed`, because it takes time for each page. Handlers are plain functions.
+#: Arguments: the same as for `request_disallowed`.
 request_allowed: object = object()
 
 #: Internal, for the log: an attempt to get a robots.txt has ended, or a copy of another worker is

@@ -1,12 +1,12 @@
-"""Every stat key of this package, once.
+"""All stat keys of this package.
 
-`docs/report.md` says what each counts; a test checks that no key is missing.
+docs/report.md says what each counts; a test checks that no key is missing.
 """
 
 from scrapy.crawler import Crawler
 from scrapy.statscollectors import StatsCollector
 
-# Keys that Scrapy's own middleware has too, with the same meaning.
+# Keys that Scrapy's own middleware also has, with the same meaning.
 REQUEST_COUNT = "robotstxt/request_count"
 RESPONSE_COUNT = "robotstxt/response_count"
 RESPONSE_STATUS_COUNT = "robotstxt/response_status_count/{status}"
@@ -45,6 +45,6 @@ USE = "robotstxt/use/{source}"
 
 
 def of(crawler: Crawler) -> StatsCollector:
-    """Return the stats of a crawl, which has them before any part of this package is made."""
+    """Return the stats collector of a crawler. It exists before any part of this package."""
     assert crawler.stats is not None
     return crawler.stats

@@ -288,11 +288,11 @@ class Unknown:
 
 def prepared(settings: ScrapySettings) -> Settings:
     """Change a project's settings to those of a command's crawl, and return this package's."""
-    # A command asks a site once. By default it would go on for a minute.
+    # A command requests a file once. The default would retry for a minute.
     settings.set("ROBOTS_UNREACHABLE_BACKOFF", [], "command")
-    Addon().update_settings(settings)
     for name, value in _WITHOUT.items():
         settings.set(name, value, "cmdline")
+    Addon().update_settings(settings)
     return read_settings(settings)
 
 
