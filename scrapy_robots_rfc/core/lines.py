@@ -107,28 +107,26 @@ def as_text(octets: str) -> str:
     return octets.encode("latin-1").decode("utf-8", "backslashreplace")
 
 
-# Byte order marks. That of UTF-32-LE comes before that of UTF-16-LE, with which it begins. Of a
-# mark of UTF-8 that lost its end, Google's reference parser skips what is there.
-_ENCODINGS = {
-    codecs.BOM_UTF8: "utf-8",
-    codecs.BOM_UTF8[:2]: "utf-8",
-    codecs.BOM_UTF8[:1]: "utf-8",
+# The byte order mark of UTF-8, also if a program took it for text and encoded it again. Google's
+# reference parser skips a mark that lost its end, too.
+_utf8_marks = re.compile(b"(?:\xef\xbb\xbf|\xc3\xaf\xc2\xbb\xc2\xbf)++|\xef\xbb?").match
+# Other marks. UTF-32-LE comes before UTF-16-LE, with which its mark begins.
+_WIDE_MARKS = {
     codecs.BOM_UTF32_LE: "utf-32-le",
     codecs.BOM_UTF32_BE: "utf-32-be",
     codecs.BOM_UTF16_LE: "utf-16-le",
     codecs.BOM_UTF16_BE: "utf-16-be",
 }
-_byte_order_mark = re.compile(b"|".join(map(re.escape, _ENCODINGS))).match
 
 
 class Content(NamedTuple):
     """The part of a file that counts, up to the size limit (RFC 9309, 2.5).
 
-    :param octets: the whole lines in UTF-8, without a byte order mark. Each line stands behind
-        an LF, the first one too, so that every line is found alike.
+    :param octets: the whole lines in UTF-8, without byte order marks. An LF precedes each line,
+        the first one too, so that every line is found alike.
     :param truncated: whether the file is longer than the limit.
-    :param size: octets of the file, up to the limit.
-    :param encoding: the encoding that its byte order mark names; empty where it has none.
+    :param size: bytes of the file, up to the limit.
+    :param encoding: the encoding that its byte order mark names, or empty if it has none.
     """
 
     octets: bytes
@@ -141,20 +139,23 @@ def content_of(body: bytes, max_size: int) -> Content:
     """Return the part of a file that counts: its first octets, but no line that the limit cuts.
 
     :param body: the file.
-    :param max_size: the limit in octets of the body.
+    :param max_size: the limit, in bytes.
     """
     octets = body[:max_size]
     truncated = len(octets) < len(body)
     size = len(octets)
-    found = _byte_order_mark(octets)
-    mark = found[0] if found else b""
-    encoding = _ENCODINGS.get(mark, "")
-    wide = encoding not in ("", "utf-8")
+    encoding = ""
+    for mark, wide_encoding in _WIDE_MARKS.items():
+        if octets.startswith(mark):
+            encoding = wide_encoding
+            octets = octets[len(mark) :].decode(encoding, "replace").encode()
+            break
     # Whether the last line does not count: the limit cuts it, or may cut it in a wide encoding.
-    cut = truncated and (wide or body[max_size] not in b"\n\r")
-    octets = octets[len(mark) :]
-    if wide:
-        octets = octets.decode(encoding, "replace").encode()
+    cut = truncated and (encoding != "" or body[max_size] not in b"\n\r")
+    marks = _utf8_marks(octets)
+    if marks is not None:
+        encoding = encoding or "utf-8"
+        octets = octets[marks.end() :]
     octets = b"\n" + octets
     if b"\r" in octets:
         octets = octets.replace(b"\r\n", b"\n").replace(b"\r", b"\n")

@@ -1,7 +1,7 @@
-"""Decodes the content codings of a robots.txt (RFC 9110, 8.4), up to a limit for bombs, too.
+"""Decode the content codings of a robots.txt (RFC 9110, 8.4) and remove what a browser added.
 
-Scrapy offers servers the same codings as for a page, so each coding that Scrapy may offer has to be
-known here. What a browser made of the text is undone, too.
+The output is limited, which stops decompression bombs. Scrapy offers servers the same codings as
+for a page, so this module knows each coding that Scrapy may offer.
 """
 
 import importlib
@@ -12,107 +12,126 @@ from typing import Any
 
 from scrapy_robots_rfc.errors import DecodingError
 
-#: The most codings that an answer may name: each one multiplies the work that a hostile server can
-#: cause.
+#: Maximum codings of a body: each one multiplies the work that a hostile server can cause.
 MAX_CODINGS = 4
 
-#: The most parts (gzip members, zstd frames) of a body. Real ones have one, or one for each 64 KiB.
-#: Thousands of empty parts would cost much time and never reach the limit.
+#: Maximum parts (gzip members, zstd frames) of a body. Real bodies have one, or one for each
+#: 64 KiB. Thousands of empty parts would cost much time and never reach the limit.
 MAX_PARTS = 64
 
 #: How many times longer than the limit a coded body may be. No coding makes a text much longer. A
-#: body that is longer all the same has empty blocks or comments, which cost time and never reach
-#: the limit.
+#: longer body has empty blocks or comments, which cost time and never reach the limit.
 MAX_EXPANSION = 4
 
-#: The first octets of gzip data.
+#: The first bytes of gzip data.
 GZIP_MAGIC = b"\x1f\x8b"
 
-# Octets of zstd data that are decoded at once: `zstandard` cannot stop at a limit. Four can stand
-# for a block of 128 KiB, so these give 8 MiB at most.
+# Values of Content-Encoding that name no coding: nothing, `none`, `binary`, and character sets such
+# as `utf-8` or `iso-8859-1`.
+_names_no_coding = re.compile(
+    rb"|none|binary|identity|utf-?(?:8|16|32)|iso-8859-\d{1,2}|(?:us-)?ascii|windows-125\d"
+).fullmatch
+
+# Bytes of zstd data that are decoded at once: `zstandard` cannot stop at a limit. Four bytes can
+# encode a block of 128 KiB, so these produce 8 MiB at most.
 _PIECE = 256
 
-# How the page begins that Chromium, Firefox and WebKit show for a text: with `pre` for plain text,
-# without it where the site calls its robots.txt HTML. There is no line end in it, so that no rule
-# that a site writes into a tag is lost. And how the page ends, and what a browser escapes.
+# The beginning of the page that Chromium, Firefox and WebKit show for a text: with `pre` for plain
+# text, without it if the site calls its robots.txt HTML. It has no line end, so that no rule that a
+# site writes into a tag is lost.
 _ATTRIBUTES = rb"[^<>\r\n]*"
 _RENDERED = re.compile(
     rb"<html%b><head>(?:<(?:meta|link)%b>)*</head><body%b>(?:<pre%b>)?".replace(b"%b", _ATTRIBUTES)
 )
-# In this order: what a browser wrote as `&amp;lt;` was `&lt;`, and must not become `<`.
+# What a browser escapes, in this order: it writes `&lt;` as `&amp;lt;`, which must not become `<`.
 _ESCAPES = {b"&lt;": b"<", b"&gt;": b">", b"&nbsp;": "\xa0".encode(), b"&amp;": b"&"}
+# The end of such a page, from the last tag to the first.
 _RENDERED_ENDS = b"</html>", b"</body>", b"</pre>"
 
 
 def without_codings(body: bytes, codings: Sequence[bytes], limit: int) -> bytes:
     """Return a body without its codings; if a browser made a page of a text, return the text.
 
-    :param body: the octets as they came.
+    :param body: the bytes as they came.
     :param codings: the values of the Content-Encoding headers, in order.
-    :param limit: octets of the result at most; what lies beyond is not produced.
-    :raises DecodingError: an unknown coding, broken data, or data that break off before the limit:
-        half a file must not open what the other half closes.
+    :param limit: maximum bytes of the result; no more are produced.
+    :raises DecodingError: if a coding is unknown, or the data are broken or end before the limit:
+        half a file must not allow what the other half disallows.
     """
-    named = b",".join(codings).lower().split(b",")
-    names = [name.strip() for name in named if name.strip()]
+    listed = [name.strip() for name in b",".join(codings).lower().split(b",")]
+    names = [name for name in listed if not _names_no_coding(name)]
+    decoded = _decoded(body, names, limit)
+    # Some servers send a .gz file as it is, without the header or with the header of its transfer.
+    # No robots.txt begins with these bytes.
+    for _ in range(2):
+        if decoded.startswith(GZIP_MAGIC):
+            names.insert(0, b"gzip")
+            decoded = _decoded(body, names, limit)
+    if decoded.startswith(GZIP_MAGIC):
+        raise DecodingError("gzip data inside gzip data")
+    return _without_rendering(decoded)
+
+
+def _decoded(body: bytes, names: Sequence[bytes], limit: int) -> bytes:
+    """Return a body without some codings, up to the limit.
+
+    :param names: the codings in the order in which they were applied.
+    """
     if len(names) > MAX_CODINGS:
         raise DecodingError(f"{len(names)} content codings")
-    # Some servers send a .gz file without the header. No robots.txt begins with these octets.
-    if not names and body.startswith(GZIP_MAGIC):
-        names = [b"gzip"]
     longest = MAX_EXPANSION * limit
     fault = ""
     for stage, name in enumerate(reversed(names), 1):
         if name not in _DECODERS:
             raise DecodingError(f"unknown content coding {name[:40].decode('latin-1')!r}")
-        taken = len(body)
-        most = limit if stage == len(names) else longest + 1
+        size = len(body)
+        room = limit if stage == len(names) else longest + 1
         if body:
             try:
-                body, whole = _DECODERS[name](body, most)
-            except Exception as error:  # noqa: BLE001 - each of the libraries has errors of its own
+                body, is_whole = _DECODERS[name](body, room)
+            except Exception as error:  # noqa: BLE001 - each of the libraries has its own errors
                 raise DecodingError(str(error)) from None
-            if taken > longest:
-                fault = f"more than {longest} octets of {name.decode()} data for so short a file"
-            elif not whole:
+            if size > longest:
+                fault = f"more than {longest} bytes of {name.decode()} data for so short a file"
+            elif not is_whole:
                 fault = fault or f"the {name.decode()} data break off"
     if fault and len(body) < limit:
         raise DecodingError(fault)
-    return _without_rendering(body[:limit])
+    return body[:limit]
 
 
 def _without_rendering(body: bytes) -> bytes:
     """If a browser made a page of a text, return the text; otherwise return the body as it is.
 
-    In such a page the first line stands behind tags, so that the first group would be lost.
+    On such a page, the first line follows tags, so that the first group would be lost.
     """
-    found = _RENDERED.match(body)
-    if found is None:
+    page = _RENDERED.match(body)
+    if page is None:
         return body
-    text = body[found.end() :]
+    text = body[page.end() :]
     for end in _RENDERED_ENDS:
         text = text.rstrip().removesuffix(end)
-    for escape, octets in _ESCAPES.items():
-        text = text.replace(escape, octets)
+    for escape, character in _ESCAPES.items():
+        text = text.replace(escape, character)
     return text
 
 
 def _gzip(data: bytes, room: int) -> tuple[bytes, bool]:
-    """A file may have several members (RFC 1952, 2.2); anything else after one is padding."""
+    """Decode gzip, which may have several members (RFC 1952, 2.2) and then padding."""
     output = b""
     for _ in range(MAX_PARTS):
         member = zlib.decompressobj(16 + zlib.MAX_WBITS)
         output += member.decompress(data, room - len(output))
         data = member.unused_data
         if not member.eof or len(output) >= room or not data.startswith(GZIP_MAGIC):
-            # One octet may be the first one of another member.
+            # A single byte may be the first one of another member.
             return output, member.eof and data != GZIP_MAGIC[:1]
     raise DecodingError(f"more than {MAX_PARTS} parts")
 
 
 def _deflate(data: bytes, room: int) -> tuple[bytes, bool]:
-    """Deflate with the zlib wrapper, or without it, as some servers send it."""
-    # The header of zlib says deflate, and is a multiple of 31 (RFC 1950, 2.2).
+    """Decode deflate with the zlib wrapper, or without it, as some servers send it."""
+    # The header of zlib names deflate and is a multiple of 31 (RFC 1950, 2.2).
     wrapped = data[0] & 0x0F == 8 and int.from_bytes(data[:2]) % 31 == 0
     decompressor = zlib.decompressobj(zlib.MAX_WBITS if wrapped else -zlib.MAX_WBITS)
     return decompressor.decompress(data, room), decompressor.eof
@@ -120,12 +139,12 @@ def _deflate(data: bytes, room: int) -> tuple[bytes, bool]:
 
 def _brotli(data: bytes, room: int) -> tuple[bytes, bool]:
     decompressor = _import("brotli", "brotlicffi").Decompressor()
-    # Versions before 1.2, which Scrapy does not use, know no limit, and raise.
+    # Versions before 1.2, which Scrapy does not use, have no limit and raise.
     return decompressor.process(data, output_buffer_limit=room), decompressor.is_finished()
 
 
 def _zstd(data: bytes, room: int) -> tuple[bytes, bool]:
-    """Zstandard, by a library that Scrapy uses: that of Python 3.14, its backport, `zstandard`."""
+    """Decode zstd with a library that Scrapy uses: Python 3.14's, its backport or `zstandard`."""
     library = _import("compression.zstd", "backports.zstd", "zstandard")
     output = bytearray()
     for _ in range(MAX_PARTS):
@@ -151,10 +170,8 @@ def _import(*names: str) -> Any:  # noqa: ANN401 - a module without types
     raise DecodingError(f"none of these is installed: {', '.join(names)}")
 
 
-# Each decodes data, up to so many octets, and returns the result, and whether the data came to
-# their own end.
+# Each decodes data up to a number of bytes, and returns the result and whether the data are whole.
 _DECODERS: dict[bytes, Callable[[bytes, int], tuple[bytes, bool]]] = {
-    b"identity": lambda data, _room: (data, True),
     b"gzip": _gzip,
     b"x-gzip": _gzip,
     b"deflate": _deflate,
