@@ -1,12 +1,12 @@
-"""The cases of `tests/cases/*.toml` as values: what a file, a URL and a crawler's tokens must give.
+"""Read and check the cases of `tests/cases/*.toml`.
 
-This file reads and checks the TOML. See `test_cases.py` for what is done with a case; which clause
-has which cases is `test_rfc_doc.py`.
+`test_cases.py` runs them, and `test_rfc_doc.py` compares them with docs/rfc9309.md.
 """
 
 from __future__ import annotations
 
 import tomllib
+from collections import Counter
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -16,31 +16,29 @@ from scrapy_robots_rfc.core.decision import Reason
 from scrapy_robots_rfc.core.findings import Flag
 
 FOLDER = Path(__file__).parent.parent / "cases"
-#: Files with cases of another kind: of rules of a page, and of preferences.
+#: Files with other kinds of cases.
 _OTHERS = {"page_rules.toml", "preferences.toml"}
 
-#: A row number of the RFC's table, or the name of a decision.
+#: The number of a clause in docs/rfc9309.md, or the name of a decision.
 Clause = int | str
-#: Texts, and how often each stands there.
+#: Texts and how often each is repeated.
 Parts = list[tuple[str, int]]
 
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One file, one crawler, one URL, and the verdict.
+    """A file, a crawler, a URL, and the verdict.
 
-    :param basis: whose verdict it is, where the clauses do not say so:
-        `bench/conformance_cases.py`.
-    :param text: the file, before it is encoded.
-    :param encoding: the codec of the file; ``hex`` where the text is its octets in hexadecimal
-        digits.
-    :param asked: product tokens in order of preference, or a string by which a crawler identifies
-        itself.
-    :param line: of the rule that decides; ``None`` where none does.
-    :param flagged: line numbers with a flag that the line must carry.
-    :param skip: variants in which the case would mean something else.
-    :param body_parts: what the file is put together from, where that is shorter.
-    :param url_parts: the same for the URL.
+    :param basis: the source of the verdict, if the clauses do not tell
+        (`bench/conformance_cases.py`).
+    :param text: the file as text.
+    :param encoding: the codec of the file, or ``hex`` if the text is hexadecimal digits.
+    :param asked: product tokens in order of preference, or the identification of a crawler.
+    :param line: the line of the rule that decides, or ``None``.
+    :param flagged: line numbers, and a flag that each line must have.
+    :param skip: variants of the file in which the case would have another meaning.
+    :param body_parts: the parts of the file, if that is shorter.
+    :param url_parts: the parts of the URL, if that is shorter.
     """
 
     id: str
@@ -65,7 +63,7 @@ class Case:
 
     @property
     def octets(self) -> bytes:
-        """The file as it is written."""
+        """The file as bytes."""
         if self.encoding == "hex":
             return bytes.fromhex(self.text)
         return self.text.encode(self.encoding)
@@ -96,35 +94,12 @@ class OwnToken:
     valid: bool
 
 
-_COMMON = {"id", "clause", "says"}
+#: The keys of an entry, by its kind.
 _KEYS = {
-    "case": _COMMON
-    | {"basis"}
-    | {
-        "body",
-        "body_parts",
-        "body_hex",
-        "encoding",
-        "tokens",
-        "agent",
-        "url",
-        "url_parts",
-        "url_encoding",
-    }
-    | {
-        "allowed",
-        "reason",
-        "line",
-        "flagged",
-        "crawl_delay",
-        "sitemaps",
-        "size",
-        "truncated",
-        "skip",
-        "skip_reason",
-    },
-    "identification": _COMMON | {"identification", "tokens"},
-    "own_token": _COMMON | {"value", "valid"},
+    "case": "body body_parts body_hex encoding tokens agent url url_parts url_encoding allowed"
+    " reason line flagged crawl_delay sitemaps size truncated skip skip_reason basis",
+    "identification": "identification tokens",
+    "own_token": "value valid",
 }
 
 
@@ -177,47 +152,41 @@ def _entries() -> tuple[tuple[str, dict[str, Any]], ...]:
     for path in sorted(path for path in FOLDER.glob("*.toml") if path.name not in _OTHERS):
         for kind, entries in tomllib.loads(path.read_text("utf-8")).items():
             for entry in entries:
-                odd = entry.keys() - _KEYS[kind]
-                assert not odd, f"{path.name}: {entry.get('id')} has {', '.join(sorted(odd))}"
+                unknown = entry.keys() - {"id", "clause", "says", *_KEYS[kind].split()}
+                assert not unknown, f"{path.name}: {entry.get('id')} has {sorted(unknown)}"
                 found.append((kind, entry))
-    names = [entry["id"] for _, entry in found]
-    twice = {name for name in names if names.count(name) > 1}
-    assert not twice, f"ids given twice: {', '.join(sorted(twice))}"
+    repeated = [
+        name for name, count in Counter(entry["id"] for _, entry in found).items() if count > 1
+    ]
+    assert not repeated, f"repeated ids: {repeated}"
     return tuple(found)
 
 
 @cache
 def cases() -> tuple[Case, ...]:
-    """All cases of a file and a URL, in the order of the folder."""
+    """Return all cases of a file and a URL, in the order of the folder."""
     return tuple(_case(entry) for kind, entry in _entries() if kind == "case")
 
 
 @cache
 def identifications() -> tuple[Identification, ...]:
-    """All identifications with their product tokens."""
+    """Return all identifications with their product tokens."""
+    entries = [dict(entry) for kind, entry in _entries() if kind == "identification"]
     return tuple(
         Identification(
-            entry["id"],
-            tuple(entry["clause"]),
-            entry["says"],
-            entry["identification"],
-            tuple(entry["tokens"]),
+            clauses=tuple(entry.pop("clause")), **{**entry, "tokens": tuple(entry["tokens"])}
         )
-        for kind, entry in _entries()
-        if kind == "identification"
+        for entry in entries
     )
 
 
 @cache
 def own_tokens() -> tuple[OwnToken, ...]:
-    """All strings that are, or are not, product tokens."""
-    return tuple(
-        OwnToken(entry["id"], tuple(entry["clause"]), entry["says"], entry["value"], entry["valid"])
-        for kind, entry in _entries()
-        if kind == "own_token"
-    )
+    """Return all strings that are, or are not, product tokens."""
+    entries = [dict(entry) for kind, entry in _entries() if kind == "own_token"]
+    return tuple(OwnToken(clauses=tuple(entry.pop("clause")), **entry) for entry in entries)
 
 
 def clauses_by_id() -> dict[str, tuple[Clause, ...]]:
-    """The clauses that each case of whatever kind proves."""
+    """Return the clauses that each case proves, by the id of the case."""
     return {entry["id"]: tuple(entry["clause"]) for _, entry in _entries()}

@@ -1,8 +1,7 @@
-"""Workers that take turns at one site, in a time that the test lets pass: nothing in this file
-waits, or has a thread.
+"""Simulated workers that take turns at one site, on a simulated clock.
 
-It has clock, timers, a way to the store that takes its time, and workers that die. The turns are
-the package's own.
+Nothing here waits or uses threads. Requests to the site and to the store take time, and workers may
+die. The turns are those of the package.
 """
 
 from __future__ import annotations
@@ -27,20 +26,20 @@ SITE = Origin("https", "example.com", 443)
 
 
 class Timer:
-    """A call that is still to be made."""
+    """A scheduled call."""
 
     def __init__(self, function: Callable[[], object]) -> None:
         self.function: Callable[[], object] | None = function
 
     def cancel(self) -> None:
-        """Forget it."""
+        """Cancel the call."""
         self.function = None
 
 
 class World:
-    """The time that all share, and what the site saw.
+    """The clock and the store that all workers share, and the site.
 
-    :param arrivals: when each request reached the site, and whose it was.
+    Its `arrivals` are the time of each request that reached the site, and the worker.
     """
 
     def __init__(self) -> None:
@@ -51,13 +50,13 @@ class World:
         self._number = count()
 
     def later(self, delay: float, function: Callable[[], object]) -> Timer:
-        """Call something when so many seconds have passed."""
+        """Call a function after a delay in seconds."""
         timer = Timer(function)
         heapq.heappush(self._timers, (self.now + delay, next(self._number), timer))
         return timer
 
     def run(self, until: float) -> None:
-        """Let time pass."""
+        """Advance the clock, and make the calls that are due."""
         while self._timers and self._timers[0][0] <= until:
             self.now, _, timer = heapq.heappop(self._timers)
             if timer.function is not None:
@@ -65,45 +64,40 @@ class World:
         self.now = until
 
     def gaps(self) -> list[float]:
-        """Seconds between two requests that reached the site."""
+        """Return the seconds between successive requests that reached the site."""
         times = sorted(when for when, _ in self.arrivals)
         return [after - before for before, after in pairwise(times)]
 
 
 class Worker(Runtime):
-    """One crawl, with requests to the site that never end.
+    """A crawl with endless requests to the site. It replaces the runtime and the cache client.
 
-    :param way: seconds that a request takes to the site; the answer begins to arrive as many later.
-    :param latency: seconds to the store, and as many back.
+    :param way: seconds that a request takes to the site; the answer takes the same time.
+    :param latency: seconds that a call takes to the store; the answer takes the same time.
     """
 
     def __init__(
         self, world: World, name: str, interval: float = 1.0, way: float = 0.1, latency: float = 0.0
     ) -> None:
-        self.world, self.name, self.interval, self.way, self.latency = (
-            world,
-            name,
-            interval,
-            way,
-            latency,
-        )
+        self.world, self.name = world, name
+        self.interval, self.way, self.latency = interval, way, latency
         self.alive, self.works, self.left = True, True, 10**9
         self.calls: list[str] = []
         self.own = IntervalClock()
         self.turns = SharedThrottle(cast("CacheClient", self), self, SITE, self.go)
 
-    # What turns ask of a runtime.
+    # The interface of a runtime.
 
     def clock(self) -> float:
-        """Return the time of the world; each machine could have its own."""
+        """Return the time."""
         return self.world.now
 
     def call_later(self, delay: float, function: Callable[[], object]) -> Cancellable:
-        """Call it, unless the worker has died."""
+        """Call a function later, unless the worker dies."""
         return self.world.later(delay, lambda: function() if self.alive else None)
 
     def spawn(self, coroutine: Coroutine[Any, Any, None]) -> Cancellable:
-        """Run it, at once up to its first pause."""
+        """Run a coroutine; it starts at once."""
         self._go_on(coroutine)
         return Timer(lambda: None)
 
@@ -114,18 +108,20 @@ class Worker(Runtime):
             return
         self.call_later(pause, lambda: self._go_on(coroutine))
 
-    # What turns ask of a keeper.
+    # The interface of a cache client.
 
     async def take_turn(self, origin: Origin, seconds: float) -> float | None:
-        """Ask the store; it takes its time there and back."""
+        """Ask the store for a turn."""
         wait: float | None = await self._ask(
             "take", lambda: self.world.store.take_turn(str(origin), self.name, seconds)
         )
-        assert wait is None or wait <= 66.0  # the longest interval, and what a store adds
+        assert (
+            wait is None or wait <= 66.0
+        )  # the longest interval, and the grace period of the store
         return wait
 
     async def end_turn(self, origin: Origin, interval: float) -> None:
-        """Ask the store."""
+        """Tell the store that the turn has ended."""
         await self._ask("end", lambda: self.world.store.end_turn(str(origin), self.name, interval))
 
     async def _ask(self, call: str, function: Callable[[], Any]) -> Any:
@@ -139,14 +135,14 @@ class Worker(Runtime):
             await pause(self.latency)
         return value
 
-    # Its requests.
+    # The requests of the crawl.
 
     def die(self) -> None:
-        """Do nothing any more; what is on its way arrives."""
+        """Stop; requests under way still arrive."""
         self.alive = False
 
     def go(self) -> None:
-        """Send the next request, when it may go."""
+        """Send the next request as soon as its turn has come."""
         if not self.alive or not self.left:
             return
         now = self.world.now
@@ -162,7 +158,7 @@ class Worker(Runtime):
         self.send()
 
     def send(self) -> None:
-        """Send a request, whether it may go or not."""
+        """Send a request now."""
         request = object()
         self.left -= 1
         self.own.outstanding.add(request)
@@ -178,5 +174,5 @@ class Worker(Runtime):
 
 @types.coroutine
 def pause(seconds: float) -> Generator[float, None, None]:
-    """Wait in a coroutine of a worker's."""
+    """Suspend a coroutine of a worker."""
     yield seconds

@@ -1,8 +1,4 @@
-"""An FTP server whose pages a crawl gets, and one that says whatever a test wants. On 127.0.0.1,
-port 0.
-
-See `uploads.py` for the server that reports are uploaded to.
-"""
+"""A real FTP server, and a scripted one, on free ports."""
 
 from __future__ import annotations
 
@@ -33,8 +29,8 @@ class FtpSite:
     """A running server.
 
     :param address: ``ftp://HOST:PORT``.
-    :param commands: what clients asked for: ``RETR``, and the path.
-    :param left: set when a client has left before it had the whole of a file.
+    :param commands: the commands of clients, such as ``RETR /robots.txt``.
+    :param left: set when a client has disconnected before the end of a file.
     """
 
     address: str
@@ -47,7 +43,7 @@ class FtpSite:
 
     @property
     def retrieved(self) -> list[str]:
-        """The paths of files that clients asked for."""
+        """The paths of the files that clients requested."""
         return [
             command.partition(" ")[2] for command in self.commands if command.startswith("RETR ")
         ]
@@ -57,10 +53,10 @@ class FtpSite:
 def served_ftp(
     folder: Path, perm: str, kind: type[FTPHandler] = FTPHandler, *, anonymous: bool = False
 ) -> Iterator[str]:
-    """Serve a folder to `USER`, with some rights of pyftpdlib; give host and port.
+    """Serve a folder to `USER`, with permissions of pyftpdlib; yield host and port.
 
-    :param kind: handles a connection.
-    :param anonymous: whether everybody else may read it, too.
+    :param kind: the handler of connections.
+    :param anonymous: whether anonymous users may read the folder, too.
     """
     authorizer = DummyAuthorizer()
     authorizer.add_user(USER, PASSWORD, str(folder), perm=perm)
@@ -87,7 +83,7 @@ def served_ftp(
 
 @contextlib.contextmanager
 def ftp_site(folder: Path, *, anonymous: bool = True) -> Iterator[FtpSite]:
-    """Serve a folder, and note what is asked for; parameters as for `served_ftp`."""
+    """Serve a folder, and record commands; parameters as for `served_ftp`."""
     commands, left = list[str](), threading.Event()
 
     class Handler(FTPHandler):  # type: ignore[misc]  # has no types
@@ -103,10 +99,7 @@ def ftp_site(folder: Path, *, anonymous: bool = True) -> Iterator[FtpSite]:
 
 
 def _serve(listening: socket.socket, talk: Callable[[socket.socket], None]) -> None:
-    """Talk to one client after the other, until the socket is closed.
-
-    One that breaks off is done with.
-    """
+    """Talk to one client after another, until the socket is closed."""
     while True:
         try:
             connection, _ = listening.accept()
@@ -118,10 +111,7 @@ def _serve(listening: socket.socket, talk: Callable[[socket.socket], None]) -> N
 
 @contextlib.contextmanager
 def talker(first: bytes, again: bytes = b"") -> Iterator[str]:
-    """Serve octets in place of FTP: some at once, and others for as long as the client reads.
-
-    Give the address.
-    """
+    """Serve bytes that are not FTP: `first` once, `again` repeatedly. Yield the address."""
     listening = socket.create_server(("127.0.0.1", 0))
     accepted: list[socket.socket] = []
 
@@ -138,10 +128,8 @@ def talker(first: bytes, again: bytes = b"") -> Iterator[str]:
     try:
         yield f"ftp://127.0.0.1:{listening.getsockname()[1]}"
     finally:
-        for each in (
-            listening,
-            *accepted,
-        ):  # the client may close its end when the reactor goes on, which waits for us
+        # The client cannot close its end, because the reactor waits for this function.
+        for each in (listening, *accepted):
             with contextlib.suppress(OSError):
                 each.shutdown(socket.SHUT_RDWR)
         listening.close()
@@ -152,19 +140,14 @@ def talker(first: bytes, again: bytes = b"") -> Iterator[str]:
 def scripted(
     replies: Mapping[str, bytes], sent: bytes = b"", *, reset: bool = False
 ) -> Iterator[str]:
-    """Serve one file by FTP, in passive mode, to one client at a time; give the address.
+    """Serve one file by FTP in passive mode, to one client at a time; yield the address.
 
-    :param replies: command -> what the server says to it, where that is not the usual thing; to
-        ``RETR``, when the data connection has ended.
-    :param sent: the octets that go through the data connection.
-    :param reset: whether that ends with a reset.
+    :param replies: unusual replies by command; to ``RETR`` after the data connection has ended.
+    :param sent: the bytes that are sent through the data connection.
+    :param reset: whether the data connection ends with a reset.
     """
-    listening, passive = (
-        socket.create_server(("127.0.0.1", 0)),
-        socket.create_server(("127.0.0.1", 0)),
-    )
-    # The sender knows by this that the client reads: with buffers so small, not much of a file fits
-    # in between.
+    listening, passive = (socket.create_server(("127.0.0.1", 0)) for _ in range(2))
+    # With a small buffer, little of a file is sent before the client reads.
     passive.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
     high, low = divmod(passive.getsockname()[1], 256)
     usual = {"USER": b"331 who", "PASS": b"230 in", "TYPE": b"200 yes", "RETR": b"226 all sent"}
@@ -191,7 +174,7 @@ def scripted(
     try:
         yield f"ftp://127.0.0.1:{listening.getsockname()[1]}"
     finally:
-        for each in (listening, passive):  # what waits in accept() ends
+        for each in (listening, passive):  # accept() ends
             with contextlib.suppress(OSError):
                 each.shutdown(socket.SHUT_RDWR)
             each.close()

@@ -1,8 +1,4 @@
-"""robots.txt files that are made to fill the memory: of what is small in a file and large when it
-is read.
-
-The tests that read them say what they may cost.
-"""
+"""robots.txt files that need much memory when they are parsed."""
 
 from __future__ import annotations
 
@@ -13,19 +9,19 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-_SIGNS = ascii_letters + digits + "-_~."
+_CHARACTERS = ascii_letters + digits + "-_~."
 
 
 def _name(number: int) -> str:
-    """Three signs, another three for each number."""
-    signs = []
+    """Return three characters, different ones for each number."""
+    name = ""
     for _ in range(3):
-        number, sign = divmod(number, len(_SIGNS))
-        signs.append(_SIGNS[sign])
-    return "".join(signs)
+        number, index = divmod(number, len(_CHARACTERS))
+        name += _CHARACTERS[index]
+    return name
 
 
-#: What is repeated, by what it is to swell.
+#: The repeated line, by what it makes large.
 LINES: dict[str, Callable[[int], str]] = {
     "prefixes": lambda number: f"allow:/{_name(number)}",
     "nested prefixes": lambda number: f"allow:/{'a' * number}",
@@ -46,12 +42,12 @@ LINES: dict[str, Callable[[int], str]] = {
 }
 
 
-def hostile(kind: str, octets: int) -> bytes:
-    """A file of about so many octets."""
-    lines, size = ["User-agent: *"], 0
+def hostile(kind: str, size: int) -> bytes:
+    """Return a file of about this size in bytes."""
+    lines, length = ["User-agent: *"], 0
     for number in count():
         lines.append(LINES[kind](number))
-        size += len(lines[-1]) + 1
-        if size >= octets:
+        length += len(lines[-1]) + 1
+        if length >= size:
             break
     return "\n".join(lines).encode() + b"\n"

@@ -1,7 +1,4 @@
-"""A store in the memory of this process.
-
-The contract in its shortest form, for tests that need a store.
-"""
+"""A store in memory: the shortest implementation of the interface."""
 
 from __future__ import annotations
 
@@ -15,19 +12,19 @@ from scrapy_robots_rfc.cache.stores.base import SharedStore
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-#: Seconds after which to ask again for a turn that somebody has: when it ends is not known.
+#: Seconds until a worker asks again for a turn that is taken.
 _ASK_AGAIN = 0.05
 
-#: Seconds by which somebody who waits may come late without losing the place: an event loop may be
-#: busy for long. For somebody who has died, the others wait so long once.
+#: Seconds that a waiting worker may be late without losing its place, because its event loop may be
+#: busy. After the death of a worker, the others wait once for this time.
 _GRACE = 5.0
 
 
 @dataclass(slots=True)
 class _Turn:
-    """Whose turn it is, until when, and when the next one begins.
+    """The owner of a turn and its end, the start of the next turn, and the workers in line.
 
-    Who waits for it, in order, and until when each place in that line is remembered.
+    :param line: until when each waiting worker keeps its place, in order.
     """
 
     owner: str | None = None
@@ -37,9 +34,9 @@ class _Turn:
 
 
 class MemoryStore(SharedStore):
-    """Several crawls of one process may share it.
+    """The store. Several crawls of one process may share it.
 
-    :param now: seconds on any clock.
+    :param now: returns the time in seconds, on any clock.
     """
 
     threads: ClassVar[int] = 2
@@ -52,7 +49,7 @@ class MemoryStore(SharedStore):
         self._turns: dict[str, _Turn] = {}
 
     def open(self) -> None:
-        """Nothing is to be done."""
+        """Do nothing."""
 
     def get(self, key: str) -> bytes | None:
         """See `Store`."""
@@ -81,7 +78,7 @@ class MemoryStore(SharedStore):
             return iter([key for key, (_, until) in self._values.items() if until > now])
 
     def close(self) -> None:
-        """Nothing is to be done."""
+        """Do nothing."""
 
     def lease(self, key: str, owner: str, seconds: float) -> bool:
         """See `SharedStore`."""
@@ -117,12 +114,12 @@ class MemoryStore(SharedStore):
             return pause
 
     def owner_of_turn(self, key: str) -> str | None:
-        """Whose turn it is at a site; ``None``: it is free."""
+        """Return the owner of the turn at a site, or ``None`` if it is free."""
         with self._lock:
             return self._turns[key].owner
 
     def forget_turns(self) -> None:
-        """Forget all turns, and when the next ones begin."""
+        """Forget all turns."""
         with self._lock:
             self._turns.clear()
 

@@ -1,9 +1,8 @@
-"""A matcher so plain that it can be checked by reading: every rule is tried, each by lists of
-positions.
+"""A simple matcher that can be checked by reading. It tries every rule.
 
-It shares nothing with the core: no normal form, no index, no order of rules. An octet knows whether
-it was written as an escape, and two octets are compared by the part of the URL in which the URL's
-octet lies (RFC 9309, 2.2.2; the decisions about the normal form).
+It shares nothing with the core: no normal form, no index, no order of rules. Whether an octet
+equals its escape depends on the part of the URL (RFC 9309, 2.2.2, and the decisions about the
+normal form in docs/rfc9309.md).
 """
 
 from __future__ import annotations
@@ -19,15 +18,14 @@ if TYPE_CHECKING:
 
 _OCTET = re.compile(rb"%([0-9A-Fa-f]{2})|(.)", re.DOTALL)
 
-#: Octets that are not their own escapes: in the path they part segments and query, in the query
-#: names and values.
+#: Octets that differ from their escapes, because they are delimiters.
 _DISTINCT_IN_PATH = frozenset(b"/?")
 _DISTINCT_IN_QUERY = frozenset(b"&=+;")
 
 
 @dataclass(frozen=True, slots=True)
 class Octet:
-    """One octet of a URL or a pattern, and whether it was written as an escape."""
+    """An octet of a URL or a pattern, and whether it is written as an escape."""
 
     value: int
     escaped: bool
@@ -35,14 +33,14 @@ class Octet:
 
 @dataclass(frozen=True, slots=True)
 class Placed:
-    """An octet of a URL, and where it lies."""
+    """An octet of a URL, and the part of the URL that it is in."""
 
     octet: Octet
     in_query: bool
     is_delimiter: bool
 
     def equals(self, wanted: Octet) -> bool:
-        """Whether a pattern's octet matches here."""
+        """Return whether an octet of a pattern matches here."""
         here = self.octet
         if self.is_delimiter:
             return wanted == here
@@ -69,7 +67,7 @@ def _placed(target: bytes) -> list[Placed]:
 
 
 def matches(pattern: bytes, target: bytes) -> bool:
-    """Whether a pattern matches a path with its query (RFC 9309, 2.2.3); both as written."""
+    """Return whether a pattern matches a path with its query (RFC 9309, 2.2.3)."""
     if not pattern.startswith((b"/", b"*")):
         return False
     anchored = pattern.endswith(b"$")
@@ -85,18 +83,15 @@ def matches(pattern: bytes, target: bytes) -> bool:
 
 
 def specificity(pattern: bytes) -> int:
-    """Octets of a pattern as written, one outside ASCII as its escape."""
+    """Return the number of octets of a pattern, with those outside ASCII as escapes."""
     return sum(3 if octet > 127 else 1 for octet in pattern)
 
 
 def deciding_rule(rules: Iterable[Rule], target: bytes) -> Rule | None:
-    """The rule that decides.
-
-    The most specific, of equals an allow, of these the first (RFC 9309, 2.2.2).
-    """
-    found = [rule for rule in rules if matches(rule.pattern.encode("utf-8"), target)]
+    """Return the rule that decides: the most specific, Allow before Disallow (RFC 9309, 2.2.2)."""
+    matching = [rule for rule in rules if matches(rule.pattern.encode("utf-8"), target)]
 
     def rank(rule: Rule) -> tuple[int, bool, int]:
         return specificity(rule.pattern.encode("utf-8")), rule.kind is RuleKind.ALLOW, -rule.line
 
-    return max(found, key=rank, default=None)
+    return max(matching, key=rank, default=None)

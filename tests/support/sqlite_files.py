@@ -1,4 +1,4 @@
-"""SQLite files for the tests of their store: opened, and damaged."""
+"""Open, lock and damage SQLite files of the store."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ LONG = 10_000.0
 
 
 def opened(path: Path) -> SqliteStore:
-    """Open a file; the first call makes it what it is to be."""
+    """Open a store, and create its file."""
     store = SqliteStore(path)
     store.open()
     store.get("")
@@ -23,24 +23,21 @@ def opened(path: Path) -> SqliteStore:
 
 
 def locked(path: Path) -> sqlite3.Connection:
-    """Lock a file, as a process does that opens it, until what is returned is closed."""
+    """Lock a file as a process does that opens it, until the connection is closed."""
     lock = sqlite3.connect(f"{path}.lock", isolation_level=None, check_same_thread=False)
     lock.execute("BEGIN EXCLUSIVE")
     return lock
 
 
-def damage(path: Path, start: int = 100, octets: int = 200) -> None:
-    """Write over a part of a file.
-
-    The first 100 octets, which say whose it is, stay as they are if none is named.
-    """
+def damage(path: Path, start: int = 100, size: int = 200) -> None:
+    """Overwrite a part of a file, by default after the SQLite header (100 bytes)."""
     with path.open("r+b") as file:
         file.seek(start)
-        file.write(b"\xa5" * octets)
+        file.write(b"\xa5" * size)
 
 
 def damaged(path: Path) -> bytes:
-    """Make a file of ours that is damaged, and return its octets."""
+    """Create a damaged file, and return its bytes."""
     opened(path).close()
     damage(path)
     return path.read_bytes()

@@ -1,7 +1,6 @@
-"""Processes that use one SQLite file, and are killed: run as a program, prints what came of it as
-JSON.
+"""Let processes share one SQLite file, or kill them, and print the results as JSON.
 
-A program of its own, because it forks: a process that has threads must not.
+This is a program, because it forks, and a process with threads must not fork.
 """
 
 from __future__ import annotations
@@ -27,22 +26,19 @@ KEYS = 40
 
 
 def value_of(key: str, number: int) -> bytes:
-    """Return a value that shows whose it is, and whether it is whole.
-
-    The larger ones need several pages.
-    """
+    """Return a value that tells its key and whether it is complete; some need several pages."""
     return f"{key} {number} ".encode() * (1 + number % 300)
 
 
 def is_whole(key: str, value: bytes) -> bool:
-    """Whether a value is one that was put under this key."""
+    """Return whether a value was put with this key."""
     return value == value_of(key, int(value.split(b" ", 2)[1]))
 
 
 def forked(work: Callable[[], None]) -> int:
-    """Do something in a process of its own and return its number.
+    """Call a function in a child process, and return its process id.
 
-    It ends with 0 if nothing was raised.
+    The exit code is 0 if the function raises nothing.
     """
     process = os.fork()
     if process:
@@ -50,13 +46,13 @@ def forked(work: Callable[[], None]) -> int:
     try:
         work()
         os._exit(0)
-    except BaseException:  # noqa: BLE001 - the process ends here
+    except BaseException:  # noqa: BLE001 - the child ends here
         traceback.print_exc()
         os._exit(1)
 
 
 def writer(path: Path, seed: int, pipe: int) -> None:
-    """Put values for ever, and write each one that is put into a pipe."""
+    """Put values endlessly, and write each key and number into a pipe."""
     store = SqliteStore(path)
     store.open()
     number = seed * 1_000_000
@@ -68,13 +64,12 @@ def writer(path: Path, seed: int, pipe: int) -> None:
 
 
 def killed_once(path: Path, seed: int, store: SqliteStore) -> tuple[int, list[str]]:
-    """Kill a writer at any moment: how many values it had put, and what is wrong with them now."""
+    """Kill a writer; return how many values it had put, and what is wrong with them."""
     reading, writing = os.pipe()
     process = forked(lambda: writer(path, seed, writing))
     os.close(writing)
     with os.fdopen(reading, "rb") as pipe:
-        # Each fourth one may still be about to open the file; of the others so many lines are read
-        # while they go on.
+        # Every fourth writer is killed at its start, the others after a random number of values.
         read = [
             pipe.readline() for _ in range(random.Random(seed).randint(1, 40) if seed % 4 else 0)
         ]
@@ -92,25 +87,23 @@ def _fresh(path: Path) -> SqliteStore:
 
 
 def _wrong(put: dict[str, int], store: SqliteStore) -> list[str]:
-    found = []
+    errors = []
     for key, number in put.items():
         value = store.get(key)
-        # The last value may have been put, and not written there.
+        # A later value may be there, which the writer could not report.
         if value is None or not is_whole(key, value) or int(value.split(b" ", 2)[1]) < number:
-            found.append(
-                f"{key}: {number} was put, {value if value is None else value[:40]!r} is there"
-            )
-    return found
+            errors.append(f"{key}: put {number}, found {value and value[:40]!r}")
+    return errors
 
 
 def kill(path: Path, times: int) -> dict[str, Any]:
-    """Kill writers, one after the other, while a reader has the file open."""
+    """Kill writers, one after another, while a reader has the file open."""
     store = _fresh(path)
     counts, wrong = [], []
     for seed in range(1, times + 1):
-        count, found = killed_once(path, seed, store)
+        count, errors = killed_once(path, seed, store)
         counts.append(count)
-        wrong += found
+        wrong += errors
     store.close()
     with sqlite3.connect(path) as connection:
         integrity = connection.execute("PRAGMA integrity_check").fetchone()[0]
@@ -123,12 +116,12 @@ def kill(path: Path, times: int) -> dict[str, Any]:
 
 
 def share(path: Path, processes: int, calls: int) -> dict[str, Any]:
-    """Let processes that start at once make, write and read one file."""
+    """Let processes create, write and read one file at once."""
     reading, writing = os.pipe()
 
     def work(seed: int) -> None:
         os.close(writing)
-        os.read(reading, 1)  # the end of the pipe: all are here
+        os.read(reading, 1)  # returns at the end of the pipe, when all children exist
         store = SqliteStore(path)
         store.open()
         for number in range(calls):
@@ -150,10 +143,7 @@ def share(path: Path, processes: int, calls: int) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Do what the command line says.
-
-    A list of tasks, each a name, the path of the file, and numbers.
-    """
+    """Run the tasks of the command line: a JSON list of names, paths and numbers."""
     programs: dict[str, Callable[..., dict[str, Any]]] = {"kill": kill, "share": share}
     results = [
         programs[name](Path(path), *numbers) for name, path, *numbers in json.loads(sys.argv[1])

@@ -1,7 +1,4 @@
-"""Where the stores of the contract have their values.
-
-One place a kind, several stores at each, and its time.
-"""
+"""The places of the stores that `test_contract.py` tests. Stores at one place share values."""
 
 from __future__ import annotations
 
@@ -27,9 +24,9 @@ if TYPE_CHECKING:
 
 
 class Place:
-    """A place that is empty at first.
+    """A place for values.
 
-    :param make: makes a store there, not opened yet.
+    :param make: creates a store there, which is not open yet.
     """
 
     def __init__(self, make: Callable[[], Store]) -> None:
@@ -37,14 +34,14 @@ class Place:
         self._opened: list[Store] = []
 
     def store(self) -> Store:
-        """Open a store; another one sees the same values."""
+        """Open a store."""
         store = self._make()
         self._opened.append(store)
         store.open()
         return store
 
     def later(self, seconds: float) -> None:
-        """Let time pass: it is what ends a value."""
+        """Let time pass, which ends the validity of values."""
         raise NotImplementedError
 
     def leave(self) -> None:
@@ -54,7 +51,7 @@ class Place:
 
 
 class Timed(Place):
-    """A place whose time the test sets."""
+    """A place with a clock that the test sets."""
 
     def __init__(self, make: Callable[[Callable[[], float]], Store]) -> None:
         super().__init__(lambda: make(lambda: self._now))
@@ -66,7 +63,7 @@ class Timed(Place):
 
 
 def memory() -> Place:
-    """The memory of this process: there is one store."""
+    """Return a place in memory, with one store."""
     stores: list[MemoryStore] = []
 
     def make(now: Callable[[], float]) -> Store:
@@ -77,15 +74,12 @@ def memory() -> Place:
 
 
 def sqlite(folder: Path) -> Place:
-    """An SQLite file."""
+    """Return a place in an SQLite file."""
     return Timed(lambda now: SqliteStore(folder / "robots.sqlite", now))
 
 
 class Patched(Place):
-    """A folder of a user's own store, which asks `time` for the time.
-
-    The test sets what that says.
-    """
+    """A folder of the third-party store, whose `time` the test replaces."""
 
     def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         super().__init__(lambda: FolderStore(str(folder)))
@@ -98,21 +92,18 @@ class Patched(Place):
 
 
 class Served(Place):
-    """A part of a Redis server, which has a clock of its own."""
+    """A place on a Redis server, which has its own clock."""
 
     def __init__(self, address: str) -> None:
         super().__init__(lambda: RedisStore(address))
         self._server = address.partition("?")[0]
 
     def later(self, seconds: float) -> None:
-        """Let the server wait, by that clock."""
+        """Wait on the server."""
         with Redis.from_url(self._server, socket_timeout=None) as client:
             pass_by(client, seconds)
 
 
 def pass_by(client: Redis, seconds: float) -> None:
-    """Wait for an item of a list that stays empty.
-
-    A Redis server answers when the time is over by its own clock.
-    """
+    """Wait for some time by the clock of a Redis server, for an item of an empty list."""
     assert client.blpop(["nothing"], timeout=max(seconds, 0.001)) is None

@@ -1,7 +1,6 @@
-"""What the laws are tried on: files, patterns, URLs and tokens that are nearly valid, and so often
-special.
+"""Hypothesis strategies for files, patterns, URLs and tokens that are nearly valid.
 
-A small alphabet makes rules and URLs meet; nasty octets stand between good ones.
+The alphabet is small, so that rules often match URLs.
 """
 
 from __future__ import annotations
@@ -16,22 +15,8 @@ TOKENS = ["FooBot", "foobot-news", "FooBot2", "foobot3", "360Spider", "Other"]
 LINE_ENDS = [b"\n", b"\r", b"\r\n"]
 
 _PIECES = ["/", "/", "a", "b", "ab", "index", "?", "&", "=", "+", ";", ":", ".", "-", "~"]
-_ESCAPES = [
-    "%2F",
-    "%2f",
-    "%3F",
-    "%26",
-    "%3D",
-    "%2B",
-    "%3B",
-    "%3a",
-    "%61",
-    "%2A",
-    "%24",
-    "%25",
-    "%E3%83%84",
-    "%C3%A9",
-]
+_ESCAPES = ["%2F", "%2f", "%3F", "%26", "%3D", "%2B", "%3B", "%3a", "%61", "%2A", "%24", "%25"]
+_ESCAPES += ["%E3%83%84", "%C3%A9"]
 _ODD = ["%", "%4", "%zz", "é", "ツ", "\x85", "\u2028"]
 
 #: Path patterns; most begin with a slash.
@@ -59,7 +44,7 @@ _SPELLINGS = {
 
 @st.composite
 def pattern_and_target(draw: st.DrawFn) -> tuple[str, str]:
-    """A pattern and a target that nearly follows it, some of its octets in their other spelling."""
+    """A pattern, and a target that nearly matches it, with some octets in another spelling."""
     pieces = draw(
         st.lists(st.sampled_from([*_SPELLINGS, "*", "*", "*", "index"]), min_size=1, max_size=5)
     )
@@ -80,10 +65,7 @@ def pattern_and_target(draw: st.DrawFn) -> tuple[str, str]:
 
 @st.composite
 def rivals(draw: st.DrawFn) -> tuple[list[str], str]:
-    """Patterns that nearly all match one target.
-
-    Beginnings of it in other spellings, with stars, longer or shorter.
-    """
+    """Patterns of which nearly all match one target, in other spellings and with wildcards."""
     pieces = draw(
         st.lists(
             st.sampled_from(["é", "é", "%C3%A9", "a", "/", "?", "&", "%2F"]), min_size=1, max_size=4
@@ -110,29 +92,15 @@ urls = st.builds(
     st.sampled_from(["", "", "#", "#/a?b"]),
 )
 
-#: What may be asked for as a URL, of any kind.
+#: Anything that may be passed as a URL.
 any_urls = st.one_of(
     urls,
     st.text(max_size=30),
     st.text(st.characters(categories=["Cs", "Cc", "Lu"]), max_size=10),
     st.binary(max_size=30),
     urls.map(lambda url: url.encode("utf-8")),
-    st.sampled_from(
-        [
-            "",
-            "//",
-            "://",
-            "http://",
-            "http:///",
-            "a",
-            "?",
-            "#",
-            "%",
-            "http://[",
-            "\ud800",
-            "/\udcff",
-        ]
-    ),
+    st.sampled_from(["", "//", "://", "http://", "http:///", "a", "?", "#", "%", "http://["]),
+    st.sampled_from(["\ud800", "/\udcff"]),
 )
 
 #: Lists of product tokens in order of preference.
@@ -141,7 +109,7 @@ token_lists = st.lists(st.sampled_from([*TOKENS, "FooBot", "FOOBOT", "nobody", "
 
 @dataclass(frozen=True, slots=True)
 class RuleText:
-    """A rule to be written into a file."""
+    """A rule of a file."""
 
     kind: RuleKind
     pattern: str
@@ -152,7 +120,7 @@ class RuleText:
 
 @dataclass(frozen=True, slots=True)
 class GroupText:
-    """A group to be written into a file: user-agent values, and at least one rule."""
+    """A group of a file: user-agent values and at least one rule."""
 
     agents: tuple[str, ...]
     rules: tuple[RuleText, ...]
@@ -165,7 +133,7 @@ class GroupText:
 
 rules = st.builds(RuleText, st.sampled_from(RuleKind), patterns)
 _agents = st.sampled_from([*TOKENS, "*", "*", "*", "FOOBOT", "FooBot/2.1", "FooBot", "* x"])
-#: Groups that a next one cannot run into, because each has a rule.
+#: Groups that do not merge with the next one, because each has a rule.
 groups = st.builds(
     GroupText,
     st.lists(_agents, min_size=1, max_size=3).map(tuple),
@@ -174,12 +142,12 @@ groups = st.builds(
 
 
 def body_of(*parts: object) -> bytes:
-    """A file of groups, rules or lines, each on lines of its own."""
+    """Return a file of groups, rules or lines."""
     return "".join(f"{part}\n" for part in parts).encode("utf-8")
 
 
 def body_for(one_group: list[RuleText]) -> bytes:
-    """A file whose only group is everybody's."""
+    """Return a file with one group, for all crawlers."""
     return body_of("User-agent: *", *one_group)
 
 
@@ -189,7 +157,7 @@ _ends = st.sampled_from([""] * 8 + [" ", "\t", "# x", " # user-agent: *"])
 
 
 def _lines_of(keys: list[str], values: st.SearchStrategy[str]) -> st.SearchStrategy[bytes]:
-    """Lines with one of the keys, most of them well written."""
+    """Return a strategy for lines with one of the keys, most of them well-formed."""
     line = st.tuples(_indents, st.sampled_from(keys), _separators, values, _ends)
     return line.map(lambda parts: "".join(parts).encode("utf-8"))
 
@@ -203,17 +171,8 @@ _other_lines = _lines_of(
     ["Sitemap", "Crawl-delay", "X-Agent", "", "Disallow", "Allow", "User-agent"],
     st.sampled_from(["", "1", "0.5", "/x y", "FooBot # x", "a:b", "FooBot *", "/"]),
 )
-_NASTY = [
-    b"",
-    b"\x00",
-    b"\xff\xfe",
-    b"\xe9",
-    b"\xef\xbb\xbf",
-    b"agent",
-    b"# user-agent: *",
-    b"Allow: /\xe9",
-    b"\x0c",
-]
+_NASTY = [b"", b"\x00", b"\xff\xfe", b"\xe9", b"\xef\xbb\xbf", b"agent", b"\x0c"]
+_NASTY += [b"# user-agent: *", b"Allow: /\xe9"]
 _lines = st.one_of(
     _agent_lines,
     *[_rule_lines] * 4,
@@ -223,29 +182,21 @@ _lines = st.one_of(
     st.binary(max_size=9),
 )
 
-#: Files that are nearly valid: any line, any line end, also none at the end.
+#: Files that are nearly valid, with any lines and line ends.
 bodies = st.builds(
     lambda mark, first, pairs, last: (
         mark + first + b"".join(line + end for line, end in pairs) + last
     ),
     st.sampled_from([b"", b"", b"", b"\xef\xbb\xbf"]),
-    st.sampled_from(
-        [
-            b"",
-            b"User-agent: *\n",
-            b"User-agent: FooBot\n",
-            b"user agent:\tfoobot/2\n",
-            b"useragent *\r",
-        ]
-    ),
+    st.sampled_from([b"", b"User-agent: *\n", b"User-agent: FooBot\n", b"useragent *\r"]),
     st.lists(st.tuples(_lines, st.sampled_from(LINE_ENDS)), max_size=14),
     st.one_of(st.just(b""), _lines),
 )
 
-#: Files that no byte order mark makes something else than octets in ASCII's order.
+#: Files without a byte order mark of UTF-16 or UTF-32.
 unmarked_bodies = bodies.filter(lambda body: body[:1] not in {b"\xef", b"\xfe", b"\xff", b"\x00"})
 
-#: Any octets at all, nearly valid or not.
+#: Any bytes, nearly valid or not.
 any_bodies = st.one_of(
     bodies,
     st.binary(max_size=200),

@@ -1,4 +1,4 @@
-"""Crawl in this process, under one runtime, when asked to, and print what came of it as JSON."""
+"""Crawl in this process, in one runtime, on command, and print the results as JSON."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.support.runtime_runner import one_crawl, run_in
 
 
 async def work(mode: str, urls: list[str], settings: dict[str, Any]) -> dict[str, Any]:
-    """Crawl, and note what a test may ask for."""
+    """Crawl, and return outcomes and stats."""
     crawl = await one_crawl(mode, Pages, settings, urls)
     outcomes = {
         url: outcome if isinstance(outcome, int) else type(outcome).__name__
@@ -26,10 +26,10 @@ async def work(mode: str, urls: list[str], settings: dict[str, Any]) -> dict[str
 
 
 def main(mode: str, urls: list[str], settings: dict[str, Any], hold: float | None) -> None:
-    """Wait for a line, crawl.
+    """Wait for a line on stdin, then crawl.
 
-    :param hold: seconds after which leases and turns of a worker that has died end, in place of the
-        usual ones.
+    :param hold: seconds after which leases and turns of a dead worker end, or ``None`` for the
+        default.
     """
     if hold is not None:
         fetches.LEASE = shared.HOLD = hold

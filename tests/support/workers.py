@@ -1,4 +1,4 @@
-"""Crawls in processes of their own, that begin together and can be killed."""
+"""Run crawls in processes that start together and can be killed."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ if TYPE_CHECKING:
 
 HERE = Path(__file__).parent
 
-#: Seconds after which a crawl that should long be over is given up.
-PATIENCE = 100
+#: Maximum seconds of a crawl.
+TIMEOUT = 100
 
 
 class Worker:
-    """One of them. It waits until `start`.
+    """A process. It crawls after `start`.
 
-    :param mode: its runtime: ``asyncio``, ``select`` or ``none``.
+    :param mode: the runtime: ``asyncio``, ``select`` or ``none``.
     :param hold: see `worker_runner.main`.
     """
 
@@ -40,25 +40,25 @@ class Worker:
         )
 
     def ready(self) -> None:
-        """Wait until it could begin."""
+        """Wait until the process can start its crawl."""
         assert self.process.stdout is not None
         line = self.process.stdout.readline()
         assert line == "ready\n", self.process.communicate()
 
     def start(self) -> None:
-        """Let it begin."""
+        """Start the crawl."""
         assert self.process.stdin is not None
         self.process.stdin.write("go\n")
         self.process.stdin.flush()
 
     def kill(self) -> None:
-        """End it as the system ends a process that has no say in it."""
+        """Kill the process."""
         self.process.kill()
         self.process.communicate()
 
     def result(self) -> dict[str, Any]:
-        """Wait for the end."""
-        stdout, stderr = self.process.communicate(timeout=PATIENCE)
+        """Wait for the end, and return the results and the log."""
+        stdout, stderr = self.process.communicate(timeout=TIMEOUT)
         assert self.process.returncode == 0, stderr
         result: dict[str, Any] = json.loads(stdout)
         return {**result, "log": stderr}
@@ -66,7 +66,7 @@ class Worker:
 
 @contextmanager
 def fleet(*workers: Worker) -> Iterator[None]:
-    """Workers that are ready; none of them is left behind."""
+    """Wait until workers are ready, and kill them at the end of the block."""
     try:
         for worker in workers:
             worker.ready()

@@ -6,7 +6,6 @@ A value, addresses of servers, and a store of a user's own.
 from __future__ import annotations
 
 import zlib
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import redis
@@ -14,12 +13,12 @@ import redis
 from demo.certificate import self_signed
 from scrapy_robots_rfc.cache.entry import decode, encode
 from scrapy_robots_rfc.policy.access import Outcome
-from tests.support import own_store
 from tests.support.documents import block
 from tests.support.redis_server import RedisServer
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     from scrapy_robots_rfc.cache.stores.redis import RedisStore
 
@@ -35,15 +34,6 @@ def test_the_value_that_is_shown() -> None:
     assert (copy.validity.outcome, copy.body) == (
         Outcome.SUCCESSFUL,
         b"User-agent: *\nDisallow: /x\n",
-    )
-
-
-def test_the_store_that_is_shown() -> None:
-    """The store in the document is the one that passes the contract."""
-    own = Path(own_store.__file__).read_text(encoding="utf-8")
-    assert (
-        block("docs/caching.md", "python", "class FolderStore")
-        == own[own.index("from __future__") :]
     )
 
 
