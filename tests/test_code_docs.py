@@ -5,7 +5,6 @@ That of the README has tests of its own.
 
 from __future__ import annotations
 
-import logging
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -89,18 +88,6 @@ async def test_rules_that_spiders_read(
     assert (
         "http://example.com/ is not to be stored: X-Robots-Tag: noindex, noarchive" in caplog.text
     )
-
-
-@ensureDeferred
-async def test_service(proxy: Site, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """The spider sees the sitemaps, and what is closed, without another request for the file."""
-    proxy.replies["http://example.com/robots.txt"] = FORBID
-    page = imported(plain(block("docs/spiders.md", "python", "class MySpider")), tmp_path)
-    crawler = make_crawler(page.MySpider)
-    await crawler.crawl()
-    assert proxy.targets == [f"http://example.com/{name}" for name in ("robots.txt", "", "map.xml")]
-    assert crawler.stats.get_value("item_scraped_count") == 1
-    assert ("my", logging.INFO, "robots.txt closes /private") in caplog.record_tuples
 
 
 class Listening:
