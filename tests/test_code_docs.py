@@ -1,7 +1,4 @@
-"""The Python that the documents show does in a crawl what they say of it.
-
-That of the README has tests of its own.
-"""
+"""The Python code in docs/ does what the pages say."""
 
 from __future__ import annotations
 
@@ -11,7 +8,11 @@ import pytest
 import redis
 import scrapy
 from pytest_twisted import ensureDeferred
+from scrapy.settings import Settings
 
+from scrapy_robots_rfc.core.agents import Agent
+from scrapy_robots_rfc.policy.origins import SCHEMES, Answers, Dialect, Scheme
+from scrapy_robots_rfc.settings import read_settings
 from tests.support.crawling import crawl, lines, make_crawler
 from tests.support.documents import block, executed, imported, plain, settings
 from tests.support.linked_crawls import Linked
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 
 FORBID = robots("User-agent: *\nDisallow: /private\nSitemap: /map.xml\n")
 
-#: Both ways to switch everything on.
+#: Two ways to switch the plugin on.
 ADDON: dict[str, Any] = {
     "DOWNLOADER_MIDDLEWARES": {},
     **settings(block("docs/switching_on.md", "python", "ADDONS")),
@@ -49,8 +50,8 @@ BY_HAND = settings(block("docs/switching_on.md", "python", "DOWNLOADER_MIDDLEWAR
 async def test_obeyed_rules_of_pages(
     site: Site, shown: dict[str, Any], caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Either way to switch it on drops what the page forbids, and the log has the lines that the
-    document shows.
+    """With the add-on and by hand, what a page forbids is dropped, with the lines in the log that
+    docs/page_rules.md shows.
     """
     site.replies["/"] = Reply(headers=(("X-Robots-Tag", "none"),))
     await crawl([site.url("/"), site.url("/a")], shown, spider=Linked)  # type: ignore[arg-type]  # it notes no outcomes
@@ -67,7 +68,7 @@ async def test_obeyed_rules_of_pages(
 async def test_rules_that_spiders_read(
     proxy: Site, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The spider sees what its pages say of themselves."""
+    """The spider in docs/page_rules.md reads the rules of its pages."""
     proxy.replies["http://example.com/"] = Reply(headers=(("X-Robots-Tag", "noindex, noarchive"),))
     page = imported(plain(block("docs/page_rules.md", "python", "class Articles")), tmp_path)
     items: list[Any] = []
@@ -90,35 +91,35 @@ async def test_rules_that_spiders_read(
     )
 
 
-class Listening:
-    """A component that hears of signals."""
+class Listener:
+    """A component that records a signal."""
 
     def __init__(self) -> None:
-        self.heard: list[tuple[str, str]] = []
+        self.received: list[tuple[str, str]] = []
 
     def on_disallowed(self, request: Request, decision: Any) -> None:
-        """Note it."""
-        self.heard.append((request.url, str(decision.rule)))
+        """Record the request and the rule."""
+        self.received.append((request.url, str(decision.rule)))
 
 
 @ensureDeferred
 async def test_signal(site: Site) -> None:
-    """A handler that is connected so hears of a request that is dropped."""
+    """A handler that is connected as in docs/spiders.md is called for a dropped request."""
     site.replies["/robots.txt"] = FORBID
-    listening = Listening()
+    listener = Listener()
 
     def connect(crawler: Crawler) -> None:
         executed(
-            block("docs/spiders.md", "python", "signals.connect"), crawler=crawler, self=listening
+            block("docs/spiders.md", "python", "signals.connect"), crawler=crawler, self=listener
         )
 
     await crawl([site.url("/"), site.url("/private")], prepare=connect)
-    assert listening.heard == [(site.url("/private"), "Disallow: /private")]
+    assert listener.received == [(site.url("/private"), "Disallow: /private")]
 
 
 @ensureDeferred
 async def test_sitemaps(proxy: Site, tmp_path: Path) -> None:
-    """The spider asks for the sitemaps that robots.txt allows, in the one fetch of it."""
+    """The spider requests the sitemaps that robots.txt allows, and fetches robots.txt once."""
     shop = "http://shop.example"
     proxy.replies[f"{shop}/robots.txt"] = robots(
         "User-agent: *\nDisallow: /private\nSitemap: /a.xml\nSitemap: /private.xml\n"
@@ -137,8 +138,8 @@ async def test_sitemaps(proxy: Site, tmp_path: Path) -> None:
 @pytest.mark.usefixtures("redis_installed")
 @ensureDeferred
 async def test_worker(site: Site) -> None:
-    """The settings of a worker put what it learns into its Redis server, under the names of its
-    own fleet.
+    """With the settings in docs/scaling.md, a worker stores robots.txt files in Redis, with the
+    prefix of its fleet.
     """
     site.replies["/robots.txt"] = FORBID
     with RedisServer() as server, redis.Redis(port=server.port) as client:
@@ -151,14 +152,21 @@ async def test_worker(site: Site) -> None:
             [site.url("/"), site.url("/private")], {"DOWNLOADER_MIDDLEWARES": {}, **shown}
         )
         stored = client.exists(f"news:copy:{site.url('')}")
-    assert (
-        fetched(result),
-        result.stat("forbidden"),
-        result.stat("cache/store_errors"),
-        stored,
-    ) == (
-        1,
-        1,
-        0,
-        1,
-    )
+    assert (fetched(result), result.stat("forbidden"), stored) == (1, 1, 1)
+    assert result.stat("cache/store_errors") == 0
+
+
+def test_purpose_of_a_gemini_crawl() -> None:
+    """The purpose of a crawl comes after its name, as docs/schemes.md shows."""
+    shown = settings(block("docs/schemes.md", "python", "ROBOTSTXT_USER_AGENT"))
+    assert read_settings(Settings(shown)).user_agent == Agent(("foobot", "indexer"), "foobot")
+
+
+def test_schemes() -> None:
+    """The setting in docs/schemes.md adds two schemes and removes Gemini."""
+    shown = settings(block("docs/schemes.md", "python", "ROBOTS_SCHEMES"))
+    assert read_settings(Settings(shown)).schemes == {
+        **{name: SCHEMES[name] for name in ("http", "https", "ftp")},
+        "ftps": Scheme(990, Answers.FTP, Dialect.RFC9309),
+        "titan": Scheme(1965, Answers.GEMINI, Dialect.GEMINI),
+    }

@@ -1,8 +1,7 @@
-"""Cases and files that lie beside the project, not in it: verdicts of the reference parser, and
-real robots.txt files.
+"""Verdicts of the reference parser, and real robots.txt files, which are not in the repository.
 
-They are looked for in `../shared`, or where the environment variable ROBOTS_SHARED says; without
-them these tests are skipped.
+They are in `../shared`, or where the environment variable ROBOTS_SHARED says. Without them, these
+tests are skipped.
 """
 
 from __future__ import annotations
@@ -23,41 +22,27 @@ from scrapy_robots_rfc.parser import RfcRobotParser
 SHARED = Path(os.environ.get("ROBOTS_SHARED", Path(__file__).parents[2] / "shared"))
 REFERENCE = SHARED / "conformance" / "reference.jsonl.gz"
 CORPUS = SHARED / "corpus"
-
-_TARGETS = [
-    "/",
-    "/robots.txt",
-    "/search?q=a&b=c",
-    "/wp-admin/index.php",
-    "/a/b/c.html",
-    "/%E3%83%84",
-    "/*",
-    "/?s=%2F",
-]
+TARGETS = ["/", "/search?q=a&b=c", "/wp-admin/index.php", "/%E3%83%84", "/*", "/?s=%2F"]
 
 
-@pytest.mark.skipif(not REFERENCE.exists(), reason=f"{REFERENCE.name} is not here")
+@pytest.mark.skipif(not REFERENCE.exists(), reason=f"{REFERENCE.name} does not exist")
 def test_verdicts_of_the_reference_parser() -> None:
-    """Where the RFC and the reference parser agree, the verdict is theirs, at the first ask and
-    at later ones.
-    """
+    """The first and later verdicts are those of the reference parser, where it follows the RFC."""
     wrong = []
     with gzip.open(REFERENCE, "rt", encoding="utf-8") as file:
         for number, line in enumerate(file, 1):
             case = json.loads(line)
             parser = RfcRobotParser.from_crawler(None, case["body"].encode("latin-1"))
-            if [parser.allowed(case["url"], case["agent"]) for _ in range(2)] != [
-                case["allowed"]
-            ] * 2:
+            verdicts = [parser.allowed(case["url"], case["agent"]) for _ in range(2)]
+            if verdicts != [case["allowed"]] * 2:
                 wrong.append((number, case))
     assert wrong == []
 
 
-@pytest.mark.skipif(not CORPUS.is_dir(), reason=f"{CORPUS.name} is not here")
+@pytest.mark.skipif(not CORPUS.is_dir(), reason=f"{CORPUS.name} does not exist")
 def test_real_files() -> None:
-    """Every real file is read.
-
-    Each rule stands in its line, and the one that decides is of the group that applies.
+    """In real files, rules have their line numbers, and the deciding rule is in the group that
+    applies.
     """
     files = sorted(CORPUS.glob("*.txt"))
     assert files
@@ -70,7 +55,7 @@ def test_real_files() -> None:
         for tokens in (["Googlebot-Image", "Googlebot"], ["Scrapy"]):
             applying = explain(robots, "/", tokens)
             rules = {rule for group in applying.groups for rule in group.rules}
-            for target in _TARGETS * 2:
+            for target in TARGETS * 2:
                 decision = robots.decide(f"https://e.example{target}", tokens)
                 case = file.name, target
                 assert (decision.reason is Reason.NO_GROUP) is (applying.token is None), case

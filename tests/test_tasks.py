@@ -1,4 +1,4 @@
-"""Tasks of their own, whichever runtime they run in."""
+"""Background tasks, with each reactor."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ pytestmark = [pytest.mark.reactor, pytest.mark.usefixtures("few_to_collect")]
 
 @pytest.fixture
 def events() -> Iterator[list[dict[str, Any]]]:
-    """What Twisted logs."""
-    found: list[dict[str, Any]] = []
-    log.addObserver(found.append)
-    yield found
-    log.removeObserver(found.append)
+    """The events that Twisted logs."""
+    logged: list[dict[str, Any]] = []
+    log.addObserver(logged.append)
+    yield logged
+    log.removeObserver(logged.append)
 
 
 async def turns() -> None:
-    """Let everything else run, and free all that has no reference."""
+    """Wait for some turns of the event loop, and collect garbage."""
     for _ in range(3):
         await next_turn()
         gc.collect()
@@ -53,10 +53,10 @@ async def test_an_error_is_logged(
 
 
 @ensureDeferred
-async def test_the_end_of_a_task_is_not(
+async def test_a_cancelled_task_logs_nothing(
     events: list[dict[str, Any]], caplog: pytest.LogCaptureFixture
 ) -> None:
-    """A task that is cancelled ends without a word."""
+    """A task that is cancelled logs nothing."""
 
     async def waits() -> None:
         never: Deferred[None] = Deferred()
@@ -71,8 +71,8 @@ async def test_the_end_of_a_task_is_not(
 
 
 @ensureDeferred
-async def test_a_task_is_held() -> None:
-    """A task goes on although nothing refers to it, nor to what it waits for."""
+async def test_a_task_is_kept_alive() -> None:
+    """A task continues although nothing refers to it or to what it waits for."""
     ended: list[bool] = []
 
     async def waits() -> None:

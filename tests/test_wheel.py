@@ -1,11 +1,10 @@
-"""The wheel as a user gets it.
+"""The wheel contains the package and works without the repository.
 
-Built from the tree, installed in an empty environment, used without the tree.
+`make release-check` also installs it in an empty environment on each CPython.
 """
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 import sysconfig
@@ -14,14 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from tools.check_docs import FENCE, LINK
-from tools.repository import address
-
 ROOT = Path(__file__).resolve().parent.parent
-CI = os.environ.get("CI") == "true"
-TIMEOUT = 300  # seconds for one command; pip may have to fetch Scrapy
+TIMEOUT = 300  # seconds for one command
 
-#: What a new user writes: a spider of their own, and one line. The site is their own, too.
+#: A program with a spider, a site, and the line that switches the plugin on.
 PROGRAM = """
 import sys, threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -70,7 +65,7 @@ print("asked", *sorted(asked))
 
 
 def run(*command: str | Path, cwd: Path) -> str:
-    """Run a command outside the tree and return all that it prints; a failure shows it."""
+    """Run a command, which must succeed, and return its output."""
     done = subprocess.run(
         command, cwd=cwd, capture_output=True, text=True, timeout=TIMEOUT, check=False
     )
@@ -80,102 +75,51 @@ def run(*command: str | Path, cwd: Path) -> str:
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The wheel of the tree as it stands.
-
-    In CI pip builds it with what pyproject.toml names for that, and nothing else (`make
-    release-check` does so, too). Elsewhere, to save time, it builds with the test's own
-    environment.
-    """
+    """Build the wheel with the packages of this environment."""
     out = tmp_path_factory.mktemp("wheel")
-    borrowed = () if CI else ("--no-build-isolation",)
-    run(
-        sys.executable,
-        "-m",
-        "pip",
-        "wheel",
-        "--quiet",
-        "--no-deps",
-        *borrowed,
-        "--wheel-dir",
-        out,
-        ROOT,
-        cwd=out,
-    )
+    pip = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation"]
+    run(*pip, "--wheel-dir", out, ROOT, cwd=out)
     (built,) = out.glob("*.whl")
     return built
 
 
 @pytest.mark.wheel
-def test_the_wheel_holds_the_package_and_nothing_else(wheel: Path) -> None:
-    """The wheel has every module, the parts of a page, licence and marker of types, and no test,
-    tool or example.
+def test_contents_of_the_wheel(wheel: Path) -> None:
+    """The wheel contains the package with its HTML, the licence and `py.typed`, and needs only
+    Scrapy.
     """
     with zipfile.ZipFile(wheel) as archive:
         names = set(archive.namelist())
-        [printed] = [
-            archive.read(name).decode() for name in names if name.endswith(".dist-info/METADATA")
-        ]
+        [metadata] = [name for name in names if name.endswith(".dist-info/METADATA")]
+        lines = archive.read(metadata).decode().splitlines()
+    suffixes = {".py", ".html", ".css", ".js"}
     package = {
         path.relative_to(ROOT).as_posix()
-        for suffix in (
-            "py",
-            "html",
-            "css",
-            "js",
-        )  # the last three are the page of `scrapy robots report`
-        for path in (ROOT / "scrapy_robots_rfc").rglob(f"*.{suffix}")
+        for path in (ROOT / "scrapy_robots_rfc").rglob("*")
+        if path.suffix in suffixes
     }
-    metadata = {name for name in names if ".dist-info/" in name}
-    assert names - metadata == package | {"scrapy_robots_rfc/py.typed"}
-    assert any(name.endswith("/licenses/LICENSE") for name in metadata)
+    other = {name for name in names if ".dist-info/" in name}
+    assert names - other == package | {"scrapy_robots_rfc/py.typed"}
+    assert any(name.endswith("/licenses/LICENSE") for name in other)
     needed = [
-        line
-        for line in printed.splitlines()
-        if line.startswith("Requires-Dist: ") and "extra ==" not in line
+        line for line in lines if line.startswith("Requires-Dist: ") and "extra ==" not in line
     ]
     assert needed == ["Requires-Dist: scrapy>=2.15"]
 
 
 @pytest.mark.wheel
-def test_links_of_the_readme_are_absolute(wheel: Path) -> None:
-    """The README that the package index shows leads nowhere but to other sites, and to files of
-    the repository.
+def test_the_wheel_works(wheel: Path, tmp_path: Path) -> None:
+    """With the wheel in an empty environment, one line makes a crawl obey robots.txt.
+
+    The environment borrows the packages of this one, but not the project, because Python does not
+    read the `.pth` files of a borrowed folder.
     """
-    with zipfile.ZipFile(wheel) as archive:
-        [name] = [name for name in archive.namelist() if name.endswith(".dist-info/METADATA")]
-        _, _, readme = archive.read(name).decode().partition("\n\n")
-    links = LINK.findall(FENCE.sub("", readme))
-    assert f"{address()}/blob/main/CHANGELOG.md" in links
-    assert [link for link in links if not link.startswith("https://")] == []
-
-
-def environment(wheel: Path, folder: Path) -> Path:
-    """Make an environment with the wheel, and return its interpreter.
-
-    In CI it has nothing but the wheel and what pip fetches for it. Elsewhere, to save time, it
-    borrows all other packages of the test's own environment; this project is not among them, since
-    a borrowed folder's `.pth` files are not read.
-    """
-    env = folder / "env"
-    python = env / "bin" / "python"
-    if CI:
-        run(sys.executable, "-m", "venv", env, cwd=folder)
-        run(python, "-m", "pip", "install", "--quiet", "--no-compile", wheel, cwd=folder)
-        return python
-    run(sys.executable, "-m", "venv", "--without-pip", env, cwd=folder)
-    [packages] = env.glob("lib/python*/site-packages")
+    python = tmp_path / "env" / "bin" / "python"
+    run(sys.executable, "-m", "venv", "--without-pip", tmp_path / "env", cwd=tmp_path)
+    [packages] = tmp_path.glob("env/lib/python*/site-packages")
     with zipfile.ZipFile(wheel) as archive:
         archive.extractall(packages)
     (packages / "borrowed.pth").write_text(sysconfig.get_path("purelib"), encoding="utf-8")
-    return python
-
-
-@pytest.mark.wheel
-def test_the_wheel_works_where_nothing_else_is(wheel: Path, tmp_path: Path) -> None:
-    """In an environment of its own, one line stops a crawl from fetching a disallowed page, and the
-    log says why.
-    """
-    python = environment(wheel, tmp_path)
     (tmp_path / "mine.py").write_text(PROGRAM, encoding="utf-8")
     printed = run(python, "mine.py", cwd=tmp_path)
     assert "asked /public /robots.txt\n" in printed
