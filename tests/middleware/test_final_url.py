@@ -167,11 +167,13 @@ async def test_page_of_an_api(site: Site) -> None:
 @pytest.mark.parametrize("final", ["/~a#part", "/%7Ea", "/%7ea"])
 @ensureDeferred
 async def test_another_spelling_of_the_url(site: Site, final: str) -> None:
-    """A fragment, or another spelling, does not make another page."""
-    site.replies |= {"/robots.txt": RULES, "/~a": redirect(final)}
-    result = await crawl([site.url("/~a")], by(Browser))
-    assert result.outcomes[site.url("/~a")] == 200
-    assert result.stat("cache/hits") + result.stat("cache/misses") == 1
+    """A fragment, or another spelling, does not make another page, which would be judged again."""
+    site.replies |= {"/robots.txt": RULES, "/~a": redirect(final), "/b": redirect("/c")}
+    same, plain, other = [
+        await crawl([site.url(target)], by(Browser)) for target in ("/~a", "/a", "/b")
+    ]
+    assert same.outcomes[site.url("/~a")] == 200
+    assert same.stat("cache/hits") == plain.stat("cache/hits") < other.stat("cache/hits")
 
 
 @ensureDeferred
