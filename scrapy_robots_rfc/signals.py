@@ -33,3 +33,9 @@ request_allowed: object = object()
 #: `before` and `last` are as they were before the attempt), `access` (the `Access`, or None if a
 #: copy from the store is used), `delays` (seconds before each further attempt).
 robots_attempted: object = object()
+
+#: A site asks for an interval between its requests. Sent once for each site. Handlers are plain
+#: functions.
+#: Arguments: `robots` (the `OriginPolicy` of the site), `bound` (the `Bound` with the interval that
+#: it asks for), `interval` (the seconds that are kept, at most ROBOTS_CRAWL_DELAY_MAX).
+site_paced: object = object()

@@ -30,9 +30,7 @@ DAY = 86_400.0
 @pytest.mark.usefixtures("hurried")
 @ensureDeferred
 async def test_failing(proxy: Site, caplog: pytest.LogCaptureFixture) -> None:
-    """Of a site that can be reached again, and one that stays unreachable, the log says what the
-    page shows.
-    """
+    """docs/failing.md shows the log of a site that recovers, and of one that does not."""
     proxy.replies["http://a.example/robots.txt"] = Failing(1, Reply(503))
     proxy.replies["http://b.example/robots.txt"] = Reply(500)
     pages = [
@@ -48,15 +46,12 @@ async def test_failing(proxy: Site, caplog: pytest.LogCaptureFixture) -> None:
     ]
     logged = [timeless(line) for line in lines(caplog, logging.INFO)]
     assert sorted(logged) == sorted(shown)  # either of the two sites may fail first
-    assert logged[-5:] == shown[-5:]
+    assert logged[-6:] == shown[-6:]
 
 
 def timeless(line: str) -> str:
-    """A line without the time of day, and how far that is away.
-
-    Here a fetch may take longer than on the page.
-    """
-    return re.sub(r"in \d+ s at the latest \([\d :-]+\)", "at the latest", line)
+    """Return a line without times that this test shortens, or that a busy machine changes."""
+    return re.sub(r"\(\d+ s at most\)|is in \d+ s", "", line)
 
 
 class AllowList:

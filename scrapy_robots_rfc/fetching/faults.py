@@ -166,7 +166,7 @@ def access_after(error: Exception, timeout: float) -> Unreachable | Local:
     if kind is None:
         if not of_middleware and any(method == READING for _, method in frames):
             return Unreachable(None, f"its answer cannot be read: {_named(error)}")
-        return Local(f"{part}: {_named(error)}", "mend it, or take it out of the settings", error)
+        return Local(f"{part}: {_named(error)}", "fix it, or remove it from the settings", error)
     if kind == "StopDownload":
         part = "a handler of bytes_received or headers_received"
     return Local(f"{part}: {_named(error)}", _ADVICE[kind])

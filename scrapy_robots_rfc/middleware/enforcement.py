@@ -8,7 +8,6 @@ from weakref import WeakSet
 
 from scrapy import Request
 from scrapy.crawler import Crawler
-from scrapy.utils.datatypes import LocalCache
 
 from scrapy_robots_rfc import signals, stats
 from scrapy_robots_rfc._scrapy import asks_once
@@ -20,10 +19,6 @@ from scrapy_robots_rfc.scheduling.throttle import Throttle
 from scrapy_robots_rfc.settings import Settings
 
 logger: logging.Logger = logging.getLogger(__name__)
-
-#: Origins of which it is remembered that their INFO line was logged; after so many others, it may
-#: be logged again.
-MOST_LOGGED = 10_000
 
 
 class Enforcement:
@@ -40,8 +35,6 @@ class Enforcement:
         self._signals_allowed = settings.report_allowed
         self._dry_run = settings.dry_run
         self._asks_once = asks_once(crawler)
-        # Hashes of the origins whose INFO line was logged.
-        self._logged: LocalCache[int, None] = LocalCache(MOST_LOGGED)
         #: Requests that are refused, and that a dry run lets through.
         self.let_through: WeakSet[Request] = WeakSet()
 
@@ -87,13 +80,6 @@ class Enforcement:
         if self._dry_run:
             text = "Forbidden by %s, let through (dry run): %s (%s)"
         logger.debug(text, refusal.by, url, refusal.why, extra=spider)
-        # An unreachable robots.txt was warned of when it was fetched.
-        if robots is not None and decision.reason is not Reason.UNREACHABLE:
-            origin = hash(robots.origin)
-            if origin not in self._logged:
-                self._logged[origin] = None
-                text = "A page of %s is forbidden (%s); each such request is logged at DEBUG"
-                logger.info(text, robots.origin, refusal.why, extra=spider)
         self._count(stats.FORBIDDEN)
         self._count(stats.FORBIDDEN_BY.format(reason=decision.reason.value))
         self._send(signals.request_disallowed, request, decision, refusal, robots)

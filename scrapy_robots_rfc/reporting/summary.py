@@ -1,8 +1,9 @@
-"""The summary that a crawl logs at its end, with what cost most requests."""
+"""The summary that a crawl logs at its end."""
 
 import logging
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
+from operator import itemgetter
 from typing import Any
 
 from scrapy import Spider, signals as scrapy_signals
@@ -11,108 +12,164 @@ from scrapy.crawler import Crawler
 from scrapy_robots_rfc import signals, stats
 from scrapy_robots_rfc.core.decision import Decision, Reason
 from scrapy_robots_rfc.core.text import many, short
+from scrapy_robots_rfc.fetching.parsed import OriginPolicy
 from scrapy_robots_rfc.policy.access import Outcome
 from scrapy_robots_rfc.reporting.origin_log import Names, OriginLog
+from scrapy_robots_rfc.reporting.site_log import SiteLog
 from scrapy_robots_rfc.settings import PAGE_RULES, Settings
 
 logger: logging.Logger = logging.getLogger(__name__)
 
-HEADING = "What robots.txt did to this crawl (spider {spider}):"
+HEADING = "robots.txt summary (spider {spider}):"
 
-# Origins, rules and entries that are listed.
+# Maximum number of sites, rules and entries in a list.
 _LISTED = 10
-# Causes that stand in brackets.
+# Maximum number of causes in parentheses.
 _CAUSES = 5
-#: Origins, and rules, whose costs are remembered at least.
+#: Minimum number of sites, and of rules, whose counts are remembered.
 REMEMBERED = 1000
+#: Maximum number of pairs of a rule and a site that are remembered.
+MAX_PAIRS = 100_000
 
 
 class TopK:
-    """Counts keys in bounded memory: forgets those that count least when they become too many.
+    """Count keys in bounded memory: if there are too many, those with the lowest counts go.
 
     These are the summaries of Misra and Gries. Every count is exact as long as there are at most
-    twice `bound` keys. With more keys a count may be too low by `error`, which is never above the
-    sum of all counts divided by `bound`.
+    twice `bound` keys. With more, a count may be too low by `error`, which is never above the sum
+    of all counts divided by `bound`.
 
-    :param bound: how many keys are remembered at least; never more than twice as many.
+    :param bound: minimum number of keys that are remembered; the maximum is twice that.
     """
 
     def __init__(self, bound: int = REMEMBERED) -> None:
         self._bound = bound
         self.counts: Counter[str] = Counter()
-        #: The most that any count is too low; a forgotten key counts as 0.
+        #: The most by which a count is too low; a forgotten key counts as 0.
         self.error: int = 0
 
-    def add(self, key: str) -> None:
-        """Count a key."""
+    def add(self, key: str) -> bool:
+        """Count a key, and return whether other keys were forgotten."""
         self.counts[key] += 1
-        if len(self.counts) > 2 * self._bound:
-            # Subtract the count of the first key beyond the bound from all counts.
-            cut = self.counts.most_common(self._bound + 1)[-1][1]
-            self.error += cut
-            self.counts -= Counter(dict.fromkeys(self.counts, cut))
+        if len(self.counts) <= 2 * self._bound:
+            return False
+        # Subtract the count of the first key beyond the bound from all counts.
+        cut = self.counts.most_common(self._bound + 1)[-1][1]
+        self.error += cut
+        self.counts -= Counter(dict.fromkeys(self.counts, cut))
+        return True
+
+
+class RuleCounts:
+    """Counts the requests and the sites of each rule, in bounded memory."""
+
+    def __init__(self) -> None:
+        self.requests = TopK()
+        # Rule -> hashes of its sites.
+        self._sites: defaultdict[str, set[int]] = defaultdict(set)
+        self._pairs = 0
+        # Rule -> the place where it was found first.
+        self._places: dict[str, str] = {}
+
+    def add(self, rule: str, site: str, place: str) -> None:
+        """Count a request.
+
+        :param place: the site and the line of the rule.
+        """
+        sites = self._sites[rule]
+        if self._pairs < MAX_PAIRS and hash(site) not in sites:
+            sites.add(hash(site))
+            self._pairs += 1
+        self._places.setdefault(rule, place)
+        if self.requests.add(rule):
+            for forgotten in self._sites.keys() - self.requests.counts.keys():
+                self._pairs -= len(self._sites.pop(forgotten))
+                del self._places[forgotten]
+
+    def text(self, rule: str) -> str:
+        """Return a rule, and where it was found."""
+        sites = len(self._sites[rule])
+        if sites <= 1:
+            return f"{rule} ({self._places[rule]})"
+        least = "at least " if self._pairs >= MAX_PAIRS else ""
+        return f"{rule} ({least}{sites:,} sites)"
 
 
 class Summary:
-    """Sums a crawl up when its spider is closed.
-
-    It counts the origins and the rules that cost most requests.
-    """
+    """Sums up a crawl when its spider is closed, and logs the events of its sites before."""
 
     def __init__(self, crawler: Crawler, settings: Settings) -> None:
         self._crawler = crawler
-        self._log = OriginLog(crawler, settings)
-        self._origins = TopK()
-        self._rules = TopK()
+        self._sites = SiteLog(crawler)
+        self._log = OriginLog(crawler, settings, self._sites)
+        self._dropped = TopK()
+        self._rules = RuleCounts()
         crawler.signals.connect(self.refused, signals.request_disallowed)
         crawler.signals.connect(self._closed, scrapy_signals.spider_closed)
 
-    def refused(self, decision: Decision) -> None:
-        """Count a request that may not be fetched. A rule of a page is not one of robots.txt."""
-        if decision.origin is None or decision.reason is Reason.PAGE:
+    def refused(self, decision: Decision, why: str, robots: OriginPolicy | None) -> None:
+        """Count and log a disallowed request, unless its page decided; see `signals.py`."""
+        site = decision.origin
+        if site is None or decision.reason is Reason.PAGE:
             return
-        self._origins.add(decision.origin)
+        if robots is not None:
+            self._log.disallowed(decision, why, robots)
+        self._dropped.add(site)
         rule = decision.rule
         if rule is not None:
             local = "" if decision.override is None else f" local file {decision.override}"
-            self._rules.add(f"{decision.origin}{local} line {rule.line}: {short(str(rule))}")
+            self._rules.add(short(str(rule)), site, f"{site}{local} line {rule.line}")
 
     def _closed(self, spider: Spider) -> None:
         self._log.closed()
+        self._sites.close()
         text = self.text(stats.of(self._crawler).get_stats(), self._log, spider.name)
         if text is not None:
             logger.info(text, extra={"spider": spider})
 
     def text(self, counted: Mapping[str, Any], log: OriginLog, spider: str) -> str | None:
-        """Return the text for the log, without lines that would be empty; ``None``: all would be.
+        """Return the text for the log without empty lines, or `None` if there are no others.
 
         :param counted: the stats of the crawl.
         :param spider: its name, since several crawls may write to one log.
         """
         counts = Counter(counted)
+        rules = self._rules.requests
         sections = (
-            ("origins: {}", _origins(counts, log)),
+            ("sites: {}", _origins(counts, log)),
             ("requests: {}", _requests(counts)),
-            ("dry run: {} of the forbidden were let through", counts[stats.DRY_RUN]),
-            ("rules of pages: {}", _pages(counts)),
-            ("decided by local files of ROBOTS_OVERRIDES: {}", counts[stats.OVERRIDDEN]),
-            ("origins that cost most requests{}", _ranked(self._origins)),
-            ("rules that cost most requests{}", _ranked(self._rules)),
+            ("dry run: {} of the disallowed requests were sent", counts[stats.DRY_RUN]),
+            ("page rules: {}", _pages(counts)),
+            ("decided by local files (ROBOTS_OVERRIDES): {}", counts[stats.OVERRIDDEN]),
+            (
+                "sites with most disallowed requests{}",
+                _ranked(self._dropped, self._dropped.counts.most_common(_LISTED)),
+            ),
+            (
+                "rules with most disallowed requests{}",
+                _ranked(
+                    rules,
+                    [
+                        (self._rules.text(rule), count)
+                        for rule, count in rules.counts.most_common(_LISTED)
+                    ],
+                ),
+            ),
             ("delays: {}", _delays(counts)),
             ("unreachable: {}", _all_of(log.unreachable)),
             ("stale: {}", _all_of(log.stale)),
         )
-        lines = [line.format(found) for line, found in sections if found]
+        lines = [line.format(value) for line, value in sections if value]
         return "\n  ".join([HEADING.format(spider=spider), *lines]) if lines else None
 
 
 def exempted(counted: Mapping[str, Any]) -> dict[str, int]:
-    """Return entry of ROBOTS_EXEMPT -> requests that it let pass, by the stats of a crawl."""
-    begin = stats.EXEMPTED_BY.partition("{")[0]
+    """Return each entry of ROBOTS_EXEMPT with its requests, from the stats of a crawl."""
+    prefix = stats.EXEMPTED_BY.partition("{")[0]
     return {
-        str(name).removeprefix(begin): count
+        str(name).removeprefix(prefix): count
         for name, count in counted.items()
-        if str(name).startswith(begin)
+        if str(name).startswith(prefix)
     }
 
 
@@ -132,15 +189,15 @@ def _origins(counts: Counter[str], log: OriginLog) -> str:
 
 
 def _requests(counts: Counter[str]) -> str:
-    forbidden = _listed(
+    disallowed = _listed(
         (counts[stats.FORBIDDEN_BY.format(reason=item.value)], item.value, "") for item in Reason
     )
     exempt = exempted(counts)
     rows = [
         (counts[stats.ALLOWED], "allowed", ""),
-        (counts[stats.FORBIDDEN], "forbidden", forbidden),
+        (counts[stats.FORBIDDEN], "disallowed", disallowed),
         (counts[stats.UNDECIDED], "undecided", ""),
-        (sum(exempt.values()), "exempt", _most(exempt, "of other sites", _LISTED)),
+        (sum(exempt.values()), "exempt", _most(exempt, "on other sites", _LISTED)),
     ]
     return _listed(rows)
 
@@ -160,37 +217,46 @@ def _delays(counts: Counter[str]) -> str:
     return f"{many(sites, 'site')} paced, {added} s added" if sites else ""
 
 
-def _ranked(top: TopK) -> str:
-    """Return what follows a title: how much may be missing, and a line for each of the first."""
-    found = top.counts.most_common(_LISTED)
-    if not found:
+def _ranked(top: TopK, rows: list[tuple[str, int]]) -> str:
+    """Return what follows a title: the possible error, and a line for each row.
+
+    :param rows: the texts with the highest counts.
+    """
+    if not rows:
         return ""
-    error = f" (each may have cost up to {top.error} more)" if top.error else ""
-    width = len(str(found[0][1]))
-    return "\n    ".join([f"{error}:", *(f"{count:>{width}}  {text}" for text, count in found)])
+    error = f" (each count may be too low by up to {top.error})" if top.error else ""
+    width = len(str(rows[0][1]))
+    return "\n    ".join([f"{error}:", *(f"{count:>{width}}  {text}" for text, count in rows)])
 
 
 def _all_of(names: Names) -> str:
-    """List names with their texts, and how many more there were."""
-    more = f", and {names.more} more" if names.more else ""
+    """Return the names with their texts, and how many more there were."""
+    more = f" and {names.more} more" if names.more else ""
     return ", ".join(f"{name} ({short(text)})" for name, text in names.named.items()) + more
 
 
 def _most(counts: Mapping[str, int], rest: str, number: int) -> str:
-    """List the names that count most, and one sum for all others."""
-    ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+    """Return the names with the highest counts, and one sum for all others."""
+    ordered = sorted(sorted(counts.items()), key=itemgetter(1), reverse=True)
     named = [f"{count} {short(name)}" for name, count in ordered[:number]]
     others = sum(count for _, count in ordered[number:])
     return ", ".join([*named, f"{others} {rest}"] if others else named)
 
 
 def _by_cause(counts: Mapping[str, int]) -> str:
-    """Name the only cause, or the most frequent ones with their counts."""
-    return short(next(iter(counts))) if len(counts) == 1 else _most(counts, "other causes", _CAUSES)
+    """Return the only cause, or the most frequent ones with their counts."""
+    if len(counts) == 1:
+        return short(next(iter(counts)))
+    return _most(counts, "other causes", _CAUSES)
 
 
 def _listed(rows: Iterable[tuple[int, str, str]]) -> str:
-    """Return "3 rule, 2 unreachable (2 503)" of counts, names and details; 0 is left out."""
-    return ", ".join(
-        f"{count} {name}{f' ({detail})' if detail else ''}" for count, name, detail in rows if count
-    )
+    """Return rows of a count, a name and details as "3 rule, 2 unreachable (2 503)".
+
+    Rows whose count is 0 are left out.
+    """
+    texts = []
+    for count, name, detail in rows:
+        if count:
+            texts.append(f"{count} {name} ({detail})" if detail else f"{count} {name}")
+    return ", ".join(texts)

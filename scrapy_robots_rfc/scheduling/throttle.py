@@ -5,7 +5,6 @@ taken in two places: by the queue, when it hands out a request (`take`), and by 
 what came another way (`admit`, and then `wait_in_place`). The request has it until it is answered.
 """
 
-import logging
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -24,8 +23,7 @@ from scrapy_robots_rfc.policy.access import Outcome
 from scrapy_robots_rfc.policy.origins import Origin
 from scrapy_robots_rfc.policy.pacing import Bound, IntervalClock, Pace
 from scrapy_robots_rfc.settings import Settings
-
-logger: logging.Logger = logging.getLogger(__name__)
+from scrapy_robots_rfc.signals import site_paced
 
 #: Seconds for which a site without requests is remembered, beyond its interval: the turns that it
 #: had in a fleet have ended by then.
@@ -313,20 +311,16 @@ class Throttle:
         self._sweep_at = max(FIRST_SWEEP, 2 * len(self.sites))
 
     def _log_interval(self, robots: OriginPolicy, bound: Bound | None) -> None:
-        """Log and count, once a site, the interval that passes between two requests."""
+        """Count and notify, once for each site, the interval between two requests."""
         origin = hash(robots.origin)
         if bound is None or origin in self._logged:
             return
         self._logged.add(origin)
         stats.of(self._crawler).inc_value(stats.CRAWL_DELAY_SITES)
-        asked = robots.cited(bound.text)
-        extra = {"spider": self._crawler.spider}
-        if bound.seconds <= self._longest:
-            text = "%s for %s: its requests are sent that far apart"
-            logger.info(text, asked, robots.origin, extra=extra)
-        else:
-            text = "%s for %s: its requests are sent %g s apart (ROBOTS_CRAWL_DELAY_MAX)"
-            logger.info(text, asked, robots.origin, self._longest, extra=extra)
+        interval = min(bound.seconds, self._longest)
+        self._crawler.signals.send_catch_log(
+            site_paced, robots=robots, bound=bound, interval=interval
+        )
 
     # Requests on their way through the downloader.
 

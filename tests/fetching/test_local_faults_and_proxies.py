@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 
     from tests.support.runtimes import Results
 
-FAILED = "ERROR http://SITE/robots.txt could not be requested, because the crawl itself failed ("
-FOLLOWS = "): nothing is allowed until that is repaired; "
+FAILED = "ERROR http://SITE/robots.txt could not be requested because the crawl itself failed ("
+FOLLOWS = "): nothing is allowed until this is fixed; "
 HANDLERS = "scrapy.core.downloader.handlers.DownloadHandlers"
-MEND = "mend it, or take it out of the settings"
+FIX = "fix it, or remove it from the settings"
 
 
 def proxied(results: Results, name: str) -> list[Any]:
@@ -50,9 +50,9 @@ def test_spider_that_stops_its_transfers(results: Results) -> None:
 @pytest.mark.parametrize(
     ("name", "cause", "advice"),
     [
-        ("Middleware", "Middleware: KeyError: 'token'", MEND),
-        ("Offline", "Offline: ConnectionRefusedError: [Errno 111] Connection refused", MEND),
-        ("Crashing", "Crashing: AttributeError: no attribute `session`", MEND),
+        ("Middleware", "Middleware: KeyError: 'token'", FIX),
+        ("Offline", "Offline: ConnectionRefusedError: [Errno 111] Connection refused", FIX),
+        ("Crashing", "Crashing: AttributeError: no attribute `session`", FIX),
         (
             "Dropping",
             "Dropping: IgnoreRequest: not in the list",
@@ -75,7 +75,7 @@ def test_local_fault_closes_the_gate_and_is_named_once(
     first, *traceback = found.pop("log")[0].split("\n")
     assert len(results["local"][name]["log"]) == 1
     assert first == f"{FAILED}{cause}{FOLLOWS}{advice}"
-    assert bool(traceback) is (advice == MEND)
+    assert bool(traceback) is (advice == FIX)
     assert found == {"outcomes": ["local", "local"], "targets": [], "counted": [2, 2], "asked": 2}
 
 
@@ -146,7 +146,7 @@ def test_failing_proxy_closes_the_site_for_its_own_requests(results: Results) ->
         scheme = "https" if number % 4 > 1 else "http"
         warning = (
             f"WARNING {scheme}://SITE/robots.txt is unreachable ({cause}): nothing is allowed"
-            " that way; it is requested again in 300 s"
+            " that way; the next attempt is in 300 s"
         )
         assert case == {
             "outcomes": ["unreachable", "unreachable", 200, "rule"],

@@ -64,9 +64,7 @@ async def test_exempt_sites_are_not_asked(
     assert (result.stat("allowed"), result.stat("forbidden")) == (0, 1)
     lines = records(caplog, logging.INFO)
     assert f"ROBOTS_EXEMPT: not asked for their robots.txt are {site.url('')}" in lines
-    end = (
-        f"  origins: 1 successful\n  requests: 1 forbidden (1 rule), 3 exempt (3 {site.url('')})\n"
-    )
+    end = f"  sites: 1 successful\n  requests: 1 disallowed (1 rule), 3 exempt (3 {site.url('')})\n"
     assert end in lines[-1]
 
 
@@ -265,9 +263,9 @@ async def test_pace_of_a_local_file(tmp_path: Path, caplog: pytest.LogCaptureFix
         assert len(site.targets) == 4
         assert min(gaps(site)) >= DELAY
         expected = (
-            f"Crawl-delay {DELAY:g} s (local file {local} line 2) for {site.url('')}: its requests"
+            f"Crawl-delay {DELAY:g} s (local file {local} line 2) for {site.url('')}: spacing its"
+            " requests accordingly"
         )
-        expected += " are sent that far apart"
     assert expected in records(caplog, logging.INFO)
 
 

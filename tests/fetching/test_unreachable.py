@@ -104,50 +104,42 @@ def ahead(monkeypatch: pytest.MonkeyPatch) -> None:
 async def test_log_says_what_failed_and_how_it_ended(
     site: Site, other: Site, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """One WARNING an origin says what failed and what follows.
-
-    INFO says how it ended, and sums up.
-    """
+    """INFO says that a site is retried and that it recovered; WARNING that nothing is allowed."""
     site.replies["/robots.txt"] = Failing(1, Reply(503))
     other.replies["/robots.txt"] = Failing(float("inf"), Reply(500))
     urls = [site.url("/a"), site.url("/x"), other.url("/a"), other.url("/b")]
     await crawl(urls, {"ROBOTS_UNREACHABLE_BACKOFF": [0.01, 0.02]})
     wait = (
-        "its pages wait while it is requested again after 0.01 and 0.02 s; "
-        "if each attempt fails, the wait ends in about 1.03 s, in 62 s at the latest (1 + 61.03 s)"
+        "its pages wait while it is retried after 0.01 and 0.02 s; if every attempt fails, the"
+        " crawl gives up in about 1.03 s (61 s at most), and nothing is allowed"
     )
-    assert sorted(records(caplog)) == sorted(
+    given_up = (
+        f"{other.url('/robots.txt')} is unreachable (500): nothing is allowed; the next attempt is"
+        " in 300 s"
+    )
+    assert records(caplog) == [given_up]
+    found = lines(caplog, logging.INFO)
+    assert sorted(found[:5]) == sorted(  # either site may come first
         [
-            *(
-                f"{address.url('/robots.txt')} is unreachable ({status}): {wait}, and nothing is"
-                " allowed"
-                for address, status in ((site, 503), (other, 500))
+            f"{site.url('/robots.txt')} is unreachable (503): {wait}",
+            f"{other.url('/robots.txt')} is unreachable (500): {wait}",
+            f"{site.url('/robots.txt')} is reachable again (200)",
+            (
+                f"A page of {site.url('')} is disallowed (robots.txt line 2: Disallow: /x); each"
+                " dropped request is logged at DEBUG"
             ),
-            f"{site.url('/robots.txt')} can be reached again (200)",
+            given_up,
         ]
     )
-    found = [line for line in lines(caplog, logging.INFO) if line not in records(caplog)]
-    assert sorted(found[:2]) == sorted(  # either site may come first
-        [
-            (
-                f"A page of {site.url('')} is forbidden (robots.txt line 2: Disallow: /x); each"
-                " such request is logged at DEBUG"
-            ),
-            (
-                f"{other.url('/robots.txt')} stays unreachable (500) after 3 attempts: nothing is"
-                " allowed"
-            ),
-        ]
-    )
-    assert found[2:] == [
-        "What robots.txt did to this crawl (spider pages):",
-        "  origins: 1 successful, 1 unreachable (500): nothing is allowed",
-        "  requests: 1 allowed, 3 forbidden (1 rule, 2 unreachable)",
-        "  origins that cost most requests:",
+    assert found[5:] == [
+        "robots.txt summary (spider pages):",
+        "  sites: 1 successful, 1 unreachable (500): nothing is allowed",
+        "  requests: 1 allowed, 3 disallowed (1 rule, 2 unreachable)",
+        "  sites with most disallowed requests:",
         f"    2  {other.url('')}",
         f"    1  {site.url('')}",
-        "  rules that cost most requests:",
-        f"    1  {site.url('')} line 2: Disallow: /x",
+        "  rules with most disallowed requests:",
+        f"    1  Disallow: /x ({site.url('')} line 2)",
         f"  unreachable: {other.url('')} (500)",
     ]
 
@@ -185,11 +177,14 @@ async def test_one_more_attempt_is_one(site: Site, caplog: pytest.LogCaptureFixt
     site.replies["/robots.txt"] = Failing(1, Reply(503))
     await crawl([site.url("/a")], {"ROBOTS_UNREACHABLE_BACKOFF": [0.01]})
     wait = (
-        "its pages wait while it is requested again after 0.01 s; if each attempt fails, the wait"
-        " ends in about 1.01 s, in 32 s at the latest (1 + 30.51 s)"
+        "its pages wait while it is retried after 0.01 s; if every attempt fails, the crawl gives"
+        " up in about 1.01 s (31 s at most), and nothing is allowed"
     )
-    warning = f"{site.url('/robots.txt')} is unreachable (503): {wait}, and nothing is allowed"
-    assert records(caplog) == [warning, f"{site.url('/robots.txt')} can be reached again (200)"]
+    retrying = f"{site.url('/robots.txt')} is unreachable (503): {wait}"
+    assert records(caplog, logging.INFO)[:2] == [
+        retrying,
+        f"{site.url('/robots.txt')} is reachable again (200)",
+    ]
 
 
 @pytest.mark.reactor
@@ -197,14 +192,12 @@ async def test_one_more_attempt_is_one(site: Site, caplog: pytest.LogCaptureFixt
 async def test_recovery_after_a_pause_is_logged(
     site: Site, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """A site that was warned of and answers later, when the next request asks again, is
-    logged at WARNING, too.
-    """
+    """A site that answers when the next request tries again is logged at INFO."""
     site.replies["/robots.txt"] = Failing(1, Reply(503))
     await crawl([site.url("/a")], {"ROBOTS_UNREACHABLE_TTL": 1e-9}, spider=Again)
-    failed, recovered = records(caplog)
+    failed, recovered, *_ = records(caplog, logging.INFO)
     assert failed.startswith(f"{site.url('/robots.txt')} is unreachable (503): nothing is allowed")
-    assert recovered == f"{site.url('/robots.txt')} can be reached again (200)"
+    assert recovered == f"{site.url('/robots.txt')} is reachable again (200)"
 
 
 class Late:
@@ -250,9 +243,8 @@ async def test_old_enough_is_not_reached(site: Site, caplog: pytest.LogCaptureFi
     assert result.outcomes == {site.url("/a"): 200}
     counted = [result.stat(key) for key in ("origins/unavailable", "origins/unreachable")]
     assert counted == [1, 0]
-    follows = "it has been for so long that it counts as unavailable, and everything is allowed"
-    shown = f"{site.url('/robots.txt')} stays unreachable (503) after 2 attempts: {follows}"
-    assert shown in records(caplog, logging.INFO)
+    [shown] = records(caplog)
+    assert "for longer than ROBOTS_UNREACHABLE_MAX_AGE: everything is allowed" in shown
 
 
 class CloseWhileItFails(Again):
@@ -292,11 +284,11 @@ async def test_unreachable_origin_counts_once(site: Site) -> None:
     [
         (
             robots(RULES + "# filler\n" * 60_000),
-            "is longer than ROBOTS_MAX_SIZE: only its first 512000 octets count",
+            "is longer than ROBOTS_MAX_SIZE: only its first 512000 bytes count",
         ),
         (
             Reply(body=HTML, headers=(("Content-Type", "text/html"),)),
-            "is a web page and no robots.txt: it has no rules, so everything is allowed",
+            "is a web page, not a robots.txt file: it has no rules, so everything is allowed",
         ),
         (Reply(302, headers=(("Location", "/robots.txt?again"),)), "is unavailable ("),
         (robots("<html>\nUser-agent: *\nDisallow: /x\n"), None),
@@ -330,8 +322,8 @@ async def test_file_that_becomes_a_page(
     """A file in whose place a web page comes later, or a longer file, is logged once, when
     that comes.
     """
-    page = "is a web page and no robots.txt: it has no rules, so everything is allowed"
-    long = "is longer than ROBOTS_MAX_SIZE: only its first 512000 octets count"
+    page = "is a web page, not a robots.txt file: it has no rules, so everything is allowed"
+    long = "is longer than ROBOTS_MAX_SIZE: only its first 512000 bytes count"
     days = [robots(RULES), Reply(body=HTML), Reply(body=HTML), robots(RULES + "#\n" * 300_000)]
 
     async def script(service: RobotsService) -> None:
@@ -355,7 +347,7 @@ async def test_summary_counts_causes(caplog: pytest.LogCaptureFixture) -> None:
     """Where files are not there for several causes, the sums say how often each was the cause."""
     with Site({"/robots.txt": Reply(404)}) as one, Site({"/robots.txt": Reply(403)}) as other:
         await crawl([one.url("/"), other.url("/")])
-    assert "  origins: 2 unavailable (1 403, 1 404): everything is allowed" in lines(
+    assert "  sites: 2 unavailable (1 403, 1 404): everything is allowed" in lines(
         caplog, logging.INFO
     )
 
@@ -368,4 +360,4 @@ async def test_summary_says_what_unavailable_means(
     """The sums name the causes of files that are not there, and say that everything is allowed."""
     caplog.set_level(logging.INFO)
     await crawl([site.url("/a")])
-    assert "  origins: 1 unavailable (404): everything is allowed" in lines(caplog, logging.INFO)
+    assert "  sites: 1 unavailable (404): everything is allowed" in lines(caplog, logging.INFO)

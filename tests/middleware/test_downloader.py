@@ -21,7 +21,6 @@ from scrapy_robots_rfc import (
     RobotsDisallowed,
     RuleKind,
 )
-from scrapy_robots_rfc.middleware import enforcement
 from scrapy_robots_rfc.policy.access import Outcome
 from scrapy_robots_rfc.signals import request_disallowed, robots_fetched
 from tests.support.crawling import Pages, crawl, records
@@ -104,31 +103,13 @@ async def test_first_drop_of_an_origin(
     other.replies["/robots.txt"] = Reply(503)
     pages = [*(site.url(f"/private/{n}") for n in range(3)), other.url("/x")]
     await crawl(pages, {"ROBOTS_DRY_RUN": dry_run})
-    said = [
-        record
-        for record in caplog.records
-        if record.name == "scrapy_robots_rfc.middleware.enforcement"
-    ]
-    assert [record.getMessage() for record in said if record.levelno > logging.DEBUG] == [
+    assert [line for line in records(caplog, logging.INFO) if "A page of" in line] == [
         (
-            f"A page of {site.url('')} is forbidden (robots.txt line 3: Disallow: /private); each"
-            " such request is logged at DEBUG"
+            f"A page of {site.url('')} is disallowed (robots.txt line 3: Disallow: /private); each"
+            " dropped request is logged at DEBUG"
         )
     ]
-    assert sum(record.levelno == logging.DEBUG for record in said) == 4
-
-
-@ensureDeferred
-async def test_origins_whose_line_was_logged(
-    site: Site, other: Site, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    """The line comes again of the first origin, when it came of many others."""
-    monkeypatch.setattr(enforcement, "MOST_LOGGED", 1)
-    for one in (site, other):
-        one.replies["/robots.txt"] = robots(RULES)
-    pages = [one.url(f"/private/{n}") for n in range(2) for one in (site, other)]
-    await crawl(pages, {"CONCURRENT_REQUESTS": 1})
-    assert 2 <= sum("is forbidden (" in line for line in records(caplog, logging.INFO)) <= 4
+    assert sum("Forbidden by" in line for line in records(caplog, logging.DEBUG)) == 4
 
 
 @ensureDeferred

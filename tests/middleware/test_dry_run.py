@@ -89,16 +89,16 @@ async def test_dry_run_says_so(site: Site, other: Site, caplog: pytest.LogCaptur
     assert records(caplog) == [
         "ROBOTS_DRY_RUN is on: no request is dropped, even if robots.txt disallows it",
         (
-            f"{other.url('/robots.txt')} is unreachable (503): nothing is allowed; it is requested"
-            " again in 300 s"
+            f"{other.url('/robots.txt')} is unreachable (503): nothing is allowed; the next"
+            " attempt is in 300 s"
         ),
     ]
     last = records(caplog, logging.INFO)[-1].splitlines()
     assert last[:4] == [
-        "What robots.txt did to this crawl (spider pages):",
-        "  origins: 1 successful, 1 unreachable (503): nothing is allowed",
-        "  requests: 2 forbidden (1 rule, 1 unreachable)",
-        "  dry run: 2 of the forbidden were let through",
+        "robots.txt summary (spider pages):",
+        "  sites: 1 successful, 1 unreachable (503): nothing is allowed",
+        "  requests: 2 disallowed (1 rule, 1 unreachable)",
+        "  dry run: 2 of the disallowed requests were sent",
     ]
 
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from tests.support.site import Site
 
 #: The lines at the end of a crawl.
-CLOSING = block("docs/report.md", "text", "What robots.txt did")
+CLOSING = block("docs/report.md", "text", "robots.txt summary")
 
 
 def test_fields_are_those_of_the_document() -> None:

@@ -1,163 +1,166 @@
-"""The end of a crawl: what the log says of what was counted."""
+"""The summary at the end of a crawl, from what was counted."""
 
 from __future__ import annotations
 
-import logging
-import re
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from scrapy.settings import Settings
 
-from scrapy_robots_rfc._runtime import Runtime
 from scrapy_robots_rfc.core.decision import Decision, Reason, Rule, RuleKind
-from scrapy_robots_rfc.policy.access import Outcome, Unreachable
+from scrapy_robots_rfc.policy.access import Outcome
 from scrapy_robots_rfc.reporting.origin_log import NAMED, Names, OriginLog
-from scrapy_robots_rfc.reporting.summary import REMEMBERED, Summary
+from scrapy_robots_rfc.reporting.site_log import SiteLog
+from scrapy_robots_rfc.reporting.summary import MAX_PAIRS, REMEMBERED, Summary
 from scrapy_robots_rfc.settings import read_settings
 from tests.support.crawling import Pages, make_crawler
 from tests.support.policies import fetch, policy
 
-if TYPE_CHECKING:
-    import pytest
 
-
-def refusal(origin: str, line: int | None = None, pattern: str = "/x") -> Decision:
-    """A decision against a request."""
+def disallowed(origin: str, line: int | None = None, pattern: str = "/x") -> Decision:
+    """Return a decision against a request."""
     rule = None if line is None else Rule(RuleKind.DISALLOW, pattern, line)
     return Decision(False, Reason.UNREACHABLE if rule is None else Reason.RULE, rule, "*", origin)
 
 
-class Still(Runtime):
-    """Time that does not pass."""
-
-    def clock(self) -> float:
-        """Return the start of all times."""
-        return 0.0
+def origin_log() -> OriginLog:
+    """Return a log of origins that has heard of none."""
+    crawler = make_crawler(Pages)
+    return OriginLog(crawler, read_settings(Settings()), SiteLog(crawler))
 
 
-def troubles() -> OriginLog:
-    """One that counts nowhere."""
-    return OriginLog(make_crawler(Pages), read_settings(Settings()), Still())
+class Counted(Summary):
+    """A summary of decisions that a test makes up."""
 
+    def __init__(self) -> None:
+        super().__init__(make_crawler(Pages), read_settings(Settings()))
 
-def summary() -> Summary:
-    """A summary that has counted nothing."""
-    return Summary(make_crawler(Pages), read_settings(Settings()))
+    def add(self, decision: Decision) -> None:
+        """Count a decision."""
+        self.refused(decision, "", None)
 
-
-def text(
-    counted: dict[str, Any] | None = None,
-    *,
-    log: OriginLog | None = None,
-    cost: Summary | None = None,
-) -> list[str]:
-    """The lines below the heading."""
-    found = (cost or summary()).text(counted or {}, log or troubles(), "shop")
-    return [] if found is None else found.splitlines()[1:]
+    def lines(
+        self, counted: dict[str, Any] | None = None, log: OriginLog | None = None
+    ) -> list[str]:
+        """Return the lines below the heading."""
+        text = self.text(counted or {}, log or origin_log(), "shop")
+        return [] if text is None else text.splitlines()[1:]
 
 
 def failed(log: OriginLog, host: str, cause: str, outcome: Outcome = Outcome.UNREACHABLE) -> None:
-    """An origin becomes unreachable, or with the other outcome begins to obey an earlier copy."""
+    """Have an origin become unreachable, or use an earlier copy."""
     log.attempted(policy(cause, host, outcome), fetch(host), None, ())
 
 
 def test_nothing_to_say_is_no_text() -> None:
-    """A crawl without requests says nothing."""
-    assert summary().text({"robotstxt/exempted": 3}, troubles(), "shop") is None
+    """A crawl without requests has no summary."""
+    assert Counted().text({"robotstxt/exempted": 3}, origin_log(), "shop") is None
 
 
-def test_a_quiet_crawl_has_two_lines() -> None:
-    """Where nothing was forbidden, slow or failing, two lines say so."""
+def test_quiet_crawl_has_two_lines() -> None:
+    """If nothing was disallowed, slow or failing, two lines say so."""
     counted = {
         "robotstxt/origins/successful": 1,
         "robotstxt/origins/unavailable": 2,
         "robotstxt/allowed": 9,
     }
-    log = troubles()
+    log = origin_log()
     log.causes[Outcome.UNAVAILABLE]["404"] = 2
-    assert text(counted, log=log) == [
-        "  origins: 1 successful, 2 unavailable (404): everything is allowed",
+    assert Counted().lines(counted, log) == [
+        "  sites: 1 successful, 2 unavailable (404): everything is allowed",
         "  requests: 9 allowed",
     ]
 
 
-def test_requests_that_local_files_decided_are_counted() -> None:
-    """How many requests local files decided.
-
-    A rule of one is not named as if it stood in the site's own.
-    """
-    cost = summary()
-    cost.refused(refusal("https://a.example", 2)._replace(override="mine.txt"))
-    lines = text({"robotstxt/overridden": 3}, cost=cost)
-    assert lines[0] == "  decided by local files of ROBOTS_OVERRIDES: 3"
-    assert lines[-1] == "    1  https://a.example local file mine.txt line 2: Disallow: /x"
+def test_rules_of_local_files_name_the_file() -> None:
+    """A rule of a local file is not named as if it were in the site's own."""
+    summary = Counted()
+    summary.add(disallowed("https://a.example", 2)._replace(override="mine.txt"))
+    lines = summary.lines({"robotstxt/overridden": 3})
+    assert lines[0] == "  decided by local files (ROBOTS_OVERRIDES): 3"
+    assert lines[-1] == "    1  Disallow: /x (https://a.example local file mine.txt line 2)"
 
 
 def test_names_that_begin_alike_stay_apart() -> None:
-    """Names are shortened where they are shown, and counted as they are."""
+    """Names are shortened when they are shown, not when they are counted."""
     counted = {
         f"robotstxt/exempted/{'x' * 100}.{name}.example": count
         for name, count in (("a", 5), ("b", 3))
     }
     shown = f"{'x' * 97}..."
-    assert text(counted) == [f"  requests: 8 exempt (5 {shown}, 3 {shown})"]
+    assert Counted().lines(counted) == [f"  requests: 8 exempt (5 {shown}, 3 {shown})"]
 
 
-def test_ten_are_listed() -> None:
-    """The ten origins and rules that cost most, the most first, with counts below each other."""
-    cost = summary()
+def test_ten_sites_are_listed() -> None:
+    """The ten sites with most disallowed requests are listed with aligned counts."""
+    summary = Counted()
     for number in range(12):
         for _ in range(number + 1):
-            cost.refused(refusal(f"https://{number:02}.example", number))
-    lines = text(cost=cost)
-    assert len(lines) == 22
-    assert lines[:2] == ["  origins that cost most requests:", "    12  https://11.example"]
-    assert lines[10:13] == [
-        "     3  https://02.example",
-        "  rules that cost most requests:",
-        "    12  https://11.example line 11: Disallow: /x",
+            summary.add(disallowed(f"https://{number:02}.example"))
+    lines = summary.lines()
+    assert len(lines) == 11
+    assert lines[:2] == ["  sites with most disallowed requests:", "    12  https://11.example"]
+    assert lines[-1] == "     3  https://02.example"
+
+
+def test_rules_are_summed_over_sites() -> None:
+    """Requests that equal rules of several sites disallow count together."""
+    summary = Counted()
+    for number in range(180):
+        for _ in range(5):
+            summary.add(disallowed(f"https://{number}.example", number, "/private/"))
+    summary.add(disallowed("https://1.example", 7, "/tmp"))
+    assert summary.lines()[-3:] == [
+        "  rules with most disallowed requests:",
+        "    900  Disallow: /private/ (180 sites)",
+        "      1  Disallow: /tmp (https://1.example line 7)",
     ]
 
 
 def test_counts_that_may_be_too_low_say_so() -> None:
-    """More origins than are remembered.
-
-    The largest is listed all the same, with how much may be missing.
-    """
-    cost = summary()
+    """With more sites or rules than are remembered, the largest are listed with the error."""
+    summary = Counted()
     for number in range(2 * REMEMBERED + 1):
-        cost.refused(refusal(f"https://{number}.example"))
-        cost.refused(refusal("https://large.example"))
-    lines = text(cost=cost)
-    assert lines[:2] == [
-        "  origins that cost most requests (each may have cost up to 1 more):",
-        f"    {2 * REMEMBERED}  https://large.example",
-    ]
+        summary.add(disallowed(f"https://{number}.example", 1, f"/{number}"))
+        summary.add(disallowed("https://large.example", 1, "/large"))
+    lines = summary.lines()
+    count = 2 * REMEMBERED
+    assert lines[0].endswith("disallowed requests (each count may be too low by up to 1):")
+    assert lines[1] == f"    {count}  https://large.example"
+    [rule] = [line for line in lines if "Disallow: /large" in line]
+    assert rule == f"    {count}  Disallow: /large (https://large.example line 1)"
+
+
+def test_sites_of_a_rule_are_bounded() -> None:
+    """With very many pairs of a rule and a site, the number of sites is a lower bound."""
+    summary = Counted()
+    for number in range(MAX_PAIRS + 1):
+        summary.add(disallowed(f"https://{number}.example", 1))
+    assert summary.lines()[-1] == f"    {MAX_PAIRS + 1}  Disallow: /x (at least 100,000 sites)"
 
 
 def test_delays_are_summed_up() -> None:
-    """How many sites were paced, and how much time that took."""
+    """The summary says how many sites were paced, and how much time that took."""
     counted = {
         "robotstxt/crawl_delay/sites": 2,
         "robotstxt/crawl_delay/added_seconds": 130.26,
     }
-    assert text(counted) == ["  delays: 2 sites paced, 130.3 s added"]
+    assert Counted().lines(counted) == ["  delays: 2 sites paced, 130.3 s added"]
 
 
-def test_failing_and_stale_origins_are_named() -> None:
-    """Ten names with the last cause, and how many more there were."""
-    log = troubles()
+def test_failing_and_stale_sites_are_named() -> None:
+    """Ten sites are named with their last causes, and the others are counted."""
+    log = origin_log()
     for number in range(12):
         failed(log, f"{number:02}.example", "503")
     failed(log, "s.example", "DownloadTimeoutError", Outcome.SUCCESSFUL)
-    unreachable, stale = text(log=log)
+    unreachable, stale = Counted().lines(log=log)
     assert unreachable.startswith("  unreachable: https://00.example (503), ")
-    assert unreachable.endswith(", https://09.example (503), and 2 more")
+    assert unreachable.endswith(", https://09.example (503) and 2 more")
     assert stale == "  stale: https://s.example (DownloadTimeoutError)"
 
 
 def test_names_are_counted_beyond_the_first_ones() -> None:
-    """A name that comes again is counted, also when no others are remembered any more."""
+    """A name that is not remembered counts each time; a remembered one has its last text."""
     names, first = Names(), [f"a{number}" for number in range(NAMED)]
     for name in (*first, "b", *first, "b"):
         names.add(name, f"{name} {names.more}")
@@ -165,35 +168,12 @@ def test_names_are_counted_beyond_the_first_ones() -> None:
 
 
 def test_hostile_text_is_escaped_and_shortened() -> None:
-    """Rules and causes can neither begin a line, nor act on a terminal, nor fill it."""
-    cost, log = summary(), troubles()
-    cost.refused(refusal("https://a.example", 1, "/\x1b[2J\u202e\r" + "y" * 10_000))
+    """Rules and causes cannot begin a line, act on a terminal, or fill it."""
+    summary, log = Counted(), origin_log()
+    summary.add(disallowed("https://a.example", 1, "/\x1b[2J\u202e\r" + "y" * 10_000))
     failed(log, "b.example", "bad\n\x1b]0;owned\x07" + "z" * 10_000)
-    counted = {"robotstxt/origins/unreachable": 1}
-    lines = text(counted, log=log, cost=cost)
+    lines = summary.lines({"robotstxt/origins/unreachable": 1}, log)
     assert len(lines) == 6
     assert all(line.isprintable() and len(line) < 200 for line in lines)
     assert "Disallow: /\\x1b[2J\\u202e\\ryyy" in lines[4]
-    assert lines[4].endswith("y...")
     assert "(bad\\n\\x1b]0;owned\\x07zzz" in lines[0]
-
-
-def test_seconds_in_log_lines(caplog: pytest.LogCaptureFixture) -> None:
-    """A time of ten seconds or more is whole, although a busy machine has used up some of it.
-
-    A short one is exact.
-    """
-    caplog.set_level(logging.INFO)
-    for again in (299.981, 0.5, 9.99):
-        troubles().attempted(policy("503", until=again), fetch(), None, ())
-    troubles().attempted(policy("503"), fetch(), Unreachable(503, "503"), [0.25, 119.994])
-    times = [
-        re.findall(r"(?:after|in|about) ([0-9.]+(?: and [0-9.]+)?) s", record.getMessage())
-        for record in caplog.records
-    ]
-    assert times == [
-        ["300"],
-        ["0.5"],
-        ["9.99"],
-        ["0.25 and 120", "121", "182"],
-    ]

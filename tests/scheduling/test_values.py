@@ -5,6 +5,7 @@ Which values count, up to where, for whom, and what is logged of it.
 
 from __future__ import annotations
 
+import logging
 import time
 from typing import TYPE_CHECKING
 
@@ -13,7 +14,7 @@ from pytest_twisted import ensureDeferred
 from scrapy import Request
 
 from scrapy_robots_rfc import Reason, RfcRobotParser, RobotsDisallowed
-from tests.support.crawling import crawl
+from tests.support.crawling import crawl, records
 from tests.support.parsers import Fixed
 from tests.support.site import robots
 from tests.support.timed_site import DELAY, PACED, Clocked, Following, at_noon, fetched, gaps, urls
@@ -54,7 +55,7 @@ async def test_clamp(site: Clocked, text: str, caplog: pytest.LogCaptureFixture)
     assert DELAY <= min(gaps(site)) < 10 * DELAY
     [said] = said_of(site, caplog)
     assert said.endswith(
-        f"(robots.txt line 2) for {site.url('')}: its requests are sent {DELAY} s apart"
+        f"(robots.txt line 2) for {site.url('')}: spacing its requests by {DELAY} s only"
         " (ROBOTS_CRAWL_DELAY_MAX)"
     )
     assert result.stat("crawl_delay/sites") == 1
@@ -70,10 +71,8 @@ async def test_unit(site: Clocked) -> None:
 
 
 def said_of(site: Clocked, caplog: pytest.LogCaptureFixture) -> list[str]:
-    """What was logged of a site's pace."""
-    return [
-        r.getMessage() for r in caplog.records if r.name == "scrapy_robots_rfc.scheduling.throttle"
-    ]
+    """Return the lines of the log about a site's interval."""
+    return [line for line in records(caplog, logging.INFO) if f" for {site.url('')}: " in line]
 
 
 @ensureDeferred
@@ -135,7 +134,7 @@ async def test_log_and_stats(site: Clocked, caplog: pytest.LogCaptureFixture) ->
     began = time.monotonic()
     result = await crawl(urls(site, PAGES))
     asked = f"Crawl-delay {DELAY} s (robots.txt line 2) for {site.url('')}"
-    assert said_of(site, caplog) == [f"{asked}: its requests are sent that far apart"]
+    assert said_of(site, caplog) == [f"{asked}: spacing its requests accordingly"]
     assert result.stat("crawl_delay/sites") == 1
     # On a busy machine a page may come so late that its site's turn has come already: then it is
     # not delayed.

@@ -52,7 +52,17 @@ class _Module:
         self._module, self._name = module, name
 
     def texts(self, methods: frozenset[str]) -> Iterator[str]:
-        """The texts of each function, methods included, that some methods log."""
+        """The texts of each function, methods included, that some methods log.
+
+        A `Kind` of the site log has its level and its text.
+        """
+        for node in ast.walk(self._module):
+            match node:
+                case ast.Call(
+                    func=ast.Name(id="Kind"),
+                    args=[ast.Attribute(attr=level), ast.Constant(value=str(text)), *_],
+                ) if level.lower() in methods:
+                    yield _DIRECTIVE.sub("...", text)
         for node in ast.walk(self._module):
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
                 yield from self._of(node, methods)
@@ -62,6 +72,11 @@ class _Module:
     ) -> Iterator[str]:
         for node in ast.walk(scope):
             match node:
+                case ast.Call(
+                    func=ast.Attribute(value=ast.Name(id="logger"), attr="log"),
+                    args=[_, ast.Constant(value=str(text)), *_],
+                ) if "info" in methods:
+                    yield _DIRECTIVE.sub("...", text)
                 case ast.Call(
                     func=ast.Attribute(value=ast.Name(id="logger" | "self"), attr=attr),
                     args=[text, *_],

@@ -262,7 +262,7 @@ async def test_nofollow(
     assert f"Forbidden by its page: <GET {site.url('/a')}> ({why})" in records(
         caplog, logging.DEBUG
     )
-    assert f"  rules of pages: 2 nofollow (2 {source})" in lines(caplog, logging.INFO)
+    assert f"  page rules: 2 nofollow (2 {source})" in lines(caplog, logging.INFO)
 
 
 @pytest.mark.parametrize("spider", [Linked, AsyncLinked])

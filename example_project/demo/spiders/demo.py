@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 INTRODUCTION = """\
 This demo crawls 12 small web sites on this machine, and then prints a table of what it was allowed
-to fetch. The robots.txt of two sites answers 503 at first, so the log warns about them:
+to fetch. The robots.txt of one site always answers 503, so the log warns about it:
 """
 
 

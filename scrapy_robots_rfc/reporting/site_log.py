@@ -1,0 +1,186 @@
+"""Log events of single sites without flooding the log of a broad crawl.
+
+The first sites of each kind of event have a line each. Later events are at DEBUG, and one line sums
+them up from time to time.
+"""
+
+import logging
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from scrapy.crawler import Crawler
+
+from scrapy_robots_rfc._runtime import Cancellable, Runtime
+from scrapy_robots_rfc.core.text import many, short
+
+logger: logging.Logger = logging.getLogger(__name__)
+
+#: Sites that have lines of their own, for each kind of event.
+FULL = 3
+#: Sites that a summing line names.
+NAMED = 3
+#: Seconds between summing lines if LOGSTATS_INTERVAL is 0.
+DEFAULT_INTERVAL = 60.0
+
+
+class Kind(NamedTuple):
+    """A kind of event.
+
+    :param level: of its lines.
+    :param text: the line of one event, with a `%` directive for each argument.
+    :param summed: what happened, for the line that sums up several events.
+    """
+
+    level: int
+    text: str
+    summed: str
+
+
+RETRYING = Kind(
+    logging.INFO,
+    "%s is unreachable (%s): its pages wait while it is retried after %s s; if every attempt fails,"
+    " the crawl gives up in about %s s (%s s at most), and %s",
+    "robots.txt is unreachable and will be retried",
+)
+GIVEN_UP = Kind(
+    logging.WARNING,
+    "%s is unreachable (%s): nothing is allowed; the next attempt is in %s s",
+    "robots.txt is unreachable, so nothing is allowed",
+)
+ROUTE_FAILED = Kind(
+    logging.WARNING,
+    "%s is unreachable (%s): nothing is allowed that way; the next attempt is in %s s",
+    "robots.txt is unreachable through a proxy or an account, so nothing is allowed that way",
+)
+STALE = Kind(
+    logging.INFO,
+    "%s is unreachable (%s): an earlier copy is used; the next attempt is in %s s",
+    "robots.txt is unreachable, so an earlier copy is used",
+)
+OPENED = Kind(
+    logging.WARNING,
+    "%s is unreachable (%s), and has been for longer than ROBOTS_UNREACHABLE_MAX_AGE:"
+    " everything is allowed; the next attempt is in %s s",
+    "robots.txt is unreachable for so long that everything is allowed (ROBOTS_UNREACHABLE_MAX_AGE)",
+)
+RECOVERED = Kind(
+    logging.INFO,
+    "%s is reachable again (%s)",
+    "robots.txt is reachable again",
+)
+UNAVAILABLE = Kind(
+    logging.INFO,
+    "%s is unavailable (%s): everything is allowed",
+    "robots.txt is unavailable because of its redirects, so everything is allowed",
+)
+TOO_LONG = Kind(
+    logging.INFO,
+    "%s is longer than ROBOTS_MAX_SIZE: only its first %d bytes count",
+    "robots.txt is longer than ROBOTS_MAX_SIZE",
+)
+WEB_PAGE = Kind(
+    logging.INFO,
+    "%s is a web page, not a robots.txt file: it has no rules, so everything is allowed",
+    "robots.txt is a web page, so everything is allowed",
+)
+DISALLOWED = Kind(
+    logging.INFO,
+    "A page of %s is disallowed (%s); each dropped request is logged at DEBUG",
+    "The first page of a site is disallowed",
+)
+PACED = Kind(
+    logging.INFO,
+    "%s for %s: spacing its requests accordingly",
+    "A site asks for an interval between requests",
+)
+PACED_LESS = Kind(
+    logging.INFO,
+    "%s for %s: spacing its requests by %g s only (ROBOTS_CRAWL_DELAY_MAX)",
+    "A site asks for a longer interval between requests than ROBOTS_CRAWL_DELAY_MAX",
+)
+CRAWL_FAILED = Kind(
+    logging.ERROR,
+    "%s could not be requested because the crawl itself failed (%s): %s until this is fixed; %s",
+    "robots.txt could not be requested because the crawl itself failed",
+)
+SHORTAGE = Kind(
+    logging.ERROR,
+    "%s cannot be requested now (%s): its pages wait until this is over; %s",
+    "robots.txt cannot be requested now because the machine is short of resources",
+)
+
+
+@dataclass(slots=True)
+class _Events:
+    """What is known of one kind.
+
+    :param first: sites that have lines of their own -> whether one was logged since the last sum.
+    :param named: sites to name in the next sum.
+    :param count: events since the last sum that had no line of their own.
+    """
+
+    first: dict[str, bool] = field(default_factory=dict)
+    named: dict[str, None] = field(default_factory=dict)
+    count: int = 0
+
+
+class SiteLog:
+    """Logs the events of a crawl's sites."""
+
+    def __init__(self, crawler: Crawler) -> None:
+        self._crawler = crawler
+        self._interval = crawler.settings.getfloat("LOGSTATS_INTERVAL") or DEFAULT_INTERVAL
+        self._runtime = Runtime()
+        self._timer: Cancellable | None = None
+        self._events: dict[Kind, _Events] = {}
+
+    def note(
+        self, kind: Kind, site: str, *arguments: object, error: Exception | None = None
+    ) -> None:
+        """Log an event, or count it for the next summing line and log it at DEBUG.
+
+        :param error: the exception whose traceback is logged, if there is one.
+        """
+        events = self._events.setdefault(kind, _Events())
+        level = kind.level
+        has_line = site in events.first or len(events.first) < FULL
+        if has_line and not events.first.get(site):
+            events.first[site] = True
+        else:
+            level = logging.DEBUG
+            events.count += 1
+            if len(events.named) < NAMED:
+                events.named[site] = None
+        if self._timer is None:
+            self._timer = self._runtime.call_later(self._interval, self._sum_up)
+        logger.log(level, kind.text, *arguments, exc_info=error, extra=self._extra())
+
+    def close(self) -> None:
+        """Sum up what was not yet summed up."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._sum_up()
+
+    def _sum_up(self) -> None:
+        self._timer = None
+        for kind, events in self._events.items():
+            events.first = dict.fromkeys(events.first, False)
+            if not events.count:
+                continue
+            names = ", ".join(map(short, events.named))
+            if events.count > len(events.named):
+                names += ", ..."
+            more = many(events.count, "more time")
+            logger.log(
+                kind.level,
+                "%s: %s (%s); each is logged at DEBUG",
+                kind.summed,
+                more,
+                names,
+                extra=self._extra(),
+            )
+            events.count = 0
+            events.named.clear()
+
+    def _extra(self) -> dict[str, object]:
+        return {"spider": self._crawler.spider}
