@@ -1,13 +1,13 @@
-"""For `check --archive`: reads from an archive which robots.txt governed an origin at a time.
+"""Read from a ROBOTS_ARCHIVE which robots.txt applied to an origin, for `check --archive`.
 
-The WARC files are read by what Python has: the package `warcio` does not say where damage begins.
-So neither the command nor a reader of an archive needs it.
+The standard library is enough to read WARC files. The package `warcio` is not used, because it does
+not say where damage starts.
 """
 
 import math
 import os
 from base64 import b32encode
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from gzip import GzipFile
 from hashlib import sha1, sha256
@@ -34,18 +34,22 @@ from scrapy_robots_rfc.policy.access import Outcome, Validity
 from scrapy_robots_rfc.policy.origins import Origin
 from scrapy_robots_rfc.settings import Settings
 
-# Octets of a record that are read: what is longer is no robots.txt.
+# Maximum bytes of a record that are read; no robots.txt is longer.
 _LONGEST = 100_000_000
-# Characters of the name of an agent that are read.
+# Maximum characters of an agent that are read.
 _LONGEST_AGENT = 1000
-#: What to do where the archive does not decide.
-_ADVICE = "name all files of the archive, or say another time with --at"
-# The headers and the block of a record, with the uses that its crawl declared.
+_ADVICE = "name all files of the archive, or another time with --at"
+# The headers and the block of a record, and the uses that its crawl declared, if known.
 _Record = tuple[HTTPMessage, bytes, tuple[str, ...] | None]
+_Bodies = dict[str | None, bytes | None]
 
 
-class _Conclusion(NamedTuple):
-    """What a metadata record says: when, and in a crawl for which uses."""
+class _Result(NamedTuple):
+    """The result of a fetch, which is a metadata record.
+
+    :param use: the uses that the crawl declared, or `None` if they are not known.
+    :param user_agent: the User-Agent of the request for the file, or `None` if it is not known.
+    """
 
     date: str
     fields: dict[str, str]
@@ -54,17 +58,17 @@ class _Conclusion(NamedTuple):
 
     @property
     def agent(self) -> Agent | None:
-        """The crawler for which the file was fetched, or `None` if the archive does not name it.
+        """The crawler that the file was fetched for, or `None` if the archive does not name it.
 
         Older archives have no such field. There it is the User-Agent of the request.
         """
         text = (self.fields.get("agent") or self.user_agent or "")[:_LONGEST_AGENT]
-        # Commas separate tokens. A User-Agent header, which has blanks, may contain commas, too.
+        # Commas separate tokens. They may also be part of a User-Agent, which contains spaces.
         return agent_of(text if " " in text else text.split(","))
 
     @property
     def limit(self) -> int:
-        """How many octets of the file count."""
+        """Maximum bytes of the file that count."""
         return whole_number(self.fields.get("limit")) or RobotsTxt.MAX_SIZE
 
 
@@ -75,19 +79,33 @@ def found_in(
     settings: Settings,
     console: Console,
 ) -> dict[Origin, FoundRobots | Unknown]:
-    """Return what governed origins at a time, by default the last one, or why it is not known."""
+    """Return what applied to origins at a time, or why that is not known.
+
+    :param at: the time, or `None` for the last time in the archive.
+    """
     try:
         latest = datetime.max.replace(tzinfo=UTC) if at is None else _time(at)
     except ValueError:
         given = at or "''"
-        raise Failed(f"--at {given} is no time; write it as 2026-11-22T19:30:00Z") from None
+        raise Failed(f"--at {given} is not a time; write it as 2026-11-22T19:30:00Z") from None
     origins = list(origins)
-    names = {str(origin) for origin in origins}
     damaged: dict[str, None] = {}
+    last = _last_results(_records(paths, damaged), origins, latest)
+    bodies = _bodies(_records(paths, damaged), last.values())
+    for path in damaged:
+        console.complain(f"{path} is damaged: the records after the damage are left out")
+    return {origin: _found(origin, last.get(str(origin)), bodies, settings) for origin in origins}
+
+
+def _last_results(
+    records: Iterable[_Record], origins: Sequence[Origin], latest: datetime
+) -> dict[str, _Result]:
+    """Return origin -> its last result up to a time."""
+    names = {str(origin) for origin in origins}
     robots_urls = {origin.robots_url for origin in origins}
     user_agents: dict[str, str | None] = {}  # of the last request for each robots.txt
-    concluded = []
-    for headers, block, use in _records(paths, damaged):
+    results = []
+    for headers, block, use in records:
         date, kind = headers["WARC-Date"], headers["WARC-Type"]
         url = headers.get("WARC-Target-URI", "")
         if kind == "request" and url in robots_urls:
@@ -95,85 +113,89 @@ def found_in(
         if kind == "metadata" and _time(date) <= latest:
             fields = _fields(block)
             if fields.get("origin") in names:
-                concluded.append(_Conclusion(date, fields, use, user_agents.get(url)))
-    concluded.sort(key=lambda one: _time(one.date))
-    last = {one.fields["origin"]: one for one in concluded}
-    # Of a file that was found unchanged (304), or is stale, an earlier response has the octets.
-    bodies = dict.fromkeys(one.fields.get("digest") for one in last.values())
-    limits = {one.limit for one in last.values()}
-    for headers, block, _ in _records(paths, damaged):
-        for limit in limits if headers["WARC-Type"] == "response" else ():
+                results.append(_Result(date, fields, use, user_agents.get(url)))
+    results.sort(key=lambda result: _time(result.date))
+    return {result.fields["origin"]: result for result in results}
+
+
+def _bodies(records: Iterable[_Record], results: Collection[_Result]) -> _Bodies:
+    """Return the digests of results, each with the file that has it, or `None`."""
+    # If a file was unchanged (304) or is stale, an earlier response has its content.
+    bodies: _Bodies = dict.fromkeys(result.fields.get("digest") for result in results)
+    limits = {result.limit for result in results}
+    for headers, block, _ in records:
+        if headers["WARC-Type"] != "response":
+            continue
+        for limit in limits:
             body = _body(block, limit)
             digest = f"sha256:{sha256(body[:limit]).hexdigest()}"
             if digest in bodies:
                 bodies[digest] = body
-    for path in damaged:
-        console.complain(f"{path} is no whole WARC file: what is behind the damage is left out")
-    return {origin: _found(origin, last.get(str(origin)), bodies, settings) for origin in origins}
+    return bodies
 
 
 def _time(text: str) -> datetime:
-    """Return a time of ISO 8601, which is in UTC if it has no zone."""
+    """Return a time in ISO 8601; it is in UTC if it has no zone."""
     time = datetime.fromisoformat(text)
     return time if time.tzinfo else time.replace(tzinfo=UTC)
 
 
 def _records(paths: Sequence[str], damaged: dict[str, None]) -> Iterator[_Record]:
-    """Yield the records of some files.
+    """Yield the records of files, of each up to the first record that is not whole.
 
-    A file is read up to the first record that is not whole; `damaged` gets its path.
+    :param damaged: receives the paths of files that are not whole.
     """
     for path in paths:
         try:
             with Path(path).open("rb") as file:
                 if not file.seekable():
-                    raise Failed(f"{path} is no file that can be read twice: name a file")
+                    raise Failed(f"{path} cannot be read twice, as a pipe cannot: name a file")
                 is_packed = file.peek(2).startswith(GZIP_MAGIC)
                 yield from _whole_records(GzipFile(fileobj=file) if is_packed else file)
         except Failed:
             raise
-        except Exception as error:  # noqa: BLE001 - damaged gzip data may raise any error
+        except Exception as error:  # noqa: BLE001 - damaged gzip data may raise anything
             if isinstance(error, OSError) and error.errno is not None:
                 raise Failed(f"{path} cannot be read: {error.strerror}") from None
             damaged[path] = None
 
 
-def _whole_records(octets: GzipFile | BufferedReader) -> Iterator[_Record]:
-    """Yield the records of one file; raises where there is one that is not whole."""
+def _whole_records(file: GzipFile | BufferedReader) -> Iterator[_Record]:
+    """Yield the records of one file; raise at the first that is not whole."""
     use = None
-    while version := octets.readline(_LONGEST):
-        headers = parse_headers(octets)
+    while version := file.readline(_LONGEST):
+        headers = parse_headers(file)
         length = whole_number(headers["Content-Length"]) or 0
-        block = octets.read(min(length, _LONGEST))
-        octets.seek(length - len(block), os.SEEK_CUR)
-        if not version.startswith(b"WARC/") or octets.read(4) != b"\r\n\r\n":
-            raise ValueError("no record of WARC")
+        block = file.read(min(length, _LONGEST))
+        file.seek(length - len(block), os.SEEK_CUR)
+        if not version.startswith(b"WARC/") or file.read(4) != b"\r\n\r\n":
+            raise ValueError("not a WARC record")
         _time(headers["WARC-Date"])
         if length == len(block) and not _has_digest(block, headers):
-            raise ValueError("other octets than those that were written")
+            raise ValueError("the content does not match its digest")
         if headers["WARC-Type"] == "warcinfo":
             fields = _fields(block)
-            # `software` is the first field that a crawl writes.
+            # A crawl always writes `software`; without it the record is damaged.
             use = uses_of(fields.get("use", "")) if "software" in fields else None
         try:
-            octets.peek(1)  # now the checksum of a gzip member that ends here is read
+            file.peek(1)  # this reads the checksum of a gzip member that ends here
         except Exception as error:
-            if "CRC" not in str(error):  # the damage is behind this record
+            if "CRC" not in str(error):  # the damage is after this record
                 yield headers, block, use
             raise
         yield headers, block, use
 
 
 def _has_digest(block: bytes, headers: HTTPMessage) -> bool:
-    """Whether a block has the digest that its record names; one that is not SHA-1 is not known."""
+    """Return whether a block matches the digest of its record, if that is SHA-1."""
     algorithm, _, named = headers.get("WARC-Block-Digest", "").partition(":")
-    found = sha1(block, usedforsecurity=False)
-    known = (b32encode(found.digest()).decode().lower(), found.hexdigest())
-    return algorithm.lower() != "sha1" or named.strip().lower() in known
+    actual = sha1(block, usedforsecurity=False)
+    spellings = (b32encode(actual.digest()).decode().lower(), actual.hexdigest())
+    return algorithm.lower() != "sha1" or named.strip().lower() in spellings
 
 
 def _fields(block: bytes) -> dict[str, str]:
-    """Return the fields of a record of `application/warc-fields`."""
+    """Return the fields of an `application/warc-fields` block."""
     lines = (line.partition(": ") for line in block.decode("utf-8", "replace").splitlines())
     return {name: value for name, _, value in lines}
 
@@ -188,7 +210,7 @@ def _user_agent(block: bytes) -> str | None:
 
 
 def _body(block: bytes, limit: int) -> bytes:
-    """Return the decoded body of a response; it is empty where it cannot be decoded."""
+    """Return the decoded body of a response, or nothing if it cannot be decoded."""
     head, _, body = block.partition(b"\r\n\r\n")
     headers = (line.partition(b":") for line in head.splitlines())
     codings = [value for name, _, value in headers if name.lower() == b"content-encoding"]
@@ -200,23 +222,23 @@ def _body(block: bytes, limit: int) -> bytes:
 
 def _found(
     origin: Origin,
-    last: _Conclusion | None,
-    bodies: dict[str | None, bytes | None],
+    last: _Result | None,
+    bodies: _Bodies,
     settings: Settings,
 ) -> FoundRobots | Unknown:
-    """Return what governed an origin by the last conclusion about it."""
+    """Return what applied to an origin according to the last result about it."""
     if last is None:
         return Unknown(f"the archive has nothing about {origin} at that time", _ADVICE)
     fields = last.fields
     try:
         outcome = Outcome(fields.get("outcome"))
     except ValueError:
-        return Unknown(f"the archive does not say what governed {origin}", _ADVICE)
+        return Unknown(f"the archive does not say what applied to {origin}", _ADVICE)
     file = None
     if outcome is Outcome.SUCCESSFUL:
         body = bodies[fields.get("digest")]
         if body is None:
-            return Unknown("the archive lacks the octets of the digest", _ADVICE)
+            return Unknown("the archive does not have the file with this digest", _ADVICE)
         file = parsed(body, origin.scheme, settings._replace(max_size=last.limit))
     stale_since = 0.0 if fields.get("stale") == "yes" else None
     validity = Validity(outcome, math.inf, unreachable_since=stale_since)

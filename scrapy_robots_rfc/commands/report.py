@@ -111,7 +111,7 @@ def headline(sums: Sums) -> str:
 
 
 def facts(sums: Sums, source: str) -> Iterator[tuple[str, str]]:
-    """Yield names and texts: what was read, when it was written, by which spiders and agents."""
+    """Yield names and texts: what was read, when it was written, and whose requests it is about."""
     yield "file", f"{common.source_name(source)} ({many(sums.records, 'record')})"
     if sums.total.first:
         yield "time", _period(sums.total)
@@ -334,7 +334,7 @@ def _bounded(sums: Sums) -> Iterator[dict[str, Any]]:
 
 
 def _digest(text: str) -> str:
-    """Return the hash by which a Content-Security-Policy allows a script or a style."""
+    """Return the hash that a Content-Security-Policy needs to allow a script or a style."""
     return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"
 
 

@@ -1,8 +1,8 @@
-"""ROBOTS_ARCHIVE: every exchange for a robots.txt, as records of a WARC 1.1 file (ISO 28500).
+"""Archive every exchange for a robots.txt, ROBOTS_ARCHIVE, as WARC 1.1 records (ISO 28500).
 
-An exchange is a request record and a response record. A metadata record says what followed from a
-fetch: what governs the origin, until when, and by which file. Each record is a gzip member that is
-written at once: if the crawl is killed, the file is whole up to its last record.
+An exchange is a request record and a response record. A metadata record has the result of a fetch:
+the outcome, its expiry, and the digest of the file. Each record is a gzip member that is written at
+once, so after a killed crawl the file is whole up to its last record.
 """
 
 from collections.abc import Mapping, Sequence
@@ -33,24 +33,23 @@ from scrapy_robots_rfc.policy.origins import Origin, without_userinfo
 from scrapy_robots_rfc.reporting.report import ARCHIVE, LossLog, agent_name, refuse_shared_place
 from scrapy_robots_rfc.settings import Settings
 
-#: Headers of a request that are left out, because they may hold passwords.
+#: Request headers that are left out, because they may contain passwords.
 _SECRETS = frozenset({b"authorization", b"proxy-authorization", b"cookie"})
-#: The header of a response that is left out: it says how the octets were sent, not what they are.
+#: The response header that is left out: it describes the transfer, not the content.
 _FRAMING = frozenset({b"transfer-encoding"})
 _RECORDS = stats.RECORDS.format(output="archive")
-# Origins whose last exchange is remembered until it is known what followed from it.
-_MOST_EXCHANGES = 10_000
+# Maximum origins whose last exchange is remembered until their fetch ends.
+_MAX_EXCHANGES = 10_000
 _Headers = dict[str, str]
 
 
 class Archive:
     """The archive of a crawl.
 
-    :param settings: with the path of the archive.
-    :raises SettingError: the file cannot be made, or another output has its place.
+    :raises SettingError: if the file cannot be created, or another output has its place.
     """
 
-    #: Octets after which another file is begun: other tools read and copy such a file with ease.
+    #: Bytes after which a new file starts: other tools read and copy files of this size easily.
     MAX_SIZE: ClassVar[int] = 1_000_000_000
 
     def __init__(self, crawler: Crawler, settings: Settings) -> None:
@@ -62,19 +61,19 @@ class Archive:
         self._runtime = Runtime()
         self._path = Path(settings.archive or "")
         self._losses = LossLog(crawler, ARCHIVE, stats.RECORD_ERRORS.format(output="archive"))
-        # The id of the last response record of a fetch that is under way.
-        self._last: LocalCache[Origin, str] = LocalCache(_MOST_EXCHANGES)
+        # Origin -> the id of the last response record of its current fetch.
+        self._last: LocalCache[Origin, str] = LocalCache(_MAX_EXCHANGES)
         try:
-            self._begin()
+            self._start_file()
         except OSError as error:
             raise SettingError(
                 ARCHIVE,
                 str(self._path),
-                f"the path of a file that can be written: {error_text(error)}",
+                f"the path of a file that can be written ({error_text(error)})",
             ) from None
         crawler.signals.connect(self._exchanged, signals.robots_exchanged)
         crawler.signals.connect(self._fetched, signals.robots_fetched)
-        # Not when the spider is closed: its last fetches end after that.
+        # Not `spider_closed`, because the last fetches end after it.
         crawler.signals.connect(self._close, scrapy_signals.engine_stopped)
 
     def _exchanged(
@@ -85,13 +84,13 @@ class Archive:
         codings: Sequence[bytes],
         cut_off: bool,
     ) -> None:
-        """Write an exchange; see `signals.py`."""
+        """Write an exchange, which `signals.py` describes."""
         url = without_userinfo(request.url)
         sent = f"<{uuid4().urn}>"
         if response is not None:
             received = f"<{uuid4().urn}>"
             lines = _lines(response.headers, _FRAMING)
-            lines += [("Content-Encoding", one.decode("latin-1")) for one in codings]
+            lines += [("Content-Encoding", coding.decode("latin-1")) for coding in codings]
             status = f"{response.status} {responses.get(response.status, 'Unknown')}"
             self._write(
                 "response",
@@ -104,7 +103,7 @@ class Archive:
                 },
                 StatusAndHeaders(status, lines, "HTTP/1.1"),
             )
-            if origin is not None:  # a redirect may have led to another origin
+            if origin is not None:  # a redirect may lead to another one
                 self._last[origin] = received
         target = url.partition("://")[2].partition("/")[2].partition("#")[0]
         line = f"{request.method} /{target} HTTP/1.1"
@@ -112,7 +111,10 @@ class Archive:
         self._write("request", url, request.body, {"WARC-Record-ID": sent}, head)
 
     def _fetched(self, robots: OriginPolicy, request: Request | None) -> None:
-        """Write what governs an origin after a fetch."""
+        """Write the result of a fetch.
+
+        :param request: the request whose page needed the file, or `None`.
+        """
         left = robots.validity.fresh_until - self._runtime.clock()
         fields = {
             "origin": str(robots.origin),
@@ -131,22 +133,25 @@ class Archive:
     def _close(self) -> None:
         self._file.close()
 
-    def _begin(self) -> None:
-        """Begin a file that is not there yet; an `OSError` says that it cannot be made."""
+    def _start_file(self) -> None:
+        """Create a new file and write its warcinfo record.
+
+        :raises OSError: if the file cannot be created.
+        """
         if self._path.exists() and not self._path.is_file():
-            raise OSError(f"{self._path} is no regular file")
+            raise OSError(f"{self._path} is not a regular file")
         suffixes = "".join(self._path.suffixes)
         stem = self._path.name.removesuffix(suffixes)
         for number in count(1):
             name = self._path.name if number == 1 else f"{stem}-{number}{suffixes}"
             with suppress(FileExistsError):
-                # Without a buffer, which after an error would write the rest of a record again.
+                # A buffer would write the rest of a record again after an error.
                 self._file: FileIO = (self._path.parent / name).open("xb", buffering=0)
                 break
         use = self._settings.use
-        with suppress(TypeError):  # it stops the crawl, see `RfcUseMiddleware`
-            own = uses_of(getattr(self._spider, USE_ATTRIBUTE, None))
-            use = use if own is None else own
+        with suppress(TypeError):  # a wrong attribute stops the crawl, see `RfcUseMiddleware`
+            spider_use = uses_of(getattr(self._spider, USE_ATTRIBUTE, None))
+            use = use if spider_use is None else spider_use
         info = {
             "software": f"scrapy-robots-rfc/{version('scrapy-robots-rfc')}",
             "format": "WARC File Format 1.1",
@@ -158,22 +163,23 @@ class Archive:
     def _write(
         self, kind: str, url: str, payload: bytes, headers: _Headers, http: StatusAndHeaders = None
     ) -> None:
-        """Write a record, into another file where this one is large; never raises."""
+        """Write a record, to a new file if this one is large; never raise."""
         try:
             if self._file.closed or self._file.tell() >= self.MAX_SIZE:
                 self._close()
-                self._begin()
+                self._start_file()
             self._put(kind, url, payload, headers, http)
             self._count(_RECORDS)
-        except Exception as error:  # noqa: BLE001 - a disk, or a text that warcio rejects
+        except Exception as error:  # noqa: BLE001 - disks may fail, and warcio may reject a text
             self._losses.add(self._path, error)
 
     def _put(
         self, kind: str, url: str, payload: bytes, headers: _Headers, http: StatusAndHeaders = None
     ) -> None:
-        """Write a record whole, or not at all: then there is an `OSError`.
+        """Write a whole record.
 
-        :param headers: what is empty is left out.
+        :param headers: empty ones are left out.
+        :raises OSError: if the disk is full. Nothing is written then.
         """
         buffer = BytesIO()
         writer = WARCWriter(buffer, gzip=True, warc_version="1.1")
@@ -190,19 +196,20 @@ class Archive:
         writer.write_record(record)
         before = self._file.tell()
         if self._file.write(buffer.getvalue()) < buffer.tell():
-            # A part of a record would make unreadable what is behind it.
+            # Part of a record would make everything after it unreadable.
             self._file.seek(before)
             self._file.truncate()
-            raise OSError("there is no room")
+            raise OSError("the disk is full")
 
 
 def _fields(fields: Mapping[str, str]) -> bytes:
-    """Return lines of `application/warc-fields`; what is empty is left out."""
+    """Return lines of `application/warc-fields`, without empty fields."""
     lines = [f"{name}: {' '.join(text.split())}\r\n" for name, text in fields.items() if text]
     return "".join(lines).encode()
 
 
 def _lines(headers: Headers, left_out: frozenset[bytes]) -> list[tuple[str, str]]:
+    """Return the header lines as text, without some headers."""
     return [
         (name.decode("latin-1"), value.decode("latin-1"))
         for name, values in headers.items()

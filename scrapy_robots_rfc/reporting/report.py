@@ -1,8 +1,8 @@
-"""The report of a crawl, ROBOTS_REPORT: a record of each request that was decided.
+"""Write the report of a crawl, ROBOTS_REPORT: one record for each decision about a request.
 
-Signals notify it of decisions. Scrapy's exporters and feed storages write the records, as FEEDS
-names them. The end of the file is shared with ROBOTS_ARCHIVE: no two outputs of a crawl may have
-the same place, and one line says what is lost.
+Signals announce the decisions. Scrapy's exporters and feed storages write the records, as they do
+for FEEDS. `archive.py` uses the end of this module: no two outputs of a crawl may have the same
+place, and writes that fail are logged once.
 """
 
 import logging
@@ -48,8 +48,7 @@ _NAMES = (
     "time run spider agent url referrer origin token reason line rule why robots_url digest outcome"
     " fresh_until version"
 )
-#: The fields of a record, in their order, with the value of one where a record has no other.
-#: `docs/report.md` explains them.
+#: The fields of a record in their order, with default values. `docs/report.md` explains them.
 FIELDS: dict[str, Any] = {
     **dict.fromkeys(_NAMES.split()),
     "stale": False,
@@ -57,10 +56,10 @@ FIELDS: dict[str, Any] = {
     "allowed": False,
     "count": 1,
 }
-# Options as in FEEDS, with Scrapy's defaults: what the user sets for the feeds of items, such as
-# FEED_EXPORT_FIELDS, does not apply to records.
+# Options of FEEDS with Scrapy's defaults. Settings for feeds of items, such as FEED_EXPORT_FIELDS,
+# do not apply to records.
 _OPTIONS: dict[str, Any] = {"fields": None, "encoding": None, "indent": 0, "item_export_kwargs": {}}
-# The other options that Scrapy's own classes know, and the option of this setting.
+# The other options that Scrapy's own classes know, and `allowed`, which FEEDS does not have.
 _OTHER_OPTIONS = (
     "allowed format item_classes item_filter overwrite store_empty uri_params"
     " batch_item_count postprocessing"
@@ -68,13 +67,12 @@ _OTHER_OPTIONS = (
 
 
 class Report:
-    """The report of a crawl: a file that is opened with its first record.
+    """The report of a crawl: a file that is opened when the first record is written.
 
-    The exporter writes into memory, and each record goes from there into the file. So after an
-    error of a disk the exporter can go on, and no part of a record is written again.
+    The exporter writes each record to memory, and the whole record is then written to the file. So
+    the exporter still works after a disk error, and no part of a record is written twice.
 
-    :param settings: its feed is a URI -> options, as in FEEDS.
-    :raises SettingError: Scrapy does not accept the feed, or another output has its place.
+    :raises SettingError: if Scrapy does not accept the feed, or another output has its place.
     """
 
     def __init__(self, crawler: Crawler, settings: Settings) -> None:
@@ -86,7 +84,7 @@ class Report:
         self._settings = settings
         self._version = version("scrapy-robots-rfc")
         self._run = utc_text(self._runtime.date())
-        # The URIs of local files are made now: the working folder may be deleted later.
+        # Make the URIs of local files now, because the working folder may be deleted later.
         self._overrides: dict[str | None, str] = {
             path: Path(path).absolute().as_uri() for path in settings.overrides.values()
         }
@@ -97,26 +95,26 @@ class Report:
         self._file: Any = None
         try:
             self._prepare(crawler, uri, {**_OPTIONS, "format": Path(uri).suffix[1:], **options})
-        except Exception as error:  # noqa: BLE001 - a class of the user's raises anything
+        except Exception as error:  # noqa: BLE001 - the user's own classes may raise anything
             raise SettingError(
                 f"{REPORT}[{without_credentials(uri)!r}]",
                 dict(options),
-                f"options that work: {error_text(error)}",
+                f"options that Scrapy's feeds accept ({error_text(error)})",
             ) from None
         crawler.signals.connect(self._decided, signals.request_disallowed)
         crawler.signals.connect(self._decided, signals.request_allowed)
         crawler.signals.connect(self._closed, scrapy_signals.spider_closed)
 
     def _prepare(self, crawler: Crawler, uri: str, options: Mapping[str, Any]) -> None:
-        """Make the storage and the exporter, and try the options with a record."""
+        """Create the storage and the exporter, and try the options on a record."""
         for name in ("batch_item_count", "postprocessing"):
             if options.get(name):
-                raise ValueError(f"there is no {name} here, as a report is one file")
+                raise ValueError(f"a report is one file, so it has no option {name!r}")
         filled_in = _filled_in(uri, options, crawler)
         self._place = without_credentials(filled_in)
         filter_class = load_object(options.get("item_filter", ItemFilter))
         storage = _class(crawler, "FEED_STORAGES", urlsplit(filled_in).scheme, "scheme")
-        # Classes of other packages may have options of their own.
+        # Third-party classes may have options of their own.
         if all(_is_of_scrapy(part) for part in (storage, filter_class)):
             _refuse_unknown(options)
         self._accepts: Callable[[Any], bool] = filter_class(options).accepts
@@ -133,7 +131,7 @@ class Report:
             indent=options["indent"],
             **options["item_export_kwargs"],
         )
-        # Exporters find wrong options only when they write a record.
+        # Exporters notice wrong options only when they write a record.
         trial = make_exporter(BytesIO())
         trial.start_exporting()
         self._accepts(self._record())
@@ -149,7 +147,7 @@ class Report:
         robots: OriginPolicy | None,
         line: int | None,
     ) -> None:
-        """Write the record of a request that was decided; see `signals.py`."""
+        """Write the record of a decision, which `signals.py` describes."""
         rule = decision.rule
         referrer = (request.headers.get("Referer") or b"").decode("utf-8", "backslashreplace")
         record = self._record(
@@ -171,7 +169,7 @@ class Report:
             self._stats.inc_value(_RECORDS)
 
     def _policy(self, robots: OriginPolicy) -> dict[str, Any]:
-        """Return the fields that say what governs an origin."""
+        """Return the fields about the robots.txt of an origin."""
         left = robots.validity.fresh_until - self._runtime.clock()
         return {
             "robots_url": self._overrides.get(robots.override, robots.origin.robots_url),
@@ -185,37 +183,37 @@ class Report:
         return {**FIELDS, "time": utc_text(self._runtime.date()), **fixed, **fields}
 
     def _write(self, record: dict[str, Any]) -> bool:
-        """Write a record, and return whether it is in the report; never raises.
+        """Write a record and return whether the report has it; never raise.
 
-        A filter of the user's may leave it out, or a disk, a storage or an exporter may fail.
+        The user's filter may reject it, and a disk, a storage or an exporter may fail.
         """
         try:
             if not self._accepts(record):
                 return False
             self._open()
             self._exporter.export_item(record)
-            self._pass_on()
-        except Exception as error:  # noqa: BLE001 - a disk, or a class of the user's, raises anything
+            self._flush()
+        except Exception as error:  # noqa: BLE001 - disks and the user's classes may raise anything
             self._losses.add(self._place, error)
             return False
         return True
 
     def _open(self) -> None:
-        """Open the file, unless it is open; after an error, the next record tries it again."""
+        """Open the file unless it is open. After an error, the next record tries again."""
         if self._file is None:
             self._file = self._storage.open(self._spider)
             self._exporter.start_exporting()
 
-    def _pass_on(self) -> None:
-        """Write into the file what the exporter has written."""
-        octets = self._buffer.getvalue()
+    def _flush(self) -> None:
+        """Move what the exporter has written from memory to the file."""
+        content = self._buffer.getvalue()
         self._buffer.seek(0)
         self._buffer.truncate()
-        self._file.write(octets)
+        self._file.write(content)
         self._file.flush()
 
     async def _closed(self) -> None:
-        """Write the records of ROBOTS_EXEMPT, and wait until all is stored."""
+        """Write a record for each used entry of ROBOTS_EXEMPT, and wait for the storage."""
         for entry, count in exempted(self._stats.get_stats()).items():
             why = EXEMPT.format(exempt=entry)
             self._write(self._record(reason="exempt", rule=entry, why=why, count=count))
@@ -223,14 +221,14 @@ class Report:
             if self._file is not None or self._store_empty:
                 self._open()
                 self._exporter.finish_exporting()
-                self._pass_on()
+                self._flush()
                 await ensure_awaitable(self._storage.store(self._file))
-        except Exception as error:  # noqa: BLE001 - a storage raises anything
+        except Exception as error:  # noqa: BLE001 - storages may raise anything
             self._losses.add(self._place, error)
             with suppress(Exception):
                 self._file.close()
         logger.info(
-            "ROBOTS_REPORT: %s in %s; writes that failed: %d",
+            "ROBOTS_REPORT: wrote %s to %s; failed writes: %d",
             many(self._stats.get_value(_RECORDS, 0), "decision"),
             self._place,
             self._losses.count,
@@ -239,7 +237,7 @@ class Report:
 
 
 def agent_name(crawler: Crawler, request: Request | None) -> str | None:
-    """Return the agent by which a request is judged: its product tokens, separated by commas.
+    """Return the agent that a request is judged for: its product tokens, separated by commas.
 
     Without tokens it is the User-Agent header; `None` if the user's code that names it fails.
 
@@ -254,11 +252,11 @@ def agent_name(crawler: Crawler, request: Request | None) -> str | None:
 
 
 def _class(crawler: Crawler, setting: str, name: str, what: str) -> Any:  # noqa: ANN401 - any class
-    """Return the class that a setting has for a format or a scheme."""
+    """Return the class that a setting names for a format or a scheme."""
     known = {key: path for key, path in crawler.settings.getwithbase(setting).items() if path}
     if name not in known:
         names = map(repr, filter(None, sorted(known)))
-        raise ValueError(f"{what} {name!r} is not one of {setting}: {', '.join(names)}")
+        raise ValueError(f"unknown {what} {name!r}; {setting} has {', '.join(names)}")
     return load_object(known[name])
 
 
@@ -277,7 +275,7 @@ def _refuse_unknown(options: Mapping[str, Any]) -> None:
 
 @dataclass(slots=True, eq=False, repr=False)
 class LossLog:
-    """Counts what cannot be written, and logs the first loss: a full disk must not fill the log."""
+    """Counts failed writes, and logs only the first: a full disk must not fill the log."""
 
     crawler: Crawler
     setting: str
@@ -285,13 +283,16 @@ class LossLog:
     count: int = 0
 
     def add(self, place: object, error: Exception) -> None:
-        """Count an error; `place` is the name of the file that users know."""
+        """Count a failed write.
+
+        :param place: the file, as users know it.
+        """
         stats.of(self.crawler).inc_value(self.stat)
         self.count += 1
         if self.count == 1:
             logger.error(
-                "%s: %s cannot be written (%s). The crawl goes on; what is lost is counted in %s."
-                " Look for a full disk, missing rights, or a server that is down",
+                "%s: cannot write to %s (%s). The crawl continues, and %s counts the lost records."
+                " Check for a full disk, missing permissions or an unreachable server",
                 self.setting,
                 place,
                 error_text(error),
@@ -301,10 +302,10 @@ class LossLog:
 
 
 def refuse_shared_place(crawler: Crawler, settings: Settings, key: str) -> None:
-    """Refuse a place that another output writes to as well: one of them would damage the other.
+    """Refuse a place that another output uses, because one would damage the other.
 
     :param key: ROBOTS_REPORT or ROBOTS_ARCHIVE.
-    :raises SettingError: FEEDS or the other of the two names the same place.
+    :raises SettingError: if FEEDS or the other setting names the same place.
     """
     outputs = list(_outputs(crawler, settings))
     [(_, own, own_place)] = [output for output in outputs if output[0] == key]
@@ -312,17 +313,17 @@ def refuse_shared_place(crawler: Crawler, settings: Settings, key: str) -> None:
         if other != key and place == own_place:
             hint = " (-o and -O of the command line set FEEDS)" if other == "FEEDS" else ""
             named = f"{other} names {without_credentials(uri)!r}{hint}"
-            accepted = f"a place that no other output writes to, but {named}"
+            accepted = f"a place that no other output uses, but {named}"
             raise SettingError(key, without_credentials(own), accepted)
 
 
 def _outputs(crawler: Crawler, settings: Settings) -> Iterator[tuple[str, str, str]]:
-    """Yield the setting, the value and the place of each output."""
+    """Yield setting, value and place of each output."""
     feeds = crawler.settings.getdict("FEEDS")
     for setting, named in ((REPORT, settings.report), ("FEEDS", feeds)):
         for key, options in named.items():
             place = str(key)
-            # A function of the user's, or a text that is no URI: FEEDS reports it.
+            # The user's function may fail, or the text may not be a URI: FEEDS reports that.
             with suppress(Exception):
                 place = _place(_filled_in(place, options, crawler))
             yield setting, str(key), place
@@ -333,7 +334,7 @@ def _outputs(crawler: Crawler, settings: Settings) -> Iterator[tuple[str, str, s
 def _filled_in(uri: str, options: Mapping[str, Any], crawler: Crawler) -> str:
     """Fill in the placeholders of a feed's URI, such as ``%(name)s``, as FEEDS does.
 
-    `uri_params` may name a function of the user's, which may raise anything.
+    `uri_params` may name a function of the user, which may raise anything.
     """
     spider = crawler.spider
     change = options.get("uri_params", crawler.settings["FEED_URI_PARAMS"])
@@ -348,12 +349,12 @@ def _filled_in(uri: str, options: Mapping[str, Any], crawler: Crawler) -> str:
         "batch_id": 1,
     }
     changed = function(params, spider) if function is not None else None
-    # Another percent sign is part of the URI, such as that of %20.
+    # Other percent signs are part of the URI, as in %20.
     return re.sub(r"%(?!\()", "%%", uri) % (params if changed is None else changed)
 
 
 def _place(uri: str) -> str:
-    """Return a name of a place that does not depend on how it was written."""
+    """Return the same name for all spellings of a place."""
     scheme = urlsplit(uri).scheme
     if scheme not in ("", "file"):
         return uri

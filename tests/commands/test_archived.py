@@ -165,7 +165,7 @@ def test_what_an_archive_lacks_is_not_unreachable(path: Path) -> None:
     done = run("check", "--archive", path.name, "https://b.example/x", folder=path.parent)
     lacks = "the archive has nothing about https://b.example at that time"
     assert (done.code, done.out) == (2, f"undecided    https://b.example/x\n  why        {lacks}\n")
-    advice = "name all files of the archive, or say another time with --at"
+    advice = "name all files of the archive, or another time with --at"
     assert (
         done.err == f"scrapy robots check: https://b.example/x is not decided: {lacks}; {advice}\n"
     )
@@ -184,7 +184,7 @@ def test_outcomes_without_a_file(path: Path) -> None:
     assert verdict == "undecided"
     assert why.startswith("robots.txt unreachable: 503, archived ")
     done = run("check", "--archive", path.name, url, folder=path.parent)
-    assert done.err.endswith("; name all files of the archive, or say another time with --at\n")
+    assert done.err.endswith("; name all files of the archive, or another time with --at\n")
 
 
 def test_file_that_was_found_unchanged(path: Path) -> None:
@@ -205,7 +205,7 @@ def test_file_that_was_found_unchanged(path: Path) -> None:
         ("disallowed", "robots.txt line 2: Disallow: /x")
     ]
     assert verdicts(*files[2:], url, folder=path.parent) == [
-        ("undecided", "the archive lacks the octets of the digest")
+        ("undecided", "the archive does not have the file with this digest")
     ]
 
 
@@ -216,10 +216,10 @@ def test_octets_that_were_changed(path: Path) -> None:
         url = site.url("/x")
     path.write_bytes(unpacked(path.read_bytes()).replace(b"Disallow: /x", b"Disallow: /z"))
     ((verdict, why),) = verdicts("--archive", path.name, url, folder=path.parent)
-    assert (verdict, why) == ("undecided", "the archive lacks the octets of the digest")
+    assert (verdict, why) == ("undecided", "the archive does not have the file with this digest")
 
 
-DAMAGED = "robots.warc.gz is no whole WARC file: what is behind the damage is left out"
+DAMAGED = "robots.warc.gz is damaged: the records after the damage are left out"
 
 
 @pytest.mark.parametrize(
@@ -279,11 +279,11 @@ def test_a_damaged_conclusion_does_not_decide(path: Path, tail: bytes) -> None:
     octets = bytearray(second.read_bytes())
     second.write_bytes(octets + tail)
     done = run(*asked, folder=path.parent)
-    assert (done.code, done.err.count("is no whole WARC file")) == (0, bool(tail))
+    assert (done.code, done.err.count("is damaged: the records")) == (0, bool(tail))
     octets[-8] ^= 0xFF
     second.write_bytes(octets + tail)
     done = run(*asked, folder=path.parent)
-    assert (done.code, done.err.count("is no whole WARC file")) == (1, 1)
+    assert (done.code, done.err.count("is damaged: the records")) == (1, 1)
 
 
 @pytest.mark.parametrize("algorithm", ["base32", "hex", "other"])
@@ -340,7 +340,7 @@ def test_a_pipe_cannot_be_read_twice(tmp_path: Path) -> None:
     name = f"/dev/fd/{ours}"
     done = run("check", "--archive", name, "https://a.example/", folder=tmp_path)
     os.close(ours)
-    complaint = f"{name} is no file that can be read twice: name a file"
+    complaint = f"{name} cannot be read twice, as a pipe cannot: name a file"
     assert (done.code, done.err) == (2, f"scrapy robots check: {complaint}\n")
 
 
@@ -490,11 +490,11 @@ def test_odd_fields(path: Path, before: bytes, after: bytes) -> None:
         (["--archive", "none.warc.gz"], "none.warc.gz cannot be read: No such file or directory"),
         (
             ["--archive", "a", "--at", "noon"],
-            "--at noon is no time; write it as 2026-11-22T19:30:00Z",
+            "--at noon is not a time; write it as 2026-11-22T19:30:00Z",
         ),
         (
             ["--archive", "a", "--at", ""],
-            "--at '' is no time; write it as 2026-11-22T19:30:00Z",
+            "--at '' is not a time; write it as 2026-11-22T19:30:00Z",
         ),
         (
             ["--at", ""],

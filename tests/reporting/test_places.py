@@ -1,7 +1,4 @@
-"""One place that two outputs name is refused at start.
-
-The report, the archive, and the feeds of items.
-"""
+"""Report, archive and feeds of items may not share a place."""
 
 from __future__ import annotations
 
@@ -32,7 +29,6 @@ def linked(folder: Path) -> str:
 @pytest.mark.parametrize(
     ("own", "other"),
     [
-        (lambda _: "x.jsonl", lambda _: "x.jsonl"),
         (lambda _: "x.jsonl", lambda folder: folder / "x.jsonl"),
         (lambda folder: folder / "x.jsonl", lambda _: "./a/../x.jsonl"),
         (lambda _: "x.jsonl", lambda folder: (folder / "x.jsonl").as_uri()),
@@ -52,10 +48,7 @@ async def test_report_and_items(
     own: Callable[[Path], Any],
     other: Callable[[Path], Any],
 ) -> None:
-    """Whatever the place is called, the crawl does not start, and nothing is written.
-
-    The error names both settings.
-    """
+    """However a shared place is spelled, the crawl does not start, and writes nothing."""
     monkeypatch.chdir(tmp_path)
     report = own(tmp_path)
     with pytest.raises(SettingError) as caught:
@@ -72,9 +65,7 @@ async def test_report_and_items(
 
 @ensureDeferred
 async def test_the_whole_error(site: Site) -> None:
-    """The error says which setting has which value, what is accepted, and where the other value
-    may come from.
-    """
+    """The error says which two settings have the same place, and where the other may be set."""
     with pytest.raises(SettingError) as caught:
         await crawl(
             [site.url("/x")], {"FEEDS": {"./x.jsonl": CSV}, "ROBOTS_REPORT": {"x.jsonl": {}}}
@@ -82,7 +73,7 @@ async def test_the_whole_error(site: Site) -> None:
     assert (
         str(caught.value)
         == "ROBOTS_REPORT = 'x.jsonl' is not accepted; it must be a place that no other output"
-        " writes to, but FEEDS names './x.jsonl' (-o and -O of the command line set FEEDS)"
+        " uses, but FEEDS names './x.jsonl' (-o and -O of the command line set FEEDS)"
     )
 
 
@@ -95,10 +86,10 @@ class Pages(scrapy.Spider):
 
 
 def test_the_command_line(tmp_path: Path) -> None:
-    """The file of `-O` is no place for a report: both would be lost. What is in it stays."""
+    """The file of `-O` is refused as a place for the report, and does not change."""
     (tmp_path / "pages.py").write_text(SPIDER, encoding="utf-8")
     (tmp_path / "x.jsonl").write_text("old\n", encoding="utf-8")
-    settings = {"ADDONS": '{"scrapy_robots_rfc.Addon": 500}', "ROBOTS_REPORT": '{"x.jsonl": {}}'}
+    settings = {"ADDONS": '{"scrapy_robots_rfc.Addon": 500}', "ROBOTS_REPORT": "x.jsonl"}
     options = [word for key, value in settings.items() for word in ("-s", f"{key}={value}")]
     command = [sys.executable, "-m", "scrapy", "runspider", "pages.py", "-O", "x.jsonl", *options]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
@@ -123,7 +114,7 @@ async def test_the_archive(
     key: str,
     named: str,
 ) -> None:
-    """The archive has a place of its own, too."""
+    """The archive cannot share a place, either."""
     monkeypatch.chdir(tmp_path)
     with pytest.raises(SettingError) as caught:
         await crawl([site.url("/x")], {**settings, "ROBOTS_ARCHIVE": str(tmp_path / "x.warc")})
@@ -133,9 +124,7 @@ async def test_the_archive(
 
 @ensureDeferred
 async def test_places_of_their_own(site: Site, tmp_path: Path) -> None:
-    """Outputs with places of their own are all written, though one of items has a function that
-    fails just then.
-    """
+    """Outputs with different places are all written, even if the function of one fails once."""
     site.replies["/robots.txt"] = robots("User-agent: *\nDisallow: /x\n")
     settings = {
         "FEEDS": {tmp_path / "items.csv": CSV, "%(nobody)s.csv": {**CSV, "uri_params": odd}},
@@ -150,7 +139,7 @@ async def test_places_of_their_own(site: Site, tmp_path: Path) -> None:
 
 
 def odd(params: dict[str, Any], _: object) -> dict[str, Any]:
-    """Fail at the first call."""
+    """Fail on the first call."""
     odd.calls += 1  # type: ignore[attr-defined]
     if odd.calls == 1:  # type: ignore[attr-defined]
         raise RuntimeError("not yet")

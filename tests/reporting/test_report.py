@@ -1,7 +1,4 @@
-"""The report of what robots.txt forbids, written by real crawls.
-
-Records, formats, places, batches, failures.
-"""
+"""ROBOTS_REPORT, written by real crawls: records, formats and places."""
 
 from __future__ import annotations
 
@@ -24,7 +21,6 @@ from scrapy import Request
 from scrapy.extensions.feedexport import ItemFilter
 from scrapy.signals import feed_exporter_closed, feed_slot_closed, spider_opened
 
-from scrapy_robots_rfc import RobotsDisallowed
 from scrapy_robots_rfc.reporting.report import FIELDS
 from tests.support.crawling import crawl, records
 from tests.support.site import Reply, Site, robots
@@ -46,7 +42,7 @@ def read(path: Path) -> list[dict[str, Any]]:
 
 
 def private(site: Site, count: int) -> list[str]:
-    """Pages that are forbidden."""
+    """Disallowed pages."""
     return [site.url(f"/private/{number}") for number in range(count)]
 
 
@@ -66,9 +62,7 @@ async def reported(
 
 @ensureDeferred
 async def test_record_of_a_rule_has_every_field(site: Site, tmp_path: Path) -> None:
-    """Every field of a request that a rule forbids, in the order of the table, without anybody's
-    password.
-    """
+    """The record of a disallowed request has every field, in order, and no password."""
     body = f"# {'x' * 600_000}\n".encode()
     site.replies["/robots.txt"] = Reply(body=RULES.encode() + body)
     page = Request(
@@ -105,44 +99,23 @@ async def test_record_of_a_rule_has_every_field(site: Site, tmp_path: Path) -> N
 
 @ensureDeferred
 async def test_records_without_a_file_have_a_cause(site: Site, tmp_path: Path) -> None:
-    """A URL without an authority, and a site that cannot be reached.
-
-    Reason and cause, no rule, no digest.
-    """
+    """Without a file, a record has a reason and a cause, but no rule and no digest."""
     site.replies["/robots.txt"] = Reply(503)
     found = await reported([site.url("/x"), "http:///y"], tmp_path / "r.jsonl")
     known = ("origin", "reason", "line", "rule", "why", "robots_url", "digest", "token")
     assert [found["/x"][name] for name in known] == [
-        *(
-            site.url(""),
-            "unreachable",
-            None,
-            None,
-            "robots.txt unreachable: 503",
-            site.url("/robots.txt"),
-            None,
-            None,
-        )
+        *(site.url(""), "unreachable", None, None, "robots.txt unreachable: 503"),
+        *(site.url("/robots.txt"), None, None),
     ]
+    why = "robots.txt unreachable: no valid authority"
     assert [found["/y"][name] for name in known] == [
-        *(
-            None,
-            "unreachable",
-            None,
-            None,
-            "robots.txt unreachable: no valid authority",
-            None,
-            None,
-            None,
-        )
+        *(None, "unreachable", None, None, why, None, None, None)
     ]
 
 
 @ensureDeferred
 async def test_records_of_allowed_requests(site: Site, tmp_path: Path) -> None:
-    """On request, every request has its record, those that are allowed with the rule or the
-    reason.
-    """
+    """With the option `allowed`, allowed requests have a record, too, with their reason."""
     site.replies["/robots.txt"] = robots(RULES + "Allow: /private/open\n")
     pages = [site.url(path) for path in ("/private/x", "/private/open", "/y", "/robots.txt")]
     found = await reported(pages, tmp_path / "r.jsonl", allowed=True)
@@ -163,7 +136,7 @@ async def test_records_of_allowed_requests(site: Site, tmp_path: Path) -> None:
 async def test_a_request_that_is_refused_for_its_use_was_allowed(
     site: Site, tmp_path: Path
 ) -> None:
-    """An audit has what robots.txt says of a request, and that its use is refused."""
+    """A request that robots.txt allows, but not for its use, has two records."""
     site.replies["/robots.txt"] = robots("User-agent: *\nContent-Usage: /no train-ai=n\nAllow: /\n")
     report = {tmp_path / "r.jsonl": {"allowed": True}}
     pages = [site.url("/no"), site.url("/yes")]
@@ -180,56 +153,39 @@ async def test_a_request_that_is_refused_for_its_use_was_allowed(
     ]
 
 
+@pytest.mark.parametrize(
+    ("body", "settings", "expected"),
+    [
+        (
+            CLOSED,
+            {"ROBOTSTXT_PARSER": "scrapy.robotstxt.ProtegoRobotParser"},
+            ["parser", "robots.txt: the verdict of ROBOTSTXT_PARSER"],
+        ),
+        (
+            "User-agent: *\nCrawl-delay: 90\n",
+            {"ROBOTS_CRAWL_DELAY_OVER": "forbid"},
+            [
+                "crawl_delay",
+                "Crawl-delay 90 s (robots.txt line 2) is more than ROBOTS_CRAWL_DELAY_MAX, 60 s",
+            ],
+        ),
+    ],
+)
 @ensureDeferred
-async def test_record_of_another_parser_has_a_digest(site: Site, tmp_path: Path) -> None:
-    """The verdict of a parser that gives no rule is reported with the digest of what it was
-    given.
-    """
-    site.replies["/robots.txt"] = robots(RULES)
-    found = await reported(
-        private(site, 1),
-        tmp_path / "r.jsonl",
-        {"ROBOTSTXT_PARSER": "scrapy.robotstxt.ProtegoRobotParser"},
-    )
-    record = found["/private/0"]
-    digest = f"sha256:{hashlib.sha256(RULES.encode()).hexdigest()}"
-    assert [record[name] for name in ("reason", "rule", "digest")] == ["parser", None, digest]
-
-
-@ensureDeferred
-async def test_record_of_too_slow_a_site_says_so(site: Site, tmp_path: Path) -> None:
-    """A site that is left out because of its Crawl-delay."""
-    site.replies["/robots.txt"] = robots("User-agent: *\nCrawl-delay: 90\n")
-    found = await reported(
-        [site.url("/x")], tmp_path / "r.jsonl", {"ROBOTS_CRAWL_DELAY_OVER": "forbid"}
-    )
-    why = "Crawl-delay 90 s (robots.txt line 2) is more than ROBOTS_CRAWL_DELAY_MAX, 60 s"
-    assert [found["/x"][name] for name in ("reason", "rule", "line", "why")] == [
-        "crawl_delay",
-        None,
-        None,
-        why,
-    ]
-
-
-@ensureDeferred
-async def test_record_of_a_local_file_has_its_uri(site: Site, tmp_path: Path) -> None:
-    """A local file that decided is named by its URI, with its own digest."""
-    local = tmp_path / "own file.txt"
-    local.write_text(CLOSED, encoding="utf-8")
-    settings = {"ROBOTS_OVERRIDES": {site.url(""): str(local)}}
+async def test_records_without_a_rule_have_a_reason(
+    site: Site, tmp_path: Path, body: str, settings: dict[str, Any], expected: list[str]
+) -> None:
+    """A record of a decision that rests on no rule has the reason and the digest of the file."""
+    site.replies["/robots.txt"] = robots(body)
     record = (await reported([site.url("/x")], tmp_path / "r.jsonl", settings))["/x"]
-    assert (record["robots_url"], record["digest"]) == (
-        local.as_uri(),
-        f"sha256:{hashlib.sha256(CLOSED.encode()).hexdigest()}",
-    )
+    digest = f"sha256:{hashlib.sha256(body.encode()).hexdigest()}"
+    assert [record[name] for name in ("rule", "line", "digest")] == [None, None, digest]
+    assert [record["reason"], record["why"]] == expected
 
 
 @ensureDeferred
 async def test_record_of_a_stale_copy_says_so(site: Site, clock: Clock, tmp_path: Path) -> None:
-    """An earlier copy that decides is named with its digest, and the record says that it is
-    stale, and why.
-    """
+    """The record of a decision by a stale copy has its digest, and why it is stale."""
     site.replies["/robots.txt"] = robots(RULES)
     job = {"JOBDIR": str(tmp_path / "job")}
     await crawl(private(site, 1), job)
@@ -245,38 +201,31 @@ async def test_record_of_a_stale_copy_says_so(site: Site, clock: Clock, tmp_path
 
 
 @ensureDeferred
-async def test_local_files_are_named_though_the_folder_is_gone(
+async def test_local_files_are_named_by_their_uri(
     site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What a local file is called is known from the start.
-
-    A verdict does not depend on where the crawl runs.
-    """
+    """A local file that decides is named by its URI, even if its folder was deleted meanwhile."""
     folder = tmp_path / "gone"
     folder.mkdir()
     monkeypatch.chdir(folder)
     Path("own.txt").write_text(CLOSED, encoding="utf-8")  # noqa: ASYNC240 - short
-    settings = {
-        "ROBOTS_OVERRIDES": {site.url(""): "own.txt"},
-        "ROBOTS_REPORT": {tmp_path / "r.jsonl": {}},
-    }
 
     def prepare(crawler: Crawler) -> None:
         crawler.signals.connect(lambda: shutil.rmtree(folder), spider_opened, weak=False)
 
-    result = await crawl([site.url("/x")], settings, prepare=prepare)
-    assert isinstance(result.outcomes[site.url("/x")], RobotsDisallowed)
-    assert read(tmp_path / "r.jsonl")[0]["robots_url"] == (folder / "own.txt").as_uri()
+    overrides = {"ROBOTS_OVERRIDES": {site.url(""): "own.txt"}}
+    report = {"ROBOTS_REPORT": tmp_path / "r.jsonl"}
+    await crawl([site.url("/x")], {**overrides, **report}, prepare=prepare)
+    [record] = read(tmp_path / "r.jsonl")
+    digest = f"sha256:{hashlib.sha256(CLOSED.encode()).hexdigest()}"
+    assert (record["robots_url"], record["digest"]) == ((folder / "own.txt").as_uri(), digest)
 
 
 @ensureDeferred
 async def test_a_dry_run_and_exempt_sites_are_reported(
     site: Site, other: Site, tmp_path: Path
 ) -> None:
-    """What a dry run lets through is reported as such.
-
-    The last records say which entries were used how often.
-    """
+    """Records say what was a dry run; the last ones say how often each exempt entry was used."""
     other.replies["/robots.txt"] = robots(RULES)
     settings = {"ROBOTS_DRY_RUN": True, "ROBOTS_EXEMPT": [site.url(""), "unused.example"]}
     await crawl(
@@ -286,40 +235,18 @@ async def test_a_dry_run_and_exempt_sites_are_reported(
     refused, exempt = read(tmp_path / "r.jl")
     assert (refused["reason"], refused["dry_run"]) == ("rule", True)
     assert list(exempt) == list(FIELDS)
-    assert exempt.pop("time") >= refused["time"]
-    assert exempt.pop("run") == refused["run"]
-    assert exempt == {
-        **dict.fromkeys(
-            (
-                "agent",
-                "url",
-                "referrer",
-                "origin",
-                "token",
-                "line",
-                "robots_url",
-                "digest",
-                "outcome",
-                "fresh_until",
-            )
-        ),
-        "spider": "pages",
-        "version": version("scrapy-robots-rfc"),
-        "allowed": False,
-        "reason": "exempt",
-        "rule": site.url(""),
-        "why": f"not asked: `{site.url('')}` of ROBOTS_EXEMPT",
-        "stale": False,
-        "dry_run": False,
-        "count": 2,
+    assert exempt["time"] >= refused["time"]
+    assert exempt["run"] == refused["run"]
+    texts = {"spider": "pages", "version": version("scrapy-robots-rfc"), "reason": "exempt"}
+    why = f"not asked: `{site.url('')}` of ROBOTS_EXEMPT"
+    assert exempt == {**FIELDS, **texts, "rule": site.url(""), "why": why, "count": 2} | {
+        name: exempt[name] for name in ("time", "run")
     }
 
 
 @ensureDeferred
 async def test_hostile_text_is_escaped_in_every_format(site: Site, tmp_path: Path) -> None:
-    """No control character of a robots.txt gets into a report, and it stays well-formed in every
-    format.
-    """
+    """No control character of a robots.txt gets into a report, and every format is valid."""
     site.replies["/robots.txt"] = Reply(
         body="User-agent: *\nDisallow: /p*\x1b[2J\u202e<&\"',\x07\udcff".encode(
             "utf-8", "surrogateescape"
@@ -346,16 +273,13 @@ async def test_hostile_text_is_escaped_in_every_format(site: Site, tmp_path: Pat
 # Formats and places.
 
 
-#: All fields but those that are others in each crawl.
+#: All fields that are the same in each crawl.
 UNTIMED = {"fields": [name for name in FIELDS if name not in ("time", "run", "fresh_until")]}
 
 
 @ensureDeferred
 async def test_all_formats_say_the_same(site: Site, tmp_path: Path) -> None:
-    """CSV, JSON, JSON lines and XML say the same, each in its way.
-
-    Options of the user's items mean nothing to it.
-    """
+    """All formats have the same values, and settings for feeds of items do not apply."""
     site.replies["/robots.txt"] = robots(RULES)
     items = {
         "FEED_EXPORT_FIELDS": ["price"],
@@ -385,7 +309,7 @@ async def test_all_formats_say_the_same(site: Site, tmp_path: Path) -> None:
 
 @ensureDeferred
 async def test_options_of_a_feed_are_obeyed(site: Site, tmp_path: Path) -> None:
-    """Options of a feed are Scrapy's: fields, arguments of the exporter, a filter, overwriting."""
+    """Options are those of Scrapy: fields, arguments of the exporter, a filter, overwriting."""
     site.replies["/robots.txt"] = robots(RULES)
     paths = [tmp_path / name for name in ("r.csv", "none.jsonl", "new.jsonl")]
     paths[2].write_text("old\n", encoding="utf-8")
@@ -401,19 +325,17 @@ async def test_options_of_a_feed_are_obeyed(site: Site, tmp_path: Path) -> None:
         (await crawl(private(site, 2), {"ROBOTS_REPORT": {path: options}})).stat("report/records")
         for path, options in report.items()
     ]
-    assert paths[0].read_text(encoding="utf-8") == "Disallow: /private,2\n" * 2 or paths[
-        0
-    ].read_bytes() == (b"Disallow: /private,2\r\n" * 2)
+    assert paths[0].read_text(encoding="utf-8").split() == ["Disallow:", "/private,2"] * 2
     assert not paths[1].exists()
     assert len(read(paths[2])) == 2
     assert counted == [2, 0, 2]
 
 
 class Nothing(ItemFilter):
-    """Wants nothing."""
+    """Accepts nothing."""
 
     def accepts(self, item: Any) -> bool:
-        """Say no."""
+        """Reject an item."""
         return False
 
 
@@ -425,10 +347,7 @@ async def test_places_are_written_to(
     capfdbinary: pytest.CaptureFixture[bytes],
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """A path, a `file:` URI, standard output.
-
-    Folders that are missing are made, placeholders filled in.
-    """
+    """Paths, `file:` URIs and standard output work; missing folders are created."""
     caplog.set_level(logging.INFO)
     monkeypatch.chdir(tmp_path)
     site.replies["/robots.txt"] = robots(RULES)
@@ -439,16 +358,14 @@ async def test_places_are_written_to(
     texts = {Path(name).read_bytes() for name in ("plain.jsonl", "new/a.jsonl", "of/pages.jsonl")}  # noqa: ASYNC240 - short
     assert len(texts) == 1
     assert capfdbinary.readouterr().out in texts
-    assert "ROBOTS_REPORT: 1 decision in of/pages.jsonl; writes that failed: 0" in records(
+    assert "ROBOTS_REPORT: wrote 1 decision to of/pages.jsonl; failed writes: 0" in records(
         caplog, logging.INFO
     )
 
 
 @ensureDeferred
 async def test_decisions_are_counted(site: Site, other: Site, tmp_path: Path) -> None:
-    """The stat and the log line count the decisions in the report, and not the closing records
-    of exempt sites.
-    """
+    """The stat counts decisions, and not the last records about exempt sites."""
     other.replies["/robots.txt"] = robots(RULES)
     pages = [*private(site, 2), *private(other, 2), other.url("/a")]
     report = {tmp_path / "r.jsonl": {"allowed": True}}
@@ -491,10 +408,7 @@ async def test_records_name_the_agent(site: Site, tmp_path: Path) -> None:
 
 @ensureDeferred
 async def test_placeholders_are_filled_in(site: Site, tmp_path: Path) -> None:
-    """A function of the user's gives the values of placeholders.
-
-    Another percent sign is part of the URI.
-    """
+    """The user's function provides values of placeholders; %20 is part of the URI."""
     site.replies["/robots.txt"] = robots(RULES)
     uri = f"{tmp_path.as_uri()}/%(shop)s%20a.jsonl"
     await crawl(private(site, 1), {"ROBOTS_REPORT": {uri: {"uri_params": shop}}})
@@ -502,23 +416,20 @@ async def test_placeholders_are_filled_in(site: Site, tmp_path: Path) -> None:
 
 
 def shop(params: dict[str, Any], spider: Any) -> dict[str, Any]:
-    """Add one of its own."""
+    """Add a value."""
     return {**params, "shop": f"{spider.name}-1"}
 
 
 @ensureDeferred
-async def test_file_is_empty_where_nothing_is_forbidden(site: Site, tmp_path: Path) -> None:
-    """The file is there, and empty: nothing was forbidden."""
+async def test_file_is_empty_if_nothing_is_disallowed(site: Site, tmp_path: Path) -> None:
+    """The report of a crawl that drops nothing is an empty file."""
     await crawl([site.url("/x")], {"ROBOTS_REPORT": {tmp_path / "r.jsonl": {}}})
     assert (tmp_path / "r.jsonl").read_bytes() == b""
 
 
 @ensureDeferred
 async def test_user_items_are_apart(site: Site, tmp_path: Path) -> None:
-    """Feeds of items and extensions that act on them see nothing of a report.
-
-    No record is an item.
-    """
+    """Records are not items: feeds and extensions for items do not see them."""
     site.replies["/robots.txt"] = robots(RULES)
     sent: list[object] = []
 
@@ -526,8 +437,6 @@ async def test_user_items_are_apart(site: Site, tmp_path: Path) -> None:
         for signal in (feed_slot_closed, feed_exporter_closed):
             crawler.signals.connect(lambda signal=signal: sent.append(signal), signal, weak=False)
 
-    await crawl(private(site, 1), {"ROBOTS_REPORT": {tmp_path / "r.jsonl": {}}}, prepare=prepare)
-    assert sent == []
     items = tmp_path / "items.jsonl"
     result = await crawl(
         private(site, 1),
@@ -536,5 +445,6 @@ async def test_user_items_are_apart(site: Site, tmp_path: Path) -> None:
     )
     assert len(sent) == 2
     assert items.read_bytes() == b""
+    assert len(read(tmp_path / "r.jsonl")) == 1
     assert "item_scraped_count" not in result.stats
     assert result.stats["feedexport/success_count/FileFeedStorage"] == 1

@@ -1,7 +1,4 @@
-"""What docs/report.md shows is what happens.
-
-Its settings are used, its records and lines come out of a real crawl.
-"""
+"""docs/report.md shows what happens in real crawls with its settings."""
 
 from __future__ import annotations
 
@@ -31,7 +28,7 @@ CLOSING = block("docs/report.md", "text", "robots.txt summary")
 
 
 def test_fields_are_those_of_the_document() -> None:
-    """The page has a row a field, in their order, each with what stands in it."""
+    """The page has a row for each field, in order."""
     found = rows("report.md", "field |")
     assert [name for name, _ in found] == [f"`{name}`" for name in FIELDS]
     assert all(text for _, text in found)
@@ -39,7 +36,7 @@ def test_fields_are_those_of_the_document() -> None:
 
 @ensureDeferred
 async def test_record(proxy: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The record, from the setting that is shown; only the time is another one."""
+    """The setting on the page writes the record on the page, except for its times."""
     monkeypatch.chdir(tmp_path)
     proxy.replies["http://example.com/robots.txt"] = robots("User-agent: *\nDisallow: /private/\n")
     page = Request(
@@ -56,10 +53,7 @@ async def test_record(proxy: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 @ensureDeferred
 async def test_end_of_the_log(proxy: Site, caplog: pytest.LogCaptureFixture) -> None:
-    """The lines of a crawl of three sites, and the same in stats.
-
-    Only the seconds that were measured differ.
-    """
+    """A crawl of three sites logs the lines on the page, except for measured seconds."""
     shop = "User-agent: *\nDisallow: /cart/\nDisallow: /search\nCrawl-delay: 0.5\n"
     proxy.replies.update(
         {
@@ -79,5 +73,5 @@ async def test_end_of_the_log(proxy: Site, caplog: pytest.LogCaptureFixture) -> 
 
 
 def timeless(text: str) -> str:
-    """Lines without the seconds that were measured."""
+    """Lines without measured seconds."""
     return re.sub(r"\d+(\.\d+)? s added", "... added", text)

@@ -1,7 +1,4 @@
-"""Reports of processes that are killed.
-
-What is in the file is whole, and a crawl that is resumed goes on behind it.
-"""
+"""Reports of killed processes."""
 
 from __future__ import annotations
 
@@ -69,7 +66,7 @@ def start(project: Path, site: Site, report: dict[str, object]) -> subprocess.Po
 
 
 def killed(process: subprocess.Popen[bytes], count: int) -> None:
-    """Kill a process that writes a line for each refused request, when it has written so many."""
+    """Kill a process after it has written a number of lines, one for each dropped request."""
     assert process.stdout is not None
     for _ in range(count):
         assert process.stdout.readline()
@@ -80,14 +77,14 @@ def killed(process: subprocess.Popen[bytes], count: int) -> None:
 
 @pytest.fixture(scope="module")
 def forbidding() -> Iterator[Site]:
-    """A site that forbids all that the spider asks for but its first page."""
+    """A site that disallows everything that the spider requests, except its first page."""
     with Site({"/robots.txt": robots("User-agent: *\nDisallow: /private\n")}) as running:
         yield running
 
 
 @pytest.fixture(scope="module")
 def project(tmp_path_factory: pytest.TempPathFactory, forbidding: Site) -> Path:
-    """A Scrapy project whose spider asks for forbidden pages for ever."""
+    """A Scrapy project whose spider requests disallowed pages for ever."""
     folder = tmp_path_factory.mktemp("project")
     (folder / "scrapy.cfg").write_text("[settings]\ndefault = example.settings\n", encoding="utf-8")
     package = folder / "example"
@@ -102,10 +99,7 @@ def project(tmp_path_factory: pytest.TempPathFactory, forbidding: Site) -> Path:
 async def test_a_killed_crawl_leaves_whole_records(
     project: Path, forbidding: Site, format_: str
 ) -> None:
-    """A crawl that is killed while it writes leaves whole records, one each that it refused.
-
-    The next one adds its.
-    """
+    """A killed crawl leaves a whole record for each dropped request, and the next one appends."""
     path = project / f"r.{format_}"
     killed(start(project, forbidding, {path.name: {}}), 301)
     before = path.read_bytes()
@@ -119,12 +113,12 @@ async def test_a_killed_crawl_leaves_whole_records(
     await crawl(more, {"ROBOTS_REPORT": {str(path): {}}})
     assert path.read_bytes().startswith(before)
     again = [record["url"] for record in records(path)[len(urls) :]]
-    # Scrapy writes the names of CSV's fields once more.
+    # In CSV, Scrapy writes the names of the fields again.
     assert {url for url in again if url != "url"} == more
 
 
 def records(path: Path) -> list[dict[str, str]]:
-    """The records of a report; one that is not whole is an error."""
+    """The records of a report, each of which must be whole."""
     with path.open(encoding="utf-8", newline="") as file:
         found = (
             list(csv.DictReader(file, strict=True))
