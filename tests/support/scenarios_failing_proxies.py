@@ -1,7 +1,4 @@
-"""Crawls whose proxies fail, or whose sites do.
-
-What must come of it is in `test_local_faults_and_proxies.py`.
-"""
+"""Crawls whose proxies or sites fail, for `test_local_faults_and_proxies.py`."""
 
 from __future__ import annotations
 
@@ -43,18 +40,18 @@ from tests.support.scenarios_local_faults import (
 
 
 def by(url: str, proxy: str | None) -> Request:
-    """A request through a proxy."""
+    """Return a request through a proxy."""
     return Request(url, meta={"proxy": proxy})
 
 
 async def routes(run: Run) -> dict[str, Any]:
-    """Of two proxies one does not work; its requests come first."""
+    """Crawl with two proxies, of which one fails; its requests come first."""
     results = []
     for handler in handlers(run, proxies=True):
         for tls in (False, True):
             for refuses in ("", "407 Proxy Authentication Required", "502 Bad Gateway"):
                 if refuses.startswith("502") and not tls:
-                    continue  # that is the answer of the site, as far as a client can see
+                    continue  # a client cannot tell it from an answer of the site
                 with (
                     Site({"/robots.txt": robots(RULES)}, tls=tls) as site,
                     Proxy() as live,
@@ -77,10 +74,7 @@ async def routes(run: Run) -> dict[str, Any]:
 
 
 async def one_route(run: Run) -> dict[str, Any]:
-    """A proxy does not work, and no other request waits.
-
-    Its requests are closed for a while, those of others not.
-    """
+    """Crawl with a proxy that fails, and then without a proxy."""
     results = []
     for handler in handlers(run, proxies=True):
         for tls in (False, True):
@@ -118,12 +112,12 @@ async def one_route(run: Run) -> dict[str, Any]:
 
 
 class Later(Pages):
-    """Asks for the first page, and for the others when its robots.txt has failed once."""
+    """Requests the first page, and the others after its robots.txt has failed once."""
 
     async def start(self) -> AsyncIterator[Any]:
-        """Wait in between."""
+        """Wait after the first page."""
         failed: Waiter[None] = Waiter()
-        # The signal is sent before the delay begins.
+        # The signal is sent before the backoff begins.
         self.crawler.signals.connect(
             lambda: call_later(0, failed.resolve, None), robots_fetched, weak=False
         )
@@ -135,7 +129,7 @@ class Later(Pages):
 
 
 async def later_route(run: Run) -> dict[str, Any]:
-    """A proxy does not work; when that is known, requests with another proxy come."""
+    """Crawl with a proxy that fails, and with another one after that."""
     results = []
     for handler in handlers(run, proxies=True):
         with Site({"/robots.txt": robots(RULES)}) as site, Proxy() as live:
@@ -147,7 +141,7 @@ async def later_route(run: Run) -> dict[str, Any]:
 
 
 async def second_attempt(run: Run) -> dict[str, Any]:
-    """A proxy does not work; by another one the site first answers 503, and then the file."""
+    """Crawl with a proxy that fails, and with another one that first gets a 503."""
     results = []
     for handler in handlers(run, proxies=True):
         replies = [Reply(503), robots(RULES)]
@@ -167,7 +161,7 @@ async def second_attempt(run: Run) -> dict[str, Any]:
 
 
 async def hanging_proxy(run: Run) -> dict[str, Any]:
-    """A proxy takes connections and never answers; another one works."""
+    """Crawl with a proxy that accepts connections but never answers, and with another one."""
     results = []
     for handler in handlers(run, proxies=True):
         with (
@@ -189,7 +183,7 @@ async def hanging_proxy(run: Run) -> dict[str, Any]:
 
 
 async def stale(run: Run) -> dict[str, Any]:
-    """A file is at hand and runs out; then a proxy does not work, and a middleware fails."""
+    """Crawl with a file that expires, after which a proxy or a middleware fails."""
     results = []
     Fading.asked = 0
     by_proxy = [(handler, True) for handler in handlers(run, proxies=True)]
@@ -207,11 +201,8 @@ async def stale(run: Run) -> dict[str, Any]:
 
 
 async def direct_fails(run: Run) -> dict[str, Any]:
-    """Only a proxy leads to a host.
-
-    The requests with it are fetched, those without are not, in either order.
-    """
-    found = []
+    """Crawl a host that can be reached only through a proxy, with and without the proxy."""
+    results = []
     for turned, handler in product((False, True), handlers(run, proxies=True)):
         with Site({"/robots.txt": robots(RULES)}) as site, Proxy() as live:
             host = "http://unknown.invalid"
@@ -221,14 +212,14 @@ async def direct_fails(run: Run) -> dict[str, Any]:
             )
             requests.insert(turned, Request(f"{host}/1"))
             result = await run(Serial, {**NEVER, **handler}, [*requests, last])
-            found.append(
+            results.append(
                 [short(result.outcomes[f"{host}{target}"]) for target in ("/1", "/a", "/x")]
             )
-    return {"found": found}
+    return {"found": results}
 
 
 async def environment(run: Run) -> dict[str, Any]:
-    """The proxy of the environment refuses; a request with a proxy of its own comes later."""
+    """Crawl with a refusing proxy from the environment, and a request with its own proxy."""
     results = []
     for handler in handlers(run, proxies=True):
         with (
@@ -250,7 +241,7 @@ async def environment(run: Run) -> dict[str, Any]:
 
 
 async def not_shared(run: Run) -> dict[str, Any]:
-    """What a proxy answers is not put into the store: another crawl, without it, asks the site."""
+    """Crawl twice with one store, first with a proxy that fails, then without."""
     results = []
     for handler, refuses in product(
         handlers(run, proxies=True), ("407 Proxy Authentication Required", "")
@@ -273,7 +264,7 @@ async def not_shared(run: Run) -> dict[str, Any]:
 
 
 def _answering(answer: bytes | None) -> socket.socket:
-    """Return a server that sends the same to every client, and hangs up."""
+    """Return a server that sends the same bytes to every client, and disconnects."""
     server = socket.create_server(("127.0.0.1", 0))
 
     def serve() -> None:
@@ -289,7 +280,7 @@ def _answering(answer: bytes | None) -> socket.socket:
 
 
 async def causes(run: Run) -> dict[str, Any]:
-    """Sites fail in every way there is."""
+    """Crawl sites that fail in different ways."""
     results = []
     for handler in handlers(run):
         replies = {"reset": Reply(reset=True), "cut": robots(RULES, cut=5), "hang": HANG}

@@ -1,6 +1,5 @@
-"""Crawls whose own parts fail on the way to robots.txt.
-
-See `test_local_faults_and_proxies.py` for what must come.
+"""Crawls in which a part of the crawl itself fails during the fetch of robots.txt, for
+`test_local_faults_and_proxies.py`.
 """
 
 from __future__ import annotations
@@ -27,10 +26,10 @@ if TYPE_CHECKING:
     from tests.support.crawling import Run
 
 RULES = "User-agent: *\nDisallow: /x\n"
-#: Who retries waits for so long that the crawl would never end.
+#: A retry would come so late that the crawl would not end.
 NEVER = {"ROBOTS_UNREACHABLE_BACKOFF": [3600]}
 SECRET = "http://user:secret@"
-#: Those that need no reactor.
+#: Download handlers that need no reactor.
 HANDLERS = (
     "scrapy.core.downloader.handlers._aiohttp.AiohttpDownloadHandler",
     "scrapy.core.downloader.handlers._httpx.HttpxDownloadHandler",
@@ -40,18 +39,21 @@ HANDLERS = (
 def handlers(run: Run, *, proxies: bool = False) -> list[dict[str, Any]]:
     """Return settings for each download handler that Scrapy has for a runtime.
 
-    :param proxies: only those that send requests through one: without a reactor, older versions
-        have none such.
+    :param proxies: return only handlers that support proxies. Without a reactor, older versions of
+        Scrapy have none.
     """
     if run.args[0] != "none":  # type: ignore[attr-defined]  # it is a `partial`
         return [{}]
-    found = {
+    existing = {
         path: {"DOWNLOAD_HANDLERS": {"http": path, "https": path}}
         for path in HANDLERS
         if _exists(path)
     }
-    capable = {path for path in found if getattr(load_object(path), "supports_proxies", False)}
-    return [settings for path, settings in found.items() if path in capable or not proxies]
+    return [
+        settings
+        for path, settings in existing.items()
+        if not proxies or getattr(load_object(path), "supports_proxies", False)
+    ]
 
 
 def _exists(path: str) -> bool:
@@ -60,7 +62,7 @@ def _exists(path: str) -> bool:
 
 @contextlib.contextmanager
 def logged() -> Iterator[list[str]]:
-    """Collect what our own loggers say, from WARNING on, with tracebacks."""
+    """Collect the warnings and errors of the package, with tracebacks."""
     lines: list[str] = []
     formatter = logging.Formatter("%(levelname)s %(message)s")
 
@@ -77,73 +79,73 @@ def logged() -> Iterator[list[str]]:
 
 
 class Serial(Pages):
-    """Asks for one page after the other."""
+    """Requests one page after another."""
 
     async def start(self) -> AsyncIterator[Any]:
-        """Begin."""
+        """Request the first page."""
         for request in self.requests[:1]:
             yield self.made(request)
 
     def made(self, item: str | Request) -> Request:
-        """Make a request."""
+        """Return the request for an item."""
         request = Request(item) if isinstance(item, str) else item
         return request.replace(callback=self.parse, errback=self.failed, dont_filter=True)
 
     def parse(self, response: Any, **_: Any) -> Any:
-        """Go on."""
+        """Record the page, and request the next one."""
         super().parse(response)
         yield from self.next()
 
     def failed(self, failure: Any) -> Any:
-        """Go on."""
+        """Record the failure, and request the next page."""
         super().failed(failure)
         yield from self.next()
 
     def next(self) -> Iterator[Request]:
-        """Ask for the next page."""
+        """Return the request for the next page."""
         del self.requests[0]
         yield from map(self.made, self.requests[:1])
 
 
 class Stopping(Pages):
-    """Stops every transfer at its headers, as Scrapy documents it."""
+    """Stops every transfer at its headers, as Scrapy documents."""
 
     fail = False
     signal: object = signals.headers_received
 
     @classmethod
     def from_crawler(cls, crawler: Crawler, *args: Any, **kwargs: Any) -> Any:
-        """Connect."""
+        """Connect the signal."""
         spider = super().from_crawler(crawler, *args, **kwargs)
         crawler.signals.connect(spider.on_signal, cls.signal)
         return spider
 
     def on_signal(self) -> None:
-        """Stop."""
+        """Stop the transfer."""
         raise StopDownload(fail=self.fail)
 
 
 class StoppingBody(Stopping):
-    """Stops every transfer at the first octets of its body, and takes that for a failure."""
+    """Stops every transfer at the first bytes of its body, as a failure."""
 
     fail = True
     signal = signals.bytes_received
 
 
 async def stopped(run: Run) -> dict[str, Any]:
-    """A spider stops all transfers: its pages are judged by the whole robots.txt."""
+    """Crawl with spiders that stop all transfers."""
     results = []
     for handler in handlers(run):
         for spider in (Stopping, StoppingBody):
             with Site({"/robots.txt": robots("#\n" * 50_000 + RULES)}) as site:
                 result = await run(spider, {**NEVER, **handler}, [site.url("/a"), site.url("/x")])
-                found = [short(outcome) for _, outcome in sorted(result.outcomes.items())]
-                results.append([spider.__name__, found, site.pages])
+                outcomes = [short(outcome) for _, outcome in sorted(result.outcomes.items())]
+                results.append([spider.__name__, outcomes, site.pages])
     return {"found": results}
 
 
 class Middleware:
-    """Fails for every robots.txt."""
+    """A middleware that fails for every robots.txt."""
 
     error: Exception = KeyError("token")
 
@@ -153,27 +155,24 @@ class Middleware:
             raise self.new_error()
 
     def new_error(self) -> Exception:
-        """Make an error that was not raised yet.
-
-        One that is raised again still has the traceback of the first time.
-        """
+        """Return a new error, because an error that is raised again keeps its traceback."""
         return type(self.error)(*self.error.args)
 
 
 class Dropping(Middleware):
-    """A list of URLs that may be asked for."""
+    """A middleware that drops the request."""
 
     error = IgnoreRequest("not in the list")
 
 
 class Offline(Middleware):
-    """Asks another server first, which is not there."""
+    """A middleware that uses another server, which refuses connections."""
 
     error = ConnectionRefusedError(111, "Connection refused")
 
 
 class Unloadable:
-    """A download handler whose library is not installed."""
+    """A download handler whose library is missing."""
 
     lazy = True
 
@@ -184,13 +183,13 @@ class Unloadable:
 
 
 class Crashing:
-    """A download handler that fails."""
+    """A download handler that raises."""
 
     lazy = True
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Crashing:
-        """Make one."""
+        """Create the handler."""
         return cls()
 
     async def download_request(self, request: Request) -> None:
@@ -202,12 +201,12 @@ class Crashing:
 
 
 class Fading(Middleware):
-    """Lets the first robots.txt pass, and fails then."""
+    """A middleware that fails for every robots.txt but the first."""
 
     asked = 0
 
     def process_request(self, request: Request) -> None:
-        """Raise, or not."""
+        """Raise, except the first time."""
         if request.url.endswith("/robots.txt"):
             Fading.asked += 1
             if Fading.asked > 1:
@@ -215,14 +214,12 @@ class Fading(Middleware):
 
 
 def beside(middleware: type) -> dict[str, Any]:
-    """Return the settings for one more middleware."""
+    """Return the settings for another middleware."""
     return {"DOWNLOADER_MIDDLEWARES": {**SETTINGS["DOWNLOADER_MIDDLEWARES"], middleware: 200}}
 
 
 async def local(run: Run) -> dict[str, Any]:
-    """A part of the crawl fails on the way to robots.txt, for the first of two pages and for the
-    second one.
-    """
+    """Crawl two pages with a part that fails for robots.txt."""
     path = __name__
     cases: dict[str, dict[str, Any]] = {
         "Middleware": beside(Middleware),
@@ -251,10 +248,10 @@ _HIDDEN = ("handlers", "slots", "total_concurrency", "_process_queue", "_laterca
 
 
 class Own(Downloader):
-    """A downloader that has nothing but what the engine asks it for, as far as we can see."""
+    """A third-party downloader, as the package sees it: with the interface that the engine uses."""
 
     def __getattribute__(self, name: str) -> Any:
-        """Hide these names from our code."""
+        """Hide names from the package."""
         if name in _HIDDEN and sys._getframe(1).f_globals["__name__"].startswith(
             "scrapy_robots_rfc"
         ):
@@ -263,7 +260,7 @@ class Own(Downloader):
 
 
 async def own_downloader(run: Run) -> dict[str, Any]:
-    """A downloader without `.handlers` serves two schemes."""
+    """Crawl two schemes with a third-party downloader."""
     with Site({"/robots.txt": robots(RULES)}) as site, Site(tls=True) as secure, logged() as lines:
         urls = [site.url("/a"), site.url("/x"), secure.url("/a")]
         result = await run(Pages, {**NEVER, "DOWNLOADER": f"{__name__}.Own"}, urls)

@@ -1,9 +1,4 @@
-"""Crawls that must come out alike under asyncio, under another reactor and without one. Each gives
-a dict for the test.
-
-`runtime_runner.py` runs all of them in one process a runtime; `test_runtimes.py` says what
-must come of them.
-"""
+"""Crawls that must give the same results in every runtime, for `test_runtimes.py`."""
 
 from __future__ import annotations
 
@@ -52,9 +47,9 @@ OURS = {
 
 
 class Gate:
-    """Opens robots.txt when as many pages as expected wait.
+    """A middleware that opens the gate of robots.txt when the expected number of pages wait.
 
-    In the scheduler, or in the middleware after this one.
+    They wait in the scheduler, or in the middleware after this one.
     """
 
     opened: ClassVar[threading.Event]
@@ -69,17 +64,17 @@ class Gate:
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
-        """Make the middleware of a crawl."""
+        """Create the middleware of a crawl."""
         return cls(crawler)
 
     def process_request(self, request: Request) -> None:
-        """Count pages."""
+        """Count a page."""
         if not request.url.endswith("/robots.txt"):
             self.note(request)
 
     def note(self, request: Request) -> None:
-        """Count a request, once."""
-        self.requests.append(request)  # so that no other one gets its id
+        """Count a request once."""
+        self.requests.append(request)  # so that no other request gets its id
         before = len(self.seen)
         self.seen.add(id(request))
         if before < len(self.seen) == self.expected:
@@ -105,17 +100,17 @@ async def _waiting(run: Run, count: int, settings: dict[str, Any]) -> dict[str, 
 
 
 async def stock_leak(run: Run) -> dict[str, Any]:
-    """20 pages wait with Scrapy's own middleware."""
+    """Let 20 pages wait with Scrapy's own middleware."""
     return await _waiting(run, 20, STOCK)
 
 
 async def waiting(run: Run) -> dict[str, Any]:
-    """1 to 50 pages wait with ours."""
+    """Let 1 to 50 pages wait."""
     return {str(count): await _waiting(run, count, OURS) for count in (1, 2, 3, 20, 50)}
 
 
 async def access(run: Run) -> dict[str, Any]:
-    """A redirect, a failing server, a missing file, and a page allowed by a rule."""
+    """Crawl sites with a redirected, a failing and a missing robots.txt."""
     with Site() as redirecting, Site() as failing, Site() as missing:
         missing.replies["/moved"] = robots("User-agent: *\nDisallow: /x\nAllow: /x/y\n")
         redirecting.replies["/robots.txt"] = redirect(missing.url("/moved"))
@@ -131,7 +126,7 @@ async def access(run: Run) -> dict[str, Any]:
 
 
 async def sizes(run: Run) -> dict[str, Any]:
-    """Files that never end, chunked, and compressed into little: what counts is their beginning."""
+    """Crawl sites with endless, chunked and compressed files."""
     line = b"# " + b"x" * 997 + b"\n"
     start = b"User-agent: *\nDisallow: /first\n"
     big = start + line * 600 + b"Disallow: /last\n"
@@ -154,7 +149,7 @@ async def sizes(run: Run) -> dict[str, Any]:
 
 
 async def timeout(run: Run) -> dict[str, Any]:
-    """A robots.txt that never comes, with Scrapy's retries on."""
+    """Crawl a site whose robots.txt hangs, with Scrapy's retries."""
     with Site({"/robots.txt": HANG}) as site:
         settings = {"ROBOTS_TIMEOUT": 0.4, "RETRY_ENABLED": True}
         result = await run(Pages, settings, [site.url("/x"), site.url("/y")])
@@ -166,24 +161,21 @@ async def timeout(run: Run) -> dict[str, Any]:
 
 
 class ClosesItself(Pages):
-    """Closes itself while robots.txt hangs; the Gate says when."""
+    """Closes itself when the Gate says so, and measures how long that takes."""
 
     def close_now(self) -> None:
-        """Close, and take the time."""
+        """Close the spider."""
         self.began = time.monotonic()
         deferred_from_coro(self.crawler.engine.close_spider_async(reason="test"))
 
     def closed(self, reason: str) -> None:
-        """Note the time that closing took."""
+        """Record the time and the reason."""
         self.took = time.monotonic() - self.began
         self.reason = reason
 
 
 async def closing(run: Run) -> dict[str, Any]:
-    """The spider is closed while robots.txt hangs and pages wait for it.
-
-    And with Scrapy alone, when they are there.
-    """
+    """Close the spider while pages wait for robots.txt, and compare with Scrapy alone."""
     with Site() as site:
         Gate.opened, Gate.expected = threading.Event(), 10
         alone = await run(
@@ -204,21 +196,21 @@ async def closing(run: Run) -> dict[str, Any]:
 
 
 class HangingHandler(Pages):
-    """Has a signal handler that never ends."""
+    """Connects a signal handler that never ends."""
 
     async def start(self) -> AsyncIterator[Any]:
-        """Connect, then ask for the pages."""
+        """Connect the handler, then request the pages."""
         self.crawler.signals.connect(self.hang, robots_fetched)
         async for request in super().start():
             yield request
 
     async def hang(self) -> None:
-        """Wait for what never comes."""
+        """Wait forever."""
         await maybe_deferred_to_future(Deferred())
 
 
 async def hanging_handler(run: Run) -> dict[str, Any]:
-    """A signal handler never ends: the parsed file is obeyed all the same, in time."""
+    """Crawl with a signal handler that never ends."""
     with Site({"/robots.txt": robots("User-agent: *\nDisallow: /x\n")}) as site:
         result = await run(
             HangingHandler, {"ROBOTS_TIMEOUT": 0.5}, [site.url("/x"), site.url("/y")]
@@ -230,7 +222,7 @@ async def hanging_handler(run: Run) -> dict[str, Any]:
 
 
 class ClosingHandler(HangingHandler):
-    """Has a signal handler that closes the spider, and waits until it is closed."""
+    """Connects a signal handler that closes the spider and waits for that."""
 
     async def hang(self) -> None:
         """Close the spider."""
@@ -239,30 +231,30 @@ class ClosingHandler(HangingHandler):
 
 
 async def closing_handler(run: Run) -> dict[str, Any]:
-    """A signal handler closes the spider, which cancels the fetch that waits for the handler."""
+    """Crawl with a signal handler that closes the spider, which cancels the waiting fetch."""
     with Site({"/robots.txt": robots("")}) as site:
         result = await run(ClosingHandler, {}, [site.url("/x")])
         return {"reason": result.stats["finish_reason"], "pages": site.pages}
 
 
 class Asking(Pages):
-    """Asks the service from start() and from a callback."""
+    """Uses the service in start() and in a callback."""
 
     async def start(self) -> AsyncIterator[Any]:
-        """Ask before the first request."""
+        """Use the service before the first request."""
         service: RobotsService = robots_service(self.crawler)
         self.first = await service.robots(self.requests[0])  # type: ignore[arg-type]  # strings here
         async for request in super().start():
             yield request
 
     async def parse(self, response: Any, **_: Any) -> Any:
-        """Ask about the page's site."""
+        """Use the service for the site of the page."""
         self.second = await robots_service(self.crawler).robots(response.url)
         self.outcomes[response.url] = response.status
 
 
 async def asking(run: Run) -> dict[str, Any]:
-    """A spider awaits the service; nothing is fetched twice."""
+    """Crawl with a spider that uses the service."""
     text = "User-agent: *\nDisallow: /x\nCrawl-delay: 0.3\nSitemap: http://a.example/map.xml\n"
     with Site({"/robots.txt": robots(text)}) as site:
         result = await run(Asking, {}, [site.url("/y")])
@@ -281,7 +273,7 @@ async def asking(run: Run) -> dict[str, Any]:
 
 
 async def broken_parser(run: Run) -> dict[str, Any]:
-    """The user's parser fails, on every file and on every URL: nothing opens, no request waits."""
+    """Crawl with parsers that fail for every file or every URL."""
     outcomes = {}
     for name in ("FailsToParse", "FailsToDecide"):
         with Site({"/robots.txt": robots("User-agent: *\nAllow: /\n")}) as site:
@@ -295,7 +287,7 @@ async def broken_parser(run: Run) -> dict[str, Any]:
 
 
 async def pacing(run: Run) -> dict[str, Any]:
-    """A paced site, with much that would speed it up, and another origin in a slot of its own."""
+    """Crawl a site with a Crawl-delay, and with settings that would speed the crawl up."""
     settings = {
         "CONCURRENT_REQUESTS_PER_DOMAIN": 8,
         "DOWNLOAD_DELAY": 0.01,

@@ -1,8 +1,4 @@
-"""Crawls of sites whose robots.txt fails, for a while or for good; what must come of it:
-`test_unreachable.py`.
-
-The delays of a backoff are waited for, since they are what is shown; nothing else is.
-"""
+"""Crawls of sites whose robots.txt fails temporarily or permanently, for `test_unreachable.py`."""
 
 from __future__ import annotations
 
@@ -28,10 +24,10 @@ short = crawling.short
 
 
 class Failing:
-    """A robots.txt that fails so many times, and notes when it was asked for.
+    """A robots.txt that fails a number of times, and records when it was requested.
 
-    :param times: how often it fails before it is there.
-    :param reply: how.
+    :param times: how often it fails.
+    :param reply: the reply that it fails with.
     """
 
     def __init__(self, times: float, reply: Reply) -> None:
@@ -40,21 +36,18 @@ class Failing:
         self.arrived: list[float] = []
 
     def __call__(self, _: Asked) -> Reply:
-        """Answer."""
+        """Return the reply to a request."""
         self.arrived.append(time.monotonic())
         return self.reply if len(self.arrived) <= self.times else robots(RULES)
 
     @property
     def gaps(self) -> list[float]:
-        """Seconds between two requests, by the server's clock."""
+        """The seconds between successive requests."""
         return [later - earlier for earlier, later in pairwise(self.arrived)]
 
 
 async def recovers(run: Run) -> dict[str, Any]:
-    """The file fails twice, with Scrapy's retries on.
-
-    Then its rules are obeyed by all that waited.
-    """
+    """Crawl with Scrapy's retries a site whose file fails twice."""
     failing = Failing(2, Reply(503))
     with Site({"/robots.txt": failing}) as site:
         settings = {
@@ -75,15 +68,11 @@ async def recovers(run: Run) -> dict[str, Any]:
 
 
 async def gives_up(run: Run) -> dict[str, Any]:
-    """The file fails for good: after the last attempt all that waited are disallowed.
-
-    It is not asked for again.
-    """
+    """Crawl a site whose file always fails."""
     failing = Failing(float("inf"), Reply(500))
     with Site({"/robots.txt": failing}) as site:
         urls = [site.url(f"/{n}") for n in range(5)]
-        # What was decided counts for those who waited, however short the time for which it would
-        # count otherwise.
+        # The decision counts for all requests that waited, even if it is valid for a short time.
         result = await run(
             Pages, {"ROBOTS_UNREACHABLE_BACKOFF": [0.01], "ROBOTS_UNREACHABLE_TTL": 1e-9}, urls
         )
@@ -96,7 +85,7 @@ async def gives_up(run: Run) -> dict[str, Any]:
 
 
 async def retry_after(run: Run) -> dict[str, Any]:
-    """Retry-After is waited for; it makes no delay shorter."""
+    """Crawl sites whose file fails once, with different Retry-After headers."""
     gaps = []
     for header, delay in (("1", 0.01), ("0", 0.5), ("x", 0.01)):
         failing = Failing(1, Reply(429, headers=(("Retry-After", header),)))
@@ -107,30 +96,27 @@ async def retry_after(run: Run) -> dict[str, Any]:
 
 
 async def at_once(run: Run) -> dict[str, Any]:
-    """A host that does not exist is not waited for."""
+    """Crawl a host that does not exist."""
     url = "http://no-such-host.invalid/"
     result = await run(Pages, {"ROBOTS_UNREACHABLE_BACKOFF": [600]}, [url])
     return {"outcome": short(result.outcomes[url]), "requests": result.stat("request_count")}
 
 
 class CloseSoon(Pages):
-    """Closes when the pages of the good site are here."""
+    """Closes the spider when all pages of the good site were fetched."""
 
     good = ""
     expected = 0
 
     def parse(self, response: Any, **_: Any) -> None:
-        """Count."""
+        """Record the page, and perhaps close the spider."""
         super().parse(response)
         if len(self.outcomes) == self.expected:
             raise CloseSpider("enough")
 
 
 async def many_failing(run: Run) -> dict[str, Any]:
-    """Forty hosts refuse connections, and are waited for.
-
-    Another site is crawled to its end meanwhile.
-    """
+    """Crawl forty hosts that refuse connections, and one good site."""
     with Site() as site, Site() as closed:
         port = closed.port
     with Site() as site:
