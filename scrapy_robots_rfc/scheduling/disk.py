@@ -4,6 +4,7 @@ import errno
 import json
 import logging
 import re
+import struct
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
@@ -270,34 +271,43 @@ class QueueFolder:
         :raises OSError: no file descriptor is left.
         """
         repaired: set[str] = set()
+        failed: tuple[str, int] | None = None
         while True:
             queue = self.use(key, _itself)
-            found = next_queue(queue)
-            if found is None:
+            used = next_queue(queue)
+            if used is None:
                 return None
-            name, downstream = found
-            size = len(downstream)
-            error: object = "the file is shorter than its index says"
-            try:
-                request = queue.pop()
-            except Exception as raised:
-                if lacks_descriptors(raised):
-                    self._close_all()
-                    raise
-                error = raised
-            else:
-                if request is not None:
-                    return request
-            if len(downstream) < size:
+            request, error = self._popped(queue)
+            if request is not None:
+                return request
+            name, downstream = used
+            if next_queue(queue) == used:
+                # It is damaged if the same request fails again.
+                last, failed = failed, (name, len(downstream))
+                if failed == last or error is None or isinstance(error, (OSError, struct.error)):
+                    self._close(key)
+                    if name in repaired:
+                        self._set_aside(key, name, error or "its file is too short")
+                    else:
+                        repaired.add(name)
+                        self._repair(key, name)
+                    continue
+            if error is not None:
                 text = "Lost a request of %s: cannot restore it from JOBDIR (%s)"
                 logger.error(text, key, error, extra=self._spider())
-                continue
-            self._close(key)
-            if name in repaired:
-                self._set_aside(key, name, error)
-            else:
-                repaired.add(name)
-                self._repair(key, name)
+
+    def _popped(self, queue: ScrapyPriorityQueue) -> tuple[Request | None, Exception | None]:
+        """Return what `pop` returns, and what it raises.
+
+        :raises OSError: no file descriptor is left.
+        """
+        try:
+            return queue.pop(), None
+        except Exception as error:
+            if lacks_descriptors(error):
+                self._close_all()
+                raise
+            return None, error
 
     def forget(self, key: str) -> None:
         """Forget a queue that is empty."""

@@ -10,6 +10,7 @@ import random
 import sys
 import threading
 from pathlib import Path
+from typing import Any
 
 from scrapy import Request, Spider, squeues
 from scrapy.utils.test import get_crawler
@@ -17,10 +18,12 @@ from scrapy.utils.test import get_crawler
 from scrapy_robots_rfc.scheduling.disk import QueueFolder, QueueOnDisk
 
 #: The classes for requests, and for start requests.
-KINDS = {
+KINDS: dict[str, tuple[type[Any], type[Any]]] = {
     "lifo": (squeues.PickleLifoDiskQueue, squeues.PickleFifoDiskQueue),
     "fifo": (squeues.PickleFifoDiskQueue, squeues.PickleLifoDiskQueue),
 }
+if hasattr(squeues, "PickleLifoSQLiteQueue"):  # from Scrapy 2.19 on
+    KINDS["sqlite"] = (squeues.PickleLifoSQLiteQueue, squeues.PickleFifoSQLiteQueue)
 SITES = ("one", "two")
 
 
