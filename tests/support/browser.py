@@ -65,7 +65,6 @@ class Browser:
         self.driver.quit()
 
     def open(self, page: Path) -> Opened:
-        """Open a page."""
         self.said()
         self.driver.get(page.as_uri())
         return self.said()
@@ -84,11 +83,9 @@ class Browser:
         return Opened(asked, [entry["message"] for entry in self.driver.get_log("browser")])
 
     def run(self, script: str, *arguments: Any) -> Any:
-        """Run JavaScript, and return its result."""
         return self.driver.execute_script(script, *arguments)
 
     def command(self, name: str, **parameters: Any) -> Any:
-        """Send a command of the DevTools protocol."""
         return self.driver.execute_cdp_cmd(name, parameters)
 
     def screen(self, width: int, *, dark: bool = False, medium: str = "screen") -> None:

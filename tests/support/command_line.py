@@ -55,7 +55,6 @@ class HereProcess(AsyncCrawlerRunner):
         log.configure_logging(settings)
 
     def start(self) -> None:
-        """Wait for the crawls."""
         blockon(deferred_from_coro(self.join()))
 
 
@@ -267,7 +266,6 @@ class _Interrupting(io.FileIO):
     _calls = 0
 
     def write(self, data: ReadableBuffer, /) -> int:
-        """Raise the signal, and write."""
         self._count(1)
         return super().write(data)
 

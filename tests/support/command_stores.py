@@ -20,7 +20,6 @@ class OneStore(MemoryStore):
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
-        """Create the store of a crawl."""
         store = cls()
         store._values = cls.places.setdefault(crawler.settings.get("OWN_NAME", ""), {})
         return store
@@ -30,9 +29,7 @@ class Broken(MemoryStore):
     """A store that has a key, and fails to return its value."""
 
     def keys(self) -> Iterator[str]:
-        """Return one key."""
         return iter(["http://a.example"])
 
     def get(self, key: str) -> NoReturn:
-        """Fail, with a password in the message."""
         raise OSError("no route to redis://me:secret@host\nat all")

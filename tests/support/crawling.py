@@ -58,13 +58,11 @@ class Pages(Spider):
         self.outcomes: dict[str, int | BaseException] = {}
 
     async def start(self) -> AsyncIterator[Any]:
-        """Yield all requests."""
         for item in self.requests:
             request = Request(item) if isinstance(item, str) else item
             yield request.replace(callback=self.parse, errback=self.failed, dont_filter=True)
 
     def parse(self, response: Response, **_: Any) -> Any:
-        """Record the status."""
         assert response.request is not None
         self.outcomes[response.request.url] = response.status
 

@@ -32,7 +32,6 @@ class Timer:
         self.function: Callable[[], object] | None = function
 
     def cancel(self) -> None:
-        """Cancel the call."""
         self.function = None
 
 
@@ -89,7 +88,6 @@ class Worker(Runtime):
     # The interface of a runtime.
 
     def clock(self) -> float:
-        """Return the time."""
         return self.world.now
 
     def call_later(self, delay: float, function: Callable[[], object]) -> Cancellable:
@@ -97,7 +95,6 @@ class Worker(Runtime):
         return self.world.later(delay, lambda: function() if self.alive else None)
 
     def spawn(self, coroutine: Coroutine[Any, Any, None]) -> Cancellable:
-        """Run a coroutine; it starts at once."""
         self._go_on(coroutine)
         return Timer(lambda: None)
 
@@ -111,7 +108,6 @@ class Worker(Runtime):
     # The interface of a cache client.
 
     async def take_turn(self, origin: Origin, seconds: float) -> float | None:
-        """Ask the store for a turn."""
         wait: float | None = await self._ask(
             "take", lambda: self.world.store.take_turn(str(origin), self.name, seconds)
         )
@@ -138,7 +134,6 @@ class Worker(Runtime):
     # The requests of the crawl.
 
     def die(self) -> None:
-        """Stop; requests under way still arrive."""
         self.alive = False
 
     def go(self) -> None:
@@ -158,7 +153,6 @@ class Worker(Runtime):
         self.send()
 
     def send(self) -> None:
-        """Send a request now."""
         request = object()
         self.left -= 1
         self.own.outstanding.add(request)

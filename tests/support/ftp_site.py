@@ -38,7 +38,6 @@ class FtpSite:
     left: threading.Event
 
     def url(self, target: str) -> str:
-        """Return the URL of a file."""
         return f"{self.address}{target}"
 
     @property

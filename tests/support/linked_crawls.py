@@ -23,17 +23,14 @@ class Linked(Spider):
         self.came: list[str] = []
 
     async def start(self) -> AsyncIterator[Any]:
-        """Request the first page."""
         yield self.requests[0].replace(callback=self.first)
 
     def first(self, response: Response) -> Iterable[Any]:
-        """Request the other pages."""
         self.came.append(response.url)
         yield from self.requests[1:]
         yield {"items": "pass"}
 
     def parse(self, response: Response, **_: Any) -> None:
-        """Record the page."""
         self.came.append(response.url)
 
 
@@ -43,7 +40,6 @@ class AsyncLinked(Linked):
     name = "async"
 
     async def first(self, response: Response) -> Any:
-        """Request the other pages."""
         self.came.append(response.url)
         for request in self.requests[1:]:
             yield request
@@ -54,7 +50,6 @@ class Starts(Linked):
     """Requests all pages at the start."""
 
     async def start(self) -> AsyncIterator[Any]:
-        """Request all pages, and yield an item."""
         for request in self.requests:
             yield request
         yield {"items": "pass"}

@@ -52,7 +52,6 @@ class MemoryStore(SharedStore):
         """Do nothing."""
 
     def get(self, key: str) -> bytes | None:
-        """See `Store`."""
         with self._lock:
             value, until = self._values.get(key, (None, 0.0))
             if until > self._now():
@@ -61,18 +60,15 @@ class MemoryStore(SharedStore):
             return None
 
     def put(self, key: str, value: bytes, seconds: float) -> None:
-        """See `Store`."""
         with self._lock:
             self._values[key] = value, self._now() + seconds
 
     def delete(self, key: str) -> bool:
-        """See `Store`."""
         with self._lock:
             _, until = self._values.pop(key, (b"", 0.0))
             return until > self._now()
 
     def keys(self) -> Iterator[str]:
-        """See `Store`."""
         with self._lock:
             now = self._now()
             return iter([key for key, (_, until) in self._values.items() if until > now])
@@ -81,7 +77,6 @@ class MemoryStore(SharedStore):
         """Do nothing."""
 
     def lease(self, key: str, owner: str, seconds: float) -> bool:
-        """See `SharedStore`."""
         with self._lock:
             holder, until = self._leases.get(key, (owner, 0.0))
             if holder != owner and until > self._now():
@@ -90,13 +85,11 @@ class MemoryStore(SharedStore):
             return True
 
     def release(self, key: str, owner: str) -> None:
-        """See `SharedStore`."""
         with self._lock:
             if self._leases.get(key, ("", 0.0))[0] == owner:
                 del self._leases[key]
 
     def take_turn(self, key: str, owner: str, seconds: float) -> float:
-        """See `SharedStore`."""
         with self._lock:
             now, turn = self._now(), self._turns.setdefault(key, _Turn())
             turn.line = {waiting: until for waiting, until in turn.line.items() if until > now}
@@ -119,12 +112,10 @@ class MemoryStore(SharedStore):
             return self._turns[key].owner
 
     def forget_turns(self) -> None:
-        """Forget all turns."""
         with self._lock:
             self._turns.clear()
 
     def end_turn(self, key: str, owner: str, interval: float) -> None:
-        """See `SharedStore`."""
         with self._lock:
             now, turn = self._now(), self._turns.setdefault(key, _Turn())
             if turn.owner in (owner, None) or turn.until <= now:

@@ -17,16 +17,13 @@ class Fixed(RobotParser):
 
     @classmethod
     def from_crawler(cls, crawler: Any, robotstxt_body: bytes) -> Self:
-        """Ignore the body."""
         return cls()
 
     def allowed(self, url: str | bytes, user_agent: str | bytes) -> bool:
-        """Decide by the URL."""
         self.asked.append(user_agent)
         return str(url).endswith("yes")
 
     def crawl_delay(self, user_agent: str | bytes) -> float | None:
-        """Return a number that no file contains."""
         return 0.07
 
 
@@ -35,7 +32,6 @@ class FailsToParse(Fixed):
 
     @classmethod
     def from_crawler(cls, crawler: Any, robotstxt_body: bytes) -> Self:
-        """Raise."""
         if robotstxt_body:
             raise RuntimeError("cannot parse")
         return cls()
@@ -45,7 +41,6 @@ class Undecided(Fixed):
     """Returns a string, which is not a verdict but true in Python."""
 
     def allowed(self, url: str | bytes, user_agent: str | bytes) -> bool:
-        """Return `no`."""
         return "no"  # type: ignore[return-value]  # the mistake that is tested
 
 
@@ -53,5 +48,4 @@ class FailsToDecide(Fixed):
     """Raises for every URL."""
 
     def allowed(self, url: str | bytes, user_agent: str | bytes) -> bool:
-        """Raise."""
         raise RuntimeError("cannot decide")

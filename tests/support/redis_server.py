@@ -64,11 +64,9 @@ class RedisServer:
             process.stdout.close()
 
     def freeze(self) -> None:
-        """Pause the server; it still accepts connections."""
         self._send(signal.SIGSTOP)
 
     def thaw(self) -> None:
-        """Resume the server."""
         self._send(signal.SIGCONT)
 
     def _send(self, number: signal.Signals) -> None:

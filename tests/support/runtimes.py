@@ -94,5 +94,4 @@ class Results:
         self._mode, self._crawls = mode, crawls
 
     def __getitem__(self, name: str) -> Any:
-        """Return the result of a scenario."""
         return self._crawls.result(self._mode, name)

@@ -115,7 +115,6 @@ class Later(Pages):
     """Requests the first page, and the others after its robots.txt has failed once."""
 
     async def start(self) -> AsyncIterator[Any]:
-        """Wait after the first page."""
         failed: Waiter[None] = Waiter()
         # The signal is sent before the backoff begins.
         self.crawler.signals.connect(

@@ -146,7 +146,6 @@ class _Opening(OneStore):
         self._gate = gate
 
     def lease(self, key: str, owner: str, seconds: float) -> bool:
-        """See `SharedStore`."""
         granted = super().lease(key, owner, seconds)
         if not granted:
             self._gate.set()
@@ -174,7 +173,6 @@ class Slow(MemoryStore):
     in_time: ClassVar[list[bool]]
 
     def get(self, key: str) -> bytes | None:
-        """Wait for the page."""
         self.in_time.append(self.fetched.wait(60))
         return super().get(key)
 
@@ -207,14 +205,12 @@ class Ticking(Pages):
     longest = 0.0
 
     async def start(self) -> AsyncIterator[Any]:
-        """Start the timer."""
         self.is_closed, self.last_tick = False, time.thread_time()
         self.tick()
         async for request in super().start():
             yield request
 
     def tick(self) -> None:
-        """Measure."""
         now = time.thread_time()
         self.longest = max(self.longest, now - self.last_tick)
         self.last_tick = now
@@ -223,7 +219,6 @@ class Ticking(Pages):
             Runtime().call_later(0.01, self.tick)
 
     def closed(self, _: str) -> None:
-        """Stop the timer."""
         self.is_closed = True
 
 

@@ -82,12 +82,10 @@ class Serial(Pages):
     """Requests one page after another."""
 
     async def start(self) -> AsyncIterator[Any]:
-        """Request the first page."""
         for request in self.requests[:1]:
             yield self.made(request)
 
     def made(self, item: str | Request) -> Request:
-        """Return the request for an item."""
         request = Request(item) if isinstance(item, str) else item
         return request.replace(callback=self.parse, errback=self.failed, dont_filter=True)
 
@@ -102,7 +100,6 @@ class Serial(Pages):
         yield from self.next()
 
     def next(self) -> Iterator[Request]:
-        """Return the request for the next page."""
         del self.requests[0]
         yield from map(self.made, self.requests[:1])
 
@@ -115,13 +112,11 @@ class Stopping(Pages):
 
     @classmethod
     def from_crawler(cls, crawler: Crawler, *args: Any, **kwargs: Any) -> Any:
-        """Connect the signal."""
         spider = super().from_crawler(crawler, *args, **kwargs)
         crawler.signals.connect(spider.on_signal, cls.signal)
         return spider
 
     def on_signal(self) -> None:
-        """Stop the transfer."""
         raise StopDownload(fail=self.fail)
 
 
@@ -150,7 +145,6 @@ class Middleware:
     error: Exception = KeyError("token")
 
     def process_request(self, request: Request) -> None:
-        """Raise."""
         if request.url.endswith("/robots.txt"):
             raise self.new_error()
 
@@ -178,7 +172,6 @@ class Unloadable:
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> None:
-        """Raise."""
         raise NotConfigured("needs the `nowhere` library")
 
 
@@ -189,11 +182,9 @@ class Crashing:
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Crashing:
-        """Create the handler."""
         return cls()
 
     async def download_request(self, request: Request) -> None:
-        """Raise."""
         raise AttributeError("no attribute `session`")
 
     async def close(self) -> None:
@@ -206,7 +197,6 @@ class Fading(Middleware):
     asked = 0
 
     def process_request(self, request: Request) -> None:
-        """Raise, except the first time."""
         if request.url.endswith("/robots.txt"):
             Fading.asked += 1
             if Fading.asked > 1:
@@ -251,7 +241,6 @@ class Own(Downloader):
     """A third-party downloader, as the package sees it: with the interface that the engine uses."""
 
     def __getattribute__(self, name: str) -> Any:
-        """Hide names from the package."""
         if name in _HIDDEN and sys._getframe(1).f_globals["__name__"].startswith(
             "scrapy_robots_rfc"
         ):

@@ -64,16 +64,13 @@ class Gate:
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
-        """Create the middleware of a crawl."""
         return cls(crawler)
 
     def process_request(self, request: Request) -> None:
-        """Count a page."""
         if not request.url.endswith("/robots.txt"):
             self.note(request)
 
     def note(self, request: Request) -> None:
-        """Count a request once."""
         self.requests.append(request)  # so that no other request gets its id
         before = len(self.seen)
         self.seen.add(id(request))
@@ -164,12 +161,10 @@ class ClosesItself(Pages):
     """Closes itself when the Gate says so, and measures how long that takes."""
 
     def close_now(self) -> None:
-        """Close the spider."""
         self.began = time.monotonic()
         deferred_from_coro(self.crawler.engine.close_spider_async(reason="test"))
 
     def closed(self, reason: str) -> None:
-        """Record the time and the reason."""
         self.took = time.monotonic() - self.began
         self.reason = reason
 
@@ -199,13 +194,11 @@ class HangingHandler(Pages):
     """Connects a signal handler that never ends."""
 
     async def start(self) -> AsyncIterator[Any]:
-        """Connect the handler, then request the pages."""
         self.crawler.signals.connect(self.hang, robots_fetched)
         async for request in super().start():
             yield request
 
     async def hang(self) -> None:
-        """Wait forever."""
         await maybe_deferred_to_future(Deferred())
 
 
@@ -225,7 +218,6 @@ class ClosingHandler(HangingHandler):
     """Connects a signal handler that closes the spider and waits for that."""
 
     async def hang(self) -> None:
-        """Close the spider."""
         assert self.crawler.engine is not None
         await self.crawler.engine.close_spider_async(reason="enough")
 
@@ -241,7 +233,6 @@ class Asking(Pages):
     """Uses the service in start() and in a callback."""
 
     async def start(self) -> AsyncIterator[Any]:
-        """Use the service before the first request."""
         service: RobotsService = robots_service(self.crawler)
         self.first = await service.robots(self.requests[0])  # type: ignore[arg-type]  # strings here
         async for request in super().start():
@@ -318,7 +309,6 @@ class ClosingBeside(ClosesItself):
     page, hanging = "", ""
 
     async def start(self) -> AsyncIterator[Any]:
-        """Watch what comes to the downloader."""
         self.crawler.signals.connect(self.reached, request_reached_downloader)
         async for request in super().start():
             yield request
@@ -364,7 +354,6 @@ class _Busy(Site):
     busy = together = False
 
     def reply(self, asked: Any) -> Reply:
-        """Answer, slowly."""
         self.together = self.together or self.busy
         self.busy = True
         self.closed.wait(0.05)

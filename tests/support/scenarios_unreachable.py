@@ -36,7 +36,6 @@ class Failing:
         self.arrived: list[float] = []
 
     def __call__(self, _: Asked) -> Reply:
-        """Return the reply to a request."""
         self.arrived.append(time.monotonic())
         return self.reply if len(self.arrived) <= self.times else robots(RULES)
 

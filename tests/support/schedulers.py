@@ -18,7 +18,6 @@ class Own(BaseScheduler):
         self.seen: set[str] = set()
 
     def has_pending_requests(self) -> bool:
-        """Return whether the queue has requests."""
         return bool(self.queue)
 
     def enqueue_request(self, request: Request) -> bool:
@@ -30,5 +29,4 @@ class Own(BaseScheduler):
         return True
 
     def next_request(self) -> Request | None:
-        """Return the newest request."""
         return self.queue.pop() if self.queue else None

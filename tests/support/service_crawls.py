@@ -25,11 +25,9 @@ class Clock:
         self.ahead = 0.0
 
     def __call__(self) -> float:
-        """Return the time."""
         return self.now
 
     def date(self) -> float:
-        """Return the time in seconds since 1970."""
         return 1_700_000_000.0 + self.now + self.ahead
 
 
@@ -37,7 +35,6 @@ class Scripted(Pages):
     """Runs a coroutine with the service at the start of a crawl."""
 
     async def start(self) -> AsyncIterator[Any]:
-        """Run the coroutine, then yield the requests."""
         await self.script(robots_service(self.crawler))  # type: ignore[attr-defined]  # an argument of the spider
         async for request in super().start():
             yield request

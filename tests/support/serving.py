@@ -16,7 +16,6 @@ class Served:
     thread: threading.Thread
 
     def begin(self, server: ThreadingHTTPServer) -> None:
-        """Start the server."""
         self.server = server
         self.thread = threading.Thread(
             target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True
@@ -24,7 +23,6 @@ class Served:
         self.thread.start()
 
     def end(self) -> None:
-        """Stop the server, and free its port."""
         self.server.shutdown()
         self.server.server_close()
         self.thread.join()

@@ -25,7 +25,6 @@ class OneStore(MemoryStore):
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
-        """Return the store that there is."""
         assert isinstance(cls.store, cls)
         return cls.store
 
@@ -34,17 +33,13 @@ class Failing(MemoryStore):
     """Opens, and fails from then on."""
 
     def get(self, key: str) -> bytes | None:
-        """Fail."""
         raise OSError("the store is gone")
 
     def put(self, key: str, value: bytes, seconds: float) -> None:
-        """Fail."""
         raise OSError("the store is gone")
 
     def lease(self, key: str, owner: str, seconds: float) -> bool:
-        """Fail."""
         raise OSError("the store is gone")
 
     def release(self, key: str, owner: str) -> None:
-        """Fail."""
         raise OSError("the store is gone")

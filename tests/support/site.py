@@ -109,7 +109,6 @@ class Site(Served):
         return f"127.0.0.1:{self.port}"
 
     def url(self, target: str = "/", host: str = "127.0.0.1") -> str:
-        """Return an absolute URL."""
         return f"{'https' if self.tls else 'http'}://{host}:{self.port}{target}"
 
     @property
@@ -128,7 +127,6 @@ class Site(Served):
         return self.targets.count("/robots.txt")
 
     def reply(self, asked: Asked) -> Reply:
-        """Record a request, and return the answer."""
         self.asked.append(asked)
         default = MISSING if asked.target == "/robots.txt" else PAGE
         reply = self.replies.get(asked.target, default)
@@ -150,7 +148,6 @@ class _Handler(BaseHTTPRequestHandler):
     wbufsize = 64 * 1024  # an answer in one packet, so that no client waits for a delayed ACK
 
     def do_GET(self) -> None:
-        """Send the answer of the site."""
         reply = self.site.reply(Asked(self.command, self.path, dict(self.headers.items())))
         while reply.gate is not None and not reply.gate.wait(0.01):
             if self.site.closed.is_set():

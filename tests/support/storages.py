@@ -52,13 +52,11 @@ class Broken(FileFeedStorage):
             raise OSError("no such server")
 
     def open(self, spider: Any) -> Any:
-        """Fail if the test says so."""
         if self.where == "open":
             raise OSError("no such server")
         return super().open(spider)
 
     def store(self, file: Any) -> Any:
-        """Fail if the test says so."""
         if self.where == "store":
             raise OSError("ftp://me:secret@host is gone")
         return super().store(file)

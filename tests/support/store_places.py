@@ -34,7 +34,6 @@ class Place:
         self._opened: list[Store] = []
 
     def store(self) -> Store:
-        """Open a store."""
         store = self._make()
         self._opened.append(store)
         store.open()
@@ -45,7 +44,6 @@ class Place:
         raise NotImplementedError
 
     def leave(self) -> None:
-        """Close all stores."""
         for store in self._opened:
             store.close()
 
@@ -58,7 +56,6 @@ class Timed(Place):
         self._now = 1_700_000_000.0
 
     def later(self, seconds: float) -> None:
-        """Set the clock."""
         self._now += seconds
 
 
@@ -87,7 +84,6 @@ class Patched(Place):
         monkeypatch.setattr(own_store, "time", SimpleNamespace(time=lambda: self._now))
 
     def later(self, seconds: float) -> None:
-        """Set the clock."""
         self._now += seconds
 
 
@@ -99,7 +95,6 @@ class Served(Place):
         self._server = address.partition("?")[0]
 
     def later(self, seconds: float) -> None:
-        """Wait on the server."""
         with Redis.from_url(self._server, socket_timeout=None) as client:
             pass_by(client, seconds)
 

@@ -32,7 +32,6 @@ class Clocked(Site):
     arrivals: list[tuple[float, str]] = field(default_factory=list)
 
     def reply(self, asked: Asked) -> Reply:
-        """Record the time, and return the answer."""
         self.closed.wait(self.late.get(asked.target, 0))
         self.arrivals.append((time.monotonic(), asked.target))
         return super().reply(asked)
@@ -68,7 +67,6 @@ class Following(Pages):
         self.one_by_one = one_by_one
 
     def parse(self, response: Any, **_: Any) -> Any:
-        """Record the status, and request more pages."""
         super().parse(response)
         self.before_next()
         while self.following:

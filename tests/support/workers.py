@@ -46,13 +46,11 @@ class Worker:
         assert line == "ready\n", self.process.communicate()
 
     def start(self) -> None:
-        """Start the crawl."""
         assert self.process.stdin is not None
         self.process.stdin.write("go\n")
         self.process.stdin.flush()
 
     def kill(self) -> None:
-        """Kill the process."""
         self.process.kill()
         self.process.communicate()
 
