@@ -1,6 +1,6 @@
-"""What an exception of a download means: whose fault it is, and the cause in words.
+"""Classify the exception of a download: whose fault it is, and the cause in words.
 
-Exceptions are known by package and name, because not all of those packages are installed.
+Exceptions are recognised by package and class name, because most of these packages are optional.
 """
 
 import errno
@@ -24,8 +24,8 @@ from scrapy_robots_rfc.errors import (
 )
 from scrapy_robots_rfc.policy.access import Local, Unreachable
 
-#: Exceptions that the network or a server causes: package -> names, subclasses included. All others
-#: are local: they say nothing about the site.
+#: Exceptions that the network or a server causes, by package; subclasses count, too. All others are
+#: failures of the crawl itself and say nothing about the site.
 _NETWORK = {
     "scrapy": (
         "CannotResolveHostError DownloadCancelledError DownloadConnectionRefusedError"
@@ -89,16 +89,16 @@ _ERRNO_TEXT = re.compile(r"\[Errno (\d+)\]")
 # If this many ports can be bound at once, the machine is not short of ports.
 _PORTS_TRIED = 20
 
-#: What Scrapy, aiohttp and httpx raise when a proxy refuses CONNECT.
+#: Exceptions of Scrapy, aiohttp and httpx for a proxy that refuses CONNECT.
 _NO_TUNNEL = frozenset({"TunnelError", "ClientHttpProxyError", "ProxyError"})
 
-#: The cause where a host name is not found: asking again soon is of no use.
+#: The cause if a host name is not found. A retry soon after cannot help.
 _UNKNOWN_HOST = "unknown host"
 _BROKE_OFF = "the transfer broke off"
 _NO_ANSWER = "connection closed without an answer"
 _NO_HTTP = "no valid HTTP answer"  # the text of the exception follows
 
-#: Names of exceptions -> the cause. The first row counts that has a name of any in the chain.
+#: Names of exceptions -> the cause. The first row with a name from the chain is used.
 _WORDS = {
     "ResponseDataLossError _DataLoss ClientPayloadError IncompleteReadError": _BROKE_OFF,
     "CannotResolveHostError DNSLookupError ClientConnectorDNSError gaierror": _UNKNOWN_HOST,
@@ -107,80 +107,83 @@ _WORDS = {
     "NoRouteError": "no route to host",
     "ServerDisconnectedError ConnectionDone": _NO_ANSWER,
     "ParseError BadStatusLine BadHttpMessage RemoteProtocolError": _NO_HTTP,
-    # Scrapy's, also for what has a better row.
+    # Scrapy also raises this for failures that have a better row.
     "DownloadConnectionRefusedError": "connection refused",
 }
 
-#: Methods of middlewares and of download handlers: the part that failed is the class in whose
-#: method it was raised.
+#: Methods of middlewares and of download handlers. The class whose method raised the exception is
+#: the part that failed.
 _HOOKS = frozenset({"process_request", "process_response", "process_exception"})
 _HANDLER = frozenset({"download_request", "download_request_async"})
 
-#: What to do about a local fault, by the name of its exception.
+#: Name of an exception -> what the user can do about it.
 _ADVICE = {
-    "RequestError": "see what the service says about the account, or the request",
+    "RequestError": "check what the service says about the account or the request",
     "IgnoreRequest": "let it pass requests for robots.txt, or name the site in ROBOTS_EXEMPT",
-    "NotSupported": "see DOWNLOAD_HANDLERS, and install what the handler needs",
-    "NotConfigured": "see DOWNLOAD_HANDLERS, and install what the handler needs",
+    "NotSupported": "check DOWNLOAD_HANDLERS, and install what the handler needs",
+    "NotConfigured": "check DOWNLOAD_HANDLERS, and install what the handler needs",
     "StopDownload": "let handlers of bytes_received and headers_received pass robots.txt",
-    "UnsupportedURLSchemeError": "see DOWNLOAD_HANDLERS, and the meta `proxy` of the request",
+    "UnsupportedURLSchemeError": "check DOWNLOAD_HANDLERS and the meta `proxy` of the request",
 }
 
-# Of the errors of Zyte API, those about the site and not about the account or the service.
+# Errors of Zyte API about the site. The others are about the account or the service.
 _SITE_FAILED = {520, 521}
 
-# What Playwright says where the browser failed, and no site: it cannot be started, or it has ended.
+# Texts of Playwright if the browser cannot be started or has ended.
 _BROWSER_FAILED = ("BrowserType.", "has been closed", "crashed")
 
-# Causes in a chain that are looked at.
-_LONGEST_CHAIN = 20
+# Maximum number of exceptions in a chain.
+_MAX_CHAIN = 20
 
 _STATUS = re.compile(r"\b[1-5]\d\d\b")
 
 
 def access_after(error: Exception, timeout: float) -> Unreachable | Local:
-    """Return what an exception of a download means.
+    """Return the result of a download that raised an exception.
 
-    :param timeout: seconds for the whole fetch.
+    :param timeout: ROBOTS_TIMEOUT, for the text of a timeout.
     """
     if isinstance(error, BrokenTransferError | DecodingError):
         return Unreachable(None, str(error))
     if isinstance(error, ForeignAnswerError):
         advice = "let its process_exception pass requests for robots.txt"
         return Local(f"another downloader middleware: {error}", advice)
-    # aiohttp's, for a host that no DNS can have.
+    # aiohttp raises this for a host name that is not valid in DNS.
     if isinstance(error, UnicodeError) and "idna" in str(error):
         return Unreachable(None, _UNKNOWN_HOST, hopeless=True)
     chain = list(_chain(error))
-    for one in chain:
-        if (own := _fault_of_machine(one)) is not None:
+    for member in chain:
+        own = _fault_of_machine(member)
+        if own is not None:
             return own
     frames = _frames(error)
     part, method = _part(frames)
-    of_middleware = method in _HOOKS
-    if not of_middleware and (isinstance(error, RobotsError) or _is_network(error)):
-        found = _network(chain)
-        late = isinstance(error, LATE)
-        return found._replace(cause=f"no answer in {timeout:g} s") if late else found
+    is_middleware = method in _HOOKS
+    if not is_middleware and (isinstance(error, RobotsError) or _is_network(error)):
+        access = _network(chain)
+        is_late = isinstance(error, LATE)
+        return access._replace(cause=f"no answer in {timeout:g} s") if is_late else access
     kind = next((name for name in _names(error) if name in _ADVICE), None)
-    if kind is None:
-        if not of_middleware and any(method == READING for _, method in frames):
-            return Unreachable(None, f"its answer cannot be read: {_named(error)}")
-        return Local(f"{part}: {_named(error)}", "fix it, or remove it from the settings", error)
     if kind == "StopDownload":
         part = "a handler of bytes_received or headers_received"
-    return Local(f"{part}: {_named(error)}", _ADVICE[kind])
+    if kind is not None:
+        return Local(f"{part}: {_named(error)}", _ADVICE[kind])
+    is_reading = any(method == READING for _, method in frames)
+    if is_reading and not is_middleware:
+        return Unreachable(None, f"its answer cannot be read: {_named(error)}")
+    return Local(f"{part}: {_named(error)}", "fix it, or remove it from the settings", error)
 
 
 def _fault_of_machine(error: BaseException) -> Local | None:
-    """Return what this machine lacks, or `None` if the exception does not say that."""
+    """Return what this machine lacks, or `None` if the exception has another cause."""
     no_thread = isinstance(error, RuntimeError) and "can't start new thread" in _text(error)
     if isinstance(error, MemoryError) or no_thread:
         return _NO_MEMORY
     # Twisted's exceptions are not OSErrors.
     number = getattr(error, "osError", getattr(error, "errno", None))
-    if type(error).__name__ == "DNSLookupError" and (found := _ERRNO_TEXT.search(words_of(error))):
-        number = int(found[1])
+    if type(error).__name__ == "DNSLookupError":
+        in_text = _ERRNO_TEXT.search(words_of(error))
+        number = int(in_text[1]) if in_text else None
     own = _OWN_ERRNO.get(number) if isinstance(number, int) else None
     # A wrong address to bind, or a missing IPv6, has the same number as a lack of ports.
     return _WRONG_ADDRESS if own is _NO_PORT and _has_ports() else own
@@ -196,20 +199,21 @@ def _has_ports() -> bool:
 
 
 def _network(chain: list[BaseException]) -> Unreachable:
-    """Return what a network error means, by the first row that has one of its causes."""
-    named: dict[str, BaseException] = {}
+    """Return the result of a network error, from the first row of `_WORDS` that fits."""
+    by_name: dict[str, BaseException] = {}
     for error in chain:
         if type(error).__name__ in _NO_TUNNEL:
             return Unreachable(None, _refused(error), hopeless=True, route=True)
-        named |= dict.fromkeys(_names(error), error)
+        by_name |= dict.fromkeys(_names(error), error)
     for error in chain:
-        if (words := _tls(error)) is not None:
-            return Unreachable(None, f"TLS: {words}")
+        tls = _tls(error)
+        if tls is not None:
+            return Unreachable(None, f"TLS: {tls}")
     for row, words in _WORDS.items():
-        found = next((named[name] for name in row.split() if name in named), None)
-        if found is None:
+        matching = [by_name[name] for name in row.split() if name in by_name]
+        if not matching:
             continue
-        text = _text(found) if words == _NO_HTTP else ""
+        text = _text(matching[0]) if words == _NO_HTTP else ""
         if "disconnected" in text:  # httpx has one class for both
             return Unreachable(None, _NO_ANSWER)
         cause = f"{words}: {text}" if text else words
@@ -218,16 +222,18 @@ def _network(chain: list[BaseException]) -> Unreachable:
 
 
 def _refused(error: BaseException) -> str:
-    """Return what a proxy answered to CONNECT."""
+    """Return the answer of a proxy to CONNECT."""
     text = _text(error)
-    # Scrapy names the proxy's port before the bracket.
-    found = _STATUS.search(text.partition("[")[2] or text)
-    status = getattr(error, "status", None) or (found and found[0])
+    # Scrapy's text has the port of the proxy before the bracket.
+    in_text = _STATUS.search(text.partition("[")[2] or text)
+    status = getattr(error, "status", None)
+    if not status and in_text:
+        status = in_text[0]
     return f"{status} to CONNECT" if status else f"no answer to CONNECT: {text}"
 
 
 def _tls(error: BaseException) -> str | None:
-    """Return what is wrong with TLS; ``None`` for an exception of another kind."""
+    """Return what is wrong with TLS, or `None` if the exception is of another kind."""
     package = _package(type(error))
     if package == "ssl":
         text = getattr(error, "verify_message", None) or getattr(error, "reason", None)
@@ -239,22 +245,22 @@ def _tls(error: BaseException) -> str | None:
 
 
 def _is_network(error: BaseException) -> bool:
-    """Whether an exception, or one that it was explicitly raised from, is the network's."""
+    """Return whether the network caused an exception, or one that it was raised from."""
     package = _package(type(error))
     if package == "zyte_api" and getattr(error, "status", 520) not in _SITE_FAILED:
         return False
     if package == "playwright" and any(words in _text(error) for words in _BROWSER_FAILED):
         return False
-    found: BaseException | None = error
-    for _ in range(_LONGEST_CHAIN):
-        if found is None:
-            break
-        if isinstance(found, OSError) and found.errno in _NETWORK_ERRNO:
+    member: BaseException | None = error
+    for _ in range(_MAX_CHAIN):
+        if member is None:
+            return False
+        if isinstance(member, OSError) and member.errno in _NETWORK_ERRNO:
             return True
-        known = (_NETWORK.get(_package(kind), "").split() for kind in type(found).__mro__)
-        if any(name in names for name, names in zip(_names(found), known, strict=True)):
-            return True
-        found = found.__cause__
+        for kind in type(member).__mro__:
+            if kind.__name__ in _NETWORK.get(_package(kind), "").split():
+                return True
+        member = member.__cause__
     return False
 
 
@@ -267,20 +273,21 @@ def _names(error: BaseException) -> list[str]:
 
 
 def _chain(error: BaseException) -> Iterator[BaseException]:
-    """Yield an exception and those that it comes from; Twisted and groups have several."""
-    waiting = [error]
+    """Yield an exception and its causes; an exception of Twisted and a group have several."""
+    queue = [error]
     seen = set[int]()
-    while waiting and len(seen) < _LONGEST_CHAIN:
-        found = waiting.pop(0)
-        if id(found) in seen:
+    while queue and len(seen) < _MAX_CHAIN:
+        member = queue.pop(0)
+        if id(member) in seen:
             continue
-        seen.add(id(found))
-        yield found
-        before = found.__cause__ or found.__context__  # httpcore raises its own again, `from None`
-        reasons = getattr(found, "reasons", None) or ()
-        causes = [before, *(getattr(reason, "value", reason) for reason in reasons)]
-        causes += getattr(found, "exceptions", ())
-        waiting += [cause for cause in causes if isinstance(cause, BaseException)]
+        seen.add(id(member))
+        yield member
+        # httpcore raises its own exception again `from None`, which leaves the context.
+        causes = [member.__cause__ or member.__context__]
+        reasons = getattr(member, "reasons", None) or ()
+        causes += [getattr(reason, "value", reason) for reason in reasons]
+        causes += getattr(member, "exceptions", ())
+        queue += [cause for cause in causes if isinstance(cause, BaseException)]
 
 
 def _text(error: BaseException) -> str:
@@ -293,32 +300,37 @@ def _named(error: BaseException) -> str:
 
 def _part(frames: list[tuple[str, str]]) -> tuple[str, str]:
     """Return the part of the crawl that raised an exception, as a dotted name, and its method."""
-    for methods in (_HOOKS, _HANDLER):
-        for owner, method in reversed(frames):
-            # Older versions of Scrapy have functions of these names in the manager of the
-            # middlewares, too.
-            if method in methods and not (methods is _HOOKS and _is_of(owner, "scrapy.core")):
-                return owner, method
+    for owner, method in reversed(frames):
+        # Older versions of Scrapy have functions of these names in their own core, too.
+        if method in _HOOKS and not _is_in(owner, "scrapy.core"):
+            return owner, method
+    for owner, method in reversed(frames):
+        if method in _HANDLER:
+            return owner, method
     known = {"scrapy", "twisted", *sys.stdlib_module_names}
-    foreign = (frame for frame in frames if frame[0].partition(".")[0] not in known)
-    ours = (frame for frame in reversed(frames) if _is_of(frame[0], "scrapy"))
-    return next(foreign, None) or next(ours, ("scrapy", ""))
+    for owner, method in frames:
+        if owner.partition(".")[0] not in known:
+            return owner, method
+    for owner, method in reversed(frames):
+        if _is_in(owner, "scrapy"):
+            return owner, method
+    return "scrapy", ""
 
 
 def _frames(error: Exception) -> list[tuple[str, str]]:
-    """Return who ran the code that an exception came through, and the methods, after our own."""
+    """Return the class or module and the function of each frame, without our own first frames."""
     frames = [(_owner(frame), frame.f_code.co_name) for frame, _ in walk_tb(error.__traceback__)]
     package = __name__.partition(".")[0]
-    return list(dropwhile(lambda frame: _is_of(frame[0], package), frames))
+    return list(dropwhile(lambda frame: _is_in(frame[0], package), frames))
 
 
 def _owner(frame: FrameType) -> str:
-    """Return the class, or the module, whose code a frame runs."""
+    """Return the class or the module whose code a frame runs."""
     if "self" in frame.f_locals:
         kind = type(frame.f_locals["self"])
         return f"{kind.__module__}.{kind.__qualname__}"
     return str(frame.f_globals.get("__name__", "?"))
 
 
-def _is_of(name: str, package: str) -> bool:
+def _is_in(name: str, package: str) -> bool:
     return name == package or name.startswith(f"{package}.")

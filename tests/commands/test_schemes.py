@@ -144,7 +144,7 @@ def test_a_crawl_without_a_handler_is_mended_by_a_setting(tmp_path: Path) -> Non
     """Where the crawl cannot ask, the advice is that of the crawl's log, and not to look at the
     site.
     """
-    advice = "see DOWNLOAD_HANDLERS, and install what the handler needs"
+    advice = "check DOWNLOAD_HANDLERS, and install what the handler needs"
     for topic in ("check", "show", "lint"):
         done = run(topic, "gemini://a.example/x", folder=tmp_path)
         assert (done.code, "failed: scrapy.core" in done.err or topic != "check") == (2, True)

@@ -61,7 +61,7 @@ def test_spider_that_stops_its_transfers(results: Results) -> None:
         (
             "Unloadable",
             f"{HANDLERS}: NotSupported: Unsupported URL scheme 'http': needs the `nowhere` library",
-            "see DOWNLOAD_HANDLERS, and install what the handler needs",
+            "check DOWNLOAD_HANDLERS, and install what the handler needs",
         ),
     ],
 )
