@@ -1,9 +1,9 @@
-"""MemoryCache: what a crawl remembers of origins, in two tables with a bound.
+"""MemoryCache: what a crawl remembers of each origin, in two bounded tables.
 
-One has the entry of each origin, with its file compressed. The other, a smaller one, has parsed
-files: they take more memory, and each is many objects that the garbage collector looks at. A file
-that is not there any more is parsed again when it is asked for, unless it is large. That takes less
-than a tenth of a millisecond for a usual file. Each table drops what was not used for longest.
+The first has the entry of each origin, with its file, as bytes. The second is smaller and has
+parsed files, which take more memory and are many objects that the garbage collector visits. A file
+that is no longer in it is parsed again when it is needed, unless it is large; a usual file takes
+less than a tenth of a millisecond. Each table drops the least recently used.
 """
 
 import pickle
@@ -17,34 +17,36 @@ from scrapy_robots_rfc.policy.origins import Origin
 
 _T = TypeVar("_T")
 
-#: Octets of entries for each origin of the bound. Real files take half of that on average, so that
-#: usually the bound in origins is reached first.
-AN_ORIGIN = 2560
-#: Octets that entries may take even if the bound in origins is small, because files may be large.
-AT_LEAST = 16 * 1024 * 1024
-#: How many values stay parsed: the garbage collector stops the crawl while it looks at them all.
-PARSED = 1000
-#: Octets that parsed values may take: of files that are made to take much, fewer stay parsed.
-PARSED_OCTETS = 256 * 1024 * 1024
+#: Bytes of entries for each origin of the bound. Real files take half of that on average, so the
+#: bound in origins is usually reached first.
+BYTES_PER_ORIGIN = 2560
+#: Bytes that entries may take even if the bound in origins is small, because files may be large.
+MIN_BYTES = 16 * 1024 * 1024
+#: Maximum parsed values: the garbage collector stops the crawl while it visits them all.
+MAX_PARSED = 1000
+#: Maximum bytes of parsed values: of files that are made to take much memory, fewer stay parsed.
+MAX_PARSED_BYTES = 256 * 1024 * 1024
 
-#: Octets of a file above which it is parsed on a thread (`FileReader`): a smaller one takes 5 ms
-#: at most, however hostile it is, a file of 500 KiB up to a second. `MemoryCache.get` does not
-#: parse it again.
+#: Bytes of a file above which it is parsed on a thread (`FileReader`). A smaller file takes at most
+#: 5 ms, however hostile it is, and a file of 500 KiB up to a second. `MemoryCache.get` does not
+#: parse a large file again.
 LARGE = 16 * 1024
 
-#: Octets that an entry takes at most beside what is compressed: its origin, its places in tables.
-AN_ENTRY = 650
-#: Octets that a parsed value takes at most: beside its file, and for each octet of its file. A file
-#: that is made to take much memory comes near that; a usual one takes an eighth of it.
-A_VALUE = 1600
-AN_OCTET = 40
-# How `zlib` works. Level 1 takes less time than to parse a file again, level 6 takes more. The
-# window and its tables are small, as they are cleared for each entry; results are hardly longer.
+#: Maximum bytes of an entry besides the stored bytes: its origin, and its places in tables.
+ENTRY_OVERHEAD = 650
+#: Maximum bytes of a parsed value besides its file, and for each byte of its file. A file that is
+#: made to take much memory comes close; a usual file takes an eighth of it.
+VALUE_OVERHEAD = 1600
+PARSED_FACTOR = 40
+
+# Smaller entries are not compressed: that would take more time than it is worth.
+_COMPRESS_ABOVE = 900
+# Level 1 takes less time than parsing a file again, level 6 takes more. The window and the tables
+# are small because they are cleared for each entry; the results are hardly longer.
 _LEVEL, _WINDOW, _MEMORY = 1, 12, 5
 
-# What is remembered of an origin is octets, and a plain tuple as its key, which an `Origin` equals.
-# The garbage collector soon stops looking at such tuples, so a crawl of many origins stands still
-# for a moment only.
+# An origin is stored as bytes, under a plain tuple, which is equal to an `Origin`. The garbage
+# collector soon stops visiting such tuples, so it stops a crawl of many origins for a moment only.
 _Key: TypeAlias = tuple[str, str, int]
 
 
@@ -53,43 +55,43 @@ class _Table(OrderedDict[_Key, tuple[_T, int]]):
 
     A call takes the same time at any size.
 
-    :param most: values at most.
-    :param heaviest: their weight at most; the one that was used last may take more.
+    :param max_size: maximum number of values.
+    :param max_weight: maximum weight of all; the value that was used last may weigh more.
     """
 
-    def __init__(self, most: int, heaviest: int) -> None:
+    def __init__(self, max_size: int, max_weight: int) -> None:
         super().__init__()
-        self._most = most
-        self._heaviest = heaviest
+        self._max_size = max_size
+        self._max_weight = max_weight
         self._weight = 0
 
     def put(self, key: _Key, value: _T, weight: int) -> list[_Key]:
-        """Set a value, and return the keys that are dropped for it."""
+        """Set a value, and return the keys that are dropped to make room."""
         self.drop(key)
         self[key] = value, weight
         self._weight += weight
         dropped = []
-        while len(self) > self._most or (self._weight > self._heaviest and len(self) > 1):
+        while len(self) > self._max_size or (self._weight > self._max_weight and len(self) > 1):
             oldest = next(iter(self))
             self.drop(oldest)
             dropped.append(oldest)
         return dropped
 
     def drop(self, key: _Key) -> None:
-        """Forget a value, if there is one."""
-        found = self.pop(key, None)
-        if found is not None:
-            self._weight -= found[1]
+        """Remove a value, if it exists."""
+        item = self.pop(key, None)
+        if item is not None:
+            self._weight -= item[1]
 
 
 class MemoryCache:
-    """The memory of a crawl. Its values are `OriginPolicy`s, which this room does not know.
+    """The memory of a crawl. Its values are `OriginPolicy` objects, which this package ignores.
 
-    :param origins: how many are remembered at most.
-    :param parse: makes the value of an entry again; never ``None``.
-    :param evicted: called for each origin that is dropped because of the bound.
-    :param at_least: octets that entries may take even if `origins` is small.
-    :param parsed: how many values stay parsed at most, and how many octets they may take.
+    :param origins: maximum number of origins.
+    :param parse: makes the value of an entry again; never `None`.
+    :param evicted: called for each origin that is dropped to make room.
+    :param min_bytes: bytes that entries may take even if `origins` is small.
+    :param parsed: maximum number of parsed values, and of their bytes.
     """
 
     def __init__(
@@ -98,55 +100,61 @@ class MemoryCache:
         *,
         parse: Callable[[Origin, CacheEntry], object],
         evicted: Callable[[], object],
-        at_least: int = AT_LEAST,
-        parsed: tuple[int, int] = (PARSED, PARSED_OCTETS),
+        min_bytes: int = MIN_BYTES,
+        parsed: tuple[int, int] = (MAX_PARSED, MAX_PARSED_BYTES),
     ) -> None:
         self._parse = parse
         self._evicted = evicted
-        # The octets of each entry, with the size of its file.
+        # The bytes of each entry, and the size of its file.
         self._entries: _Table[tuple[bytes, int]] = _Table(
-            origins, max(origins * AN_ORIGIN, at_least)
+            origins, max(origins * BYTES_PER_ORIGIN, min_bytes)
         )
         self._values: _Table[Any] = _Table(*parsed)
 
     def __len__(self) -> int:
         return len(self._entries)
 
-    def get(self, origin: Origin) -> Any:  # noqa: ANN401 - see above
+    def get(self, origin: Origin) -> Any:  # noqa: ANN401 - an `OriginPolicy`
         """Return the value of an origin, fresh or not.
 
-        ``None``: there is none, or its file is large and not parsed.
+        :returns: `None` if it has none, or if its file is large and no longer parsed.
         """
-        found = self._values.get(origin)
-        if found is not None:
+        item = self._values.get(origin)
+        if item is not None:
             self._values.move_to_end(origin)
             self._entries.move_to_end(origin)
-            return found[0]
+            return item[0]
         stored = self._entries.get(origin)
-        if stored is None or stored[0][1] > LARGE:
+        if stored is None:
             return None
-        entry = self._unpacked(origin, stored[0][0])
-        value = self._parse(origin, entry)
-        self._values.put(origin[:], value, A_VALUE + AN_OCTET * stored[0][1])
+        data, size = stored[0]
+        if size > LARGE:
+            return None
+        value = self._parse(origin, self._unpack(origin, data))
+        self._values.put(origin[:], value, VALUE_OVERHEAD + PARSED_FACTOR * size)
         return value
 
     def entry(self, origin: Origin) -> CacheEntry | None:
-        """Return the entry of an origin; ``None`` if there is none."""
+        """Return the entry of an origin, or `None` if it has none."""
         stored = self._entries.get(origin)
-        return None if stored is None else self._unpacked(origin, stored[0][0])
+        return None if stored is None else self._unpack(origin, stored[0][0])
 
-    def _unpacked(self, origin: Origin, octets: bytes) -> CacheEntry:
+    def _unpack(self, origin: Origin, data: bytes) -> CacheEntry:
         self._entries.move_to_end(origin)
-        entry: CacheEntry = pickle.loads(zlib.decompress(octets, _WINDOW))  # noqa: S301 - `put` made it
+        if not data.startswith(pickle.PROTO):  # it is compressed
+            data = zlib.decompress(data, _WINDOW)
+        entry: CacheEntry = pickle.loads(data)  # noqa: S301 - `put` made it
         return entry
 
     def put(self, origin: Origin, value: object, entry: CacheEntry) -> None:
-        """Remember a value and the entry that it is made from."""
+        """Remember a value, and the entry that it is made from."""
         key = origin[:]  # a plain tuple
-        packer = zlib.compressobj(_LEVEL, zlib.DEFLATED, _WINDOW, _MEMORY)
-        packed = packer.compress(pickle.dumps(entry, pickle.HIGHEST_PROTOCOL)) + packer.flush()
+        data = pickle.dumps(entry, pickle.HIGHEST_PROTOCOL)
+        if len(data) > _COMPRESS_ABOVE:
+            packer = zlib.compressobj(_LEVEL, zlib.DEFLATED, _WINDOW, _MEMORY)
+            data = packer.compress(data) + packer.flush()
         size = len(entry.body or b"")
-        for dropped in self._entries.put(key, (packed, size), AN_ENTRY + len(packed)):
+        for dropped in self._entries.put(key, (data, size), ENTRY_OVERHEAD + len(data)):
             self._values.drop(dropped)
             self._evicted()
-        self._values.put(key, value, A_VALUE + AN_OCTET * size)
+        self._values.put(key, value, VALUE_OVERHEAD + PARSED_FACTOR * size)

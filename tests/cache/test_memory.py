@@ -1,11 +1,9 @@
-"""The memory of a crawl.
-
-What it remembers, what goes first, and that nothing makes it larger than its bounds.
-"""
+"""The memory of a crawl: what it remembers, what it drops first, and its bounds."""
 
 from __future__ import annotations
 
 import gc
+import pickle
 import random
 import tracemalloc
 from collections import Counter
@@ -31,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 pytestmark = [
-    pytest.mark.once,  # its crawls are `tests/cache/test_bounded_crawls.py`
+    pytest.mark.once,  # crawls are in `tests/cache/test_bounded_crawls.py`
     pytest.mark.usefixtures("few_to_collect"),
 ]
 
@@ -39,8 +37,8 @@ AGENT = Agent(("examplebot",), "examplebot")
 RULES = b"User-agent: *\nDisallow: /closed\n"
 
 
-def copy_of(body: bytes | None = RULES, fetched: float = 1.0) -> CacheEntry:
-    """A copy as a fetch gives it, of a file or of none."""
+def entry_of(body: bytes | None = RULES, fetched: float = 1.0) -> CacheEntry:
+    """An entry as a fetch gives it, with a file or without."""
     outcome = Outcome.UNAVAILABLE if body is None else Outcome.SUCCESSFUL
     validators = Validators(
         "https://a.example/robots.txt", b'"an etag"', b"Sat, 21 Nov 2026 19:00:00 GMT"
@@ -55,72 +53,61 @@ def origin(number: int) -> Origin:
     return Origin("https", f"site{number}.example", 443)
 
 
-def noise(octets: int, seed: int) -> bytes:
-    """A file that cannot be made small."""
-    return random.Random(seed).randbytes(octets)
+def noise(size: int, seed: int) -> bytes:
+    """A file that cannot be compressed."""
+    return random.Random(seed).randbytes(size)
 
 
 @dataclass(eq=False)
 class Value:
-    """What is made of a copy: a file as a crawl has it."""
+    """A parsed entry, as a crawl has it."""
 
     origin: Origin
-    copy: CacheEntry
+    entry: CacheEntry
     file: ParsedRobots = field(init=False)
 
     def __post_init__(self) -> None:
-        robots = RobotsTxt.parse(self.copy.body or b"")
-        self.file = ParsedRobots(None, robots)
+        self.file = ParsedRobots(None, RobotsTxt.parse(self.entry.body or b""))
 
     def ask(self) -> None:
-        """Everything that a crawl asks, twice, so that an index is made."""
+        """Ask all that a crawl asks, twice, so that an index is made."""
         for number in range(2):
             self.file.decide(f"https://a.example/{number}", AGENT)
         self.file.pace(AGENT)
 
 
 class Crawl:
-    """A memory, and what was made and dropped."""
+    """A memory, with counts of what was parsed again and dropped."""
 
     def __init__(
         self,
         origins: int,
-        parsed: int = module.PARSED,
-        octets: int = module.PARSED_OCTETS,
-        at_least: int = module.AT_LEAST,
+        parsed: int = module.MAX_PARSED,
+        parsed_bytes: int = module.MAX_PARSED_BYTES,
+        min_bytes: int = module.MIN_BYTES,
     ) -> None:
         self.counts: Counter[str] = Counter()
         self.memory: MemoryCache = MemoryCache(
             origins,
-            at_least=at_least,
-            parsed=(parsed, octets),
+            min_bytes=min_bytes,
+            parsed=(parsed, parsed_bytes),
             parse=self._parse,
             evicted=lambda: self.counts.update(["evicted"]),
         )
 
-    def _parse(self, origin: Origin, copy: CacheEntry) -> Value:
+    def _parse(self, origin: Origin, entry: CacheEntry) -> Value:
         self.counts["parsed"] += 1
-        return Value(origin, copy)
+        return Value(origin, entry)
 
     def fetch(self, number: int, body: bytes | None = RULES, fetched: float = 1.0) -> Value:
-        """Put an origin's copy into the memory, and return its value."""
-        copy = copy_of(body, fetched)
-        value = Value(origin(number), copy)
-        self.memory.put(value.origin, value, copy)
+        """Remember the entry of an origin, and return its value."""
+        value = Value(origin(number), entry_of(body, fetched))
+        self.memory.put(value.origin, value, value.entry)
         return value
 
     def known(self, numbers: range) -> list[int]:
-        """The origins that are remembered, of some."""
+        """Return the origins that are remembered."""
         return [number for number in numbers if self.memory.entry(origin(number)) is not None]
-
-
-def test_what_is_put_is_parsed() -> None:
-    """The very value comes back, and the copy as it was."""
-    crawl = Crawl(10)
-    value = crawl.fetch(1)
-    assert crawl.memory.get(origin(1)) is value
-    assert crawl.memory.entry(origin(1)) == value.copy
-    assert (crawl.memory.get(origin(2)), crawl.memory.entry(origin(2))) == (None, None)
 
 
 @pytest.mark.parametrize(
@@ -129,56 +116,48 @@ def test_what_is_put_is_parsed() -> None:
     ids=["small", "usual", "noise", "empty", "none"],
 )
 def test_entry_comes_back_whole(body: bytes | None) -> None:
-    """What is remembered of an origin is an equal entry, however its file is stored."""
+    """The value of an origin is the one that was put, and its entry is equal."""
     crawl = Crawl(10)
-    full = changed(copy_of(body), unreachable_since=5.0, lifetime=60.0, cut=512_000)
-    crawl.memory.put(origin(1), Value(origin(1), full), full)
-    bare = made(Outcome.UNREACHABLE, None, "no answer", 1.0, 2.0)
-    crawl.memory.put(origin(2), Value(origin(2), bare), bare)
+    full = changed(entry_of(body), unreachable_since=5.0, lifetime=60.0, cut=512_000)
+    value = Value(origin(1), full)
+    crawl.memory.put(origin(1), value, full)
+    assert crawl.memory.get(origin(1)) is value
     assert crawl.memory.entry(origin(1)) == full
-    assert crawl.memory.entry(origin(2)) == bare
+    assert (crawl.memory.get(origin(2)), crawl.memory.entry(origin(2))) == (None, None)
 
 
 def test_later_value_replaces_an_earlier_one() -> None:
-    """The later value takes the place of the one before, wherever that was."""
+    """The later value of an origin replaces the earlier one in both tables."""
     crawl = Crawl(10)
     crawl.fetch(1, noise(5000, 1))
     later = crawl.fetch(1, None, fetched=2.0)
     assert crawl.memory.get(origin(1)) is later
-    assert crawl.memory.entry(origin(1)) == later.copy
+    assert crawl.memory.entry(origin(1)) == later.entry
     assert len(crawl.memory) == 1
     assert crawl.counts == {}
 
 
-def test_file_that_was_not_used_for_longest_is_parsed_again() -> None:
-    """Of many files few stay parsed.
-
-    The others are parsed again from an equal copy, and say the same.
-    """
+def test_least_recently_used_file_is_parsed_again() -> None:
+    """Of many files few stay parsed; the others are parsed again, and say the same."""
     crawl = Crawl(100, parsed=3)
     values = [
         crawl.fetch(number, RULES + b"Disallow: /%d" % number, number) for number in range(50)
     ]
-    assert len(crawl.memory) == 50
     assert [crawl.memory.get(origin(number)) for number in (47, 48, 49)] == values[47:]
     assert crawl.counts == {}
-    again = crawl.memory.get(origin(3))  # 47 goes
+    again = crawl.memory.get(origin(3))  # 47 is dropped
     assert again is not None
-    assert again.copy == values[3].copy
+    assert again.entry == values[3].entry
     assert not again.file.decide("https://site3.example/3", AGENT).allowed
     assert crawl.memory.get(origin(48)) is values[48]
     assert crawl.memory.get(origin(3)) is again
     assert crawl.counts == {"parsed": 1}
     assert crawl.memory.get(origin(47)) is not values[47]
-    assert crawl.counts == {"parsed": 2}
 
 
 @pytest.mark.parametrize("parsed", [1, 100])
-def test_least_recently_used_goes_first(parsed: int) -> None:
-    """The bound in origins is respected, and counts what is dropped.
-
-    Use is use, whether a value is parsed or not.
-    """
+def test_least_recently_used_origin_is_dropped(parsed: int) -> None:
+    """Above the bound in origins the least recently used is dropped, whether parsed or not."""
     crawl = Crawl(30, parsed=parsed)
     for number in range(30):
         crawl.fetch(number)
@@ -191,12 +170,9 @@ def test_least_recently_used_goes_first(parsed: int) -> None:
     assert crawl.memory.get(origin(1)) is None
 
 
-def test_bound_in_octets() -> None:
-    """Files that cannot be made small are bounded in octets.
-
-    The last one stays, whatever its size.
-    """
-    crawl = Crawl(30, at_least=100_000)
+def test_bound_in_bytes() -> None:
+    """Files that cannot be compressed are bounded in bytes; the last one always stays."""
+    crawl = Crawl(30, min_bytes=100_000)
     for number in range(30):
         crawl.fetch(number, noise(9000, number))
     assert crawl.known(range(100)) == list(range(20, 30))
@@ -207,9 +183,9 @@ def test_bound_in_octets() -> None:
     assert crawl.known(range(100)) == [31]
 
 
-def test_file_that_takes_more_than_all_may_stays_while_it_is_used() -> None:
-    """One file above the bound is parsed once, as long as no other is asked."""
-    crawl = Crawl(30, octets=1000)
+def test_file_above_the_bound_stays_while_it_is_used() -> None:
+    """A file that takes more than the bound is parsed once, as long as no other is asked."""
+    crawl = Crawl(30, parsed_bytes=1000)
     value = crawl.fetch(1)
     value.ask()
     assert [crawl.memory.get(origin(1)) for _ in range(3)] == [value] * 3
@@ -217,38 +193,35 @@ def test_file_that_takes_more_than_all_may_stays_while_it_is_used() -> None:
     assert crawl.memory.get(origin(1)) is not value
 
 
-def looked_at() -> int:
-    """Objects that a full collection looks at, after each of the three that a new one passes."""
+def visited() -> int:
+    """Return how many objects a full collection visits, after those that a new object passes."""
     for _ in range(3):
         gc.collect()
     return len(gc.get_objects())
 
 
-def test_no_collection_looks_at_what_is_not_parsed() -> None:
-    """An origin is plain tuples, numbers and texts.
-
-    The garbage collector looks at none of them a second time.
-    """
+def test_garbage_collector_visits_only_parsed_files() -> None:
+    """The garbage collector visits no object of an origin whose file is not parsed."""
     crawl = Crawl(1000, parsed=10)
     for number in range(30):
         crawl.fetch(number)
-    before = looked_at()
+    before = visited()
     for number in range(30, 530):
         crawl.fetch(number)
-    assert looked_at() - before < 100
+    assert visited() - before < 100
 
 
 @pytest.fixture
 def traced() -> Iterator[None]:
-    """Python's allocations are counted."""
+    """Count Python's allocations."""
     gc.collect()
     tracemalloc.start()
     yield
     tracemalloc.stop()
 
 
-def taken() -> int:
-    """Octets that are allocated."""
+def allocated() -> int:
+    """Return the bytes that are allocated."""
     gc.collect()
     return tracemalloc.get_traced_memory()[0]
 
@@ -256,77 +229,68 @@ def taken() -> int:
 @pytest.mark.usefixtures("traced")
 @pytest.mark.parametrize("kind", LINES)
 def test_weight_of_a_hostile_file(kind: str) -> None:
-    """A file counts for what it takes, or more, whatever stands in it and is asked of it."""
-    # What stays for the whole process: so much that it is read as the larger one is.
-    Value(origin(0), copy_of(hostile(kind, 5000))).ask()
+    """A parsed file takes at most its weight, whatever it contains and is asked."""
+    # What stays for the whole process; the file is large enough to be read like the next one.
+    Value(origin(0), entry_of(hostile(kind, 5000))).ask()
     body = hostile(kind, 10_000)
-    before = taken()
-    value = Value(origin(1), copy_of(None))
+    before = allocated()
+    value = Value(origin(1), entry_of(None))
     value.file = ParsedRobots(None, RobotsTxt.parse(bytes(bytearray(body))))
     value.ask()
     assert value.file.robots is not None
     assert len(groups_of(value.file.robots)) < len(body)  # a spider may ask for all of it
-    assert taken() - before < module.A_VALUE + module.AN_OCTET * len(body)
+    assert allocated() - before < module.VALUE_OVERHEAD + module.PARSED_FACTOR * len(body)
 
 
 @pytest.mark.usefixtures("traced")
 def test_hostile_files_fill_no_memory() -> None:
-    """However many files are made to fill the memory, the bound is respected.
-
-    By Python's count of it, not by our own.
-    """
-    crawl = Crawl(300, octets=800_000, at_least=400_000)
-    before = taken()
+    """Files that are made to take much memory do not exceed the bound, as Python counts it."""
+    crawl = Crawl(300, parsed_bytes=800_000, min_bytes=400_000)
+    before = allocated()
     for number in range(2 * len(LINES)):
         crawl.fetch(number, hostile(list(LINES)[number % len(LINES)], 8000)).ask()
     assert len(crawl.memory) == 2 * len(LINES)
-    # The one in use may have grown since it was weighed.
-    assert taken() - before < 1_200_000 + 80 * 8000
+    # The file in use may have grown since it was weighed.
+    assert allocated() - before < 1_200_000 + 80 * 8000
 
 
 @pytest.mark.usefixtures("traced")
-def test_octets_of_an_origin() -> None:
-    """Origins whose files are not parsed take what is counted, or less, the tables that they
-    stand in included.
-    """
+def test_bytes_of_an_origin() -> None:
+    """An origin whose file is not parsed takes at most its weight, and at most 2.5 KiB."""
     crawl = Crawl(10_000, parsed=1)
-    before = taken()
+    before = allocated()
     for number in range(1000):
-        crawl.fetch(number)
-    assert taken() - before < 1000 * (module.AN_ENTRY + len(RULES))
+        crawl.fetch(number, RULES * 10)
+    size = len(pickle.dumps(entry_of(RULES * 10), pickle.HIGHEST_PROTOCOL))
+    assert allocated() - before < 1000 * min(module.ENTRY_OVERHEAD + size, 2560)
 
 
 @pytest.mark.usefixtures("traced")
 def test_real_files_take_little_memory() -> None:
-    """Files as real ones are, the largest one among them, take less than 3 KiB each where they
-    are not parsed.
-    """
+    """Files like real ones take less than 3 KiB each while they are not parsed."""
     files = generate.files(200)
     crawl = Crawl(200, parsed=3)
-    before = taken()
+    before = allocated()
     for number, file in enumerate(files):
         crawl.fetch(number, file.body)
-    for number in range(3):  # small ones, so that the others are not parsed
+    for number in range(3):  # small ones, so that the others are no longer parsed
         crawl.fetch(number)
-    assert len(crawl.memory) == 200
-    assert taken() - before < 200 * 3 * 1024
+    assert allocated() - before < 200 * 3 * 1024
 
 
 def test_large_file_is_not_parsed_while_a_page_waits() -> None:
-    """A large file that is not parsed any more has to be parsed elsewhere; its copy is there."""
+    """A large file that is no longer parsed has to be parsed elsewhere; its entry remains."""
     crawl = Crawl(100, parsed=1)
     value = crawl.fetch(1, RULES + b"#" * module.LARGE)
     assert crawl.memory.get(origin(1)) is value
     crawl.fetch(2)
     assert crawl.memory.get(origin(1)) is None
-    assert crawl.memory.entry(origin(1)) == value.copy
+    assert crawl.memory.entry(origin(1)) == value.entry
     assert crawl.counts == {}
 
 
 def test_hostile_files_in_turn_are_parsed_once() -> None:
-    """Four files of 512,000 octets, made to take much memory, stay parsed while their origins
-    are asked in turn.
-    """
+    """Four hostile files of 512,000 bytes stay parsed while their origins are asked in turn."""
     crawl = Crawl(100)
     body = hostile("wildcards", 511_000)
     for number in range(4):

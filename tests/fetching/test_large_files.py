@@ -16,7 +16,7 @@ from scrapy import Request
 
 from scrapy_robots_rfc._runtime import Runtime
 from scrapy_robots_rfc.cache.entry import CacheEntry
-from scrapy_robots_rfc.cache.memory import LARGE, PARSED
+from scrapy_robots_rfc.cache.memory import LARGE, MAX_PARSED
 from scrapy_robots_rfc.core.agents import Agent
 from scrapy_robots_rfc.core.robotstxt import RobotsTxt
 from scrapy_robots_rfc.fetching.parsed import ParsedRobots
@@ -97,7 +97,7 @@ async def test_large_file_that_is_parsed_again(site: Site, elsewhere: list[bool]
     async def script(service: RobotsService) -> None:
         for _ in range(2):
             assert await verdicts(service, site) == [False, True, False]
-            for number in range(PARSED):  # so many origins that no other file stays parsed
+            for number in range(MAX_PARSED):  # so many origins that no other file stays parsed
                 service.memory.put(origin(f"{number}.example"), known, entry)
 
     await run(script)
