@@ -77,7 +77,10 @@ class Crawls:
 
 def _start(mode: str, modules: Iterable[str]) -> subprocess.Popen[bytes]:
     command = [sys.executable, "-m", "tests.support.runtime_runner", mode, *modules]
-    return subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "example_project")}  # as in pyproject
+    return subprocess.Popen(
+        command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
 
 
 def _result(process: subprocess.Popen[bytes]) -> dict[str, Any]:
