@@ -12,7 +12,7 @@ from scrapy_robots_rfc.commands import common
 from scrapy_robots_rfc.core.text import printable
 from scrapy_robots_rfc.policy.origins import without_userinfo
 from scrapy_robots_rfc.usage.page_rules import MAX_DOCUMENT, all_metas_of, page_of, rules_of
-from scrapy_robots_rfc.usage.rules import EVERYONE, PageRules, as_far_as_read, read_members
+from scrapy_robots_rfc.usage.rules import EVERYONE, PageRules, bounded_texts, read_members
 
 
 def _page(settings: ScrapySettings, console: common.Console, opts: Namespace) -> int:
@@ -54,7 +54,7 @@ def _rules(response: Response, tokens: Sequence[str]) -> Iterator[dict[str, Any]
     elsewhere = Counter(all_metas_of(response)) - in_head
     in_body = "not in the head, so it does not count"
     texts = [
-        *(("header", name, text, None) for name, text in as_far_as_read(lines)[0]),
+        *(("header", name, text, None) for name, text in bounded_texts(lines)[0]),
         *(("meta", name.strip(), text, None) for name, text in in_head.elements()),
         *(("meta", name.strip(), text, in_body) for name, text in elsewhere.elements()),
     ]

@@ -1,9 +1,8 @@
-"""What a crawl is for (ROBOTS_USE), and what follows where a site refuses that use.
+"""Drop requests and responses whose site refuses the declared uses of a crawl (ROBOTS_USE).
 
-A request is not sent if robots.txt refuses all that it is for. A response is dropped if robots.txt,
-its headers, its metas and tdmrep.json together refuse all of it. Otherwise the response carries
-what is permitted, in its meta as `robots_use`. See `core/preferences.py` for what robots.txt and
-headers say.
+A request is not sent if robots.txt refuses all its uses. A response is dropped if robots.txt, its
+headers, its metas and tdmrep.json together refuse all of them. Otherwise the meta key `robots_use`
+of the response says which uses are permitted. `core/preferences.py` reads robots.txt and headers.
 """
 
 import logging
@@ -48,7 +47,7 @@ from scrapy_robots_rfc.policy.origins import Origin
 from scrapy_robots_rfc.settings import read_settings
 from scrapy_robots_rfc.usage.page_rules import count_cut, page_of, rules_of
 from scrapy_robots_rfc.usage.rules import (
-    MOST_TDMREP_OCTETS,
+    MAX_TDMREP_BYTES,
     TDMREP,
     Reservation,
     of_page,
@@ -61,42 +60,44 @@ logger: logging.Logger = logging.getLogger(__name__)
 
 _ByLabel = Mapping[str, Preference]
 
-#: The meta key of what is permitted: label -> bool, or ``None`` if it is not known.
+#: The meta key for permitted uses: label -> bool, or `None` if the site does not say.
 PERMITTED_KEY = "robots_use"
-# How many labels of a page are in its meta that no draft has and the crawl does not declare. With
-# these two bounds, thirty requests with that meta take less than 100 KB of JOBDIR.
-_MOST_OTHERS = 32
-# How many octets such a label has at most.
-_LONGEST_LABEL = 64
-# Header lines tdm-reservation that are read.
-_MOST_RESERVATIONS = 100
-# Sites whose tdmrep.json is stored; the one that was asked for first is dropped first.
-_MOST_SITES = 10_000
-# Statuses 4xx that say nothing about a file, beside ROBOTS_UNREACHABLE_STATUSES: the request did
-# not arrive as a whole (408), or a proxy refused it (407).
+# Maximum labels in meta that no draft has and the crawl does not declare, and their maximum size
+# in bytes. Thirty requests with such meta take less than 100 KB of JOBDIR.
+_MAX_OTHERS = 32
+_MAX_LABEL = 64
+# Maximum `tdm-reservation` header lines that are read.
+_MAX_RESERVATIONS = 100
+# Maximum sites whose tdmrep.json is kept; the oldest is dropped first.
+_MAX_SITES = 10_000
+# Statuses 4xx that say nothing about the file, besides ROBOTS_UNREACHABLE_STATUSES: the request was
+# incomplete (408), or a proxy refused it (407).
 _SAYS_NOTHING = (408, PROXY_REFUSES)
-# A hop declares no use, so that robots.txt alone decides, and two sites never wait for each other's
-# file.
+# Requests for the file declare no use. So robots.txt alone decides about them, and two sites never
+# wait for each other's file.
 _TDMREP_META: dict[str, Any] = {
     DECLARED_KEY: [],
     "allow_offsite": True,
     "dont_redirect": True,  # a spider may want redirects for itself
     "dont_retry": True,
     "dont_merge_cookies": True,
-    "download_maxsize": MOST_TDMREP_OCTETS,
+    "download_maxsize": MAX_TDMREP_BYTES,
     "download_warnsize": 0,
 }
-# First word of what refuses a response -> its source, for the stats. All others are header lines.
+# First word of the place that refuses a response -> its source, for the stats. Other places are
+# header lines.
 _SOURCES = {"meta": "meta", TDMREP: "tdmrep"}
 _ACCEPTED = "a list of labels, or a string with commas"
 
 
 @dataclass(slots=True, eq=False, repr=False)
 class _File:
-    """What is known of the tdmrep.json of a site, until it is requested again.
+    """The cached tdmrep.json of a site.
 
-    :param entries: none where there is no file, or they are unknown.
-    :param waiters: requests that wait for a fetch; ``None``: no fetch is under way.
+    :param until: when to fetch it again, on `Runtime.clock`.
+    :param entries: its entries, empty if the site has none or they could not be read.
+    :param waiters: requests that wait for the current fetch, or `None` without one.
+    :param warned: whether a failure was logged.
     """
 
     until: float = -math.inf
@@ -106,14 +107,13 @@ class _File:
 
 
 class RfcUseMiddleware:
-    """Downloader middleware that obeys what sites say of the uses that a crawl declares.
+    """Downloader middleware that obeys what sites say about the declared uses of a crawl.
 
-    It stands directly behind `RfcRobotsTxtMiddleware`, and looks at requests that robots.txt
+    Its place is directly after `RfcRobotsTxtMiddleware`; it handles requests that robots.txt
     allows.
 
-    :param crawler: the crawl.
-    :raises NotConfigured: ROBOTS_USE is not set, or ROBOTSTXT_OBEY is off.
-    :raises SettingError: a setting, or the spider's `robots_use`, is not accepted.
+    :raises NotConfigured: if ROBOTS_USE is not set, or ROBOTSTXT_OBEY is off.
+    :raises SettingError: if a setting, or the spider's `robots_use`, is not accepted.
     """
 
     def __init__(self, crawler: Crawler) -> None:
@@ -123,11 +123,11 @@ class RfcUseMiddleware:
         self._crawler = crawler
         self._count = stats.of(crawler).inc_value
         self._settings = settings
-        self._files: LocalCache[Origin, _File] = LocalCache(_MOST_SITES)
-        # What was known of robots.txt when a request was sent, and its preferences: they count, not
-        # those of a later robots.txt.
+        self._files: LocalCache[Origin, _File] = LocalCache(_MAX_SITES)
+        # Request -> the robots.txt and its preferences when the request was sent. A later
+        # robots.txt does not count for it.
         self._sent: WeakKeyDictionary[Request, tuple[OriginPolicy, _ByLabel]] = WeakKeyDictionary()
-        # A typo refuses nothing.
+        # No site refuses a misspelled use.
         for label, near in unknown_labels(self._of_crawl()):
             logger.warning(
                 "Declared use %r is not a known label: only a site that names it can refuse it; "
@@ -147,10 +147,10 @@ class RfcUseMiddleware:
         return at_work(self._crawler)
 
     async def process_request(self, request: Request) -> None:
-        """Let a request through, unless robots.txt refuses all that it is for.
+        """Check the uses of a request against robots.txt.
 
-        :raises RobotsDisallowed: it does.
-        :raises AgentError: meta `robots_declared_use` is not accepted.
+        :raises RobotsDisallowed: if robots.txt refuses all of them.
+        :raises AgentError: if meta `robots_declared_use` is not accepted.
         """
         # A callback may have copied the meta of another page.
         request.meta.pop(PERMITTED_KEY, None)
@@ -177,16 +177,17 @@ class RfcUseMiddleware:
             self._refuse(request, "robots.txt", refusal, robots)
 
     async def process_response(self, request: Request, response: Response) -> Response:
-        """Let a response through, unless with its headers, metas and tdmrep.json all is refused.
+        """Check the uses of a response, also against its headers, metas and tdmrep.json.
 
-        :raises RobotsDisallowed: it is.
+        :raises RobotsDisallowed: if all of them are refused.
         """
         if request not in self._sent:
             return response
         robots, preferences = self._sent.pop(request)
         uses = self._of(request)
         tdm = list[tuple[str, object]]()
-        if TDM in uses and robots.origin.scheme in ("http", "https"):  # others have no such file
+        # Sites of other schemes do not have the file.
+        if TDM in uses and robots.origin.scheme in ("http", "https"):
             tdm += reservation_of(await self._entries(request, robots), request.url)
         own = _of_response(response, self._robots.user_agents.of(request).tokens, tdm)
         preferences = combined(preferences, own)
@@ -203,18 +204,18 @@ class RfcUseMiddleware:
     def _refuse(
         self, request: Request, source: str, refusal: Refusal, robots: OriginPolicy
     ) -> None:
-        """Refuse a request or its response, unless a dry run did so before."""
+        """Drop a request or its response, unless a dry run has already let it through."""
         enforcement = self._robots.enforcement
         if request in enforcement.let_through:
             return
         self._count(stats.USE.format(source=source))
         decision = robots.decide(request.url, self._robots.user_agents.of(request))
         decision = decision._replace(allowed=False, reason=Reason.USE, rule=None)
-        self._count(stats.ALLOWED, -1)  # RfcRobotsTxtMiddleware has counted it
+        self._count(stats.ALLOWED, -1)  # RfcRobotsTxtMiddleware has counted it as allowed
         enforcement.refuse(request, decision, refusal, robots)
 
     def _of(self, request: Request) -> tuple[str, ...]:
-        """Return what a request is for: by its meta, else by the spider, else by the setting."""
+        """Return the uses that the meta of a request declares, or else those of the crawl."""
         if DECLARED_KEY not in request.meta:
             return self._of_crawl()
         value = request.meta[DECLARED_KEY]
@@ -224,7 +225,7 @@ class RfcUseMiddleware:
             raise AgentError(f"{DECLARED_KEY} is {value!r}; it must be {_ACCEPTED}") from None
 
     def _of_crawl(self) -> tuple[str, ...]:
-        """Return what the spider declares, else what the setting does."""
+        """Return the uses that the spider declares, or else the setting."""
         value = getattr(self._crawler.spider, USE_ATTRIBUTE, None)
         try:
             uses = uses_of(value)
@@ -233,13 +234,13 @@ class RfcUseMiddleware:
             raise SettingError(key, value, f"{_ACCEPTED}, or None") from None
         return (self._settings.use or ()) if uses is None else uses
 
-    # The tdmrep.json of a site. It is requested like a page: each hop of its redirects is judged by
-    # the robots.txt of its host, waits for its turn, and is counted.
+    # The tdmrep.json of a site. It is requested like a page: robots.txt applies to each hop of its
+    # redirects, and each waits for its site's turn and is counted.
 
     async def _entries(self, request: Request, robots: OriginPolicy) -> tuple[Reservation, ...]:
-        """Return the entries of the file of a page's site; none where they are unknown.
+        """Return the entries of the file of a page's site, or none if it cannot be read.
 
-        The file is requested by the route of its page, and used for as long as its robots.txt.
+        The file is fetched through the proxy of its page, and expires with the site's robots.txt.
         """
         file = self._files.setdefault(robots.origin, _File())
         if file.waiters is not None:
@@ -252,7 +253,7 @@ class RfcUseMiddleware:
             file.waiters = waiters = list[Waiter[None]]()
             try:
                 file.entries = await self._fetch(request, robots.origin)
-            except Exception as error:  # noqa: BLE001 - the site reserved nothing by it
+            except Exception as error:  # noqa: BLE001 - then the reservation is unknown
                 self._failed(file, robots.origin, error)
             finally:
                 file.waiters = None
@@ -261,22 +262,22 @@ class RfcUseMiddleware:
         return file.entries
 
     def _failed(self, file: _File, origin: Origin, error: Exception) -> None:
-        """Have a file requested again, unless a rule forbids it or the spider was closed."""
+        """Schedule another fetch, unless a rule disallows it or the spider was closed."""
         decision = getattr(error, "decision", None)
-        forbidden = decision is not None and decision.reason is not Reason.UNREACHABLE
-        if forbidden or isinstance(error, RobotsUndecided):
+        is_disallowed = decision is not None and decision.reason is not Reason.UNREACHABLE
+        if is_disallowed or isinstance(error, RobotsUndecided):
             return
-        pause = self._settings.unreachable_ttl
-        file.until = min(file.until, Runtime().clock() + pause)
+        delay = self._settings.unreachable_ttl
+        file.until = min(file.until, Runtime().clock() + delay)
         if not file.warned:
             file.warned = True
             logger.warning(
-                "%s%s cannot be read (%s): whether the site reserves text and data mining is "
-                "unknown, its pages go on; the file is requested again after %g s",
+                "Cannot read %s%s (%s): it is unknown whether the site reserves text and data "
+                "mining, so its pages are fetched. Next attempt in %g s",
                 origin,
                 TDMREP,
                 error_text(error),
-                pause,
+                delay,
                 extra={"spider": self._crawler.spider},
             )
 
@@ -295,7 +296,7 @@ class RfcUseMiddleware:
                 return parse_tdmrep(response.body)
             says_nothing = {*_SAYS_NOTHING, *self._settings.unreachable_statuses}
             if response.status // 100 == 4 and response.status not in says_nothing:
-                return ()  # that is an answer: there is no file
+                return ()  # the site has no such file
             if response.status // 100 != 3:
                 raise ValueError(f"status {response.status}")
             url = target_of(url, response.headers.get(b"Location"))
@@ -303,28 +304,29 @@ class RfcUseMiddleware:
 
 
 def _permitted(uses: tuple[str, ...], preferences: _ByLabel) -> dict[str, bool | None]:
-    """Return what is permitted, for meta; it is bounded, since meta may be stored in JOBDIR."""
+    """Return the permitted uses for meta. Their number is bounded, because JOBDIR stores meta."""
     known = {*uses, *LABELS}
     others = (
-        label
-        for label in preferences
-        if label not in known and len(label.encode()) <= _LONGEST_LABEL
+        label for label in preferences if label not in known and len(label.encode()) <= _MAX_LABEL
     )
-    shown = [*(label for label in preferences if label in known), *islice(others, _MOST_OTHERS)]
+    shown = [*(label for label in preferences if label in known), *islice(others, _MAX_OTHERS)]
     return {**dict.fromkeys(uses), **{label: preferences[label].allowed for label in shown}}
 
 
 def _of_response(
     response: Response, tokens: Sequence[str], tdm: list[tuple[str, object]]
 ) -> _ByLabel:
-    """Return what a response says, and `tdm`: where its tdmrep.json says something, and what."""
+    """Return the preferences of a response.
+
+    :param tdm: places and values of its tdmrep.json.
+    """
     get_lines = response.headers.getlist
     stated, cut = of_headers(get_lines("Content-Usage"), get_lines("Content-Signal"))
     lines = get_lines("tdm-reservation")
-    if cut or len(lines) > _MOST_RESERVATIONS:
+    if cut or len(lines) > _MAX_RESERVATIONS:
         page_of(response).cut = True
     headers = [
-        ("header tdm-reservation", line.decode("latin-1")) for line in lines[:_MOST_RESERVATIONS]
+        ("header tdm-reservation", line.decode("latin-1")) for line in lines[:_MAX_RESERVATIONS]
     ]
     metas = [
         (f"meta {name.strip()}", content)

@@ -54,7 +54,7 @@ def test_rules_of_a_url(tmp_path: Path) -> None:
         ("meta", "robots", "index", True, None),
         ("meta", "robots", "max-snippet", True, "no valid value"),
         ("meta", "robots", "foo", True, "unknown directive"),
-        ("meta", "googlebot", "noarchive nosnippet", False, "spaces in place of commas"),
+        ("meta", "googlebot", "noarchive nosnippet", False, "spaces instead of commas"),
         ("meta", "googlebot: x", "none", False, None),
         ("meta", "*", "noindex", False, None),
         ("meta", "robots", "nosnippet", False, "not in the head, so it does not count"),

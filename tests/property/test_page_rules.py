@@ -58,7 +58,7 @@ def test_order_of_sources_does_not_matter(texts: list[str], data: st.DataObject)
     shuffled = data.draw(st.permutations(texts))
     rules = of(*texts)
     assert rules == of(*shuffled)
-    assert set(rules.found) == {found for text in shuffled for found in of(text).found}
+    assert set(rules.members) == {found for text in shuffled for found in of(text).members}
 
 
 @given(listed=lists, data=st.data(), bot=st.sampled_from(["", "foobot: ", "*: ", "BadBot: "]))

@@ -1,4 +1,4 @@
-"""What pages and sites say of use outside of robots.txt: rules of pages, and TDMRep."""
+"""Preferences in rules of pages and in TDMRep."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 
 from scrapy_robots_rfc.core.preferences import Preference
 from scrapy_robots_rfc.usage.rules import (
-    MOST_TDMREP_OCTETS,
+    MAX_TDMREP_BYTES,
     of_page,
     of_tdm,
     parse_rules,
@@ -37,10 +37,7 @@ def test_directives_of_the_page(directive: str) -> None:
     ],
 )
 def test_tdm_reservation(values: list[object], allowed: bool | None) -> None:
-    """File, header and document.
-
-    Each overrides the one before, and what is neither 0 nor 1 overrides nothing.
-    """
+    """File, header and document override each other in this order; other values do nothing."""
     found = of_tdm(*(("here", value) for value in values))
     assert {label: one.allowed for label, one in found.items()} == (
         {} if allowed is None else {"tdm": allowed, "train-ai": allowed}
@@ -48,7 +45,7 @@ def test_tdm_reservation(values: list[object], allowed: bool | None) -> None:
 
 
 def test_a_deeply_nested_reservation() -> None:
-    """A value that is nested very deeply says nothing, and raises nothing."""
+    """A deeply nested value says nothing, and does not raise."""
     nested: list[object] = []
     for _ in range(100_000):
         nested = [nested]
@@ -56,10 +53,7 @@ def test_a_deeply_nested_reservation() -> None:
 
 
 def test_tdmrep_file() -> None:
-    """The first entry that matches decides, not the longest.
-
-    Entries that cannot be read are passed over.
-    """
+    """The first entry that matches decides, not the longest; unreadable entries are ignored."""
     entries = parse_tdmrep(
         b'[{"location": "/a*", "tdm-reservation": 1}, 3, {"location": 4}, {"location": "/a/b",'
         b' "tdm-reservation": 0}]'
@@ -76,12 +70,12 @@ def test_tdmrep_file() -> None:
         b"\xff",
         b"[" * 100_000,
         b"[" + b"1," * 500 + b"1]",
-        b'["' + b"x" * MOST_TDMREP_OCTETS + b'"]',
+        b'["' + b"x" * MAX_TDMREP_BYTES + b'"]',
         json.dumps([{"location": "/" + "x" * 50}] * 400).encode(),
     ],
-    ids=["object", "octets", "nested", "entries", "long", "locations"],
+    ids=["object", "not UTF-8", "nested", "entries", "long", "locations"],
 )
 def test_tdmrep_file_that_cannot_be_read(body: bytes) -> None:
-    """What is no array, or beyond a bound, is an error: a part of a file says nothing."""
-    with pytest.raises(ValueError, match=r"^(no JSON|no array of at most|more than)"):
+    """A file that is not an array, or is beyond a limit, is an error."""
+    with pytest.raises(ValueError, match=r"^(not JSON|not an array of at most|more than)"):
         parse_tdmrep(body)

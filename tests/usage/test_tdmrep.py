@@ -1,7 +1,4 @@
-"""How the tdmrep.json of a site is requested.
-
-Judged, paced and counted like a page, and again where that failed.
-"""
+"""The tdmrep.json of a site: how it is requested, and what happens if it cannot be read."""
 
 from __future__ import annotations
 
@@ -31,7 +28,7 @@ SETTINGS = {"ROBOTS_USE": ["tdm"]}
 
 @pytest.fixture
 def site() -> Iterator[Site]:
-    """A site with three pages, a private file, and a redirect from its tdmrep.json to that."""
+    """A site with three pages, whose tdmrep.json redirects to a disallowed file."""
     pages = dict.fromkeys(("/a", "/b", "/c"), PAGE)
     rules = robots("User-agent: *\nDisallow: /private/\n")
     replies = {
@@ -44,12 +41,12 @@ def site() -> Iterator[Site]:
 
 
 class Permitted(Pages):
-    """Stores what each response says is permitted, and requests one page after the other."""
+    """Stores the permitted uses of each response, and requests one page at a time."""
 
     custom_settings = {"CONCURRENT_REQUESTS": 1}  # noqa: RUF012 - Scrapy's
 
     def parse(self, response: Response, **_: Any) -> Any:
-        """Store it."""
+        """Store the meta of a response."""
         self.permitted = {
             **getattr(self, "permitted", {}),
             response.url: response.meta.get("robots_use"),
@@ -57,8 +54,8 @@ class Permitted(Pages):
         return super().parse(response)
 
 
-async def asked_for(site: Site, *paths: str, **settings: Any) -> Crawl:
-    """Crawl pages that declare a use for which the tdmrep.json counts."""
+async def crawled(site: Site, *paths: str, **settings: Any) -> Crawl:
+    """Crawl pages and declare a use that depends on the tdmrep.json."""
     return await crawl(
         [site.url(path) for path in paths], {**SETTINGS, **settings}, spider=Permitted
     )
@@ -66,15 +63,15 @@ async def asked_for(site: Site, *paths: str, **settings: Any) -> Crawl:
 
 def unread(caplog: pytest.LogCaptureFixture) -> list[str]:
     """The warnings about a tdmrep.json."""
-    return [line for line in records(caplog) if "tdmrep.json cannot be read" in line]
+    return [line for line in records(caplog) if line.startswith("Cannot read ")]
 
 
 @ensureDeferred
-async def test_hop_that_its_own_site_forbids(site: Site, caplog: pytest.LogCaptureFixture) -> None:
-    """A redirect to a path that robots.txt forbids is not followed, and the pages go on without
-    a warning.
-    """
-    result = await asked_for(site, "/a", "/b")
+async def test_hop_that_its_own_site_disallows(
+    site: Site, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A redirect to a disallowed path is not followed, and pages are fetched without a warning."""
+    result = await crawled(site, "/a", "/b")
     assert site.pages == [NAME, "/a", "/b"]
     assert list(result.outcomes.values()) == [200, 200]
     assert (result.stat("forbidden"), result.stat("allowed")) == (1, 3)
@@ -83,17 +80,17 @@ async def test_hop_that_its_own_site_forbids(site: Site, caplog: pytest.LogCaptu
 
 @pytest.mark.parametrize(
     ("rules", "warned"),
-    [(robots("User-agent: *\nDisallow: /\n"), 0), (Reply(503), 1), (Reply(reset=True), 1)],
-    ids=["disallow", "503", "reset"],
+    [(robots("User-agent: *\nDisallow: /\n"), 0), (Reply(503), 1)],
+    ids=["disallow", "503"],
 )
 @ensureDeferred
-async def test_hop_that_another_site_forbids(
+async def test_hop_that_another_site_disallows(
     site: Site, rules: Reply, warned: int, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """A redirect to a host whose robots.txt disallows it, or is unreachable, is not followed."""
+    """A redirect to a site whose robots.txt disallows it, or is unreachable, is not followed."""
     with Site({"/robots.txt": rules, "/tdm.json": RESERVED}) as other:
         site.replies[NAME] = redirect(other.url("/tdm.json"))
-        result = await asked_for(site, "/a")
+        result = await crawled(site, "/a")
         assert other.pages == []
     assert list(result.outcomes.values()) == [200]
     assert len(unread(caplog)) == warned
@@ -101,9 +98,7 @@ async def test_hop_that_another_site_forbids(
 
 @ensureDeferred
 async def test_hop_that_another_site_allows(site: Site) -> None:
-    """A redirect to a host whose robots.txt allows it is followed, also beyond the domains of
-    the spider.
-    """
+    """A redirect to a site that allows it is followed, also outside the spider's domains."""
     with Site({"/tdm.json": RESERVED}) as other:
         site.replies[NAME] = redirect(other.url("/tdm.json").replace("127.0.0.1", "localhost"))
         result = await crawl(
@@ -117,18 +112,18 @@ async def test_hop_that_another_site_allows(site: Site) -> None:
 
 @ensureDeferred
 async def test_pace_of_a_hop() -> None:
-    """The file, a hop of its redirects and the page have the interval that the site asks for."""
+    """The file, a hop of its redirects and the page keep the interval of their site."""
     paced = robots(f"User-agent: *\nCrawl-delay: {DELAY}\n")
     hop = redirect("/tdm.json")
     with Clocked({"/robots.txt": paced, NAME: hop, "/tdm.json": RESERVED, "/a": PAGE}) as clocked:
-        await asked_for(clocked, "/a", DOWNLOAD_DELAY=0)
+        await crawled(clocked, "/a", DOWNLOAD_DELAY=0)
     assert [target for _, target in clocked.arrivals][1:] == ["/a", NAME, "/tdm.json"]
     assert min(gaps(clocked)) >= DELAY
 
 
 @ensureDeferred
 async def test_two_sites_that_refer_to_each_other(site: Site) -> None:
-    """Two sites whose tdmrep.json redirect to the other one's do not wait for each other."""
+    """Two sites whose tdmrep.json redirect to each other do not wait for each other."""
     with Site({"/a": PAGE}) as other:
         site.replies[NAME] = redirect(other.url(NAME))
         other.replies[NAME] = redirect(site.url(NAME))
@@ -141,33 +136,26 @@ async def test_two_sites_that_refer_to_each_other(site: Site) -> None:
     [
         (Reply(503), "ValueError: status 503"),
         (Reply(407), "ValueError: status 407"),
-        (Reply(408), "ValueError: status 408"),
         (Reply(429), "ValueError: status 429"),
         (Reply(reset=True), ""),
-        (Reply(200, b"{"), "ValueError: no JSON"),
+        (Reply(200, b"{"), "ValueError: not JSON"),
         (redirect(NAME), "ValueError: more than 5 redirects"),
-        (
-            Reply(200, b"[" + b"1," * 500 + b"1]"),
-            "ValueError: no array of at most 500 entries and 131072 octets",
-        ),
         (Reply(200, b'["' + b"x" * 200_000 + b'"]'), ""),
     ],
-    ids=["503", "407", "408", "429", "reset", "json", "redirects", "entries", "octets"],
+    ids=["503", "407", "429", "reset", "json", "redirects", "size"],
 )
 @ensureDeferred
 async def test_file_that_cannot_be_read(
     site: Site, reply: Reply, why: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Where the file cannot be read the use is unknown, with one warning a site, and the pages
-    go on.
-    """
+    """If the file cannot be read, the use is unknown, a warning says so, and pages are fetched."""
     site.replies[NAME] = reply
-    result = await asked_for(site, "/a", "/b", "/c")
+    result = await crawled(site, "/a", "/b", "/c")
     assert list(result.spider.permitted.values()) == [{"tdm": None}] * 3
     (line,) = unread(caplog)
-    assert line.startswith(f"{site.url(NAME)} cannot be read ({why}")
-    assert line.endswith("its pages go on; the file is requested again after 300 s")
-    # Twisted sends a request again by itself if a connection that was open breaks.
+    assert line.startswith(f"Cannot read {site.url(NAME)} ({why}")
+    assert line.endswith("so its pages are fetched. Next attempt in 300 s")
+    # Twisted sends a request again if a reused connection breaks.
     assert site.pages.count(NAME) in {302: (6,), 200: (1, 2)}.get(reply.status, (1,))
 
 
@@ -176,33 +164,24 @@ async def test_file_that_cannot_be_read(
 async def test_file_that_is_there_later(
     site: Site, status: int, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """A file that could not be read is asked for again after ROBOTS_UNREACHABLE_TTL."""
-    site.replies[NAME] = lambda _: Reply(status) if site.pages.count(NAME) == 1 else RESERVED
+    """A file that could not be read is requested again after ROBOTS_UNREACHABLE_TTL."""
+    site.replies[NAME] = lambda _: Reply(status) if site.pages.count(NAME) < 3 else RESERVED
     settings = {"ROBOTS_UNREACHABLE_STATUSES": [403], "ROBOTS_UNREACHABLE_TTL": 1e-6}
-    result = await asked_for(site, "/a", "/b", "/c", **settings)
+    result = await crawled(site, "/a", "/b", "/c", **settings)
     assert [isinstance(one, RobotsDisallowed) for one in result.outcomes.values()] == [
         False,
-        True,
+        False,
         True,
     ]
-    assert site.pages.count(NAME) == 2
-    assert len(unread(caplog)) == 1
-
-
-@ensureDeferred
-async def test_file_that_is_never_there(site: Site, caplog: pytest.LogCaptureFixture) -> None:
-    """It is requested again and again, with one warning."""
-    site.replies[NAME] = Reply(503)
-    await asked_for(site, "/a", "/b", "/c", ROBOTS_UNREACHABLE_TTL=1e-6)
     assert site.pages.count(NAME) == 3
     assert len(unread(caplog)) == 1
 
 
 @ensureDeferred
 async def test_no_file(site: Site, caplog: pytest.LogCaptureFixture) -> None:
-    """A 404 is an answer: nothing is reserved, and it is not asked for again."""
+    """A site that answers 404 reserves nothing, and is not asked again."""
     site.replies[NAME] = Reply(404)
-    result = await asked_for(site, "/a", "/b", ROBOTS_UNREACHABLE_TTL=1e-6)
+    result = await crawled(site, "/a", "/b", ROBOTS_UNREACHABLE_TTL=1e-6)
     assert list(result.outcomes.values()) == [200, 200]
     assert site.pages.count(NAME) == 1
     assert unread(caplog) == []
@@ -210,12 +189,10 @@ async def test_no_file(site: Site, caplog: pytest.LogCaptureFixture) -> None:
 
 @ensureDeferred
 async def test_refusal_of_the_site(site: Site, caplog: pytest.LogCaptureFixture) -> None:
-    """A page that the file refuses is logged as forbidden by its site, and is not counted as
-    allowed.
-    """
+    """A page that the file refuses is forbidden by its site, and not counted as allowed."""
     site.replies[NAME] = RESERVED
     caplog.set_level("DEBUG")
-    result = await asked_for(site, "/a", "/b")
+    result = await crawled(site, "/a", "/b")
     assert (result.stat("forbidden"), result.stat("allowed"), result.stat("use/tdmrep")) == (
         2,
         1,
