@@ -397,7 +397,7 @@ def main(arguments: list[str]) -> None:
     seed, runtime, without, middleware, folder, number, *ports = arguments
     plan = draw(int(seed), runtime, without.split(","))
     CRAWL = Crawl(plan, Path(folder), int(number), list(map(int, ports)))
-    pending.MOST_AT_ONCE = plan.settings["FETCHES_AT_ONCE"]
+    pending.MAX_FETCHES = plan.settings["FETCHES_AT_ONCE"]
     process = RUNTIMES[plan.runtime][1](settings_of(plan, Path(folder), middleware, int(number)))
     process.crawl(Faulted)
     process.start()

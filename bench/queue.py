@@ -1,115 +1,205 @@
-"""What the queue by origin costs beside Scrapy's own: ``python -m bench.queue``.
+"""Measure the longest calls of our queue and of Scrapy's own: `python -m bench.queue`.
 
-Sites with one request each are queued; then the worst call of push, pop and len is printed, in
-processor time. The sites of our queue are ready, awaited, or paced. Scrapy's own queue looks at
-every site for each pop.
+Each row is a crawl of its own with one request for each of many sites in the queue. The download
+handler makes the answers: a site's robots.txt is known, or never arrives, or asks for a
+Crawl-delay. Times are processor time of the thread, without garbage collection.
 """
 
 from __future__ import annotations
 
 import argparse
+import asyncio
 import gc
+import json
+import os
+import subprocess
+import sys
+import tempfile
 import time
-from collections.abc import Callable
-from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from scrapy import Request, Spider
-from scrapy.crawler import Crawler
+from scrapy.crawler import AsyncCrawlerProcess
+from scrapy.http import HtmlResponse, Response, TextResponse
 from scrapy.pqueues import DownloaderAwarePriorityQueue
-from scrapy.squeues import FifoMemoryQueue
 
 from bench.report import table
-from scrapy_robots_rfc.policy.origins import Origin
-from scrapy_robots_rfc.scheduling.gate import GATES, Gate
-from scrapy_robots_rfc.scheduling.queue import OriginPriorityQueue
+from scrapy_robots_rfc import OriginPriorityQueue, robots_service
 
-#: Calls of pop that are timed.
-POPS = 2_000
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable
+    from typing import Self
 
+    from scrapy.crawler import Crawler
 
-class _Turns:
-    """Stands for the throttle: every site is due at once, in a minute, or when it is woken."""
-
-    def __init__(self, seconds: float | None) -> None:
-        self.clock = time.monotonic
-        self.sites: dict[Origin, Any] = {Origin("https", "paced.example", 443): None}
-        self.on_turn: Callable[[Origin], object] = lambda _: None
-        self._seconds = seconds
-
-    def due(self, _: Origin) -> float | None:
-        """Return when the next request of a site may go."""
-        return self._seconds
-
-    def interval(self, _: Origin) -> float:
-        """Return the interval of a site."""
-        return self._seconds or 0.0
-
-    def take(self, _: Request, __: Origin) -> bool:
-        """Take a turn."""
-        return True
-
-    def wake_in(self, _: float) -> None:
-        """Wake the engine."""
+#: What is queued -> the robots.txt of each site, or `None` if it never arrives.
+FILES = {
+    "known": b"User-agent: *\nDisallow: /x\n",
+    "unknown": None,
+    "paced": b"User-agent: *\nCrawl-delay: 60\n",
+}
+SCRAPY = "Scrapy's own"
+#: Milliseconds of the longest push, pop and len; of a pop with JOBDIR.
+GOAL, GOAL_ON_DISK = 5.0, 10.0
+_POPS = 2_000
+# Scrapy's own queue looks at all sites for each pop.
+_POPS_OF_SCRAPY = 50
+# Calls between two turns of the event loop.
+_TURN = 50
 
 
-class _Downloader:
-    slots: dict[str, Any] = {}  # noqa: RUF012 - empty
-    active: set[Request] = set()  # noqa: RUF012 - empty
+class Times:
+    """Measures the calls of a queue."""
 
-    def get_slot_key(self, request: Request) -> str:
-        """Return the slot, as Scrapy's own queue asks for it."""
-        return request.url.split("/")[2]
-
-
-class _Engine:
-    downloader = _Downloader()
+    #: Milliseconds of each call, by its name.
+    calls: dict[str, list[float]] = {"push": [], "pop": [], "len": []}  # noqa: RUF012 - of the process
+    queues: list[Any] = []  # noqa: RUF012 - as above
 
 
-def measure(kind: str, sites: int) -> list[float]:
-    """Return the worst milliseconds of push, pop and len, the mean of pop, and what closing
-    takes.
-    """
-    crawler = Crawler(Spider)
-    crawler.engine = _Engine()  # type: ignore[assignment]  # only the downloader is asked
-    if kind == "Scrapy's own":
-        queue: Any = DownloaderAwarePriorityQueue(crawler, FifoMemoryQueue, "")
-    else:
-        seconds = {"ready": 0.0, "paced": 60.0, "awaited": None}[kind]
-        turns: Any = _Turns(seconds)
-        GATES[crawler] = Gate(
-            crawler, lambda request: Origin.of(request.url), lambda _: True, turns
-        )
-        queue = OriginPriorityQueue(crawler, FifoMemoryQueue, "")
-    requests = [Request(f"http://site{number}.example/") for number in range(sites)]
-    gc.collect()
-    gc.disable()
-    try:
-        push = [_time(partial(queue.push, request)) for request in requests]
-        pop = [_time(queue.pop) for _ in range(POPS if kind != "Scrapy's own" else 50)]
-        length = [_time(lambda: len(queue)) for _ in range(20)]
-        close = _time(queue.close)
-    finally:
-        gc.enable()
-    return [max(push), max(pop), sum(pop) / len(pop), max(length), close]
+def timed(base: type[Any]) -> type[Any]:
+    """Return a queue class that measures its calls."""
+
+    def call(name: str, function: Callable[..., Any], *arguments: object) -> Any:  # noqa: ANN401
+        start = time.thread_time()
+        try:
+            return function(*arguments)
+        finally:
+            Times.calls[name].append((time.thread_time() - start) * 1000)
+
+    class Timed(base):  # type: ignore[misc]  # a class that is not known before
+        def __init__(self, *arguments: Any, **options: Any) -> None:  # noqa: ANN401 - Scrapy's
+            super().__init__(*arguments, **options)
+            Times.queues.append(self)
+
+        def push(self, request: Request) -> None:
+            call("push", super().push, request)
+
+        def pop(self) -> Request | None:
+            request: Request | None = call("pop", super().pop)
+            return request
+
+        def __len__(self) -> int:
+            length: int = call("len", super().__len__)
+            return length
+
+    return Timed
 
 
-def _time(call: Callable[[], object]) -> float:
-    start = time.thread_time()
-    call()
-    return (time.thread_time() - start) * 1000
+class Handler:
+    """A download handler that makes all answers."""
+
+    lazy = False
+
+    def __init__(self, crawler: Crawler) -> None:
+        self._robots_txt = FILES.get(crawler.settings["BENCH_KIND"])
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> Self:
+        """Create the handler of a crawl."""
+        return cls(crawler)
+
+    async def download_request(self, request: Request) -> Response:
+        """Answer, or never."""
+        if not request.url.endswith("/robots.txt"):
+            return HtmlResponse(request.url, request=request)
+        if self._robots_txt is None:
+            await asyncio.Event().wait()
+        return TextResponse(request.url, body=self._robots_txt or b"", request=request)
+
+    async def close(self) -> None:
+        """There is nothing to close."""
 
 
-def main() -> None:
-    """Print the table."""
-    parser = argparse.ArgumentParser(description=__doc__)
+class Queued(Spider):
+    """Fills the queue, and pops requests from it."""
+
+    name = "queued"
+
+    async def start(self) -> AsyncIterator[Request]:
+        """Measure; `start` has to be a generator, so it also yields a request."""
+        await self._measure()
+        yield Request("data:,")
+
+    async def _measure(self) -> None:
+        """Print the times, and end the process at once."""
+        kind = self.settings["BENCH_KIND"]
+        urls = [f"http://site{n}.example/" for n in range(self.settings["BENCH_SITES"])]
+        if FILES.get(kind) is not None:
+            service = robots_service(self.crawler)
+            for n in range(0, len(urls), _TURN):
+                await asyncio.gather(*map(service.robots, urls[n : n + _TURN]))
+        queue = Times.queues[-1]  # the one on disk, if there is one, is made last
+        gc.collect()
+        gc.disable()
+        for number, url in enumerate(urls):
+            queue.push(Request(url))
+            if number % _TURN == 0:
+                await asyncio.sleep(0)
+        for number in range(_POPS_OF_SCRAPY if kind == SCRAPY else _POPS):
+            queue.pop()
+            len(queue)
+            if number % _TURN == 0:
+                await asyncio.sleep(0)
+        print(json.dumps({name: max(times) for name, times in Times.calls.items()}), flush=True)
+        os._exit(0)
+
+
+def crawl(kind: str, sites: int, jobdir: str | None) -> None:
+    """Run a crawl in this process."""
+    settings: dict[str, Any] = {
+        "LOG_ENABLED": False,
+        "TELNETCONSOLE_ENABLED": False,
+        "BENCH_KIND": kind,
+        "BENCH_SITES": sites,
+        "JOBDIR": jobdir,
+        "ROBOTS_CACHE_SIZE": sites,
+        "USER_AGENT": "examplebot",
+        "DOWNLOAD_HANDLERS": {"http": Handler},
+        "SCHEDULER_PRIORITY_QUEUE": timed(
+            DownloaderAwarePriorityQueue if kind == SCRAPY else OriginPriorityQueue
+        ),
+    }
+    if kind != SCRAPY:
+        settings["ADDONS"] = {"scrapy_robots_rfc.Addon": 500}
+    process = AsyncCrawlerProcess(settings)
+    process.crawl(Queued)
+    process.start()
+
+
+def measure(kind: str, sites: int, *, on_disk: bool) -> dict[str, float]:
+    """Return the milliseconds of the longest calls, by name."""
+    with tempfile.TemporaryDirectory() as folder:
+        command = [sys.executable, "-m", "bench.queue", "--sites", str(sites), "--crawl", kind]
+        command += ["--jobdir", folder] if on_disk else []
+        done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
+        times: dict[str, float] = json.loads(done.stdout)
+        return times
+
+
+def main() -> int:
+    """Print the table, and return 1 if a goal is missed."""
+    parser = argparse.ArgumentParser(prog="python -m bench.queue", description=__doc__)
     parser.add_argument("--sites", type=int, default=100_000)
-    arguments = parser.parse_args()
-    kinds = ("ready", "awaited", "paced", "Scrapy's own")
-    rows = [[kind, *(f"{value:.3f}" for value in measure(kind, arguments.sites))] for kind in kinds]
-    title = f"{arguments.sites:,} sites with a request each, milliseconds"
-    print(table(title, ["", "push, worst", "pop, worst", "pop, mean", "len, worst", "close"], rows))
+    parser.add_argument("--crawl", help=argparse.SUPPRESS)
+    parser.add_argument("--jobdir", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.crawl:
+        crawl(options.crawl, options.sites, options.jobdir)
+    rows, missed = [], False
+    for on_disk in (False, True):
+        for kind in (*FILES, SCRAPY):
+            times = measure(kind, options.sites, on_disk=on_disk)
+            goals = {"push": GOAL, "pop": GOAL_ON_DISK if on_disk else GOAL, "len": GOAL}
+            missed |= kind != SCRAPY and any(times[name] > goals[name] for name in goals)
+            where = "JOBDIR" if on_disk else "memory"
+            rows.append([f"{kind}, {where}", *(f"{times[name]:.3f}" for name in goals)])
+    title = (
+        f"Longest calls with {options.sites:,} sites, milliseconds (goals: {GOAL:g};"
+        f" pop with JOBDIR: {GOAL_ON_DISK:g})"
+    )
+    print(table(title, ["robots.txt", "push", "pop", "len"], rows))
+    return int(missed)
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -30,6 +30,10 @@ CANCELLED: tuple[type[BaseException], ...] = (asyncio.CancelledError, CancelledE
 _LONGEST = 1e9
 
 
+# The descriptor limit of a process that has none.
+_NO_LIMIT = 1 << 20
+
+
 class Cancellable(Protocol):
     """A task or a timer."""
 
@@ -69,16 +73,16 @@ class Runtime:
     _tasks: ClassVar[set[Cancellable]] = set()
 
     def spawn(self, coroutine: Coroutine[Any, Any, None]) -> Cancellable:
-        """Run a coroutine that handles its own errors as a task of its own.
+        """Run a coroutine that handles its own errors as a task.
 
-        Without asyncio it starts at once.
+        It starts in the next turn of the reactor.
         """
         if is_asyncio_available():  # Scrapy's `deferred_from_coro` takes twice as long
             task = asyncio.get_event_loop().create_task(coroutine)
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
             return task
-        deferred = Deferred.fromCoroutine(coroutine)
+        deferred = Deferred.fromCoroutine(self._in_next_turn(coroutine))
         self._tasks.add(deferred)
 
         def ended(result: _T) -> _T:
@@ -87,6 +91,19 @@ class Runtime:
 
         deferred.addBoth(ended).addErrback(_unless_cancelled)
         return deferred
+
+    async def _in_next_turn(self, coroutine: Coroutine[Any, Any, None]) -> None:
+        try:
+            await self.sleep(0)
+            await coroutine
+        finally:
+            coroutine.close()  # it has not begun if the task was cancelled at once
+
+    def forget_cancellation(self) -> None:
+        """Let the current task continue, although it was cancelled."""
+        task = asyncio.current_task() if is_asyncio_available() else None
+        if task is not None:
+            task.uncancel()
 
     def call_later(self, delay: float, function: Callable[[], object]) -> Cancellable:
         """Call a function after so many seconds."""
@@ -119,6 +136,16 @@ class Runtime:
         return time.strftime("%H:%M:%S" if today[:3] == then[:3] else "%Y-%m-%d %H:%M:%S", then)
 
 
+def descriptor_limit() -> int:
+    """Return how many files and sockets the process may have open."""
+    try:
+        import resource  # noqa: PLC0415 - not on every platform
+    except ImportError:
+        return _NO_LIMIT
+    allowed, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return _NO_LIMIT if allowed == resource.RLIM_INFINITY else allowed
+
+
 def _unless_cancelled(failure: Failure) -> None:
     """Pass over the end of a task that was cancelled; Twisted logs any other error."""
     failure.trap(*CANCELLED)  # type: ignore[no-untyped-call]  # Twisted's
@@ -140,6 +167,8 @@ class Threads:
         self._name = name
         self._jobs: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
         self._started = 0
+        self._waiting: set[Waiter[None]] = set()
+        self._is_stopped = False
 
     async def call(self, function: Callable[[], _T], *, limit: float, dropped: bool = True) -> _T:
         """Call a function on a thread and return what it returns, or raise what it raises.
@@ -149,8 +178,11 @@ class Threads:
         :raises TimeoutError: it took longer. A call that has begun goes on, and its result is
             dropped.
         """
+        if self._is_stopped:
+            raise TimeoutError("stopped")
         result: Future[_T] = Future()
         ended: Waiter[None] = Waiter()
+        self._waiting.add(ended)
         timer = self._runtime.call_later(limit, partial(ended.resolve, None))
         on_this_thread = _to_this_thread()
 
@@ -175,12 +207,16 @@ class Threads:
                 return result.result()
             raise TimeoutError(f"no answer in {limit:g} s")
         finally:
+            self._waiting.discard(ended)
             if dropped:
                 result.cancel()
             timer.cancel()
 
     def stop(self) -> None:
-        """Let the threads end when the queue is empty; `call` must not be used after this."""
+        """Let the threads end when the queue is empty; who waits for a call gets TimeoutError."""
+        self._is_stopped = True
+        for waiter in list(self._waiting):
+            waiter.resolve(None)
         for _ in range(self._started):
             self._jobs.put(None)
 

@@ -111,7 +111,7 @@ def fill(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def warning_of(key: str) -> str:
     """Return the one line that a crawl logs."""
-    return f"{_scrapy.PRIVATE[key]}: Scrapy has no `{key}` any more"
+    return f"{_scrapy.PRIVATE[key]}: this version of Scrapy has no `{key}`"
 
 
 @pytest.mark.parametrize("key", FTP)

@@ -4,20 +4,15 @@ Proxies, retries, TLS and stats are Scrapy's own. This module makes the request,
 finds out whether that was whole, and decodes it. `fetch.py` follows redirects.
 """
 
-from __future__ import annotations
-
 import logging
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, Self
 from urllib.parse import urlsplit
-from urllib.request import getproxies
 
 from scrapy import signals as scrapy_signals
 from scrapy.crawler import Crawler
-from scrapy.downloadermiddlewares.httpproxy import HttpProxyMiddleware
 from scrapy.exceptions import StopDownload
 from scrapy.http import Headers, Request, Response
 from scrapy.http.request import NO_CALLBACK
@@ -29,14 +24,13 @@ from scrapy_robots_rfc import _scrapy, signals
 from scrapy_robots_rfc._runtime import CANCELLED
 from scrapy_robots_rfc.cache.entry import Validators
 from scrapy_robots_rfc.errors import BrokenTransferError, ForeignAnswerError
+from scrapy_robots_rfc.fetching.crawl import Crawl
 from scrapy_robots_rfc.fetching.decoding import GZIP_MAGIC, MAX_EXPANSION, without_codings
+from scrapy_robots_rfc.fetching.pending import PendingFetch
+from scrapy_robots_rfc.fetching.routes import Routes
 from scrapy_robots_rfc.fetching.sources import HttpCache
 from scrapy_robots_rfc.leaves import TRANSFERS
-from scrapy_robots_rfc.policy.access import Local, Unreachable
 from scrapy_robots_rfc.settings import Settings
-
-if TYPE_CHECKING:
-    from scrapy_robots_rfc.fetching.pending import Crawl, PendingFetch
 
 logger: logging.Logger = logging.getLogger(__name__)
 
@@ -56,42 +50,34 @@ META: dict[str, Any] = {
     "download_fail_on_dataloss": True,
 }
 
-# The meta keys of a page that say which way it goes. Its account, and its mode of transfer, are for
-# its own host only.
-_WAY = ("bindaddress", "download_slot")
-_WAY_TO_HOST = (*_WAY, "ftp_user", "ftp_password", "ftp_passive")
-
-#: The proxy of a request with its credentials, since a gateway may send each user another way, or
-#: its FTP account; ``None``: the request has neither, or a later middleware chooses the proxy.
-Route: TypeAlias = str | None
-
-_USERINFO = re.compile(r"^([^/@]*//)?[^/]*@")
+# The meta keys of an FTP account, which is for its own host only.
+_FTP_ACCOUNT = ("ftp_user", "ftp_password", "ftp_passive")
 
 
 @dataclass(slots=True, eq=False, repr=False)
 class _Exchange:
-    """What is known of one exchange. Retries of its request have it in their meta, too.
+    """The state of one exchange. Retries of its request share it, in their meta.
 
-    :param fetch: that it belongs to.
-    :param request: the one whose answer is coming, which is another one after a retry.
-    :param take_back: takes back the place that its slot has because of the request.
+    :param fetch: the fetch that it belongs to.
+    :param request: the request whose answer is coming, which is another one after a retry.
     :param codings: the values of the Content-Encoding headers of the answer.
-    :param taken: octets of its body that came.
-    :param stopped: whether we stopped the transfer, because the rest is not needed.
-    :param unanswered: whether the downloader has the request, and no response to it.
-    :param over: whether nothing waits for it any more, although the transfer may go on.
+    :param received: number of bytes of its body received so far.
+    :param is_stopped: whether we stopped the transfer, because the rest is not needed.
+    :param is_unanswered: whether the downloader has the request, and no response to it.
+    :param is_in_slot: whether the downloader has the request.
+    :param is_over: whether nothing waits for it any more, although the transfer may continue.
     """
 
     fetch: PendingFetch
     request: Request | None = None
-    take_back: Callable[[], None] | None = None
     codings: Sequence[bytes] = ()
-    taken: int = 0
-    stopped: bool = False
-    unanswered: bool = False
-    over: bool = False
+    received: int = 0
+    is_stopped: bool = False
+    is_unanswered: bool = False
+    is_in_slot: bool = False
+    is_over: bool = False
 
-    def __deepcopy__(self, _memo: object) -> _Exchange:
+    def __deepcopy__(self, _memo: object) -> Self:
         return self  # a retry copies the meta of its request, and belongs to the same exchange
 
 
@@ -133,7 +119,7 @@ class Downloader:
     def request(self, url: str, fetch: PendingFetch, known: Validators | None) -> Request:
         """Return a request for a robots.txt; once sent, its meta has the proxy that it used.
 
-        :param fetch: that it belongs to; it goes the way of the source of that.
+        :param fetch: the fetch that it belongs to; it takes the route of its source.
         :param known: the validators of a cached file: the answer may be that it is unchanged (304).
         """
         meta = {**self._meta, MARK: _Exchange(fetch)}
@@ -147,26 +133,30 @@ class Downloader:
             self.inherit_route(fetch.source, url, meta, headers)
         if url.startswith("ftp:"):
             meta.setdefault("proxy", None)  # Scrapy's handler uses none that the environment names
-        # Before every page, as Scrapy's own middleware asks.
+        # Before every page, as Scrapy's own middleware requests it.
         return Request(url, priority=1000, callback=NO_CALLBACK, meta=meta, headers=headers)
 
     def inherit_route(
         self, source: Request, url: str, meta: dict[str, Any], headers: dict[bytes, bytes]
     ) -> None:
-        """Copy which way a page goes: its proxy, local address, slot, and account of FTP."""
-        parts = urlsplit(url)
-        page = urlparse_cached(source)
-        same_host = (parts.scheme, parts.hostname) == (page.scheme, page.hostname)
-        copied = _WAY_TO_HOST if same_host else _WAY
-        meta.update((key, source.meta[key]) for key in copied if key in source.meta)
-        if "proxy" not in source.meta:
+        """Copy the proxy, local address and FTP account of a page.
+
+        Its `download_slot` is not copied: where one slot serves many hosts, a robots.txt that hangs
+        would stop them all.
+        """
+        page_meta = source.meta
+        if "bindaddress" in page_meta:
+            meta["bindaddress"] = page_meta["bindaddress"]
+        if "ftp_user" in page_meta and _same_host(source, url):
+            meta.update((key, page_meta[key]) for key in _FTP_ACCOUNT if key in page_meta)
+        if "proxy" not in page_meta:
             return
         # HttpProxyMiddleware chooses a proxy from the environment again for each hop, by its
         # scheme.
         chosen = self.routes.usual(source)
         if chosen is not None and chosen == self.routes.of(source):
             return
-        meta["proxy"] = source.meta["proxy"]
+        meta["proxy"] = page_meta["proxy"]
         # HttpProxyMiddleware has moved the credentials of `proxy` into this header.
         credentials = source.headers.get(b"Proxy-Authorization")
         if credentials is not None and meta["proxy"]:
@@ -193,16 +183,12 @@ class Downloader:
         engine = self._crawler.engine
         assert engine is not None
         response = None
-        scheme = urlparse_cached(request).scheme
-        transfer = self._transfers.pop(scheme, None)
-        if transfer is not None:  # it is the first request of the scheme
-            handler = _scrapy.handler_of(self._crawler, scheme)
-            load_object(transfer)(handler, self._crawler.settings, MARK, self._limit)
+        self._bind_transfer(urlparse_cached(request).scheme)
         self._under_way.add(exchange)
         if self._wrapper is None:
             self._wrapper = partial(self._signal, self._crawler.signals.send_catch_log)
             self._crawler.signals.send_catch_log = self._wrapper  # type: ignore[method-assign]
-        give_back = _scrapy.one_more(self._crawler)
+        take_back = _scrapy.one_more(self._crawler)
         try:
             response = await engine.download_async(request)
             return response
@@ -210,14 +196,14 @@ class Downloader:
             # Scrapy goes on with a transfer that has begun, until its own time is over.
             current = exchange.request or request  # a retry is another one
             if _scrapy.withdraw(self._crawler, current):
-                self._left(exchange)
-            elif exchange.unanswered:
+                exchange.is_in_slot = False
+            elif exchange.is_unanswered:
                 self._crawl.sent(current)
             raise
         finally:
-            give_back()
-            exchange.over = True
-            if exchange.take_back is None:
+            take_back()
+            exchange.is_over = True
+            if not exchange.is_in_slot:
                 self._unwrap_after(exchange)
             self._crawler.signals.send_catch_log(
                 signals.robots_exchanged,
@@ -225,28 +211,31 @@ class Downloader:
                 request=exchange.request or request,
                 response=response,
                 codings=exchange.codings,
-                cut_off=exchange.stopped,
+                cut_off=exchange.is_stopped,
             )
 
+    def _bind_transfer(self, scheme: str) -> None:
+        """Change how the handler of a scheme transfers our files, before the first of them."""
+        transfer = self._transfers.pop(scheme, None)
+        if transfer is not None:
+            handler = _scrapy.handler_of(self._crawler, scheme)
+            load_object(transfer)(handler, self._crawler.settings, MARK, self._limit)
+
     def _body(self, response: Response, exchange: _Exchange) -> bytes:
-        if exchange.unanswered:  # a middleware made this answer up after the download had failed
+        if exchange.is_unanswered:  # a middleware made this answer up after the download had failed
             problem = f"answered {response.status} in place of a download that failed"
             raise ForeignAnswerError(problem)
         # The body of another answer is not used, so it does not matter whether it can be decoded.
         # Gemini says 20 to 29.
         if response.status // 100 != 2 and response.status // 10 != 2:
             return b""
-        if "download_stopped" in response.flags and not exchange.stopped:
+        if "download_stopped" in response.flags and not exchange.is_stopped:
             # A part of the crawl stopped it, by other means than a signal (see `_signal`). The part
             # that is missing may have the rules that forbid.
             raise StopDownload(fail=False)
-        if "dataloss" in response.flags and not exchange.stopped:
+        if "dataloss" in response.flags and not exchange.is_stopped:
             raise BrokenTransferError("the transfer broke off")
         return without_codings(response.body, exchange.codings, self._limit)
-
-    def queued(self) -> set[object]:
-        """The fetches whose request stands in a queue of the downloader."""
-        return {meta[MARK].fetch for meta in _scrapy.queued_metas(self._crawler) if MARK in meta}
 
     # Signals of Scrapy's about our requests.
 
@@ -287,35 +276,32 @@ class Downloader:
         return answers
 
     def _reached(self, exchange: _Exchange, request: Request, **_: object) -> None:
-        """Note that a request, or its retry, joins the queue of its slot in the downloader.
-
-        The slot has a place more until the answer comes: a robots.txt that hangs delays no pages.
-        """
+        """Note that a request, or its retry, joins the queue of its slot in the downloader."""
         exchange.request = request
+        exchange.fetch.request = request
         exchange.codings = ()
-        exchange.taken = 0
-        exchange.stopped = False
-        exchange.unanswered = True
-        exchange.take_back = _scrapy.one_place_more(self._crawler, request)
+        exchange.received = 0
+        exchange.is_stopped = False
+        exchange.is_unanswered = True
+        exchange.is_in_slot = True
 
     def _headers_received(self, exchange: _Exchange, headers: Headers, **_: object) -> None:
         exchange.codings = headers.getlist(b"Content-Encoding")
 
     def _bytes_received(self, exchange: _Exchange, data: bytes, **_: object) -> bool:
-        """Count what has come, and return whether the transfer is to be stopped."""
-        if not exchange.taken and data.startswith(GZIP_MAGIC):
+        """Count the bytes of the body, and return whether to stop the transfer."""
+        if not exchange.received and data.startswith(GZIP_MAGIC):
             exchange.codings = exchange.codings or (b"gzip",)
-        exchange.taken += len(data)
-        # How long coded data become, shows when they are decoded, which has a limit of its own.
+        exchange.received += len(data)
+        # The length of decoded data shows when they are decoded, which has a limit of its own.
         enough = self._limit * MAX_EXPANSION + 1 if exchange.codings else self._limit
-        exchange.stopped = exchange.taken >= enough
-        return exchange.stopped
+        exchange.is_stopped = exchange.received >= enough
+        return exchange.is_stopped
 
     def _response_downloaded(
         self, exchange: _Exchange, request: Request, response: Response, **_: object
     ) -> None:
-        self._left(exchange)
-        exchange.unanswered = False
+        exchange.is_unanswered = False
         # Without the header, HttpCompressionMiddleware ignores the body: it would drop a body
         # that gets longer than DOWNLOAD_MAXSIZE, or decode it without a bound.
         exchange.codings = response.headers.getlist(b"Content-Encoding")
@@ -323,69 +309,14 @@ class Downloader:
         self._crawl.sent(request)
 
     def _left(self, exchange: _Exchange, **_: object) -> None:
-        """Take back the additional place of the slot, unless that was done before."""
-        if exchange.take_back is not None:
-            exchange.take_back()
-            exchange.take_back = None
-        if exchange.over:
+        """Note that the downloader does not have the request any more."""
+        exchange.is_in_slot = False
+        if exchange.is_over:
             self._unwrap_after(exchange)
 
 
-class Routes:
-    """Gives the routes of the requests of a crawl.
-
-    A robots.txt is the same through every proxy. A failure without an answer may be the fault of
-    the proxy, or of the account: it closes the site for the requests of that route only.
-    """
-
-    def __init__(self, crawler: Crawler) -> None:
-        self._crawler = crawler
-        self._environment = bool(getproxies())
-
-    def of(self, request: Request | None) -> Route:
-        """Return the route of a request: the proxy of its meta, or that of the environment.
-
-        For FTP it is the account of the meta, if that names a user: Scrapy's handler uses no proxy.
-        """
-        if request is None:
-            return None
-        if has_account(request):
-            return f"{request.meta['ftp_user']} {request.meta.get('ftp_password')}"
-        if "proxy" not in request.meta and self._environment:
-            chooser = self._crawler.get_downloader_middleware(HttpProxyMiddleware)
-            request = Request(request.url)
-            if chooser is not None:
-                HttpProxyMiddleware.process_request(chooser, request)
-        proxy = request.meta.get("proxy")
-        if not proxy:
-            return None
-        credentials = request.headers.get(b"Proxy-Authorization")
-        return str(proxy) if credentials is None else f"{proxy} {credentials.decode('latin-1')}"
-
-    def usual(self, request: Request) -> Route:
-        """Return the route that a request takes if it names none."""
-        return self.of(Request(request.url)) if self._environment else None
-
-
-def has_account(request: Request) -> bool:
-    """Whether a request is for FTP, and names the user that it is made for."""
-    return request.meta.get("ftp_user") is not None and urlparse_cached(request).scheme == "ftp"
-
-
-def proxy_of(request: Request | None) -> str | None:
-    """Return the proxy that a request was sent through, without credentials, for log lines."""
-    proxy = None if request is None else request.meta.get("proxy")
-    return _USERINFO.sub(lambda match: match[1] or "", str(proxy)) if proxy else None
-
-
-def through(access: Unreachable | Local, request: Request | None) -> Unreachable | Local:
-    """Return a failure with the name of its proxy, if the request had one.
-
-    It says nothing about the site then. Nor does one of a request with an account of its own.
-    """
-    proxy = proxy_of(request)
-    if request is None or isinstance(access, Local):
-        return access
-    if proxy is not None:
-        return access._replace(cause=f"{access.cause}, through proxy {proxy}", route=True)
-    return access._replace(route=True) if has_account(request) else access
+def _same_host(page: Request, url: str) -> bool:
+    """Return whether a URL has the scheme and host of a page."""
+    parts = urlsplit(url)
+    page_parts = urlparse_cached(page)
+    return (parts.scheme, parts.hostname) == (page_parts.scheme, page_parts.hostname)

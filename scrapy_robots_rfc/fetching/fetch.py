@@ -1,10 +1,10 @@
-"""How a robots.txt is got: `Fetcher.get` reads from top to bottom, its steps follow in their order.
+"""Fetch robots.txt files: `Fetcher.get` tells the story of a fetch, its steps follow in order.
 
-`pending.py` has the fetches that are under way, their places and their time. `download.py` makes
-each exchange, `policy/access.py` says what an answer means, `cache/entry.py` what follows from it.
+`pending.py` has the fetches that are under way, and bounds their number and time. `download.py`
+makes each exchange, `policy/access.py` says what an answer means, `cache/entry.py` what follows.
 """
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterator
 from functools import partial
 
 from pydispatch.dispatcher import (  # type: ignore[import-untyped]  # Scrapy's
@@ -17,7 +17,7 @@ from scrapy.http import Response
 from scrapy.utils.datatypes import LocalCache
 
 from scrapy_robots_rfc import _scrapy, signals, stats
-from scrapy_robots_rfc._runtime import Runtime
+from scrapy_robots_rfc._runtime import Runtime, Waiter
 from scrapy_robots_rfc.cache.client import CacheClient
 from scrapy_robots_rfc.cache.entry import (
     CacheEntry,
@@ -29,10 +29,12 @@ from scrapy_robots_rfc.cache.entry import (
 from scrapy_robots_rfc.cache.memory import MemoryCache
 from scrapy_robots_rfc.core.text import error_text
 from scrapy_robots_rfc.fetching.cookies import FetchCookies
-from scrapy_robots_rfc.fetching.download import Downloader, through
+from scrapy_robots_rfc.fetching.crawl import Crawl
+from scrapy_robots_rfc.fetching.download import Downloader
 from scrapy_robots_rfc.fetching.faults import access_after
 from scrapy_robots_rfc.fetching.parsed import FileReader, OriginPolicy
-from scrapy_robots_rfc.fetching.pending import PREEMPTED, Crawl, PendingFetch, PendingFetches
+from scrapy_robots_rfc.fetching.pending import CUT_SHORT, PendingFetch, PendingFetches
+from scrapy_robots_rfc.fetching.routes import through
 from scrapy_robots_rfc.policy.access import (
     Access,
     Asking,
@@ -51,9 +53,14 @@ from scrapy_robots_rfc.policy.access import (
 from scrapy_robots_rfc.policy.origins import Origin
 from scrapy_robots_rfc.settings import Settings
 
-# Seconds between two looks at a file that another worker fetches: at first, and at most.
-_FIRST_PAUSE = 0.1
-_LONGEST_PAUSE = 1.0
+# Seconds between two looks at a file that another worker fetches.
+_MIN_LEASE_PAUSE = 0.1
+_MAX_LEASE_PAUSE = 1.0
+
+# Seconds before an attempt is repeated because the machine was short of descriptors, ports or
+# memory.
+_MIN_SHORTAGE_PAUSE = 0.5
+_MAX_SHORTAGE_PAUSE = 15.0
 
 #: Failures of routes that are remembered; the oldest is forgotten first.
 FAILED_ROUTES = 10_000
@@ -84,7 +91,7 @@ class Fetcher:
         self._runtime = Runtime()
         #: The fetches that are under way.
         self.pending: PendingFetches = PendingFetches(
-            crawler, crawl, self.download, settings.timeout, self._undecided
+            crawler, crawl.over, settings.timeout, self._undecided
         )
         #: What the crawl remembers.
         self.memory: MemoryCache = MemoryCache(
@@ -96,37 +103,48 @@ class Fetcher:
         self.failed: LocalCache[tuple[Origin, Hashable], OriginPolicy] = LocalCache(FAILED_ROUTES)
 
     async def get(self, fetch: PendingFetch) -> OriginPolicy:
-        """Look for a copy, ask the site, conclude, notify; repeat it while attempts are left."""
-        pause = _FIRST_PAUSE
+        """Look for a copy, ask the site, conclude, notify; repeat while attempts are left."""
+        pauses_for_lease = _doubling(_MIN_LEASE_PAUSE, _MAX_LEASE_PAUSE)
+        pauses_in_shortage = _doubling(_MIN_SHORTAGE_PAUSE, _MAX_SHORTAGE_PAUSE)
         while True:
-            await self.pending.place(fetch)
-            robots, ours = await self._look(fetch)
+            robots, may_ask = await self._look(fetch)
             if robots is not None:
                 return robots
-            if not ours:  # another worker fetches it: look again later
-                self.pending.free_place(fetch)
-                if pause == _FIRST_PAUSE:
+            if not may_ask:  # another worker fetches the file: look again later
+                if not fetch.waits_for_lease:
+                    fetch.waits_for_lease = True
                     self._count(stats.CACHE_LEASE_WAITS)
-                await self._runtime.sleep(pause)
-                pause = min(2 * pause, _LONGEST_PAUSE)
+                await self._sleep(fetch, next(pauses_for_lease))
                 continue
             fetched = await self._ask(fetch)
-            if fetched is None:  # others come first now
-                fetch.preempted += 1
-                self.pending.free_place(fetch)
+            if fetched is None:  # the attempt was cut short: to the end of the line
+                fetch.was_cut = True
+                await self._sleep(fetch, 0.0)
                 continue
-            if self._store is not None and isinstance(fetched.access, Local | Unreachable):
-                robots, _ = await self._look(fetch)  # another worker may have it meanwhile
+            access = fetched.access
+            if isinstance(access, Local) and access.shortage:  # that is not an attempt
+                pause = next(pauses_in_shortage)
+                await self._note_shortage(fetch, fetched, pause)
+                await self._sleep(fetch, pause)
+                continue
+            if self._store is not None and isinstance(access, Local | Unreachable):
+                robots, _ = await self._look(fetch)  # another worker may have fetched it by now
                 if robots is not None:
                     return robots
             robots, access, delays = await self._conclude(fetch, fetched)
-            self.pending.free_place(fetch)
             await self._notify(fetch, robots, access)
             if not delays:
                 return robots
             fetch.attempts += 1
             fetch.last = robots.validity
-            await self._runtime.sleep(delays[0])
+            await self._sleep(fetch, delays[0])
+
+    async def _sleep(self, fetch: PendingFetch, seconds: float) -> None:
+        """Let other origins be fetched, and continue after some seconds when there is room."""
+        self.pending.leave(fetch)
+        if seconds:
+            await self._runtime.sleep(seconds)
+        await self.pending.enter(fetch)
 
     # Look.
 
@@ -138,7 +156,7 @@ class Fetcher:
         if failed is not None and (copy is None or failed.fetched >= copy.fetched):
             fetch.before = failed.validity
         fresh = copy is not None and self._runtime.clock() < copy.validity.fresh_until
-        if copy is not None and fresh and fetch.suits(copy):
+        if copy is not None and fresh and _suits(copy, fetch):
             # It is large and not parsed any more, or another route has brought it.
             robots = self.memory.get(fetch.origin)
             robots = robots or await self._files.policy_aside(fetch.origin, copy)
@@ -148,7 +166,7 @@ class Fetcher:
             return None, True
         copy, fresh, ours = await self._store.look(fetch.origin, copy)
         fetch.copy = copy
-        if copy is not None and fresh and fetch.suits(copy):
+        if copy is not None and fresh and _suits(copy, fetch):
             return await self._use(fetch, copy), False
         if copy is not None and ours and self._store.shared:
             # Its pace counts for the request that is sent now.
@@ -167,9 +185,8 @@ class Fetcher:
     # Ask.
 
     async def _ask(self, fetch: PendingFetch) -> Fetched | None:
-        """Ask the site, and follow redirects; ``None``: others come first now."""
+        """Ask the site, and follow redirects. Return `None` if the attempt was cut short."""
         self._count(stats.REQUEST_COUNT)
-        fetch.spent = 0.0
         copy = fetch.copy
         limits = self._settings
         cookies = FetchCookies()
@@ -184,7 +201,7 @@ class Fetcher:
             if state.cookie:
                 request.headers[b"Cookie"] = state.cookie
             answer = await self.pending.in_time(fetch, self.download.send(request))
-            if answer is PREEMPTED:
+            if answer is CUT_SHORT:
                 return None
             if isinstance(answer, Exception):
                 if not isinstance(answer, IgnoreRequest):
@@ -303,6 +320,12 @@ class Fetcher:
         if self._store is not None:
             self._runtime.spawn(self._store.unlock(fetch.origin))
 
+    async def _note_shortage(self, fetch: PendingFetch, fetched: Fetched, pause: float) -> None:
+        """Log that the machine lacks something, which says nothing about the site."""
+        entry = self._entry_after(fetch, fetched)
+        robots = await self._files.policy_aside(fetch.origin, entry)
+        self._note(fetch, robots, fetched.access, (pause,))
+
     def _note(
         self,
         fetch: PendingFetch,
@@ -343,19 +366,22 @@ class Fetcher:
     async def _notify(
         self, fetch: PendingFetch, robots: OriginPolicy, access: Access | None = None
     ) -> None:
-        """Notify the crawl and handlers of signals; then those who wait by other routes go on.
+        """Notify the crawl and the handlers of signals.
 
-        Handlers are never cancelled: one may be closing the spider, which cancels the fetch.
+        Handlers are never cancelled, since one may be closing the spider, which cancels the fetch.
 
-        :param access: how the attempt ended; ``None``: none was made.
+        :param access: how the attempt ended, or `None` if none was made.
         """
         self._crawl.found(robots)
-        if self._is_heard():  # most crawls have no handlers, and need no task for them
-            fetch.spent = 0.0
-            sending = self._send_signals(fetch, robots, access)
-            await self.pending.in_time(fetch, sending, cancels=False)
-        if robots.for_all and self.memory.get(fetch.origin) is robots:
-            self.pending.cancel(fetch.origin, robots, but=fetch)
+        if not self._is_heard():  # most crawls have no handlers, and need no task for them
+            return
+        sent: Waiter[None] = Waiter()
+        self._runtime.spawn(self._send_signals(fetch, robots, access, sent))
+        timer = self._runtime.call_later(self._settings.timeout, partial(sent.resolve, None))
+        try:
+            await sent
+        finally:
+            timer.cancel()
 
     def _is_heard(self) -> bool:
         """Whether anything listens to the signals of a fetch."""
@@ -367,22 +393,41 @@ class Fetcher:
         )
 
     async def _send_signals(
-        self, fetch: PendingFetch, robots: OriginPolicy, access: Access | None
+        self,
+        fetch: PendingFetch,
+        robots: OriginPolicy,
+        access: Access | None,
+        sent: Waiter[None],
     ) -> None:
         send = self._signals.send_catch_log_async
         parsed = _scrapy.ROBOTS_PARSED
         failed = not isinstance(access, Successful | None)
-        if parsed is not None and robots.file is not None and not failed:
-            await send(parsed, robotparser=robots.file.parser, request=fetch.source)
-        if access is None or self.download.cache.offline:
-            return
-        await send(
-            signals.robots_fetched,
-            origin=robots.origin,
-            result=access.outcome,
-            status=access.status,
-            body=access.body if isinstance(access, Successful) else None,
-            error=access.cause if failed else None,
-            request=fetch.source,
-            robots=robots,
-        )
+        try:
+            if parsed is not None and robots.file is not None and not failed:
+                await send(parsed, robotparser=robots.file.parser, request=fetch.source)
+            if access is None or self.download.cache.offline:
+                return
+            await send(
+                signals.robots_fetched,
+                origin=robots.origin,
+                result=access.outcome,
+                status=access.status,
+                body=access.body if isinstance(access, Successful) else None,
+                error=access.cause if failed else None,
+                request=fetch.source,
+                robots=robots,
+            )
+        finally:
+            sent.resolve(None)
+
+
+def _suits(copy: CacheEntry, fetch: PendingFetch) -> bool:
+    """Return whether a copy decides for the route of a fetch."""
+    return fetch.route is None or copy.for_all
+
+
+def _doubling(seconds: float, longest: float) -> Iterator[float]:
+    """Yield pauses, each twice as long as the one before, up to the longest."""
+    while True:
+        yield seconds
+        seconds = min(2 * seconds, longest)

@@ -1,280 +1,274 @@
-"""PendingFetch: a fetch under way, and the wait for it. `PendingFetches` has all of a crawl.
+"""The fetches that are under way, and who waits for them.
 
-An origin has one at a time for each route: a proxy, an account of FTP, or neither. However it ends,
-those who wait are released. `fetch.py` says how a file is got.
+An origin has at most one fetch at a time, whatever the routes of its requests. However it ends,
+those who wait continue. `fetch.py` says how a file is fetched.
 """
 
 from collections import deque
 from collections.abc import Callable, Coroutine, Hashable
 from dataclasses import dataclass, field
-from typing import Any, Protocol, TypeAlias, TypeVar
+from functools import partial
+from typing import Any, TypeAlias, TypeVar
 
 from scrapy import Request
 from scrapy.crawler import Crawler
 
 from scrapy_robots_rfc import _scrapy
-from scrapy_robots_rfc._runtime import Cancellable, Runtime, Waiter
+from scrapy_robots_rfc._runtime import CANCELLED, Cancellable, Runtime, Waiter, descriptor_limit
 from scrapy_robots_rfc.cache.entry import CacheEntry
-from scrapy_robots_rfc.core.agents import Agent
-from scrapy_robots_rfc.fetching.download import Downloader
 from scrapy_robots_rfc.fetching.parsed import OriginPolicy
 from scrapy_robots_rfc.policy.access import Outcome, Validity
 from scrapy_robots_rfc.policy.origins import Origin
 
-#: What a fetch does to have its value; ``None``: the crawl ended first.
-Way: TypeAlias = Callable[["PendingFetch"], Coroutine[Any, Any, OriginPolicy | None]]
+#: How a fetch gets its value, which is `None` if the crawl ends first.
+Get: TypeAlias = Callable[["PendingFetch"], Coroutine[Any, Any, OriginPolicy | None]]
 
 T = TypeVar("T")
 
-#: Fetches that ask their sites at once; the others stand in line.
-MOST_AT_ONCE = 100
+#: Maximum number of fetches under way. A process with few file descriptors, or with a small
+#: CONCURRENT_REQUESTS, has fewer (`max_fetches`).
+MAX_FETCHES = 256
+_FETCHES_PER_REQUEST = 16
+
 #: Seconds between two calls of `PendingFetches.tick`.
 TICK = 0.25
-# At most so many seconds between two ticks count: if the process stood still, the sites had no time
-# to answer.
-_LATE_TICK = 1.0
-#: Seconds after which a fetch makes room if others stand in line; each time after it has longer.
-PATIENCE = 5.0
-_LONGER = 4
 
-#: What `in_time` returns where a fetch gives its place to others.
-PREEMPTED = RuntimeError("others come first now")
+#: Seconds after which an attempt is cut short while other origins are in line for a fetch. The next
+#: attempt has the whole ROBOTS_TIMEOUT.
+CUT_AFTER = 10.0
+
+#: Why an attempt was cut short: the origin goes to the end of the line.
+CUT_SHORT = RuntimeError("other origins are in line")
 
 
 @dataclass(slots=True, eq=False, repr=False)
 class PendingFetch:
-    """A fetch that is under way, and the wait for its value.
+    """A fetch that is under way.
 
-    :param route: of the requests that it is for (see `download.py`), which may contain credentials;
-        or the file and the agent for which that is read on the thread.
-    :param source: the request for which it began.
-    :param value: what is known when it is over; ``None``: the crawl ended first.
-    :param attempts: how many have failed that are followed by another one.
+    :param route: the route of its source (see `download.py`), which may contain credentials.
+    :param source: the request for which it started, or `None`.
+    :param since: when it started.
+    :param is_over: whether it has ended.
+    :param value: the result, or `None` if the crawl ended first.
+    :param attempts: number of failed attempts that are followed by another one.
     :param copy: the newest copy of the file, fresh or not.
-    :param before: what governed these requests before; ``None``: nothing did.
+    :param before: what governed these requests before, or `None` if nothing did.
     :param last: what the last attempt gave.
-    :param paused: whether its request waits for the turn of its site.
-    :param preempted: how often it gave its place to others.
-    :param spent: seconds that count against ROBOTS_TIMEOUT; `looked`: when they were counted last.
+    :param was_cut: whether an attempt was cut short.
+    :param waits_for_lease: whether another worker was fetching the file.
+    :param request: the request that is with the downloader.
+    :param waits_for_turn: whether that request waits for the turn of its site.
+    :param asked: when the site was last known not to have the request yet.
+    :param interrupted: what its present attempt is told when it takes too long.
     """
 
     origin: Origin
     route: Hashable = None
     source: Request | None = None
     since: float = 0.0
-    over: bool = False
+    is_over: bool = False
     value: OriginPolicy | None = None
     attempts: int = 0
     copy: CacheEntry | None = None
     before: Validity | None = None
     last: Validity | None = None
-    paused: bool = False
-    preempted: int = 0
-    spent: float = 0.0
-    looked: float = 0.0
+    was_cut: bool = False
+    waits_for_lease: bool = False
+    request: Request | None = None
+    waits_for_turn: bool = False
+    asked: float = 0.0
+    interrupted: Exception | None = None
     task: Cancellable | None = None
     waiters: list[Waiter[OriginPolicy | None]] = field(default_factory=list)
 
     async def result(self) -> OriginPolicy | None:
-        """Wait for the value."""
-        return await self.waiter()
-
-    def waiter(self) -> Waiter[OriginPolicy | None]:
-        """Return what gets the value when the fetch is over; to give it up does not end that."""
+        """Wait for the value. Whoever stops waiting does not end the fetch."""
+        if self.is_over:
+            return self.value
         waiter: Waiter[OriginPolicy | None] = Waiter()
-        if self.over:
-            waiter.resolve(self.value)
         self.waiters.append(waiter)
-        return waiter
+        return await waiter
 
-    def suits(self, copy: CacheEntry) -> bool:
-        """Whether a copy decides for the requests of this fetch: one of another route may not."""
-        return self.route is None or copy.for_all
+    def interruption(self) -> Exception | None:
+        """Return why `tick` interrupted the present attempt, or `None`."""
+        return self.interrupted
 
     def changes(self, outcome: Outcome) -> bool:
         """Whether something else governed before, or nothing."""
         return self.before is None or self.before.outcome is not outcome
 
 
-class Crawl(Protocol):
-    """What the middleware gives this room to call."""
-
-    def agent(self) -> Agent:
-        """Return the agent of requests that bring none; may raise what the spider raises."""
-
-    def sent(self, request: Request) -> None:
-        """Note that a request of ours was sent, and is answered, or not waited for any more."""
-
-    def found(self, robots: OriginPolicy) -> None:
-        """Note what governs an origin from now on, or paces the request for its next file."""
-
-    def over(self, fetch: PendingFetch) -> None:
-        """Note that a fetch has ended, just before those who wait go on."""
-
-
 class PendingFetches:
     """The pending fetches of a crawl.
 
-    :param timeout: seconds that a fetch may wait for its site.
-    :param failed: makes the value of a fetch that raised an exception.
+    :param over: called with each fetch that has ended, before those who wait continue.
+    :param timeout: seconds that an attempt may take at its site.
+    :param failed: returns the value of a fetch that raised an exception.
     """
 
     def __init__(
         self,
         crawler: Crawler,
-        crawl: Crawl,
-        download: Downloader,
+        over: Callable[[PendingFetch], object],
         timeout: float,
         failed: Callable[[PendingFetch, Exception], OriginPolicy],
     ) -> None:
         self._crawler = crawler
-        self._crawl = crawl
-        self._download = download
+        self._over = over
         self._timeout = timeout
         self._failed = failed
         self._runtime = Runtime()
-        self._pending: dict[Origin, dict[Hashable, PendingFetch]] = {}
-        self._places: set[PendingFetch] = set()
-        self._first: deque[tuple[PendingFetch, Waiter[None]]] = deque()
-        self._later: deque[tuple[PendingFetch, Waiter[None]]] = deque()
-        self._serving = False
-        self._bounded: dict[PendingFetch, Waiter[Any]] = {}  # those whose time runs
+        self._max = max_fetches(crawler)
+        self._pending: dict[Origin, PendingFetch] = {}
+        # The fetches that count as under way. One that sleeps before its next attempt does not.
+        self._under_way: set[PendingFetch] = set()
+        # Those whose site is being asked.
+        self._asking: set[PendingFetch] = set()
+        # What to call when there is room: origins that were never tried come first.
+        self._new: deque[Callable[[], object]] = deque()
+        self._later: deque[Callable[[], object]] = deque()
 
     # Beginning and end.
 
-    def of(self, origin: Origin, route: Hashable) -> PendingFetch | None:
-        """Return the one of an origin and a route; ``None``: there is none."""
-        return self._pending.get(origin, {}).get(route)
+    def of(self, origin: Origin) -> PendingFetch | None:
+        """Return the fetch of an origin, or `None` if none is under way."""
+        return self._pending.get(origin)
 
     def begin(
-        self, origin: Origin, route: Hashable, way: Way, source: Request | None = None
+        self, origin: Origin, route: Hashable, get: Get, source: Request | None = None
     ) -> PendingFetch:
-        """Begin one. Without asyncio it may be over already, if it had to wait for nothing."""
+        """Start a fetch. It counts as under way at once, even beyond the maximum."""
         fetch = PendingFetch(origin, route, source, self._runtime.clock())
-        self._pending.setdefault(origin, {})[route] = fetch
-        fetch.task = self._runtime.spawn(self._run(fetch, way))
+        self._pending[origin] = fetch
+        self._under_way.add(fetch)
+        fetch.task = self._runtime.spawn(self._run(fetch, get))
         return fetch
 
-    async def _run(self, fetch: PendingFetch, way: Way) -> None:
+    async def _run(self, fetch: PendingFetch, get: Get) -> None:
         value = None
         error: Exception | None = RuntimeError("cancelled")
         try:
-            value = await way(fetch)
+            value = await get(fetch)
             error = None
         except Exception as raised:  # noqa: BLE001 - `failed` logs it
             error = raised
         finally:
-            if not fetch.over:
+            if not fetch.is_over:
                 self._end(fetch, value if error is None else self._failed(fetch, error))
 
     def _end(self, fetch: PendingFetch, value: OriginPolicy | None) -> None:
-        """Take a fetch out, and release those who wait, whatever is raised meanwhile."""
-        fetch.over = True
+        fetch.is_over = True
         fetch.value = value
-        of_origin = self._pending[fetch.origin]
-        del of_origin[fetch.route]
-        if not of_origin:
-            del self._pending[fetch.origin]
+        del self._pending[fetch.origin]
         try:
-            self.free_place(fetch)
-            self._crawl.over(fetch)
-        finally:
+            self.leave(fetch)
+            self._over(fetch)
+        finally:  # those who wait continue, whatever is raised
             for waiter in fetch.waiters:
                 waiter.resolve(value)
 
-    def cancel(
-        self, origin: Origin, value: OriginPolicy | None, but: PendingFetch | None = None
-    ) -> None:
-        """End those of an origin with a value, whatever their routes; one of them may go on."""
-        for fetch in list(self._pending.get(origin, {}).values()):
-            if fetch is not but and not fetch.over:  # the end of another one may have ended it
-                self._end(fetch, value)
+    def cancel_all(self) -> None:
+        """End all fetches without a value: the crawl ends."""
+        self._new.clear()
+        self._later.clear()
+        for fetch in list(self._pending.values()):
+            if not fetch.is_over:  # the end of another one may have ended it
+                self._end(fetch, None)
                 if fetch.task is not None:
                     fetch.task.cancel()
 
-    def cancel_all(self) -> None:
-        """End all, without a value: the crawl ends."""
-        for origin in list(self._pending):
-            self.cancel(origin, None)
+    # The maximum.
 
-    # Places. First attempts come first, then those that were preempted, and further attempts.
+    def has_room(self) -> bool:
+        """Whether fewer than the maximum are under way."""
+        return len(self._under_way) < self._max
 
-    async def place(self, fetch: PendingFetch) -> None:
-        """Stand in line for a place."""
-        if len(self._places) < MOST_AT_ONCE and not self._serving:
-            self._places.add(fetch)
+    def join_line(self, start: Callable[[], object]) -> None:
+        """Call a function when there is room: it starts the fetch of an origin never tried."""
+        self._new.append(start)
+
+    async def enter(self, fetch: PendingFetch) -> None:
+        """Wait until a fetch that did not count as under way may count again."""
+        if self.has_room() and not self._new and not self._later:
+            self._under_way.add(fetch)
             return
-        served: Waiter[None] = Waiter()
-        line = self._later if fetch.attempts or fetch.preempted else self._first
-        line.append((fetch, served))
-        await served
+        entered: Waiter[None] = Waiter()
+        self._later.append(partial(self._let_in, fetch, entered))
+        await entered
 
-    def free_place(self, fetch: PendingFetch) -> None:
-        """Give up the place of a fetch, if it has one, and have the next one in line take it."""
-        self._places.discard(fetch)
-        # Without asyncio a fetch may end while it is served: the loop that runs then goes on.
-        if self._serving:
-            return
-        self._serving = True
-        while (line := self._first or self._later) and len(self._places) < MOST_AT_ONCE:
-            following, served = line.popleft()
-            if not following.over:
-                self._places.add(following)
-                served.resolve(None)
-        self._serving = False
+    def _let_in(self, fetch: PendingFetch, entered: Waiter[None]) -> None:
+        if not fetch.is_over:
+            self._under_way.add(fetch)
+            entered.resolve(None)
+
+    def leave(self, fetch: PendingFetch) -> None:
+        """Count a fetch no longer as under way, and serve those in line."""
+        self._under_way.discard(fetch)
+        # Each call may start a fetch, or find that its origin needs none any more: then the next
+        # one has its place. Without this loop, that place would stay empty.
+        while self.has_room() and (line := self._new or self._later):
+            line.popleft()()
 
     # Time.
 
-    async def in_time(
-        self, fetch: PendingFetch, work: Coroutine[Any, Any, T], *, cancels: bool = True
-    ) -> T | Exception:
-        """Return what some work gives or raises, or what `tick` answers in its place.
-
-        The work has a task of its own: what cannot be cancelled goes on alone.
-
-        :param cancels: whether work that is not waited for any more is cancelled.
-        """
-        answer: Waiter[T | Exception] = Waiter()
-        fetch.looked = self._runtime.clock()
-        self._bounded[fetch] = answer
-        task = self._runtime.spawn(_into(answer, work))
+    async def in_time(self, fetch: PendingFetch, exchange: Coroutine[Any, Any, T]) -> T | Exception:
+        """Return what an exchange with the site returns or raises, or why `tick` interrupts it."""
+        fetch.request = None
+        fetch.interrupted = None
+        fetch.asked = self._runtime.clock()
+        self._asking.add(fetch)
         try:
-            return await answer
+            return await exchange
+        except CANCELLED:
+            reason = fetch.interruption()
+            if reason is None:  # the crawl ends
+                raise
+            self._runtime.forget_cancellation()
+            return reason
+        except Exception as error:  # noqa: BLE001 - whatever goes wrong is a result
+            return error
         finally:
-            del self._bounded[fetch]
-            if cancels:
-                task.cancel()
+            self._asking.discard(fetch)
 
     def tick(self) -> None:
-        """End what takes too long, and all when the crawl ends. To be called every `TICK` seconds.
+        """Interrupt attempts that take too long, and end all when the crawl ends.
 
-        Time in a queue of the downloader, or until the turn of the site, does not count. Usually a
-        download handler ends a transfer before.
+        Called every `TICK` seconds. The time in the queue of a downloader slot, or until the turn
+        of the site, does not count. Usually a download handler ends an exchange earlier.
         """
         if _scrapy.is_closing(self._crawler):
             self.cancel_all()
             return
-        queued = self._download.queued() if self._bounded else ()
         now = self._runtime.clock()
-        in_line = len(self._first) + len(self._later)
-        for fetch, answer in list(self._bounded.items()):
-            if fetch not in queued and not fetch.paused:
-                fetch.spent += min(now - fetch.looked, _LATE_TICK)
-            fetch.looked = now
-            impatient = fetch.spent >= PATIENCE * _LONGER**fetch.preempted
-            if fetch.spent >= self._timeout + TICK:
-                answer.resolve(TimeoutError())
-            elif in_line and impatient and fetch in self._places:
+        in_line = len(self._new) + len(self._later)
+        for fetch in list(self._asking):
+            if self._is_held(fetch):
+                fetch.asked = now
+            elif fetch.interrupted is not None:  # a middleware holds on to the cancelled request
+                self._end(fetch, self._failed(fetch, fetch.interrupted))
+                self._asking.discard(fetch)
+            elif now - fetch.asked >= self._timeout + TICK:
+                _interrupt(fetch, TimeoutError())
+            elif in_line and not fetch.was_cut and now - fetch.asked >= CUT_AFTER:
                 in_line -= 1
-                answer.resolve(PREEMPTED)
+                _interrupt(fetch, CUT_SHORT)
+
+    def _is_held(self, fetch: PendingFetch) -> bool:
+        """Whether the site cannot have the request yet."""
+        request = fetch.request
+        return fetch.waits_for_turn or (
+            request is not None and _scrapy.is_queued(self._crawler, request)
+        )
 
 
-async def _into(answer: Waiter[T | Exception], work: Coroutine[Any, Any, T]) -> None:
-    """Hand over what some work gives or raises."""
-    result: T | Exception = TimeoutError()  # where it is cancelled from outside
-    try:
-        result = await work
-    except Exception as error:  # noqa: BLE001 - whatever goes wrong is a result
-        result = error
-    finally:
-        answer.resolve(result)
+def _interrupt(fetch: PendingFetch, error: Exception) -> None:
+    fetch.interrupted = error
+    if fetch.task is not None:
+        fetch.task.cancel()
+
+
+def max_fetches(crawler: Crawler) -> int:
+    """Return the maximum number of fetches under way in a crawl."""
+    concurrent_requests = crawler.settings.getint("CONCURRENT_REQUESTS")
+    by_concurrency = _FETCHES_PER_REQUEST * concurrent_requests or MAX_FETCHES  # 0: no limit
+    return max(1, min(MAX_FETCHES, by_concurrency, descriptor_limit() // 4))

@@ -3,6 +3,8 @@
 `fetch.py` says how a file is got.
 """
 
+from collections.abc import Callable
+
 from scrapy import Request
 from scrapy.crawler import Crawler
 
@@ -13,10 +15,11 @@ from scrapy_robots_rfc.cache.memory import MemoryCache
 from scrapy_robots_rfc.cache.stores.base import errors_of, open_store
 from scrapy_robots_rfc.core.agents import Agent
 from scrapy_robots_rfc.errors import RobotsUndecided
+from scrapy_robots_rfc.fetching.crawl import Crawl
 from scrapy_robots_rfc.fetching.download import Downloader
 from scrapy_robots_rfc.fetching.fetch import Fetcher
-from scrapy_robots_rfc.fetching.parsed import FileReader, OriginPolicy
-from scrapy_robots_rfc.fetching.pending import Crawl, PendingFetch
+from scrapy_robots_rfc.fetching.parsed import FileReader, OriginPolicy, ParsedRobots
+from scrapy_robots_rfc.fetching.pending import PendingFetch
 from scrapy_robots_rfc.fetching.sources import HttpCache, Source
 from scrapy_robots_rfc.leaves import SOURCES, asked_for
 from scrapy_robots_rfc.policy.origins import Origin, sitemap_urls
@@ -110,72 +113,106 @@ class RobotsService:
         origin: Origin,
         request: Request | None = None,
         *,
-        stale_for: float = 0.0,
+        keep: tuple[float, float] = (0.0, 0.0),
         counted: bool = True,
     ) -> OriginPolicy | None:
-        """Return what is known of an origin, without waiting; ``None``: it has to be fetched.
+        """Return what is known of an origin, or `None` if its robots.txt has to be fetched.
 
         :param request: the request that is to be judged: the origin may be closed for its route
             only.
-        :param stale_for: seconds for which what is stale still counts, as for a request that waited
-            for it.
+        :param keep: seconds for which a file counts as known after its fetch, even if it is stale,
+            and seconds for which it counts after that.
         :param counted: whether this look-up is counted in the stats.
         """
-        if self._sources and (found := self.exception_of(origin)) is not None:
-            return found
+        if self._sources and (exception := self.exception_of(origin)) is not None:
+            return exception
         robots: OriginPolicy | None = self.memory.get(origin)
-        now = self._runtime.clock()
-        if robots is None or now >= robots.validity.fresh_until or not robots.for_all:
+        known_for, late = keep
+        now = self._runtime.clock() - late
+        if robots is None or not robots.for_all or now >= _known_until(robots, known_for):
             route = self.download.routes.of(request)
             if robots is not None and route is not None and not robots.for_all:
                 robots = None
-            # A failure of this route counts, unless another one led to the site later.
+            # A failure of this route counts, unless another route led to the site later.
             failed = self._fetcher.failed.get((origin, route))
             if robots is None or (failed is not None and failed.fetched >= robots.fetched):
                 robots = failed
-            if robots is None or now >= robots.validity.fresh_until + stale_for:
+            if robots is None or now >= _known_until(robots, known_for):
                 return None
         if counted:
             self._count(stats.CACHE_HITS)
         return robots
+
+    def is_known(self, origin: Origin, request: Request | None, known_for: float) -> bool:
+        """Whether a request of an origin can be judged without a fetch.
+
+        :param request: the request, or `None` for any request, whatever its route.
+        :param known_for: seconds for which a file counts as known after its fetch.
+        """
+        if request is not None or not self.download.routes.are_used:
+            return self.cached(origin, request, keep=(known_for, 0.0), counted=False) is not None
+        if self._sources and self.exception_of(origin) is not None:
+            return True
+        robots: OriginPolicy | None = self.memory.get(origin)
+        if robots is None or not robots.for_all:
+            return False
+        return self._runtime.clock() < _known_until(robots, known_for)
 
     def exception_of(self, origin: Origin) -> OriginPolicy | None:
         """Return what governs an origin if the user made an exception of it; else ``None``."""
         found = (source.robots(origin) for source in self._sources)
         return next((robots for robots in found if robots is not None), None)
 
+    def fetching(self, origin: Origin) -> PendingFetch | None:
+        """Return the fetch of an origin that is under way, or `None`."""
+        return self._fetcher.pending.of(origin)
+
+    def has_room(self) -> bool:
+        """Whether fewer than MAX_FETCHES fetches are under way."""
+        return self._fetcher.pending.has_room()
+
+    def join_line(self, start: Callable[[], object]) -> None:
+        """Call a function when there is room for another fetch."""
+        self._fetcher.pending.join_line(start)
+
     def fetch(self, origin: Origin, request: Request | None = None) -> PendingFetch:
-        """Begin, or join, the fetch of an origin's robots.txt by the route of a request.
+        """Start, or join, the fetch of an origin's robots.txt.
 
-        Wait for its `result`, which is ``None`` if the spider is closed first. Without asyncio it
-        may be over already.
+        Wait for its `result`, which is `None` if the spider is closed first.
 
-        :param request: the request that the file is fetched for; ``None``: there is none.
+        :param request: the request that the file is fetched for, by whose route; or `None`.
         """
-        found = self.exception_of(origin)
-        if found is not None or _scrapy.is_closing(self._crawler):
-            return PendingFetch(origin, over=True, value=found)
+        exception = self.exception_of(origin)
+        if exception is not None or _scrapy.is_closing(self._crawler):
+            return PendingFetch(origin, is_over=True, value=exception)
         fetches = self._fetcher.pending
+        pending = fetches.of(origin)
+        if pending is not None:
+            self._count(stats.WAITS)
+            return pending
+        self._count(stats.CACHE_MISSES)
         route = self.download.routes.of(request)
-        pending = fetches.of(origin, route)
-        self._count(stats.CACHE_MISSES if pending is None else stats.WAITS)
-        return pending or fetches.begin(origin, route, self._fetcher.get, request)
+        return fetches.begin(origin, route, self._fetcher.get, request)
 
-    def read_for(self, robots: OriginPolicy, agent: Agent) -> PendingFetch:
-        """Read a large file on the thread for one more agent, or join who has it read."""
-        file = robots.file
-        assert file is not None
+    async def fetched_for(self, origin: Origin, request: Request) -> OriginPolicy | None:
+        """Fetch an origin's robots.txt for a request, or return `None` if the spider is closed."""
+        route = self.download.routes.of(request)
+        while True:
+            fetch = self.fetch(origin, request)
+            robots = await fetch.result()
+            failed = self._fetcher.failed.get((origin, fetch.route))
+            # A failure of another route says nothing about this request.
+            if robots is None or robots is not failed or fetch.route == route:
+                return robots
 
-        async def read(_: PendingFetch) -> OriginPolicy | None:
-            await self._files.read_for(file, agent)
-            return None if file.unread(agent) and _scrapy.is_closing(self._crawler) else robots
-
-        fetches = self._fetcher.pending
-        key = (robots, agent)
-        return fetches.of(robots.origin, key) or fetches.begin(robots.origin, key, read)
+    async def read_for(self, file: ParsedRobots, agent: Agent) -> None:
+        """Read a large file on a thread for one more agent, unless the crawl ends first."""
+        await self._files.read_for(file, agent)
 
     def tick(self) -> None:
-        """End what takes too long, and all when the crawl ends; to be called every 0.25 s."""
+        """Interrupt what takes too long, and all when the crawl ends; called every `TICK`."""
+        if _scrapy.is_closing(self._crawler):
+            self._files.stop()
         self._fetcher.pending.tick()
 
     async def close(self) -> None:
@@ -189,3 +226,7 @@ class RobotsService:
 def undecided(origin: Origin) -> RobotsUndecided:
     """Return the error of a request that the end of the crawl left without a verdict."""
     return RobotsUndecided(f"the spider closed before {origin.robots_url} was there")
+
+
+def _known_until(robots: OriginPolicy, known_for: float) -> float:
+    return max(robots.validity.fresh_until, robots.fetched + known_for)

@@ -15,11 +15,11 @@ from scrapy.http import Response
 from scrapy_robots_rfc import stats
 from scrapy_robots_rfc._runtime import Runtime, Waiter
 from scrapy_robots_rfc._scrapy import is_closing
+from scrapy_robots_rfc.core.agents import Agent
 from scrapy_robots_rfc.core.decision import Decision, Reason, Refusal
 from scrapy_robots_rfc.core.percent import request_target
 from scrapy_robots_rfc.core.text import short
-from scrapy_robots_rfc.fetching.parsed import UNREACHABLE, OriginPolicy
-from scrapy_robots_rfc.fetching.pending import PendingFetch
+from scrapy_robots_rfc.fetching.parsed import UNREACHABLE, OriginPolicy, ParsedRobots
 from scrapy_robots_rfc.fetching.service import RobotsService, undecided
 from scrapy_robots_rfc.middleware.enforcement import Enforcement
 from scrapy_robots_rfc.middleware.user_agent import UserAgents
@@ -44,6 +44,9 @@ class Middleware(Protocol):
     enforcement: Enforcement
     process_request: Callable[[Request], Any]
     process_response: Callable[[Request, Response], Any]
+
+    def known(self, origin: Origin, request: Request) -> OriginPolicy | None:
+        """Return what a request is judged by, or `None` if its robots.txt has to be fetched."""
 
 
 class FinalUrls:
@@ -96,14 +99,14 @@ class FinalUrls:
         return self._judge(request, response, origin)
 
     async def _judge(self, request: Request, response: Response, origin: Origin) -> Response:
-        robots = self._middleware.service.cached(origin, request)
+        robots = self._middleware.known(origin, request)
         if robots is None:
-            robots = await self._in_time(self._middleware.service.fetch(origin, request))
+            robots = await self._in_time(self._middleware.service.fetched_for(origin, request))
         agent = self._middleware.user_agents.of(request)
         if robots is not None and robots.file is not None:
             file = robots.file
             if file.large and file.unread(agent):
-                robots = await self._in_time(self._middleware.service.read_for(robots, agent))
+                robots = await self._in_time(self._read(robots, file, agent))
         if robots is None:
             if is_closing(self._crawler):
                 self._count(stats.UNDECIDED)
@@ -116,12 +119,18 @@ class FinalUrls:
                 self._refuse(request, response.url, decision, why, robots)
         return response
 
-    async def _in_time(self, fetch: PendingFetch) -> OriginPolicy | None:
-        """Return the result of a fetch, or `None` if it takes too long or the spider closes."""
+    async def _read(
+        self, robots: OriginPolicy, file: ParsedRobots, agent: Agent
+    ) -> OriginPolicy | None:
+        await self._middleware.service.read_for(file, agent)
+        return None if file.unread(agent) else robots
+
+    async def _in_time(self, work: Coroutine[Any, Any, OriginPolicy | None]) -> OriginPolicy | None:
+        """Return the result of some work, or `None` if it takes too long or the spider closes."""
         result: Waiter[OriginPolicy | None] = Waiter()
 
         async def wait() -> None:
-            result.resolve(await fetch.result())
+            result.resolve(await work)
 
         task = self._runtime.spawn(wait())
         timer = self._runtime.call_later(FETCH_TIME, partial(result.resolve, None))

@@ -1,7 +1,7 @@
-"""INFO lines about requests that wait: from time to time during a crawl, and at its end.
+"""Log which requests are waiting: from time to time during a crawl, and at its end.
 
-During a crawl they come at most once every LOGSTATS_INTERVAL, as Scrapy's own line of crawled pages
-does, and never if that is 0. Waits of less than five seconds are not mentioned.
+During a crawl the lines come at most once every LOGSTATS_INTERVAL, as Scrapy's own line of crawled
+pages does, and never if that is 0. Waits of less than five seconds are not mentioned.
 """
 
 import logging
@@ -13,25 +13,25 @@ from scrapy.crawler import Crawler
 from scrapy_robots_rfc import stats
 from scrapy_robots_rfc._runtime import Runtime
 from scrapy_robots_rfc.core.text import many
-from scrapy_robots_rfc.fetching.pending import PendingFetch
+from scrapy_robots_rfc.policy.origins import Origin
 from scrapy_robots_rfc.scheduling.gate import Gate
 from scrapy_robots_rfc.scheduling.throttle import Throttle
 
 logger: logging.Logger = logging.getLogger(__name__)
 
-#: Seconds between two looks, and seconds from which on a wait is mentioned.
-LONG = 5.0
+#: Seconds between two checks, and the shortest wait that is mentioned.
+MIN_WAIT = 5.0
 
-# Paced sites that are looked at for the longest wait, so that the event loop is not stopped by very
-# many.
-_MOST_SITES = 10_000
+# Maximum number of paced sites among which the longest wait is looked for, so that a crawl of very
+# many does not block the event loop.
+_MAX_SITES = 10_000
 
 
 class Progress:
-    """Logs how many requests wait, for what, and until when.
+    """Logs how many requests are waiting, for what, and until when.
 
-    :param gate: has the requests that wait in the scheduler.
-    :param throttle: says when turns come.
+    :param gate: knows the requests that wait in the scheduler.
+    :param throttle: knows when turns come.
     """
 
     def __init__(self, crawler: Crawler, gate: Gate, throttle: Throttle, runtime: Runtime) -> None:
@@ -41,67 +41,71 @@ class Progress:
         self._runtime = runtime
         self._interval = crawler.settings.getfloat("LOGSTATS_INTERVAL")
         self._not_before = 0.0
-        #: For each request that waits in place, its fetch.
-        self.in_place: list[PendingFetch] = []
+        #: Number of requests that wait in the middleware for the robots.txt of each origin.
+        self.waiting: Counter[Origin] = Counter()
 
     def close(self) -> None:
-        """Count and log what waits still."""
+        """Count and log the requests that are still waiting."""
         self._gate.note_closing()
         waiting = self._gate.left
         if not waiting:
             return
         stats.of(self._crawler).inc_value(stats.UNDECIDED, waiting)
-        becomes = "dropped, as all that is queued"
         if self._crawler.settings["JOBDIR"]:
-            becomes = (
-                "in JOBDIR, and decided when the crawl is resumed; what cannot be written there is"
-                " dropped"
+            text = (
+                "%s waiting when the spider closed: those in JOBDIR will be checked when the crawl"
+                " resumes, those that cannot be written there are dropped"
             )
-        text = "%s waited for a robots.txt or a turn when the spider closed: %s"
-        self._log(text, many(waiting, "request"), becomes)
+        else:
+            text = "%s waiting when the spider closed: dropped, as all that is queued"
+        self._log(text, many(waiting, "request"))
 
     def _log(self, text: str, *arguments: object) -> None:
         logger.info(text, *arguments, extra={"spider": self._crawler.spider})
 
     def look(self) -> None:
-        """Log what waits, if it is time to; to be called more often than that."""
+        """Log what is waiting, if it is time to."""
         now = self._runtime.clock()
         if self._interval <= 0 or now < self._not_before:
             return
-        self._not_before = now + min(LONG, self._interval)
+        self._not_before = now + min(MIN_WAIT, self._interval)
         logged = [self._log_awaited(now), self._log_paced()]
         if any(logged):
             self._not_before = now + self._interval
 
     def _log_awaited(self, now: float) -> bool:
         """Log how many requests wait for a robots.txt, unless none has waited for long."""
-        waiting = Counter(self.in_place)
+        longest = None
+        count = self.waiting.total()
+        origins = {origin for origin, requests in self.waiting.items() if requests}
         for requests, fetch in self._gate.awaited():
-            waiting[fetch] += requests
-        first = min(waiting, key=lambda fetch: fetch.since, default=None)
-        if first is None or now - first.since < LONG:
+            count += requests
+            origins.add(fetch.origin)
+            if longest is None or fetch.since < longest.since:
+                longest = fetch
+        if longest is None or now - longest.since < MIN_WAIT:
             return False
         self._log(
             "%s waiting for the robots.txt of %s (longest: %s, %.0f s)",
-            many(waiting.total(), "request"),
-            many(len({fetch.origin for fetch in waiting}), "site"),
-            first.origin,
-            now - first.since,
+            many(count, "request"),
+            many(len(origins), "site"),
+            longest.origin,
+            now - longest.since,
         )
         return True
 
     def _log_paced(self) -> bool:
         """Log how many requests wait for a turn, and until when, unless none waits for long."""
         waiting = Counter(self._throttle.in_place.values())
-        for origin, queued in islice(self._gate.paced(), _MOST_SITES):
+        for origin, queued in islice(self._gate.paced(), _MAX_SITES):
             waiting[origin] += queued.size
         last = {site: count * self._throttle.interval(site) for site, count in waiting.items()}
         slowest = max(last, key=last.__getitem__, default=None)
-        if slowest is None or last[slowest] < LONG:
+        if slowest is None or last[slowest] < MIN_WAIT:
             return False
         self._log(
-            "%s waiting for a turn (Crawl-delay, Request-rate), the last one until %s at the latest"
-            " (longest: %s, every %g s)",
+            "%s waiting for their Crawl-delay or Request-rate; the last will start by %s"
+            " (slowest: %s, every %g s)",
             many(waiting.total(), "request"),
             self._runtime.at(last[slowest]),
             slowest,

@@ -28,7 +28,6 @@ from scrapy_robots_rfc.leaves import (
     stands_for,
     value_of,
 )
-from scrapy_robots_rfc.scheduling.gate import MARK as WAITING
 from scrapy_robots_rfc.settings import BACKOFF, TABLE, Settings, read_settings
 
 logger: logging.Logger = logging.getLogger(__name__)
@@ -39,7 +38,7 @@ _PREFIXES = ("ROBOTSTXT_", "ROBOTS_")
 _ATTRIBUTES = (USER_AGENT_KEY, USE_ATTRIBUTE)
 _META_KEYS = (USER_AGENT_KEY, DECLARED_KEY, "dont_obey_robotstxt", "dont_obey_robots_tag")
 # Meta keys that this package sets.
-_WRITTEN_KEYS = ("robots_tag", "robots_use", "robots_judged_url", MARK, WAITING)
+_WRITTEN_KEYS = ("robots_tag", "robots_use", "robots_judged_url", MARK)
 # Only names that contain this are checked.
 _PART = "robot"
 # Components of other packages may follow redirects themselves.

@@ -1,171 +1,149 @@
-"""Gate: which origins may have a request handed out by the scheduler now.
+"""Decide which origins may have a request handed out by the scheduler.
 
-`queue.py` asks it before it hands out a request; the middleware says what became of that request.
-An origin is one of:
+robots.txt is a prerequisite: a request stays in the queue until its file is known and its turn has
+come. An origin with requests in the scheduler is in one of four states:
 
-- ready: its next request may go;
-- on trial: its robots.txt is unknown or stale, and one request was handed out to find out. The
-  verdict about that request ends the trial;
-- awaited: its robots.txt is being fetched. The end of the fetch wakes it;
-- due at a time, or after an answer: `throttle.py` says when its next turn is, and wakes it.
+- READY: the next request may be handed out.
+- IN_LINE: the file is unknown, and MAX_FETCHES fetches are under way.
+- FETCHING: the file is being fetched, or its next attempt is due later.
+- PACED: the next request waits for its interval, or for an answer.
 
-A request that comes back leaves before all others of its origin, in the order of first hand-outs.
+`Gate.wait` is the only place that decides, and `Gate.wake` the only one that ends a wait. A part of
+a queue that has to wait is parked: until a time in `Gate.timed`, or until it is woken.
 """
 
-from __future__ import annotations
-
-import bisect
+import enum
 import heapq
 import itertools
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from operator import itemgetter
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import Protocol, TypeAlias
+from weakref import WeakSet
 
 from scrapy import Request
 from scrapy.crawler import Crawler
-from scrapy.pqueues import ScrapyPriorityQueue
 
-from scrapy_robots_rfc._runtime import Runtime
-from scrapy_robots_rfc._scrapy import is_closing, is_under_way, requests_under_way, wake
+from scrapy_robots_rfc._scrapy import is_closing, wake
 from scrapy_robots_rfc.fetching.pending import PendingFetch
 from scrapy_robots_rfc.policy.origins import Origin
-from scrapy_robots_rfc.scheduling.disk import QueueOnDisk
 from scrapy_robots_rfc.scheduling.throttle import Throttle
 
-if TYPE_CHECKING:
-    from scrapy_robots_rfc.scheduling.queue import OriginPriorityQueue
+# Maximum number of origins that one call of the queue looks at; the next call continues.
+MAX_LOOKS = 200
 
-#: Meta key of a request that goes back to the scheduler. Its value is what `dont_filter` was, and
-#: the number of the request.
-MARK = "robots_waits"
-
-#: A request on trial that has not reached the middleware after so many seconds is with another
-#: middleware, which may delay it for long: the next one of its origin is handed out.
-PATIENCE = 0.25
-
-#: A call of the queue looks at so many origins at most; the next call goes on.
-LOOKS = 200
-
-#: Seconds between two times that a queue on disk is saved: what was pushed before is safe from
-#: SIGKILL.
+#: Seconds between two saves of a queue on disk. Requests pushed before a save survive SIGKILL.
 SAVE_EVERY = 4.0
 
-# Seconds after which an origin that is due later is looked at again: its site may ask for less by
-# then.
-_LONGEST_SLEEP = 5.0
+# Seconds after which a paced origin is looked at again: its interval may have become shorter.
+_MAX_PARKED = 5.0
+
+#: Returns the request that a queue would hand out next, or `None` if it cannot be read.
+Peek: TypeAlias = Callable[[], Request | None]
 
 
-@dataclass(slots=True, eq=False, repr=False)
-class HandedOut:
-    """A request that was handed out on trial, or that waited, until the middleware has judged it.
-
-    :param number: by which it is lined up if it comes back.
-    :param since: when it was handed out.
-    :param waited: whether it waited for a robots.txt before.
-    """
-
-    queued: QueuedOrigin
-    number: int
-    since: float
-    waited: bool
+class Part(Protocol):
+    """The requests of one origin in one queue and downloader slot, as `queue.py` keeps them."""
 
     @property
-    def trial(self) -> bool:
-        """Whether no other request of its origin is handed out before this one is judged."""
-        return self.queued.awaits is self
+    def size(self) -> int:
+        """Number of requests."""
+
+    def wake(self) -> None:
+        """Make the part the next one of its slot."""
+
+
+class Files(Protocol):
+    """What the gate needs to know about robots.txt files."""
+
+    def is_known(self, origin: Origin, request: Request | None, known_for: float) -> bool:
+        """Return whether a request of an origin can be judged without a fetch."""
+
+    def fetching(self, origin: Origin) -> PendingFetch | None:
+        """Return the fetch of an origin that is under way."""
+
+    def has_room(self) -> bool:
+        """Whether fewer than MAX_FETCHES fetches are under way."""
+
+    def fetch(self, origin: Origin, request: Request | None = None) -> object:
+        """Start a fetch for a request."""
+
+    def join_line(self, start: Callable[[], object]) -> None:
+        """Call a function when there is room for another fetch."""
+
+
+class State(enum.Enum):
+    """The state of an origin with requests in the scheduler."""
+
+    READY = "ready"
+    IN_LINE = "in line"
+    FETCHING = "fetching"
+    PACED = "paced"
 
 
 @dataclass(slots=True, eq=False, repr=False)
 class QueuedOrigin:
     """An origin with requests in the scheduler.
 
-    :param origin: ``None``: no robots.txt decides about the requests.
-    :param parts: of the queues, by their queues and slots.
-    :param came_back: the requests that leave before all others, because they came back, or were
-        lined up behind those. Each is after its number, by which they leave, and before the queue
-        that counts it.
-    :param awaits: what the next request waits for: a request on trial, or a fetch.
-    :param waited: how many requests are still to leave of those that were in the scheduler when the
-        last fetch ended.
-    :param asleep: the parts that are looked at again when the trial, the fetch or the turn ends.
+    :param origin: the origin, or `None` for requests that no robots.txt decides about.
+    :param parts: the parts of the queues that have its requests, by queue and slot.
+    :param state: decided by `Gate.wait`.
+    :param parked: the parts that are parked until the origin is woken.
     """
 
     origin: Origin | None
-    parts: dict[tuple[OriginPriorityQueue, str], QueuePart] = field(default_factory=dict)
-    came_back: list[tuple[int, Request, OriginPriorityQueue]] = field(default_factory=list)
-    awaits: HandedOut | PendingFetch | None = None
-    waited: int = 0
-    asleep: list[QueuePart] = field(default_factory=list)
+    parts: dict[tuple[object, str], Part] = field(default_factory=dict)
+    state: State = State.READY
+    parked: list[Part] = field(default_factory=list)
 
     @property
     def size(self) -> int:
-        """How many of its requests are in the scheduler."""
-        return len(self.came_back) + sum(part.size for part in self.parts.values())
-
-
-@dataclass(slots=True, eq=False, repr=False)
-class QueuePart:
-    """The requests of one origin in one downloader slot.
-
-    :param owner: the queue that it is a part of.
-    :param slot: its name.
-    :param queue: has the requests that did not come back.
-    :param size: how many these are.
-    """
-
-    owner: OriginPriorityQueue
-    slot: str
-    origin: QueuedOrigin
-    queue: ScrapyPriorityQueue | QueueOnDisk
-    size: int = 0
+        """Number of its requests in the scheduler."""
+        return sum(part.size for part in self.parts.values())
 
 
 class Gate:
     """The gate of a crawl; all queues of its scheduler share it.
 
-    :param origin_of: gives the origin of a request, ``None`` for one that has none.
-    :param known: gives what is true if a request of an origin can be judged without a fetch.
-    :param throttle: says when the next turn of an origin is; takes turns.
+    :param origin_of: returns the origin of a request, or `None` if it has none.
+    :param files: knows and fetches robots.txt files, or `None` in a crawl that obeys none.
+    :param throttle: says when the next turn of an origin is, and takes turns.
     """
 
     def __init__(
         self,
         crawler: Crawler,
         origin_of: Callable[[Request], Origin | None],
-        known: Callable[[Origin], object],
+        files: Files | None,
         throttle: Throttle,
     ) -> None:
         self._crawler = crawler
         self._origin_of = origin_of
-        self._known = known
+        self._files = files
         self._throttle = throttle
         throttle.on_turn = self.wake
         self._clock = throttle.clock
-        #: The origins that have requests in the scheduler, or await something. ``None`` is always
-        #: there, so that this dict has one name more than that of a queue's slots: else both would
-        #: be enlarged in the same push, which takes milliseconds with 100,000 names.
+        #: The origins with requests in the scheduler. `None` is always there, so that this dict has
+        #: one key more than the dict of a queue's slots: otherwise both would be resized in the
+        #: same push, which takes milliseconds with 100,000 keys.
         self.origins: dict[Origin | None, QueuedOrigin] = {None: QueuedOrigin(None)}
+        #: Parts that are parked until a time, with that time and a number that breaks ties.
+        self.timed: list[tuple[float, int, Part]] = []
         self._numbers = itertools.count()
-        #: How many requests came back or were lined up.
-        self.returned: int = 0
-        # How many may be lined up: as many as are handed out at once.
-        self._most = crawler.settings.getint("CONCURRENT_REQUESTS") or LOOKS
-        #: Parts that are due at a time, after that time and a number: parts are never compared.
-        self.timed: list[tuple[float, int, QueuePart]] = []
-        #: Requests on trial, and those that waited. The middleware takes them out.
-        self.handed_out: dict[Request, HandedOut] = {}
-        #: Called from time to time: a queue on disk writes what would be lost by SIGKILL.
+        #: Requests that left the scheduler because their file was known.
+        self.handed_out: WeakSet[Request] = WeakSet()
+        # The `dont_filter` of requests that go back to the scheduler as the crawl closes.
+        self._given_back: dict[Request, bool] = {}
+        #: Called every `SAVE_EVERY` seconds, so that a queue on disk survives SIGKILL.
         self.save: Callable[[], object] | None = None
         self._save_at = 0.0
-        #: How many requests waited as the crawl closed, for a robots.txt or for a turn; ``None``
-        #: before.
+        #: Number of requests that were waiting when the crawl closed, or `None` before.
         self.left: int | None = None
 
-    # Asked by the queues.
+    # Called by the queues.
 
     def of(self, request: Request) -> QueuedOrigin:
-        """Return the origin of a request, without one if no robots.txt decides about it."""
+        """Return the origin of a request; without one if no robots.txt decides about it."""
         origin = None
         if not request.meta.get("dont_obey_robotstxt"):
             origin = self._origin_of(request)
@@ -174,217 +152,187 @@ class Gate:
             queued = self.origins[origin] = QueuedOrigin(origin)
         return queued
 
-    def seconds(self, queued: QueuedOrigin) -> float | None:
-        """Return the seconds until the next request of an origin may go; ``None``: it is woken."""
-        if queued.awaits is not None:
-            return None
-        if queued.origin is None or not self._throttle.sites:
-            return 0.0
-        return self._throttle.due(queued.origin)
+    def wait(self, queued: QueuedOrigin, peek: Peek) -> float | None:
+        """Decide when the next request of an origin may be handed out.
 
-    def hand_out(self, request: Request, queued: QueuedOrigin, number: int | None = None) -> None:
-        """Note that a request leaves the scheduler now, and take its turn.
-
-        :param number: the number of a request that came back, which it keeps; ``None``: it did not
-            come back.
+        :param peek: returns that request; its proxy, address and account are used for a fetch.
+        :returns: 0 for now, the seconds to park it, or `None` to park it until it is woken.
         """
-        if queued.origin is None:
+        # 1. No robots.txt decides.
+        # 2. A fetch is under way, or the origin is in line for one: its end wakes the origin.
+        # 3. The file is unknown or stale: it is fetched first, in the turn of a paced site.
+        # 4. The file is known: the turn of the site decides.
+        origin = queued.origin
+        files = self._files
+        if origin is None or files is None:
+            return 0.0
+        if queued.state is State.IN_LINE:
+            return None
+        if files.fetching(origin) is not None:
+            queued.state = State.FETCHING
+            return None
+        throttle = self._throttle
+        known_for = throttle.known_for(origin)
+        is_known = files.is_known(origin, None, known_for)
+        seconds = throttle.due(origin) if throttle.sites else 0.0
+        if seconds != 0:
+            queued.state = State.PACED
+            return seconds
+        queued.state = State.READY
+        return 0.0 if is_known else self._fetch_first(queued, peek, known_for)
+
+    def _fetch_first(self, queued: QueuedOrigin, peek: Peek, known_for: float) -> float | None:
+        """Start a fetch, or put the origin in line for one."""
+        origin, files = queued.origin, self._files
+        assert origin is not None
+        assert files is not None
+        if not files.has_room():
+            queued.state = State.IN_LINE
+            files.join_line(partial(self._leave_line, queued, peek))
+            return None
+        request = peek()
+        # The route of the request may have failed: then it is handed out, and dropped.
+        if request is not None and files.is_known(origin, request, known_for):
+            return 0.0
+        queued.state = State.FETCHING
+        files.fetch(origin, request)
+        return None
+
+    def _leave_line(self, queued: QueuedOrigin, peek: Peek) -> None:
+        """Decide again about an origin that was in line: there is room for its fetch."""
+        queued.state = State.READY
+        # A fetch for a request outside the scheduler may have brought the file by now.
+        if self.wait(queued, peek) is not None:
+            self.wake(queued.origin)
+
+    def hand_out(self, request: Request, queued: QueuedOrigin) -> None:
+        """Note that a request leaves the scheduler, and take the turn of its site."""
+        if queued.origin is None or self._files is None:
             return
-        waited = number is not None or queued.waited > 0
-        queued.waited = max(0, queued.waited - 1)
-        known = self._known(queued.origin)
-        if waited or not known:
-            if number is None:
-                number = next(self._numbers)
-            out = self.handed_out[request] = HandedOut(queued, number, self._clock(), waited)
-            if not known:
-                queued.awaits = out
+        self.handed_out.add(request)
         if self._throttle.sites:
             self._throttle.take(request, queued.origin)
-        if not (queued.parts or queued.awaits):  # as `forget`, in a step less for each request
-            self.origins.pop(queued.origin, None)
 
     def forget(self, queued: QueuedOrigin) -> None:
-        """Forget an origin that has nothing in the scheduler, and awaits nothing."""
-        if queued.origin and not (queued.parts or queued.awaits):
+        """Forget an origin that has no request in the scheduler."""
+        if queued.origin is not None and not queued.parts and queued.state is not State.IN_LINE:
             self.origins.pop(queued.origin, None)
 
-    # Sleep.
+    # Parking and waking.
 
-    def sleep(self, part: QueuePart, seconds: float | None) -> None:
-        """Wake a part when its next request may go.
+    def park(self, part: Part, queued: QueuedOrigin, seconds: float | None) -> None:
+        """Park a part.
 
-        :param seconds: what `seconds` has returned.
+        :param seconds: what `wait` returned.
         """
         if seconds is None:
-            part.origin.asleep.append(part)
+            queued.parked.append(part)
             return
-        seconds = min(seconds, _LONGEST_SLEEP)
+        seconds = min(seconds, _MAX_PARKED)
         heapq.heappush(self.timed, (self._clock() + seconds, next(self._numbers), part))
         self._throttle.wake_in(seconds)
+
+    def wake(self, origin: Origin | None) -> None:
+        """Wake the parked parts of an origin: what they waited for may have come."""
+        queued = self.origins.get(origin)
+        if queued is not None:
+            if queued.state is not State.IN_LINE:
+                queued.state = State.READY
+            parked, queued.parked = queued.parked, []
+            _wake_all(parked)
+            self.forget(queued)
+        wake(self._crawler)
 
     def wake_due(self) -> None:
         """Wake the parts whose time has come."""
         now = self._clock()
-        due: list[QueuePart] = []
-        while self.timed and self.timed[0][0] <= now and len(due) < LOOKS:
+        due: list[Part] = []
+        while self.timed and self.timed[0][0] <= now and len(due) < MAX_LOOKS:
             due.append(heapq.heappop(self.timed)[-1])
         _wake_all(due)
         if self.timed:
             self._throttle.wake_in(max(0.0, self.timed[0][0] - now))
 
-    def wake(self, origin: Origin | None) -> None:
-        """Look at an origin again: what it waited for may have come."""
-        queued = self.origins.get(origin)
-        if queued is None:
-            return
-        if queued.asleep:
-            _wake_all(queued.asleep)
-            queued.asleep = []
-            wake(self._crawler)
-        self.forget(queued)
-
-    # Requests that come back.
-
-    def room(self) -> int:
-        """Return how many more requests Scrapy would hand out now, if it waited for no file."""
-        return max(0, self._most - self.returned - requests_under_way(self._crawler))
-
-    def came_back(
-        self,
-        queued: QueuedOrigin,
-        request: Request,
-        queue: OriginPriorityQueue,
-        number: int | None = None,
-    ) -> None:
-        """Put a request before all others of its origin that did not come back.
-
-        :param queue: that counts it.
-        :param number: ``None``: it did not leave yet, and comes after those that did.
-        """
-        if number is None:
-            number = next(self._numbers)
-        elif self.left is not None:  # the crawl closes, and has counted what did not leave
-            self.left += 1
-        bisect.insort(queued.came_back, (number, request, queue), key=itemgetter(0))
-        self.returned += 1
-        queue.size += 1
-
-    def all_returned(self, queue: OriginPriorityQueue) -> list[Request]:
-        """Take out all requests that came back to one queue; it closes."""
-        found: list[Request] = []
-        for queued in self.origins.values():
-            found += [request for _, request, owner in queued.came_back if owner is queue]
-            queued.came_back = [entry for entry in queued.came_back if entry[-1] is not queue]
-        queue.size -= len(found)
-        self.returned -= len(found)
-        return found
-
     # Called by the middleware.
 
-    def judged(self, out: HandedOut) -> None:
-        """End the trial of an origin: its request was judged, or has left the engine."""
-        if out.trial:
-            out.queued.awaits = None
-            self.wake(out.queued.origin)
+    def fetch_over(self, fetch: PendingFetch) -> None:
+        """Wake the origin of a fetch that has ended."""
+        if is_closing(self._crawler):  # its requests stay in the scheduler
+            self.note_closing()
+        self.wake(fetch.origin)
 
-    def send_back(
-        self, request: Request, out: HandedOut | None, fetch: PendingFetch | None
-    ) -> Request:
-        """Return a request with the mark by which it waits in the scheduler.
-
-        :param fetch: what it waits for; ``None``: for its turn.
-        """
-        number = next(self._numbers) if out is None else out.number
-        request.meta[MARK] = [request.dont_filter, number]
-        request.dont_filter = True
-        # Without `out` nothing sleeps for it: it came past the scheduler, or its file was known as
-        # it left. If it reaches a queue, it leaves again as a trial, and waits then.
-        if out is not None and fetch is not None and not fetch.over:
-            self.origins.setdefault(fetch.origin, QueuedOrigin(fetch.origin)).awaits = fetch
+    def give_back(self, request: Request) -> Request:
+        """Return a request that was handed out, for the scheduler: the crawl closes."""
+        self.note_closing()
+        self.left = (self.left or 0) + 1
+        self._given_back[request] = request.dont_filter
+        request.dont_filter = True  # the filter of duplicates has seen it
         return request
 
-    def taken_back(self, request: Request) -> int | None:
-        """Take the mark of a request off; return its number, or ``None`` if it has no mark."""
-        mark = request.meta.pop(MARK, None)
-        # Another crawl or the spider may have written something else.
-        if not isinstance(mark, list) or [type(each) for each in mark] != [bool, int]:
-            return None
-        number: int
-        request.dont_filter, number = mark
-        return number
-
-    def fetch_over(self, fetch: PendingFetch) -> None:
-        """Let the requests go that wait for a fetch: it has ended."""
-        if is_closing(self._crawler):  # they will not leave any more
-            self.note_closing()
-        queued = self.origins.get(fetch.origin)
-        if queued is not None:
-            queued.waited = queued.size  # the file may be stale before the last of them is judged
-            if queued.awaits is fetch:
-                queued.awaits = None
-                self.wake(fetch.origin)
+    def taken_back(self, request: Request) -> None:
+        """Restore a request that comes from `give_back`."""
+        if request in self._given_back:
+            request.dont_filter = self._given_back.pop(request)
 
     def tick(self) -> None:
-        """End the trials of requests that have left the engine, and save what is on disk."""
-        self.end_lost_trials()
+        """Save what is on disk, if it is time to."""
         now = self._clock()
         if self.save is not None and now >= self._save_at:
             self._save_at = now + SAVE_EVERY
             self.save()
 
-    def end_lost_trials(self) -> None:
-        """End the trials of requests that another middleware has dropped or answered, or delays."""
-        late = self._clock() - PATIENCE
-        for request, out in list(self.handed_out.items()):
-            if not is_under_way(self._crawler, request):
-                del self.handed_out[request]
-                self.judged(out)
-            elif out.since <= late:
-                self.judged(out)  # it stays there, as it may still reach the middleware
-
-    # What waits, for the log.
+    # For the log.
 
     def awaited(self) -> Iterator[tuple[int, PendingFetch]]:
-        """Yield the fetches for which requests wait in the scheduler, after how many do."""
+        """Yield the fetches that requests in the scheduler wait for, with the number of these."""
         for queued in self.origins.values():
-            if isinstance(queued.awaits, PendingFetch):
-                yield queued.size, queued.awaits
+            if queued.origin is None or self._files is None or not queued.size:
+                continue
+            fetch = self._files.fetching(queued.origin)
+            if fetch is not None:
+                yield queued.size, fetch
 
     def paced(self) -> Iterator[tuple[Origin, QueuedOrigin]]:
-        """Yield the origins with requests in the scheduler that wait for a turn."""
+        """Yield the origins whose requests in the scheduler wait for a turn."""
         for origin in self._throttle.sites:
             queued = self.origins.get(origin)
-            if queued is None or not queued.size or queued.awaits is not None:
+            if queued is None or queued.state in (State.FETCHING, State.IN_LINE):
                 continue
-            if self._throttle.interval(origin):
+            if queued.size and self._throttle.interval(origin):
                 yield origin, queued
 
     def note_closing(self) -> None:
-        """Count what waits as the crawl begins to close; what comes back later is added."""
+        """Count the requests that are waiting when the crawl begins to close."""
         if self.left is None:
-            awaiting = [queued for queued in self.origins.values() if queued.awaits is not None]
-            paced = [queued for _, queued in self.paced()]
-            self.left = sum(queued.size for queued in awaiting + paced)
+            paced = {origin for origin, _ in self.paced()}
+            self.left = sum(
+                queued.size
+                for origin, queued in self.origins.items()
+                if queued.state is not State.READY or origin in paced
+            )
 
 
-def _wake_all(parts: list[QueuePart]) -> None:
-    """Wake parts. Each goes to the front, so the one that has slept longest comes last."""
+def _wake_all(parts: list[Part]) -> None:
+    """Wake parts, the one that was parked first last: each goes to the front of its slot."""
     for part in reversed(parts):
-        part.owner.wake(part)
+        part.wake()
 
 
-#: The gates of the crawls that run, for their queues.
-GATES: dict[Crawler, Gate] = {}
+class GateKeeper:
+    """The middleware that has the gate of a crawl.
+
+    The queues find it by this class, with Scrapy's `Crawler.get_downloader_middleware`.
+    """
+
+    gate: Gate
 
 
 def gate_of(crawler: Crawler) -> Gate:
-    """Return the gate of a crawl.
+    """Return the gate of a crawl; one that is always open if the crawl obeys no robots.txt."""
+    keeper = crawler.get_downloader_middleware(GateKeeper)
+    if keeper is not None:
+        return keeper.gate
+    from scrapy_robots_rfc._runtime import Runtime  # noqa: PLC0415 - for this case only
 
-    In a crawl that obeys no robots.txt, no request has an origin that may have to wait.
-    """
-    found = GATES.get(crawler)
-    if found is None:
-        throttle = Throttle(crawler, None, lambda _: None, Runtime())
-        found = Gate(crawler, lambda _: None, lambda _: True, throttle)
-    return found
+    throttle = Throttle(crawler, None, lambda _: None, Runtime())
+    return Gate(crawler, lambda _: None, None, throttle)

@@ -1,13 +1,14 @@
-"""OriginPriorityQueue: a queue for Scrapy's scheduler, by origin.
+"""OriginPriorityQueue, a priority queue for Scrapy's scheduler that keeps requests by origin.
 
-It hands out a request only if its origin may have one now; `gate.py` says which origins may. It has
-one of Scrapy's queues for each downloader slot and origin, and one for each slot for requests that
-no robots.txt decides about. `disk.py` has what those on disk need.
+It has one of Scrapy's own priority queues for each downloader slot and origin, and one for each
+slot for requests that no robots.txt decides about. It hands out a request only if `gate.py` says
+that the origin may have one now. `disk.py` has the queues on disk.
 """
 
 import logging
-from collections import OrderedDict, deque
+from collections import deque
 from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import partial
 from itertools import islice
 from typing import Any, Self
@@ -16,18 +17,43 @@ from scrapy import Request
 from scrapy.crawler import Crawler
 from scrapy.pqueues import ScrapyPriorityQueue
 
-from scrapy_robots_rfc import stats
 from scrapy_robots_rfc._scrapy import under_way_of, wake
-from scrapy_robots_rfc.scheduling.disk import QueueFolder, QueueOnDisk, lacks_descriptors
-from scrapy_robots_rfc.scheduling.gate import LOOKS, MARK, QueuedOrigin, QueuePart, gate_of
+from scrapy_robots_rfc.scheduling.disk import QueueFolder, QueueOnDisk, lacks_descriptors, peek
+from scrapy_robots_rfc.scheduling.gate import MAX_LOOKS, QueuedOrigin, gate_of
 from scrapy_robots_rfc.scheduling.throttle import slot_of
 
 logger: logging.Logger = logging.getLogger(__name__)
 
+#: Maximum number of requests that one call of `pop` peeks at, in memory and on disk: each may start
+#: a fetch, and one on disk has to be read.
+MAX_PEEKS = 20
+MAX_DISK_PEEKS = 4
+
 # Seconds after which a queue that lacked a file descriptor is opened again.
-_NEXT_TRY = 1.0
-# Stands in the key of a part for the origin, where no robots.txt decides about the requests.
-_UNDECIDED = "*"
+_RETRY_DELAY = 1.0
+# Replaces the origin in the key of a part whose requests no robots.txt decides about.
+_NO_ORIGIN = "*"
+
+
+@dataclass(slots=True, eq=False, repr=False)
+class QueuePart:
+    """The requests of one origin in one downloader slot.
+
+    :param owner: the queue that it is a part of.
+    :param slot: the name of the slot.
+    :param queue: one of Scrapy's priority queues.
+    :param size: number of requests in it.
+    """
+
+    owner: "OriginPriorityQueue"
+    slot: str
+    origin: QueuedOrigin
+    queue: ScrapyPriorityQueue | QueueOnDisk
+    size: int = 0
+
+    def wake(self) -> None:
+        """Make the part the next one of its slot."""
+        self.owner.wake(self)
 
 
 class OriginPriorityQueue:
@@ -35,9 +61,9 @@ class OriginPriorityQueue:
 
     :param crawler: the crawl.
     :param downstream_queue_cls: the class of the queue for the requests of one priority.
-    :param key: the folder of a queue on disk; empty: it is in memory.
-    :param startprios: the state that `close` of an earlier crawl has returned.
-    :param start_queue_cls: the class for start requests, if theirs is another one.
+    :param key: the folder of a queue on disk; empty for a queue in memory.
+    :param startprios: the state that `close` of an earlier crawl returned.
+    :param start_queue_cls: the class for start requests, if it is another one.
     """
 
     def __init__(
@@ -55,17 +81,16 @@ class OriginPriorityQueue:
         )
         self._gate = gate_of(crawler)
         self._under_way = under_way_of(crawler)
-        #: How many requests it has, those that came back to it included.
+        #: Number of requests in the queue.
         self.size: int = 0
-        # The parts of each slot that may have a request for all that is known, the next one first.
+        # The parts of each slot that are not parked, the next one first.
         self._ready: dict[str, list[QueuePart]] = {}
-        # The slots that have such parts. Of those with the fewest pages under way, the first one is
-        # next; then it goes to the end.
+        # The slots that have such parts. The next one is the first of those with the fewest pages
+        # under way; then it goes to the end.
         self._line: deque[str] = deque()
-        # Parts that sleep because of a robots.txt, in the order in which they fell asleep.
-        self._waiting: OrderedDict[QueuePart, None] = OrderedDict()
-        # Stands in for the origin of a part that Scrapy's own queue wrote, which has several, or of
-        # a scheme that is not obeyed any more.
+        self._peeks = 0
+        # The origin of parts that Scrapy's own queue wrote, which may have several, or of a scheme
+        # that is not obeyed any more.
         self._mixed = QueuedOrigin(None)
         self._disk: QueueFolder | None = None
         if key:
@@ -77,7 +102,7 @@ class OriginPriorityQueue:
 
     @classmethod
     def from_crawler(cls, crawler: Crawler, *args: Any, **options: Any) -> Self:  # noqa: ANN401 - Scrapy's
-        """Make a queue as Scrapy's scheduler asks for it."""
+        """Make a queue as Scrapy's scheduler does."""
         return cls(crawler, *args, **options)
 
     def __len__(self) -> int:
@@ -86,20 +111,16 @@ class OriginPriorityQueue:
     # In.
 
     def push(self, request: Request) -> None:
-        """Queue a request. One that comes back goes before all others of its origin, in memory.
+        """Queue a request.
 
         :raises ValueError: a queue on disk cannot write it.
         """
-        number = self._gate.taken_back(request) if MARK in request.meta else None
+        self._gate.taken_back(request)
         queued = self._gate.of(request)
         slot = slot_of(request)
         part = queued.parts.get((self, slot))
-        if part is None:
+        if not isinstance(part, QueuePart):
             part = self._new_part(slot, queued)
-        if number is not None:
-            self._gate.came_back(queued, request, self, number)
-            stats.of(self._crawler).inc_value(stats.DEFERRED)
-            return
         part.queue.push(request)
         part.size += 1
         self.size += 1
@@ -107,17 +128,18 @@ class OriginPriorityQueue:
     def _new_part(self, slot: str, queued: QueuedOrigin, key: str | None = None) -> QueuePart:
         """Make a part of an origin, as the last one in its slot.
 
-        :param key: names it in the scheduler's state, and its folder on disk; ``None``: it is named
-            after slot and origin.
+        :param key: names it in the scheduler's state, and its folder on disk; `None` to make it
+            from slot and origin.
         """
         queue: ScrapyPriorityQueue | QueueOnDisk
         if self._disk is None:
             queue = self._make("")
         else:
             if key is None:
-                key = f"{slot} {_UNDECIDED if queued.origin is None else queued.origin}"
+                key = f"{slot} {_NO_ORIGIN if queued.origin is None else queued.origin}"
             queue = QueueOnDisk(self._disk, key)
-        part = queued.parts[self, slot] = QueuePart(self, slot, queued, queue)
+        part = QueuePart(self, slot, queued, queue)
+        queued.parts[self, slot] = part
         if slot not in self._ready:
             self._ready[slot] = []
             self._line.append(slot)
@@ -125,10 +147,10 @@ class OriginPriorityQueue:
         return part
 
     def _resume(self, key: str) -> None:
-        """Go on with the part that has a key in the state."""
+        """Continue with the part that has a key in the state."""
         slot, _, name = key.rpartition(" ")
         queued = self._gate.of(Request(f"{name}/" if "://" in name else "data:,"))
-        if queued.origin is None and name != _UNDECIDED:  # Scrapy's own queue has other keys
+        if queued.origin is None and name != _NO_ORIGIN:  # Scrapy's own queue has other keys
             slot = key
             queued = self._mixed
         part = self._new_part(slot, queued, key)
@@ -138,36 +160,37 @@ class OriginPriorityQueue:
     # Out.
 
     def pop(self) -> Request | None:
-        """Return a request that may go now, which takes its origin's turn; ``None``: none may."""
+        """Return a request that may be handed out now, which takes its site's turn, or `None`."""
         if not (self.size or self._line):
             return None
         if self._gate.timed:
             self._gate.wake_due()
-        for _ in range(LOOKS):
+        self._peeks = 0
+        max_peeks = MAX_PEEKS if self._disk is None else MAX_DISK_PEEKS
+        for _ in range(MAX_LOOKS):
             if not self._line:
+                return None
+            if self._peeks >= max_peeks:
                 break
-            slot = self._line[0] if len(self._line) == 1 else self._next_slot()
-            part = self._ready[slot][0]
-            seconds: float | None = 0.0  # for a part without a request, which goes
-            if part.size or part.origin.came_back:
-                seconds = self._gate.seconds(part.origin)
+            part = self._ready[self._next_slot()][0]
+            # A part without a request is handed to `_hand_out`, which removes it.
+            seconds = self._gate.wait(part.origin, partial(self._peek, part)) if part.size else 0.0
             if seconds == 0:
                 request = self._hand_out(part)
                 if request is not None:
                     return request
             else:
-                self._fall_asleep(part, seconds)
-        else:
-            wake(self._crawler)
-        self._gate.end_lost_trials()
-        self._line_up()
+                self._park(part, seconds)
+        wake(self._crawler)  # there is more to look at
         return None
 
     def _next_slot(self) -> str:
         """Return the first one of the slots with the fewest pages under way."""
         best = self._line[0]
+        if len(self._line) == 1:
+            return best
         fewest = self._under_way(best)
-        for slot in islice(self._line, 1, LOOKS):
+        for slot in islice(self._line, 1, MAX_LOOKS):
             if not fewest:
                 break
             pages = self._under_way(slot)
@@ -176,28 +199,26 @@ class OriginPriorityQueue:
                 fewest = pages
         return best
 
+    def _peek(self, part: QueuePart) -> Request | None:
+        """Return the request that a part would hand out next, or `None` if it cannot be read."""
+        self._peeks += 1
+        return part.queue.peek() if isinstance(part.queue, QueueOnDisk) else peek(part.queue)
+
     def _hand_out(self, part: QueuePart) -> Request | None:
-        """Take a request of a part that may go; ``None``: look for another one."""
+        """Take a request out of a part; `None` to look for another part."""
         queued = part.origin
-        number = None
-        request: Request | None
-        if queued.came_back:
-            number, request, counted_by = queued.came_back.pop(0)
-            counted_by.size -= 1
-            self._gate.returned -= 1
-        else:
-            request = self._read(part)
-            if request is None and part.size:  # no file descriptor is left: connections have them
-                self._fall_asleep(part, _NEXT_TRY)
-                return None
-            if request is not None and queued is self._mixed:
-                self.push(request)  # it waits in the part of its own origin
-                request = None
-        # Other slots, and other parts of this slot, come first from now on.
+        request = self._read(part)
+        if request is None and part.size:  # no file descriptor is left: connections have them
+            self._park(part, _RETRY_DELAY)
+            return None
+        if request is not None and queued is self._mixed:
+            self.push(request)  # into the part of its own origin
+            request = None
+        # From now on the other slots, and the other parts of this slot, come first.
         ready = self._ready[part.slot]
         ready.remove(part)
         self._line.remove(part.slot)
-        if part.size or queued.came_back:
+        if part.size:
             ready.append(part)
         else:
             if self._disk is not None:
@@ -207,51 +228,36 @@ class OriginPriorityQueue:
             self._line.append(part.slot)
         else:
             del self._ready[part.slot]
-        if request is None:
+        if request is not None:
+            self._gate.hand_out(request, queued)
+        if not queued.parts:
             self._gate.forget(queued)
-        else:
-            self._gate.hand_out(request, queued, number)
         return request
 
     def _read(self, part: QueuePart) -> Request | None:
-        """Take a request from Scrapy's queue; ``None``, too, where no file descriptor is left."""
+        """Take a request from Scrapy's queue; `None` also if no file descriptor is left."""
         try:
             request = part.queue.pop()
         except OSError as error:
             if lacks_descriptors(error):
                 return None
             raise
-        # A process that was killed may have left less on disk than it had counted.
+        # A process that was killed may have left fewer requests on disk than it had counted.
         taken = part.size if request is None else 1
         part.size -= taken
         self.size -= taken
         return request
 
-    def _line_up(self) -> None:
-        """Put what Scrapy would hand out now, if it waited for no file, before what comes later.
-
-        So requests leave in the order in which they leave in a crawl that obeys no robots.txt.
-        """
-        for part in list(islice(self._waiting, self._gate.room())):
-            request = self._read(part)
-            if request is None:
-                del self._waiting[part]
-            else:
-                self._gate.came_back(part.origin, request, self)
-
-    def _fall_asleep(self, part: QueuePart, seconds: float | None) -> None:
+    def _park(self, part: QueuePart, seconds: float | None) -> None:
         ready = self._ready[part.slot]
         ready.remove(part)
         if not ready:
             del self._ready[part.slot]
             self._line.remove(part.slot)
-        self._gate.sleep(part, seconds)
-        if part.origin.awaits is not None:
-            self._waiting[part] = None
+        self._gate.park(part, part.origin, seconds)
 
     def wake(self, part: QueuePart) -> None:
-        """Make a part that slept the first one of its slot: its next request may go."""
-        self._waiting.pop(part, None)
+        """Make a part that was parked the first one of its slot."""
         ready = self._ready.setdefault(part.slot, [])
         if not ready:
             self._line.appendleft(part.slot)
@@ -260,24 +266,17 @@ class OriginPriorityQueue:
     # The end of the crawl.
 
     def take_all(self) -> list[Request]:
-        """Take out all requests as a crawl closes; what came back comes first."""
+        """Take out all requests, as a crawl closes."""
         self._gate.note_closing()
-        found = self._gate.all_returned(self)
+        taken = []
         for queued in self._gate.origins.values():
             for part in queued.parts.values():
-                while part.owner is self and (request := self._read(part)) is not None:
-                    found.append(request)
-        return found
+                if isinstance(part, QueuePart) and part.owner is self:
+                    while (request := self._read(part)) is not None:
+                        taken.append(request)
+        return taken
 
     def close(self) -> dict[str, list[int]]:
-        """Write what came back, close all queues, and return what is needed to go on."""
-        if self._disk is None:
-            return {}  # it is lost, as with Scrapy's own queue
+        """Close all queues, and return the state from which a later crawl continues."""
         self._gate.note_closing()
-        for request in self._gate.all_returned(self):
-            try:
-                self.push(request)
-            except (ValueError, OSError):  # the disk may be full
-                text = "Cannot be written to JOBDIR: %s"
-                logger.debug(text, request, extra={"spider": self._crawler.spider})
-        return self._disk.close()
+        return {} if self._disk is None else self._disk.close()

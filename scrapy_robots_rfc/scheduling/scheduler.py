@@ -1,106 +1,114 @@
-"""Where requests wait with a scheduler of another make, such as the one of scrapy-redis.
+"""Park requests in front of a third-party scheduler, such as the scheduler of scrapy-redis.
 
-`scheduler_around` makes a subclass of the user's scheduler, by Scrapy's public interface. What may
-not leave yet waits in memory, in a queue by origin, and goes back to the user's scheduler when the
-crawl closes.
+`scheduler_around` makes a subclass of the user's scheduler, by Scrapy's public interface. A request
+whose robots.txt is unknown, or whose turn has not come, is parked in memory, in a queue by origin.
+It goes back to the user's scheduler when the crawl closes.
 """
 
 import logging
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 from scrapy import Request, Spider
 from scrapy.core.scheduler import BaseScheduler
+from scrapy.crawler import Crawler
 from scrapy.utils.misc import load_object
 
 from scrapy_robots_rfc._scrapy import wake
-from scrapy_robots_rfc.scheduling.gate import LOOKS, MARK, gate_of
+from scrapy_robots_rfc.scheduling.gate import MAX_LOOKS, Gate, gate_of
 from scrapy_robots_rfc.scheduling.queue import OriginPriorityQueue
 
 logger: logging.Logger = logging.getLogger(__name__)
 
-#: Requests that wait in memory at most. Beyond that they go back to the user's scheduler.
-MOST_WAITING = 100_000
+#: Maximum number of requests parked in memory. Further ones go back to the user's scheduler.
+MAX_PARKED = 100_000
 
-# The queue of one priority, by its path: its module loads SQLite, which a crawl with Scrapy's
-# scheduler need not.
+# The class for the requests of one priority, by its path: its module loads SQLite, which a crawl
+# with Scrapy's scheduler does not need.
 _IN_MEMORY = "scrapy.squeues.FifoMemoryQueue"
 
 
 @cache
 def scheduler_around(scheduler: str | type[BaseScheduler]) -> type[Any]:
-    """Return a subclass of a scheduler in which a site that is slow, or paced, delays only itself.
+    """Return a subclass of a scheduler in which a slow or paced site delays only itself.
 
     :param scheduler: the class, or its path; it has the interface of Scrapy's `BaseScheduler`.
+        Anything else is returned as it is, so that Scrapy reports it.
     """
-    base: type[Any] = load_object(scheduler)
-    if issubclass(base, _Waiting):
-        return base
+    base: Any = load_object(scheduler)
+    is_scheduler = isinstance(base, type) and issubclass(base, BaseScheduler)
+    if not is_scheduler or issubclass(base, _Parking):
+        return base  # type: ignore[no-any-return]  # what Scrapy will refuse, or a class of ours
     return type(
-        base.__name__, (_Waiting, base), {"__module__": base.__module__, "__doc__": base.__doc__}
+        base.__name__, (_Parking, base), {"__module__": base.__module__, "__doc__": base.__doc__}
     )
 
 
-class _Waiting:
-    """What stands before the user's scheduler."""
+class _Parking:
+    """Parks requests in front of the user's scheduler."""
 
-    most_waiting: int = MOST_WAITING
+    max_parked: int = MAX_PARKED
 
     def open(self, spider: Spider) -> Any:  # noqa: ANN401 - as the scheduler has it
-        """Open the scheduler."""
-        self._waiting = OriginPriorityQueue(spider.crawler, load_object(_IN_MEMORY), "")
-        self._gate = gate_of(spider.crawler)
+        """Open the scheduler, if it can be opened."""
         self._spider = spider
+        self._crawler: Crawler = spider.crawler
+        self._parked = OriginPriorityQueue(self._crawler, load_object(_IN_MEMORY), "")
+        self._gate: Gate = gate_of(self._crawler)
         self._logged = False
-        return super().open(spider)  # type: ignore[misc]  # the user's scheduler
+        open_scheduler = getattr(super(), "open", None)
+        return None if open_scheduler is None else open_scheduler(spider)
 
     def has_pending_requests(self) -> bool:
-        """Whether anything is to be handed out, now or later."""
-        return bool(len(self._waiting)) or super().has_pending_requests()  # type: ignore[misc]  # as above
-
-    def enqueue_request(self, request: Request) -> bool:
-        """Queue a request; one that comes back waits in memory."""
-        if MARK in request.meta:
-            self._waiting.push(request)
-            return True
-        return bool(super().enqueue_request(request))  # type: ignore[misc]  # as above
+        """Whether any request is waiting."""
+        return bool(len(self._parked)) or super().has_pending_requests()  # type: ignore[misc]  # the user's scheduler
 
     def next_request(self) -> Request | None:
-        """Return a request that may go now; ``None``: there is none now."""
-        request = self._waiting.pop()
+        """Return a request that may be handed out now, or `None`."""
+        request = self._parked.pop()
         if request is not None:
             return request
-        for _ in range(LOOKS):
+        for _ in range(MAX_LOOKS):
             found: Request | None = super().next_request()  # type: ignore[misc]  # as above
             if found is None:
                 return None
             queued = self._gate.of(found)
-            if self._gate.seconds(queued) == 0:
+            if not queued.parts and self._gate.wait(queued, partial(_itself, found)) == 0:
                 self._gate.hand_out(found, queued)
+                self._gate.forget(queued)
                 return found
-            if len(self._waiting) >= self.most_waiting:
-                if not self._logged:
-                    self._logged = True
-                    text = (
-                        "%d requests wait in memory for a robots.txt or a turn: further ones go"
-                        " back to the scheduler"
-                    )
-                    logger.warning(text, len(self._waiting), extra={"spider": self._spider})
+            if len(self._parked) >= self.max_parked:
+                self._log_bound()
                 self._give_back(found)
+                self._gate.forget(queued)
                 return None
-            self._waiting.push(found)
-        wake(self._spider.crawler)
+            self._parked.push(found)
+        wake(self._crawler)
         return None
 
     def close(self, reason: str) -> Any:  # noqa: ANN401 - as the scheduler has it
-        """Give all that waits back to the scheduler, then close it."""
-        for request in self._waiting.take_all():
+        """Give back all that is parked, then close the scheduler, if it can be closed."""
+        for request in self._parked.take_all():
             self._give_back(request)
-        return super().close(reason)  # type: ignore[misc]  # as above
+        close = getattr(super(), "close", None)
+        return None if close is None else close(reason)
 
     def _give_back(self, request: Request) -> None:
         """Return a request to the scheduler, whose filter of duplicates has seen it."""
-        filtered = request.dont_filter
+        dont_filter = request.dont_filter
         request.dont_filter = True
         super().enqueue_request(request)  # type: ignore[misc]  # as above
-        request.dont_filter = filtered
+        request.dont_filter = dont_filter
+
+    def _log_bound(self) -> None:
+        if self._logged:
+            return
+        self._logged = True
+        text = "%d requests are parked in memory, the maximum; further ones go back to %s"
+        name = type(self).__name__
+        logger.warning(text, len(self._parked), name, extra={"spider": self._spider})
+
+
+def _itself(request: Request) -> Request:
+    """Return the request that was just taken from the user's scheduler: it is the next one."""
+    return request

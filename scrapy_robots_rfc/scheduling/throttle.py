@@ -29,6 +29,9 @@ from scrapy_robots_rfc.signals import site_paced
 #: had in a fleet have ended by then.
 REMEMBERED = 300.0
 
+#: Seconds for which a file, or a local failure, counts as known after its fetch.
+MIN_KNOWN_FOR = 1.0
+
 #: The number of sites from which on those that may be forgotten are looked for.
 FIRST_SWEEP = 1000
 
@@ -164,6 +167,14 @@ class Throttle:
         seconds = max((bound.seconds for bound in bounds if bound is not None), default=0.0)
         return min(seconds, self._longest)
 
+    def known_for(self, origin: Origin) -> float:
+        """Return the seconds for which a file counts as known after its fetch, even if it is stale.
+
+        Otherwise a file that is stale at once would be fetched for each request. A fetch takes the
+        turn of its site, so the next request may be sent an interval later.
+        """
+        return MIN_KNOWN_FOR + (self.interval(origin) if self.sites else 0.0)
+
     # Turns.
 
     def due(self, origin: Origin) -> float | None:
@@ -289,7 +300,6 @@ class Throttle:
             connect(self._reached, signals.request_reached_downloader)
             connect(self.answered, signals.headers_received)
             connect(self.answered, signals.request_left_downloader)
-            _scrapy.send_once(self._crawler)
         if len(self.sites) >= self._sweep_at:
             self._sweep()
         site = self.sites[origin] = PacedSite(origin)

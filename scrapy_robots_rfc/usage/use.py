@@ -41,7 +41,7 @@ from scrapy_robots_rfc.core.ruleset import ROBOTS_TXT
 from scrapy_robots_rfc.core.text import error_text
 from scrapy_robots_rfc.errors import AgentError, RobotsUndecided, SettingError
 from scrapy_robots_rfc.fetching.parsed import OriginPolicy
-from scrapy_robots_rfc.middleware.downloader import STALE_FOR, RfcRobotsTxtMiddleware, at_work
+from scrapy_robots_rfc.middleware.downloader import RfcRobotsTxtMiddleware, at_work
 from scrapy_robots_rfc.policy.access import MAX_REDIRECTS, PROXY_REFUSES, target_of
 from scrapy_robots_rfc.policy.origins import Origin
 from scrapy_robots_rfc.settings import read_settings
@@ -161,7 +161,7 @@ class RfcUseMiddleware:
             return
         service = self._robots.service
         # It may have been judged by a file that is not fresh any more.
-        robots = service.cached(origin, request, stale_for=STALE_FOR, counted=False)
+        robots = self._robots.known(origin, request, counted=False)
         robots = robots or await service.get(origin)
         if robots.exempt is not None:
             return

@@ -1,12 +1,11 @@
-"""A pending fetch by itself.
-
-However it ends, all that wait get a value, and places are given in order.
-"""
+"""The fetches that are under way: each ends with a value, and their number and time are bounded."""
 
 from __future__ import annotations
 
 import contextlib
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 from scrapy import Spider
@@ -14,15 +13,14 @@ from scrapy.utils.defer import deferred_from_coro, maybe_deferred_to_future
 from scrapy.utils.test import get_crawler
 from twisted.internet.defer import Deferred, DeferredList
 
-from scrapy_robots_rfc import _scrapy
 from scrapy_robots_rfc._runtime import CANCELLED, Runtime
-from scrapy_robots_rfc.fetching import pending
 from scrapy_robots_rfc.fetching.pending import (
-    PATIENCE,
-    PREEMPTED,
+    CUT_AFTER,
+    CUT_SHORT,
     TICK,
     PendingFetch,
     PendingFetches,
+    max_fetches,
 )
 from tests.support.policies import origin, policy
 from tests.support.running import under_the_reactor
@@ -34,70 +32,72 @@ if TYPE_CHECKING:
     from scrapy_robots_rfc.fetching.parsed import OriginPolicy
     from tests.support.service_crawls import Clock
 
+    Get = Callable[[PendingFetch], Coroutine[Any, Any, OriginPolicy]]
+
 pytestmark = pytest.mark.reactor
 
 TIMEOUT = 100.0
+#: Maximum number of fetches with CONCURRENT_REQUESTS = 1.
+MAX = 16
 
 
 class Desk:
-    """The fetches of a crawl, on the clock of the test; what they ask is answered by the test."""
+    """The fetches of a crawl, on the clock of the test, which answers what they ask."""
 
     def __init__(self) -> None:
-        self.over_: list[PendingFetch] = []
-        self.queued_: set[PendingFetch] = set()
+        self.ended: list[PendingFetch] = []
         self.asked: list[str] = []
         self.answers: dict[str, Deferred[str]] = {}
-        crawler = get_crawler(Spider)
-        self.fetches = PendingFetches(crawler, self, self, TIMEOUT, self.failed)  # type: ignore[arg-type]  # a fake
+        crawler = get_crawler(Spider, {"CONCURRENT_REQUESTS": 1})
+        self.slot = SimpleNamespace(closing=None)
+        crawler.engine = cast("Any", SimpleNamespace(_slot=self.slot))
+        self.fetches = PendingFetches(crawler, self.ended.append, TIMEOUT, self.failed)
 
-    def over(self, fetch: PendingFetch) -> None:
-        """See `Crawl`."""
-        self.over_.append(fetch)
-
-    def queued(self) -> set[PendingFetch]:
-        """See `Downloader`."""
-        return self.queued_
-
-    def failed(self, fetch: PendingFetch, error: Exception) -> OriginPolicy:
+    def failed(self, _: PendingFetch, error: Exception) -> OriginPolicy:
         """Make a value."""
         return policy(f"failed: {type(error).__name__}")
 
-    def begin(
-        self,
-        host: str = "a",
-        route: str | None = None,
-        way: Callable[[PendingFetch], Coroutine[Any, Any, OriginPolicy]] | None = None,
-    ) -> PendingFetch:
-        """Begin a fetch."""
-        return self.fetches.begin(origin(host), route, way or self.way)
+    def begin(self, host: str = "a", get: Get | None = None) -> PendingFetch:
+        """Start a fetch."""
+        return self.fetches.begin(origin(host), None, get or self.get)
 
-    async def way(self, fetch: PendingFetch) -> OriginPolicy:
-        """Ask, and again after others."""
+    async def get(self, fetch: PendingFetch) -> OriginPolicy:
+        """Ask; if the attempt is cut short, go to the end of the line and ask again."""
         while True:
-            await self.fetches.place(fetch)
             self.asked.append(fetch.origin.host)
-            fetch.spent = 0.0
             answer = await self.fetches.in_time(fetch, self.answer(fetch.origin.host))
-            self.fetches.free_place(fetch)
-            if answer is not PREEMPTED:
+            if answer is not CUT_SHORT:
                 return policy(answer if isinstance(answer, str) else type(answer).__name__)
-            fetch.preempted += 1
+            fetch.was_cut = True
+            self.fetches.leave(fetch)
+            await self.fetches.enter(fetch)
 
     async def answer(self, host: str) -> str:
         """Wait for the test."""
         self.answers[host] = Deferred()
         return await maybe_deferred_to_future(self.answers[host])
 
+    def close(self) -> None:
+        """Close the spider."""
+        self.slot.closing = object()
+        self.fetches.tick()
 
-def passes(desk: Desk, at: Clock, seconds: float) -> None:
+
+async def turns(count: int = 5) -> None:
+    """Let the tasks run."""
+    for _ in range(count):
+        await next_turn()
+
+
+def passes(desk: Desk, clock: Clock, seconds: float) -> None:
     """Let time pass, with a tick as often as in a crawl."""
     for _ in range(round(seconds / TICK)):
-        at.now += TICK
+        clock.now += TICK
         desk.fetches.tick()
 
 
 async def causes(*fetches: PendingFetch) -> list[str | None]:
-    """What those get who wait for fetches, each three times."""
+    """Return what those get who wait for fetches, three for each."""
     waiting = [deferred_from_coro(fetch.result()) for fetch in fetches for _ in range(3)]
     results = await maybe_deferred_to_future(DeferredList(waiting))
     return [None if value is None else value.cause for _, value in results]
@@ -105,196 +105,155 @@ async def causes(*fetches: PendingFetch) -> list[str | None]:
 
 @under_the_reactor
 async def test_one_value_for_all_who_wait() -> None:
-    """All that wait get the same value.
-
-    The crawl hears once that it is there, and nothing is pending then.
-    """
+    """All who wait for a fetch get the same value, and the crawl is told of its end once."""
     desk = Desk()
     fetch = desk.begin()
-    assert desk.fetches.of(origin("a"), None) in (fetch, None)
-    await next_turn()
+    assert desk.fetches.of(origin("a")) is fetch
+    await turns()
     desk.answers["a"].callback("value")
     assert await causes(fetch) == ["value"] * 3
-    assert (desk.asked, desk.over_, desk.fetches.of(origin("a"), None)) == (["a"], [fetch], None)
+    assert (desk.asked, desk.ended, desk.fetches.of(origin("a"))) == (["a"], [fetch], None)
     assert await fetch.result() is fetch.value
 
 
 @under_the_reactor
-async def test_wait_that_is_given_up() -> None:
-    """Who gives up waiting gets nothing, and the fetch goes on for the others."""
-    desk = Desk()
-    fetch = desk.begin()
-    waiter = fetch.waiter()
-    waiter.resolve(None)
-    assert await waiter is None
-    await next_turn()
-    assert not fetch.over
-    desk.answers["a"].callback("value")
-    assert await causes(fetch) == ["value"] * 3
+async def test_fetch_that_raises() -> None:
+    """A fetch that raises has a value, too."""
 
+    async def get(_: PendingFetch) -> OriginPolicy:
+        raise OSError("broken")
 
-@under_the_reactor
-async def test_work_that_raises_leaves_a_value() -> None:
-    """Work that raises leaves a value all the same."""
-
-    async def way(_: PendingFetch) -> OriginPolicy:
-        raise OSError("work")
-
-    assert await causes(Desk().begin(way=way)) == ["failed: OSError"] * 3
+    assert await causes(Desk().begin(get=get)) == ["failed: OSError"] * 3
 
 
 @under_the_reactor
 async def test_task_that_is_cancelled_from_outside() -> None:
-    """When another part cancels the task, all that wait get a value at once."""
+    """When another component cancels the task of a fetch, those who wait get a value."""
     fetch = Desk().begin()
-    await next_turn()
+    await turns()
     Runtime().call_later(0, lambda: fetch.task and fetch.task.cancel())
     assert [cause is not None for cause in await causes(fetch)] == [True] * 3
 
 
 @under_the_reactor
-async def test_end_of_the_crawl(monkeypatch: pytest.MonkeyPatch) -> None:
-    """When the crawl ends, all get None.
-
-    So do those in line, and those that never began.
-    """
-    monkeypatch.setattr(pending, "MOST_AT_ONCE", 1)
+async def test_end_of_the_crawl() -> None:
+    """When the crawl ends, all fetches end without a value, and nobody in line starts one."""
     desk = Desk()
-    fetches = [desk.begin("a"), desk.begin("b")]
-    await next_turn()
-    fetches.append(desk.begin("c"))
-    monkeypatch.setattr(_scrapy, "is_closing", lambda _: True)
-    desk.fetches.tick()
-    assert await causes(*fetches) == [None] * 9
-    assert desk.over_ == fetches
-
-
-@under_the_reactor
-async def test_other_routes_go_on_with_a_value_for_all() -> None:
-    """What one route has brought ends the fetches of the same origin by others, and of no other
-    origin.
-    """
-    desk = Desk()
-    one, two, other = desk.begin("a", "1"), desk.begin("a", "2"), desk.begin("b")
-    await next_turn()
-    desk.fetches.cancel(origin("a"), policy("value"), but=one)
-    assert (one.over, other.over) == (False, False)
-    assert await causes(two) == ["value"] * 3
+    fetches = [desk.begin(str(number)) for number in range(MAX)]
+    await turns()
+    fetches.append(desk.begin("not started"))
+    desk.fetches.join_line(lambda: desk.begin("in line"))
+    desk.close()
+    assert await causes(*fetches) == [None] * 3 * (MAX + 1)
+    assert desk.ended == fetches
 
 
 def test_credentials_of_a_route() -> None:
-    """What is printed of a fetch has no route: it may hold credentials."""
+    """The representation of a fetch does not contain its route, which may have credentials."""
     assert "pass" not in repr(PendingFetch(origin("a"), "http://user:pass@p.example"))
 
 
-@pytest.fixture
-def at(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> Clock:
-    """The clock of the test; the spider is open."""
-    monkeypatch.setattr(_scrapy, "is_closing", lambda _: False)
-    return clock
-
-
 @under_the_reactor
-async def test_time_is_over(at: Clock) -> None:
-    """Work that never ends is given up after its time.
-
-    That in a queue of the downloader does not count.
-    """
+async def test_time_is_over(clock: Clock) -> None:
+    """An attempt is interrupted after its time; waiting for the turn of the site does not count."""
     desk = Desk()
     fetch = desk.begin()
-    await next_turn()
-    desk.queued_.add(fetch)
-    passes(desk, at, TIMEOUT)
-    desk.queued_.clear()
-    passes(desk, at, TIMEOUT)
-    await next_turn()
-    assert not fetch.over
-    passes(desk, at, TICK)
+    await turns()
+    fetch.waits_for_turn = True
+    passes(desk, clock, TIMEOUT)
+    fetch.waits_for_turn = False
+    passes(desk, clock, TIMEOUT)
+    await turns()
+    assert not fetch.is_over
+    passes(desk, clock, TICK)
     assert await causes(fetch) == ["TimeoutError"] * 3
 
 
 @under_the_reactor
-@pytest.mark.parametrize("ended", [True, False], ids=["crawl ended", "time over"])
-async def test_work_that_cannot_be_cancelled(at: Clock, ended: bool) -> None:
-    """Work that goes on when it is cancelled is left alone.
-
-    Its fetch goes on in time, unless it was ended.
-    """
+@pytest.mark.parametrize("is_closed", [True, False])
+async def test_exchange_that_cannot_be_cancelled(clock: Clock, is_closed: bool) -> None:
+    """An exchange that swallows its cancellation is left alone: its fetch ends without it."""
     desk = Desk()
-    results: list[object] = []
 
-    async def way(fetch: PendingFetch) -> OriginPolicy:
-        for _ in range(2):
-            results.append(await desk.fetches.in_time(fetch, deaf()))
-            fetch.spent = 0.0
-        return policy("done")
+    async def get(fetch: PendingFetch) -> OriginPolicy:
+        await desk.fetches.in_time(fetch, deaf())
+        raise AssertionError
 
     async def deaf() -> None:
         while True:
             with contextlib.suppress(*CANCELLED):
                 await maybe_deferred_to_future(Deferred())
 
-    fetch = desk.begin(way=way)
-    await next_turn()
-    for _ in range(2):
-        if ended:
-            desk.fetches.cancel_all()
-        else:
-            passes(desk, at, TIMEOUT + TICK)
-        await next_turn()
-        await next_turn()
-    assert await causes(fetch) == [None if ended else "done"] * 3
-    assert list(map(type, results)) == ([] if ended else [TimeoutError] * 2)
+    fetch = desk.begin(get=get)
+    await turns()
+    if is_closed:
+        desk.close()
+    else:
+        passes(desk, clock, TIMEOUT + 3 * TICK)
+    assert await causes(fetch) == [None if is_closed else "failed: TimeoutError"] * 3
 
 
 @under_the_reactor
-async def test_line(at: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
-    """First attempts come first.
+async def test_line(clock: Clock) -> None:
+    """Origins that were never tried come first; an attempt that is cut short comes last.
 
-    Those that take long make room for as many as stand in line, and come later.
+    Its next attempt is not cut short again.
     """
-    monkeypatch.setattr(pending, "MOST_AT_ONCE", 2)
     desk = Desk()
-    for host in "abc":
+    hosts = [str(number) for number in range(MAX)]
+    for host in hosts:
         desk.begin(host)
-    await next_turn()
-    assert desk.asked == ["a", "b"]
-    passes(desk, at, PATIENCE - TICK)
-    await next_turn()
-    assert desk.asked == ["a", "b"]
-    passes(desk, at, TICK)
-    for _ in range(5):
-        await next_turn()
-    assert desk.asked == ["a", "b", "c"]
-    desk.begin("d")
-    await next_turn()
+    await turns()
+    assert not desk.fetches.has_room()
+    passes(desk, clock, CUT_AFTER)
+    await turns()
+    assert desk.asked == hosts  # nobody is in line
+    desk.fetches.join_line(lambda: desk.begin("b"))
+    passes(desk, clock, TICK)
+    await turns()
+    assert desk.asked == [*hosts, "b"]
+    cut = next(host for host in hosts if desk.answers[host].called)
+    desk.fetches.join_line(lambda: desk.begin("c"))
+    desk.answers["b"].callback("value")
+    await turns()
+    assert desk.asked == [*hosts, "b", "c"]
     desk.answers["c"].callback("value")
-    for _ in range(5):
-        await next_turn()
-    assert desk.asked == ["a", "b", "c", "d"]  # before the one that made room
-    desk.answers["d"].callback("value")
-    for _ in range(5):
-        await next_turn()
-    assert desk.asked == ["a", "b", "c", "d", "a"]
-    desk.fetches.cancel_all()
+    await turns()
+    assert desk.asked == [*hosts, "b", "c", cut]
+    desk.fetches.join_line(lambda: None)
+    passes(desk, clock, TIMEOUT - TICK)
+    assert not desk.fetches.of(origin(cut)).interrupted  # type: ignore[union-attr]  # it is there
+    desk.close()
 
 
 @under_the_reactor
-async def test_long_line_that_ends_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without asyncio a fetch may end while it is begun.
-
-    A long line of those neither recurses nor stops.
-    """
-    monkeypatch.setattr(pending, "MOST_AT_ONCE", 1)
+async def test_no_wake_up_is_lost() -> None:
+    """The place of a fetch that ends is taken, even if the first origins in line need none."""
     desk = Desk()
-    first = desk.begin("first")
-    await next_turn()
+    for number in range(MAX):
+        desk.begin(str(number))
+    await turns()
+    served: list[int] = []
+    for number in range(2000):
+        desk.fetches.join_line(partial(served.append, number))
+    desk.fetches.join_line(lambda: desk.begin("last"))
+    desk.answers["0"].callback("value")
+    await turns()
+    assert len(served) == 2000
+    assert desk.asked[-1] == "last"
+    desk.close()
 
-    async def way(fetch: PendingFetch) -> OriginPolicy:
-        await desk.fetches.place(fetch)
-        return policy("done")
 
-    fetches = [desk.begin(str(number), way=way) for number in range(2000)]
-    await next_turn()
-    desk.answers["first"].callback("value")
-    assert set(await causes(first, *fetches)) == {"value", "done"}
+@pytest.mark.parametrize(("concurrent_requests", "expected"), [(0, 256), (1, 16), (4, 64)])
+def test_maximum(concurrent_requests: int, expected: int) -> None:
+    """At most 256 fetches are under way, or 16 for each of CONCURRENT_REQUESTS."""
+    resource = pytest.importorskip("resource")
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    crawler = get_crawler(Spider, {"CONCURRENT_REQUESTS": concurrent_requests})
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (min(4096, before[1]), before[1]))
+        assert max_fetches(crawler) == expected
+        resource.setrlimit(resource.RLIMIT_NOFILE, (200, before[1]))
+        assert max_fetches(crawler) == min(expected, 50)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)

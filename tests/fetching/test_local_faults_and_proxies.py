@@ -76,7 +76,10 @@ def test_local_fault_closes_the_gate_and_is_named_once(
     assert len(results["local"][name]["log"]) == 1
     assert first == f"{FAILED}{cause}{FOLLOWS}{advice}"
     assert bool(traceback) is (advice == FIX)
-    assert found == {"outcomes": ["local", "local"], "targets": [], "counted": [2, 2], "asked": 2}
+    # A failure decides for the requests of the next second, so both pages may share one.
+    asked = found.pop("asked")
+    assert asked in (1, 2)
+    assert found == {"outcomes": ["local", "local"], "targets": [], "counted": [2, asked]}
 
 
 def test_own_downloader_serves_every_site(results: Results) -> None:
@@ -86,7 +89,7 @@ def test_own_downloader_serves_every_site(results: Results) -> None:
     """
     log = results["own_downloader"]["log"]
     assert results["own_downloader"]["outcomes"] == [200, "rule", 200]
-    assert all("any more" in line for line in log)
+    assert all("this version of Scrapy has no" in line for line in log)
     assert len(log) == len(set(log))
 
 

@@ -8,8 +8,8 @@ import pytest
 from pytest_twisted import ensureDeferred
 from scrapy import Request
 
-from scrapy_robots_rfc.fetching.download import proxy_of
 from scrapy_robots_rfc.fetching.pending import PendingFetch
+from scrapy_robots_rfc.fetching.routes import proxy_of
 from scrapy_robots_rfc.policy.origins import Origin
 from tests.support.service_crawls import run
 

@@ -19,10 +19,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 RULES = robots("User-agent: *\nDisallow: /closed/\n")
-LIFO = {
-    "SCHEDULER_START_MEMORY_QUEUE": "scrapy.squeues.LifoMemoryQueue",
-    "SCHEDULER_START_DISK_QUEUE": "scrapy.squeues.PickleLifoDiskQueue",
-}
 FIFO = {
     "SCHEDULER_MEMORY_QUEUE": "scrapy.squeues.FifoMemoryQueue",
     "SCHEDULER_DISK_QUEUE": "scrapy.squeues.PickleFifoDiskQueue",
@@ -94,15 +90,13 @@ async def order(
 
 
 @pytest.mark.parametrize("seconds", [0, 0.02, 0.3, 1.6])
-@pytest.mark.parametrize("kind", ["default", "lifo", "fifo", "disk", "priorities"])
+@pytest.mark.parametrize("kind", ["default", "fifo", "disk", "priorities"])
 @ensureDeferred
 async def test_one_at_a_time(seconds: float, kind: str, tmp_path: Path) -> None:
     """With one request at a time the pages of a site come in the order in which they come
     without robots.txt.
     """
-    settings: dict[str, Any] = {"lifo": LIFO, "fifo": FIFO}.get(kind, {}) | {
-        "CONCURRENT_REQUESTS": 1
-    }
+    settings: dict[str, Any] = {"fifo": FIFO}.get(kind, {}) | {"CONCURRENT_REQUESTS": 1}
     found = []
     for obey in (False, True):
         more = {"JOBDIR": str(tmp_path / str(obey))} if kind == "disk" else {}
@@ -116,7 +110,7 @@ async def test_one_at_a_time(seconds: float, kind: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("seconds", [0, 0.02, 0.3, 1.6])
-@pytest.mark.parametrize("kind", ["default", "lifo", "fifo", "links"])
+@pytest.mark.parametrize("kind", ["default", "fifo", "links"])
 @ensureDeferred
 async def test_many_at_a_time(seconds: float, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """With 16 at a time, no page comes more than two places further from its place than without
@@ -125,9 +119,7 @@ async def test_many_at_a_time(seconds: float, kind: str, monkeypatch: pytest.Mon
     # Without it, a callback is interrupted after 10 ms: how many links are in the queue by then
     # depends on the machine, and with them Scrapy's own order.
     monkeypatch.setattr(task._Timer, "MAX_SLICE", 60.0)
-    settings: dict[str, Any] = {"lifo": LIFO, "fifo": FIFO}.get(kind, {}) | {
-        "CONCURRENT_REQUESTS": 16
-    }
+    settings: dict[str, Any] = {"fifo": FIFO}.get(kind, {}) | {"CONCURRENT_REQUESTS": 16}
     found = [
         await order(seconds, {**settings, "ROBOTSTXT_OBEY": obey}, links=20 * (kind == "links"))
         for obey in (False, False, True)

@@ -21,11 +21,11 @@ from scrapy.squeues import PickleFifoDiskQueue, PickleLifoDiskQueue
 from scrapy.statscollectors import MemoryStatsCollector
 
 from scrapy_robots_rfc import OriginPriorityQueue
-from scrapy_robots_rfc.fetching.pending import PendingFetch
 from scrapy_robots_rfc.policy.origins import SCHEMES, Origin, Scheme
 from scrapy_robots_rfc.scheduling.disk import MAX_DESCRIPTORS
-from scrapy_robots_rfc.scheduling.gate import GATES, Gate, gate_of
+from scrapy_robots_rfc.scheduling.gate import gate_of
 from scrapy_robots_rfc.scheduling.throttle import slot_of
+from tests.support.gates import Files, Turns, add_gate
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -49,27 +49,6 @@ class Downloader:
         return slot_of(request)
 
 
-class Engine:
-    """Stands for Scrapy's."""
-
-    downloader = Downloader()
-
-
-class Turns:
-    """Stands for the throttle: no site is paced.
-
-    :param clock: seconds.
-    """
-
-    def __init__(self, clock: Callable[[], float]) -> None:
-        self.sites: dict[Origin, Any] = {}
-        self.on_turn: Callable[[Origin], object] = lambda _: None
-        self.clock = clock
-
-    def wake_in(self, _: float) -> None:
-        """Wake no engine: the test asks again by itself."""
-
-
 class Pages(Spider):
     """Has a name."""
 
@@ -77,21 +56,14 @@ class Pages(Spider):
 
 
 def crawler(
-    known: Callable[[Origin], bool] = lambda _: True,
-    *,
-    obeys: bool = True,
-    clock: Callable[[], float] = lambda: 0.0,
-    turns: Any = None,
+    known: Callable[[Origin], bool] = lambda _: True, *, obeys: bool = True, turns: Any = None
 ) -> Crawler:
     """A crawler whose origins are known or not. It obeys a scheme of its own, too."""
     made = Crawler(Pages)
     made.spider = Pages()
     made.stats = MemoryStatsCollector(made)
-    made.engine = Engine()  # type: ignore[assignment]  # only the downloader is asked
-    if obeys:
-        schemes = {**SCHEMES, "own": Scheme(70)}
-        turns = turns or Turns(clock)
-        GATES[made] = Gate(made, lambda request: Origin.of(request.url, schemes), known, turns)
+    schemes = {**SCHEMES, "own": Scheme(70)} if obeys else {}
+    add_gate(made, files=Files(known), turns=turns, downloader=Downloader(), schemes=schemes)
     return made
 
 
@@ -194,9 +166,7 @@ def test_scrapys_own_queue_and_this_one_go_on_with_each_other(
 
 
 def test_requests_of_a_mixed_queue_wait_for_their_own_origins(tmp_path: Path) -> None:
-    """Of a queue that has several origins, one request of each unknown origin is handed out, and
-    none is lost.
-    """
+    """The requests of a queue with several origins wait for the files of these origins."""
     begun = queue(tmp_path, kind=DownloaderAwarePriorityQueue, obeys=False)
     requests = [
         Request(f"{scheme}://h.example/{number}")
@@ -206,59 +176,37 @@ def test_requests_of_a_mixed_queue_wait_for_their_own_origins(tmp_path: Path) ->
     for request in requests:
         begun.push(request.replace(meta={"download_slot": "one"}))
     found = queue(tmp_path, begun.close(), known=lambda _: False)
-    out = [request for _ in range(10) if (request := found.pop()) is not None]
-    assert sorted(request.url.partition(":")[0] for request in out) == ["http", "https"]
-    assert len(found) == 6
+    assert [found.pop() for _ in range(20)] == [None] * 20
+    assert len(found) == 8
 
 
-def test_one_of_an_unknown_origin(tmp_path: Path) -> None:
-    """Of an origin whose robots.txt is unknown, one request is handed out; all others go."""
+def test_unknown_origin(tmp_path: Path) -> None:
+    """Requests of an origin whose robots.txt is unknown stay in the queue; all others leave."""
     found = queue(tmp_path, known=lambda origin: "known" in str(origin))
     unknown = [Request(f"http://new.example/{number}") for number in range(3)]
     free = Request("http://new.example/free", meta={"dont_obey_robotstxt": True})
     known = [Request(f"http://known.example/{number}") for number in range(2)]
     for request in (*unknown, free, *known):
         found.push(request)
-    out = drained(found)
-    assert sorted(out) == sorted(
-        [free.url, *urls(known), next(url for url in out if "new" in url and "free" not in url)]
-    )
-    assert len(found) == 2
-
-
-class PacedTurns(Turns):
-    """Stands for a throttle that paces every site: for how many requests it was asked each time."""
-
-    asked_for: list[int]
-    crawler: Crawler
-
-    def due(self, origin: Origin) -> float:
-        """Let a request go."""
-        self.asked_for.append(gate_of(self.crawler).origins[origin].size)
-        return 0.0
-
-    def take(self, *_: object) -> bool:
-        """Take a turn."""
-        return True
+    assert sorted(drained(found)) == sorted([free.url, *urls(known)])
+    assert len(found) == 3
 
 
 def test_no_turn_is_asked_for_without_a_request(tmp_path: Path) -> None:
-    """Of an origin with several slots, the turn is asked for only as long as it has requests."""
-    turns = PacedTurns(lambda: 0.0)
-    turns.asked_for = []
-    turns.sites = {Origin("http", "h.example", 80): None}
-    known: list[Origin] = []
-    made = turns.crawler = crawler(known.__contains__, turns=turns)
+    """The turn of an origin with several slots is asked for only as long as it has requests."""
+    sizes: list[int] = []
+
+    def due(origin: Origin) -> float:
+        sizes.append(gate_of(made).origins[origin].size)
+        return 0.0
+
+    made = crawler(turns=Turns(due))
     found = queue(tmp_path, crawler=made)
     for number, slot in enumerate("abbcc"):
         found.push(Request(f"http://h.example/{number}", meta={"download_slot": slot}))
-    assert len(drained(found)) == 1
-    assert found.pop() is None  # all others are lined up by now
-    known += turns.sites
-    gate = gate_of(made)
-    gate.judged(gate.handed_out.popitem()[1])
-    assert len(drained(found)) == 4
-    assert 0 not in turns.asked_for
+    assert len(drained(found)) == 5
+    assert sizes
+    assert 0 not in sizes
 
 
 def save(made: Crawler) -> None:
@@ -310,8 +258,8 @@ def no_descriptors() -> Iterator[None]:
 
 def test_connections_have_all_descriptors(tmp_path: Path) -> None:
     """Nothing is lost, and nothing is logged as lost, where no file can be opened for a while."""
-    now = 0.0
-    made = crawler(clock=lambda: now)
+    turns = Turns()
+    made = crawler(turns=turns)
     requests = pages(3, 2)
     found = queue(tmp_path, crawler=made)
     for request in requests:
@@ -322,7 +270,7 @@ def test_connections_have_all_descriptors(tmp_path: Path) -> None:
         with pytest.raises(ValueError, match="open files"):  # Scrapy has it wait in memory
             found.push(Request("http://other.example/"))
     assert found.pop() is None  # they are looked at again a second later
-    now = 1.5
+    turns.now = 1.5
     assert sorted(drained(found)) == urls(requests)
 
 
@@ -353,31 +301,6 @@ def test_what_was_popped_after_it_was_saved(tmp_path: Path) -> None:
     popped = left_by_a_killed_process(tmp_path, requests, pops=7)
     left = drained(queue_as_saved(tmp_path))
     assert {request.url for request in requests} - popped <= set(left)
-
-
-def test_a_request_that_comes_back_twice_retains_its_place(tmp_path: Path) -> None:
-    """The first request leaves before those that were lined up behind it, however often it comes
-    back.
-    """
-    made = crawler(known=lambda _: False)
-    gate = gate_of(made)
-    found = queue(tmp_path, crawler=made)
-    for request in pages(1, 4):
-        found.push(request)
-    left = []
-    for _ in range(3):
-        request = found.pop()
-        left.append(request.url)
-        assert found.pop() is None  # the others are lined up, and wait
-        fetch = PendingFetch(Origin("http", "h0.example", 80))
-        out = gate.handed_out.pop(request)
-        found.push(gate.send_back(request, out, fetch))
-        gate.judged(out)
-        assert found.pop() is None
-        fetch.over = True
-        gate.fetch_over(fetch)
-    assert len(set(left)) == 1
-    assert len(found) == 4
 
 
 def test_a_request_that_cannot_be_made_again(

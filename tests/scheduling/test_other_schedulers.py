@@ -137,25 +137,22 @@ async def test_stopped(
     assert resumed.stat("allowed") == 30
 
 
+@pytest.mark.parametrize("bound", [0, 2])
 @ensureDeferred
 async def test_more_than_may_wait(
-    site: Clocked, around: dict[str, Any], caplog: pytest.LogCaptureFixture
+    site: Clocked, around: dict[str, Any], caplog: pytest.LogCaptureFixture, bound: int
 ) -> None:
-    """Beyond what may wait in memory, requests go back to the user's scheduler, which the log
-    says once.
-    """
+    """Beyond the maximum parked in memory, requests go back to the user's scheduler."""
     gate = threading.Event()
     site.replies["/robots.txt"] = robots("", gate=gate)
     threading.Timer(1.5, gate.set).start()
-    small = type("Small", (around["SCHEDULER"],), {"most_waiting": 3})
+    small = type("Small", (around["SCHEDULER"],), {"max_parked": bound})
     result = await crawl(urls(site, 20), {**around, "SCHEDULER": small}, spider=Filtered)
     assert fetched(result) == 20
-    assert [text for text in records(caplog) if "memory" in text] == [
-        (
-            "3 requests wait in memory for a robots.txt or a turn: further ones go back to the"
-            " scheduler"
-        )
-    ]
+    [text] = [text for text in records(caplog) if "memory" in text]
+    assert text == (
+        f"{bound} requests are parked in memory, the maximum; further ones go back to Small"
+    )
 
 
 @ensureDeferred

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections import Counter
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from hypothesis import given, strategies as st
 from pytest_twisted import ensureDeferred
@@ -16,12 +16,11 @@ from scrapy.utils.test import get_crawler
 
 from scrapy_robots_rfc import OriginPriorityQueue
 from scrapy_robots_rfc.policy.origins import Origin
-from scrapy_robots_rfc.scheduling.gate import GATES, Gate, gate_of
+from scrapy_robots_rfc.scheduling.gate import GateKeeper, gate_of
 from tests.support.crawling import crawl
+from tests.support.gates import Turns, add_gate
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from tests.support.site import Site
 
 SITES = 150
@@ -42,40 +41,11 @@ class Slots(dict[str, Any]):
         return super().get(key, default)
 
 
-class Intervals:
-    """A throttle that says what a test wants, on a clock that the test sets.
-
-    :param due: gives the seconds until the turn of a site.
-    """
-
-    def __init__(self, due: Callable[[Origin], float | None]) -> None:
-        self.now = 0.0
-        self.due = due
-        self.sites = {Origin("https", "paced.example", 443): None}
-        self.taken: list[Origin] = []
-        self.on_turn: Callable[[Origin], object] = lambda _: None
-
-    def clock(self) -> float:
-        """Seconds."""
-        return self.now
-
-    def wake_in(self, seconds: float) -> None:
-        """The test asks again by itself."""
-        assert seconds >= 0
-
-    def take(self, _request: Request, origin: Origin) -> None:
-        """A request leaves."""
-        self.taken.append(origin)
-
-
-def queue_of(throttle: Intervals, slots: Slots | None = None) -> OriginPriorityQueue:
+def queue_of(turns: Turns, slots: Slots | None = None) -> OriginPriorityQueue:
     """A queue in memory for a crawl that knows every robots.txt."""
-    crawler: Any = get_crawler(Spider)
+    crawler = get_crawler(Spider)
     downloader = SimpleNamespace(slots=Slots({}) if slots is None else slots, active=set())
-    crawler.engine = SimpleNamespace(downloader=downloader, _slot=None)
-    GATES[crawler] = Gate(
-        crawler, lambda request: Origin.of(request.url), lambda _: True, cast("Any", throttle)
-    )
+    add_gate(crawler, turns=turns, downloader=downloader)
     return OriginPriorityQueue(crawler, FifoMemoryQueue, "")
 
 
@@ -94,7 +64,7 @@ def test_cost_of_a_request_does_not_grow_with_the_slots_that_wait() -> None:
     more.
     """
     slots = Slots({str(number): 1 for number in range(2)})
-    queue = queue_of(Intervals(lambda _: 0), slots)
+    queue = queue_of(Turns(lambda _: 0), slots)
     for number in range(SITES):
         queue.push(page(number, number))
     assert len(slots_of(queue, SITES)) == SITES
@@ -107,7 +77,7 @@ def test_fewest_under_way(pushed: list[tuple[int, int]], data: st.DataObject) ->
     is left out.
     """
     active = {str(key): count for key, count in pushed}
-    queue = queue_of(Intervals(lambda _: 0), Slots(active))
+    queue = queue_of(Turns(lambda _: 0), Slots(active))
     to_push = [str(key) for key, _ in pushed]
     queued = Counter[str]()
     while to_push or queued.total():
@@ -126,7 +96,7 @@ def test_fewest_under_way(pushed: list[tuple[int, int]], data: st.DataObject) ->
 
 def test_slots_of_a_paced_site_take_turns() -> None:
     """Of two slots with pages of a site that asks for an interval, each has every second turn."""
-    throttle = Intervals(lambda _: max(0.0, len(throttle.taken) - throttle.now))
+    throttle = Turns(lambda _: max(0.0, len(throttle.taken) - throttle.now))
     queue = queue_of(throttle)
     for slot in "aaaabbbb":
         queue.push(page(1, slot))
@@ -142,7 +112,7 @@ def test_a_site_that_asks_for_less_is_soon_asked_again() -> None:
     """What sleeps for an interval that the site does not ask for any more goes on after five
     seconds.
     """
-    throttle = Intervals(lambda _: 100.0)
+    throttle = Turns(lambda _: 100.0)
     queue = queue_of(throttle)
     queue.push(page(1, "slot"))
     assert queue.pop() is None
@@ -155,7 +125,7 @@ def test_a_site_that_asks_for_less_is_soon_asked_again() -> None:
 
 def test_what_is_taken_out_comes_in_its_order() -> None:
     """All that waits is taken out of a queue at its end, and the queue goes on to work."""
-    throttle = Intervals(lambda _: 50.0)
+    throttle = Turns(lambda _: 50.0)
     queue = queue_of(throttle)
     first, second, third = (page(1, "slot", number) for number in range(3))
     queue.push(first)
@@ -184,7 +154,7 @@ def test_nothing_is_lost(pushed: list[tuple[int, int]], says: list[float | None]
             said[origin] = says.pop() if says and origin.host < "site3" else 0.0
         return said[origin]
 
-    throttle = Intervals(due)
+    throttle = Turns(due)
     queue = queue_of(throttle)
     for site, slot in pushed:
         queue.push(page(site, slot))
@@ -210,7 +180,7 @@ def test_sites_take_turns() -> None:
 
     A new one comes last.
     """
-    queue = queue_of(Intervals(lambda _: 0))
+    queue = queue_of(Turns(lambda _: 0))
     for site in "aabb":
         queue.push(page(site, "slot"))
     found: list[str] = []
@@ -222,16 +192,15 @@ def test_sites_take_turns() -> None:
 
 
 @ensureDeferred
-async def test_a_crawl_that_has_ended_is_forgotten(site: Site) -> None:
-    """The gate of a crawl is found while the crawl runs, and not remembered afterwards."""
-    found: list[bool] = []
+async def test_gate_of_a_crawl(site: Site) -> None:
+    """The queues find the gate through the crawler."""
+    gates = []
 
     def opened(spider: Spider) -> None:
-        found.append(gate_of(spider.crawler) is gate_of(spider.crawler))
+        gates.append(gate_of(spider.crawler))
 
     result = await crawl(
         [site.url("/")],
         prepare=lambda crawler: crawler.signals.connect(opened, signals.spider_opened, weak=False),
     )
-    assert found == [True]
-    assert gate_of(result.crawler) is not gate_of(result.crawler)
+    assert gates == [result.crawler.get_downloader_middleware(GateKeeper).gate]  # type: ignore[union-attr]  # it has one

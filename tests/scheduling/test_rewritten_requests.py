@@ -171,10 +171,10 @@ async def test_robots_txt_through_a_gateway(site: Clocked, gateway: Clocked) -> 
     """
     target = f"/?url={quote(site.url('/robots.txt'))}"
     gateway.replies[target] = PACED
-    first, *following = map(Request, urls(site, 4))
+    first, *following = map(Request, urls(site, 10))
     settings = {**through(Everything), "ROBOTS_CACHE_MAX_AGE": DELAY / 2}
-    result = await crawl([first], settings, spider=Following, following=following, one_by_one=4)
-    assert fetched(result) == 4
+    result = await crawl([first], settings, spider=Following, following=following, one_by_one=10)
+    assert fetched(result) == 10
     assert gateway.targets.count(target) > 1
     assert least(seen(site, gateway)) >= DELAY
 

@@ -11,25 +11,25 @@ import logging
 import re
 import threading
 from collections import Counter
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
-import pytest
 from scrapy import Request, signals
 from scrapy.http.request import NO_CALLBACK
 
 from scrapy_robots_rfc import RobotsDisallowed
 from scrapy_robots_rfc.fetching.pending import TICK
 from scrapy_robots_rfc.middleware import progress
-from scrapy_robots_rfc.scheduling.gate import MARK
 from tests.support.crawling import Pages
 from tests.support.scenarios_obeying import FORBID_ALL, OURS, Gate, Run
-from tests.support.scenarios_unreachable import short
 from tests.support.site import Reply, Site, robots
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable
 
     from tests.support.site import Asked
+
+#: MAX_FETCHES with CONCURRENT_REQUESTS = 1.
+MAX = 16
 
 FEW = "User-agent: *\nDisallow: /\nAllow: /few/\n"
 
@@ -117,10 +117,10 @@ class Faithful(Pages):
             self.sent.append((request, snapshot(request)))
             yield request
 
-    def on_scheduled(self, request: Request) -> None:
-        """Count; let robots.txt come when a request has come back."""
+    def on_scheduled(self) -> None:
+        """Count the requests; answer with robots.txt when the last one is queued."""
         self.scheduled += 1
-        if request.dont_filter:
+        if self.scheduled == 2 * len(self.requests):
             Gate.opened.set()
 
     def on_dropped(self, request: Request) -> None:
@@ -155,9 +155,7 @@ def snapshot(request: Request) -> dict[str, Any]:
 
 
 async def faithful(run: Run) -> dict[str, Any]:
-    """Requests that came back reach the callback and the errback as they were, and stay known as
-    seen.
-    """
+    """Requests that waited reach the callback and the errback as they were."""
     Gate.opened, Gate.expected = threading.Event(), 0
     with Site({"/robots.txt": robots(FEW, gate=Gate.opened)}) as site:
         urls = [site.url(target) for target in ("/few/1", "/few/2", "/x", "/y")]
@@ -171,9 +169,9 @@ async def faithful(run: Run) -> dict[str, Any]:
             "outcomes": sorted(
                 str(getattr(outcome, "why", outcome)) for outcome in spider.outcomes.values()
             ),
-            "scheduled": spider.scheduled - result.stat("deferred"),
+            "scheduled": spider.scheduled,
+            "enqueued": result.stats["scheduler/enqueued"],
             "fetched": site.fetches,
-            "deferred": result.stat("deferred") > 0,
         }
 
 
@@ -195,17 +193,13 @@ class Direct(Pages):
 
 
 async def direct(run: Run) -> dict[str, Any]:
-    """A request past the scheduler waits in place.
-
-    It comes to the middlewares before ours once more.
-    """
+    """Requests that do not pass the scheduler wait in the middleware."""
     Gate.opened, Gate.expected = threading.Event(), 1
     with Site({"/robots.txt": robots(FEW, gate=Gate.opened)}) as site:
         result = await run(Direct, OURS, [site.url("/few/1"), site.url("/x")])
         return {
             "outcomes": [getattr(outcome, "why", outcome) for outcome in result.outcomes.values()],
             "pages": site.pages,
-            "deferred": result.stat("deferred"),
         }
 
 
@@ -247,84 +241,35 @@ async def order(run: Run) -> dict[str, Any]:
 
 
 async def few_fetches(run: Run) -> dict[str, Any]:
-    """Only two robots.txt files are fetched at once.
-
-    A third one is asked for when one of them has come.
-    """
+    """With CONCURRENT_REQUESTS = 1, 16 robots.txt files hang until the 17th has been in line."""
     gate = threading.Event()
-    asked: list[str] = []
+    asked: list[int] = []
 
-    def delayed(name: str) -> Callable[[Asked], Reply]:
+    def answer(number: int) -> Callable[[Asked], Reply]:
         def reply(_: Asked) -> Reply:
-            asked.append(name)
-            if len(asked) == 3:
-                gate.set()
-            return robots(FEW, gate=gate if name != "c" else None)
+            asked.append(number)
+            return robots(FEW, gate=gate if number < MAX else None)
 
         return reply
 
-    with Site({"/robots.txt": delayed("a")}) as one, Site({"/robots.txt": delayed("b")}) as two:
-        urls = [site.url("/few/1") for site in (one, two)]
-        settings = {"ROBOTS_TIMEOUT": 3, "ROBOTS_UNREACHABLE_BACKOFF": []}
-        with Site({"/robots.txt": delayed("c")}) as three, pytest.MonkeyPatch.context() as patch:
-            patch.setattr("scrapy_robots_rfc.fetching.pending.MOST_AT_ONCE", 2)
-            result = await run(Pages, settings, [*urls, three.url("/few/1")])
-            return {
-                "asked": [sorted(asked[:2]), asked[2:]],
-                "outcome": result.outcomes[three.url("/few/1")],
-                "too_late": any(isinstance(result.outcomes[url], RobotsDisallowed) for url in urls),
-            }
+    class Many(Pages):
+        async def start(self) -> AsyncIterator[Any]:
+            async for request in super().start():
+                yield request
+            self.at_first = len(asked)
+            gate.set()
 
-
-class Closes:
-    """A robots.txt that allows all pages the first time, once the gate is open, and none from
-    then on.
-    """
-
-    def __init__(self) -> None:
-        self.fetches = 0
-
-    def __call__(self, _: Asked) -> Reply:
-        """Answer."""
-        self.fetches += 1
-        return (
-            robots("User-agent: *\nDisallow:\n", gate=Gate.opened)
-            if self.fetches == 1
-            else robots(FORBID_ALL)
-        )
-
-
-class Linked(Pages):
-    """Asks for a page that the first one leads to; notes what is in the meta of what comes."""
-
-    metas: ClassVar[list[str]] = []
-
-    def parse(self, response: Any, **_: Any) -> Any:
-        """Ask, once, ahead of all that waits."""
-        self.metas.extend(response.meta)
-        if not self.outcomes:
-            yield response.follow("/linked", self.parse, errback=self.failed, priority=5)
-        super().parse(response)
-
-
-async def reserved(run: Run) -> dict[str, Any]:
-    """Three pages wait for a file that is stale at once; the first one links to another page."""
-    Gate.opened, Gate.expected = threading.Event(), 3
-    Linked.metas = []
-    changes = Closes()
-    settings = {**OURS, "CONCURRENT_REQUESTS": 1, "ROBOTS_CACHE_MAX_AGE": 1e-6}
-    with Site({"/robots.txt": changes}) as site:
-        meta = {MARK: "of another crawl"}
-        requests = [
-            Request(site.url(f"/{number}"), priority=9 - 4 * number, meta=meta)
-            for number in range(3)
+    with contextlib.ExitStack() as stack:
+        sites = [
+            stack.enter_context(Site({"/robots.txt": answer(number)})) for number in range(MAX + 1)
         ]
-        result = await run(Linked, settings, requests)
+        urls = [site.url("/few/1") for site in sites]
+        result = await run(Many, {"CONCURRENT_REQUESTS": 1}, urls)
         return {
-            "waited": [short(result.outcomes[request.url]) for request in requests],
-            "linked": short(result.outcomes[site.url("/linked")]),
-            "fetches": changes.fetches,
-            "leaked": MARK in Linked.metas,
+            "at first": result.spider.at_first <= MAX,
+            "asked": len(asked),
+            "last": asked[-1],
+            "outcomes": list(result.outcomes.values()) == [200] * (MAX + 1),
         }
 
 
@@ -350,10 +295,10 @@ async def logged(run: Run) -> dict[str, Any]:
     """
     pace = robots(f"User-agent: *\nCrawl-delay: {3.2 * TICK}\n")
     gate = threading.Event()
-    heard, long = Heard(gate), progress.LONG
+    heard, long = Heard(gate), progress.MIN_WAIT
     progress.logger.addHandler(heard)
     progress.logger.setLevel(logging.INFO)
-    progress.LONG = 0.01
+    progress.MIN_WAIT = 0.01
     try:
         with (
             Site({"/robots.txt": robots(FORBID_ALL, gate=gate)}) as slow,
@@ -366,11 +311,11 @@ async def logged(run: Run) -> dict[str, Any]:
             await run(Pages, {"LOGSTATS_INTERVAL": 0}, pages)
             return {"lines": lines, "turned off": heard.lines}
     finally:
-        progress.LONG = long
+        progress.MIN_WAIT = long
         progress.logger.removeHandler(heard)
 
 
 SCENARIOS: dict[str, Callable[[Run], Awaitable[dict[str, Any]]]] = {
     function.__name__: function
-    for function in (slow_origin, many_slow, faithful, direct, order, few_fetches, reserved, logged)
+    for function in (slow_origin, many_slow, faithful, direct, order, few_fetches, logged)
 }
