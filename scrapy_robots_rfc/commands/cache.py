@@ -1,4 +1,4 @@
-"""`scrapy robots cache ACTION`: shows the copies in a store of robots.txt files, and drops them."""
+"""`scrapy robots cache ACTION`: show or delete the robots.txt files in a store."""
 
 from argparse import Namespace
 from collections.abc import Callable
@@ -18,14 +18,14 @@ from scrapy_robots_rfc.core.text import error_text, many, printable, utc_text
 from scrapy_robots_rfc.errors import StoreError
 from scrapy_robots_rfc.settings import CACHE, read_settings
 
-#: The columns of `ls`; a cause that is too long is cut short.
+#: The columns of `ls`; a long cause is cut.
 _ROW = "{:11}  {:20.20}  {:24}  {:24}  {:>10}  {}"
 _TIMES = frozenset({"fetched", "fresh_until", "confirmed", "unreachable_since"})
-_NAMES = 17  # columns of the names that `show` prints
+_NAMES = 17  # the width of the names that `show` prints
 
 
-def _ask(call: Callable[..., Any], *arguments: object) -> Any:  # noqa: ANN401 - what it returns
-    """Call what may be a user's own; an error of any other class becomes a StoreError."""
+def _call(call: Callable[..., Any], *arguments: object) -> Any:  # noqa: ANN401 - what it returns
+    """Call a store that may be the user's own. Any error becomes a StoreError."""
     try:
         return call(*arguments)
     except Exception as error:
@@ -33,8 +33,8 @@ def _ask(call: Callable[..., Any], *arguments: object) -> Any:  # noqa: ANN401 -
 
 
 def _copy(store: Store, key: str) -> CacheEntry | ValueError | None:
-    """Return the copy of a key, or why it cannot be read; ``None``: there is none."""
-    value = _ask(store.get, key)
+    """Return the copy of a key, the error if it cannot be read, or `None` if there is none."""
+    value = _call(store.get, key)
     try:
         return None if value is None else decode(value)
     except ValueError as error:
@@ -42,24 +42,22 @@ def _copy(store: Store, key: str) -> CacheEntry | ValueError | None:
 
 
 def _cache(settings: Settings, console: Console, opts: Namespace) -> int:
-    """Run an action with the store, and return the exit code."""
-    given = len(opts.urls)
-    wanted = {"ls": given == 0, "show": given == 1, "purge": (given > 0) != opts.all}
-    if not wanted[opts.action]:
-        raise Failed("ls takes no URL, show takes one, and purge takes some, or --all")
+    """Run an action on the store, and return the exit code."""
+    count = len(opts.urls)
+    is_right = {"ls": count == 0, "show": count == 1, "purge": (count > 0) != opts.all}
+    if not is_right[opts.action]:
+        raise Failed("ls takes no URL, show takes one, and purge takes URLs or --all")
     ours = read_settings(settings)
     keys = list(dict.fromkeys(str(common.origin_of(url, ours.schemes)) for url in opts.urls))
     address, option = (ours.cache, CACHE) if opts.store is None else (opts.store, "--store")
     with errors_of(address, option):
-        # A store would make a database at a path that is mistyped.
+        # The store would create a database at a mistyped path.
         path = sqlite_path(address) if isinstance(address, str) else None
-        if path and not _ask(lambda: Path(path).exists() and Path(path).stat().st_size):
-            raise StoreError(f"{path} is not there, or empty")
+        if path and not _call(lambda: Path(path).exists() and Path(path).stat().st_size):
+            raise StoreError(f"{path} does not exist or is empty")
         made = open_store(address, Crawler(Spider, settings), option)
         if made is None:
-            raise Failed(
-                "there is no store, only memory:; name one with --store ADDRESS, or in ROBOTS_CACHE"
-            )
+            raise Failed("no store is configured; use --store ADDRESS, or set ROBOTS_CACHE")
         store, name = made
         with closing(store):
             return _ACTIONS[opts.action](store, name, keys, console, opts.json)
@@ -68,42 +66,44 @@ def _cache(settings: Settings, console: Console, opts: Namespace) -> int:
 def _ls(store: Store, name: str, _: object, console: Console, as_json: bool) -> int:
     """Print a line for each origin."""
     if not as_json:
-        head = ("result", "last fetch", "fetched", "fresh until", "octets", "origin")
+        head = ("result", "last fetch", "fetched", "fresh until", "bytes", "origin")
         console.print(console.paint(_ROW.format(*head), common.STRONG))
     count = 0
-    for key in _ask(lambda: sorted(store.keys())):
-        found = _copy(store, key)
-        if found is None:  # it was dropped meanwhile
+    for key in _call(lambda: sorted(store.keys())):
+        copy = _copy(store, key)
+        if copy is None:  # it was deleted meanwhile
             continue
         count += 1
-        record = _record(printable(common.stripped(key)), found)
+        record = _record(printable(common.stripped(key)), copy)
         if as_json:
             console.print_json(record)
             continue
-        stale = isinstance(found, CacheEntry) and found.validity.stale
+        stale = isinstance(copy, CacheEntry) and copy.validity.stale
         times = [_shown(key, record.get(key, "")) for key in ("fetched", "fresh_until")]
-        octets = f"{record['octets']:,}" if "octets" in record else ""
+        size = f"{record['size']:,}" if "size" in record else ""
         result = "stale" if stale else record["outcome"]
-        console.print(_ROW.format(result, record["cause"], *times, octets, record["origin"]))
+        console.print(_ROW.format(result, record["cause"], *times, size, record["origin"]))
     if not as_json:
         console.print(f"{many(count, 'origin')} in {name}")
     return 0
 
 
 def _show(store: Store, name: str, keys: list[str], console: Console, as_json: bool) -> int:
-    """Print all that is known of one origin, and its file."""
+    """Print the copy of one origin, with its file."""
     [origin] = keys
-    found = _copy(store, origin)
-    if not isinstance(found, CacheEntry):
-        raise Failed(f"{origin} cannot be read: {found}" if found else f"{origin} is not in {name}")
-    record = _record(origin, found)
-    body = found.body or b""
+    copy = _copy(store, origin)
+    if copy is None:
+        raise Failed(f"{origin} is not in {name}")
+    if isinstance(copy, ValueError):
+        raise Failed(f"{origin} cannot be read: {copy}")
+    record = _record(origin, copy)
+    body = copy.body or b""
     if as_json:
         file = {"file": body.decode("utf-8", "backslashreplace")}
-        console.print_json(record if found.body is None else record | file)
+        console.print_json(record if copy.body is None else record | file)
         return 0
-    validity = found.validity
-    result = common.meaning(validity.outcome, found.cause, stale=validity.stale)
+    validity = copy.validity
+    result = common.meaning(validity.outcome, copy.cause, stale=validity.stale)
     console.fact("result", result, _NAMES)
     for key, value in record.items():
         console.fact(key.replace("_", " "), _shown(key, value), _NAMES)
@@ -113,39 +113,41 @@ def _show(store: Store, name: str, keys: list[str], console: Console, as_json: b
     return 0
 
 
-def _record(key: str, found: CacheEntry | ValueError) -> dict[str, Any]:
-    """Return all of a copy except its file, as an object of JSON."""
-    if isinstance(found, ValueError):
-        return {"origin": key, "outcome": "unreadable", "cause": str(found)}
-    octets = {} if found.body is None else {"octets": len(found.body)}
-    return {"origin": key, **head_of(found), **octets}
+def _record(key: str, copy: CacheEntry | ValueError) -> dict[str, Any]:
+    """Return a copy without its file, as an object of JSON."""
+    if isinstance(copy, ValueError):
+        return {"origin": key, "outcome": "unreadable", "cause": str(copy)}
+    size = {} if copy.body is None else {"size": len(copy.body)}
+    return {"origin": key, **head_of(copy), **size}
 
 
 def _shown(key: str, value: float | str) -> str:
-    """Return a value of a record for people."""
-    return utc_text(max(float(value), 0.0)) if key in _TIMES and value != "" else str(value)
+    """Return a value of a record as it is printed."""
+    if key in _TIMES and value != "":
+        return utc_text(max(float(value), 0.0))
+    return str(value)
 
 
 def _purge(store: Store, name: str, keys: list[str], console: Console, _: object) -> int:
-    """Drop copies, and print how many."""
-    dropped = 0
-    for key in keys or _ask(lambda: list(store.keys())):
-        is_there = _ask(store.delete, key)
-        dropped += is_there
-        if keys and not is_there:
+    """Delete copies, and print how many."""
+    deleted = 0
+    for key in keys or _call(lambda: list(store.keys())):
+        was_there = _call(store.delete, key)
+        deleted += was_there
+        if keys and not was_there:
             console.complain(f"{key} is not in {name}")
-    console.print(f"{many(dropped, 'origin')} dropped from {name}")
-    return common.NO_ANSWER if dropped < len(keys) else 0
+    console.print(f"{many(deleted, 'origin')} deleted from {name}")
+    return common.NO_ANSWER if deleted < len(keys) else 0
 
 
 _ACTIONS = {"ls": _ls, "show": _show, "purge": _purge}
 
 TOPIC = common.Topic(
-    "Show the store of robots.txt files: ls lists origins, show prints one, purge drops some.",
+    "Look into the store of robots.txt files: ls lists origins, show prints one, purge deletes.",
     {
         "action": {"metavar": "ACTION", "choices": tuple(_ACTIONS), "help": ", ".join(_ACTIONS)},
         "urls": {"metavar": "URL", "nargs": "*", "help": f"of any page, {common.URL_HELP}"},
-        "--all": {"action": "store_true", "help": "with purge: drop all copies"},
+        "--all": {"action": "store_true", "help": "with purge: delete all copies"},
         "--store": {"metavar": "ADDRESS", "help": "as ROBOTS_CACHE (default: the project's)"},
         **common.JSON,
     },

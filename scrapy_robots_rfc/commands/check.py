@@ -1,6 +1,6 @@
-"""`scrapy robots check URL...`: may these URLs be fetched, and why, as in a crawl.
+"""`scrapy robots check URL...` judges URLs as a crawl does, and explains each verdict.
 
-And `scrapy robots show URL`: how an origin's robots.txt was fetched, and what it says.
+`scrapy robots show URL` shows how the robots.txt of a site was fetched, and what it says.
 """
 
 import math
@@ -15,28 +15,28 @@ from scrapy.settings import Settings as ScrapySettings
 from scrapy_robots_rfc._runtime import Runtime
 from scrapy_robots_rfc.commands import common
 from scrapy_robots_rfc.commands.archived import found_in
-from scrapy_robots_rfc.commands.common import Console, Failed, FoundRobots, Unknown
-from scrapy_robots_rfc.core.agents import NOBODY, Agent
-from scrapy_robots_rfc.core.decision import Reason, Rule
+from scrapy_robots_rfc.commands.common import Console, Failed, FoundRobots, NamedAgent, Unknown
+from scrapy_robots_rfc.core.agents import NOBODY
+from scrapy_robots_rfc.core.decision import Decision, Reason, Rule
 from scrapy_robots_rfc.core.findings import Explanation, explain, groups_of, raw_lines, records_of
 from scrapy_robots_rfc.core.lines import as_text
 from scrapy_robots_rfc.core.preferences import refused_by, unknown_labels, uses_of
-from scrapy_robots_rfc.core.text import printable
+from scrapy_robots_rfc.core.text import listed, printable
 from scrapy_robots_rfc.fetching.parsed import OriginPolicy, ParsedRobots
 from scrapy_robots_rfc.policy.access import Outcome, Validity
 from scrapy_robots_rfc.policy.origins import Origin, other_reading
 from scrapy_robots_rfc.settings import Settings
 
-#: Verdicts with their exit codes, of which the highest counts, and their colours.
+#: A verdict -> the exit code and the colour. The highest exit code counts.
 _VERDICTS = {
     "allowed": (0, common.GOOD),
     "disallowed": (1, common.BAD),
     "undecided": (common.NO_ANSWER, common.DOUBT),
 }
 _USES = {True: "yes", False: "no", None: "neither yes nor no"}
-_AROUND = 2  # lines of a group shown before and after the one that decided
-_LOOKED_AT = 4096  # octets that are searched for NUL, which no text has
-#: The scheme of a URL that Scrapy's `Request` takes. `localhost:8000/x` has none there.
+_CONTEXT = 2  # lines shown before and after the line that decided
+_SEARCHED = 4096  # bytes searched for NUL, which no text contains
+#: The scheme of a URL that Scrapy's `Request` accepts. `localhost:8000/x` has none.
 _REQUESTED = re.compile("[A-Za-z][A-Za-z0-9+.-]*(?=://)|(?:about|data)(?=:)")
 
 
@@ -46,50 +46,57 @@ _REQUESTED = re.compile("[A-Za-z][A-Za-z0-9+.-]*(?=://)|(?:about|data)(?=:)")
 def _check(settings: ScrapySettings, console: Console, opts: Namespace) -> int:
     """Judge the URLs, print the verdicts, and return the exit code."""
     urls = _urls(console, opts)
-    if (opts.at is not None and not opts.archive) or (opts.archive and opts.robots):
-        raise Failed("--at belongs to --archive; --archive and --robots exclude each other")
+    if opts.at is not None and not opts.archive:
+        raise Failed("--at needs --archive")
+    if opts.archive and opts.robots:
+        raise Failed("--archive and --robots cannot be combined")
     ours = common.prepared(settings)
     uses = uses_of(opts.use)
     for label, nearest in unknown_labels(uses or ()):
         console.complain(
-            f"--use {label} is not a known label: only a site that names it can refuse it;"
-            f" the nearest known label is {nearest}"
+            f"unknown label --use {label}; did you mean {nearest}? Only a site that names the label"
+            " can refuse it"
         )
     agents = common.agents_of(opts, ours, settings)
     found = _found_about(urls, ours, settings, console, opts)
-    _warn_of_other_agents(opts.agent or (), found.values(), console)
-    no_url = Unknown(f"it is {common.no_url(ours.schemes)}", common.URL_ADVICE)
+    if opts.agent:
+        _warn_of_other_agents(agents, found.values(), console)
+    not_a_url = Unknown(common.not_a_url(ours.schemes), common.URL_ADVICE)
     code = 0
     for number, (url, agent) in enumerate(product(urls, agents)):
         origin = Origin.of(url, ours.schemes)
-        governs = no_url if origin is None else found[origin]
+        governs = not_a_url if origin is None else found[origin]
         recorded = governs.agent if isinstance(governs, FoundRobots) else None
-        if recorded is not None and not opts.agent:
-            agent = recorded  # noqa: PLW2901 - the project may have another one by now
-        record = judged(url, governs, agent, ours, uses)
+        if recorded is not None and not opts.agent:  # the project may have another one by now
+            agent = NamedAgent(recorded, "archive")  # noqa: PLW2901 - as above
+        record = _judged(url, governs, agent, ours, uses)
         code = max(code, _VERDICTS[record["verdict"]][0])
         if opts.json:
             console.print_json(record)
         else:
             if number:
                 console.print()
-            names_agent = len(agents) > 1 or recorded is not None
-            _show_verdict(record, governs, console, names_agent=names_agent)
-        if record["verdict"] == "undecided" and number % len(agents) == len(agents) - 1:
-            console.complain(f"{record['url']} is not decided: {record['why']}; {governs.advice}")
+            _show_verdict(record, governs, console)
+        is_last = number % len(agents) == len(agents) - 1
+        if record["verdict"] == "undecided" and is_last:
+            console.complain(f"{record['url']} is undecided: {record['why']}; {governs.advice}")
     return code
 
 
 def _warn_of_other_agents(
-    agents: Iterable[Agent], found: Iterable[FoundRobots | Unknown], console: Console
+    agents: Iterable[NamedAgent], found: Iterable[FoundRobots | Unknown], console: Console
 ) -> None:
-    """Warn about agents of the command line for which an archived crawl did not ask."""
-    named = dict.fromkeys(one.agent for one in found if isinstance(one, FoundRobots) and one.agent)
-    for recorded, agent in product(named, agents):
-        if [name.lower() for name in recorded.tokens] != [name.lower() for name in agent.tokens]:
+    """Warn of agents of the command line that differ from the agent of an archived crawl."""
+    recorded = dict.fromkeys(
+        NamedAgent(one.agent, "archive")
+        for one in found
+        if isinstance(one, FoundRobots) and one.agent is not None
+    )
+    for archived, agent in product(recorded, agents):
+        if [name.lower() for name in archived.tokens] != [name.lower() for name in agent.tokens]:
             console.complain(
-                f"the archived crawl was made for {common.name_of(recorded)}, not for"
-                f" {common.name_of(agent)}: it may have decided otherwise"
+                f"the archived crawl was made for {archived.name}, not for {agent.name}: it may"
+                " have decided otherwise"
             )
 
 
@@ -98,14 +105,14 @@ def _urls(console: Console, opts: Namespace) -> list[str]:
     if opts.urls and opts.urls != [common.STANDARD]:
         return [common.as_url(url) for url in opts.urls]
     if opts.robots == common.STANDARD:
-        raise Failed("standard input is the robots.txt: name the URLs on the command line")
+        raise Failed("standard input is the robots.txt, so name the URLs on the command line")
     is_given = opts.urls or not console.stdin.isatty()
-    octets = common.read(common.STANDARD, console) if is_given else b""
-    text = octets.removeprefix(b"\xef\xbb\xbf").decode("utf-8", "surrogateescape")
+    data = common.read(common.STANDARD, console) if is_given else b""
+    text = data.removeprefix(b"\xef\xbb\xbf").decode("utf-8", "surrogateescape")
     lines = map(str.strip, re.split("[\r\n]+", text))
     urls = [common.as_url(line) for line in lines if line and not line.startswith("#")]
     if not urls:
-        raise Failed("no URL is on standard input: send some, one a line, or name them")
+        raise Failed("no URLs on standard input; send one per line, or name them as arguments")
     return urls
 
 
@@ -120,39 +127,39 @@ def _found_about(
     elif opts.robots is None:
         found = common.found_about(settings, origins)
     else:
-        octets = common.read(opts.robots, console, ours.max_size)
+        body = common.read(opts.robots, console, ours.max_size)
         schemes = {origin.scheme for origin in origins}
-        given = {scheme: common.parsed(octets, scheme, ours) for scheme in schemes}
+        given = {scheme: common.parsed(body, scheme, ours) for scheme in schemes}
         found = {one: _given(given[one.scheme], opts.robots, one) for one in origins}
     files = {one.source: one.file for one in found.values() if isinstance(one, FoundRobots)}
     for source, file in files.items():
-        what = "an HTML page" if file.is_page else "a binary file"
-        if file.is_page or b"\0" in file.content.octets[:_LOOKED_AT]:
-            console.complain(
-                f"{source} looks like {what}, no robots.txt: see what scrapy robots lint says"
-            )
+        kind = "an HTML page" if file.is_page else "a binary file"
+        if file.is_page or b"\0" in file.content.octets[:_SEARCHED]:
+            console.complain(f"{source} looks like {kind}, not a robots.txt; scrapy robots lint it")
     return found
 
 
 def _given(file: ParsedRobots, source: str, origin: Origin) -> FoundRobots:
-    """Return what governs an origin by a file of the command line: a path, or ``-``."""
+    """Return what governs an origin if its file is given on the command line.
+
+    :param source: a path, or `-`.
+    """
     validity = Validity(Outcome.SUCCESSFUL, math.inf)
     robots = OriginPolicy(origin, validity, None, "given", file, lambda: NOBODY)
     return FoundRobots(robots, common.source_name(source))
 
 
-def judged(
+def _judged(
     url: str,
     found: FoundRobots | Unknown,
-    agent: Agent,
+    agent: NamedAgent,
     settings: Settings,
     uses: tuple[str, ...] | None,
 ) -> dict[str, Any]:
-    """Return the verdict on a URL, as `--json` prints it; its keys are always the same."""
+    """Return the verdict on a URL as an object of JSON; its keys are always the same."""
     record: dict[str, Any] = {
         "url": common.stripped(url),
-        "agent": common.name_of(agent),
-        "tokens": list(agent.tokens),
+        **agent.record,
         **dict.fromkeys(("verdict", "why", "reason", "rule", "group", "group_why")),
         "group_lines": [],
         "lost": [],
@@ -160,29 +167,22 @@ def judged(
         "robots_txt": None,
     }
     if isinstance(found, Unknown):
-        scheme = _REQUESTED.match(url)
-        name = "" if scheme is None else scheme[0].lower()
-        if not name or name in settings.schemes:
-            return record | {"verdict": "undecided", "why": found.why}
-        why = f"for {name} no robots.txt is asked for, only for {', '.join(settings.schemes)}"
-        return record | {"verdict": "allowed", "why": why, "reason": Reason.EXEMPT.value}
+        return record | _without_file(url, found, settings)
     robots, file = found.robots, found.file
-    decision, refused = robots.verdict(url, agent, settings)
-    # Of two readings of a URL, the one that is disallowed decides.
+    tokens = agent.tokens
+    decision, refused = robots.verdict(url, agent.agent, settings)
+    # A URL may have two readings. If one of them is disallowed, it decides.
     other = other_reading(url)
-    deciding = url if other is None or not file.decide(url, agent.tokens).allowed else other
-    explanation = explain(file, deciding, agent.tokens)
-    use = file.preferences(url, agent.tokens)
+    deciding = url if other is None or not file.decide(url, tokens).allowed else other
+    explanation = explain(file, deciding, tokens)
+    use = file.preferences(url, tokens)
     declared = settings.use if found.declared is None else found.declared
     refusal = refused_by((declared if uses is None else uses) or (), use)
     if refused is None and refusal is not None:
         decision = decision._replace(allowed=False, reason=Reason.USE, rule=None)
         refused = f"{robots.source} {refusal.why}"
-    verdict = "allowed" if decision.allowed else "disallowed"
-    if decision.reason in (Reason.UNREACHABLE, Reason.LOCAL):
-        verdict = "undecided"
     return record | {
-        "verdict": verdict,
+        "verdict": _verdict(decision),
         "why": refused or robots.why(decision),
         "reason": decision.reason.value,
         "rule": None if decision.rule is None else _rule_record(decision.rule),
@@ -193,27 +193,41 @@ def judged(
     }
 
 
-def _show_verdict(
-    record: dict[str, Any], governs: FoundRobots | Unknown, console: Console, names_agent: bool
-) -> None:
-    """Print a verdict, its reasons and the rules that lost, perhaps with the agent."""
+def _without_file(url: str, unknown: Unknown, settings: Settings) -> dict[str, Any]:
+    """Return the verdict on a URL without a robots.txt: of another scheme, or not a URL."""
+    scheme = _REQUESTED.match(url)
+    name = "" if scheme is None else scheme[0].lower()
+    if not name or name in settings.schemes:
+        return {"verdict": "undecided", "why": unknown.why}
+    why = f"robots.txt applies to {listed(list(settings.schemes))} URLs, not to {name}"
+    return {"verdict": "allowed", "why": why, "reason": Reason.EXEMPT.value}
+
+
+def _verdict(decision: Decision) -> str:
+    """Return the key of `_VERDICTS` for a decision."""
+    if decision.reason in (Reason.UNREACHABLE, Reason.LOCAL):
+        return "undecided"
+    return "allowed" if decision.allowed else "disallowed"
+
+
+def _show_verdict(record: dict[str, Any], governs: FoundRobots | Unknown, console: Console) -> None:
+    """Print a verdict, its reasons and the rules that lost."""
     word = console.paint(f"{record['verdict']:<12}", common.STRONG, _VERDICTS[record["verdict"]][1])
     console.print(f"{word} {printable(record['url'])}")
-    if names_agent:
-        console.fact("agent", record["agent"])
     console.fact("why", record["why"])
     if isinstance(governs, Unknown):
         return
     _show_access(governs, console)
+    common.show_agent(record, console)
     if governs.robots.robots is None:
         return
     _show_group(record, console)
-    # The line that decided, as the file has it, with those around it.
+    # The line that decided, between its neighbours in the file.
     decided = 0 if record["rule"] is None else record["rule"]["line"]
     for first, last in record["group_lines"]:
         if first <= decided <= last:
             lines = raw_lines(governs.file)
-            for line in range(max(decided - _AROUND, first), min(decided + _AROUND, last) + 1):
+            for line in range(max(decided - _CONTEXT, first), min(decided + _CONTEXT, last) + 1):
                 text = as_text(lines[line - 1]).replace("\t", " ").rstrip()
                 mark = console.paint(">", common.STRONG, common.GOOD) if line == decided else " "
                 if text:
@@ -227,8 +241,8 @@ CHECK = common.Topic(
     {
         "urls": {"metavar": "URL", "nargs": "*", "help": f"{common.URL_HELP}; - or none: stdin"},
         **common.AGENT,
-        "--robots": {"metavar": "FILE|-", "help": "decide by this file, and ask no site"},
-        "--archive": {"metavar": "FILE", "action": "append", "help": "decide by a ROBOTS_ARCHIVE"},
+        "--robots": {"metavar": "FILE|-", "help": "use this file, and fetch nothing"},
+        "--archive": {"metavar": "FILE", "action": "append", "help": "use a ROBOTS_ARCHIVE"},
         "--at": {"metavar": "TIME", "help": "with --archive: as it was at 2026-11-22T19:30:00Z"},
         "--use": {"metavar": "LABELS", "help": "what the pages are for, as in ROBOTS_USE"},
         **common.JSON,
@@ -241,12 +255,12 @@ CHECK = common.Topic(
 
 
 def _show(settings: ScrapySettings, console: Console, opts: Namespace) -> int:
-    """Print what is known; the exit code is 0 unless the file is unreachable."""
+    """Show the file of a site. The exit code is 0 unless it is unreachable."""
     ours = common.prepared(settings)
     origin = common.origin_of(opts.url, ours.schemes)
     found = common.found_about(settings, [origin])[origin]
     for number, agent in enumerate(common.agents_of(opts, ours, settings)):
-        record = _record(found, agent, ours)
+        record = _file_record(found, agent, ours)
         if opts.json:
             console.print_json(record)
         else:
@@ -259,15 +273,15 @@ def _show(settings: ScrapySettings, console: Console, opts: Namespace) -> int:
 
 
 def _show_file(found: FoundRobots, record: dict[str, Any], console: Console) -> None:
-    """Print what is known of an origin, for one crawler."""
+    """Print a record of `_file_record`."""
     _show_access(found, console)
     if record["fresh_for"] is not None:
-        console.fact("fresh for", f"{record['fresh_for']:.0f} s")
-    if record["octets"] is None:
+        console.fact("fresh for", f"{record['fresh_for']:,.0f} s")
+    if record["size"] is None:
         return
-    cut = ", the rest is too much and does not count" if record["truncated"] else ""
-    console.fact("octets", f"{record['octets']:,}{cut}")
-    console.fact("agent", record["agent"])
+    cut = "; the file is longer, and the rest is ignored" if record["truncated"] else ""
+    console.fact("size", f"{record['size']:,} bytes{cut}")
+    common.show_agent(record, console)
     _show_group(record, console)
     console.fact("delay", record["delay"])
     for each in record["records"]:
@@ -281,8 +295,8 @@ def _show_file(found: FoundRobots, record: dict[str, Any], console: Console) -> 
             console.print(f"  {rule['line']:>5}    {text}")
 
 
-def _record(found: FoundRobots, agent: Agent, settings: Settings) -> dict[str, Any]:
-    """Return the same as an object of JSON; without a file, its values are null, or empty."""
+def _file_record(found: FoundRobots, agent: NamedAgent, settings: Settings) -> dict[str, Any]:
+    """Return a file as an object of JSON; without a file, its values are null or empty."""
     robots, file = found.robots, found.file
     tokens = agent.tokens
     explanation = explain(file, "/", tokens)
@@ -292,11 +306,10 @@ def _record(found: FoundRobots, agent: Agent, settings: Settings) -> dict[str, A
     return {
         "origin": str(robots.origin),
         "robots_txt": robots.origin.robots_url,
-        "agent": common.name_of(agent),
-        "tokens": list(tokens),
+        **agent.record,
         **_access_record(found),
         "fresh_for": round(fresh_for, 1) if math.isfinite(fresh_for) else None,
-        "octets": None if robots.robots is None else file.content.size,
+        "size": None if robots.robots is None else file.content.size,
         "truncated": file.content.truncated,
         **_group_record(explanation),
         "delay": delay,
@@ -318,21 +331,23 @@ def _record(found: FoundRobots, agent: Agent, settings: Settings) -> dict[str, A
     }
 
 
-def _interval(robots: OriginPolicy, agent: Agent, settings: Settings) -> tuple[str, float | None]:
-    """Return the interval that a site asks for now, and the seconds of it that a crawl waits."""
-    bound = robots.bound(agent)
+def _interval(
+    robots: OriginPolicy, agent: NamedAgent, settings: Settings
+) -> tuple[str, float | None]:
+    """Return the interval that a site asks for now, and the seconds that a crawl waits."""
+    bound = robots.bound(agent.agent)
     if bound is None:
-        return "none is asked for", None
+        return "none", None
     text = robots.cited(bound.text)
     longest = settings.crawl_delay_max
     if not longest:
-        return f"{text}: ignored (ROBOTS_CRAWL_DELAY_MAX = 0)", None
+        return f"{text}; ignored (ROBOTS_CRAWL_DELAY_MAX = 0)", None
     refused = robots.refused(f"{robots.origin}/", bound, settings)
     if refused is not None:
-        return f"{refused}: no page may be fetched", None
+        return f"{refused}; every page is disallowed", None
     if bound.seconds <= longest:
         return text, bound.seconds
-    return f"{text}: shortened to {longest:g} s (ROBOTS_CRAWL_DELAY_MAX)", longest
+    return f"{text}; shortened to {longest:g} s (ROBOTS_CRAWL_DELAY_MAX)", longest
 
 
 SHOW = common.Topic(
@@ -346,14 +361,21 @@ SHOW = common.Topic(
 )
 
 
-# What both show.
+# Both.
 
 
 def _access_record(found: FoundRobots) -> dict[str, Any]:
-    """Return the result of the fetch of a robots.txt, as keys of an object of JSON."""
-    names = ("status", "cause", "stale", "override", "exempt")
-    result = {"result": found.robots.outcome.value}
-    return result | {name: getattr(found.robots, name) for name in names}
+    """Return how a robots.txt was fetched, as keys of an object of JSON."""
+    robots = found.robots
+    return {
+        "result": robots.outcome.value,
+        "redirected_to": found.redirected_to,
+        "status": robots.status,
+        "cause": robots.cause,
+        "stale": robots.stale,
+        "override": robots.override,
+        "exempt": robots.exempt,
+    }
 
 
 def _rule_record(rule: Rule) -> dict[str, Any]:
@@ -362,17 +384,19 @@ def _rule_record(rule: Rule) -> dict[str, Any]:
 
 
 def _show_access(found: FoundRobots, console: Console) -> None:
-    """Print where the file is from, and how its fetch ended."""
+    """Print where the file comes from, and how its fetch ended."""
     robots, source = found.robots, found.source
     if robots.cause == "given" and robots.status is None:
         text = f"{source} (given)"
     elif robots.override is not None:
-        text = f"{robots.source} (in place of {source}, by ROBOTS_OVERRIDES)"
+        text = f"{robots.source} (replaces {source}, ROBOTS_OVERRIDES)"
     elif robots.exempt is not None:
-        text = f"{source} (not asked, by ROBOTS_EXEMPT)"
+        text = f"{source} (not requested, ROBOTS_EXEMPT)"
     else:
         text = f"{source} {common.meaning(robots.outcome, robots.cause, stale=robots.stale)}"
     console.fact("robots.txt", text)
+    if found.redirected_to is not None:
+        console.fact("redirected", f"to {found.redirected_to}")
 
 
 def _group_record(explanation: Explanation) -> dict[str, Any]:
@@ -385,7 +409,7 @@ def _group_record(explanation: Explanation) -> dict[str, Any]:
 
 
 def _show_group(record: dict[str, Any], console: Console) -> None:
-    """Print which group applies, where it is in the file, and what it says of the use of pages."""
+    """Print which group applies, its lines, and what it says about the use of pages."""
     lines = ", ".join(f"{first}-{last}" for first, last in record["group_lines"])
     console.fact("group", record["group_why"] + f" (lines {lines})" * bool(lines))
     for label, allowed in record["use"].items():

@@ -1,7 +1,7 @@
-"""What the topics of `scrapy robots` share: output, URLs as people type them, files, and a crawl.
+"""Shared parts of the topics of `scrapy robots`: output, typed URLs, files, and a crawl.
 
-Control characters in a site's text are escaped before they reach a terminal. The crawl asks sites
-with the project's settings and components: `_WITHOUT` says how it differs from the project's own.
+Control characters in a site's text are escaped before they reach a terminal. The crawl fetches
+files with the project's settings and components, except for those in `_WITHOUT`.
 """
 
 import json
@@ -34,7 +34,7 @@ from scrapy_robots_rfc import signals
 from scrapy_robots_rfc.addon import Addon
 from scrapy_robots_rfc.core.agents import NOBODY, Agent, agent_of
 from scrapy_robots_rfc.core.robotstxt import RobotsTxt
-from scrapy_robots_rfc.core.text import printable, without_credentials
+from scrapy_robots_rfc.core.text import listed, printable, without_credentials
 from scrapy_robots_rfc.errors import RobotsDisallowed, RobotsError
 from scrapy_robots_rfc.fetching.faults import access_after
 from scrapy_robots_rfc.fetching.parsed import OriginPolicy, ParsedRobots, gemini_file
@@ -48,32 +48,32 @@ from scrapy_robots_rfc.settings import Settings, read_settings
 
 T = TypeVar("T")
 
-#: The exit code where there is no answer, or not all of it.
+#: The exit code if there is no answer, or not all of it.
 NO_ANSWER = 2
-#: What stands for standard input on a command line.
+#: Standard input, on a command line.
 STANDARD = "-"
-#: What to do where a text has no origin; the schemes, for `--help`.
+#: What to do about a text that is not a URL; the schemes, for `--help`.
 URL_ADVICE = "write it as SCHEME://HOST/PATH"
 URL_HELP = f"absolute: {', '.join(SCHEMES)}, or a scheme of ROBOTS_SCHEMES"
-#: Colours by their meaning: codes of ECMA-48, 8.3.117 (SGR).
+#: Colours by meaning: codes of ECMA-48, 8.3.117 (SGR).
 GOOD, BAD, DOUBT, STRONG, FAINT = "32", "31", "33", "1", "2"
 
-#: What may be userinfo in a text that is no URL: all before the last `@`, except a scheme
+#: Possible userinfo in a text that is not a URL: everything before the last `@`, except a scheme
 #: (RFC 3986, 3.1).
 _USERINFO = re.compile(
     r"\A(?!(?:data|mailto):[^/]|file:///)([A-Za-z][A-Za-z0-9+.-]*://)?.*@", re.DOTALL
 )
-#: What a request removes from its URL, or changes in it (WHATWG URL, 4.4).
+#: Characters that a request removes from its URL, or changes (WHATWG URL, 4.4).
 _ODD = re.compile(r"[\x00-\x20\x7f\\]|\?(?:#|$)")
 
 
 class Failed(Exception):  # noqa: N818 - it ends a command, with one line
-    """A command cannot go on."""
+    """The command cannot continue; the text is printed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Console:
-    """Where a command reads and writes; the prefix begins each line on stderr."""
+    """The streams of a command; each line on stderr begins with the prefix."""
 
     stdin: TextIO
     stdout: TextIO
@@ -81,7 +81,7 @@ class Console:
     prefix: str
 
     def print(self, text: str = "") -> None:
-        """Print a line; a character that the encoding of stdout lacks is escaped."""
+        """Print a line; characters that the encoding of stdout lacks are escaped."""
         encoding = self.stdout.encoding or "utf-8"
         self.stdout.write(text.encode(encoding, "backslashreplace").decode(encoding) + "\n")
 
@@ -90,18 +90,18 @@ class Console:
         self.stdout.write(json.dumps(record) + "\n")
 
     def fact(self, name: str, text: str, width: int = 10) -> None:
-        """Print a name, in some columns, and a text, which is made safe."""
+        """Print a name, padded to a width, and a text, escaped."""
         self.print(f"  {self.paint(f'{name:<{width}}', FAINT)} {printable(text)}")
 
     def paint(self, text: str, *colours: str) -> str:
-        """Return a text in colours, if stdout is a terminal that wants them (no-color.org)."""
-        refused = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"
-        if not text or refused or not self.stdout.isatty():
+        """Return a text in colours if stdout is a terminal, unless disabled (no-color.org)."""
+        is_plain = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"
+        if not text or is_plain or not self.stdout.isatty():
             return text
         return f"\x1b[{';'.join(colours)}m{text}\x1b[0m"
 
     def complain(self, text: str) -> None:
-        """Print a line on stderr. If that fails, too, only the exit code shows the error."""
+        """Print a line on stderr. If that fails, only the exit code shows the error."""
         try:
             self.stderr.write(f"{self.prefix}: {printable(without_passwords(text))}\n")
             self.stderr.flush()
@@ -110,7 +110,7 @@ class Console:
 
 
 class Topic(NamedTuple):
-    """A topic of the command line: what `--help` says, its arguments for argparse, and its run."""
+    """A topic of the command line: its help, its arguments for argparse, and its function."""
 
     help: str
     arguments: dict[str, dict[str, Any]]
@@ -118,10 +118,10 @@ class Topic(NamedTuple):
 
 
 def _agent(name: str) -> Agent:
-    """Return the crawler that the command line names."""
+    """Return the agent that a value of `--agent` names."""
     agent = agent_of(name)
     if agent is None or not (agent.tokens or any(map(str.isalnum, name))):
-        raise ArgumentTypeError("it names no crawler: give a product token or a User-Agent")
+        raise ArgumentTypeError("not a crawler name; use a product token or a User-Agent")
     return agent
 
 
@@ -131,77 +131,113 @@ AGENT: dict[str, Any] = {
         "metavar": "TOKEN",
         "type": _agent,
         "action": "append",
-        "help": "the crawler: a product token, or a User-Agent; A,B: A, or else B; as often as you"
-        " like (default: the project's)",
+        "help": "the crawler: a product token or a User-Agent; A,B: A, or else B; may be repeated"
+        " (default: the project's)",
     }
 }
 JSON: dict[str, Any] = {
-    "--json": {"action": "store_true", "help": "print JSON, one object in a line for each answer"}
+    "--json": {"action": "store_true", "help": "print JSON, one object per line"}
 }
 
 
-def agents_of(opts: Namespace, ours: Settings, settings: ScrapySettings) -> list[Agent]:
-    """Return the crawlers that the command line names, each once, or else the project's."""
-    own = ours.user_agent or agent_of(default_header(settings)) or NOBODY
-    return list(dict.fromkeys(opts.agent or [own]))
+#: Where the name of an agent came from, as in JSON -> the same in words.
+_AGENT_SOURCES = {
+    "option": "--agent",
+    "setting": "ROBOTSTXT_USER_AGENT",
+    "header": "the User-Agent header",
+    "archive": "the archive",
+}
 
 
-def name_of(agent: Agent) -> str:
-    """Return a crawler's product tokens, or the User-Agent header that they are from."""
-    return ",".join(agent.tokens) if agent.identification in agent.tokens else agent.identification
+class NamedAgent(NamedTuple):
+    """An agent of a command, and where its name came from: a key of `_AGENT_SOURCES`."""
+
+    agent: Agent
+    source: str
+
+    @property
+    def tokens(self) -> tuple[str, ...]:
+        """The product tokens, in order of preference."""
+        return self.agent.tokens
+
+    @property
+    def name(self) -> str:
+        """The product tokens, or the User-Agent header that contains them."""
+        is_token = self.agent.identification in self.tokens
+        return ",".join(self.tokens) if is_token else self.agent.identification
+
+    @property
+    def record(self) -> dict[str, Any]:
+        """The agent as keys of an object of JSON."""
+        return {"agent": self.name, "agent_from": self.source, "tokens": list(self.tokens)}
+
+
+def agents_of(opts: Namespace, ours: Settings, settings: ScrapySettings) -> list[NamedAgent]:
+    """Return the agents that the command line names, each once, or else the project's."""
+    if opts.agent:
+        return [NamedAgent(agent, "option") for agent in dict.fromkeys(opts.agent)]
+    if ours.user_agent is not None:
+        return [NamedAgent(ours.user_agent, "setting")]
+    return [NamedAgent(agent_of(default_header(settings)) or NOBODY, "header")]
+
+
+def show_agent(record: Mapping[str, Any], console: Console) -> None:
+    """Print the agent of a record, and where its name came from."""
+    console.fact("agent", f"{record['agent']} (from {_AGENT_SOURCES[record['agent_from']]})")
 
 
 def abandon(stream: TextIO) -> None:
-    """Discard the rest of an output, else Python would try to write it at its exit, and fail."""
+    """Discard the rest of an output. Otherwise Python would try to write it at exit, and fail."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def meaning(outcome: Outcome, cause: str, *, stale: bool) -> str:
-    """Return a result with what follows for pages: ``unavailable (404): everything is allowed``."""
-    return f"stale ({cause}): an earlier copy is obeyed" if stale else outcome.explained(cause)
+    """Return a result and what it means: ``unavailable (404): everything is allowed``."""
+    return f"stale ({cause}): an earlier copy is used" if stale else outcome.explained(cause)
 
 
 def whole_number(value: object) -> int | None:
-    """Return a whole number, also of a text; ``None``: it is none, or has more than 15 digits."""
+    """Return the whole number in a value, or `None` if it has none or more than 15 digits."""
     text = str(value)
     return int(text) if text.isascii() and text.isdigit() and len(text) < 16 else None
 
 
 def as_url(text: str) -> str:
-    """Return a typed URL as a crawl requests it, without blanks around it for instance."""
-    # Octets that are not UTF-8 are surrogates (PEP 383). They become escapes, by w3lib's handler.
+    """Return a typed URL as a crawl requests it, for example without surrounding blanks."""
+    # Bytes that are not UTF-8 are surrogates (PEP 383). w3lib's error handler escapes them.
     text = text.encode("utf-8", "surrogateescape").decode("utf-8", "percentencode")
     if _ODD.search(text):
         with suppress(ValueError):
             requested = safe_url_string(text)
             if Origin.of(requested) is not None:
                 return requested
-    return text  # what cannot be requested is shown as it was typed
+    return text  # a text that cannot be requested is shown as typed
 
 
 def origin_of(url: str, schemes: Mapping[str, Scheme] = SCHEMES) -> Origin:
-    """Return the origin of a typed URL that has one of some schemes, or raise `Failed`."""
+    """Return the origin of a typed URL with one of some schemes, or raise `Failed`."""
     origin = Origin.of(as_url(url), schemes)
     if origin is None:
-        raise Failed(f"{stripped(url)} is {no_url(schemes)}; {URL_ADVICE}")
+        raise Failed(f"{stripped(url)} is {not_a_url(schemes)}; {URL_ADVICE}")
     return origin
 
 
-def no_url(schemes: Iterable[str]) -> str:
-    """Return what a text is that has no origin of one of some schemes."""
-    return f"no absolute URL of {' or '.join(schemes)} with a valid authority"
+def not_a_url(schemes: Iterable[str]) -> str:
+    """Describe a text that has no origin with one of some schemes."""
+    return f"not an absolute {listed(list(schemes), 'or')} URL"
 
 
 def stripped(url: str) -> str:
-    """Return a URL without userinfo, or another text without what may be userinfo."""
+    """Return a URL without userinfo, or another text without possible userinfo."""
     any_scheme = {url.partition("://")[0].lower(): Scheme(1)}
-    is_text = Origin.of(url, any_scheme) is None
-    return _USERINFO.sub(r"\1", url) if is_text else without_userinfo(url)
+    if Origin.of(url, any_scheme) is None:
+        return _USERINFO.sub(r"\1", url)
+    return without_userinfo(url)
 
 
 def without_passwords(text: str) -> str:
-    """Return a text for people with ``***`` in place of what may be userinfo of its words."""
-    # An @ in the path of a URL stays.
+    """Return a text with ``***`` in place of possible userinfo in its words."""
+    # An @ in the path of a URL is not userinfo.
     return " ".join(
         word if stripped(word) == word else without_credentials(word, "***@")
         for word in text.split(" ")
@@ -209,12 +245,12 @@ def without_passwords(text: str) -> str:
 
 
 def is_url(source: str) -> bool:
-    """Whether a source is a URL, and not the name of a file."""
+    """Return whether a source is a URL, and not the name of a file."""
     return source.partition("://")[0].lower() in SCHEMES and "://" in source
 
 
 def source_name(source: str) -> str:
-    """Return what a source is called for people: a URL has no userinfo."""
+    """Return the name of a source, to be shown: a URL without userinfo, or a path."""
     if source == STANDARD:
         return "standard input"
     return stripped(source) if is_url(source) else source
@@ -222,10 +258,10 @@ def source_name(source: str) -> str:
 
 @contextmanager
 def opened(source: str, console: Console) -> Iterator[BinaryIO]:
-    """Open a file, or standard input, which stays open. An OSError becomes `Failed`."""
-    given = source == STANDARD
+    """Open a file, or use standard input, which stays open. An OSError becomes `Failed`."""
+    is_stdin = source == STANDARD
     try:
-        with nullcontext(console.stdin.buffer) if given else Path(source).open("rb") as file:
+        with nullcontext(console.stdin.buffer) if is_stdin else Path(source).open("rb") as file:
             yield file
     except OSError as error:
         raise Failed(
@@ -235,17 +271,17 @@ def opened(source: str, console: Console) -> Iterator[BinaryIO]:
 
 
 def read(source: str, console: Console, max_size: float = math.inf) -> bytes:
-    """Return the octets of a file or of standard input, one more than count at most."""
-    found = bytearray()
+    """Return up to `max_size + 1` bytes of a file or of standard input."""
+    data = bytearray()
     with opened(source, console) as file:
-        # Piece by piece: memory for the whole limit, which may be huge, is never taken at once.
-        while piece := file.read(int(min(max_size + 1 - len(found), 65_536))):
-            found += piece
-    return bytes(found)
+        # In chunks: `read` allocates as many bytes as it is asked for, and the limit may be huge.
+        while chunk := file.read(int(min(max_size + 1 - len(data), 65_536))):
+            data += chunk
+    return bytes(data)
 
 
-#: What could write files, open ports or run spiders of the project, which no command may do. A
-#: store in the job directory is not used, either.
+#: Settings that keep the crawl of a command from writing files, opening ports, running spiders of
+#: the project, and using the job directory.
 _WITHOUT: dict[str, Any] = {
     "ROBOTSTXT_OBEY": True,
     "FEEDS": {},
@@ -255,48 +291,48 @@ _WITHOUT: dict[str, Any] = {
     "TELNETCONSOLE_ENABLED": False,
     "REMOTE_CONTROL_ENABLED": False,
     "JOBDIR": None,
-    "HTTPCACHE_ENABLED": False,  # the site is asked, not the HTTP cache
+    "HTTPCACHE_ENABLED": False,  # the site is requested, not the HTTP cache
     "HTTPCACHE_IGNORE_MISSING": False,
     "SPIDER_LOADER_CLASS": "scrapy.spiderloader.DummySpiderLoader",
-    # The one that `AsyncCrawlerProcess` installs.
+    # The reactor that `AsyncCrawlerProcess` installs.
     "TWISTED_REACTOR": "twisted.internet.asyncioreactor.AsyncioSelectorReactor",
 }
-#: What else can be done where a site has no file.
-_COPY = "or take a copy of its file: check --robots FILE, lint FILE"
+_COPY = "or use a copy of its file: check --robots FILE, lint FILE"
 
 
 @dataclass(frozen=True, slots=True)
 class FoundRobots:
-    """What governs an origin, and where that is from."""
+    """What governs an origin, and where it comes from."""
 
     robots: OriginPolicy
     source: str  # the URL of the robots.txt, or the name of a file that replaces it
-    declared: tuple[str, ...] | None = None  # the uses of an archived crawl; `None`: unknown
-    advice: str = ""  # where the file is unreachable, or the crawl itself failed
-    agent: Agent | None = None  # for whom an archived crawl asked; `None`: unknown
+    declared: tuple[str, ...] | None = None  # the uses of an archived crawl, if known
+    advice: str = ""  # if the file is unreachable, or the crawl itself failed
+    agent: Agent | None = None  # the agent of an archived crawl, if known
+    redirected_to: str | None = None  # the URL that the file came from, if it is another one
 
     @property
     def file(self) -> RobotsTxt:
-        """The file as this package reads it; empty where there is none."""
+        """The file as this package reads it; empty if there is none."""
         return self.robots.robots or RobotsTxt()
 
     @property
     def problem(self) -> str:
-        """Why the file is not known, and what to do."""
+        """Why the file is unknown, and what to do."""
         robots = self.robots
         return f"{self.source} is {robots.outcome.explained(robots.cause)}; {self.advice}"
 
 
 @dataclass(frozen=True, slots=True)
 class Unknown:
-    """Why it is not known what governs a URL, and what to do."""
+    """Why the file of a URL is unknown, and what to do."""
 
     why: str
     advice: str
 
 
 def prepared(settings: ScrapySettings) -> Settings:
-    """Change a project's settings to those of a command's crawl, and return this package's."""
+    """Change the settings of a project to those of a command's crawl, and return ours."""
     # A command requests a file once. The default would retry for a minute.
     settings.set("ROBOTS_UNREACHABLE_BACKOFF", [], "command")
     for name, value in _WITHOUT.items():
@@ -306,7 +342,7 @@ def prepared(settings: ScrapySettings) -> Settings:
 
 
 class Inquirer(Spider):
-    """The spider of the crawl: it does some work once it has begun, and yields nothing."""
+    """The spider of a command's crawl: it does some work and yields no requests."""
 
     name = "robots"
     work: Callable[["Inquirer"], Awaitable[None]]
@@ -314,15 +350,21 @@ class Inquirer(Spider):
     async def start(self) -> AsyncIterator[Any]:
         """Do the work."""
         self._advice: dict[str, str] = {}
+        self._last_urls: dict[Origin | None, str] = {}
         self.crawler.signals.connect(self._attempted, signals.robots_attempted)
+        self.crawler.signals.connect(self._exchanged, signals.robots_exchanged)
         await self.work(self)
-        for request in list[Any]():  # never runs: only a `yield` makes this an async generator
+        for request in list[Any]():  # never runs; a `yield` makes this an async generator
             yield request
 
     def _attempted(self, access: Access | None) -> None:
         """Remember what to do about a failure of the crawl itself; see `signals.py`."""
         if isinstance(access, Local):
             self._advice[access.cause] = access.advice
+
+    def _exchanged(self, origin: Origin | None, request: Request, response: Any) -> None:  # noqa: ANN401 - a response or `None`
+        """Remember the URL of the last exchange for an origin; see `signals.py`."""
+        self._last_urls[origin] = request.url if response is None else response.url
 
     async def find(self, origins: Sequence[Origin]) -> dict[Origin, FoundRobots]:
         """Return what governs origins."""
@@ -334,13 +376,19 @@ class Inquirer(Spider):
                 robots = await fetch.result()
                 if robots is None:  # the crawl ends
                     raise Failed("stopped")
-                advice = f"{self._advice.get(robots.cause, 'see whether the site is up')}, {_COPY}"
-                url = robots.origin.robots_url
-                found[robots.origin] = FoundRobots(robots, url, advice=advice)
+                found[robots.origin] = self._found(robots)
         return found
 
+    def _found(self, robots: OriginPolicy) -> FoundRobots:
+        """Return a result with its redirect target, and what to do if it is a failure."""
+        url = robots.origin.robots_url
+        last_url = stripped(self._last_urls.get(robots.origin, url))
+        target = None if last_url == url else last_url
+        advice = self._advice.get(robots.cause, "check whether the site is up")
+        return FoundRobots(robots, url, redirected_to=target, advice=f"{advice}, {_COPY}")
+
     async def page(self, url: str) -> Response:
-        """Return the answer for a page; robots.txt is obeyed, and redirects are followed."""
+        """Fetch a page; robots.txt is obeyed, and redirects are followed."""
         request = Request(stripped(url))
         assert self.crawler.engine is not None
         try:
@@ -353,19 +401,21 @@ class Inquirer(Spider):
 
 
 def crawl(settings: ScrapySettings, work: Callable[[Inquirer], Awaitable[T]]) -> T:
-    """Run a crawl that does some work, and return the result of that. The settings are prepared.
+    """Run a crawl that does some work, and return the result of the work.
 
     The work prints nothing: while the crawl runs, Ctrl-C ends the crawl.
+
+    :param settings: the settings after `prepared`.
     """
-    ends: list[T | Exception] = []  # the first counts
+    ends: list[T | Exception] = []  # the first one counts
 
     async def guarded(inquirer: Inquirer) -> None:
         try:
             ends.append(await work(inquirer))
-        except Exception as error:  # noqa: BLE001 - raised again below, where nothing logs it
+        except Exception as error:  # noqa: BLE001 - raised again below, where it is not logged
             ends.append(error)
 
-    # A crawl does not remove its signal handlers, and they call an event loop that has ended.
+    # A crawl leaves its signal handlers behind, which call an event loop that has ended.
     handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         process = AsyncCrawlerProcess(settings)
@@ -373,28 +423,28 @@ def crawl(settings: ScrapySettings, work: Callable[[Inquirer], Awaitable[T]]) ->
         process.start()
         if task.done() and not task.cancelled():
             task.result()
-    except Exception as error:  # noqa: BLE001 - any part that the project's settings name raises
+    except Exception as error:  # noqa: BLE001 - any component of the project may raise
         ends.append(error)
     finally:
         for number, handler in handlers.items():
             signal.signal(number, handler)
     end = ends[0] if ends else Failed("stopped")
-    # Scrapy may fail once more, without a cause, when it ends a crawl that could not begin.
+    # Scrapy may fail again, without a cause, when it closes a crawl that could not start.
     while isinstance(end, RuntimeError) and isinstance(end.__context__, Exception):
         end = end.__context__
     if isinstance(end, (Failed, RobotsError)):
         raise end
-    if isinstance(end, Exception):  # of the project's code: it becomes one line
-        raise Failed(f"no crawl is possible with these settings: {type(end).__name__}: {end}")
+    if isinstance(end, Exception):  # raised by the project's code
+        raise Failed(f"cannot crawl with these settings: {type(end).__name__}: {end}")
     return end
 
 
 def found_about(settings: ScrapySettings, origins: Iterable[Origin]) -> dict[Origin, FoundRobots]:
-    """Return what governs origins, by their own robots.txt. The settings are prepared."""
+    """Fetch the robots.txt of each origin, with the settings after `prepared`."""
     return crawl(settings, lambda inquirer: inquirer.find(list(origins)))
 
 
-def parsed(octets: bytes, scheme: str, settings: Settings) -> ParsedRobots:
-    """Return a file as it counts for pages of a scheme: Gemini has rules of its own."""
-    gemini = gemini_file(octets, settings, scheme)
-    return ParsedRobots(None, gemini or RobotsTxt.parse(octets, max_size=settings.max_size))
+def parsed(body: bytes, scheme: str, settings: Settings) -> ParsedRobots:
+    """Parse a file for pages of a scheme: Gemini has rules of its own."""
+    gemini = gemini_file(body, settings, scheme)
+    return ParsedRobots(None, gemini or RobotsTxt.parse(body, max_size=settings.max_size))

@@ -1,23 +1,28 @@
-"""`scrapy robots lint FILE|URL|-`: prints what `core/lint.py` finds, also for GitHub."""
+"""`scrapy robots lint FILE|URL|-...`: print the findings of `core/lint.py`."""
 
 from argparse import Namespace
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from typing import Any
 
 from scrapy.settings import Settings
 
 from scrapy_robots_rfc.commands import common
+from scrapy_robots_rfc.commands.common import Console, Failed, FoundRobots
 from scrapy_robots_rfc.core.lint import Finding, Severity, lint
 from scrapy_robots_rfc.core.robotstxt import RobotsTxt
 from scrapy_robots_rfc.core.text import many, printable
+from scrapy_robots_rfc.policy.access import Outcome
+from scrapy_robots_rfc.policy.origins import Origin
 
-#: Severities with exit codes, of which the highest counts (2: no file was read), and colours.
+#: A severity -> the exit code and the colour. The highest exit code counts, unless a file could not
+#: be read.
 _SEVERITIES = {
     Severity.NOTICE: (0, common.STRONG),
     Severity.WARNING: (1, common.DOUBT),
     Severity.ERROR: (3, common.BAD),
 }
-#: What a crawl may read in place of a site's file, or puts in front of it.
+#: Settings that make a crawl use something other than the file of the site, and values that do not.
 _FROM_ITS_SITE: dict[str, Any] = {
     "ROBOTS_CACHE": None,
     "ROBOTS_EXEMPT": [],
@@ -26,40 +31,84 @@ _FROM_ITS_SITE: dict[str, Any] = {
 }
 
 
-def _lint(settings: Settings, console: common.Console, opts: Namespace) -> int:
-    """Print the findings of a file; return the exit code."""
+def _lint(settings: Settings, console: Console, opts: Namespace) -> int:
+    """Print the findings of each file, and return the exit code."""
     max_size = common.prepared(settings).max_size
-    name = opts.source
-    if common.is_url(name):
-        for setting, value in _FROM_ITS_SITE.items():
-            settings.set(setting, value, "cmdline")
-        origin = common.origin_of(name)
-        fetched = common.found_about(settings, [origin])[origin]
-        if fetched.robots.robots is None:
-            raise common.Failed(fetched.problem)
-        name, file = fetched.source, fetched.file
-    else:
-        file = RobotsTxt.parse(common.read(name, console, max_size), max_size=max_size)
-    found = lint(file)
-    for finding in found:
-        if opts.format == "json":
-            known = {"file": name, "severity": finding.severity.value, **asdict(finding)}
-            console.print_json({**known, "meant": finding.meant or None})
-        elif opts.format == "github":
-            console.print(_annotation(name, finding))
-        else:
-            _show(name, finding, console)
+    sources = dict.fromkeys(
+        common.origin_of(source) if common.is_url(source) else source for source in opts.sources
+    )
+    fetched = _fetched([each for each in sources if isinstance(each, Origin)], settings)
+    counts = []
+    codes = [0]
+    for source in sources:
+        name = source.robots_url if isinstance(source, Origin) else source
+        try:
+            if isinstance(source, Origin):
+                file = _file_of(fetched[source])
+            else:
+                file = RobotsTxt.parse(common.read(source, console, max_size), max_size=max_size)
+        except _NoFile as missing:
+            _show_missing(f"{name}: {missing}", console, opts)
+            continue
+        except Failed as error:
+            console.complain(str(error))
+            codes.append(common.NO_ANSWER)
+            continue
+        findings = lint(file)
+        for finding in findings:
+            _show(name, finding, console, opts.format)
+        codes += (_SEVERITIES[finding.severity][0] for finding in findings)
+        counts.append(len(findings))
+        if opts.format == "text":
+            console.print(printable(f"{name}: {many(len(findings), 'finding')}"))
+    if opts.format == "text" and len(sources) > 1:
+        console.print(f"{many(sum(counts), 'finding')} in {many(len(counts), 'file')}")
+    return common.NO_ANSWER if common.NO_ANSWER in codes else max(codes)
+
+
+class _NoFile(Failed):
+    """A site has no robots.txt."""
+
+
+def _fetched(origins: Iterable[Origin], settings: Settings) -> Mapping[Origin, FoundRobots]:
+    """Fetch the files of origins, in one crawl."""
+    if not origins:
+        return {}
+    for setting, value in _FROM_ITS_SITE.items():
+        settings.set(setting, value, "cmdline")
+    return common.found_about(settings, origins)
+
+
+def _file_of(found: FoundRobots) -> RobotsTxt:
+    """Return the file of a site.
+
+    :raises _NoFile: the site has none.
+    :raises Failed: it is unreachable.
+    """
+    if found.robots.outcome is Outcome.UNAVAILABLE:
+        raise _NoFile(f"no robots.txt ({found.robots.cause}), so everything is allowed")
+    if found.robots.robots is None:
+        raise Failed(found.problem)
+    return found.file
+
+
+def _show_missing(text: str, console: Console, opts: Namespace) -> None:
+    """Say that there is no file; on stderr if a program reads stdout."""
     if opts.format == "text":
-        console.print(printable(f"{name}: {many(len(found), 'finding')}"))
-    return max((_SEVERITIES[finding.severity][0] for finding in found), default=0)
+        console.print(text)
+    else:
+        console.complain(text)
 
 
-def _explained(finding: Finding) -> list[str]:
-    """Return what follows from a finding, and what was probably meant."""
-    return [finding.effect, *([f"meant: {finding.meant}"] if finding.meant else ())]
-
-
-def _show(name: str, finding: Finding, console: common.Console) -> None:
+def _show(name: str, finding: Finding, console: Console, style: str) -> None:
+    """Print a finding in one of the formats."""
+    if style == "json":
+        record = {"file": name, "severity": finding.severity.value, **asdict(finding)}
+        console.print_json({**record, "meant": finding.meant or None})
+        return
+    if style == "github":
+        console.print(_annotation(name, finding))
+        return
     severity = console.paint(finding.severity.value, _SEVERITIES[finding.severity][1])
     rest = f"{finding.code}: {printable(finding.text)}".rstrip(": ")
     console.print(f"{printable(name)}:{finding.line}: {severity} {rest}")
@@ -67,8 +116,13 @@ def _show(name: str, finding: Finding, console: common.Console) -> None:
         console.print(f"    {printable(text)}")
 
 
+def _explained(finding: Finding) -> list[str]:
+    """Return the effect of a finding, and what was probably meant."""
+    return [finding.effect, *([f"meant: {finding.meant}"] if finding.meant else ())]
+
+
 def _annotation(name: str, finding: Finding) -> str:
-    """Return a finding as a workflow command of GitHub's, which a site's text cannot end."""
+    """Return a finding as a workflow command of GitHub, which the text of a site cannot end."""
     text = printable("; ".join([finding.text, *_explained(finding)])).replace("%", "%25")
     file = printable(name).replace("%", "%25").replace(":", "%3A").replace(",", "%2C")
     where = f"file={file},line={finding.line},title={finding.code}"
@@ -76,9 +130,13 @@ def _annotation(name: str, finding: Finding) -> str:
 
 
 TOPIC = common.Topic(
-    "Say what is odd about a robots.txt: what a crawler reads, and what was probably meant.",
+    "Find mistakes in robots.txt files: what a crawler reads, and what was probably meant.",
     {
-        "source": {"metavar": "FILE|URL|-", "help": "a robots.txt, or any URL of its site"},
+        "sources": {
+            "metavar": "FILE|URL|-",
+            "nargs": "+",
+            "help": "a robots.txt file, or any URL of a site; -: standard input",
+        },
         "--format": {"choices": ("text", "json", "github"), "default": "text"},
         "--json": {"dest": "format", "action": "store_const", "const": "json"},
     },

@@ -1,4 +1,4 @@
-"""`scrapy robots page URL|FILE|-`: the rules of a page, from its header lines and its metas."""
+"""`scrapy robots page URL|FILE|-`: show the rules in the headers and meta elements of a page."""
 
 from argparse import Namespace
 from collections import Counter
@@ -27,15 +27,14 @@ def _page(settings: ScrapySettings, console: common.Console, opts: Namespace) ->
         response = HtmlResponse("file:", body=common.read(opts.page, console, 4 * MAX_DOCUMENT))
         name = common.source_name(opts.page)
     for number, agent in enumerate(agents):
-        in_force = rules_of(response, agent.tokens)
+        rules = rules_of(response, agent.tokens)
         record = {
             "url": name,
-            "agent": common.name_of(agent),
-            "tokens": list(agent.tokens),
-            "nofollow": "nofollow" in in_force.directives,
-            "noindex": "noindex" in in_force.directives,
-            "directives": dict(in_force.directives),
-            "conflicts": list(in_force.conflicts),
+            **agent.record,
+            "nofollow": "nofollow" in rules.directives,
+            "noindex": "noindex" in rules.directives,
+            "directives": dict(rules.directives),
+            "conflicts": list(rules.conflicts),
             "rules": list(_rules(response, agent.tokens)),
         }
         if opts.json:
@@ -43,12 +42,12 @@ def _page(settings: ScrapySettings, console: common.Console, opts: Namespace) ->
         else:
             if number:
                 console.print()
-            _show(record, in_force, console)
+            _show(record, rules, console)
     return 0
 
 
 def _rules(response: Response, tokens: Sequence[str]) -> Iterator[dict[str, Any]]:
-    """Yield all rules of the header lines and the metas, for any crawler, as objects of JSON."""
+    """Yield all rules in headers and meta elements, for any crawler, as objects of JSON."""
     own = {"robots", *(token.lower() for token in tokens)}
     lines = (("", value.decode("latin-1")) for value in response.headers.getlist("X-Robots-Tag"))
     in_head = Counter(page_of(response).metas)
@@ -62,7 +61,7 @@ def _rules(response: Response, tokens: Sequence[str]) -> Iterator[dict[str, Any]
     for source, name, text, odd in texts:
         members = list(read_members(text))
         is_own = source == "header" or name.lower() in own
-        # A meta of another name is for another crawler if all that it says is known.
+        # A meta of another name is for another crawler if all of its directives are known.
         if not is_own and any(member.odd == "unknown directive" for member in members):
             continue
         for member in members:
@@ -77,14 +76,14 @@ def _rules(response: Response, tokens: Sequence[str]) -> Iterator[dict[str, Any]
             }
 
 
-def _show(record: dict[str, Any], in_force: PageRules, console: common.Console) -> None:
+def _show(record: dict[str, Any], rules: PageRules, console: common.Console) -> None:
     console.print(printable(record["url"]))
-    console.fact("agent", record["agent"])
+    common.show_agent(record, console)
     if not record["rules"]:
         console.fact("rules", "none")
-    for name, value in in_force.directives.items():
-        but = ", though it is permitted elsewhere" if name in in_force.conflicts else ""
-        places = "; ".join(in_force.where(name))
+    for name, value in rules.directives.items():
+        but = ", though another rule permits it" if name in rules.conflicts else ""
+        places = "; ".join(rules.where(name))
         console.fact("applies", f"{_text(name, value)}{but} ({places})")
     for rule in record["rules"]:
         mark = console.paint(">", common.STRONG, common.GOOD) if rule["applies"] else " "
@@ -98,9 +97,9 @@ def _text(name: str, value: str | None) -> str:
 
 
 TOPIC = common.Topic(
-    "Show the rules of a page, X-Robots-Tag and robots metas: for whom each is, what is odd.",
+    "Show the X-Robots-Tag and robots meta rules of a page, and which crawler each one addresses.",
     {
-        "page": {"metavar": "URL|FILE|-", "help": "a page; -: a document on standard input"},
+        "page": {"metavar": "URL|FILE|-", "help": "a page; -: an HTML document on standard input"},
         **common.AGENT,
         **common.JSON,
     },

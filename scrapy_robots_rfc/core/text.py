@@ -24,9 +24,9 @@ def short(site_text: object) -> str:
     return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}..."
 
 
-def listed(items: Sequence[str]) -> str:
+def listed(items: Sequence[str], word: str = "and") -> str:
     """Return ``5, 15 and 45``."""
-    return " and ".join(filter(None, [", ".join(items[:-1]), *items[-1:]]))
+    return f" {word} ".join(filter(None, [", ".join(items[:-1]), *items[-1:]]))
 
 
 def many(count: int, what: str) -> str:

@@ -17,6 +17,7 @@ from scrapy import Request, signals
 
 from scrapy_robots_rfc import RobotsDisallowed
 from scrapy_robots_rfc._runtime import Cancellable, Runtime
+from scrapy_robots_rfc.cache.stores.redis import RedisStore
 from scrapy_robots_rfc.errors import StoreError
 from tests.support.crawling import Pages, crawl, records
 from tests.support.redis_server import RedisServer
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
 
     from scrapy.crawler import Crawler
 
-    from scrapy_robots_rfc.cache.stores.redis import RedisStore
 
 pytestmark = [pytest.mark.reactor, pytest.mark.usefixtures("redis_installed")]
 
@@ -276,3 +276,21 @@ async def test_lease_without_an_end(
     assert result.stat("cache/lease_waits") == 2
     [line] = [line for line in records(caplog) if "another worker" in line]
     assert "delete its lease" in line
+
+
+@ensureDeferred
+async def test_connections_of_a_worker(server: Server, proxy: Site) -> None:
+    """A worker opens at most eight connections to the server, however many files it needs."""
+    connections: list[int] = []
+
+    def count() -> None:
+        connections.append(len(server.admin.client_list()) - 1)  # one is the test's
+
+    def prepare(crawler: Crawler) -> None:
+        crawler.signals.connect(count, signals.spider_closed, weak=False)
+
+    pages = [f"http://{number}.example/" for number in range(60)]
+    result = await crawl(pages, {"ROBOTS_CACHE": server.address}, prepare=prepare)
+    assert result.outcomes == dict.fromkeys(pages, 200)
+    assert proxy.pages
+    assert 1 < connections[0] <= RedisStore.threads == 8

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.support.command_line import launch, read_one_line, run
+from tests.support.command_line import launch, run
 from tests.support.site import Site, robots
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ def test_settings_that_make_no_crawl_are_one_line(setting: str, says: str, tmp_p
     way = launch if setting.startswith("REACTOR") else run  # that one sets a process up
     with Site({"/robots.txt": robots(FILE)}) as site:
         done = way("check", site.url("/y"), "-s", setting, folder=tmp_path)
-    error = f"scrapy robots check: no crawl is possible with these settings: {says}\n"
+    error = f"scrapy robots check: cannot crawl with these settings: {says}\n"
     assert (done.code, done.out, done.err) == (2, "", error)
 
 
@@ -114,11 +114,3 @@ def test_output_is_no_part_of_the_log(folder: Path) -> None:
     assert (done.code, done.err) == (0, "")
     assert done.lines[0] == f"allowed      {site.url('/x')}"
     assert "signed" not in done.out
-
-
-def test_a_reader_leaves_while_prints_go_to_the_log(tmp_path: Path) -> None:
-    """With LOG_STDOUT, too, a reader who has seen enough is no error."""
-    with Site({"/robots.txt": robots(FILE)}) as site:
-        urls = f"{site.url('/z')}\n" * 1000
-        read = read_one_line("check", "-s", "LOG_STDOUT=1", folder=tmp_path, stdin=urls)
-        assert read == (f"allowed      {site.url('/z')}\n", 2, "")

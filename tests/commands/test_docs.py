@@ -98,6 +98,7 @@ def same(text: str) -> str:
     Dates, and durations in their last digits.
     """
     text = re.sub(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d+Z", "DATE", text)
+    text = re.sub(r"Scrapy/\d+[\d.]*", "Scrapy/VERSION", text)
     text = re.sub(r"\b1[6-9]\d{8}\.\d+", "TIME", text)
     text = re.sub(r'"fresh_for": [\d.]+', '"fresh_for": SPAN', text)
     text = re.sub(r" +(\d+(?:\.\d)?) (s|min|h|d)\b", " SPAN", text)

@@ -55,7 +55,7 @@ def test_foreign_keys_reach_no_terminal(
     ]
     assert sorted(shown) == sorted(names.values())
     assert robots("cache", "purge", "--all", "--store", address).out.startswith(
-        "6 origins dropped from "
+        "6 origins deleted from "
     )
     assert list(store.keys()) == []
 
@@ -76,7 +76,7 @@ def test_values_that_are_no_octets_are_unreadable(
     assert done.code == 0
     assert "unreadable" in done.out
     assert robots("cache", "purge", "--all", "--store", f"sqlite:///{path}").out.startswith(
-        "1 origin dropped"
+        "1 origin deleted"
     )
 
 
@@ -93,7 +93,7 @@ def test_redis_keys_that_are_no_text_are_listed_and_purged(
     client.set(copies + b"http://", b"junk")
     assert "\\udcff\\udcfe" in robots("cache", "ls", "--store", redis_address).out
     assert robots("cache", "purge", "--all", "--store", redis_address).out.startswith(
-        "2 origins dropped from "
+        "2 origins deleted from "
     )
     assert list(client.scan_iter(match=copies + b"*")) == []
     store.close()

@@ -113,15 +113,15 @@ def test_credentials_of_a_url_are_not_shown(tmp_path: Path) -> None:
     with Site({"/robots.txt": robots(ERROR)}) as site:
         url = site.url("/page").replace("://", "://me:sec%3Aret@")
         done = lint(url, folder=tmp_path)
-        site.replies["/robots.txt"] = Reply(404)
-        failed = lint(url, folder=tmp_path)
+        site.replies["/robots.txt"] = Reply(503)
+        failed = lint(url, "-s", "RETRY_ENABLED=False", folder=tmp_path)
     assert (done.code, done.lines[-1]) == (
         3,
         f"{site.url('/robots.txt')}: 3 findings",
     )
     assert (failed.code, failed.out) == (2, "")
     assert failed.err.startswith(
-        f"scrapy robots lint: {site.url('/robots.txt')} is unavailable (404): "
+        f"scrapy robots lint: {site.url('/robots.txt')} is unreachable (503): "
     )
 
 
@@ -175,20 +175,37 @@ def test_what_cannot_be_fetched_is_one_line(source: str, tmp_path: Path) -> None
     assert "; " in done.err
 
 
-def test_a_file_that_is_not_there_is_one_line(tmp_path: Path) -> None:
-    """A URL that has nothing is no file without findings."""
+def test_a_site_without_a_file(tmp_path: Path) -> None:
+    """If a site answers 404, the command says that everything is allowed, and exits with 0."""
     with Site({"/robots.txt": Reply(404)}) as site:
-        done = lint(site.url("/robots.txt"), "-s", "RETRY_ENABLED=False", folder=tmp_path)
-    assert (done.code, done.out) == (2, "")
-    assert "404" in done.err
-    assert done.err.count("\n") == 1
+        text = lint(site.url("/"), folder=tmp_path)
+        objects = lint(site.url("/"), "--json", folder=tmp_path)
+    line = f"{site.url('/robots.txt')}: no robots.txt (404), so everything is allowed\n"
+    assert (text.code, text.out, text.err) == (0, line, "")
+    assert (objects.code, objects.out) == (0, "")
+    assert objects.err == f"scrapy robots lint: {line}"
 
 
-def test_a_wrong_setting_is_refused(tmp_path: Path) -> None:
-    """A setting that is not accepted ends the command; the line names it and what is accepted."""
-    done = lint("-", "-s", "ROBOTS_MAX_SIZE=5", folder=tmp_path, stdin=GOOD)
-    assert (done.code, done.out, done.err.count("\n")) == (2, "", 1)
-    assert "ROBOTS_MAX_SIZE" in done.err
+def test_several_sources_have_a_total(tmp_path: Path) -> None:
+    """Several files and URLs are read in one call, each site once, with a total at the end.
+
+    If one cannot be read, the others are, and the exit code is 2.
+    """
+    (tmp_path / "own.txt").write_text(WARNING)
+    with Site({"/robots.txt": robots(ERROR)}) as site, Site() as without:
+        sources = ["own.txt", site.url("/a"), without.url("/"), site.url("/b")]
+        done = lint(*sources, folder=tmp_path)
+        partial = lint("nowhere", "own.txt", folder=tmp_path)
+    assert site.fetches == 1
+    assert [line for line in done.lines if "finding" in line] == [
+        "own.txt: 2 findings",
+        f"{site.url('/robots.txt')}: 3 findings",
+        "5 findings in 2 files",
+    ]
+    assert (done.code, done.err) == (3, "")
+    assert partial.code == 2
+    assert "nowhere cannot be read" in partial.err
+    assert partial.lines[-1] == "2 findings in 1 file"
 
 
 def test_an_output_that_is_full_is_no_finding(tmp_path: Path) -> None:
@@ -200,13 +217,6 @@ def test_an_output_that_is_full_is_no_finding(tmp_path: Path) -> None:
         done = run("lint", "robots.txt", folder=tmp_path, stdout=full.fileno())
     assert done.code == 2
     assert done.err.startswith("scrapy robots lint: the output cannot be written: ")
-
-
-def test_an_unknown_format_is_refused(tmp_path: Path) -> None:
-    """A format that there is none of ends the command before it reads anything."""
-    done = lint("-", "--format", "xml", folder=tmp_path)
-    assert (done.code, done.out) == (2, "")
-    assert "text" in done.err
 
 
 def test_there_is_colour_on_a_terminal(tmp_path: Path) -> None:

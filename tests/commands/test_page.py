@@ -99,10 +99,10 @@ def test_text(tmp_path: Path) -> None:
     where = "X-Robots-Tag: noindex, \\x9b2J: all, mybot: noai"
     assert mine[:3] == [
         site.url("/"),
-        "  agent      mybot",
+        "  agent      mybot (from --agent)",
         "  applies    foo (meta robots: index, max-snippet: x, foo)",
     ]
-    assert f"  applies    noindex, though it is permitted elsewhere ({where})" in mine
+    assert f"  applies    noindex, though another rule permits it ({where})" in mine
     assert "    header  \\x9b2J: all" in mine
     assert "  > header  mybot: noai" in mine
     assert "  > meta    robots: max-snippet: x (no valid value)" in mine

@@ -101,7 +101,7 @@ def test_schemes_of_a_project(tmp_path: Path) -> None:
     done = run("check", "web://a.example/closed", *given, *web, folder=tmp_path)
     assert (done.code, done.lines[0].split()[0]) == (1, "disallowed")
     done = run("check", "web://:x/", *given, *web, folder=tmp_path)
-    assert (done.code, " of http or https or gemini or web with " in done.err) == (2, True)
+    assert (done.code, " http, https, gemini or web URL" in done.err) == (2, True)
 
 
 @pytest.mark.parametrize(
@@ -131,7 +131,7 @@ def test_what_a_crawl_lets_pass_is_allowed(url: str, tmp_path: Path) -> None:
         None,
     )
     scheme = url.partition(":")[0].lower()
-    assert found["why"] == f"for {scheme} no robots.txt is asked for, only for http, https, gemini"
+    assert found["why"] == f"robots.txt applies to http, https and gemini URLs, not to {scheme}"
 
 
 def test_userinfo_of_any_scheme_is_not_shown(tmp_path: Path) -> None:
@@ -149,7 +149,7 @@ def test_a_crawl_without_a_handler_is_mended_by_a_setting(tmp_path: Path) -> Non
         done = run(topic, "gemini://a.example/x", folder=tmp_path)
         assert (done.code, "failed: scrapy.core" in done.err or topic != "check") == (2, True)
         assert done.err.endswith(
-            f"; {advice}, or take a copy of its file: check --robots FILE, lint FILE\n"
+            f"; {advice}, or use a copy of its file: check --robots FILE, lint FILE\n"
         )
 
 
@@ -164,11 +164,4 @@ def test_copies_of_a_scheme_of_a_project(tmp_path: Path) -> None:
     own = ("-s", 'ROBOTS_SCHEMES={"ftps": {"port": 990}}')
     done = run("cache", "show", *given, *own, folder=tmp_path)
     assert (done.code, "ftps://a.example:990" in done.out) == (0, True)
-    assert run("cache", "purge", *given, *own, folder=tmp_path).out.startswith("1 origin dropped")
-
-
-@pytest.mark.parametrize("command", ["check", "show", "cache show"])
-def test_help_names_the_schemes(command: str) -> None:
-    """The help says of which schemes a URL may be."""
-    text = " ".join(run(*command.split(), "--help").out.split())
-    assert "absolute: http, https, ftp, gemini, or a scheme of ROBOTS_SCHEMES" in text
+    assert run("cache", "purge", *given, *own, folder=tmp_path).out.startswith("1 origin deleted")

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import json
-import re
 from typing import TYPE_CHECKING
 
 import pytest
 import scrapy
 
-from tests.support.command_line import on_terminal, read_one_line, run
+from tests.support.command_line import run
 from tests.support.site import Reply, Site, redirect, robots as file
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
 
-    from tests.support.command_copies import Done
 
 FILE = """User-agent: *
 Disallow: /
@@ -44,9 +41,10 @@ def test_what_is_known_of_a_file_as_text(tmp_path: Path) -> None:
         assert (done.code, done.err) == (0, "")
         assert done.lines == [
             f"  robots.txt {site.url('/robots.txt')} successful (200): its rules decide",
-            "  fresh for  86400 s",
-            f"  octets     {len(FILE)}",
-            "  agent      zoo,foobot",
+            f"  redirected to {site.url('/b')}",
+            "  fresh for  86,400 s",
+            f"  size       {len(FILE)} bytes",
+            "  agent      zoo,foobot (from --agent)",
             "  group      for foobot: it is named there, and none names zoo (lines 4-8, 10-13)",
             "  delay      Crawl-delay 1.5 s (robots.txt line 8)",
             "  record     line 8: crawl-delay: 1.5",
@@ -78,19 +76,21 @@ def test_what_is_known_of_a_file_as_json(tmp_path: Path) -> None:
         "origin": site.url("").rstrip("/"),
         "robots_txt": site.url("/robots.txt"),
         "agent": f"Scrapy/{scrapy.__version__} (+https://scrapy.org)",
+        "agent_from": "header",
         "result": "successful",
+        "redirected_to": None,
         "status": 200,
         "cause": "200",
         "stale": False,
         "override": None,
         "exempt": None,
-        "octets": len(FILE),
+        "size": len(FILE),
         "truncated": False,
         "tokens": ["Scrapy"],
         "group": "*",
         "group_why": "for all crawlers (*): no group names Scrapy",
         "group_lines": [[1, 2]],
-        "delay": "none is asked for",
+        "delay": "none",
         "interval": None,
         "use": {},
         "sitemaps": ["https://a.example/sitemap.xml"],
@@ -109,13 +109,13 @@ def test_several_agents_have_a_group_each(tmp_path: Path) -> None:
         text = run("show", site.url("/"), *agents, folder=tmp_path)
         objects = run("show", site.url("/"), *agents, "--json", folder=tmp_path)
     assert [line for line in text.lines if line.startswith(("  agent", "  group", "  delay"))] == [
-        "  agent      foobot",
+        "  agent      foobot (from --agent)",
         "  group      for foobot: it is named there (lines 4-8, 10-13)",
         "  delay      Crawl-delay 1.5 s (robots.txt line 8)",
-        "  agent      zoo",
+        "  agent      zoo (from --agent)",
         "  group      for all crawlers (*): no group names zoo (lines 1-2)",
-        "  delay      none is asked for",
-        "  agent      baz,foobot",
+        "  delay      none",
+        "  agent      baz,foobot (from --agent)",
         "  group      for foobot: it is named there, and none names baz (lines 4-8, 10-13)",
         "  delay      Crawl-delay 1.5 s (robots.txt line 8)",
     ]
@@ -134,11 +134,11 @@ def test_several_agents_have_a_group_each(tmp_path: Path) -> None:
 
 MAX = "ROBOTS_CRAWL_DELAY_MAX"
 PACED = {
-    "": ("Crawl-delay 100 s (robots.txt line 2): shortened to 60 s (ROBOTS_CRAWL_DELAY_MAX)", 60),
+    "": ("Crawl-delay 100 s (robots.txt line 2); shortened to 60 s (ROBOTS_CRAWL_DELAY_MAX)", 60),
     f"{MAX}=200": ("Crawl-delay 100 s (robots.txt line 2)", 100),
-    f"{MAX}=0": (f"Crawl-delay 100 s (robots.txt line 2): ignored ({MAX} = 0)", None),
+    f"{MAX}=0": (f"Crawl-delay 100 s (robots.txt line 2); ignored ({MAX} = 0)", None),
     "ROBOTS_CRAWL_DELAY_OVER=forbid": (
-        f"Crawl-delay 100 s (robots.txt line 2) is more than {MAX}, 60 s: no page may be fetched",
+        f"Crawl-delay 100 s (robots.txt line 2) is more than {MAX}, 60 s; every page is disallowed",
         None,
     ),
 }
@@ -158,27 +158,14 @@ def test_delay_says_what_a_crawl_makes_of_it(tmp_path: Path, setting: str) -> No
     assert found["interval"] == interval
 
 
-def test_octets_are_those_that_came(tmp_path: Path) -> None:
-    """The size is that of what was downloaded, to the octet.
-
-    A byte order mark and line ends of two octets count.
-    """
-    body = b"\xef\xbb\xbfUser-agent: *\r\nDisallow: /x\r\n"
-    with Site({"/robots.txt": Reply(200, body)}) as site:
-        text = run("show", site.url("/"), folder=tmp_path)
-        made = run("show", site.url("/"), "--json", folder=tmp_path)
-    assert f"  octets     {len(body)}" in text.lines
-    assert json.loads(made.out)["octets"] == len(body)
-
-
 def test_octets_of_a_long_file_are_those_that_count(tmp_path: Path) -> None:
     """Of a file beyond the size limit, the octets that count are counted."""
     with Site({"/robots.txt": Reply(200, b"# 3456789\r\n" * 60_000)}) as site:
         text = run("show", site.url("/"), folder=tmp_path)
         made = run("show", site.url("/"), "--json", folder=tmp_path)
-    assert "  octets     512,000, the rest is too much and does not count" in text.lines
+    assert "  size       512,000 bytes; the file is longer, and the rest is ignored" in text.lines
     found = json.loads(made.out)
-    assert (found["octets"], found["truncated"]) == (512_000, True)
+    assert (found["size"], found["truncated"]) == (512_000, True)
 
 
 @pytest.mark.parametrize(
@@ -200,7 +187,7 @@ def test_an_origin_without_a_file_says_so(
             == f"  robots.txt {site.url('/robots.txt')} {result} ({status}): {means} is allowed"
         )
         means = (
-            "is unreachable (503): nothing is allowed; see whether the site is up, or take a copy"
+            "is unreachable (503): nothing is allowed; check whether the site is up, or use a copy"
             " of its file: "
         )
         error = (
@@ -215,37 +202,3 @@ def test_redirect_that_leads_nowhere_is_shown(tmp_path: Path) -> None:
         text = run("show", site.url("/"), folder=tmp_path)
     means = "unavailable (302 without a usable Location): everything is allowed"
     assert text.lines[0] == f"  robots.txt {site.url('/robots.txt')} {means}"
-
-
-def test_what_makes_no_sense_is_refused(robots: Callable[..., Done]) -> None:
-    """What is no URL is refused before anything is asked for."""
-    done = robots("show", "a.example")
-    assert (done.code, done.out) == (2, "")
-    assert done.err.startswith(
-        "scrapy robots show: a.example is no absolute URL of http or https or ftp or gemini"
-    )
-
-
-def test_there_is_colour_on_a_terminal(tmp_path: Path) -> None:
-    """On a terminal there is colour, and nothing is cut off."""
-    long = f"User-agent: *\nDisallow: /{'long' * 30}\nDisallow: /b\n"
-    with Site({"/robots.txt": file(long)}) as site:
-        done = on_terminal("show", site.url("/"), folder=tmp_path, COLUMNS="60")
-    assert done.code == 0
-    assert "\x1b[1;32m>\x1b[0m" in done.out
-    assert (
-        f"      2    Disallow: /{'long' * 30}"
-        in re.sub(r"\x1b\[[\d;]*m", "", done.out).splitlines()
-    )
-
-
-def test_a_reader_who_has_seen_enough_is_no_error(tmp_path: Path) -> None:
-    """`show` ends well where its reader has seen enough of a long file."""
-    rules = "User-agent: *\n" + "".join(f"Disallow: /{number}\n" for number in range(20_000))
-    with Site({"/robots.txt": file(rules)}) as site:
-        first, code, err = read_one_line("show", site.url("/"), folder=tmp_path)
-    assert (first, code, err) == (
-        f"  robots.txt {site.url('/robots.txt')} successful (200): its rules decide\n",
-        0,
-        "",
-    )

@@ -7,6 +7,7 @@ import time
 from typing import TYPE_CHECKING
 
 import pytest
+import scrapy
 
 from scrapy_robots_rfc.cache.entry import encode
 from scrapy_robots_rfc.cache.stores.sqlite import SqliteStore
@@ -18,6 +19,7 @@ from tests.support.site import Reply, Site, robots
 if TYPE_CHECKING:
     from pathlib import Path
 
+SCRAPY = f"Scrapy/{scrapy.__version__} (+https://scrapy.org)"
 CLOSED = robots("User-agent: *\nDisallow: /\n")
 OWN = "User-agent: *\nDisallow: /x\nCrawl-delay: 90\n"
 
@@ -40,12 +42,13 @@ def test_an_exempt_site_is_not_asked(tmp_path: Path) -> None:
         done = run("check", site.url("/x"), "-s", "ROBOTS_EXEMPT=127.0.0.1", folder=tmp_path)
         shown = run("show", site.url("/x"), "-s", "ROBOTS_EXEMPT=127.0.0.1", folder=tmp_path)
         assert site.targets == []
-    place = f"  robots.txt {site.url('/robots.txt')} (not asked, by ROBOTS_EXEMPT)"
+    place = f"  robots.txt {site.url('/robots.txt')} (not requested, ROBOTS_EXEMPT)"
     assert (done.code, done.err) == (0, "")
     assert done.lines == [
         f"allowed      {site.url('/x')}",
         "  why        not asked: `127.0.0.1` of ROBOTS_EXEMPT",
         place,
+        f"  agent      {SCRAPY} (from the User-Agent header)",
     ]
     assert (shown.code, shown.lines) == (0, [place])
 
@@ -57,8 +60,7 @@ def test_a_local_file_decides_in_place_of_the_sites(own: Path) -> None:
         shown = run("show", site.url("/x"), *overriding(site), folder=own)
         assert site.targets == []
     place = (
-        f"  robots.txt local file own.txt (in place of {site.url('/robots.txt')}, by"
-        " ROBOTS_OVERRIDES)"
+        f"  robots.txt local file own.txt (replaces {site.url('/robots.txt')}, ROBOTS_OVERRIDES)"
     )
     assert (done.code, done.err) == (1, "")
     assert done.lines[:3] == [

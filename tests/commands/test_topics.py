@@ -109,12 +109,10 @@ def test_what_is_no_url_is_refused_by_all(
         done = robots(*filled, stdin=url)
         assert (done.code, done.err.count("\n")) == (2, 1)
         error = (
-            f"scrapy robots {arguments[0]}: {shown} is no absolute URL of http or https or ftp or"
-            " gemini with a valid authority; write it as SCHEME://HOST/PATH\n"
+            f"scrapy robots {arguments[0]}: {shown} is not an absolute http, https, ftp or gemini"
+            " URL; write it as SCHEME://HOST/PATH\n"
         )
-        text = done.err.replace(" is not decided: it is no ", " is no ").replace(
-            ": standard input line 1: ", ": "
-        )
+        text = done.err.replace(" is undecided: not ", " is not ")
         assert text == error
         assert "secret" not in done.out
 
@@ -280,7 +278,7 @@ def test_an_error_of_the_project_is_named_as_that(topic: str, folder: Path) -> N
     assert (done.code, done.out) == (2, "")
     assert (
         done.err
-        == f"scrapy robots {topic.split(maxsplit=1)[0]}: no crawl is possible with these settings: "
+        == f"scrapy robots {topic.split(maxsplit=1)[0]}: cannot crawl with these settings: "
         "FileNotFoundError: [Errno 2] No such file or directory: 'not-there'\n"
     )
 
@@ -289,7 +287,7 @@ def test_a_log_that_cannot_be_made_is_named_as_that(folder: Path) -> None:
     """Nor is the file of a log the output of a command."""
     done = run("--logfile", "no/such.log", "check", "http://a.example/", folder=folder)
     assert (done.code, done.out, done.err.count("\n")) == (2, "", 1)
-    assert "no crawl is possible with these settings: FileNotFoundError: " in done.err
+    assert "cannot crawl with these settings: FileNotFoundError: " in done.err
 
 
 def test_streams_that_are_closed_or_full_give_no_verdict(folder: Path) -> None:
