@@ -74,7 +74,7 @@ def test_every_difference_can_be_undone() -> None:
 def test_every_line_has_a_row() -> None:
     """docs/troubleshooting.md has a row for each line that the code can log."""
     table = rows("docs/troubleshooting.md", "line | what it means, and what to do")
-    assert {row[0].strip("`") for row in table} == {
+    assert {row[0].strip("`").strip() for row in table} == {
         *texts(LOUD | QUIET),
         HEADING.format(spider="..."),
     }
