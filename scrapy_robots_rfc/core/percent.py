@@ -171,6 +171,8 @@ class Pattern(NamedTuple):
         if not self.parts:
             return not self.anchored or target == self.head
         end = len(self.head)
+        if len(self.parts) > len(target) - end:  # each part takes an octet
+            return False
         # Behind the leftmost occurrence is the most room for the next parts: no other one is tried.
         if self.placed:
             for number, run in enumerate(self.placed, 1):
@@ -178,8 +180,9 @@ class Pattern(NamedTuple):
                 if end < 0:
                     return False
             return True
+        find = target.find
         for part in self.parts[:-1] if self.anchored else self.parts:
-            at = target.find(part, end)
+            at = find(part, end)
             if at < 0:
                 return False
             end = at + len(part)
@@ -196,7 +199,7 @@ def parse_pattern(pattern: str) -> Pattern:
     if runs:
         # Behind a last `*`, anything may stand before the end.
         anchored = anchored and bool(runs[-1])
-        runs = [run for run in runs if run]
+        runs = list(filter(None, runs))
     if _is_normal_pattern(pattern):  # most patterns are their own normal form
         return Pattern(head, tuple(runs), anchored)
     placed = tuple(Placed(normal_form(run), normal_form(run, in_query=True)) for run in runs)

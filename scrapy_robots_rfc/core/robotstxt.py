@@ -24,8 +24,9 @@ from scrapy_robots_rfc.core.ruleset import (
     Ruleset,
     Section,
     agent_lines,
+    groups_in,
     records_in,
-    sections_of,
+    sections_for,
 )
 
 # Identifications and groups whose rules a file stores, so that a crawl that rotates its User-Agent
@@ -118,8 +119,7 @@ class RobotsTxt:
         octets = self.content.octets
         sections: tuple[Section, ...] = ()
         if group_key is not None:
-            groups = sections_of(octets, self._agent_lines(), group_key)
-            sections = tuple(lines for _, lines in groups)
+            sections = tuple(sections_for(octets, self._agent_lines(), group_key))
         for table in (self._asked, self._indexes):
             if len(table) >= _MOST_ASKED:
                 table.clear()
@@ -157,7 +157,7 @@ class RobotsTxt:
 
     def _group_lines(self) -> list[tuple[tuple[GroupKey, ...], Section]]:
         if self._groups is None:
-            self._groups = list(sections_of(self.content.octets, self._agent_lines()))
+            self._groups = list(groups_in(self.content.octets, self._agent_lines()))
         return self._groups
 
     @property

@@ -42,13 +42,14 @@ _AGENT_LINE = re.compile(
     rb"(?:[ \t]*+:[ \t]*+(?:([A-Za-z_-]++)(?![^ \t/;#\n])|(\*)(?![^ \t\v\f#\n])))?[^\n]*+)"
 )
 # A line that may be a rule. To look at its first letter first takes half the time.
-_FIRST = "".join({key[0] for key in RULE_KEYS})
+_FIRST = "".join(sorted({key[0] for key in RULE_KEYS}))
 _ANY_RULE = rf"[ \t]*+(?i:(?=[{_FIRST}])(?:{'|'.join(RULE_KEYS)}))[ \t:][^\n]*+"
 _rule_lines = re.compile(rf"\n({_ANY_RULE})".encode()).finditer
 # A rule in a usual spelling: something for a disallow, the prefix of its pattern, and the rest.
 _KEY = r"[ \t]*+(?i:(dis)?+allow)[ \t]*+:"
 _divide = re.compile(rf"\n{_KEY}[ \t]*+(/{NORMAL_RUN}|)([^\n]*+)").split
-_UNUSUAL_RULE = re.compile(rf"\n(?!{_KEY}){_ANY_RULE}")
+_has_usual_rule = re.compile(rf"\n{_KEY}".encode()).search
+_UNUSUAL_RULE = re.compile(rf"\n(?=[ \t]*+(?i:[{_FIRST}]))(?!{_KEY}){_ANY_RULE}")
 # A line of which not all counts; its part that counts.
 _OVER_LONG = re.compile(rf"(\n[^\n]{{{MAX_LINE}}})[^\n]+")
 
@@ -69,8 +70,8 @@ _SHARING = 32
 # double its memory.
 _STORED_DECISIONS = 256
 
-# Divides a pattern into runs of octets that a target must have to match it; some may be empty.
-_runs_of = re.compile(f"%[0-9A-Fa-f]{{2}}|[^{re.escape(BARE)}]").split
+_split_at_special = re.compile(f"%[0-9A-Fa-f]{{2}}|[^{re.escape(BARE)}]").split
+_is_bare = re.compile(f"[*{re.escape(BARE)}]*+").fullmatch
 _AFTER_ALL = "\u0100"  # sorts behind every octet
 # More lines than a file has.
 _LINES = 1 << 32
@@ -173,20 +174,22 @@ def _usual(line: str) -> str:
 
 
 def _has_rules(octets: bytes, start: int, end: int) -> bool:
+    """Return whether there is a rule in a part of a file."""
+    if end - start < len("\nallow:"):
+        return False
+    if _has_usual_rule(octets, start, end):
+        return True
     lines = (line[1].decode("latin-1") for line in _rule_lines(octets, start, end))
     return any(read_line(line)[0] in RULES for line in lines)
 
 
-def sections_of(
-    octets: bytes, agents: Sequence[AgentLine], key: GroupKey | None = None
+def groups_in(
+    octets: bytes, agents: Sequence[AgentLine]
 ) -> Iterator[tuple[tuple[GroupKey, ...], Section]]:
-    """Yield the groups of a file in order (RFC 9309, 2.1): the keys and the lines of each.
+    """Yield the groups of a file in order (RFC 9309, 2.1): the keys that select each, its lines.
 
     :param octets: the file.
     :param agents: its user-agent lines.
-    :param key: if given, only the groups that it selects are yielded, with the lines after their
-        last user-agent line, which include all rules, and without keys. Otherwise all groups are,
-        with all lines after their first one.
     """
     line = 0
     counted = 0
@@ -194,22 +197,52 @@ def sections_of(
     while at < len(agents):
         first = at
         at += 1
-        if key is not None and not agents[first].is_for(key):
-            continue
         # More user-agent lines may follow before the first rule. The next one after a rule begins
         # another group.
         while at < len(agents) and not _has_rules(octets, agents[at - 1].end, agents[at].start):
             at += 1
+        start = agents[first].end
         end = agents[at].start - 1 if at < len(agents) else len(octets)
-        # A hostile file has 40,000 user-agent lines above the first rule.
-        start = agents[first if key is None else at - 1].end
         line += octets.count(b"\n", counted, start)
         counted = start
         keys = dict[GroupKey, None]()
-        if key is None:
-            for agent in agents[first:at]:
-                keys.update(dict.fromkeys(line_keys(agent.token, agent.name)))
+        for agent in agents[first:at]:
+            keys.update(dict.fromkeys(line_keys(agent.token, agent.name)))
         yield tuple(keys), Section(start, end, line)
+
+
+def sections_for(octets: bytes, agents: Sequence[AgentLine], key: GroupKey) -> Iterator[Section]:
+    """Yield the lines of the groups that a key selects. Consecutive groups are one section.
+
+    :param octets: the file.
+    :param agents: its user-agent lines.
+    """
+    line = 0
+    counted = 0
+    at = 0
+    while at < len(agents):
+        first = at
+        at += 1
+        if not agents[first].is_for(key):
+            continue
+        # The section starts after the last line above the first rule, so that it is the same for
+        # all crawlers that the group names. It ends where a group begins that is not selected.
+        start = agents[first].end
+        has_rules = False
+        while at < len(agents):
+            is_selected = agents[at].is_for(key)
+            if not is_selected or not has_rules:
+                rules_between = _has_rules(octets, agents[at - 1].end, agents[at].start)
+                if rules_between and not is_selected:
+                    break
+                has_rules = has_rules or rules_between
+            if not has_rules:
+                start = agents[at].end
+            at += 1
+        end = agents[at].start - 1 if at < len(agents) else len(octets)
+        line += octets.count(b"\n", counted, start)
+        counted = start
+        yield Section(start, end, line)
 
 
 def records_in(
@@ -338,12 +371,23 @@ class RuleIndex:
 
     def _parse(self, literal: str, text: str) -> tuple[_Parsed, ...]:
         """Parse the rules of a literal; return them, the most specific one first."""
-        rules = [
-            (self._rank(pattern), _needle(_runs_of(pattern)), parse_pattern(pattern), pattern)
-            for pattern in text.split("\n")
-        ]
-        found = self._others[literal] = tuple(sorted(rules, reverse=True))
-        return found
+        patterns = text.split("\n")
+        rules: list[_Parsed] = []
+        for pattern in patterns:
+            # The needle of a single rule is of no use: the literal has been found already.
+            needle = literal if len(patterns) == 1 else _needle(_runs_of(pattern))
+            rules.append((self._rank(pattern), needle, parse_pattern(pattern), pattern))
+        rules.sort(reverse=True)
+        parsed = self._others[literal] = tuple(rules)
+        return parsed
+
+
+def _runs_of(pattern: str) -> list[str]:
+    """Divide a pattern into runs of octets that a target must have to match it.
+
+    Some may be empty.
+    """
+    return pattern.split("*") if _is_bare(pattern) else _split_at_special(pattern)
 
 
 def _parents_of(prefixes: list[str]) -> list[int]:

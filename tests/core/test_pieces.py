@@ -10,10 +10,10 @@ from itertools import permutations
 
 import pytest
 
-from scrapy_robots_rfc.core.agents import ANY_KEY
+from scrapy_robots_rfc.core.agents import GroupKey
 from scrapy_robots_rfc.core.findings import explain
 from scrapy_robots_rfc.core.robotstxt import RobotsTxt
-from scrapy_robots_rfc.core.ruleset import Section, agent_lines, sections_of, texts_of
+from scrapy_robots_rfc.core.ruleset import Section, agent_lines, sections_for, texts_of
 from tests.support.memory import growth
 
 _PIECE = 65_536  # octets of a text at most
@@ -62,13 +62,6 @@ def test_a_longer_line_is_a_text_of_its_own() -> None:
     assert texts == [(0, "\n# x"), (1, "\n" + "a" * 16_664), (2, "\nAllow: /")]
 
 
-def test_sections_without_rules_are_not_read() -> None:
-    """Of 40,000 user-agent lines above a rule, only what stands below the last one is read."""
-    octets = b"\nUser-agent: *\n" + b"user-agent: *\n" * 40_000 + b"Disallow: /x\n"
-    ((_, section),) = sections_of(octets, agent_lines(octets), ANY_KEY)
-    assert list(texts_of(octets, section)) == [(40_001, "\nDisallow: /x\n")]
-
-
 @pytest.mark.parametrize("prepared", [False, True])
 def test_verdicts_of_a_file_of_many_pieces(prepared: bool) -> None:
     """The rule, and its line, are those that reading line by line gives."""
@@ -97,3 +90,23 @@ def test_rules_of_a_literal_that_many_share_are_parsed_beforehand() -> None:
     (taken,) = growth(lambda _: robots.decide("/xbxcxdxexfxg", "*"), 1)
     assert not robots.decide("/xbxcxdxexfxg", "*").allowed
     assert taken < 10_000
+
+
+def test_consecutive_groups_of_a_crawler_are_read_at_once() -> None:
+    """Groups that follow each other and are for one crawler are one section, with all rules."""
+    one = b"\nUser-agent: a\nDisallow: /x"
+    other = b"\nUser-agent: b\nDisallow: /y"
+    octets = one + one + other + one
+    sections = list(sections_for(octets, agent_lines(octets), GroupKey("a")))
+    texts = [octets[section.start : section.end] for section in sections]
+    assert texts == [b"\nDisallow: /x" + one, b"\nDisallow: /x"]
+    assert [section.above for section in sections] == [1, 7]
+
+
+def test_blanks_of_a_blank_line_are_not_read() -> None:
+    """A line of blanks is stored without them, and counts as a line."""
+    robots = RobotsTxt(b" \t\nUser-agent: *\n" + b" " * 40 + b"\r\n\t\nDisallow: /\n  ")
+    assert robots.content.octets == b"\n\nUser-agent: *\n\n\nDisallow: /\n"
+    rule = robots.decide("/", "a").rule
+    assert rule is not None
+    assert rule.line == 5
