@@ -26,13 +26,14 @@ PLUGINS := .venv-plugins
 PEERS := .venv-peers
 RELEASE := .venv-release
 
-.PHONY: help demo fleet-demo test test-asyncio test-reactor check bench conformance matrix plugins docs docs-serve release-check clean
+.PHONY: help demo fleet-demo test test-asyncio test-reactor coverage check bench conformance matrix plugins docs docs-serve release-check clean
 .DEFAULT_GOAL := help
 
 help:
 	@echo "make demo        crawl the embedded demo site and say of each page whether it may be fetched, and why"
 	@echo "make fleet-demo  crawl a few hundred made-up sites with four workers that share all they know by a Redis server"
 	@echo "make test        the test suite, with the asyncio reactor and with another one"
+	@echo "make coverage    the tests, and how much of the package they execute (lines and branches)"
 	@echo "make check       ruff, mypy --strict, and the project's own checks of shape and documents"
 	@echo "make bench       measure against the other parsers and in whole crawls (make bench -- --corpus DIR)"
 	@echo "make conformance ask the other parsers the cases of docs/conformance.jsonl (ARGS=--write records the answers)"
@@ -77,6 +78,12 @@ test-asyncio: $(READY)
 
 test-reactor: $(READY)
 	$(BIN)/python -m pytest -n auto --reactor=default -m reactor $(ARGS)
+
+# With the processes that the tests start.
+coverage: $(READY)
+	@rm -f .coverage .coverage.*
+	$(BIN)/coverage run -m pytest -n auto $(ARGS)
+	@$(BIN)/coverage combine --quiet && $(BIN)/coverage report
 
 check: $(READY)
 	$(BIN)/ruff check .
