@@ -20,7 +20,7 @@ from scrapy_robots_rfc.core.agents import NOBODY
 from scrapy_robots_rfc.core.decision import Decision, Reason, Rule
 from scrapy_robots_rfc.core.findings import Explanation, explain, groups_of, raw_lines, records_of
 from scrapy_robots_rfc.core.lines import as_text
-from scrapy_robots_rfc.core.preferences import refused_by, unknown_labels, uses_of
+from scrapy_robots_rfc.core.preferences import POLICY_TOKENS, refused_by, unknown_labels, uses_of
 from scrapy_robots_rfc.core.text import listed, printable
 from scrapy_robots_rfc.fetching.parsed import OriginPolicy, ParsedRobots
 from scrapy_robots_rfc.policy.access import Outcome, Validity
@@ -232,6 +232,10 @@ def _show_verdict(record: dict[str, Any], governs: FoundRobots | Unknown, consol
                 mark = console.paint(">", common.STRONG, common.GOOD) if line == decided else " "
                 if text:
                     console.print(f"{mark} {line:>5}  {printable(text)}")
+    if record["group"] is not None:
+        for each in governs.file.records_for([record["group"]], ["visit-time"]):
+            text = printable(f"line {each.line}: Visit-time: {as_text(each.value)}")
+            console.fact("note", f"{text} is not obeyed; start the crawl at that time")
     for lost in record["lost"]:
         console.fact("lost", f"line {lost['line']}: {lost['kind']}: {lost['pattern']}")
 
@@ -289,6 +293,9 @@ def _show_file(found: FoundRobots, record: dict[str, Any], console: Console) -> 
     for group in record["groups"]:
         mark = console.paint(">", common.STRONG, common.GOOD) if group["applies"] else " "
         names = printable(", ".join(group["tokens"])) + " (applies)" * group["applies"]
+        for token in group["tokens"]:
+            if token.lower() in POLICY_TOKENS:
+                names += f" (says what may be used for {POLICY_TOKENS[token.lower()]})"
         console.print(f"\n{mark} {group['line']:>5}  {names}")
         for rule in group["rules"]:
             text = printable(f"{rule['kind']}: {rule['pattern']}")

@@ -20,10 +20,16 @@ from scrapy_robots_rfc.core.text import listed, printable
 LABELS: Mapping[str, tuple[str, ...]] = MappingProxyType({
     "train-ai": ("ai-train",),  # draft-ietf-aipref-vocab-08
     "search": (),  # draft-ietf-aipref-vocab-08
+    "ai-use": (),  # the working group's text after draft-ietf-aipref-vocab-08
     "ai-input": (),  # Content Signals (Cloudflare, 2025-09-24)
     "tdm": (),  # TDMRep (W3C Community Group report, 2024-05-10)
 })  # fmt: skip
 TRAIN_AI, TDM = "train-ai", "tdm"
+#: Names in user-agent lines that mean a use and not a crawler -> label. The rules of their groups
+#: say which URLs may be used so.
+POLICY_TOKENS: Mapping[str, str] = MappingProxyType({
+    "__usage_ai-training": TRAIN_AI,  # draft-kelley-aipref-training-preference-signal-00 (2026)
+})  # fmt: skip
 #: Synonym -> label.
 LABEL_OF = {synonym: label for label, synonyms in LABELS.items() for synonym in synonyms}
 #: The spider attribute that says what a crawl is for.

@@ -60,6 +60,7 @@ class RobotsTxt:
         self._names: set[str] | None = None
         self._asked: dict[str | Sequence[str], Ruleset] = {}
         self._indexes: dict[tuple[Section, ...], RuleIndex] = {}
+        self._policies: list[tuple[str, str, Ruleset]] | None = None
 
     @classmethod
     def parse(cls, body: bytes, *, max_size: int = MAX_SIZE) -> Self:
@@ -100,6 +101,8 @@ class RobotsTxt:
         :param tokens: as for `decide`.
         """
         self._preferences_for(tokens)
+        for _, _, rules in self._policy_rules():
+            rules.index.prepare()
         self._rules_for(tokens).index.prepare()
 
     def prepared(self, tokens: tuple[str, ...]) -> bool:
@@ -183,10 +186,13 @@ class RobotsTxt:
         records = records_in(self.content.octets, (lines for _, lines in groups), keys)
         return zip((selecting for selecting, _ in groups), records, strict=True)
 
-    def _own_records(
+    def records_for(
         self, tokens: str | Sequence[str], keys: Sequence[str], most: float = math.inf
     ) -> Iterator[Record]:
-        """Return the records of some keys in the group that applies, see `records_in`."""
+        """Return the records of some keys in the groups that apply, see `records_in`.
+
+        :param tokens: as for `decide`.
+        """
         chosen = self.choose(tokens)
         parts: list[Section] = []
         if chosen is not None and self._has_any(keys):
@@ -198,12 +204,38 @@ class RobotsTxt:
     ) -> Mapping[str, use.Preference]:
         """Return what the group that applies says of the use of a page, by label.
 
-        Of labels that no Content-Signal of the group names, it is what those above the first
-        user-agent line say. Other labels that it does not name are absent. A URL that may not be
-        fetched has no preferences. Parameters as in `decide`.
+        If no Content-Signal of the group names a label, those above the first user-agent line
+        count for it. Groups named by a policy token count, too. Other labels are absent. A URL that
+        may not be fetched has no preferences. The parameters are those of `decide`.
         """
-        allowed = self.decide(url, tokens).allowed
-        return use.of_records(self._preferences_for(tokens), url) if allowed else {}
+        if not self.decide(url, tokens).allowed:
+            return {}
+        stated = use.of_records(self._preferences_for(tokens), url)
+        target = request_target(url)
+        for token, label, rules in self._policy_rules():
+            pattern = rules.index.find(target)
+            decision = rules.decisions.get(pattern) or rules.decision_by(pattern)
+            source = f"User-agent: {token}"
+            line = None
+            if decision.rule is not None:
+                source = f"{decision.rule} ({source})"
+                line = decision.rule.line
+            preference = use.Preference(decision.allowed, line, source)
+            stated = use.combined(stated, {label: preference})
+        return stated
+
+    def _policy_rules(self) -> list[tuple[str, str, Ruleset]]:
+        """Return each policy token that has a group, with its label and its rules."""
+        if self._policies is None:
+            octets = self.content.octets
+            policies: list[tuple[str, str, Ruleset]] = []
+            for token, label in use.POLICY_TOKENS.items():
+                key = GroupKey(token)
+                if self._has_group(key):
+                    sections = tuple(sections_for(octets, self._agent_lines(), key))
+                    policies.append((token, label, Ruleset(RuleIndex(octets, sections), token)))
+            self._policies = policies
+        return self._policies
 
     def _preferences_for(
         self, tokens: str | Sequence[str]
@@ -214,7 +246,7 @@ class RobotsTxt:
             agents = self._agent_lines()
             above = Section(0, agents[0].start - 1 if agents else len(octets), 0)
             (general,) = records_in(octets, [above], [use.SIGNAL], use.MOST_RECORDS)
-            own = self._own_records(tokens, use.RECORDS, use.MOST_RECORDS)
+            own = self.records_for(tokens, use.RECORDS, use.MOST_RECORDS)
             index.preferences = use.read_records(own, general)
         return index.preferences
 
@@ -230,7 +262,7 @@ class RobotsTxt:
 
         It may be infinite.
         """
-        records = self._own_records(tokens, ["crawl-delay"])
+        records = self.records_for(tokens, ["crawl-delay"])
         delays = (parse_delay(record.value) for record in records)
         return max((delay for delay in delays if delay is not None), default=None)
 

@@ -449,3 +449,22 @@ def test_an_unknown_use_is_warned_of(robots: Callable[..., Done], given: str) ->
         " refuse it"
     )
     assert done.err == f"scrapy robots check: {warning}\n"
+
+
+def test_visit_time_and_a_policy_token_are_explained(
+    robots: Callable[..., Done], tmp_path: Path
+) -> None:
+    """A Visit-time is not obeyed, and the group of a policy token decides about a use."""
+    file = tmp_path / "robots.txt"
+    file.write_text(
+        "User-agent: *\nAllow: /\nVisit-time: 0600-0845\n\n"
+        "User-agent: __usage_ai-training\nDisallow: /a\n"
+    )
+    done = robots("check", f"{SITE}/a", "--use", "train-ai", "--robots", str(file))
+    assert done.code == 1
+    assert (
+        "  why        robots.txt line 6: Disallow: /a (User-agent: __usage_ai-training)"
+        in done.lines
+    )
+    note = "line 3: Visit-time: 0600-0845 is not obeyed; start the crawl at that time"
+    assert f"  note       {note}" in done.lines

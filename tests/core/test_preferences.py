@@ -166,3 +166,45 @@ def test_combination_of_sources() -> None:
 def test_signal_of_any_text() -> None:
     """What has no equals sign, or no name, says nothing."""
     assert parse_signal(b"search, =yes, a=b=yes, ,ai-input = No") == {"a": None, "ai-input": False}
+
+
+POLICY = RobotsTxt(
+    b"User-agent: *\nDisallow: /private\n\nUser-agent: __usage_ai-training\nDisallow: /a\n"
+    b"Allow: /a/free\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("url", "expected", "source"),
+    [
+        ("/a/x", "no", "Disallow: /a (User-agent: __usage_ai-training)"),
+        ("/a/free", "yes", "Allow: /a/free (User-agent: __usage_ai-training)"),
+        ("/b", "yes", "User-agent: __usage_ai-training"),
+    ],
+)
+def test_a_policy_token_says_what_may_train_models(url: str, expected: str, source: str) -> None:
+    """The rules of `__usage_ai-training` say which pages may be used for `train-ai`."""
+    found = POLICY.preferences(url, ["FooBot"])
+    assert said(found) == {"train-ai": expected}
+    assert found["train-ai"].source == source
+    assert POLICY.decide(url, ["FooBot"]).allowed
+
+
+def test_without_a_group_for_a_policy_token_nothing_is_said() -> None:
+    """The group of all crawlers says nothing about training, nor does a page that is disallowed."""
+    assert RobotsTxt(b"User-agent: *\nDisallow: /a").preferences("/b", ["FooBot"]) == {}
+    assert POLICY.preferences("/private", ["FooBot"]) == {}
+
+
+def test_a_policy_token_and_a_record_are_combined() -> None:
+    """A refusal by either source is a refusal."""
+    body = (
+        b"User-agent: *\nContent-Signal: ai-train=%b\nAllow: /\nUser-agent: __usage_ai-training\n%b"
+    )
+    for signal, rule, expected in (
+        (b"yes", b"Disallow: /", "no"),
+        (b"no", b"Allow: /", "no"),
+        (b"yes", b"Allow: /", "yes"),
+    ):
+        found = RobotsTxt(body % (signal, rule)).preferences("/a", ["FooBot"])
+        assert said(found) == {"train-ai": expected}
