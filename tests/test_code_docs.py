@@ -87,7 +87,7 @@ async def test_rules_that_spiders_read(
         }
     ]
     assert (
-        "http://example.com/ is not to be stored: X-Robots-Tag: noindex, noarchive" in caplog.text
+        "http://example.com/ must not be stored: X-Robots-Tag: noindex, noarchive" in caplog.text
     )
 
 
