@@ -86,9 +86,7 @@ async def test_rules_that_spiders_read(
             "rules": {"noarchive": None, "noindex": None},
         }
     ]
-    assert (
-        "http://example.com/ must not be stored: X-Robots-Tag: noindex, noarchive" in caplog.text
-    )
+    assert "http://example.com/ must not be stored: X-Robots-Tag: noindex, noarchive" in caplog.text
 
 
 class Listener:
