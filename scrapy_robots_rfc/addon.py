@@ -5,14 +5,13 @@ It changes nothing that the user has set. docs/settings.md describes the setting
 
 from typing import Any
 
-from scrapy.core.scheduler import Scheduler
 from scrapy.downloadermiddlewares.robotstxt import RobotsTxtMiddleware
 from scrapy.settings import SETTINGS_PRIORITIES, BaseSettings
 from scrapy.utils.reactor import is_reactor_installed
 
 from scrapy_robots_rfc.leaves import DOWNLOADER_MIDDLEWARES, MIDDLEWARES, loaded, stands_for
 from scrapy_robots_rfc.middleware.downloader import RfcRobotsTxtMiddleware
-from scrapy_robots_rfc.scheduling.queue import OriginPriorityQueue
+from scrapy_robots_rfc.middleware.startup import QUEUE, has_our_queue
 from scrapy_robots_rfc.scheduling.scheduler import scheduler_around
 from scrapy_robots_rfc.settings import OUR_PARSER, read_settings
 
@@ -22,12 +21,11 @@ OURS = "scrapy_robots_rfc.RfcRobotsTxtMiddleware"
 #: The position of our middleware if neither the user nor Scrapy has one for Scrapy's own.
 POSITION = 100
 
-_QUEUE = "SCHEDULER_PRIORITY_QUEUE"
 #: Settings that get these values unless the user, or an earlier add-on, has set them.
 DEFAULTS: dict[str, object] = {
     "ROBOTSTXT_OBEY": True,
     "ROBOTSTXT_PARSER": OUR_PARSER,
-    _QUEUE: "scrapy_robots_rfc.OriginPriorityQueue",
+    QUEUE: "scrapy_robots_rfc.OriginPriorityQueue",
 }
 
 _PRIORITY = SETTINGS_PRIORITIES["addon"]
@@ -106,13 +104,8 @@ def _is_stock(key: str | type) -> bool:
 
 def _put_scheduler(settings: BaseSettings) -> None:
     """Wrap the scheduler if it does not use our queue."""
-    scheduler = loaded(settings["SCHEDULER"])
-    if not isinstance(scheduler, type):  # Scrapy reports the error
-        return
-    # `issubclass` is true for every class with the methods of a scheduler.
-    is_stock = Scheduler in scheduler.__mro__
-    if not (is_stock and stands_for(settings[_QUEUE], OriginPriorityQueue)):
-        _put(settings, "SCHEDULER", scheduler_around(scheduler))
+    if not has_our_queue(settings):
+        _put(settings, "SCHEDULER", scheduler_around(loaded(settings["SCHEDULER"])))
 
 
 def _put(settings: BaseSettings, name: str, value: object) -> None:

@@ -7,9 +7,11 @@ error, see `Settings`.
 import logging
 from collections.abc import Collection, Iterator, Mapping
 from functools import partial
+from itertools import takewhile
 from typing import Any
 
 from scrapy import Spider
+from scrapy.core.scheduler import Scheduler
 from scrapy.crawler import Crawler
 from scrapy.downloadermiddlewares.robotstxt import RobotsTxtMiddleware
 from scrapy.exceptions import NotConfigured
@@ -28,10 +30,13 @@ from scrapy_robots_rfc.leaves import (
     stands_for,
     value_of,
 )
+from scrapy_robots_rfc.scheduling.queue import OriginPriorityQueue
+from scrapy_robots_rfc.scheduling.scheduler import scheduler_around
 from scrapy_robots_rfc.settings import BACKOFF, TABLE, Settings, read_settings
 
 logger: logging.Logger = logging.getLogger(__name__)
 
+QUEUE = "SCHEDULER_PRIORITY_QUEUE"
 _SETTINGS = frozenset(row.key for row in TABLE)
 _PREFIXES = ("ROBOTSTXT_", "ROBOTS_")
 # Spider attributes and meta keys that users set.
@@ -79,6 +84,22 @@ def settings_of(crawler: Crawler, ours: type) -> Settings:
                 " only if both allow it; set it to None in DOWNLOADER_MIDDLEWARES",
                 global_object_name(loaded(key)),
             )
+    third_party = [_path(key) for key in _before(settings, ours) if _is_third_party(key)]
+    if third_party:
+        log(
+            logging.INFO,
+            "downloader middlewares before RfcRobotsTxtMiddleware: %s; they see a page after its"
+            " robots.txt was fetched, so they cannot prevent that fetch, and a proxy that they"
+            " choose by the meta of a page does not apply to it",
+            ", ".join(third_party),
+        )
+    if not has_our_queue(settings):
+        log(
+            logging.WARNING,
+            "requests leave the scheduler before their robots.txt is known, so waiting requests"
+            " occupy CONCURRENT_REQUESTS and are lost when the spider closes; set %s",
+            _queue_line(settings),
+        )
     if read.dry_run:
         text = "ROBOTS_DRY_RUN is on: no request is dropped, even if robots.txt disallows it"
         log(logging.WARNING, text)
@@ -92,12 +113,32 @@ def has_third_party(settings: BaseSettings) -> bool:
     """Return whether a download handler, downloader or downloader middleware is third-party."""
     handlers = settings.getwithbase("DOWNLOAD_HANDLERS").values()
     components = [*handlers, settings["DOWNLOADER"], *_enabled(settings, DOWNLOADER_MIDDLEWARES)]
-    paths = (
-        component if isinstance(component, str) else component.__module__
-        for component in components
-        if component is not None
-    )
-    return any(path.partition(".")[0] not in _NOT_THIRD_PARTY for path in paths)
+    return any(_is_third_party(each) for each in components if each is not None)
+
+
+def has_our_queue(settings: BaseSettings) -> bool:
+    """Return whether requests stay in the scheduler until their robots.txt is known."""
+    scheduler = loaded(settings["SCHEDULER"])
+    if not isinstance(scheduler, type) or scheduler_around(scheduler) is scheduler:
+        return True  # Scrapy reports the error, or the scheduler is wrapped
+    # `issubclass` is true for every class with the methods of a scheduler.
+    return Scheduler in scheduler.__mro__ and stands_for(settings[QUEUE], OriginPriorityQueue)
+
+
+def _queue_line(settings: BaseSettings) -> str:
+    """Return the setting that makes requests stay in the scheduler."""
+    scheduler = loaded(settings["SCHEDULER"])
+    if Scheduler in scheduler.__mro__:
+        return f'{QUEUE} = "scrapy_robots_rfc.OriginPriorityQueue"'
+    return f'SCHEDULER = scrapy_robots_rfc.scheduler_around("{global_object_name(scheduler)}")'
+
+
+def _path(component: str | type) -> str:
+    return component if isinstance(component, str) else global_object_name(component)
+
+
+def _is_third_party(component: str | type) -> bool:
+    return _path(component).partition(".")[0] not in _NOT_THIRD_PARTY
 
 
 class Misspelt:
@@ -152,8 +193,7 @@ def _check_leaves(settings: Settings, scrapy_settings: BaseSettings, ours: type)
             continue
         keys = _enabled(scrapy_settings, leaf.setting)
         if is_after_ours:
-            while keys and not stands_for(keys[0], ours):
-                del keys[0]
+            keys = keys[len(_before(scrapy_settings, ours)) :]
         if not leaf.is_among(keys):
             place = "after RfcRobotsTxtMiddleware" if is_after_ours else f"at {leaf.position}"
             accepted = f"unset, or {leaf.setting} must have {leaf.path!r} {place}"
@@ -179,6 +219,12 @@ def _similar(name: str, known: Collection[str], cutoff: float) -> str | None:
     from difflib import get_close_matches  # noqa: PLC0415 - loaded for a wrong name only
 
     return next(iter(get_close_matches(name, known, n=1, cutoff=cutoff)), None)
+
+
+def _before(settings: BaseSettings, ours: type) -> list[Any]:
+    """Return the keys of the downloader middlewares before ours."""
+    keys = _enabled(settings, DOWNLOADER_MIDDLEWARES)
+    return list(takewhile(lambda key: not stands_for(key, ours), keys))
 
 
 def _enabled(settings: BaseSettings, name: str) -> list[Any]:

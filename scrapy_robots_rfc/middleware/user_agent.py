@@ -1,7 +1,7 @@
-"""The product tokens that a request is judged by.
+"""The agent by whose rules a request is judged.
 
-They come from its meta, the spider, the settings or its header, in this order. `core/agents.py`
-reads them.
+Its name comes from the request meta, the spider, the settings or the User-Agent header, in this
+order. `core/agents.py` reads names.
 """
 
 import logging
@@ -24,15 +24,15 @@ from scrapy_robots_rfc.errors import AgentError, SettingError
 
 logger: logging.Logger = logging.getLogger(__name__)
 
-# The meta key of our requests for a robots.txt. Its value is the agent by their header before later
-# middlewares see it.
+# A meta key of our robots.txt requests: the agent named by their header before later middlewares
+# see it.
 _ASSUMED = "_robots_rfc_agent"
 
 
 class UserAgents:
-    """The agents of a crawl's requests.
+    """The agents of the requests of a crawl.
 
-    :param setting: the agent that ROBOTSTXT_USER_AGENT names.
+    :param setting: the agent that ROBOTSTXT_USER_AGENT names, if any.
     :raises SettingError: the spider's `robotstxt_user_agent` is not accepted.
     """
 
@@ -46,7 +46,7 @@ class UserAgents:
         except TypeError:
             key = f"the spider's {USER_AGENT_KEY}"
             raise SettingError(key, spider, f"{ACCEPTED}, or None") from None
-        # By the User-Agent header of requests without one; it may change until the spider opens.
+        # The agent of requests without a User-Agent header; it may change until the spider opens.
         self._default = agent_of(default_header(crawler.settings, crawler.spider)) or NOBODY
 
     def of(self, request: Request) -> Agent:
@@ -70,14 +70,11 @@ class UserAgents:
         return agent_of(header) or NOBODY if header else self._default
 
     def default(self) -> Agent:
-        """Return the agent of a request that has no name of its own."""
+        """Return the agent of requests that do not name one."""
         return agent_of(self._of_spider()) or self._setting or self._default
 
     def opened(self, spider: Spider) -> None:
-        """Read the default header again when the spider opens.
-
-        Warn of tokens that site owners cannot know.
-        """
+        """Read the default header again, and warn of names that site owners cannot know."""
         header = default_header(self._crawler.settings, spider)
         self._default = agent_of(header) or NOBODY
         shown = to_unicode(header or "", errors="replace")
@@ -85,34 +82,34 @@ class UserAgents:
         extra = {"spider": spider}
         if not agent.tokens:
             logger.warning(
-                "No product token can be derived from %r: only the '*' group of a robots.txt"
-                " applies. Set ROBOTSTXT_USER_AGENT to your crawler's name, and USER_AGENT to a"
-                " string that contains it.",
+                "%r does not name a crawler, so only the '*' group of a robots.txt applies; set"
+                " ROBOTSTXT_USER_AGENT to your crawler's name, and USER_AGENT to a string that"
+                " contains it",
                 agent.identification, extra=extra,
             )  # fmt: skip
         for token in agent.tokens:
             if not is_token(token):
                 logger.warning(
                     "%r is not a product token, which has only A-Z, a-z, '_' and '-' (RFC 9309,"
-                    " 2.2.1): few site owners name it in a robots.txt. Set ROBOTSTXT_USER_AGENT to"
-                    " a product token, and USER_AGENT to a string that contains that name.",
+                    " 2.2.1), so few site owners name it in a robots.txt; set ROBOTSTXT_USER_AGENT"
+                    " to a product token, and USER_AGENT to a string that contains it",
                     token, extra=extra,
                 )  # fmt: skip
             elif token.lower() not in shown.lower() and not _is_virtual(token):
                 logger.warning(
-                    "%r is not in the User-Agent header %r (RFC 9309, 2.2.1): site owners cannot"
-                    " tell which rules are meant for this crawler. Set ROBOTSTXT_USER_AGENT to its"
-                    " name, and USER_AGENT to a string that contains that name.",
-                    token, shown, extra=extra,
+                    "%r is not in the User-Agent header %r (RFC 9309, 2.2.1), so site owners cannot"
+                    " tell which rules apply to this crawler; set USER_AGENT to a string that"
+                    " contains %r",
+                    token, shown, token, extra=extra,
                 )  # fmt: skip
 
     def passes(self, request: Request) -> None:
-        """Note the agent by the header that our request for a robots.txt has now."""
+        """Remember the agent that the header of our robots.txt request names now."""
         if not self._warned and self._setting is None and self._of_spider() is None:
             request.meta[_ASSUMED] = agent_of(request.headers.get(b"User-Agent")) or self._default
 
     def sent(self, request: Request) -> None:
-        """Compare that agent with the User-Agent header that was sent; warn once if they differ."""
+        """Warn once if the User-Agent header that was sent names another agent."""
         assumed: Agent | None = request.meta.get(_ASSUMED)
         if self._warned or assumed is None:
             return
@@ -122,10 +119,9 @@ class UserAgents:
             return
         self._warned = True
         logger.warning(
-            "%s was asked for with the User-Agent header %r, and pages are judged by the rules for"
-            " %s: a downloader middleware after RfcRobotsTxtMiddleware changes the header. Set"
-            " ROBOTSTXT_USER_AGENT to your crawler's name, and have each header that is sent"
-            " contain that name.",
+            "%s was requested with the User-Agent header %r, but pages are judged by the rules for"
+            " %s, because a downloader middleware after RfcRobotsTxtMiddleware changed the header;"
+            " set ROBOTSTXT_USER_AGENT to your crawler's name, and send headers that contain it",
             request.url,
             header.decode("utf-8", "replace"),
             " and ".join(map(repr, assumed.tokens)) or "'*'",
@@ -133,19 +129,19 @@ class UserAgents:
         )
 
     def _of_spider(self) -> object:
-        """Return the spider's own value. It may be a property; the user sees what that raises."""
+        """Return the attribute of the spider. It may be a property, and raise anything."""
         return getattr(self._crawler.spider, USER_AGENT_KEY, None)
 
 
 def _is_virtual(token: str) -> bool:
-    """Whether a token is a name for many crawlers, as Gemini has them."""
+    """Return whether a token names a purpose, such as `indexer`, as in Gemini."""
     from scrapy_robots_rfc.core.gemini import VIRTUAL_AGENTS  # noqa: PLC0415 - few crawls need it
 
     return token.lower() in VIRTUAL_AGENTS
 
 
 def default_header(settings: BaseSettings, spider: Spider | None = None) -> str | bytes | None:
-    """Return the User-Agent header that Scrapy's middlewares give a request without one.
+    """Return the User-Agent header that Scrapy gives requests without one.
 
     :param spider: may have a `user_agent` of its own.
     """

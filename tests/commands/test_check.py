@@ -173,6 +173,14 @@ def test_several_agents_have_a_verdict_each(robots: Callable[..., Done], given: 
     assert (done.code, done.err.count("\n")) == (2, 1)
 
 
+def test_a_word_of_browsers_is_a_name(robots: Callable[..., Done]) -> None:
+    """A single word in --agent is a crawler's name, even if browsers send it."""
+    file = "User-agent: nexus\nDisallow: /x\n"
+    done = robots("check", f"{SITE}/x", "--agent", "nexus", "--robots", "-", stdin=file)
+    assert done.code == 1
+    assert "  group      for nexus: it is named there (lines 1-2)" in done.lines
+
+
 def test_urls_or_the_file_come_from_standard_input(robots: Callable[..., Done], given: str) -> None:
     """URLs come from standard input where none is named; or the robots.txt does."""
     done = robots(

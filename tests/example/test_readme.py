@@ -185,7 +185,7 @@ async def test_name_missing_from_the_header(site: Site, caplog: pytest.LogCaptur
     await crawl(site, block("docs/settings.md", "python", 'USER_AGENT = "FooBot') + ADDON)
     [warning] = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
     assert "'foobot-news' is not in the User-Agent header" in warning
-    assert "Set ROBOTSTXT_USER_AGENT" in warning
+    assert "set USER_AGENT" in warning
 
 
 @ensureDeferred

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from pytest_twisted import ensureDeferred
 from scrapy import Request
+from scrapy.core.scheduler import BaseScheduler
 from scrapy.downloadermiddlewares.robotstxt import RobotsTxtMiddleware
 
-from scrapy_robots_rfc import RfcRobotsTxtMiddleware
+from scrapy_robots_rfc import OriginPriorityQueue, RfcRobotsTxtMiddleware, scheduler_around
 from tests.support import crawling
-from tests.support.crawling import Pages, crawl, records
+from tests.support.crawling import Pages, crawl, lines, records
 
 if TYPE_CHECKING:
     from tests.support.site import Site
@@ -105,6 +106,70 @@ async def test_stock_middleware_and_unknown_names_are_warned_of(
     result = await crawl([site.url("/x"), site.url("/y")], settings)
     assert records(caplog) == expected
     assert list(result.outcomes.values()) == [200, 200]
+
+
+class Early:
+    """A third-party downloader middleware that does nothing."""
+
+
+@ensureDeferred
+async def test_middlewares_before_ours_are_named(
+    site: Site, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Third-party downloader middlewares before ours are named once; those after it are not."""
+    caplog.set_level(logging.INFO)
+    await crawl([site.url("/x"), site.url("/y")], middlewares(ours=100, stock=None, Early=50))
+    await crawl([site.url("/x")], middlewares(ours=100, stock=None, Early=150))
+    [line] = [text for text in lines(caplog, logging.INFO) if "middlewares before" in text]
+    assert line.startswith(
+        f"downloader middlewares before RfcRobotsTxtMiddleware: {HERE}.Early; they see a page after"
+    )
+
+
+class Plain(BaseScheduler):
+    """A third-party scheduler."""
+
+    def has_pending_requests(self) -> bool:
+        """Return false."""
+        return False
+
+    def enqueue_request(self, request: Request) -> bool:
+        """Refuse the request."""
+        return False
+
+    def next_request(self) -> Request | None:
+        """Return nothing."""
+        return None
+
+
+QUEUE = "SCHEDULER_PRIORITY_QUEUE"
+
+
+@pytest.mark.parametrize(
+    ("settings", "advice"),
+    [
+        (
+            {QUEUE: "scrapy.pqueues.ScrapyPriorityQueue"},
+            'set SCHEDULER_PRIORITY_QUEUE = "scrapy_robots_rfc.OriginPriorityQueue"',
+        ),
+        (
+            {"SCHEDULER": Plain},
+            f'set SCHEDULER = scrapy_robots_rfc.scheduler_around("{HERE}.Plain")',
+        ),
+        ({"SCHEDULER": scheduler_around(Plain)}, None),
+        ({QUEUE: OriginPriorityQueue}, None),
+    ],
+    ids=["other queue", "other scheduler", "wrapped", "our queue"],
+)
+@ensureDeferred
+async def test_middleware_without_our_queue(
+    site: Site, caplog: pytest.LogCaptureFixture, settings: dict[str, Any], advice: str | None
+) -> None:
+    """Without our queue, a warning says what that costs and which setting to add."""
+    await crawl([site.url("/x"), site.url("/y")], settings)
+    found = [text for text in lines(caplog, logging.WARNING) if "leave the scheduler" in text]
+    assert len(found) == (0 if advice is None else 1)
+    assert all(text.endswith(f"are lost when the spider closes; {advice}") for text in found)
 
 
 @pytest.mark.parametrize(
