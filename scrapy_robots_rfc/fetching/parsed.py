@@ -321,6 +321,7 @@ class FileReader:
         self._settings = settings
         self._agent = agent
         self._threads = Threads(1, Runtime(), "robots.txt parser")
+        self._failures = set[str]()  # names of exceptions that were logged
         settled.add(crawler)
         try:
             self._parser: type[Any] = load_object(settings.parser)
@@ -368,9 +369,12 @@ class FileReader:
             try:
                 file = self.parse(entry.body, origin)
             except Exception as error:  # a file that cannot be read must not open the origin
-                text = "ROBOTSTXT_PARSER failed on %s: the site counts as unreachable"
-                logger.exception(text, origin.robots_url)
-                cause = f"ROBOTSTXT_PARSER raised {type(error).__name__}"
+                name = type(error).__name__
+                cause = f"ROBOTSTXT_PARSER raised {name}"
+                if name not in self._failures:  # a mistake of a parser concerns many sites
+                    self._failures.add(name)
+                    text = "ROBOTSTXT_PARSER failed on %s, which counts as unreachable"
+                    logger.exception(text, origin.robots_url)
                 validity = Validity(
                     Outcome.UNREACHABLE, validity.fresh_until, unreachable_since=entry.fetched
                 )

@@ -114,7 +114,7 @@ class RfcRobotsTxtMiddleware(GateKeeper):
         if cause is not None:
             name = None if origin is None else str(origin)
             unreachable = Decision(False, Reason.UNREACHABLE, origin=name)
-            self.enforcement.refuse(request, unreachable, Refusal(f"{UNREACHABLE}{cause}"), None)
+            self.enforcement.drop(request, unreachable, Refusal(f"{UNREACHABLE}{cause}"), None)
             return None
         if origin is None or is_robots_txt:  # a robots.txt is always allowed (RFC 9309, 2.2.2)
             self._count(stats.ALLOWED)

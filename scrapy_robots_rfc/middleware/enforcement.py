@@ -1,6 +1,6 @@
-"""What follows from a decision about a request: counts, log line, signal and exception.
+"""Act on a decision about a request: count it, log it, send the signal, raise the exception.
 
-See `fetching/parsed.py` for how a request is judged.
+`fetching/parsed.py` makes the decisions.
 """
 
 import logging
@@ -24,8 +24,7 @@ logger: logging.Logger = logging.getLogger(__name__)
 class Enforcement:
     """Enforces the decisions of a crawl.
 
-    :param settings: of the crawl.
-    :param throttle: has the turn of a request, which is given up if it is refused.
+    :param throttle: releases the turn of a dropped request.
     """
 
     def __init__(self, crawler: Crawler, settings: Settings, throttle: Throttle) -> None:
@@ -35,16 +34,16 @@ class Enforcement:
         self._signals_allowed = settings.report_allowed
         self._dry_run = settings.dry_run
         self._asks_once = asks_once(crawler)
-        #: Requests that are refused, and that a dry run lets through.
+        #: Disallowed requests that a dry run lets through.
         self.let_through: WeakSet[Request] = WeakSet()
 
     def conclude(
-        self, request: Request, robots: OriginPolicy, decision: Decision, why: str | None
+        self, request: Request, robots: OriginPolicy, decision: Decision, reason: str | None
     ) -> None:
-        """Count a decision, and refuse the request if it may not be fetched.
+        """Count a decision, and drop the request if it is disallowed.
 
-        :param why: the reason; ``None``: it may be fetched.
-        :raises RobotsDisallowed: it may not be fetched.
+        :param reason: why the request is disallowed, or `None` if it is allowed.
+        :raises RobotsDisallowed: the request is disallowed.
         """
         if robots.exempt is not None:
             self._count(stats.EXEMPTED)
@@ -54,9 +53,9 @@ class Enforcement:
             self._count(stats.CACHE_STALE_DECISIONS)
         if robots.override is not None:
             self._count(stats.OVERRIDDEN)
-        if why is not None:
+        if reason is not None:
             decision = decision._replace(origin=str(robots.origin))
-            self.refuse(request, decision, Refusal(why), robots)
+            self.drop(request, decision, Refusal(reason), robots)
             return
         self._count(stats.ALLOWED)
         if self._signals_allowed:
@@ -64,22 +63,21 @@ class Enforcement:
             refusal = Refusal(robots.why(decision))
             self._send(signals.request_allowed, request, decision, refusal, robots)
 
-    def refuse(
+    def drop(
         self, request: Request, decision: Decision, refusal: Refusal, robots: OriginPolicy | None
     ) -> None:
-        """Count, log and signal that a request, or its response, may not be used, and raise.
+        """Drop a request or its response: count it, log it, send the signal and raise.
 
-        :param robots: what is known of its origin; ``None``: it has no origin.
+        :param robots: the state of its origin, or `None` if it has no origin.
         :raises RobotsDisallowed: always, except in a dry run.
-        :raises UnreachableError: in its place, in a command for one page, where robots.txt is not
-            known.
+        :raises UnreachableError: instead, if the command for one page does not know robots.txt.
         """
-        url = request_text(request)
+        shown = request_text(request)
         spider = {"spider": self._crawler.spider}
         text = "Forbidden by %s: %s (%s)"
         if self._dry_run:
             text = "Forbidden by %s, let through (dry run): %s (%s)"
-        logger.debug(text, refusal.by, url, refusal.why, extra=spider)
+        logger.debug(text, refusal.by, shown, refusal.why, extra=spider)
         self._count(stats.FORBIDDEN)
         self._count(stats.FORBIDDEN_BY.format(reason=decision.reason.value))
         self._send(signals.request_disallowed, request, decision, refusal, robots)
@@ -89,7 +87,7 @@ class Enforcement:
             return
         self._throttle.release(request)
         if self._asks_once and decision.reason in (Reason.UNREACHABLE, Reason.LOCAL):
-            raise UnreachableError(f"{refusal.why}; {url} was not asked for")
+            raise UnreachableError(f"{refusal.why}; {shown} was not sent")
         raise RobotsDisallowed(decision, refusal.why, refusal.by)
 
     def _send(
@@ -111,5 +109,5 @@ class Enforcement:
 
 
 def request_text(request: Request) -> str:
-    """Return a request as log lines have it, without the credentials that a URL may contain."""
+    """Return a request as text for log lines, without the credentials in its URL."""
     return f"<{request.method} {without_userinfo(request.url)}>"

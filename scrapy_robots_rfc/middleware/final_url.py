@@ -156,4 +156,4 @@ class FinalUrls:
     ) -> None:
         self._count(stats.FORBIDDEN_REDIRECTS)
         why = f"redirected to {short(without_userinfo(url))}; {why}"
-        self._middleware.enforcement.refuse(request, decision, Refusal(why), robots)
+        self._middleware.enforcement.drop(request, decision, Refusal(why), robots)

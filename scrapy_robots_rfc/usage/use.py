@@ -97,13 +97,11 @@ class _File:
     :param until: when to fetch it again, on `Runtime.clock`.
     :param entries: its entries, empty if the site has none or they could not be read.
     :param waiters: requests that wait for the current fetch, or `None` without one.
-    :param warned: whether a failure was logged.
     """
 
     until: float = -math.inf
     entries: tuple[Reservation, ...] = ()
     waiters: list[Waiter[None]] | None = None
-    warned: bool = False
 
 
 class RfcUseMiddleware:
@@ -124,6 +122,7 @@ class RfcUseMiddleware:
         self._count = stats.of(crawler).inc_value
         self._settings = settings
         self._files: LocalCache[Origin, _File] = LocalCache(_MAX_SITES)
+        self._warned = False
         # Request -> the robots.txt and its preferences when the request was sent. A later
         # robots.txt does not count for it.
         self._sent: WeakKeyDictionary[Request, tuple[OriginPolicy, _ByLabel]] = WeakKeyDictionary()
@@ -212,7 +211,7 @@ class RfcUseMiddleware:
         decision = robots.decide(request.url, self._robots.user_agents.of(request))
         decision = decision._replace(allowed=False, reason=Reason.USE, rule=None)
         self._count(stats.ALLOWED, -1)  # RfcRobotsTxtMiddleware has counted it as allowed
-        enforcement.refuse(request, decision, refusal, robots)
+        enforcement.drop(request, decision, refusal, robots)
 
     def _of(self, request: Request) -> tuple[str, ...]:
         """Return the uses that the meta of a request declares, or else those of the crawl."""
@@ -269,17 +268,18 @@ class RfcUseMiddleware:
             return
         delay = self._settings.unreachable_ttl
         file.until = min(file.until, Runtime().clock() + delay)
-        if not file.warned:
-            file.warned = True
-            logger.warning(
-                "Cannot read %s%s (%s): it is unknown whether the site reserves text and data "
-                "mining, so its pages are fetched. Next attempt in %g s",
-                origin,
-                TDMREP,
-                error_text(error),
-                delay,
-                extra={"spider": self._crawler.spider},
-            )
+        level = logging.DEBUG if self._warned else logging.WARNING
+        self._warned = True
+        logger.log(
+            level,
+            "Cannot read %s%s (%s): it is unknown whether the site reserves text and data mining, "
+            "so its pages are fetched. Next attempt in %g s. Further failures are logged at DEBUG",
+            origin,
+            TDMREP,
+            error_text(error),
+            delay,
+            extra={"spider": self._crawler.spider},
+        )
 
     async def _fetch(self, page: Request, origin: Origin) -> tuple[Reservation, ...]:
         assert self._crawler.engine is not None

@@ -130,7 +130,7 @@ def test_a_shell_says_why_it_has_no_page(tmp_path: Path, reactor: str) -> None:
     last = done.stderr.rstrip().splitlines()[-1]
     assert last.endswith(
         "UnreachableError: robots.txt unreachable: unknown host; <GET http://unknown.invalid/page>"
-        " was not asked for"
+        " was not sent"
     )
 
 
@@ -141,7 +141,7 @@ def test_a_command_says_why_it_has_no_page(failing: Site, tmp_path: Path, comman
     """
     with failing as site:
         log = log_of(command, site.url("/page"), tmp_path)
-    assert f"robots.txt unreachable: 503; <GET {site.url('/page')}> was not asked for" in log
+    assert f"robots.txt unreachable: 503; <GET {site.url('/page')}> was not sent" in log
     assert "ERROR: Error downloading" in log
 
 
@@ -157,4 +157,4 @@ def test_crawls_ask_again_by_default(failing: Site, tmp_path: Path) -> None:
     with failing as site:
         log = log_of("crawl", site.url("/page"), tmp_path, "-s", "CLOSESPIDER_TIMEOUT=1")
         assert site.targets == ["/robots.txt"], log
-        assert "requested again after 5, 15 and 45 s" in log
+        assert "retried after 5, 15 and 45 s" in log
