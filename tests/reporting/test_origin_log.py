@@ -1,0 +1,112 @@
+"""What the log says of a crawl that itself fails to request a robots.txt."""
+
+from __future__ import annotations
+
+import errno
+import logging
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from pytest_twisted import ensureDeferred
+from scrapy.exceptions import IgnoreRequest
+
+from tests.support.crawling import SETTINGS, Pages, crawl, records
+from tests.support.service_crawls import run
+
+if TYPE_CHECKING:
+    from scrapy import Request
+
+    from scrapy_robots_rfc import RobotsService
+    from tests.support.site import Site
+
+
+class BlockList:
+    """A downloader middleware that drops every request to some sites."""
+
+    def process_request(self, request: Request) -> None:
+        """Raise for blocked sites."""
+        if "blocked" in request.url:
+            raise IgnoreRequest("blocked")
+
+
+class BlockFiles:
+    """A downloader middleware that drops requests for robots.txt only."""
+
+    def process_request(self, request: Request) -> None:
+        """Raise for robots.txt."""
+        if request.url.endswith("/robots.txt"):
+            raise IgnoreRequest("blocked")
+
+
+def beside(middleware: type, position: int) -> dict[str, Any]:
+    """Return the settings for one more middleware."""
+    return {"DOWNLOADER_MIDDLEWARES": {**SETTINGS["DOWNLOADER_MIDDLEWARES"], middleware: position}}
+
+
+@ensureDeferred
+async def test_block_list_is_no_failure(proxy: Site, caplog: pytest.LogCaptureFixture) -> None:
+    """A middleware that drops pages as well as their robots.txt causes no ERROR."""
+    result = await crawl(["http://blocked.example/"], beside(BlockList, 50))
+    assert isinstance(result.outcomes["http://blocked.example/"], IgnoreRequest)
+    assert result.stat("result/local") == 1
+    assert records(caplog, logging.ERROR) == []
+    assert proxy.asked == []
+
+
+@ensureDeferred
+async def test_failure_is_logged_once_if_pages_are_dropped(
+    proxy: Site, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Pages of several sites that are dropped for the same cause have one ERROR."""
+    pages = ["http://a.example/1", "http://a.example/2", "http://b.example/"]
+    result = await crawl(pages, beside(BlockFiles, 200))
+    assert result.stat("forbidden/local") == len(pages)
+    [line] = records(caplog, logging.ERROR)
+    assert "could not be requested because the crawl itself failed" in line
+    assert "BlockFiles: IgnoreRequest: blocked): nothing is allowed until this is fixed" in line
+    assert proxy.asked == []
+
+
+@ensureDeferred
+async def test_failure_without_a_dropped_page_is_not_logged(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """A spider that asks about a robots.txt gets the cause, and the log has no ERROR."""
+    causes = []
+
+    async def script(service: RobotsService) -> None:
+        robots = await service.robots("http://a.example/")
+        causes.append(robots.cause)
+
+    await run(script, beside(BlockFiles, 200))
+    assert [cause.endswith("IgnoreRequest: blocked") for cause in causes] == [True]
+    assert records(caplog, logging.ERROR) == []
+
+
+class Short:
+    """A downloader middleware that finds no file descriptor for the first requests."""
+
+    left = 2
+
+    def process_request(self, request: Request) -> None:
+        """Raise for robots.txt."""
+        if request.url.endswith("/robots.txt") and Short.left:
+            Short.left -= 1
+            raise OSError(errno.EMFILE, "Too many open files")
+
+
+@pytest.mark.usefixtures("hurried")
+@ensureDeferred
+async def test_shortage_is_waited_for(
+    site: Site, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A lack of file descriptors drops no page, and one ERROR says what to raise."""
+    monkeypatch.setattr(Short, "left", 2)
+    result = await crawl([site.url("/")], beside(Short, 200), spider=Pages)
+    assert result.outcomes == {site.url("/"): 200}
+    [line] = records(caplog)
+    assert line == (
+        f"{site.url('/robots.txt')} cannot be requested now (no file descriptor is left): its pages"
+        " wait until this is over; raise the limit of open files (ulimit -n), or lower"
+        " CONCURRENT_REQUESTS"
+    )
