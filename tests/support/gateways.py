@@ -1,7 +1,7 @@
-"""Services that fetch pages for a crawl, as fakes on 127.0.0.1, port 0: they answer as the real
-ones do, from a table.
+"""Fakes of services that fetch pages for a crawl, on free ports.
 
-A request in JSON says which page it has to fetch. See `site.py` for sites.
+A request is JSON with the URL of a page. The answers come from a table, in the form of the real
+service.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any, Self
 
 from tests.support.serving import Served
 
-#: What Chromium makes of a text.
+#: The HTML that Chromium shows for a text file.
 BROWSERS_VIEW = (
     '<html><head><meta name="color-scheme" content="light dark"></head><body>'
     '<pre style="word-wrap: break-word; white-space: pre-wrap;">{}</pre></body></html>'
@@ -47,20 +47,20 @@ class Gateway(Served):
 
     @property
     def url(self) -> str:
-        """Its address."""
+        """The address of the service."""
         return f"http://127.0.0.1:{self.server.server_address[1]}"
 
     @property
     def urls(self) -> list[str]:
-        """The pages that it was asked for, in order."""
+        """The URLs of all requests, in order."""
         return [asked["url"] for asked in self.asked]
 
     def page(self, url: str) -> tuple[int, str]:
-        """What the site answers."""
+        """Return the status and body of a page."""
         return self.pages.get(url, (200, "<p>page"))
 
     def answer(self, asked: dict[str, Any]) -> tuple[int, str, bytes]:
-        """Return status, type and body."""
+        """Return status, type and body of the answer."""
         raise NotImplementedError
 
 
@@ -75,15 +75,14 @@ class Splash(Gateway):
 
 
 class ZyteApi(Gateway):
-    """The API's `extract`: body or browser's HTML, as it is asked for.
+    """Zyte API: its `extract` answers with the body or the HTML of a browser, as requested.
 
-    :param refusal: in place of any answer: status, and type of the error.
+    :param refusal: if set, the status and error type of every answer.
     """
 
     refusal: tuple[int, str] | None = None
 
     def answer(self, asked: dict[str, Any]) -> tuple[int, str, bytes]:
-        """Return a record about the page."""
         if self.refusal:
             status, kind = self.refusal
             return (
@@ -116,7 +115,6 @@ class _Handler(BaseHTTPRequestHandler):
     wbufsize = 64 * 1024
 
     def do_POST(self) -> None:
-        """Read what is asked for, and answer."""
         asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         self.gateway.asked.append(asked)
         status, kind, body = self.gateway.answer(asked)
@@ -127,4 +125,4 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the name that http.server calls
-        """Say nothing."""
+        """Log nothing."""

@@ -1,7 +1,4 @@
-"""Crawls with the settings of a recipe in docs/plugins.md, and sites for them.
-
-The tests say which recipe it is, and what comes of it.
-"""
+"""Crawl with the settings of a recipe in docs/plugins.md."""
 
 from __future__ import annotations
 
@@ -20,7 +17,7 @@ if TYPE_CHECKING:
 
 RULES = robots("User-agent: *\nDisallow: /private\n")
 
-#: What a recipe leaves out because it has nothing to do with it.
+#: Settings that a recipe leaves out, because they do not concern it.
 _QUIET: dict[str, Any] = {
     "TELNETCONSOLE_ENABLED": False,
     "REMOTE_CONTROL_ENABLED": False,
@@ -32,7 +29,7 @@ _QUIET: dict[str, Any] = {
 
 
 def ruled() -> Site:
-    """A site that closes /private to everybody."""
+    """Return a site that disallows /private."""
     return Site({"/robots.txt": RULES})
 
 
@@ -45,8 +42,7 @@ async def crawl_by(
 ) -> Crawl:
     """Crawl with the settings of a recipe.
 
-    :param settings: what a recipe cannot have, such as the address of a server that a test has
-        started.
+    :param settings: other settings, such as the address of a server of the test.
     """
     crawler = Crawler(spider, {**_QUIET, **recipe, **settings})
     await crawler.crawl(requests)
@@ -55,7 +51,7 @@ async def crawl_by(
 
 
 def verdicts(crawl: Crawl) -> dict[str, str]:
-    """The last part of each URL -> `fetched`, or the reason for which it was dropped."""
+    """Return `fetched` or the reason, by the last part of each URL."""
     return {url.rpartition("/")[2]: _verdict(outcome) for url, outcome in crawl.outcomes.items()}
 
 
