@@ -1,4 +1,4 @@
-"""The cases of `tests/cases/*.toml` that any parser can be asked: one file, one agent, one URL.
+"""The cases of `tests/cases/*.toml` that any parser can decide: one file, one agent, one URL.
 
 `python -m bench.conformance` writes them to `docs/conformance.jsonl`.
 """
@@ -14,12 +14,12 @@ from tests.support.case_files import cases
 if TYPE_CHECKING:
     from tests.support.case_files import Case
 
-#: What the verdict follows from.
+#: What decides the verdict.
 RFC = "rfc"
 GOOGLE = "google"
 OURS = "ours"
 
-#: Sections of the RFC, with their rows in the table of docs/rfc9309.md.
+#: Sections of the RFC -> their rows in the table of docs/rfc9309.md.
 SECTIONS = {
     "2.1": range(1, 3),
     "2.2": range(3, 8),
@@ -32,7 +32,7 @@ SECTIONS = {
     "3": range(38, 39),
 }
 
-#: What the sections are about, in a word or two.
+#: Titles of the sections.
 TITLES = {
     "2.1": "Groups",
     "2.2": "Lines",
@@ -45,13 +45,13 @@ TITLES = {
     "3": "Security",
 }
 
-#: Rows that allow something (MAY), and so ask for nothing.
+#: Rows that only permit something (MAY).
 PERMISSIONS = {21, 24}
 
-#: Decisions that the RFC settles, against Google's parser or common practice.
+#: Decisions that follow from the RFC, against Google's parser or common practice.
 OF_RFC = {"index-html", "record-in-group"}
 
-#: Decisions that are those of Google's parser, where the RFC says nothing.
+#: Decisions that Google's parser makes, where the RFC says nothing.
 OF_GOOGLE = {
     "leading-run",
     "line-limit",
@@ -66,10 +66,10 @@ OF_GOOGLE = {
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A case that any parser can be asked.
+    """A case that any parser can decide.
 
-    :param basis: what the verdict follows from; a parser that differs is wrong only with `RFC`.
-    :param agent: the crawler's product token, or for some cases of ours a whole User-Agent header.
+    :param basis: what decides the verdict; a parser that differs is wrong only with `RFC`.
+    :param agent: the crawler's product token, or in some cases a whole User-Agent header.
     """
 
     case: Case
@@ -78,18 +78,24 @@ class Question:
 
     @property
     def sections(self) -> tuple[str, ...]:
-        """The sections of the RFC that the case is about."""
+        """The sections of the RFC that the case tests."""
         rows = [row for row in self.case.clauses if isinstance(row, int)]
         return tuple(name for name, those in SECTIONS.items() if any(row in those for row in rows))
 
     @property
     def url(self) -> str:
-        """What is asked for."""
+        """The URL of the page."""
         assert isinstance(self.case.url, str)
         return self.case.url
 
+    @property
+    def reason(self) -> str:
+        """The decisions on which the verdict rests, or the sections of the RFC."""
+        decisions = [name for name in self.case.clauses if isinstance(name, str)]
+        return ", ".join(decisions or [f"RFC {section}" for section in self.sections])
+
     def line(self) -> str:
-        """The case as a line of JSON."""
+        """Return the case as a line of JSON."""
         case = self.case
         fields: dict[str, Any] = {
             "id": case.id,
@@ -112,7 +118,7 @@ class Question:
 
 
 def basis_of(case: Case) -> str:
-    """What a verdict follows from: what the case says itself, or else what its clauses are."""
+    """Return what decides a verdict: what the case says itself, or else its clauses."""
     names = {name for name in case.clauses if isinstance(name, str)} - OF_RFC
     rows = {row for row in case.clauses if isinstance(row, int)}
     if case.basis:
@@ -125,7 +131,7 @@ def basis_of(case: Case) -> str:
 
 
 def questions() -> list[Question]:
-    """The cases with one agent and a URL of text, in the order of the folder."""
+    """Return the cases with one agent and a URL of text, in the order of the folder."""
     found = []
     for case in cases():
         agents = [case.asked] if isinstance(case.asked, str) else case.asked

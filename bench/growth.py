@@ -1,293 +1,335 @@
-"""`python -m bench.growth [--quick]`: how costs grow with rules, wildcards, groups, URLs, agents
-and origins.
+"""Measure how costs grow with rules, groups, URLs, agents and origins: `python -m bench.growth`.
 
-Ours beside Protego, in turn in one run; then what a memory of many origins costs, without a
-network, each in a process of its own; then the worst realistic file and the worst hostile one that
-are known. The last row of a table of growth is the law of each column.
+Times are the best of several; "later" is one more verdict when everything is built. Protego is
+measured in the same run. Then come the files and pages that are made to cost most.
 """
 
 from __future__ import annotations
 
 import argparse
+import gc
 import json
 import math
+import random
 import subprocess
 import sys
-from collections.abc import Callable
+import threading
+import time
+from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
-from time import perf_counter_ns
+from time import perf_counter_ns, process_time_ns
 from typing import TYPE_CHECKING
 
-from bench import bounds, generate
-from bench.peers import CORE, PROTEGO, named
+from scrapy.http import HtmlResponse
+
+from bench.files import AGENT, generated
+from bench.peers import CORE, PEERS, PROTEGO
 from bench.report import table
-from bench.timing import quiet
+from bench.timing import life, quiet, resident
+from scrapy_robots_rfc.cache.entry import CacheEntry, Validators
+from scrapy_robots_rfc.cache.memory import LARGE, MemoryCache
+from scrapy_robots_rfc.core.agents import Agent
+from scrapy_robots_rfc.core.robotstxt import RobotsTxt
+from scrapy_robots_rfc.fetching.parsed import ParsedRobots
+from scrapy_robots_rfc.policy.access import Outcome, Validity
+from scrapy_robots_rfc.policy.origins import Origin
+from scrapy_robots_rfc.usage.page_rules import rules_of, unendorsed
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from bench.peers import Peer
 
-_HOST = "site.example"
-_BASE = f"https://{_HOST}"
-#: Nanoseconds that a row may take a parser; beyond that, the larger rows are not measured.
-_PATIENCE = 3e9
+_BASE = "https://site.example"
+_AGENT = Agent((AGENT,), AGENT)
+# Microseconds after which Protego is not measured with larger files.
+_PATIENCE = 3e6
 _REPEAT = 5
+_QUICK = 1_000
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Case:
-    """Files and questions of one size.
+    """A file and the URLs and agents that are asked about."""
 
-    :param bodies: the files that are read.
-    :param urls: each file is asked for all of them.
-    :param agents: asked in turn.
-    """
-
-    bodies: Sequence[bytes]
+    body: bytes
     urls: Sequence[str]
-    agents: Sequence[str] = ("AnyBot",)
+    agents: Sequence[str] = (AGENT,)
+
+
+def _file(lines: Iterable[str]) -> bytes:
+    return "\n".join(("User-agent: *", *lines, "")).encode()
 
 
 def _rules(count: int) -> Case:
-    lines = (
-        f"{'Allow' if n % 7 == 0 else 'Disallow'}: /shop/{n * 7919 % 10_007}/{n}/"
-        for n in range(count)
-    )
-    return Case([_file(lines)], [f"{_BASE}/shop/{n * 7919 % 10_007}/{n}/page" for n in range(20)])
+    paths = [f"/shop/{n * 7919 % 10_007}/{n}/" for n in range(count)]
+    lines = (f"{'Disallow' if n % 7 else 'Allow'}: {path}" for n, path in enumerate(paths))
+    return Case(_file(lines), [f"{_BASE}{path}page" for path in paths[:20]])
 
 
 def _wildcards(count: int) -> Case:
-    lines = (
-        f"Disallow: /*{('/cat{}/', '?sort{}=', '-item{}$')[n % 3].format(n)}" for n in range(count)
-    )
-    return Case([_file(lines)], [f"{_BASE}/a/cat{n}/b?sort{n}x" for n in range(20)])
+    shapes = ("/cat{}/", "?sort{}=", "-item{}$")
+    lines = (f"Disallow: /*{shapes[n % 3].format(n)}" for n in range(count))
+    return Case(_file(lines), [f"{_BASE}/a/cat{n}/b?sort{n}x" for n in range(20)])
 
 
 def _alike(count: int) -> Case:
     lines = (f"Disallow: /*/products/*{n}a" for n in range(count))
-    return Case([_file(lines)], [f"{_BASE}/shop/products/{n}b" for n in range(20)])
+    return Case(_file(lines), [f"{_BASE}/shop/products/{n}b" for n in range(20)])
 
 
 def _groups(count: int) -> Case:
-    groups = (f"User-agent: bot{_letters(n)}\nDisallow: /{n}\n\n" for n in range(count - 1))
-    return Case(
-        ["".join([*groups, "User-agent: *\nDisallow: /x\n"]).encode()],
-        [f"{_BASE}/{n}" for n in range(20)],
-    )
+    groups = (f"User-agent: bot-{_letters(n)}\nDisallow: /{n}\n\n" for n in range(count - 1))
+    body = "".join([*groups, "User-agent: *\nDisallow: /x\n"]).encode()
+    return Case(body, [f"{_BASE}/{n}" for n in range(20)])
 
 
-def _url_length(count: int) -> Case:
-    (body,) = _rules(100).bodies
+def _path_length(count: int) -> Case:
     path = "ab%c3%A4/" * (count // 9 + 1)
-    return Case([body], [f"{_BASE}/{n:02}{path[: max(0, count - 3)]}" for n in range(20)])
+    return Case(_rules(100).body, [f"{_BASE}/{n:02}{path[: max(0, count - 3)]}" for n in range(20)])
 
 
 def _agents(count: int) -> Case:
-    (body,) = _rules(100).bodies
-    return Case(
-        [body], [f"{_BASE}/shop/{n}" for n in range(3)], [f"bot{_letters(n)}" for n in range(count)]
-    )
+    urls = [f"{_BASE}/shop/{n}" for n in range(3)]
+    return Case(_rules(100).body, urls, [f"bot-{_letters(n)}" for n in range(count)])
 
 
 def _letters(number: int) -> str:
     return "".join("abcdefghij"[int(digit)] for digit in str(number))
 
 
-def _file(lines: object) -> bytes:
-    return ("User-agent: *\n" + "\n".join(lines) + "\n").encode()  # type: ignore[arg-type]  # generators of lines
-
-
-Make = Callable[[int], Case]
-
-#: What grows, its sizes, and what is measured of it.
-TABLES: Sequence[tuple[str, Sequence[int], Make]] = (
+#: What grows, its sizes, and the case of a size.
+GROWTH: Sequence[tuple[str, Sequence[int], Callable[[int], Case]]] = (
     ("plain rules", (12, 100, 1_000, 10_000, 50_000), _rules),
     ("wildcard rules", (10, 100, 1_000, 5_000), _wildcards),
     ("wildcard rules that share their longest literal", (10, 100, 1_000, 5_000), _alike),
     ("groups", (1, 10, 100, 1_000, 10_000), _groups),
-    ("characters of a path", (10, 100, 1_000, 8_000), _url_length),
-    ("agents that ask", (1, 10, 50, 200), _agents),
+    ("characters of a path", (10, 100, 1_000, 8_000), _path_length),
+    ("agents", (1, 10, 50, 200), _agents),
 )
-#: Origins in one memory, each with one of so many files.
-ORIGINS, FILES = (10_000, 100_000, 1_000_000), 1_000
-_QUICK = 1_000
-
-#: The worst that is known: a name, and the file with its questions.
-WORST: Sequence[tuple[str, Case]] = (
-    (
-        "realistic: 31,843 plain rules, 528 wildcards",
-        Case(
-            [_rules(31_843).bodies[0] + _wildcards(528).bodies[0]],
-            [f"{_BASE}/shop/{n}/x?sort{n}=" for n in range(20)],
-        ),
+#: The files that cost most.
+WORST = {
+    "31,843 plain rules, 528 wildcards": Case(
+        _rules(31_843).body + _wildcards(528).body, [f"{_BASE}/shop/{n}?sort{n}=" for n in range(9)]
     ),
-    (
-        "hostile: 32,236 rules `/*aaa*X` and a URL of 2,071 characters",
-        Case([_file("Disallow: /*aaa*X" for _ in range(32_236))], [f"{_BASE}/{'a' * 2_050}"]),
+    "32,236 rules /*aaa*X, URL of 2,071 characters": Case(
+        _file("Disallow: /*aaa*X" for _ in range(32_236)), [f"{_BASE}/{'a' * 2_050}"]
     ),
-    (
-        "hostile: the letters `low` 128,000 times",
-        Case([b"User-agent: *\n" + b"low\n" * 128_000], [f"{_BASE}/x"]),
+    "one rule /*a*a*a...b of 2,000 bytes": Case(
+        _file([f"Disallow: /{'*a' * 1000}b"]), [f"{_BASE}/{'a' * 2000}"]
     ),
-    (
-        "hostile: `user-agent:` 39,000 times",
-        Case([b"user-agent:\n" * 39_000 + b"Disallow: /x\n"], [f"{_BASE}/x"]),
+    "`low` 128,000 times": Case(_file(["low"] * 128_000), [f"{_BASE}/x"]),
+    "`user-agent:` 39,000 times": Case(_file(["user-agent:"] * 39_000), [f"{_BASE}/x"]),
+    "`user-agent: *` with a rule, 14,000 times": Case(
+        _file(["Disallow: /x\nUser-agent: *"] * 14_000), [f"{_BASE}/x"]
     ),
-    (
-        "hostile: `dissalow /x` without a colon",
-        Case([b"User-agent: *\n" + b"dissalow /x\n" * 42_000], [f"{_BASE}/x"]),
+    "`dissalow /x` without a colon": Case(_file(["dissalow /x"] * 42_000), [f"{_BASE}/x"]),
+    "500,000 blank lines": Case(_file([""] * 500_000), [f"{_BASE}/x"]),
+    "a URL of 8,000 characters full of escapes": Case(
+        _rules(100).body, [f"{_BASE}/{'%c3%A4%2f' * 880}"]
     ),
-    (
-        "hostile: a URL of 8,000 characters full of escapes",
-        Case(_rules(100).bodies, [f"{_BASE}/{'%c3%A4%2f' * 880}"]),
-    ),
-)
-
-
-def _itself(case: Case) -> Case:
-    """Make nothing anew: the case is there."""
-    return case
+}
+_MEBI = 1 << 20
+#: Web pages whose page rules cost most.
+PAGES = {
+    "meta tags": "<meta name=robots content=nofollow>" * (_MEBI // 35),
+    "tags and links": "<p a=1 b=2><a rel=ugc href='/x?b=1&a=%7e'>" * (_MEBI // 42),
+    "tags with attributes": "<p a=1 b=2>" * (_MEBI // 11),
+    "open tags": "<" * _MEBI,
+}
 
 
 def measure(peer: Peer, case: Case) -> tuple[float, float]:
-    """Microseconds of reading a file with its first verdict, and of a later verdict.
-
-    The best of several.
-    """
-    first = later = float("inf")
-    agents = case.agents if isinstance(peer.agent, str) else [(agent,) for agent in case.agents]
-    begun = perf_counter_ns()
+    """Return the microseconds of a file with its first verdict, and of one more verdict."""
+    agents = case.agents
+    first = min(life(peer, case.body, case.urls[:1], agents) for _ in range(_REPEAT))
+    ask = peer.load(case.body)
+    later = math.inf
+    questions = [(url, agent) for agent in agents for url in case.urls]
     for _ in range(_REPEAT):
         start = perf_counter_ns()
-        asks = [peer.load(body, _HOST) for body in case.bodies]
-        for ask in asks:
-            ask(case.urls[0], agents[0])
-        first = min(first, (perf_counter_ns() - start) / len(asks))
-        for _ in range(2):  # what is built at the second question is not in the best
-            start = perf_counter_ns()
-            for agent in agents:
-                for url in case.urls:
-                    for ask in asks:
-                        ask(url, agent)
-            later = min(
-                later, (perf_counter_ns() - start) / (len(agents) * len(case.urls) * len(asks))
-            )
-        if perf_counter_ns() - begun > _PATIENCE:
+        for url, agent in questions:
+            ask(url, agent)
+        later = min(later, (perf_counter_ns() - start) / 1000 / len(questions))
+        if later > _PATIENCE:
             break
-    return first / 1000, later / 1000
+    return first, later
+
+
+def compare(cases: Iterable[tuple[str, Case]]) -> list[list[str]]:
+    """Return a row for each case: our times, and how many times as long Protego takes."""
+    rows, is_patient = [], True
+    for name, case in cases:
+        with quiet():
+            ours = measure(PEERS[CORE], case)
+            theirs = measure(PEERS[PROTEGO], case) if is_patient else None
+        row = [name]
+        for number, micros in enumerate(ours):
+            ratio = "-" if theirs is None else f"{theirs[number] / micros:,.1f} times"
+            row += [f"{micros:,.1f}", ratio]
+        rows.append(row)
+        is_patient = theirs is not None and max(theirs) * len(case.urls) < _PATIENCE
+    return rows
 
 
 def law(sizes: Sequence[float], costs: Sequence[float]) -> str:
-    """The law by which a cost grows between the two largest sizes.
+    """Return how costs grow between the two largest sizes."""
+    exponent = math.log(costs[-1] / costs[-2]) / math.log(sizes[-1] / sizes[-2])
+    if exponent < 0.1:
+        return "constant"
+    return "log" if exponent < 0.5 else "linear" if exponent < 1.3 else f"power {exponent:.1f}"
 
-    By the power of the size that it grows with.
+
+def with_laws(rows: list[list[str]]) -> list[list[str]]:
+    """Add a row that says how each column of numbers grows."""
+    laws = ["law"]
+    for cells in [*zip(*rows, strict=True)][1:]:
+        try:
+            numbers = [float(cell.replace(",", "")) for cell in cells]
+        except ValueError:  # ratios
+            laws.append("")
+            continue
+        sizes = [float(row[0].replace(",", "")) for row in rows]
+        laws.append(law(sizes, numbers) if len(rows) > 1 else "")
+    return [*rows, laws]
+
+
+def origins(count: int) -> list[float]:
+    """Fill a memory with origins, and ask each.
+
+    :returns: processor microseconds of putting an origin with its first verdict, of a verdict in
+        turn and at random; the longest pause of the garbage collector in milliseconds; KiB of each.
     """
-    (small, large), (before, after) = sizes[-2:], costs[-2:]
-    power = math.log(after / before) / math.log(large / small)
-    return next((name for most, name in _LAWS if power < most), "above linear")
+    files = [file for file in generated(1000) if len(file.body) <= LARGE]
+
+    def parse(_: Origin, entry: CacheEntry) -> ParsedRobots:
+        return ParsedRobots(None, RobotsTxt.parse(entry.body or b""))
+
+    def origin_of(number: int) -> Origin:
+        return Origin("https", f"{number}.{files[number % len(files)].host}", 443)
+
+    def ask(order: Iterable[int]) -> float:
+        start = process_time_ns()
+        for number in order:
+            robots = memory.get(origin_of(number))
+            assert robots is not None
+            urls = files[number % len(files)].urls
+            robots.decide(urls[number % len(urls)], _AGENT)
+        return (process_time_ns() - start) / count / 1000
+
+    memory: MemoryCache = MemoryCache(count, parse=parse, evicted=lambda: None)
+    put = 0
+    with longest_pause() as pauses:
+        before = resident()
+        for number in range(count):
+            file, origin = files[number % len(files)], origin_of(number)
+            body = bytes(bytearray(file.body))  # no two origins share their bytes
+            validity = Validity(Outcome.SUCCESSFUL, number + 86400.0, float(number))
+            validators = Validators(origin.robots_url, b'"%x-5f2a"' % number)
+            entry = CacheEntry(validity, 200, "200", float(number), validators, body)
+            start = process_time_ns()
+            robots = parse(origin, entry)
+            memory.put(origin, robots, entry)
+            robots.decide(file.urls[0], _AGENT)
+            put += process_time_ns() - start
+        in_turn = ask(range(count))
+        at_random = ask(random.Random(count).choices(range(count), k=count))
+        kib = (resident() - before) / count / 1024
+    return [put / count / 1000, in_turn, at_random, max(pauses), kib]
 
 
-#: A cost that grows with the logarithm is 1.3 to 1.1 times as high at ten times the size, in
-#: theory. It is measured with noise, and a larger table misses the processor's caches more often.
-_LAWS = ((0.1, "constant"), (0.35, "log"), (1.3, "linear"))
+@contextmanager
+def longest_pause() -> Iterator[list[float]]:
+    """Collect the pauses of the garbage collector, in milliseconds of processor time."""
+    pauses, began = [0.0], 0
+
+    def collected(phase: str, _: dict[str, int]) -> None:
+        nonlocal began
+        if phase == "start":
+            began = process_time_ns()
+        else:
+            pauses.append((process_time_ns() - began) / 1e6)
+
+    gc.callbacks.append(collected)
+    try:
+        yield pauses
+    finally:
+        gc.callbacks.remove(collected)
 
 
-def with_laws(table_rows: list[list[str]], columns: Sequence[int]) -> list[list[str]]:
-    """Add the row of the laws, for some columns of numbers; those that are missing are left out."""
-    last = ["law", *[""] * (len(table_rows[0]) - 1)]
-    for column in columns:
-        cells = [
-            (_number(cells[0]), _number(cells[column]))
-            for cells in table_rows
-            if cells[column] not in ("", "-")
-        ]
-        measured = [(size, cost) for size, cost in cells if cost]
-        if len(measured) > 1:
-            last[column] = law(*zip(*measured, strict=True))
-    return [*table_rows, last]
+def longest_block(body: bytes) -> float:
+    """Return the milliseconds for which parsing a file stops the event loop, at most.
+
+    A crawl parses a large file on a thread; this thread stands for the event loop.
+    """
+    longest = math.inf
+    for _ in range(_REPEAT):
+        start = last = perf_counter_ns()
+        robots = ParsedRobots(None, RobotsTxt.parse(body[:512_000]))
+        thread = threading.Thread(target=robots.prepare, args=(_AGENT,))
+        blocks = [perf_counter_ns() - start]
+        thread.start()
+        last = perf_counter_ns()
+        while thread.is_alive():
+            time.sleep(0.001)
+            now = perf_counter_ns()
+            blocks.append(now - last)
+            last = now
+        robots.decide(f"{_BASE}/", _AGENT)
+        blocks.append(perf_counter_ns() - last)
+        longest = min(longest, max(blocks) / 1e6)
+    return longest
 
 
-def _number(cell: str) -> float:
-    return float(cell.replace(",", ""))
+def page_rules(text: str) -> float:
+    """Return the milliseconds that the page rules of a web page take."""
+    best = math.inf
+    for _ in range(_REPEAT):
+        page = HtmlResponse(f"{_BASE}/", body=text.encode()[:_MEBI], encoding="utf-8")
+        assert page.text
+        start = process_time_ns()
+        rules_of(page, [AGENT])
+        list(unendorsed(page))
+        best = min(best, (process_time_ns() - start) / 1e6)
+    return best
 
 
-def of_origins(count: int) -> list[str]:
-    """A row of the table of origins, measured in a process of its own."""
-    command = [sys.executable, "-m", "bench.growth", "--child", str(count)]
-    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
-    return [f"{count:,}", *(f"{cost:,.2f}" for cost in json.loads(done.stdout))]
-
-
-def rows(sizes: Sequence[tuple[str, Callable[[], Case]]]) -> list[list[str]]:
-    """A row a size: ours and Protego's microseconds, with the ratio."""
-    found, patient = [], True
-    for name, make in sizes:
-        case = make()
-        with quiet():
-            first, later = measure(named(CORE), case)
-            begun = perf_counter_ns()
-            theirs = measure(named(PROTEGO), case) if patient else None
-            patient = patient and perf_counter_ns() - begun < 10 * _PATIENCE
-        cells = [name]
-        for ours, other in ((first, theirs and theirs[0]), (later, theirs and theirs[1])):
-            cells += [
-                f"{ours:,.1f}",
-                f"{other:,.1f}" if other else "-",
-                f"{other / ours:,.1f}x" if other else "",
-            ]
-        found.append(cells)
-    return found
-
-
-_HEAD = ("", "first, us", "Protego", "", "later, us", "Protego", "")
-_HEAD_ORIGINS = (
-    "",
-    "put and first, us",
-    "in turn, us",
-    "at random, us",
-    "collector, ms",
-    "KiB each",
-)
+_HEAD = ("", "first, us", "Protego", "later, us", "Protego")
+_HEAD_ORIGINS = ("", "put, us", "in turn, us", "at random, us", "collector, ms", "KiB each")
 
 
 def main() -> None:
     """Print all tables."""
     parser = argparse.ArgumentParser(prog="python -m bench.growth", description=__doc__)
-    parser.add_argument(
-        "--quick", action="store_true", help=f"leave sizes above {_QUICK:,} and the worst files out"
-    )
+    quick = f"only sizes up to {_QUICK:,}"
+    parser.add_argument("--quick", action="store_true", help=quick)
     parser.add_argument("--child", type=int, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.child:
-        print(json.dumps(bounds.origins(generate.files(FILES), options.child)))
+        print(json.dumps(origins(options.child)))
         return
-    quick: bool = options.quick
-    print(
-        "first: a file is read and asked once. later: one more question, when all that is built is"
-        " built."
+    for name, sizes, make in GROWTH:
+        taken = [size for size in sizes if size <= _QUICK or not options.quick]
+        rows = compare((f"{size:,}", make(size)) for size in taken)
+        print(table(f"Growth with {name}", _HEAD, with_laws(rows)))
+    rows = []
+    for count in (_QUICK, 2 * _QUICK) if options.quick else (10_000, 100_000, 1_000_000):
+        command = [sys.executable, "-m", "bench.growth", "--child", str(count)]
+        done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
+        rows.append([f"{count:,}", *(f"{cost:,.2f}" for cost in json.loads(done.stdout))])
+    title = (
+        "Growth with origins in memory (at 100,000: put 100, in turn 70, collector 150, 2.5 KiB)"
     )
-    for what, sizes, make in TABLES:
-        taken = [size for size in sizes if not quick or size <= _QUICK]
-        found = rows([(f"{size:,}", partial(make, size)) for size in taken])
-        print(table(f"Growth with {what}", _HEAD, with_laws(found, (1, 2, 4, 5))))
-    found = [of_origins(count) for count in (ORIGINS if not quick else (_QUICK, 10 * _QUICK))]
-    print(
-        table(
-            "Growth with origins in memory",
-            _HEAD_ORIGINS,
-            with_laws(found, range(1, len(_HEAD_ORIGINS))),
-        )
-    )
-    if not quick:
-        print(
-            table(
-                "The worst that is known",
-                _HEAD,
-                rows([(name, partial(_itself, case)) for name, case in WORST]),
-            )
-        )
+    print(table(title, _HEAD_ORIGINS, with_laws(rows)))
+    if options.quick:
+        return
+    rows = compare(WORST.items())
+    for row, case in zip(rows, WORST.values(), strict=True):
+        row.append(f"{longest_block(case.body):,.1f}")
+    title = "The files that cost most (later: 5,000 us, block: 20 ms)"
+    print(table(title, (*_HEAD, "block, ms"), rows))
+    pages = [[name, f"{page_rules(text):.1f}"] for name, text in PAGES.items()]
+    print(table("Page rules of web pages of 1 MiB (20 ms)", ("", "ms"), pages))
 
 
 if __name__ == "__main__":

@@ -1,109 +1,154 @@
-"""The parsers that are measured: each reads octets and answers "may this URL be fetched?", as it
-would under Scrapy.
+"""The parsers that the bench compares: each reads bytes and decides about URLs.
 
-The peers are Scrapy's own parser classes, so decoding counts for them as it does in a crawl. One
-that cannot be imported is absent from the tables, and nothing else happens.
+Protego, urllib and rerp are loaded through Scrapy's own classes, so decoding counts as in a crawl.
+A parser that is not installed is left out.
 """
 
 from __future__ import annotations
 
 import importlib
+import signal
+import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
-from operator import attrgetter
-from typing import TYPE_CHECKING, Any
+from importlib import metadata
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 from scrapy.robotstxt import ProtegoRobotParser, PythonRobotParser, RerpRobotParser
 
-from bench.samples import AGENT
+from bench.files import AGENT
 from scrapy_robots_rfc.core.robotstxt import RobotsTxt
 from scrapy_robots_rfc.parser import RfcRobotParser
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from types import FrameType
 
     from scrapy.robotstxt import RobotParser
 
-#: Asks a parsed file: URL and agent to something that has the verdict. A bound method, so that
-#: timing adds no call.
-Ask = Callable[[str, Any], object]
-
-# The limit on the file's size is lifted: the peers have none, and all are to do the same work.
-_NO_LIMIT = 1 << 30
+#: Decides whether a crawler may fetch a URL; see `allows`.
+Ask = Callable[[str, str], object]
+Load = Callable[[bytes], Ask]
 
 OURS = "ours"
 CORE = "ours (core)"
 PROTEGO = "Protego"
+GOOGLE = "fast-robotstxt"
 URLLIB = "urllib"
+ROBOTSPY = "robotspy"
 RERP = "rerp"
-REPPY = "reppy"
+AI_CRAWLERS = "ai-crawler-robots"
+
+# The other parsers have no limit on the size of a file, and all are to do the same work.
+_NO_LIMIT = 1 << 30
 
 
 @dataclass(frozen=True, slots=True)
 class Peer:
     """A parser.
 
-    :param name: as the tables show it.
-    :param load: a file's octets, and the host whose file it is, to what answers for it.
-    :param agent: what it is asked for: a name, or product tokens.
-    :param verdict: an answer to whether it allows.
+    :param package: its name on the package index, or an empty string.
+    :param load: reads a file and returns the function that decides.
     """
 
     name: str
-    load: Callable[[bytes, str], Ask]
-    agent: str | tuple[str, ...] = AGENT
-    verdict: Callable[[Any], bool] = bool
+    package: str
+    load: Load
+
+    @property
+    def version(self) -> str:
+        """The version that is installed."""
+        return metadata.version(self.package)
 
 
-def _ours(body: bytes, _host: str) -> Ask:
+def of_scrapy(parser: type[RobotParser]) -> Load:
+    """Return how Scrapy loads one of its parsers."""
+    # Scrapy's parsers take no crawler, too.
+    return lambda body: parser.from_crawler(None, body).allowed  # type: ignore[arg-type]
+
+
+def _ours(body: bytes) -> Ask:
     return RfcRobotParser(body, max_size=_NO_LIMIT).allowed
 
 
-def _core(body: bytes, _host: str) -> Ask:
+def _core(body: bytes) -> Ask:
     return RobotsTxt.parse(body, max_size=_NO_LIMIT).decide
 
 
-def of_scrapy(parser: type[RobotParser]) -> Callable[[bytes, str], Ask]:
-    """How Scrapy itself loads one of its parsers."""
-
-    def load(body: bytes, _host: str) -> Ask:
-        return parser.from_crawler(None, body).allowed  # type: ignore[arg-type]  # Scrapy's parsers take None too
-
-    return load
+def _google(body: bytes) -> Ask:
+    matcher = importlib.import_module("robotstxt").RobotsMatcher()
+    text = body.decode("utf-8", "ignore")
+    return lambda url, agent: matcher.is_allowed(text, agent, url)
 
 
-def _reppy(body: bytes, host: str) -> Ask:
-    robots = importlib.import_module("reppy.robots").OriginPolicy
-    ask: Ask = robots.parse(f"https://{host}/robots.txt", body.decode("utf-8", "ignore")).allowed
+def _robotspy(body: bytes) -> Ask:
+    with tempfile.NamedTemporaryFile() as file:  # robotspy decodes only what it reads itself
+        file.write(body)
+        file.flush()
+        parser = importlib.import_module("robots").RobotsParser.from_uri(Path(file.name).as_uri())
+    return lambda url, agent: parser.can_fetch(agent, url)
+
+
+def _ai_crawlers(body: bytes) -> Ask:
+    module = importlib.import_module("ai_crawler_robots")
+    parsed = module.parse(body.decode("utf-8", "ignore"))
+
+    def ask(url: str, agent: str) -> object:
+        path = url.partition("://")[2].partition("/")[2]
+        return module.is_allowed(parsed, agent, f"/{path}")["allowed"]
+
     return ask
 
 
-#: A name, the module that it needs, and the parser.
-_ALL: Sequence[tuple[str, Peer]] = (
-    ("scrapy_robots_rfc", Peer(OURS, _ours)),
-    ("scrapy_robots_rfc", Peer(CORE, _core, (AGENT,), attrgetter("allowed"))),
-    ("protego", Peer(PROTEGO, of_scrapy(ProtegoRobotParser))),
-    ("urllib.robotparser", Peer(URLLIB, of_scrapy(PythonRobotParser))),
-    ("robotexclusionrulesparser", Peer(RERP, of_scrapy(RerpRobotParser))),
-    ("reppy.robots", Peer(REPPY, _reppy)),
-)
+#: All parsers, by name.
+PEERS = {
+    peer.name: peer
+    for peer in (
+        Peer(OURS, "", _ours),
+        Peer(CORE, "", _core),
+        Peer(PROTEGO, "protego", of_scrapy(ProtegoRobotParser)),
+        Peer(GOOGLE, "fast-robotstxt", _google),
+        Peer(URLLIB, "", of_scrapy(PythonRobotParser)),
+        Peer(ROBOTSPY, "robotspy", _robotspy),
+        Peer(RERP, "robotexclusionrulesparser", of_scrapy(RerpRobotParser)),
+        Peer(AI_CRAWLERS, "ai-crawler-robots", _ai_crawlers),
+    )
+}
 
-#: All names, in the order of the tables.
-NAMES = tuple(peer.name for _, peer in _ALL)
+
+def allows(answer: object) -> bool:
+    """Return whether the answer of a parser allows."""
+    return bool(getattr(answer, "allowed", answer))
 
 
-def present() -> list[Peer]:
-    """The parsers that can be imported here."""
+def answer(load: Load, body: bytes, url: str, agent: str, limit: float = 60) -> str:
+    """Return "allows" or "disallows", or how a parser failed.
+
+    :param limit: seconds; some parsers take hours for a pattern with many stars.
+    """
+    signal.signal(signal.SIGALRM, _stop)
+    signal.setitimer(signal.ITIMER_REAL, limit)
+    try:
+        return "allows" if allows(load(body)(url, agent)) else "disallows"
+    except TimeoutError:
+        return f"takes more than {limit:g} s"
+    except Exception as error:  # noqa: BLE001 - whatever a parser raises is its answer
+        return f"raises {type(error).__name__}"
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+
+
+def _stop(_signal: int, _frame: FrameType | None) -> None:
+    raise TimeoutError
+
+
+def installed(*names: str) -> list[Peer]:
+    """Return the parsers that can be loaded here."""
     found = []
-    for module, peer in _ALL:
+    for name in names:
         try:
-            importlib.import_module(module)
+            PEERS[name].load(b"")("https://site.example/", AGENT)
         except ImportError:
             continue
-        found.append(peer)
+        found.append(PEERS[name])
     return found
-
-
-def named(name: str) -> Peer:
-    """A parser by its name."""
-    return next(peer for _, peer in _ALL if peer.name == name)

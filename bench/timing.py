@@ -1,43 +1,27 @@
-"""Times of reading and asking, in nanoseconds: best of several repetitions, all parsers in turn for
-each file.
-
-In turn, so that a busy machine hits all alike; the best, since whatever else the machine does only
-ever adds.
-"""
+"""Times and memory of parsers; the best of several repetitions counts, all parsers take turns."""
 
 from __future__ import annotations
 
 import gc
+import os
+import tracemalloc
 from contextlib import contextmanager
-from dataclasses import dataclass
+from pathlib import Path
 from time import perf_counter_ns
 from typing import TYPE_CHECKING
+
+from bench.files import AGENT
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from bench.peers import Ask, Peer
-    from bench.samples import Sample
-
-
-@dataclass(slots=True)
-class Times:
-    """The best times of one parser on one file, in nanoseconds.
-
-    :param first: reading the file, and the first verdict.
-    :param passes: verdicts on all its URLs after that, for the first time; an index made on first
-        use counts.
-    :param warm: verdicts on all its URLs once more.
-    """
-
-    first: int
-    passes: int
-    warm: int
+    from bench.files import File
+    from bench.peers import Peer
 
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """No garbage collection meanwhile."""
+    """Run the block without garbage collection."""
     gc.collect()
     gc.disable()
     try:
@@ -46,67 +30,52 @@ def quiet() -> Iterator[None]:
         gc.enable()
 
 
-def measure(
-    peers: Sequence[Peer], samples: Sequence[Sample], repeat: int
-) -> dict[str, list[Times]]:
-    """Best times of each parser, by name, a value a file."""
-    found: dict[str, list[Times]] = {peer.name: [] for peer in peers}
+def life(peer: Peer, body: bytes, urls: Sequence[str], agents: Sequence[str] = (AGENT,)) -> float:
+    """Return the microseconds of reading a file and deciding about URLs."""
+    start = perf_counter_ns()
+    ask = peer.load(body)
+    for number, url in enumerate(urls):
+        ask(url, agents[number % len(agents)])
+    return (perf_counter_ns() - start) / 1000
+
+
+def lives(
+    peers: Sequence[Peer], files: Sequence[File], count: int, repeat: int
+) -> dict[str, float]:
+    """Return the mean microseconds of the life of a file with this number of verdicts."""
+    sums = dict.fromkeys((peer.name for peer in peers), 0.0)
     with quiet():
-        for sample in samples:
-            best = {peer.name: _once(peer, sample) for peer in peers}
+        for file in files:
+            urls = file.urls[:count]
+            best = {peer.name: life(peer, file.body, urls) for peer in peers}
             for _ in range(repeat):
                 for peer in peers:
-                    # Twice in a row: the first finds the caches full of what its neighbour left
-                    # there.
-                    _keep_best(best[peer.name], _once(peer, sample))
-                    _keep_best(best[peer.name], _once(peer, sample))
-            for name, times in best.items():
-                found[name].append(times)
-    return found
+                    best[peer.name] = min(best[peer.name], life(peer, file.body, urls))
+            for name, micros in best.items():
+                sums[name] += micros / len(files)
+    return sums
 
 
-def _once(peer: Peer, sample: Sample) -> Times:
-    load, agent, body, urls = peer.load, peer.agent, sample.body, sample.urls
-    host = sample.name
-    start = perf_counter_ns()
-    ask = load(body, host)
-    ask(urls[0], agent)
-    first = perf_counter_ns() - start
-    return Times(first, _asking(ask, agent, urls), _asking(ask, agent, urls))
+def memory(peer: Peer, files: Sequence[File]) -> tuple[float, float]:
+    """Return the mean bytes of a file that was read, and after its verdicts."""
+    gc.collect()
+    tracemalloc.start()
+    try:
+        start = tracemalloc.get_traced_memory()[0]
+        # Copies, so that bytes that a parser keeps count for it.
+        asks = [peer.load(bytes(bytearray(file.body))) for file in files]
+        read = tracemalloc.get_traced_memory()[0] - start
+        for ask, file in zip(asks, files, strict=True):
+            for url in file.urls:
+                ask(url, AGENT)
+        gc.collect()
+        asked = tracemalloc.get_traced_memory()[0] - start
+    finally:
+        tracemalloc.stop()
+    return read / len(files), asked / len(files)
 
 
-def _asking(ask: Ask, agent: str | tuple[str, ...], urls: Sequence[str]) -> int:
-    start = perf_counter_ns()
-    for url in urls:
-        ask(url, agent)
-    return perf_counter_ns() - start
-
-
-def _keep_best(best: Times, times: Times) -> None:
-    best.first = min(best.first, times.first)
-    best.passes = min(best.passes, times.passes)
-    best.warm = min(best.warm, times.warm)
-
-
-def warm_match(peers: Sequence[Peer], samples: Sequence[Sample], repeat: int) -> dict[str, float]:
-    """Nanoseconds a URL once everything is built.
-
-    The files are read once, and asked again and again.
-    """
-    asks = {
-        peer.name: [
-            (peer.load(sample.body, sample.name), peer.agent, sample.urls) for sample in samples
-        ]
-        for peer in peers
-    }
-    best = {name: [1 << 62] * len(samples) for name in asks}
-    with quiet():
-        for _ in range(repeat + 1):
-            for name, files in asks.items():
-                for _ in range(2):
-                    best[name] = [
-                        min(old, _asking(*file))
-                        for old, file in zip(best[name], files, strict=True)
-                    ]
-    urls = sum(len(sample.urls) for sample in samples)
-    return {name: sum(times) / urls for name, times in best.items()}
+def resident() -> int:
+    """Return the bytes of memory that this process has (on Linux)."""
+    pages = Path("/proc/self/statm").read_text(encoding="ascii").split()[1]
+    return int(pages) * os.sysconf("SC_PAGE_SIZE")

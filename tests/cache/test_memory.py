@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from bench import generate
+from bench.files import generated
 from scrapy_robots_rfc.cache import memory as module
 from scrapy_robots_rfc.cache.entry import CacheEntry, Validators
 from scrapy_robots_rfc.cache.memory import MemoryCache
@@ -268,7 +268,7 @@ def test_bytes_of_an_origin() -> None:
 @pytest.mark.usefixtures("traced")
 def test_real_files_take_little_memory() -> None:
     """Files like real ones take less than 3 KiB each while they are not parsed."""
-    files = generate.files(200)
+    files = generated(200)
     crawl = Crawl(200, parsed=3)
     before = allocated()
     for number, file in enumerate(files):
