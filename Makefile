@@ -4,6 +4,8 @@
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+# The schemas come with check-jsonschema.
+SCHEMA := @$(BIN)/check-jsonschema --quiet --builtin-schema vendor.
 # The first thing that it installs is itself: 25.1 is the first version that knows groups.
 PIP := python -m pip install -qq --no-compile --disable-pip-version-check
 
@@ -89,9 +91,14 @@ check: $(READY)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/python -m tools.check_shape
+	$(BIN)/python -m tools.check_files
 	$(BIN)/python -m tools.check_docs
-	$(BIN)/python -m tools.check_forms
+	$(SCHEMA)github-workflows .github/workflows/*.yml
+	$(SCHEMA)github-issue-forms .github/ISSUE_TEMPLATE/[!c]*.yml
+	$(SCHEMA)github-issue-config .github/ISSUE_TEMPLATE/config.yml
+	$(SCHEMA)dependabot .github/dependabot.yml
+	$(SCHEMA)readthedocs .readthedocs.yaml
+	$(SCHEMA)citation-file-format CITATION.cff
 
 bench: $(READY)
 	@$(BIN)/python -m bench $(ARGS)

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bench import public_cases
-from bench.conformance_cases import GOOGLE, OURS as DECISION, RFC, SECTIONS, TITLES, questions
+from bench.conformance_cases import GOOGLE, OURS as DECISION, RFC, SECTIONS, questions
 from bench.peers import (
     AI_CRAWLERS,
     GOOGLE as FAST,
@@ -49,7 +49,7 @@ CASES = ROOT / "docs" / "conformance.jsonl"
 RECORD = ROOT / "docs" / "conformance_results.json"
 
 #: The urllib.robotparser of the newest CPython; `URLLIB` is that of the oldest supported one.
-NEW_URLLIB = "urllib, newest"
+NEW_URLLIB = "urllib (new)"
 NAMES = (OURS, PROTEGO, URLLIB, NEW_URLLIB, FAST, ROBOTSPY, RERP)
 PUBLIC = (PROTEGO, URLLIB, NEW_URLLIB, FAST, AI_CRAWLERS)
 HEAD = ("clause", "cases", *NAMES)
@@ -197,23 +197,18 @@ def rows(asked: Sequence[Question], differs: Mapping[str, Mapping[str, str]]) ->
 
 
 def listed(asked: Sequence[Question], differs: Mapping[str, Mapping[str, str]]) -> list[str]:
-    """Return the cases of the RFC in which a parser differs, by section."""
+    """Return for each parser the cases of the RFC in which it differs."""
     lines = []
-    for section in SECTIONS:
-        found = []
+    for parser in NAMES:
+        cases = []
         for question in asked:
-            if question.basis != RFC or question.sections[0] != section:
-                continue
-            who = []
-            for parser in NAMES:
-                given = differs[parser].get(question.case.id, "")
-                if given:
-                    who.append(parser if given.endswith("allows") else f"{parser} ({given})")
-            if who:
-                found.append(f"- `{question.case.id}`: {', '.join(who)}")
-        if found:
-            lines += [f"### {section}: {TITLES[section]}", "", *found, ""]
-    return lines[:-1]
+            case = question.case.id
+            given = differs[parser].get(case, "")
+            if given and question.basis == RFC:
+                cases.append(f"`{case}`" if given.endswith("allows") else f"`{case}` ({given})")
+        if cases:
+            lines.append(f"- {parser}: {', '.join(cases)}")
+    return lines
 
 
 def public_rows(record: Record) -> list[list[str]]:

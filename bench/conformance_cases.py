@@ -32,19 +32,6 @@ SECTIONS = {
     "3": range(38, 39),
 }
 
-#: Titles of the sections.
-TITLES = {
-    "2.1": "Groups",
-    "2.2": "Lines",
-    "2.2.1": "User-agent lines",
-    "2.2.2": "Rules",
-    "2.2.3": "Special characters",
-    "2.2.4": "Other records",
-    "2.3.1.5": "Errors in a file",
-    "2.5": "Limits",
-    "3": "Security",
-}
-
 #: Rows that only permit something (MAY).
 PERMISSIONS = {21, 24}
 

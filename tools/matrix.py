@@ -1,13 +1,10 @@
-"""Run the test suite on every CPython from 3.11 on this machine, and with the oldest and the newest
-dependencies.
+"""Run the tests on every CPython from 3.11, and with the oldest and the newest dependencies.
 
-Each row is an environment of its own under .venv-matrix/, which stays until pyproject.toml or
-oldest.txt change. Three rows run at a time, each with its runs side by side; what a run prints goes
-to a file and is shown when it failed. The row `newest` has pre-releases of Scrapy and Twisted, too.
-The row `development` has Scrapy as it stands in its repository: it may fail without failing the
-matrix, and is skipped where that repository cannot be reached. `python -m tools.matrix --list` only
-lists the rows, `--ends` runs two of them, the oldest of everything and the newest interpreter, each
-under one reactor: processes of their own crawl under the others. Each leaves some tests out then.
+Each row has its own environment in .venv-matrix/, which is made again when pyproject.toml or
+oldest.txt change. The row `newest` has pre-releases of Scrapy and Twisted. The row `development`
+has Scrapy from its repository: it may fail, and is skipped if the repository cannot be reached.
+`--list` lists the rows. `--ends` runs only the oldest dependencies and the newest interpreter, with
+one reactor and fewer tests.
 """
 
 import argparse
@@ -25,132 +22,109 @@ ROOT = Path(__file__).resolve().parent.parent
 HOME = ROOT / ".venv-matrix"
 OLDEST = ROOT / "tools" / "oldest.txt"
 SUPPORTED = (3, 11)
-AT_A_TIME = 3  # most of their time they wait
-TIMEOUT = 1800  # seconds for one command of a row; the whole suite takes a fraction of it
+PARALLEL_ROWS = 3
+TIMEOUT = 1800  # seconds for one command
 
-APART = (
-    "tests/property",
-    "tests/bench",
-)  # laws of the core are the same everywhere, and benches are for one version
-WORKERS = ("-n", "3")
-SUITE = (*WORKERS, "-m", "not wheel and not once", *(f"--ignore={folder}" for folder in APART))
-#: What both leave out with `--ends`: `make test` runs it, and it crawls by the code of the package.
-BOTH = ("tests/example", "tests/test_upstream.py")
-#: What the newest interpreter leaves out, too: what hangs on Scrapy's version, of which the oldest
-#: row has another one.
-LEFT_OUT = ("tests/commands", "tests/reporting", "tests/scheduling", "tests/test_missing_names.py")
-#: What the oldest row leaves out, too: rooms that depend on no other package, under the interpreter
-#: of `make test`.
-PURE = ("tests/core", "tests/policy", "tests/test_cases.py", "tests/test_reference.py")
-OTHER_REACTOR = (*WORKERS, "--reactor=default", "-m", "reactor")
-
-NEWEST = (
-    "Scrapy",
-    "Twisted",
-)  # what a new version of may break us; pre-releases of pytest would be no news
+_WORKERS = ("-n", "3")
+# Laws of the core are the same everywhere, and the bench is for one version.
+_NOWHERE = ("--ignore=tests/property", "--ignore=tests/bench")
+SUITE = (*_WORKERS, "-m", "not wheel and not once", *_NOWHERE)
+OTHER_REACTOR = (*_WORKERS, "--reactor=default", "-m", "reactor")
+# With --ends: `make test` runs these in both rows' place.
+_NOT_AT_ENDS = ("tests/example", "tests/test_upstream.py")
+# These depend on the version of Scrapy, and the oldest row has another one.
+_NOT_NEWEST = (
+    "tests/commands",
+    "tests/reporting",
+    "tests/scheduling",
+    "tests/test_missing_names.py",
+)
+# These depend on no other package.
+_NOT_OLDEST = ("tests/core", "tests/policy", "tests/test_cases.py", "tests/test_reference.py")
 DEVELOPMENT = "https://github.com/scrapy/scrapy"
-
-# What an interpreter says of itself, when it can make an environment.
-PROBE = (
-    "import ensurepip, platform, sys, venv; print(platform.python_implementation(),"
-    " *sys.version_info[:2])"
+_PROBE = (
+    "import ensurepip, platform, sys, venv;"
+    "print(platform.python_implementation(), *sys.version_info[:2])"
 )
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One environment and the runs of the suite in it."""
+    """An environment and the runs of the tests in it.
+
+    :param upgrades: arguments of pip for what is upgraded before each run.
+    """
 
     name: str
     python: str
-    constraints: Path | None
     runs: tuple[tuple[str, ...], ...]
-    #: What is upgraded before each run, as arguments of pip.
+    constraints: Path | None = None
     upgrades: tuple[str, ...] = ()
     may_fail: bool = False
 
 
 def interpreters() -> dict[tuple[int, int], str]:
-    """Return the path of one working CPython for each minor version from 3.11, oldest first."""
+    """Return the path of a CPython for each version that works here, oldest first."""
     folders = [Path(part) for part in os.environ.get("PATH", "").split(os.pathsep) if part]
     pyenv = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv"))
     folders += [Path("/usr/local/bin"), Path("/usr/bin"), *sorted(pyenv.glob("versions/*/bin"))]
     found: dict[tuple[int, int], str] = {}
     for folder in folders:
         for path in folder.glob("python3.*"):
-            if re.fullmatch(r"python3\.\d+", path.name) and (version := probe(path)):
+            if re.fullmatch(r"python3\.\d+", path.name) and (version := _version(path)):
                 found.setdefault(version, str(path))
     return dict(sorted(found.items()))
 
 
-def probe(path: Path) -> tuple[int, int] | None:
-    """Return the version of a CPython that we support and that can make an environment, else
-    None.
-    """
+def _version(path: Path) -> tuple[int, int] | None:
+    """Return the version of a supported CPython that can make an environment, or `None`."""
     try:
-        answer = subprocess.run(
-            [path, "-c", PROBE], capture_output=True, text=True, timeout=30, check=False
+        done = subprocess.run(
+            [path, "-c", _PROBE], capture_output=True, text=True, timeout=30, check=False
         )
     except (OSError, subprocess.TimeoutExpired):
         return None
-    if answer.returncode or not answer.stdout.startswith("CPython "):
+    if done.returncode or not done.stdout.startswith("CPython "):
         return None
-    major, minor = map(int, answer.stdout.split()[1:])
+    major, minor = map(int, done.stdout.split()[1:])
     return (major, minor) if (major, minor) >= SUPPORTED else None
 
 
 def rows(found: dict[tuple[int, int], str]) -> Iterator[Row]:
-    """Yield the rows: each interpreter that `make test` does not use already, and the oldest of
-    everything.
-    """
-    oldest = min(found)
-    # Old dependencies on a newer CPython warn about themselves; the other rows take a warning for
-    # an error.
+    """Yield all rows; `make test` already uses this interpreter."""
+    # Old dependencies warn on a newer CPython; in the other rows a warning is an error.
     lenient = ("-W", "default")
-    yield Row(
-        "oldest", found[oldest], OLDEST, tuple((*run, *lenient) for run in (SUITE, OTHER_REACTOR))
-    )
-    for version, python in found.items():
-        if version != sys.version_info[:2]:
-            yield Row("python{}.{}".format(*version), python, None, (SUITE,))
+    oldest_runs = ((*SUITE, *lenient), (*OTHER_REACTOR, *lenient))
+    yield Row("oldest", found[min(found)], oldest_runs, OLDEST)
+    for (major, minor), python in found.items():
+        if (major, minor) != sys.version_info[:2]:
+            yield Row(f"python{major}.{minor}", python, (SUITE,))
     newest = found[max(found)]
-    yield Row("newest", newest, None, (SUITE,), ("--pre", *NEWEST))
-    yield Row(
-        "development", newest, None, ((*SUITE, *lenient),), (f"git+{DEVELOPMENT}",), may_fail=True
-    )
+    yield Row("newest", newest, (SUITE,), upgrades=("--pre", "Scrapy", "Twisted"))
+    development = (f"git+{DEVELOPMENT}",)
+    yield Row("development", newest, ((*SUITE, *lenient),), None, development, may_fail=True)
 
 
-def shortened(row: Row, left_out: tuple[str, ...]) -> Row:
-    """Return a row with its first run, less some tests."""
-    return replace(
-        row, runs=((*row.runs[0], *(f"--ignore={path}" for path in (*BOTH, *left_out))),)
-    )
+def at_ends(chosen: list[Row]) -> list[Row]:
+    """Return the oldest row and the newest interpreter, with one run of fewer tests each."""
+    newest = [row for row in chosen if row.name.startswith("python")][-1:]
+    left_out = [(chosen[0], _NOT_OLDEST), *((row, _NOT_NEWEST) for row in newest)]
+    return [
+        replace(row, runs=((*row.runs[0], *(f"--ignore={p}" for p in (*_NOT_AT_ENDS, *paths))),))
+        for row, paths in left_out
+    ]
 
 
 def prepare(row: Row, log: Path) -> Path:
-    """Make the row's environment, or reuse it when nothing it depends on has changed, and return
-    its interpreter.
-    """
+    """Make the environment of a row if something has changed, and return its interpreter."""
     home = HOME / row.name
-    python = home / "bin" / "python"
-    ready = home / ".ready"
-    parts = [
-        (ROOT / "pyproject.toml").read_bytes(),
-        row.constraints.read_bytes() if row.constraints else b"",
-    ]
-    digest = hashlib.sha256(b"\0".join([row.python.encode(), *parts])).hexdigest()
-    install = [
-        str(python),
-        "-m",
-        "pip",
-        "install",
-        "-qq",
-        "--no-compile",
-        "--disable-pip-version-check",
-    ]
+    python, ready = home / "bin" / "python", home / ".ready"
+    files = [path.read_bytes() for path in (ROOT / "pyproject.toml", row.constraints) if path]
+    digest = hashlib.sha256(b"\0".join([row.python.encode(), *files])).hexdigest()
+    install = [str(python), "-m", "pip", "install", "-qq", "--disable-pip-version-check"]
     if not (python.exists() and ready.exists() and ready.read_text() == digest):
-        call([row.python, "-m", "venv", "--clear", str(home)], log)
         pinned = ["--constraint", str(row.constraints)] if row.constraints else []
+        call([row.python, "-m", "venv", "--clear", str(home)], log)
         call([*install, "pip>=25.1"], log)  # the first version that knows groups
         call([*install, *pinned, "--group", "test", "--editable", ".[archive,fleet]"], log)
         ready.write_text(digest)
@@ -159,25 +133,8 @@ def prepare(row: Row, log: Path) -> Path:
     return python
 
 
-def reachable(repository: str) -> bool:
-    """Return whether a git repository can be asked for its newest commit, without asking anybody
-    for a password.
-    """
-    environment = {**os.environ, "GIT_TERMINAL_PROMPT": "0"}
-    command = ["git", "ls-remote", "--exit-code", repository, "HEAD"]
-    try:
-        return not subprocess.run(
-            command, capture_output=True, env=environment, timeout=30, check=False
-        ).returncode
-    except (OSError, subprocess.TimeoutExpired):
-        return False
-
-
 def call(command: list[str], log: Path) -> None:
-    """Run a command in the project's root, its output at the end of the log.
-
-    Raise when it fails.
-    """
+    """Run a command, and append its output to a log; raise if it fails."""
     with log.open("ab") as out:
         subprocess.run(
             command,
@@ -187,87 +144,57 @@ def call(command: list[str], log: Path) -> None:
             stderr=out,
             timeout=TIMEOUT,
             check=True,
+            env={**os.environ, "GIT_TERMINAL_PROMPT": "0"},
         )
 
 
 def run(row: Row) -> bool:
-    """Run one row, print how it ended, and return whether the matrix may pass."""
-    if row.may_fail and not reachable(DEVELOPMENT):
-        print(f"{row.name}: skipped, because {DEVELOPMENT} cannot be reached", flush=True)
-        return True
-    return passed(row) or row.may_fail
-
-
-def passed(row: Row) -> bool:
-    """Run one row, print how it ended, and return whether it passed."""
+    """Run a row, print how it ended, and return whether the matrix may pass."""
     logs = [HOME / f"{row.name}-{number}.log" for number in range(len(row.runs))]
     for log in logs:
         log.write_bytes(b"")
     try:
+        if row.may_fail:
+            call(["git", "ls-remote", "--exit-code", DEVELOPMENT, "HEAD"], logs[0])
         python = prepare(row, logs[0])
-    except (subprocess.CalledProcessError, subprocess.TimeoutExpired) as error:
-        print(f"{row.name}: FAILED ({error})\n{logs[0].read_text(errors='replace')}", flush=True)
-        return False
+    except (OSError, subprocess.SubprocessError) as error:
+        text = "skipped" if row.may_fail else "FAILED"
+        print(f"{row.name}: {text} ({error})\n{logs[0].read_text(errors='replace')}", flush=True)
+        return row.may_fail
     with ThreadPoolExecutor(len(logs)) as pool:
-        return all(
-            list(
-                pool.map(lambda arguments, log: suite(row, python, arguments, log), row.runs, logs)
-            )
-        )
+        ended = pool.map(lambda arguments, log: suite(row, python, arguments, log), row.runs, logs)
+        return all([*ended]) or row.may_fail
 
 
 def suite(row: Row, python: Path, arguments: tuple[str, ...], log: Path) -> bool:
-    """Run the suite once in the environment of a row, print how it ended, and return whether it
-    passed.
-    """
-    name = f"{row.name}{' (may fail)' if row.may_fail else ''} [{' '.join(arguments)}]"
+    """Run the tests once, print how they ended, and return whether they passed."""
+    name = f"{row.name} [{' '.join(arguments)}]"
+    cache = f"cache_dir={log.with_suffix('.cache')}"  # runs beside each other need their own
     try:
-        # A cache of its own: runs side by side must not write one.
-        call(
-            [
-                str(python),
-                "-m",
-                "pytest",
-                "-q",
-                "-o",
-                f"cache_dir={log.with_suffix('.cache')}",
-                *arguments,
-            ],
-            log,
-        )
-    except (subprocess.CalledProcessError, subprocess.TimeoutExpired) as error:
+        call([str(python), "-m", "pytest", "-q", "-o", cache, *arguments], log)
+    except subprocess.SubprocessError as error:
         print(f"{name}: FAILED ({error})\n{log.read_text(errors='replace')}", flush=True)
         return False
-    closing = re.findall(
-        r"^\d+ (?:passed|failed|skipped).* in .*$", log.read_text(errors="replace"), re.MULTILINE
-    )
-    print(f"{name}: {closing[-1]}", flush=True)
+    print(f"{name}: {log.read_text(errors='replace').splitlines()[-1]}", flush=True)
     return True
 
 
 def main() -> int:
-    """Run every row and return the exit code."""
-    options = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    """Run the rows and return the exit code."""
+    options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("--list", action="store_true", help="list the rows and run nothing")
-    options.add_argument(
-        "--ends", action="store_true", help="only the first and the last row, under one reactor"
-    )
+    options.add_argument("--ends", action="store_true", help="run only two short rows")
     options.add_argument("names", nargs="*", metavar="row", help="run only these rows")
     arguments = options.parse_args()
-    chosen = [
-        row for row in rows(interpreters()) if not arguments.names or row.name in arguments.names
-    ]
+    names = arguments.names
+    chosen = [row for row in rows(interpreters()) if not names or row.name in names]
     if arguments.ends:
-        named = [row for row in chosen if row.name.startswith("python")]
-        chosen = [shortened(chosen[0], PURE), *(shortened(row, LEFT_OUT) for row in named[-1:])]
+        chosen = at_ends(chosen)
     if arguments.list:
-        for row in chosen:
-            print(row.name, row.python)
+        print(*(f"{row.name} {row.python}" for row in chosen), sep="\n")
         return 0
     HOME.mkdir(exist_ok=True)
-    with ThreadPoolExecutor(AT_A_TIME) as pool:
+    with ThreadPoolExecutor(PARALLEL_ROWS) as pool:
         ended = list(pool.map(run, chosen))
     return 0 if ended and all(ended) else 1
 
