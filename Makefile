@@ -1,15 +1,15 @@
-# Every target sets itself up: the first run makes .venv and installs the project into it, later runs start at once.
-# Give another interpreter as PYTHON=python3.12, and arguments of pytest or of the benchmark as ARGS="...".
+# Each target creates the environment that it needs. Use PYTHON=python3.12 for another interpreter, and
+# ARGS="..." for arguments of pytest or of a benchmark.
 
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 # The schemas come with check-jsonschema.
 SCHEMA := @$(BIN)/check-jsonschema --quiet --builtin-schema vendor.
-# The first thing that it installs is itself: 25.1 is the first version that knows groups.
+# pip upgrades itself first, because dependency groups need 25.1.
 PIP := python -m pip install -qq --no-compile --disable-pip-version-check
 
-# `make bench -- --corpus DIR`: what follows the target is the benchmark's, not make's.
+# Pass the arguments after the target to the benchmark: `make bench -- --corpus DIR`.
 ifeq (bench,$(firstword $(MAKECMDGOALS)))
   WORDS := $(wordlist 2,$(words $(MAKECMDGOALS)),$(MAKECMDGOALS))
   ARGS += $(WORDS) $(filter -%,$(MAKEOVERRIDES))
@@ -19,10 +19,10 @@ ifeq (bench,$(firstword $(MAKECMDGOALS)))
   endif
 endif
 
-# The tests start hundreds of processes: without bytecode on disk each of them would compile the package again.
+# The tests start hundreds of processes, and without bytecode on disk each would compile the package.
 unexport PYTHONDONTWRITEBYTECODE
 
-# Environments of their own for the site, for other plugins, for other parsers and for a release: `make test` and `make check` need none.
+# Separate environments, so that `make test` and `make check` do not need these packages.
 DOCS := .venv-docs
 PLUGINS := .venv-plugins
 PEERS := .venv-peers
@@ -32,18 +32,18 @@ RELEASE := .venv-release
 .DEFAULT_GOAL := help
 
 help:
-	@echo "make demo        crawl the embedded demo site and say of each page whether it may be fetched, and why"
-	@echo "make fleet-demo  crawl a few hundred made-up sites with four workers that share all they know by a Redis server"
-	@echo "make test        the test suite, with the asyncio reactor and with another one"
-	@echo "make coverage    the tests, and how much of the package they execute (lines and branches)"
-	@echo "make check       ruff, mypy --strict, and the project's own checks of shape and documents"
-	@echo "make bench       measure against the other parsers and in whole crawls (make bench -- --corpus DIR)"
-	@echo "make conformance ask the other parsers the cases of docs/conformance.jsonl (ARGS=--write records the answers)"
-	@echo "make matrix      the test suite on every CPython found, and with the oldest and the newest dependencies"
-	@echo "make plugins     run the recipes of docs/plugins.md with the plugins that they are for, in an environment of their own"
-	@echo "make docs        make the pictures anew, and the documents as a site in build/site (make docs-serve shows it)"
-	@echo "make release-check  build the package, and look at it as the package index, an installer and type checkers do"
-	@echo "make clean       remove the environments and caches"
+	@echo "make demo           crawl small local sites, and show which pages may be fetched, and why"
+	@echo "make fleet-demo     crawl 300 local sites with four workers that share robots.txt files on Redis"
+	@echo "make test           run the tests, with the asyncio reactor and with another one"
+	@echo "make coverage       run the tests, and report which lines and branches they miss"
+	@echo "make check          run ruff, mypy --strict, and checks of file sizes and documents"
+	@echo "make bench          run the benchmarks (make bench -- --corpus DIR)"
+	@echo "make conformance    compare verdicts with other parsers (ARGS=--write records them)"
+	@echo "make matrix         run the tests on every CPython found, with the oldest and newest dependencies"
+	@echo "make plugins        test the recipes of docs/plugins.md with the plugins"
+	@echo "make docs           build the pictures and the documentation in build/site (make docs-serve serves it)"
+	@echo "make release-check  build the package, and check it as PyPI, installers and type checkers do"
+	@echo "make clean          remove environments and caches"
 
 $(READY): pyproject.toml
 	@test -x $(BIN)/python || { python=$${PYTHON:-$$(sh tools/find_python.sh)} && [ -n "$$python" ] && \
@@ -51,7 +51,7 @@ $(READY): pyproject.toml
 	@$(BIN)/$(PIP) "pip>=25.1" && $(BIN)/$(PIP) --group dev --editable ".[archive,fleet]"
 	@touch $@
 
-# The same for the others, with the tools of one group each.
+# The other environments have one dependency group each.
 $(DOCS)/.ready: GROUP := docs
 $(PLUGINS)/.ready: GROUP := plugins
 $(PLUGINS)/.ready: EXTRAS := [fleet]
@@ -69,7 +69,7 @@ demo: $(READY)
 fleet-demo: $(READY)
 	@cd example_project && ../$(BIN)/python -m fleet $(ARGS)
 
-# Beside each other, since both wait for clocks and other processes much of their time.
+# Both at once, because tests often wait for timers and processes.
 test: $(READY)
 	@log=$$(mktemp); $(MAKE) --no-print-directory test-reactor >"$$log" 2>&1 & other=$$!; \
 		$(MAKE) --no-print-directory test-asyncio; code=$$?; \
@@ -81,7 +81,7 @@ test-asyncio: $(READY)
 test-reactor: $(READY)
 	$(BIN)/python -m pytest -n auto --reactor=default -m reactor $(ARGS)
 
-# With the processes that the tests start.
+# It includes the processes that the tests start.
 coverage: $(READY)
 	@rm -f .coverage .coverage.*
 	$(BIN)/coverage run -m pytest -n auto $(ARGS)
