@@ -12,7 +12,7 @@ from scrapy import Request
 from scrapy.crawler import Crawler
 from scrapy.http import Response
 
-from scrapy_robots_rfc import stats
+from scrapy_robots_rfc import signals, stats
 from scrapy_robots_rfc._runtime import Runtime, Waiter
 from scrapy_robots_rfc._scrapy import is_closing
 from scrapy_robots_rfc.core.agents import Agent
@@ -101,12 +101,14 @@ class FinalUrls:
     async def _judge(self, request: Request, response: Response, origin: Origin) -> Response:
         robots = self._middleware.known(origin, request)
         if robots is None:
-            robots = await self._in_time(self._middleware.service.fetched_for(origin, request))
+            robots = await self._in_time(
+                self._middleware.service.fetched_for(origin, request), origin
+            )
         agent = self._middleware.user_agents.of(request)
         if robots is not None and robots.file is not None:
             file = robots.file
             if file.large and file.unread(agent):
-                robots = await self._in_time(self._read(robots, file, agent))
+                robots = await self._in_time(self._read(robots, file, agent), origin)
         if robots is None:
             if is_closing(self._crawler):
                 self._count(stats.UNDECIDED)
@@ -125,13 +127,24 @@ class FinalUrls:
         await self._middleware.service.read_for(file, agent)
         return None if file.unread(agent) else robots
 
-    async def _in_time(self, work: Coroutine[Any, Any, OriginPolicy | None]) -> OriginPolicy | None:
-        """Return the result of some work, or `None` if it takes too long or the spider closes."""
+    async def _in_time(
+        self, work: Coroutine[Any, Any, OriginPolicy | None], origin: Origin
+    ) -> OriginPolicy | None:
+        """Return the result of some work, or `None` if it takes too long or the spider closes.
+
+        If the first attempt to fetch a robots.txt fails, return what governs the origin then.
+        """
         result: Waiter[OriginPolicy | None] = Waiter()
+
+        def attempted(robots: OriginPolicy, delays: tuple[float, ...]) -> None:
+            if robots.origin == origin and delays:  # further attempts would take too long
+                result.resolve(robots)
 
         async def wait() -> None:
             result.resolve(await work)
 
+        # The connection is weak: it ends with this coroutine.
+        self._crawler.signals.connect(attempted, signals.robots_attempted)
         task = self._runtime.spawn(wait())
         timer = self._runtime.call_later(FETCH_TIME, partial(result.resolve, None))
         try:

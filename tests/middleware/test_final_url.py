@@ -115,6 +115,17 @@ async def test_unreachable_robots_txt_of_the_final_url(
 
 
 @ensureDeferred
+async def test_one_attempt(site: Site, other: Site) -> None:
+    """The page does not wait for a second attempt to fetch the robots.txt of its final URL."""
+    other.replies["/robots.txt"] = Reply(503)
+    site.replies["/a"] = redirect(other.url("/open"))
+    result = await crawl([site.url("/a")], by(Browser, ROBOTS_UNREACHABLE_BACKOFF=[30]))
+    assert reason(result, site.url("/a")) == "unreachable"
+    assert "; robots.txt unreachable: 503" in str(result.outcomes[site.url("/a")])
+    assert other.fetches == 1
+
+
+@ensureDeferred
 async def test_final_url_without_a_valid_host(site: Site) -> None:
     """A page whose final URL has no valid host is dropped, as a request for that URL would be."""
     site.replies["/a"] = redirect("http://a%20b/")

@@ -115,7 +115,7 @@ class OpensGate(logging.Filter):
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Read a record."""
-        if "wait in memory" in record.getMessage():
+        if "parked in memory" in record.getMessage():
             self.gate.set()
         return True
 
@@ -127,12 +127,12 @@ async def test_more_requests_than_may_wait(
     """Requests that exceed the limit in memory go back to Redis, and the log says so once."""
     gate = threading.Event()
     caplog.handler.addFilter(OpensGate(gate))
-    small = type("Small", (scheduler_around(recipe["SCHEDULER"]),), {"most_waiting": 3})
+    small = type("Small", (scheduler_around(recipe["SCHEDULER"]),), {"max_parked": 3})
     with Site({"/robots.txt": robots("", gate=gate)}) as site:
         pages = [site.url(f"/{number}") for number in range(20)]
         result = await crawl_by({**recipe, "SCHEDULER": small}, pages, spider=Filtered)
     assert result.outcomes == dict.fromkeys(pages, 200)
-    assert len([text for text in records(caplog) if "wait in memory" in text]) == 1
+    assert len([text for text in records(caplog) if "parked in memory" in text]) == 1
     assert queued(recipe) == 0
 
 

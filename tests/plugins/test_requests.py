@@ -6,12 +6,15 @@ import sys
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+import attrs
 import pytest
 from pytest_twisted import ensureDeferred
 from scrapy_poet import DummyResponse
+from web_poet import HttpClient, WebPage
+from web_poet.exceptions import HttpError
 
 from tests.support.crawling import Pages, records
-from tests.support.documents import block, executed, imported, settings
+from tests.support.documents import block, executed, settings
 from tests.support.recipes import crawl_by, ruled, verdicts
 from tests.support.site import MISSING, Reply, Site, redirect
 
@@ -21,7 +24,6 @@ if TYPE_CHECKING:
     from scrapy.http import Response
 
 POET = settings(block("docs/plugins.md", "python", "scrapy_poet"))
-PAGE_OBJECT = block("docs/plugins.md", "python", "class ReviewedPage")
 POLICY = executed(block("docs/plugins.md", "python", "class PagesOnly"))["PagesOnly"]
 ROTATING = settings(block("docs/plugins.md", "python", "ROTATING_PROXY_LIST"))
 RANDOM = settings(block("docs/plugins.md", "python", "scrapy_user_agents"))
@@ -30,18 +32,32 @@ MEDIA = settings(block("docs/plugins.md", "python", "FilesPipeline"))
 SHOP = "http://shop.example"
 
 
+@attrs.define
+class ReviewedPage(WebPage):  # type: ignore[misc]  # web-poet is not installed for mypy
+    """A page, and its reviews, which are on a disallowed page."""
+
+    http: HttpClient
+
+    async def to_item(self) -> dict[str, Any]:
+        """Return the text of the page, and `None` instead of the reviews."""
+        try:
+            reviews = (await self.http.get(self.urljoin("/private/reviews"))).text
+        except HttpError:
+            reviews = None
+        return {"page": self.css("p::text").get(), "reviews": reviews}
+
+
 @ensureDeferred
-async def test_scrapy_poet(tmp_path: Path) -> None:
+async def test_scrapy_poet() -> None:
     """Pages with page objects are judged, and so are the requests of page objects."""
-    module = imported(PAGE_OBJECT, tmp_path)
     items: list[Any] = []
 
     class Poet(Pages):
-        async def parse(self, response: Response, page: module.ReviewedPage) -> None:  # type: ignore[override, name-defined]
+        async def parse(self, response: Response, page: ReviewedPage) -> None:  # type: ignore[override]
             self.outcomes[response.url] = response.status
             items.append(await page.to_item())
 
-    Poet.parse.__annotations__["page"] = module.ReviewedPage  # scrapy-poet reads annotations
+    Poet.parse.__annotations__["page"] = ReviewedPage  # scrapy-poet reads annotations
     Poet.parse.__annotations__.pop("response")
     with ruled() as site:
         result = await crawl_by(POET, [site.url("/open"), site.url("/private")], spider=Poet)
