@@ -100,6 +100,7 @@ def test_a_crawl_loads_stores_and_reports_when_a_setting_asks_for_them(
         "core.gemini",
         "core.findings",
         "core.lint",
+        "core.lint_codes",
         "reporting.report",
         "reporting.archive",
         "cache.stores.sqlite",

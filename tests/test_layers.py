@@ -56,6 +56,7 @@ TABLES = ("settings", "stats", "signals", "errors", "leaves", "_runtime", "_scra
 OUTSIDE = (
     "core.findings",
     "core.lint",
+    "core.lint_codes",
     "fetching.ftp",
     "fetching.overrides",
     "scheduling.shared",

@@ -9,7 +9,8 @@ from scrapy.settings import Settings
 
 from scrapy_robots_rfc.commands import common
 from scrapy_robots_rfc.commands.common import Console, Failed, FoundRobots
-from scrapy_robots_rfc.core.lint import Finding, Severity, lint
+from scrapy_robots_rfc.core.lint import Finding, lint
+from scrapy_robots_rfc.core.lint_codes import Severity
 from scrapy_robots_rfc.core.robotstxt import RobotsTxt
 from scrapy_robots_rfc.core.text import many, printable
 from scrapy_robots_rfc.policy.access import Outcome

@@ -1,206 +1,82 @@
-"""The linter: what is odd about the lines of a robots.txt, and what was probably meant.
+"""The linter: it finds odd lines in a robots.txt and says what was probably meant.
 
-It asks `findings.py` for the lines and groups, which are those of the parser. `docs/cli.md` says
-what each code is found on.
+The lines and groups come from `findings.py` and are those of the parser. `docs/cli.md` lists the
+codes.
 """
 
 import difflib
-import enum
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import chain, pairwise
 from string import ascii_letters
 
 from scrapy_robots_rfc.core.agents import ANY, names_in_line, product_tokens
-from scrapy_robots_rfc.core.extensions import parse_rate, parse_window, plain_delay
-from scrapy_robots_rfc.core.findings import Flag, Group, Line, groups_of, lines_of
-from scrapy_robots_rfc.core.lines import KNOWN_RECORDS, MAX_LINE, RULES, LineKind, Record, as_text
+from scrapy_robots_rfc.core.extensions import parse_delay, parse_rate, parse_window, plain_delay
+from scrapy_robots_rfc.core.findings import Flag, Group, Line, groups_of, lines_of, raw_lines
+from scrapy_robots_rfc.core.lines import (
+    BLANKS,
+    KNOWN_RECORDS,
+    MAX_LINE,
+    RULES,
+    LineKind,
+    Record,
+    as_text,
+)
+from scrapy_robots_rfc.core.lint_codes import TEXTS, Code, Severity, severity_of
 from scrapy_robots_rfc.core.percent import to_octets
-from scrapy_robots_rfc.core.preferences import LABELS, RECORDS, SIGNAL, USAGE, read_records
+from scrapy_robots_rfc.core.preferences import (
+    LABELS,
+    POLICY_TOKENS,
+    RECORDS,
+    SIGNAL,
+    USAGE,
+    read_records,
+)
 from scrapy_robots_rfc.core.robotstxt import RobotsTxt
-from scrapy_robots_rfc.core.text import short
+from scrapy_robots_rfc.core.text import many, short
 
-
-class Severity(enum.Enum):
-    """How bad a finding is. The values are those of GitHub's annotations."""
-
-    #: The line has no effect.
-    ERROR = "error"
-    #: The line has an effect, but perhaps not on every crawler, or not the one that was meant. What
-    #: no crawler reads may be one, or a notice.
-    WARNING = "warning"
-    #: The line has the effect that was meant, and could say so more clearly.
-    NOTICE = "notice"
-
-
-class Code(enum.StrEnum):
-    """What is found beside the flags of a line. The values are stable: all outputs have them."""
-
-    # What the value of a line shows, or its place in the file.
-    ALMOST_A_KEY = enum.auto()
-    NO_RECORD = enum.auto()
-    MARKUP = enum.auto()
-    FILE_TOO_LONG = enum.auto()
-    DOLLAR_INSIDE = enum.auto()
-    INVALID_VALUE = enum.auto()
-    RECORD_OUTSIDE_GROUP = enum.auto()
-    RELATIVE_URL = enum.auto()
-    # What the group of a line shows.
-    AGENTS_JOINED = enum.auto()
-    SPLIT_GROUP = enum.auto()
-    NO_RULES = enum.auto()
-    REPEATED_RULE = enum.auto()
-    CONTRADICTION = enum.auto()
-    # What records about the use of pages show, see `preferences.py`.
-    USE_VOID = enum.auto()
-    USE_NO_VALUE = enum.auto()
-    USE_UNKNOWN = enum.auto()
-    SIGNAL_OUTSIDE_GROUP = enum.auto()
-
-
-_AGENT_ABOVE = "a line `User-agent: *` above it"
-_AS_UTF8 = "the file saved as UTF-8"
-_OUTSIDE = "ignored: it belongs to no group, as no user-agent line stands above it"
-
-#: By severity: what a crawler makes of a line with a code, and what was meant. In braces stand the
-#: usual spelling of its key, its value, and other words that the check gives.
-_TEXTS: dict[Severity, dict[Flag | Code, tuple[str, str]]] = {
-    Severity.ERROR: {
-        Flag.OUTSIDE_GROUP: (f"{_OUTSIDE} (RFC 9309, 2.2.2)", _AGENT_ABOVE),
-        Flag.NEVER_MATCHES: (
-            "it matches no URL: what it is compared with begins with `/` (RFC 9309, 2.2.2)",
-            "{key}: {path}",
-        ),
-        Flag.TOO_LONG: (f"what follows octet {MAX_LINE:,} is not read", "several shorter lines"),
-        Code.ALMOST_A_KEY: (
-            "ignored: it is not read as `{similar}`, for keys are compared whole (RFC 9309, 2.2)",
-            "{similar}: {value}",
-        ),
-        Code.MARKUP: (
-            "a web page, it seems: without a group in it, everything is allowed",
-            "a plain text file; or status 404, where the site has none",
-        ),
-        Code.FILE_TOO_LONG: (
-            "the lines below it are not read: they are beyond the size limit (RFC 9309, 2.5)",
-            "a shorter file",
-        ),
-        Code.RECORD_OUTSIDE_GROUP: (_OUTSIDE, _AGENT_ABOVE),
-        Code.USE_VOID: (
-            "void as a whole: it is not clear what it permits (RFC 9651)",
-            "such as Content-Usage: train-ai=n, search=y",
-        ),
-    },
-    Severity.WARNING: {
-        Flag.MISSPELT_KEY: (
-            "read as `{key}`, by this crawler and many; others leave the line out",
-            "{key}: {value}",
-        ),
-        Flag.NO_COLON: (
-            "read as if the colon were there, by this crawler and some; others leave the line out",
-            "{key}: {value}",
-        ),
-        Flag.INVALID_TOKEN: ("{effect}", "{meant}"),
-        Flag.SPACE_IN_PATTERN: (
-            "part of the one pattern, percent-encoded",
-            "`%20` in its place; or a line for each, if it stands between two patterns",
-        ),
-        Flag.CONTROL_OCTET: (
-            "in a value, it is percent-encoded; a key that contains one is unknown",
-            "the line without it",
-        ),
-        Flag.NOT_UTF8: ("its octets are percent-encoded one by one", _AS_UTF8),
-        Flag.OTHER_ENCODING: (
-            "converted, by this crawler; others find no record, and allow all (RFC 9309, 2.3)",
-            _AS_UTF8,
-        ),
-        Code.NO_RECORD: ("ignored: it is no record", "{meant}"),
-        Code.DOLLAR_INSIDE: (
-            "it stands for itself: only a last `$` is the end of a URL (RFC 9309, 2.2.3)",
-            "`%24` in its place, or nothing behind it",
-        ),
-        Code.INVALID_VALUE: ("{effect}", "such as {example}"),
-        Code.RELATIVE_URL: (
-            "crawlers that do not take it as relative to the robots.txt leave it out",
-            "the whole URL, such as https://www.example/{name}.xml",
-        ),
-        Code.AGENTS_JOINED: (
-            "it ends no group: rules below it are those of line {above}, too (RFC 9309, 2.1)",
-            "a rule above it, such as an empty `Disallow:`",
-        ),
-        Code.CONTRADICTION: (
-            "of it and line {above} the allow decides: they are equally specific (RFC 9309, 2.2.2)",
-            "one of them",
-        ),
-        Code.USE_NO_VALUE: (
-            "`{label}` is neither permitted nor refused by it",
-            "{label}={yes} or {label}={no}",
-        ),
-        Code.SIGNAL_OUTSIDE_GROUP: (
-            "it counts for every group that does not say otherwise",
-            "the same line in each group, for crawlers that do not read it here",
-        ),
-    },
-    Severity.NOTICE: {
-        Flag.UNKNOWN_KEY: ("ignored: no crawler is known to read such a record", ""),
-        Flag.BYTE_ORDER_MARK: (
-            "passed over, by this crawler and most; others take it for a part of the key",
-            f"{_AS_UTF8} without a byte order mark",
-        ),
-        Code.SPLIT_GROUP: (
-            "combined with the group of line {above} (RFC 9309, 2.2.1); others read only one",
-            "one group with the rules of both",
-        ),
-        Code.NO_RULES: (
-            "without a rule, everything is allowed (RFC 9309, 2.2.2)",
-            "an empty `Disallow:`, to say so",
-        ),
-        Code.REPEATED_RULE: ("it changes nothing: line {above} says the same", ""),
-        Code.USE_UNKNOWN: (
-            "read, as any label; no crawler is known to ask for `{label}`",
-            "",
-        ),
-    },
-}
-_SEVERITY = {code: severity for severity, texts in _TEXTS.items() for code in texts}
-
-#: Characters of the longest key that is compared with the known ones.
+# Characters of the longest key that is compared with the known ones.
 _LONGEST_KEY = 24
 _KEYS_TO_MEAN = tuple(sorted({"user-agent", "allow", "disallow", *KNOWN_RECORDS}))
-#: The keys whose usual spelling is another one than with a capital letter.
+# Keys that are not simply capitalized in their usual spelling.
 _USUAL_KEYS = {
     "site-map": "Sitemap",
     "disallowaitraining": "DisallowAITraining",
     "allowaitraining": "AllowAITraining",
 }
-_UNCLEAR = "ignored: it is not clear what it asks for"
-#: What reads the value of a record that a crawl obeys, the effect of a record that it cannot read,
-#: and an example.
-_VALUES: dict[str, tuple[Callable[[str], object], str, str]] = {
-    "crawl-delay": (
-        plain_delay,
-        "its unit is unknown: the largest number in it counts, in seconds, but no negative one",
-        "Crawl-delay: 10",
-    ),
-    "request-rate": (parse_rate, _UNCLEAR, "Request-rate: 1/5"),
-    "visit-time": (parse_window, _UNCLEAR, "Visit-time: 0600-0845"),
-}
-_TOKEN = re.compile("[A-Za-z_-]+")
+_PACES = ("crawl-delay", "request-rate", "visit-time")
+_SITEMAPS = ("sitemap", "site-map")
+
+_RUN = re.compile("[A-Za-z_-]+")
 _TOKENS_HAVE = "product tokens have only letters, `-` and `_`"
-_ABSOLUTE_URL = re.compile("https?://[^/?#]", re.IGNORECASE).match
-_SITE = re.compile(r"\A[A-Za-z]+://[^/]*/*")
+_is_absolute_url = re.compile("https?://[^/?#]", re.IGNORECASE).match
+_has_second_url = re.compile(r"(?<![\s,;])(?:[\s,;]++https?://|\s++/)", re.IGNORECASE).search
+_TAG = re.compile("<[^<>]*>")
+_has_invalid_escape = re.compile("%(?![0-9A-Fa-f]{2})").search
+
+# What is typical of a regular expression: `^/private`, `/foo/.*`, `/a.+b`, `\.pdf`, `[0-9]`,
+# `(a|b)`.
+_is_regular_expression = re.compile(
+    r"^\^|(?:^|[/)\]])\.[*+]|\.\+|\\[.dwsDWS/?*$]|\[\^?\w-\w|\([^()|]*\|[^()]*\)"
+).search
+# A scheme and an authority: `https://www.example` in `https://www.example/a`.
+_SITE = re.compile(r"\A[A-Za-z]+://[^/]*")
+# `.*` and `.+` of a regular expression, and what only it escapes: `\.`, `\/`.
+_ANYTHING = re.compile(r"\.[*+]\??")
+_ESCAPED = re.compile(r"\\([^A-Za-z0-9])")
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
     """One finding about a line. A site wrote parts of it: escape them for a terminal.
 
-    :param code: what was found.
+    :param code: the kind of finding.
     :param line: the number of the line, from 1.
     :param text: the line as it is read, without comment; shortened.
     :param effect: what a crawler makes of it, according to RFC 9309 and this package.
-    :param meant: what was probably meant, or what helps; empty where neither is known.
+    :param meant: what was probably meant, or what helps; empty if neither is known.
     """
 
     code: Flag | Code
@@ -212,68 +88,75 @@ class Finding:
     @property
     def severity(self) -> Severity:
         """How bad it is."""
-        return _SEVERITY[self.code]
+        return severity_of(self.code)
 
 
 def lint(robots: RobotsTxt) -> list[Finding]:
-    """Return the findings on a file, by line. Never raises."""
+    """Return the findings about a file, by line. Never raises."""
     lines = list(lines_of(robots))
     groups = groups_of(robots)
-    found = list[Finding]()
-    if robots.is_page:  # its lines are not worth a finding each
+    findings = list[Finding]()
+    page = robots.begins_as_page
+    if page:
         first = next(line for line in lines if line.kind is not LineKind.BLANK)
-        found.append(_finding(Code.MARKUP, first))
-    else:
-        for line in lines:
-            found += _of_line(line)
+        rules = "without a group in it, everything is allowed"
+        if groups:
+            count = sum(len(group.rules) for group in groups)
+            rules = f"this crawler reads the {many(count, 'rule')} in it; others may not"
+        findings.append(_finding(Code.MARKUP, first, rules=rules))
+        lines[first.number - 1] = first._replace(kind=LineKind.COMMENT, flags=frozenset())
+    if groups or not page:  # the lines of a mere page are not worth a finding each
+        for line, raw in zip(lines, raw_lines(robots), strict=True):
+            findings += _of_line(line, raw)
         for line in lines[: groups[0].line - 1] if groups else lines:
-            found += _outside(line)
-        named: dict[tuple[str, str], int] = {}
+            findings += _outside(line)
+        findings += _of_names(groups, lines)
         for group in groups:
-            found += _of_group(group, lines, named)
+            findings += _of_group(group, lines)
     if robots.content.truncated:
         last = lines[-1] if lines else Line(1, LineKind.BLANK, "", "")
-        found.append(_finding(Code.FILE_TOO_LONG, last))
-    return sorted(found, key=lambda finding: finding.line)
+        findings.append(_finding(Code.FILE_TOO_LONG, last))
+    return sorted(findings, key=lambda finding: finding.line)
 
 
 def _finding(code: Flag | Code, line: Line, **words: object) -> Finding:
-    effect, meant = _TEXTS[_SEVERITY[code]][code]
+    effect, meant = TEXTS[code]
     # A line is shown as it is read, which is with its key in lower case.
     colon = "" if Flag.NO_COLON in line.flags else ":"
     text = f"{line.key}{colon} {line.value}".rstrip() if line.key else line.value
     key: str = line.key if line.kind is LineKind.RECORD else line.kind.value
-    words = {"key": _USUAL_KEYS.get(key, key.capitalize()), "value": line.value, **words}
-    meant = meant.format(**words)
-    return Finding(code, line.number, short(text), effect.format(**words), short(meant))
+    words = {"key": _USUAL_KEYS.get(key, key.capitalize()), "value": short(line.value), **words}
+    return Finding(
+        code, line.number, short(text), effect.format(**words), short(meant.format(**words))
+    )
 
 
-def _of_line(line: Line) -> Iterator[Finding]:
+# Findings about one line.
+
+
+def _of_line(line: Line, raw: str) -> Iterator[Finding]:
+    """Yield the findings about a line.
+
+    :param raw: the line as the file has it.
+    """
     for flag in sorted(line.flags):
         similar = _similar_key(line.key) if flag is Flag.UNKNOWN_KEY else None
         if similar is not None:
             yield _finding(Code.ALMOST_A_KEY, line, similar=similar)
         elif flag is Flag.INVALID_TOKEN:
-            effect, meant = _of_token(line.value)
+            effect, meant = _of_name(line.value)
             yield _finding(flag, line, effect=effect, meant=meant)
         else:
-            # Where a pattern or a URL without its slash stands, that path was probably meant.
-            yield _finding(flag, line, path=f"/{_SITE.sub('', line.value)}")
+            yield _finding(flag, line, path=_path_meant(line.value))
     if line.kind is LineKind.JUNK:
         rest = line.value.lstrip(f"{ascii_letters}-")
         similar = _similar_key(line.value.removesuffix(rest).lower())
         meant = f"{similar}: {rest.lstrip()}" if similar else f"a comment: # {line.value}"
         yield _finding(Code.NO_RECORD, line, meant=meant)
-    elif line.kind in RULES and "$" in line.value[:-1]:
-        yield _finding(Code.DOLLAR_INSIDE, line)
-    elif line.key in (USAGE, SIGNAL):
-        yield from _of_use(line)
-    elif line.key in _VALUES:
-        parse, effect, example = _VALUES[line.key]
-        if parse(line.value) is None:
-            yield _finding(Code.INVALID_VALUE, line, effect=effect, example=example)
-    elif line.key in ("sitemap", "site-map", "license") and not _ABSOLUTE_URL(line.value):
-        yield _finding(Code.RELATIVE_URL, line, name=line.key.replace("-", ""))
+    elif line.kind in RULES:
+        yield from _of_pattern(line, raw)
+    elif line.kind is LineKind.RECORD:
+        yield from _of_record(line)
 
 
 @lru_cache(maxsize=1024)
@@ -285,16 +168,22 @@ def _similar_key(key: str) -> str | None:
     return close[0].capitalize() if close else None
 
 
-def _of_token(value: str) -> tuple[str, str]:
-    """Return the effect of a name that is not a product token, and the line that was meant."""
+def _of_name(value: str) -> tuple[str, str]:
+    """Return the effect of a name that is not a product token, and what was meant."""
     octets = to_octets(value)
     token, name = names_in_line(octets)
     if token == ANY:
-        return "it names any crawler", f"User-agent: {ANY}"
-    runs = _TOKEN.findall(value)
-    if not token and not value[:1].isalnum():
-        effect = f"it names no crawler: {_TOKENS_HAVE}"
-        return effect, f"User-agent: {max(runs, key=len)}" if runs else "a product token, or `*`"
+        return "it names every crawler", f"User-agent: {ANY}"
+    if not value:
+        return "it names no crawler", f"User-agent: {ANY}, or the name of a crawler"
+    runs = _RUN.findall(_TAG.sub("", value))
+    if not token and not value[0].isalnum():
+        meant = "a product token, or `*`"
+        if runs:
+            meant = f"User-agent: {max(runs, key=len)}"
+        elif ANY in value:
+            meant = f"User-agent: {ANY}"
+        return f"it names no crawler: {_TOKENS_HAVE}", meant
     shown = as_text(octets[: len(name)])
     if not token:
         effect = f"only crawlers that compare whole names read `{shown}`: {_TOKENS_HAVE}"
@@ -308,15 +197,90 @@ def _of_token(value: str) -> tuple[str, str]:
     return f"it names the crawler `{runs[0]}`", f"User-agent: {meant}"
 
 
+def _path_meant(value: str) -> str:
+    r"""Return the pattern that was probably meant by one that RFC 9309 does not have.
+
+    It may be a URL, a path of a file system, or a regular expression: `/private/` is meant by
+    `https://www.example/private/`, `./private/`, `private/`, `\private\` and `^/private/.*$`.
+    """
+    path = _SITE.sub("", _TAG.sub("", value))
+    path = _ESCAPED.sub(r"\1", _ANYTHING.sub("*", path.removeprefix("^")))
+    path = path.replace("\\", "/")
+    if path.endswith("*$"):
+        path = path.removesuffix("*$")
+    path = path.removesuffix("*")  # a pattern is a prefix
+    if path[:1] == "*":
+        return path
+    if path[:1] == "?":  # a query of any page
+        return f"/*{path}"
+    return "/" + path.removeprefix("./").removeprefix("../").lstrip("/")
+
+
+def _of_pattern(line: Line, raw: str) -> Iterator[Finding]:
+    """Yield the findings about the pattern of a rule."""
+    before, comment, _ = raw[:MAX_LINE].partition("#")
+    if comment and line.value and before[-1] not in BLANKS:
+        yield _finding(Code.CUT_BY_COMMENT, line)
+    if "$" in line.value[:-1]:
+        yield _finding(Code.DOLLAR_INSIDE, line)
+    if _has_invalid_escape(line.value):
+        yield _finding(Code.INVALID_ESCAPE, line)
+    if Flag.NEVER_MATCHES not in line.flags and _is_regular_expression(line.value):
+        path = _path_meant(line.value)
+        if _is_regular_expression(path):  # such as `/[0-9]`, for which there is no pattern
+            path = "the paths as prefixes, or `*` for any characters"
+        yield _finding(Code.REGULAR_EXPRESSION, line, path=path)
+
+
+def _of_record(line: Line) -> Iterator[Finding]:
+    """Yield the findings about the value of a record."""
+    if line.key in (USAGE, SIGNAL):
+        yield from _of_use(line)
+    elif line.key == "crawl-delay":
+        yield from _of_delay(line)
+    elif line.key == "request-rate" and parse_rate(line.value) is None:
+        effect = "ignored: it is not a number of requests in a number of seconds"
+        yield _finding(Code.INVALID_VALUE, line, effect=effect, example="Request-rate: 1/5")
+    elif line.key == "visit-time" and parse_window(line.value) is None:
+        effect = "ignored: it is not a time of day"
+        yield _finding(Code.INVALID_VALUE, line, effect=effect, example="Visit-time: 0600-0845")
+    elif line.key == "visit-time":
+        yield _finding(Code.NOT_OBEYED, line, effect="this crawler does not obey it", meant="")
+    elif line.key == "noindex":
+        effect = "ignored by this crawler, Google and Bing: no crawler is known to obey it"
+        meant = "a robots meta or X-Robots-Tag with `noindex` on pages that are allowed"
+        yield _finding(Code.NOT_OBEYED, line, effect=effect, meant=meant)
+    elif line.key in _SITEMAPS and _has_second_url(line.value):
+        yield _finding(Code.TWO_URLS, line)
+    elif line.key in (*_SITEMAPS, "license") and not _is_absolute_url(line.value):
+        yield _finding(Code.RELATIVE_URL, line, name=line.key.replace("-", ""))
+
+
+def _of_delay(line: Line) -> Iterator[Finding]:
+    seconds = plain_delay(line.value)
+    if seconds is not None:
+        if "," in line.value:
+            yield _finding(Code.DECIMAL_COMMA, line, seconds=seconds)
+        return
+    largest = parse_delay(line.value)
+    if largest is None:
+        effect = "ignored: it is negative" if "-" in line.value else "ignored: it has no number"
+        example = "Crawl-delay: 10"
+    else:
+        effect = "not a number of seconds: the largest number in it counts"
+        example = f"Crawl-delay: {largest:.15g}"
+    yield _finding(Code.INVALID_VALUE, line, effect=effect, example=example)
+
+
 def _of_use(line: Line) -> Iterator[Finding]:
-    """Yield the findings on a Content-Usage or a Content-Signal."""
+    """Yield the findings about a Content-Usage or a Content-Signal."""
     read = read_records([Record(line.key, to_octets(line.value), line.number)])
     stated = (one.labels.items() for one in chain.from_iterable(read.values()))
-    found = list(chain.from_iterable(stated))
-    if line.key == USAGE and not found:
+    preferences = list(chain.from_iterable(stated))
+    if line.key == USAGE and not preferences:
         yield _finding(Code.USE_VOID, line)
     yes, no = ("y", "n") if line.key == USAGE else ("yes", "no")
-    for label, preference in found:
+    for label, preference in preferences:
         if preference.allowed is not None and label not in LABELS:
             yield _finding(Code.USE_UNKNOWN, line, label=label)
         elif preference.allowed is None and (line.key, label) != (SIGNAL, "use"):
@@ -325,20 +289,52 @@ def _of_use(line: Line) -> Iterator[Finding]:
 
 
 def _outside(line: Line) -> Iterator[Finding]:
-    """Yield the finding on a record above the first group."""
+    """Yield the finding about a record above the first group."""
     if line.key == SIGNAL:
         yield _finding(Code.SIGNAL_OUTSIDE_GROUP, line)
-    elif line.key in _VALUES or line.key in RECORDS:
-        yield _finding(Code.RECORD_OUTSIDE_GROUP, line)
+    elif line.key in _PACES or line.key in RECORDS:
+        by = ""
+        if line.key == "crawl-delay":
+            by = " by this crawler, Protego and urllib.robotparser"
+        effect = f"ignored{by}: it belongs to no group, because no user-agent line is above it"
+        yield _finding(Code.RECORD_OUTSIDE_GROUP, line, effect=effect)
 
 
-def _of_group(
-    group: Group, lines: Sequence[Line], named: dict[tuple[str, str], int]
-) -> Iterator[Finding]:
-    """Yield the findings on a group.
+# Findings about groups.
 
-    :param lines: those of the file.
-    :param named: the line of the first group of each token; the group's own are added.
+
+def _of_names(groups: Sequence[Group], lines: Sequence[Line]) -> Iterator[Finding]:
+    """Yield the findings about crawlers that several groups name."""
+    by_name: dict[tuple[str, str], Group] = {}
+    by_token: dict[str, tuple[str, int]] = {}  # the first name of each token, and its line
+    for group in groups:
+        own = lines[group.line - 1 : group.last]
+        agents = [line for line in own if line.kind is LineKind.USER_AGENT]
+        names = [names_in_line(to_octets(line.value)) for line in agents]
+        first = next((by_name[name] for name in names if name in by_name and any(name)), None)
+        if first is not None:
+            code = Code.SPLIT_GROUP if _rules(first) == _rules(group) else Code.NAMED_TWICE
+            yield _finding(code, agents[0], above=first.line)
+        elif not group.rules:
+            yield _finding(Code.NO_RULES, agents[0])
+        for line, (token, name) in zip(agents, names, strict=True):
+            by_name.setdefault((token, name), group)
+            if token in POLICY_TOKENS:
+                yield _finding(Code.POLICY_GROUP, line, label=POLICY_TOKENS[token])
+            known = by_token.setdefault(token, (name, group.line))
+            if token and known[0] != name and known[1] != group.line:
+                shown = line.value[: len(token)]
+                yield _finding(Code.SAME_TOKEN, line, token=shown, above=known[1])
+
+
+def _rules(group: Group) -> set[tuple[object, str]]:
+    return {(rule.kind, rule.pattern) for rule in group.rules}
+
+
+def _of_group(group: Group, lines: Sequence[Line]) -> Iterator[Finding]:
+    """Yield the findings about the lines of a group.
+
+    :param lines: the lines of the file.
     """
     own = lines[group.line - 1 : group.last]
     agents = [line for line in own if line.kind is LineKind.USER_AGENT]
@@ -346,14 +342,8 @@ def _of_group(
         between = lines[above.number : line.number - 1]
         if any(one.kind in (LineKind.BLANK, LineKind.RECORD) for one in between):
             yield _finding(Code.AGENTS_JOINED, line, above=above.number)
-    tokens = dict.fromkeys(names_in_line(to_octets(line.value)) for line in agents)
-    earlier = next((named[token] for token in tokens if token in named), None)
-    if earlier is not None:
-        yield _finding(Code.SPLIT_GROUP, agents[0], above=earlier)
-    elif not group.rules:
-        yield _finding(Code.NO_RULES, agents[0])
-    named.update({token: group.line for token in tokens if token not in named})
     first: dict[str, Line] = {}
+    first_delay: Line | None = None
     for line in own:
         if line.kind in RULES and line.value:
             other = first.setdefault(line.value, line)
@@ -361,3 +351,7 @@ def _of_group(
                 yield _finding(Code.CONTRADICTION, line, above=other.number)
             elif line is not other:
                 yield _finding(Code.REPEATED_RULE, line, above=other.number)
+        elif line.key == "crawl-delay" and parse_delay(line.value) is not None:
+            first_delay = first_delay or line
+            if parse_delay(line.value) != parse_delay(first_delay.value):
+                yield _finding(Code.DELAYS_DIFFER, line, above=first_delay.number)

@@ -164,9 +164,14 @@ class RobotsTxt:
         return self._groups
 
     @property
+    def begins_as_page(self) -> bool:
+        """Whether it begins as HTML or XML."""
+        return _MARKUP(self.content.octets) is not None
+
+    @property
     def is_page(self) -> bool:
-        """Whether it begins as HTML or XML, and has no group, so that everything is allowed."""
-        return _MARKUP(self.content.octets) is not None and not self._agent_lines()
+        """Whether it begins as HTML or XML and has no group, so that everything is allowed."""
+        return self.begins_as_page and not self._agent_lines()
 
     def _has_any(self, keys: Iterable[str]) -> bool:
         """Return whether some keys are anywhere in the file; else no group is read for them."""
