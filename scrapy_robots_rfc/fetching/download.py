@@ -271,7 +271,7 @@ class Downloader:
             if handle(named["request"].meta[MARK], **named):
                 answers.append((handle, Failure(StopDownload(fail=False))))  # type: ignore[no-untyped-call]  # Twisted's
         except Exception:
-            text = "A signal of %s could not be handled: the crawl goes on"
+            text = "Cannot handle a signal of %s; the crawl continues"
             logger.exception(text, named["request"])
         return answers
 

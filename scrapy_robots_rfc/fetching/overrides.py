@@ -63,10 +63,10 @@ class Overrides:
         spider = {"spider": crawler.spider}
         if exempt:
             logger.info(
-                "ROBOTS_EXEMPT: not asked for their robots.txt are %s", _first(exempt), extra=spider
+                "ROBOTS_EXEMPT: robots.txt is not requested for %s", _first(exempt), extra=spider
             )
         if files:
-            logger.info("ROBOTS_OVERRIDES: local files decide: %s", _first(files), extra=spider)
+            logger.info("ROBOTS_OVERRIDES: using local files: %s", _first(files), extra=spider)
 
     def robots(self, origin: Origin) -> OriginPolicy | None:
         """Return what is known of an origin if the user made an exception of it; else ``None``.

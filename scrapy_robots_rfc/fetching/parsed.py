@@ -77,7 +77,7 @@ class ParsedRobots:
                 raise TypeError(f"allowed() gave {allowed!r}, not True or False")
             return Decision(bool(allowed), Reason.PARSER)
         except Exception as error:  # noqa: BLE001 - the parser is the user's
-            self._log_once("%s.allowed() failed: the page is treated as disallowed", error)
+            self._log_once("%s.allowed() failed, so the page is disallowed", error)
             return Decision(False, Reason.PARSER)
 
     def prepare(self, agent: Agent) -> None:
@@ -108,7 +108,7 @@ class ParsedRobots:
             try:
                 return pace_of_number(self.crawl_delay(agent))
             except Exception as error:  # noqa: BLE001 - as above
-                self._log_once("%s.crawl_delay() failed: no interval is obeyed", error)
+                self._log_once("%s.crawl_delay() failed, so its interval is ignored", error)
                 return None
         if self._paces is None:
             # For all agents at once: a hostile file would take a third of a second for each, on the
@@ -281,20 +281,20 @@ class OriginPolicy:
 #: Begins the reason of each page whose robots.txt is unreachable; the cause follows.
 UNREACHABLE = "robots.txt unreachable: "
 #: The reason of each page whose site is not asked, because of an entry of ROBOTS_EXEMPT.
-EXEMPT = "not asked: `{exempt}` of ROBOTS_EXEMPT"
+EXEMPT = "exempt: `{exempt}` of ROBOTS_EXEMPT"
 
 #: Reason -> why a decision was made that rests on no rule.
 _WHY = {
     Reason.RULE: "{source}: a rule",
     Reason.NO_RULE: "{source}: no rule of the group `{token}` matches",
-    Reason.NO_GROUP: "{source}: no group is meant for this crawler",
-    Reason.ROBOTS_TXT: "robots.txt itself may always be fetched",
+    Reason.NO_GROUP: "{source}: the file has no group for this crawler",
+    Reason.ROBOTS_TXT: "robots.txt itself is always allowed",
     Reason.UNAVAILABLE: "robots.txt unavailable ({cause}): everything is allowed",
     Reason.UNREACHABLE: f"{UNREACHABLE}{{cause}}",
-    Reason.LOCAL: "robots.txt not asked for, the crawl itself failed: {cause}",
-    Reason.PARSER: "{source}: the verdict of ROBOTSTXT_PARSER",
-    Reason.CRAWL_DELAY: "{source}: asks for a longer interval than ROBOTS_CRAWL_DELAY_MAX",
-    Reason.USE: "{source}: refuses the declared uses",
+    Reason.LOCAL: "robots.txt not requested because the crawl itself failed: {cause}",
+    Reason.PARSER: "{source}: ROBOTSTXT_PARSER decided",
+    Reason.CRAWL_DELAY: "{source} asks for a longer interval than ROBOTS_CRAWL_DELAY_MAX",
+    Reason.USE: "{source} refuses the declared uses",
     Reason.EXEMPT: EXEMPT,
 }
 
@@ -336,7 +336,7 @@ class FileReader:
         self._ours = issubclass(kind, RfcRobotParser) and kind.allowed is RfcRobotParser.allowed
         if not self._ours:
             name = f"{kind.__module__}.{kind.__qualname__}"
-            text = "ROBOTSTXT_PARSER is %s, which decides alone: verdicts name no rule and no line"
+            text = "ROBOTSTXT_PARSER is %s, so verdicts do not name a rule or a line"
             logger.info(text, name, extra={"spider": crawler.spider})
 
     def parse(self, body: bytes, origin: Origin) -> ParsedRobots:

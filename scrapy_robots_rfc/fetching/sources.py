@@ -78,7 +78,7 @@ class HttpCache:
         except Exception:
             if not self._failed:  # it would fail for each file
                 self._failed = True
-                logger.warning("%s cannot be stored in the HTTP cache", url, exc_info=True)
+                logger.warning("Cannot store %s in the HTTP cache", url, exc_info=True)
 
     def answer(self, url: str) -> Response | None:
         """Return what the cache has for a URL, however old it is; ``None``: nothing."""
@@ -88,15 +88,14 @@ class HttpCache:
                 storage = self._parts[1]
                 response = storage.retrieve_response(self._crawler.spider, Request(url))
         except Exception:
-            text = "%s cannot be read in the HTTP cache, and counts as missing there"
+            text = "Cannot read %s from the HTTP cache, so it counts as missing"
             logger.warning(text, url, exc_info=True)
         if response is None:
             if not self._misses:
                 self._misses = True
                 logger.info(
                     "%s is not in the HTTP cache, and HTTPCACHE_IGNORE_MISSING is on: nothing is"
-                    " fetched, so the cache answers or refuses each request to sites of which it"
-                    " has no robots.txt",
+                    " fetched, so requests to such sites are answered from the cache or dropped",
                     url,
                 )
             return None

@@ -57,7 +57,7 @@ class Progress:
                 " resumes, those that cannot be written there are dropped"
             )
         else:
-            text = "%s waiting when the spider closed: dropped, as all that is queued"
+            text = "%s waiting when the spider closed: dropped, like the rest of the queue"
         self._log(text, many(waiting, "request"))
 
     def _log(self, text: str, *arguments: object) -> None:

@@ -49,7 +49,7 @@ _EXPLAINED = {
     Outcome.SUCCESSFUL: "successful ({cause}): its rules decide",
     Outcome.UNAVAILABLE: "unavailable ({cause}): everything is allowed",
     Outcome.UNREACHABLE: "unreachable ({cause}): nothing is allowed",
-    Outcome.LOCAL: "local ({cause}): nothing is allowed, as the crawl itself failed",
+    Outcome.LOCAL: "local ({cause}): nothing is allowed, because the crawl itself failed",
 }
 
 

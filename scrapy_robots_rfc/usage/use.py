@@ -129,8 +129,8 @@ class RfcUseMiddleware:
         # No site refuses a misspelled use.
         for label, near in unknown_labels(self._of_crawl()):
             logger.warning(
-                "Declared use %r is not a known label: only a site that names it can refuse it; "
-                "the nearest known label is %r",
+                "The declared use %r is not a known label, so only sites that name it can refuse "
+                "it; did you mean %r?",
                 label,
                 near,
                 extra={"spider": crawler.spider},

@@ -420,7 +420,7 @@ def test_another_parser_decides(tmp_path: Path) -> None:
         done = run("check", site.url("/x"), "-s", parser, folder=tmp_path)
     assert (done.code, done.err) == (1, "")
     assert done.lines[1:] == [
-        "  why        robots.txt: the verdict of ROBOTSTXT_PARSER",
+        "  why        robots.txt: ROBOTSTXT_PARSER decided",
         f"  robots.txt {site.url('/robots.txt')} successful (200): its rules decide",
         f"  agent      {SCRAPY} (from the User-Agent header)",
     ]

@@ -46,7 +46,7 @@ def test_an_exempt_site_is_not_asked(tmp_path: Path) -> None:
     assert (done.code, done.err) == (0, "")
     assert done.lines == [
         f"allowed      {site.url('/x')}",
-        "  why        not asked: `127.0.0.1` of ROBOTS_EXEMPT",
+        "  why        exempt: `127.0.0.1` of ROBOTS_EXEMPT",
         place,
         f"  agent      {SCRAPY} (from the User-Agent header)",
     ]

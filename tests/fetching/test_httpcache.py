@@ -175,8 +175,8 @@ async def test_none_in_the_cache(cached: Cached, caplog: pytest.LogCaptureFixtur
     [line] = [text for text in records(caplog, logging.INFO) if "HTTPCACHE" in text]
     assert (
         line == f"{cached.site.url('/robots.txt')} is not in the HTTP cache, and"
-        " HTTPCACHE_IGNORE_MISSING is on: nothing is fetched, so the cache answers or refuses"
-        " each request to sites of which it has no robots.txt"
+        " HTTPCACHE_IGNORE_MISSING is on: nothing is fetched, so requests to such sites are"
+        " answered from the cache or dropped"
     )
 
 
@@ -255,7 +255,7 @@ async def test_a_cache_that_fails(cached: Cached, caplog: pytest.LogCaptureFixtu
     result = await crawl(cached.requests("/x"), cached.settings)
     assert short(result.outcomes[cached.site.url("/x")]) == "rule"
     stored = cached.site.url("/robots.txt")
-    assert records(caplog) == [f"{stored} cannot be stored in the HTTP cache"]
+    assert records(caplog) == [f"Cannot store {stored} in the HTTP cache"]
 
 
 class Failing(httpcache.FilesystemCacheStorage):
@@ -310,7 +310,8 @@ async def test_a_cache_that_cannot_be_asked(
     )
     assert [short(outcome) for _, outcome in sorted(result.outcomes.items())] == [200, "rule"]
     lost = (
-        "robots.txt files are not stored in the HTTP cache, and not looked up there: Scrapy has no "
+        "robots.txt files are not stored in the HTTP cache, and not looked up there: this version"
+        " of Scrapy has no "
     )
     names = [line.removeprefix(lost).partition(" ")[0] for line in records(caplog)]
     assert names == ["`HttpCacheMiddleware.policy`"]

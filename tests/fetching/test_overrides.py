@@ -63,7 +63,7 @@ async def test_exempt_sites_are_not_asked(
     assert (result.stat("exempted"), result.stat(f"exempted/{site.url('')}")) == (3, 3)
     assert (result.stat("allowed"), result.stat("forbidden")) == (0, 1)
     lines = records(caplog, logging.INFO)
-    assert f"ROBOTS_EXEMPT: not asked for their robots.txt are {site.url('')}" in lines
+    assert f"ROBOTS_EXEMPT: robots.txt is not requested for {site.url('')}" in lines
     end = f"  sites: 1 successful\n  requests: 1 disallowed (1 rule), 3 exempt (3 {site.url('')})\n"
     assert end in lines[-1]
 
@@ -140,7 +140,7 @@ async def test_service_does_not_ask_exempt_sites_either(site: Site) -> None:
         )
         decision = known.decide(site.url("/x"))
         assert (decision.allowed, decision.reason) == (True, Reason.EXEMPT)
-        assert known.why(decision) == "not asked: `127.0.0.1` of ROBOTS_EXEMPT"
+        assert known.why(decision) == "exempt: `127.0.0.1` of ROBOTS_EXEMPT"
         sent.append(service.fetch(known.origin).value)
         assert sent == [known]
 
@@ -207,7 +207,7 @@ async def test_local_file_decides(
         f"Forbidden by robots.txt: <GET {pages[0]}> (local file {local} line 3: Disallow: /local)"
         in lines
     )
-    assert f"ROBOTS_OVERRIDES: local files decide: {local} for {site.url('')}" in lines
+    assert f"ROBOTS_OVERRIDES: using local files: {local} for {site.url('')}" in lines
 
 
 @ensureDeferred
@@ -301,7 +301,7 @@ async def test_local_file_and_another_parser(site: Site, local: Path) -> None:
     error = result.outcomes[site.url("/local")]
     assert isinstance(error, RobotsDisallowed)
     assert (error.decision.reason, error.decision.override) == (Reason.PARSER, str(local))
-    assert error.why == f"local file {local}: the verdict of ROBOTSTXT_PARSER"
+    assert error.why == f"local file {local}: ROBOTSTXT_PARSER decided"
     assert site.targets == ["/x"]
 
 

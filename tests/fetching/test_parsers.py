@@ -80,7 +80,7 @@ async def test_another_parser_has_a_line_at_start(
     """Where verdicts name no rule, one line at start says whose they are."""
     await crawl([site.url("/x")], {"ROBOTSTXT_PARSER": parser})
     logged = [line for line in records(caplog, logging.INFO) if "ROBOTSTXT_PARSER" in line]
-    text = f"ROBOTSTXT_PARSER is {named}, which decides alone: verdicts name no rule and no line"
+    text = f"ROBOTSTXT_PARSER is {named}, so verdicts do not name a rule or a line"
     assert logged == ([] if named is None else [text])
 
 

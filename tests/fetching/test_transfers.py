@@ -135,7 +135,7 @@ async def test_an_error_in_our_handling_of_a_signal(
     )
     assert short(result.outcomes[site.url("/x")]) == "rule"
     assert records(caplog, logging.ERROR) == [
-        f"A signal of <GET {site.url('/robots.txt')}> could not be handled: the crawl goes on"
+        f"Cannot handle a signal of <GET {site.url('/robots.txt')}>; the crawl continues"
     ]
 
 

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from tests.support.site import Site
 
 
-DROPPED = "waiting when the spider closed: dropped, as all that is queued"
+DROPPED = "waiting when the spider closed: dropped, like the rest of the queue"
 KEPT = (
     "waiting when the spider closed: those in JOBDIR will be checked when the crawl resumes, those"
     " that cannot be written there are dropped"

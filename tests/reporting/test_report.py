@@ -159,7 +159,7 @@ async def test_a_request_that_is_refused_for_its_use_was_allowed(
         (
             CLOSED,
             {"ROBOTSTXT_PARSER": "scrapy.robotstxt.ProtegoRobotParser"},
-            ["parser", "robots.txt: the verdict of ROBOTSTXT_PARSER"],
+            ["parser", "robots.txt: ROBOTSTXT_PARSER decided"],
         ),
         (
             "User-agent: *\nCrawl-delay: 90\n",
@@ -238,7 +238,7 @@ async def test_a_dry_run_and_exempt_sites_are_reported(
     assert exempt["time"] >= refused["time"]
     assert exempt["run"] == refused["run"]
     texts = {"spider": "pages", "version": version("scrapy-robots-rfc"), "reason": "exempt"}
-    why = f"not asked: `{site.url('')}` of ROBOTS_EXEMPT"
+    why = f"exempt: `{site.url('')}` of ROBOTS_EXEMPT"
     assert exempt == {**FIELDS, **texts, "rule": site.url(""), "why": why, "count": 2} | {
         name: exempt[name] for name in ("time", "run")
     }

@@ -66,7 +66,7 @@ def exempt(entry: str, count: int, **fields: Any) -> dict[str, Any]:
             "fresh_until",
         )
     )
-    why = f"not asked: `{entry}` of ROBOTS_EXEMPT"
+    why = f"exempt: `{entry}` of ROBOTS_EXEMPT"
     return record(**nothing, reason="exempt", rule=entry, why=why, count=count, **fields)
 
 

@@ -365,11 +365,11 @@ async def test_unknown_label_is_warned_of(site: Site, caplog: pytest.LogCaptureF
     """A warning names an unknown label and the nearest known one."""
     assert await outcomes(site, "/closed", use=["trian-ai"]) == [200]
     warning = (
-        "Declared use 'trian-ai' is not a known label: only a site that names it can refuse it; the"
-        " nearest known label is"
+        "The declared use 'trian-ai' is not a known label, so only sites that name it can refuse"
+        " it; did you mean"
     )
     assert [record.message for record in caplog.records if record.levelno == logging.WARNING].count(
-        f"{warning} 'train-ai'"
+        f"{warning} 'train-ai'?"
     ) == 1
 
 
