@@ -310,8 +310,8 @@ async def test_a_cache_that_cannot_be_asked(
     )
     assert [short(outcome) for _, outcome in sorted(result.outcomes.items())] == [200, "rule"]
     lost = (
-        "robots.txt files are not stored in the HTTP cache, and not looked up there: this version"
-        " of Scrapy has no "
+        "robots.txt files are neither stored in the HTTP cache nor looked up there: this version of"
+        " Scrapy has no "
     )
     names = [line.removeprefix(lost).partition(" ")[0] for line in records(caplog)]
     assert names == ["`HttpCacheMiddleware.policy`"]
