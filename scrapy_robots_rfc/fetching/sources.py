@@ -1,7 +1,7 @@
-"""Where a robots.txt comes from, if not from its site as a page does.
+"""Sources of a robots.txt besides its site.
 
-`leaves.py` says what loads which source. Scrapy's HTTP cache stores answers about robots.txt, and
-gives them in an offline replay: with HTTPCACHE_IGNORE_MISSING nothing is sent.
+`leaves.py` says what loads which source. Scrapy's HTTP cache stores responses for robots.txt and
+returns them in an offline replay: with HTTPCACHE_IGNORE_MISSING nothing is sent.
 """
 
 import contextlib
@@ -14,6 +14,8 @@ from scrapy.crawler import Crawler
 from scrapy.http import Request, Response
 
 from scrapy_robots_rfc import _scrapy
+from scrapy_robots_rfc._runtime import Runtime
+from scrapy_robots_rfc.core.text import utc_text
 from scrapy_robots_rfc.fetching.parsed import OriginPolicy
 from scrapy_robots_rfc.policy.access import PROXY_REFUSES
 from scrapy_robots_rfc.policy.origins import Origin
@@ -21,23 +23,23 @@ from scrapy_robots_rfc.settings import Settings
 
 logger: logging.Logger = logging.getLogger(__name__)
 
-# Headers that describe a transfer, and would be wrong for the decoded body that is stored.
+# Headers that describe a transfer and would be wrong for the decoded body that is stored.
 _OF_THE_TRANSFER = (b"Content-Encoding", b"Content-Length", b"Transfer-Encoding")
-# Those of a stored answer that count: one about its age would have it read again.
+# Headers of a stored response that count. Headers about its age would cause another fetch.
 _OF_THE_FILE = ("Content-Encoding", "Location")
 
 
 class Source(Protocol):
-    """What is known of origins without a request, such as the user's exceptions."""
+    """A source that needs no request, such as the user's exceptions."""
 
     def robots(self, origin: Origin) -> OriginPolicy | None:
-        """Return what governs an origin; ``None``: its site is asked."""
+        """Return what governs an origin, or `None` if its site is asked."""
 
 
 class HttpCache:
-    """The HTTP cache of a crawl; there is none where HTTPCACHE_ENABLED is off.
+    """The HTTP cache of a crawl, which is off unless HTTPCACHE_ENABLED is set.
 
-    :param crawler: its engine need not be there yet.
+    :param crawler: its engine need not exist yet.
     """
 
     def __init__(self, crawler: Crawler, settings: Settings) -> None:
@@ -45,19 +47,23 @@ class HttpCache:
         self._settings = settings
         #: Whether nothing may be sent.
         self.offline: bool = crawler.settings.getbool("HTTPCACHE_IGNORE_MISSING")
-        self._misses = False  # whether anything was missing
-        self._failed = False  # whether anything could not be stored
+        self._runtime = Runtime()
+        # Whether it was logged that a file was missing, old, or could not be stored: each is logged
+        # once, because it may concern every site.
+        self._logged_missing = False
+        self._logged_old = False
+        self._logged_failure = False
 
     @cached_property
     def _parts(self) -> tuple[Any, Any] | None:
-        """Policy and storage; ``None`` if there is no cache."""
+        """Policy and storage, or `None` without a cache."""
         return _scrapy.cache_of(self._crawler)
 
     def store(self, url: str, response: Response, body: bytes) -> None:
-        """Store an answer as the policy of the cache lets it, unless it says nothing about rules.
+        """Store a response if the policy of the cache permits, unless it says nothing about rules.
 
-        :param url: what was asked for.
-        :param body: of the answer, without content coding.
+        :param url: the URL that was requested.
+        :param body: the body of the response, without content coding.
         """
         status = self._settings.schemes[url.partition(":")[0]].http_status(response.status)
         says_nothing = status in (304, PROXY_REFUSES, *self._settings.unreachable_statuses)
@@ -69,57 +75,75 @@ class HttpCache:
         stored = response.replace(body=body, flags=[])
         for name in _OF_THE_TRANSFER:
             stored.headers.pop(name, None)
-        # The middleware of the cache adds it, too: policies count on it.
+        # The middleware of the cache adds this header, too, because policies need it.
         stored.headers.setdefault(b"Date", formatdate(usegmt=True))
         try:
             cacheable = policy.should_cache_response(stored, request)
             if cacheable and policy.should_cache_request(request):
                 storage.store_response(self._crawler.spider, request, stored)
         except Exception:
-            if not self._failed:  # it would fail for each file
-                self._failed = True
+            if not self._logged_failure:
+                self._logged_failure = True
                 logger.warning("Cannot store %s in the HTTP cache", url, exc_info=True)
 
     def answer(self, url: str) -> Response | None:
-        """Return what the cache has for a URL, however old it is; ``None``: nothing."""
+        """Return the stored response for a URL, however old it is, or `None` without one."""
+        request = Request(url)
         response: Response | None = None
         try:
             if self._parts is not None:
                 storage = self._parts[1]
-                response = storage.retrieve_response(self._crawler.spider, Request(url))
+                response = storage.retrieve_response(self._crawler.spider, request)
         except Exception:
             text = "Cannot read %s from the HTTP cache, so it counts as missing"
             logger.warning(text, url, exc_info=True)
         if response is None:
-            if not self._misses:
-                self._misses = True
+            if not self._logged_missing:
+                self._logged_missing = True
                 logger.info(
                     "%s is not in the HTTP cache, and HTTPCACHE_IGNORE_MISSING is on: nothing is"
                     " fetched, so requests to such sites are answered from the cache or dropped",
                     url,
                 )
             return None
+        self._note_age(url, request.meta.get("cache_timestamp"))
         headers = {name: response.headers.getlist(name) for name in _OF_THE_FILE}
         return response.replace(headers=headers)
 
+    def _note_age(self, url: str, stored: float | None) -> None:
+        """Log once that a stored robots.txt is older than a crawl would use it.
+
+        :param stored: its time in seconds since 1970, or `None` before Scrapy 2.19.
+        """
+        max_age = self._settings.cache_max_age
+        is_old = stored is not None and self._runtime.date() - stored > max_age
+        if stored is not None and is_old and not self._logged_old:
+            self._logged_old = True
+            logger.info(
+                "%s in the HTTP cache was stored on %s: an offline replay obeys it at any age;"
+                " HTTPCACHE_EXPIRATION_SECS limits it",
+                url,
+                utc_text(stored),
+            )
+
     def why_closed(self, request: Request) -> str | None:
-        """Why a request is refused offline whatever robots.txt says; ``None``: it is not sent."""
-        why = None
+        """Return why a request is refused offline whatever robots.txt says, or `None`."""
+        reason = None
         if self._parts is None:
-            why = "no HTTP cache is at work (HTTPCACHE_ENABLED)"
+            reason = "no HTTP cache is at work (HTTPCACHE_ENABLED)"
         elif request.meta.get("dont_cache"):
-            why = "its meta has dont_cache"
+            reason = "its meta has dont_cache"
         else:
             policy, storage = self._parts
-            probe = request.copy()  # a policy writes into a request whose copy is to be confirmed
-            # HttpCacheMiddleware meets the same exception, and sends nothing.
+            probe = request.copy()  # a policy writes conditions into the request
+            # HttpCacheMiddleware gets the same exception and sends nothing.
             with contextlib.suppress(Exception):
                 if not policy.should_cache_request(probe):
-                    why = "HTTPCACHE_POLICY stores no such request"
+                    reason = "HTTPCACHE_POLICY stores no such request"
                 else:
                     copy = storage.retrieve_response(self._crawler.spider, probe)
                     if copy is not None and not policy.is_cached_response_fresh(copy, probe):
-                        why = "HTTPCACHE_POLICY would confirm the copy by asking the site"
-        if why is None:
+                        reason = "HTTPCACHE_POLICY would confirm the copy by asking the site"
+        if reason is None:
             return None
-        return f"HTTPCACHE_IGNORE_MISSING is on, so this must not be sent, and would be: {why}"
+        return f"HTTPCACHE_IGNORE_MISSING is on, so this must not be sent, and would be: {reason}"

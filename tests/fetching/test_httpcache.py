@@ -89,6 +89,32 @@ async def test_replay_obeys_the_robots_txt_in_the_http_cache(
     assert [text for text in records(caplog, logging.INFO) if "HTTPCACHE" in text] == []
 
 
+class Dated(httpcache.FilesystemCacheStorage):
+    """A storage whose copies are of 2001, with the time of Scrapy 2.19."""
+
+    def retrieve_response(self, spider: Spider, request: Request) -> Response | None:
+        """Return a copy."""
+        response = super().retrieve_response(spider, request)
+        request.meta["cache_timestamp"] = 1e9
+        return response
+
+
+@pytest.mark.parametrize(
+    ("storage", "logged"), [(Dated, 1), (httpcache.FilesystemCacheStorage, 0)], ids=["old", "new"]
+)
+@ensureDeferred
+async def test_a_replay_says_when_an_old_file_was_stored(
+    cached: Cached, storage: type, logged: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The log names the first robots.txt that is older than ROBOTS_CACHE_MAX_AGE, once."""
+    cached.settings["HTTPCACHE_STORAGE"] = storage
+    await cached.online("/a")
+    assert await cached.offline("/a", "/x") == [200, "rule"]
+    texts = [text for text in records(caplog, logging.INFO) if "was stored on" in text]
+    assert [text.split(" in ")[0] for text in texts] == [cached.site.url("/robots.txt")] * logged
+    assert all("stored on 2001-09-09T01:46:40" in text for text in texts)
+
+
 @ensureDeferred
 async def test_not_answered_from_the_cache(cached: Cached) -> None:
     """While the network may be used, the HTTP cache answers pages and no robots.txt."""
