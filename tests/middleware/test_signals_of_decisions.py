@@ -1,4 +1,4 @@
-"""What the signals of decisions and of exchanges carry: enough for a report of the user's own."""
+"""The arguments of the signals about decisions and exchanges."""
 
 from __future__ import annotations
 
@@ -17,25 +17,24 @@ if TYPE_CHECKING:
 
 
 class Heard:
-    """The arguments of a signal, each time that it was sent."""
+    """Keeps the arguments of each time that a signal is sent."""
 
     def __init__(self, signal: object) -> None:
-        self.signal, self.sent = signal, list[dict[str, Any]]()
+        self.signal = signal
+        self.sent: list[dict[str, Any]] = []
 
     def prepare(self, crawler: Crawler) -> None:
-        """Connect."""
+        """Connect to the signal."""
         crawler.signals.connect(self.hear, self.signal)
 
     def hear(self, **arguments: Any) -> None:
-        """Keep them."""
+        """Keep the arguments."""
         self.sent.append(arguments)
 
 
 @ensureDeferred
 async def test_disallowed(site: Site) -> None:
-    """A refusal comes with its reason in words, with what is known of the origin, and with the
-    line that decided.
-    """
+    """A disallowed request has its reason, the policy of its origin, and the line that decided."""
     site.replies["/robots.txt"] = robots("User-agent: *\nDisallow: /private\n")
     heard = Heard(signals.request_disallowed)
     await crawl([site.url("/private"), site.url("/a")], prepare=heard.prepare)
@@ -46,7 +45,7 @@ async def test_disallowed(site: Site) -> None:
 
 @ensureDeferred
 async def test_the_line_of_a_use(site: Site) -> None:
-    """Where a record of use refuses, no rule decided, and the line is that of the record."""
+    """If a record about use refuses a page, its line is given, without a rule."""
     site.replies["/robots.txt"] = robots("User-agent: *\nContent-Usage: train-ai=n\nAllow: /\n")
     heard = Heard(signals.request_disallowed)
     await crawl([site.url("/a")], {"ROBOTS_USE": ["train-ai"]}, prepare=heard.prepare)
@@ -54,8 +53,8 @@ async def test_the_line_of_a_use(site: Site) -> None:
 
 
 @ensureDeferred
-async def test_allowed_is_sent_where_it_is_asked_for(site: Site, tmp_path: Path) -> None:
-    """A request that is allowed costs no signal, but where the report is to have it."""
+async def test_allowed_is_sent_only_for_a_report(site: Site, tmp_path: Path) -> None:
+    """An allowed request has a signal only if the report has the option `allowed`."""
     site.replies["/robots.txt"] = robots("User-agent: *\nDisallow: /private\n")
     found = []
     for options in ({}, {"allowed": False}, {"allowed": True}, {"allowed": "true"}):
@@ -72,9 +71,7 @@ async def test_allowed_is_sent_where_it_is_asked_for(site: Site, tmp_path: Path)
 
 @ensureDeferred
 async def test_exchanges(site: Site, other: Site) -> None:
-    """Each exchange of a fetch is signalled, a redirect and one without an answer, too, with the
-    origin it is for.
-    """
+    """Redirects and failed exchanges are signalled, too, with the origin they are for."""
     site.replies["/robots.txt"] = redirect(other.url("/rules"))
     other.replies["/rules"] = robots("User-agent: *\nDisallow: /private\n")
     other.replies["/robots.txt"] = Reply(503)
@@ -99,7 +96,7 @@ async def test_exchanges(site: Site, other: Site) -> None:
 
 @ensureDeferred
 async def test_fetched(site: Site) -> None:
-    """The end of a fetch comes with what governs the origin from now on."""
+    """The end of a fetch has the new policy of the origin."""
     site.replies["/robots.txt"] = robots("User-agent: *\nDisallow: /private\n")
     heard = Heard(signals.robots_fetched)
     await crawl([site.url("/a")], prepare=heard.prepare)
