@@ -58,7 +58,7 @@ def variants(case: Case) -> dict[bytes, str]:
 
 @pytest.mark.parametrize("case", cases(), ids=str)
 def test_verdict_in_every_variant(case: Case) -> None:
-    """The verdict, the reason and the deciding line are those of the case, in every variant."""
+    """The verdict, the reason and the deciding line match the case, in every variant."""
     asked = case.asked if isinstance(case.asked, str) else list(case.asked)
     for body, variant in variants(case).items():
         robots = RobotsTxt.parse(body)
@@ -99,7 +99,7 @@ _EXTENDED = [case for case in cases() if case.crawl_delay is not None or case.si
 
 @pytest.mark.parametrize("case", _EXTENDED, ids=str)
 def test_other_records(case: Case) -> None:
-    """Crawl-delay and sitemaps are those of the case."""
+    """Crawl-delay and sitemaps match the case."""
     robots = RobotsTxt.parse(body_of(case, "as_written"))
     asked = case.asked if isinstance(case.asked, str) else list(case.asked)
     if case.crawl_delay is not None:
@@ -118,7 +118,7 @@ def test_limit(case: Case) -> None:
 
 @pytest.mark.parametrize("case", identifications(), ids=[case.id for case in identifications()])
 def test_tokens_of_an_identification(case: Identification) -> None:
-    """The product tokens of an identification are those of the case, for str and bytes."""
+    """The product tokens of an identification match the case, for str and bytes."""
     assert product_tokens(case.identification) == case.tokens, case.says
     assert product_tokens(case.identification.encode("utf-8")) == case.tokens, case.says
 

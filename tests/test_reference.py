@@ -27,7 +27,7 @@ TARGETS = ["/", "/search?q=a&b=c", "/wp-admin/index.php", "/%E3%83%84", "/*", "/
 
 @pytest.mark.skipif(not REFERENCE.exists(), reason=f"{REFERENCE.name} does not exist")
 def test_verdicts_of_the_reference_parser() -> None:
-    """The first and later verdicts are those of the reference parser, where it follows the RFC."""
+    """The first and later verdicts equal the reference verdicts, which follow the RFC."""
     wrong = []
     with gzip.open(REFERENCE, "rt", encoding="utf-8") as file:
         for number, line in enumerate(file, 1):

@@ -1,7 +1,7 @@
 """Simulated workers that take turns at one site, on a simulated clock.
 
 Nothing here waits or uses threads. Requests to the site and to the store take time, and workers may
-die. The turns are those of the package.
+die. The package decides the turns.
 """
 
 from __future__ import annotations
