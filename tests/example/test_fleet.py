@@ -20,7 +20,7 @@ from fleet.__main__ import main
 from fleet.findings import Findings, Killed
 from fleet.processes import Worker, redis_server
 from fleet.spider import FleetSpider
-from fleet.web import SLOW_HOST, Host, hosts, seeds, serve
+from fleet.web import Host, hosts, serve
 from tests.support.documents import block
 from tests.support.example_project import PROJECT, ROOT
 
@@ -224,13 +224,3 @@ def test_second_fetch_after_a_kill() -> None:
     assert is_ok("1", ORDINARY.name)
     assert not is_ok("2", ORDINARY.name)
     assert not is_ok("1", PACED.name)
-
-
-def test_seeds() -> None:
-    """The start URLs are all front pages and all pages of paced sites, far from each other."""
-    sites = hosts(300)
-    urls = seeds(sites)
-    paced = [url for host in sites if host.interval for url in host.urls]
-    assert sorted(urls) == sorted({*paced, *(host.url() for host in sites)})
-    assert 80 < urls.index(SLOW_HOST.url()) < 150
-    assert urls.index(PACED.url()) > 100

@@ -100,6 +100,7 @@ async def test_redirect_to_another_site(site: Site, other: Site, size: int) -> N
     assert other.targets == ["/robots.txt"]
 
 
+@pytest.mark.reactor
 @pytest.mark.parametrize("reply", [Reply(503), HANG], ids=["fails", "hangs"])
 @ensureDeferred
 async def test_unreachable_robots_txt_of_the_final_url(
@@ -187,6 +188,7 @@ async def test_another_spelling_of_the_url(site: Site, final: str) -> None:
     assert same.stat("cache/hits") == plain.stat("cache/hits") < other.stat("cache/hits")
 
 
+@pytest.mark.reactor
 @ensureDeferred
 async def test_close_does_not_wait_for_the_robots_txt_of_a_final_url(
     site: Site, other: Site

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import json
-import logging
 import os
 import re
 import socket
 import subprocess
 import sys
-import threading
 import zipfile
 from contextlib import closing, contextmanager
 from http.client import HTTPConnection
@@ -21,8 +19,7 @@ from pytest_twisted import ensureDeferred
 from redis import Redis
 from scrapy import Request
 
-from scrapy_robots_rfc.scheduling.scheduler import scheduler_around
-from tests.support.crawling import Pages, close_when, records
+from tests.support.crawling import Pages, close_when
 from tests.support.documents import block, settings
 from tests.support.recipes import crawl_by, ruled, verdicts
 from tests.support.site import HANG, Site, robots
@@ -40,29 +37,20 @@ REDIS = block("docs/plugins.md", "python", "scrapy_redis")
 SCRAPYD = block("docs/plugins.md", "python", "sqlite:")
 
 
-class Filtered(Pages):
-    """Requests pages that the duplicate filter checks, and is closed after some of them."""
-
-    enough = 0
+class Fifty(Pages):
+    """Requests pages that the duplicate filter checks, and is closed after fifty of them."""
 
     @classmethod
-    def from_crawler(cls, crawler: Crawler, *args: Any, **kwargs: Any) -> Filtered:
-        """Close the spider after `enough` pages."""
+    def from_crawler(cls, crawler: Crawler, *args: Any, **kwargs: Any) -> Fifty:
+        """Close the spider after fifty pages."""
         spider = super().from_crawler(crawler, *args, **kwargs)
-        if cls.enough:
-            close_when(lambda _: len(spider.outcomes) >= cls.enough)(crawler)
+        close_when(lambda _: len(spider.outcomes) >= 50)(crawler)
         return spider
 
     async def start(self) -> AsyncIterator[Any]:
         """Request all pages."""
         for url in self.requests:
             yield Request(str(url), callback=self.parse, errback=self.failed)
-
-
-class Fifty(Filtered):
-    """Is closed after fifty pages."""
-
-    enough = 50
 
 
 @pytest.fixture
@@ -104,36 +92,6 @@ async def test_site_that_waits(recipe: dict[str, Any], reply: Reply) -> None:
         assert set(result.outcomes) == set(fast)
         assert waiting.pages == []
     assert queued(recipe) == len(slow)
-
-
-class OpensGate(logging.Filter):
-    """Opens a gate when the log says that too many requests wait."""
-
-    def __init__(self, gate: threading.Event) -> None:
-        super().__init__()
-        self.gate = gate
-
-    def filter(self, record: logging.LogRecord) -> bool:
-        """Read a record."""
-        if "parked in memory" in record.getMessage():
-            self.gate.set()
-        return True
-
-
-@ensureDeferred
-async def test_more_requests_than_may_wait(
-    recipe: dict[str, Any], caplog: pytest.LogCaptureFixture
-) -> None:
-    """Requests that exceed the limit in memory go back to Redis, and the log says so once."""
-    gate = threading.Event()
-    caplog.handler.addFilter(OpensGate(gate))
-    small = type("Small", (scheduler_around(recipe["SCHEDULER"]),), {"max_parked": 3})
-    with Site({"/robots.txt": robots("", gate=gate)}) as site:
-        pages = [site.url(f"/{number}") for number in range(20)]
-        result = await crawl_by({**recipe, "SCHEDULER": small}, pages, spider=Filtered)
-    assert result.outcomes == dict.fromkeys(pages, 200)
-    assert len([text for text in records(caplog) if "parked in memory" in text]) == 1
-    assert queued(recipe) == 0
 
 
 SPIDER = """

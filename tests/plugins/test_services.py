@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
@@ -112,13 +110,6 @@ async def test_robots_txt_without_zyte_api(api: ZyteApi) -> None:
         assert verdicts(result) == {"open": "fetched", "private": "rule"}
         assert site.targets == ["/robots.txt"]
         assert api.urls == [site.url("/open")]
-
-
-def test_splash_needs_the_lines_of_its_recipe() -> None:
-    """scrapy-splash cannot be imported with this version of Scrapy."""
-    command = [sys.executable, "-c", "import scrapy_splash"]
-    found = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert "cannot import name 'canonicalize_url'" in found.stderr
 
 
 @ensureDeferred
