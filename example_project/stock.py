@@ -4,8 +4,8 @@ compare which pages are fetched.
     python stock.py
 
 Each row is a site on this machine. Its robots.txt disallows the requested pages, or cannot be
-fetched. The settings are Scrapy's defaults, except those of the row. The numbers are pages that
-were fetched although they should not be, counted in the sites' own logs.
+fetched. The settings are Scrapy's defaults, unless the row says otherwise. The numbers are pages
+that were fetched although they should not be, counted in the sites' own logs.
 """
 
 from __future__ import annotations

@@ -1,8 +1,4 @@
-"""What mkdocs.yml cannot say about the site: a page from outside of docs/, the reference of the
-code, links that leave it.
-
-mkdocs calls the functions whose names begin with `on_`.
-"""
+"""Hooks of mkdocs, which calls the functions named `on_...`: they add pages, and change links."""
 
 from __future__ import annotations
 
@@ -26,19 +22,17 @@ if TYPE_CHECKING:
     from mkdocs.config.defaults import MkDocsConfig
     from mkdocs.structure.pages import Page
 
-#: Documents of the root that are pages of the site, with their names there.
+#: Documents of the root that are pages of the site, with their names on the site.
 FROM_ROOT = {
     "README.md": "index.md",
 }
 API = "api.md"
 API_HEAD = """# Python API
 
-The public names of `scrapy_robots_rfc`, with the docstrings of the code.
-Names that do not stand here may change. Request meta and settings stand in
-[settings](settings.md), what the service gives in
-[use robots.txt in a spider](spiders.md).
+The public names of `scrapy_robots_rfc`, with their docstrings. Other names may change. See also
+[settings and request meta](settings.md), and [robots.txt in a spider](spiders.md).
 """
-#: Modules with public names that the package itself does not have.
+#: Modules whose public names the package itself does not have.
 API_MODULES = (
     "scrapy_robots_rfc.core.findings",
     "scrapy_robots_rfc.errors",
@@ -66,7 +60,7 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
-    """Add the pages that do not stand in docs/."""
+    """Add the pages that are not in docs/."""
     for name, page in FROM_ROOT.items():
         files.append(File.generated(config, page, abs_src_path=str(ROOT / name)))
     files.append(File.generated(config, API, content=API_HEAD + reference()))
@@ -136,7 +130,7 @@ def labelled(table: re.Match[str]) -> str:
 def target_of(link: str, origin: str, files: Files) -> str:
     """Return where a link leads on the site.
 
-    :param origin: the file that it stands in, relative to the root of the project.
+    :param origin: the file with the link, relative to the root of the project.
     """
     if link.startswith("#") or re.match(r"[a-z][a-z0-9+.-]*:", link):
         return link
