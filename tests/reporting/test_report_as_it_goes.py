@@ -122,35 +122,6 @@ async def test_a_file_that_cannot_be_opened_is_tried_again(
     assert (result.stat("report/records"), result.stat("report/errors")) == (3, 1)
 
 
-@pytest.mark.parametrize(
-    ("report", "cause"),
-    [
-        ({".": {"format": "csv"}}, "IsADirectoryError: "),
-        ({"file.txt/x/r.csv": {}}, "NotADirectoryError: "),
-        ({"nul\0/r.jsonl": {}}, "ValueError: "),
-    ],
-)
-@ensureDeferred
-async def test_a_file_that_cannot_be_written_is_one_error(
-    site: Site,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    caplog: pytest.LogCaptureFixture,
-    report: dict[str, Any],
-    cause: str,
-) -> None:
-    """A file that cannot be created costs records and logs one error; the crawl continues."""
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "file.txt").touch()
-    site.replies["/robots.txt"] = robots(RULES)
-    result = await crawl([*private(site, 3), site.url("/a")], {"ROBOTS_REPORT": report})
-    assert (result.outcomes[site.url("/a")], result.stat("forbidden")) == (200, 3)
-    assert (result.stat("report/errors") >= 3, result.stat("report/records")) == (True, 0)
-    ours = [text for text in records(caplog, logging.ERROR) if text.startswith("ROBOTS_REPORT: ")]
-    assert len(ours) == 1
-    assert f" ({cause}" in ours[0]
-
-
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no /dev/full here")  # noqa: PTH110 - a device
 @pytest.mark.parametrize("format_", ["jsonlines", "json"])
 @ensureDeferred

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 def made(
     folder: Path, records: list[dict[str, Any]], *arguments: str, name: str = "robots.jsonl"
 ) -> dict[str, Any]:
-    """Write an HTML report of records, and return the JSON that the command prints."""
+    """Write a page of records, and return the JSON that the command prints."""
     (folder / name).write_bytes(exported(records))
     done = run("report", name, "--json", "--html", "report.html", *arguments, folder=folder)
     assert (done.code, done.err) == (0, "")
@@ -27,7 +27,7 @@ ACTS = "document.title=window.acted=1"
 
 
 def hostile(site: str) -> list[dict[str, Any]]:
-    """Return records whose texts try to run a script or to load something from a site."""
+    """Records whose texts try to run code, or to reach a site."""
     texts = [
         f"<script>{ACTS}</script>",
         f'"><img src="{site}/x" onerror="{ACTS}">',

@@ -349,25 +349,11 @@ async def test_links(site: Site, spider: Any) -> None:
 
 
 @ensureDeferred
-async def test_links_in_another_encoding(site: Site) -> None:
-    """The query of a link has the encoding of its page."""
-    body = '<a rel=nofollow href="/?q=\N{LATIN SMALL LETTER E WITH ACUTE}">x</a>'.encode("latin-1")
-    site.replies["/from"] = Reply(
-        body=body, headers=(("Content-Type", "text/html; charset=iso-8859-1"),)
-    )
-    result = await run([site.url("/from")], obeying("link-nofollow"), spider=Follows)
-    assert counted(result) == {"link-nofollow/link": 1}
-
-
-@pytest.mark.parametrize(("links", "cut"), [(2000, {}), (4000, {"cut": 1})])
-@ensureDeferred
-async def test_a_page_with_more_links_than_are_read(
-    site: Site, links: int, cut: dict[str, int]
-) -> None:
+async def test_a_page_with_more_links_than_are_read(site: Site) -> None:
     """A page with more links than are read is counted once."""
-    site.replies["/"] = page("<body><a rel=ugc href=/a>x</a>" + "<a href=/x>x</a>" * links)
+    site.replies["/"] = page("<body><a rel=ugc href=/a>x</a>" + "<a href=/x>x</a>" * 4000)
     result = await run([site.url(), site.url("/a")], obeying("link-nofollow"))
-    assert counted(result) == {"link-nofollow/link": 1, **cut}
+    assert counted(result) == {"link-nofollow/link": 1, "cut": 1}
 
 
 class Sends(Linked):
@@ -386,15 +372,6 @@ async def test_a_form_is_not_a_link(site: Site) -> None:
     result = await run([site.url()], obeying("link-nofollow"), spider=Sends)
     assert counted(result) == {"link-nofollow/link": 1}
     assert result.stats["downloader/request_method_count/POST"] == 1
-
-
-@ensureDeferred
-async def test_crawl_spider_on_a_nofollow_page(site: Site) -> None:
-    """The rules of a CrawlSpider follow no link of a page with nofollow."""
-    site.replies["/"] = page(f"{META}<a href=/a>x</a>")
-    result = await run([site.url()], obeying("nofollow"), spider=Rules)
-    assert site.pages == ["/"]
-    assert counted(result) == {"nofollow/meta": 1}
 
 
 # Exceptions.

@@ -20,7 +20,7 @@ from tests.support.timed_site import DELAY
 from tests.test_reference_pages import rows
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator
+    from collections.abc import Iterator
     from pathlib import Path
 
     from scrapy.http import Response
@@ -112,19 +112,6 @@ async def test_refusal_names_the_line(
 
 
 @ensureDeferred
-async def test_a_refused_request_is_not_allowed_as_well(site: Site) -> None:
-    """A request or response that is dropped for its use is not counted as allowed."""
-    site.replies["/open"] = Reply(200, headers=(("Content-Usage", "train-ai=n"),))
-    result = await crawl([site.url("/open"), site.url("/closed")], {"ROBOTS_USE": ["train-ai"]})
-    assert site.pages == ["/open"]
-    assert (result.stat("allowed"), result.stat("forbidden"), result.stat("forbidden/use")) == (
-        0,
-        2,
-        2,
-    )
-
-
-@ensureDeferred
 async def test_refused_requests_take_no_turn() -> None:
     """Requests that are dropped for their use do not use the turns of a paced site."""
     rules = f"User-agent: *\nCrawl-delay: {DELAY}\nContent-Usage: /closed train-ai=n\n"
@@ -146,26 +133,6 @@ async def test_file_that_is_stale_at_once(site: Site) -> None:
         "use",
     ]
     assert site.pages == ["/open"]
-
-
-class Changing(Pages):
-    """Declares another use when it starts."""
-
-    robots_use: Any = ("search",)
-
-    async def start(self) -> AsyncIterator[Any]:
-        """Change the declared use."""
-        self.robots_use = ["train-ai"]
-        async for request in super().start():
-            yield request
-
-
-@ensureDeferred
-async def test_the_attribute_of_a_spider_may_change(site: Site) -> None:
-    """The spider's attribute counts as it is when a request is judged."""
-    pages = [site.url(f"/closed{number}") for number in range(3)]
-    result = await crawl(pages, {"ROBOTS_USE": []}, spider=Changing)
-    assert result.stat("forbidden/use") == 3
 
 
 @pytest.mark.parametrize("use", [None, []])
@@ -374,16 +341,6 @@ async def test_unknown_label_is_warned_of(site: Site, caplog: pytest.LogCaptureF
 
 
 @ensureDeferred
-async def test_wrong_setting() -> None:
-    """A wrong setting stops the crawl at start, and says what is accepted."""
-    with pytest.raises(
-        ValueError,
-        match="ROBOTS_USE = 3 is not accepted; it must be a list or a comma-separated string",
-    ):
-        await crawl(["http://127.0.0.1:1/"], {"ROBOTS_USE": 3})
-
-
-@ensureDeferred
 async def test_meta_that_is_not_a_list(site: Site) -> None:
     """A request with wrong meta fails, and the error says what is accepted."""
     page = Request(site.url("/open"), meta={"robots_declared_use": 3})
@@ -409,15 +366,6 @@ def test_labels_of_the_page() -> None:
     """docs/preferences.md has a row for each known label, with its synonyms."""
     found = {row[0].strip("`"): row[1].strip("`") for row in rows("preferences.md")}
     assert found == {label: ", ".join(synonyms) or "-" for label, synonyms in LABELS.items()}
-
-
-@ensureDeferred
-async def test_pages_that_ask_for_payment(site: Site) -> None:
-    """A page that asks for payment reaches the spider, and is not requested again."""
-    site.replies["/open"] = Reply(402)
-    result = await crawl([site.url("/open")], {"ROBOTS_USE": ["search"], "RETRY_ENABLED": True})
-    assert site.pages == ["/open"]
-    assert result.outcomes == {site.url("/open"): 402}
 
 
 TDMREP = [{"location": "/open", "tdm-reservation": 1}, {"location": "/*", "tdm-reservation": 0}]
