@@ -1,4 +1,4 @@
-"""The lines of the log that pages of docs/ and the README show are those that such crawls write."""
+"""Crawls log the lines that the README and the documents show."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ from tests.support.documents import block, plain
 from tests.support.scenarios_unreachable import Failing
 from tests.support.service_crawls import run
 from tests.support.site import Reply, robots
-from tests.support.timed_site import at_noon
 
 if TYPE_CHECKING:
     from scrapy import Request
@@ -33,17 +32,12 @@ async def test_failing(proxy: Site, caplog: pytest.LogCaptureFixture) -> None:
     """docs/failing.md shows the log of a site that recovers, and of one that does not."""
     proxy.replies["http://a.example/robots.txt"] = Failing(1, Reply(503))
     proxy.replies["http://b.example/robots.txt"] = Reply(500)
-    pages = [
-        f"http://{page}"
-        for page in ("a.example/", "a.example/1", "a.example/2", "b.example/", "b.example/1")
-    ]
-    await crawl(
-        pages,
-        {"ROBOTS_UNREACHABLE_BACKOFF": [5, 15, 45], "ROBOTS_TIMEOUT": 3000, "LOGSTATS_INTERVAL": 0},
-    )
-    shown = [
-        timeless(line) for line in block("docs/failing.md", "text", "is unreachable").splitlines()
-    ]
+    pages = [f"http://{page}" for page in ("a.example/", "a.example/1", "a.example/2")]
+    pages += ["http://b.example/", "http://b.example/1"]
+    settings = {"ROBOTS_UNREACHABLE_BACKOFF": [5, 15, 45], "ROBOTS_TIMEOUT": 3000}
+    await crawl(pages, {**settings, "LOGSTATS_INTERVAL": 0})
+    page = block("docs/failing.md", "text", "is unreachable")
+    shown = [timeless(line) for line in page.splitlines()]
     logged = [timeless(line) for line in lines(caplog, logging.INFO)]
     assert sorted(logged) == sorted(shown)  # either of the two sites may fail first
     assert logged[-6:] == shown[-6:]
@@ -55,10 +49,10 @@ def timeless(line: str) -> str:
 
 
 class AllowList:
-    """A middleware that lets pass what is in its list."""
+    """A middleware that drops requests for robots.txt."""
 
     def process_request(self, request: Request) -> None:
-        """Raise."""
+        """Raise for robots.txt."""
         if "robots.txt" in request.url:
             raise IgnoreRequest("not in the list")
 
@@ -67,7 +61,7 @@ class AllowList:
 async def test_local_fault(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Of a middleware that drops the requests for robots.txt, the log says what the page shows."""
+    """docs/failing.md shows the ERROR about a middleware that drops requests for robots.txt."""
     monkeypatch.setattr(AllowList, "__module__", "myproject")
     middlewares = {**SETTINGS["DOWNLOADER_MIDDLEWARES"], AllowList: 200}
     await crawl(["http://a.example/"], {"DOWNLOADER_MIDDLEWARES": middlewares})
@@ -79,7 +73,7 @@ async def test_local_fault(
 
 @ensureDeferred
 async def test_stale(proxy: Site, clock: Clock, caplog: pytest.LogCaptureFixture) -> None:
-    """Of a site whose file is unreachable a day later, the log says what the page shows."""
+    """docs/caching.md shows the log of a site whose file is unreachable a day later."""
     proxy.replies["http://a.example/robots.txt"] = robots("User-agent: *\nDisallow: /x\n")
 
     async def script(service: RobotsService) -> None:
@@ -92,17 +86,14 @@ async def test_stale(proxy: Site, clock: Clock, caplog: pytest.LogCaptureFixture
 
 
 def asking_for(record: str, line: int) -> Reply:
-    """A robots.txt with a record on a line."""
+    """Return a robots.txt with a record on a line."""
     return robots("User-agent: *\nDisallow: /private/\n" + "#\n" * (line - 3) + f"{record}\n")
 
 
 @pytest.mark.usefixtures("hurried")
 @ensureDeferred
-async def test_pace(
-    proxy: Site, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    """Of two sites that ask for a pace, the log says what the page shows."""
-    at_noon(monkeypatch)
+async def test_pace(proxy: Site, caplog: pytest.LogCaptureFixture) -> None:
+    """docs/pacing.md shows the lines about two sites with a Crawl-delay."""
     proxy.replies["http://example.com/robots.txt"] = asking_for("Crawl-delay: 10", line=4)
     proxy.replies["http://example.org/robots.txt"] = asking_for("Crawl-delay: 3600", line=4)
     await crawl(["http://example.com/", "http://example.org/"], {"ROBOTS_TIMEOUT": 3000})
@@ -113,9 +104,7 @@ async def test_pace(
 
 @ensureDeferred
 async def test_forbidden(proxy: Site, caplog: pytest.LogCaptureFixture) -> None:
-    """A page that is dropped has the line in the log that the README and docs/switching_on.md
-    show.
-    """
+    """The README and docs/switching_on.md show the line about a dropped page."""
     proxy.replies["http://example.com/robots.txt"] = robots("User-agent: *\nDisallow: /private/\n")
     await crawl(["http://example.com/private/plan.html"])
     shown = block("README.md", "text", "Forbidden by robots.txt")

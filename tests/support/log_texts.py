@@ -1,13 +1,9 @@
-"""The texts that the package logs, as its code has them.
-
-`...` stands for what varies.
-"""
+"""Read from the code of the package which lines it can log. `...` stands for what varies."""
 
 from __future__ import annotations
 
 import ast
 import re
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tools.check_docs import ROOT
@@ -17,122 +13,89 @@ if TYPE_CHECKING:
 
 PACKAGE = ROOT / "scrapy_robots_rfc"
 
-#: Warnings and errors, and the method of a class that logs an error once.
-LOUD = frozenset({"warning", "error", "exception", "critical", "_log_once"})
-#: The levels below, and the method `_log` of classes that log at INFO.
-QUIET = frozenset({"info", "debug", "_log"})
-#: The summary of a crawl is put together from many lines.
+#: Methods of loggers, and our own methods that only log; each has the text as its first argument.
+METHODS = frozenset({"debug", "info", "warning", "error", "exception", "_log", "_log_once"})
+#: The closing summary consists of many lines, of which only the heading is in the documents.
 SUMMARY = "reporting/summary.py"
 _DIRECTIVE = re.compile(r"%[-+ #0]*\d*(?:\.\d+)?[sdrgf]")
 
 
-@dataclass(frozen=True)
 class UnclearError(Exception):
-    """An argument whose text cannot be seen in the code; this file has to learn how."""
-
-    place: str
+    """The text of a log line is not found by this file, which has to learn how."""
 
 
-def texts(methods: frozenset[str] = LOUD) -> set[str]:
-    """Every text that some methods of the package log, its commands and its summary apart.
-
-    What commands print, they print to somebody who waits.
-    """
+def texts() -> set[str]:
+    """Return every text that the package logs, without its commands and its summary."""
     found: set[str] = set()
     for path in sorted(PACKAGE.rglob("*.py")):
         name = path.relative_to(PACKAGE).as_posix()
         if not name.startswith("commands/") and name != SUMMARY:
-            module = ast.parse(path.read_text(encoding="utf-8"))
-            found.update(_Module(module, name).texts(methods))
+            found.update(_Module(path.read_text(encoding="utf-8"), name).texts())
     return {re.sub(r"(?:\.\.\.)+", "...", text) for text in found}
 
 
 class _Module:
-    def __init__(self, module: ast.Module, name: str) -> None:
-        self._module, self._name = module, name
+    def __init__(self, code: str, name: str) -> None:
+        self._module = ast.parse(code)
+        self._name = name
 
-    def texts(self, methods: frozenset[str]) -> Iterator[str]:
-        """The texts of each function, methods included, that some methods log.
-
-        A `Kind` of the site log has its level and its text.
-        """
-        for node in ast.walk(self._module):
-            match node:
-                case ast.Call(
-                    func=ast.Name(id="Kind"),
-                    args=[ast.Attribute(attr=level), ast.Constant(value=str(text)), *_],
-                ) if level.lower() in methods:
-                    yield _DIRECTIVE.sub("...", text)
+    def texts(self) -> Iterator[str]:
+        """Yield the texts that the functions of the module log, and the texts of its `Kind`s."""
         for node in ast.walk(self._module):
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-                yield from self._of(node, methods)
+                for call in ast.walk(node):
+                    if isinstance(call, ast.Call):
+                        yield from self._logged(call, node)
+            elif isinstance(node, ast.Call) and ast.unparse(node.func) == "Kind":
+                yield from self._rendered(node.args[1], self._module)
 
-    def _of(
-        self, scope: ast.FunctionDef | ast.AsyncFunctionDef, methods: frozenset[str]
-    ) -> Iterator[str]:
-        for node in ast.walk(scope):
-            match node:
-                case ast.Call(
-                    func=ast.Attribute(value=ast.Name(id="logger"), attr="log"),
-                    args=[_, ast.Constant(value=str(text)), *_],
-                ) if "info" in methods:
-                    yield _DIRECTIVE.sub("...", text)
-                case ast.Call(
-                    func=ast.Attribute(value=ast.Name(id="logger" | "self"), attr=attr),
-                    args=[text, *_],
-                ):
-                    if attr in methods:
-                        yield from self._rendered(text, scope)
-                case ast.Call(func=ast.Name(id="log"), args=[level, text, *_]):
-                    names = {
-                        name.attr.lower()
-                        for name in ast.walk(level)
-                        if isinstance(name, ast.Attribute)
-                    }
-                    if names & methods:
-                        yield from self._rendered(text, scope)
+    def _logged(self, call: ast.Call, scope: ast.AST) -> list[str]:
+        """Return the texts that a call may log."""
+        owner, _, method = ast.unparse(call.func).rpartition(".")
+        if owner in ("logger", "self") and method in METHODS:
+            return self._rendered(call.args[0], scope)
+        if (owner, method) in (("logger", "log"), ("", "log")):
+            text = call.args[1]
+            # The lines of a `Kind` are read from its definition.
+            return [] if ast.unparse(text) == "kind.text" else self._rendered(text, scope)
+        return []
 
     def _rendered(self, node: ast.expr, scope: ast.AST) -> list[str]:
-        """What an expression may be: one text for each value that a name of it is given."""
+        """Return the possible texts of an expression: a name has one for each of its values."""
         match node:
             case ast.Constant(value=str(text)):
                 return [_DIRECTIVE.sub("...", text)]
             case ast.JoinedStr(values=parts):
-                found = [""]
+                rendered = [""]
                 for part in parts:
-                    found = [
-                        before + after for before in found for after in self._part(part, scope)
-                    ]
-                return found
+                    ends = self._part(part, scope)
+                    rendered = [start + end for start in rendered for end in ends]
+                return rendered
             case ast.Name(id=name):
-                return [
-                    text
-                    for value in self._values(name, scope)
-                    for text in self._rendered(value, scope)
-                ]
+                values = self._values(name, scope)
+                return [text for value in values for text in self._rendered(value, scope)]
             case ast.IfExp(body=first, orelse=second):
                 return [*self._rendered(first, scope), *self._rendered(second, scope)]
         raise UnclearError(f"{self._name}:{node.lineno}")
 
     def _part(self, part: ast.expr, scope: ast.AST) -> list[str]:
+        """Return the possible texts of a part of an f-string."""
         if isinstance(part, ast.Constant):
             return [str(part.value)]
-        value = part.value if isinstance(part, ast.FormattedValue) else part
-        known = isinstance(value, ast.Name) and any(
-            isinstance(given, ast.Constant | ast.JoinedStr)
-            for given in self._values(value.id, scope)
-        )
-        return self._rendered(value, scope) if known else ["..."]
+        if isinstance(part, ast.FormattedValue) and isinstance(part.value, ast.Name):
+            values = self._values(part.value.id, scope)
+            if any(isinstance(value, ast.Constant | ast.JoinedStr) for value in values):
+                return self._rendered(part.value, scope)
+        return ["..."]
 
     def _values(self, name: str, scope: ast.AST) -> list[ast.expr]:
-        """All that a name is given in a function, or else at the top of the module."""
+        """Return the values that a name has in a function, or else in the module."""
         for nodes in (ast.walk(scope), self._module.body):
-            given = [
+            values = [
                 node.value
                 for node in nodes
-                if isinstance(node, ast.Assign)
-                and any(isinstance(t, ast.Name) and t.id == name for t in node.targets)
+                if isinstance(node, ast.Assign) and name in map(ast.unparse, node.targets)
             ]
-            if given:
-                return given
+            if values:
+                return values
         return []
