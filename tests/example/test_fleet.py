@@ -34,7 +34,7 @@ TIMEOUT = 250  # seconds; less than the time after which pytest ends a test that
 
 
 def fleet(*arguments: str, path: str | None = None) -> subprocess.CompletedProcess[str]:
-    """Run the demo in a process of its own."""
+    """Run the demo in a separate process."""
     environment = {**os.environ, "PYTHONPATH": str(ROOT)} | ({} if path is None else {"PATH": path})
     return subprocess.run(
         [sys.executable, "-m", "fleet", *arguments],
