@@ -1,4 +1,4 @@
-"""The command line as Scrapy runs it, and a store of each kind for it to look into."""
+"""The command line as Scrapy runs it, and a store of each kind."""
 
 from __future__ import annotations
 
@@ -27,23 +27,20 @@ if TYPE_CHECKING:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool:
-    """Call a test of this folder outside of the reactor, which pytest-twisted calls it in.
-
-    Commands wait for that.
-    """
+    """Call the tests of this folder outside of the reactor, because commands wait for it."""
     pyfuncitem.obj(**{name: pyfuncitem.funcargs[name] for name in pyfuncitem._fixtureinfo.argnames})
     return True
 
 
 @pytest.fixture
 def robots() -> Callable[..., Done]:
-    """Run ``scrapy robots``."""
+    """Return a function that runs ``scrapy robots``."""
     return run
 
 
 @pytest.fixture(params=["sqlite", "redis", "own"])
 def address(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """The address of an empty store, of each kind."""
+    """Return the address of an empty store, of each kind."""
     if request.param == "redis":
         return str(request.getfixturevalue("redis_address"))
     if request.param == "own":
@@ -54,7 +51,7 @@ def address(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 @pytest.fixture
 def store(address: str) -> Iterator[Store]:
-    """The store itself."""
+    """Return that store, opened."""
     made = store_of(address, Crawler(Spider, Settings()))
     assert made is not None
     made[0].open()
@@ -65,7 +62,7 @@ def store(address: str) -> Iterator[Store]:
 
 @pytest.fixture(scope="session")
 def chromium(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
-    """One browser for all tests; CI has to have one."""
+    """Start one browser for all tests. CI must have one."""
     if CHROMIUM is None or DRIVER is None:
         assert os.environ.get("CI") != "true", (
             "chromium or chromedriver is missing: these tests must not be skipped here"
@@ -77,20 +74,20 @@ def chromium(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
 
 @pytest.fixture
 def browser(chromium: Browser) -> Browser:
-    """The browser, with a wide screen, whatever it had before."""
+    """Return the browser with a wide screen."""
     chromium.screen(1440)
     return chromium
 
 
 @pytest.fixture(scope="session")
 def usual(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any]]:
-    """A page of a usual crawl, and its numbers."""
+    """Return the page of an ordinary crawl, and its numbers."""
     folder = tmp_path_factory.mktemp("usual")
     return folder / "report.html", made(folder, crawl())
 
 
 @pytest.fixture
 def shown(browser: Browser, usual: tuple[Path, dict[str, Any]]) -> tuple[Browser, dict[str, Any]]:
-    """The page of a usual crawl, opened on a wide screen."""
+    """Return that page in the browser."""
     browser.open(usual[0])
     return browser, usual[1]

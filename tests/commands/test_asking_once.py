@@ -1,7 +1,4 @@
-"""Scrapy's own commands that ask for one page.
-
-Somebody waits for them, so no robots.txt is asked for again.
-"""
+"""Scrapy's own commands for one page, such as `scrapy fetch`, do not retry a failing robots.txt."""
 
 from __future__ import annotations
 
@@ -47,14 +44,14 @@ COMMANDS = {
 
 @pytest.fixture
 def failing() -> Site:
-    """A site whose robots.txt fails."""
+    """Return a site whose robots.txt fails."""
     return Site({"/robots.txt": Reply(503)})
 
 
 def log_of(command: str, url: str, folder: Path, *options: str) -> str:
-    """Run a command in a project of one spider; return its log.
+    """Run a command in a project with one spider, and return its log.
 
-    What needs a reactor of its own runs in a process of its own.
+    If it needs its own reactor, it runs in its own process.
     """
     (folder / "scrapy.cfg").write_text("[settings]\ndefault = project\n")
     (folder / "project.py").write_text(
@@ -85,9 +82,9 @@ def log_of(command: str, url: str, folder: Path, *options: str) -> str:
         ("shell", "none"),
     ],
 )
-def test_a_command_asks_once(failing: Site, tmp_path: Path, command: str, reactor: str) -> None:
-    """A command that asks for a page has its robots.txt asked for once, and says at once that it
-    is unreachable.
+def test_one_request(failing: Site, tmp_path: Path, command: str, reactor: str) -> None:
+    """A Scrapy command for one page requests its robots.txt once, and says at once that it is
+    unreachable.
     """
     with failing as site:
         log = log_of(command, site.url("/page"), tmp_path, *REACTORS[reactor])
@@ -96,10 +93,8 @@ def test_a_command_asks_once(failing: Site, tmp_path: Path, command: str, reacto
 
 
 @pytest.mark.parametrize("reactor", REACTORS)
-def test_a_shell_says_why_it_has_no_page(tmp_path: Path, reactor: str) -> None:
-    """A shell for a page of a host that does not exist raises, names the cause, and exits with
-    1.
-    """
+def test_shell_without_a_page(tmp_path: Path, reactor: str) -> None:
+    """`scrapy shell` for an unknown host raises, names the cause, and exits with 1."""
     options = (
         "-s",
         'ADDONS={"scrapy_robots_rfc.Addon": 500}',
@@ -135,25 +130,23 @@ def test_a_shell_says_why_it_has_no_page(tmp_path: Path, reactor: str) -> None:
 
 
 @pytest.mark.parametrize("command", ["fetch", "parse"])
-def test_a_command_says_why_it_has_no_page(failing: Site, tmp_path: Path, command: str) -> None:
-    """A command for a page whose robots.txt is unreachable says at ERROR what made it
-    impossible.
-    """
+def test_command_without_a_page(failing: Site, tmp_path: Path, command: str) -> None:
+    """A Scrapy command for one page logs at ERROR why it has no page."""
     with failing as site:
         log = log_of(command, site.url("/page"), tmp_path)
     assert f"robots.txt unreachable: 503; <GET {site.url('/page')}> was not sent" in log
     assert "ERROR: Error downloading" in log
 
 
-def test_a_backoff_of_the_users_own_applies(failing: Site, tmp_path: Path) -> None:
+def test_own_backoff(failing: Site, tmp_path: Path) -> None:
     """A backoff that the user sets applies to commands, too."""
     with failing as site:
         log_of("fetch", site.url("/page"), tmp_path, "-s", "ROBOTS_UNREACHABLE_BACKOFF=0.1,0.1")
         assert site.targets == ["/robots.txt"] * 3
 
 
-def test_crawls_ask_again_by_default(failing: Site, tmp_path: Path) -> None:
-    """A crawl of the same spider asks again after 5 s: nothing in it looks like a command."""
+def test_crawls_retry(failing: Site, tmp_path: Path) -> None:
+    """A crawl of the same spider retries."""
     with failing as site:
         log = log_of("crawl", site.url("/page"), tmp_path, "-s", "CLOSESPIDER_TIMEOUT=1")
         assert site.targets == ["/robots.txt"], log

@@ -1,7 +1,4 @@
-"""`scrapy robots` in projects of which a part does not load.
-
-What it does not need, and what it says of the rest.
-"""
+"""`scrapy robots` in projects with broken parts."""
 
 from __future__ import annotations
 
@@ -24,9 +21,7 @@ SELECT = "TWISTED_REACTOR=twisted.internet.selectreactor.SelectReactor"
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """A project with a name for its crawls, a downloader middleware and a spider that cannot be
-    imported.
-    """
+    """Return a project with a downloader middleware, and a spider that cannot be imported."""
     (tmp_path / "scrapy.cfg").write_text("[settings]\ndefault = shop.settings\n")
     for package in (tmp_path / "shop", tmp_path / "shop" / "spiders"):
         package.mkdir()
@@ -46,8 +41,11 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_a_spider_that_does_not_load_is_no_hindrance(folder: Path) -> None:
-    """No spider is needed, so a broken one is no matter; all else that the project sets applies."""
+def test_broken_spider(folder: Path) -> None:
+    """A broken spider does not matter, because commands use none.
+
+    The settings of the project apply.
+    """
     with Site({"/robots.txt": robots(FILE)}) as site:
         checked = run("check", site.url("/y"), folder=folder)
         others = [
@@ -70,8 +68,8 @@ def test_a_spider_that_does_not_load_is_no_hindrance(folder: Path) -> None:
         ("DUPEFILTER_CLASS=no.such", "ModuleNotFoundError: No module named 'no'"),
     ],
 )
-def test_settings_that_make_no_crawl_are_one_line(setting: str, says: str, tmp_path: Path) -> None:
-    """A part that is missing is named in one line, and the exit code is 2, which is no verdict."""
+def test_missing_component(setting: str, says: str, tmp_path: Path) -> None:
+    """If a component is missing, one line names it, and the exit code is 2."""
     way = launch if setting.startswith("REACTOR") else run  # that one sets a process up
     with Site({"/robots.txt": robots(FILE)}) as site:
         done = way("check", site.url("/y"), "-s", setting, folder=tmp_path)
@@ -80,10 +78,8 @@ def test_settings_that_make_no_crawl_are_one_line(setting: str, says: str, tmp_p
 
 
 @pytest.mark.parametrize("reactor", [SELECT, "TWISTED_REACTOR_ENABLED=0"])
-def test_what_went_wrong_first_is_named(reactor: str, tmp_path: Path) -> None:
-    """With another reactor, or none, it is the missing part that is named, too, and not what it
-    was missed for.
-    """
+def test_missing_component_with_another_reactor(reactor: str, tmp_path: Path) -> None:
+    """The missing component is named with other reactors, too."""
     done = launch(
         "show",
         "http://127.0.0.1:9/",
@@ -97,18 +93,16 @@ def test_what_went_wrong_first_is_named(reactor: str, tmp_path: Path) -> None:
     assert done.err.endswith(" with these settings: ModuleNotFoundError: No module named 'no'\n")
 
 
-def test_a_setting_without_a_value_is_refused(robots: Callable[..., Done]) -> None:
-    """A setting without a value is refused in one line, wherever it stands."""
+def test_setting_without_a_value(robots: Callable[..., Done]) -> None:
+    """A setting without a value is refused in one line."""
     for arguments in (("-s", "FOO", "lint", "-"), ("lint", "-", "-s", "FOO")):
         done = robots(*arguments)
         error = "scrapy robots: Invalid -s value, use -s NAME=VALUE; see scrapy robots --help\n"
         assert (done.code, done.out, done.err) == (2, "", error)
 
 
-def test_output_is_no_part_of_the_log(folder: Path) -> None:
-    """With LOG_STDOUT what the project's code prints is no part of the answer, and the answer is
-    no part of the log.
-    """
+def test_log_stdout(folder: Path) -> None:
+    """With LOG_STDOUT, the answer is not logged, and the project's prints are not in it."""
     with Site({"/robots.txt": robots(FILE)}) as site:
         done = run("check", site.url("/x"), "-s", "LOG_STDOUT=1", folder=folder)
     assert (done.code, done.err) == (0, "")

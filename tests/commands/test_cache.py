@@ -1,4 +1,4 @@
-"""`scrapy robots cache`, as Scrapy's command line runs it, on every kind of store."""
+"""`scrapy robots cache`, on every kind of store."""
 
 from __future__ import annotations
 
@@ -28,10 +28,7 @@ if TYPE_CHECKING:
 
 
 def complaint(address: str, because: str) -> str:
-    """What is printed about a store that cannot be used.
-
-    Which option names it, its value, and what is accepted.
-    """
+    """Return the line that is printed about a store that cannot be used."""
     return (
         f"scrapy robots cache: --store = {address!r} cannot be used: {because}; it must be"
         " 'memory:', 'sqlite:///PATH' (four slashes before an absolute path),"
@@ -40,10 +37,8 @@ def complaint(address: str, because: str) -> str:
     )
 
 
-def test_ls_has_a_line_for_each_origin(
-    robots: Callable[..., Done], store: Store, address: str
-) -> None:
-    """One line for each origin, by name: what applies, and until when; then how many there are."""
+def test_ls(robots: Callable[..., Done], store: Store, address: str) -> None:
+    """`ls` prints a line for each origin, sorted by name, and their number."""
     fill(store, b=MISSING, a=OPEN, c=CLOSED, d=changed(OPEN, unreachable_since=NOW - HOUR))
     store.put("http://e.example:81", b"junk", DAY)
     done = robots("cache", "ls", "--store", address)
@@ -62,13 +57,8 @@ def test_ls_has_a_line_for_each_origin(
     assert last[:2] == ["5", "origins"]
 
 
-def test_columns_of_ls_stay_under_each_other(
-    robots: Callable[..., Done], store: Store, address: str
-) -> None:
-    """Columns stay under each other, whatever stands in them.
-
-    What comes too late for that is cut short.
-    """
+def test_columns_of_ls(robots: Callable[..., Done], store: Store, address: str) -> None:
+    """The columns of `ls` are aligned, and long causes are cut."""
     large = OPEN._replace(body=b"#" * 12_345_678)
     fill(store, a=OPEN, b=MISSING, c=CLOSED._replace(cause="TLS: wrong version number"), d=large)
     table = robots("cache", "ls", "--store", address).lines[:-1]
@@ -78,10 +68,8 @@ def test_columns_of_ls_stay_under_each_other(
     assert rows[3].endswith("  12,345,678")
 
 
-def test_ls_as_json_has_all_but_the_file(
-    robots: Callable[..., Done], store: Store, address: str
-) -> None:
-    """An object in a line for each origin: everything but the file, whose length is there."""
+def test_ls_as_json(robots: Callable[..., Done], store: Store, address: str) -> None:
+    """`ls --json` prints an object for each origin, with the size of the file."""
     fill(store, a=OPEN)
     store.put("http://e.example", b"junk", DAY)
     first, second = map(json.loads, robots("cache", "ls", "--json", "--store", address).lines)
@@ -106,10 +94,8 @@ def test_ls_as_json_has_all_but_the_file(
     }
 
 
-def test_show_has_what_is_known_and_the_file(
-    robots: Callable[..., Done], store: Store, address: str
-) -> None:
-    """The copy that a page falls under: when it was fetched, from where, and the file itself."""
+def test_show(robots: Callable[..., Done], store: Store, address: str) -> None:
+    """`show` prints the copy for a page, and the file."""
     fill(store, a=OPEN)
     done = robots("cache", "show", "http://user:pw@A.example:80/some/page?x", "--store", address)
     assert done.code == 0
@@ -122,10 +108,10 @@ def test_show_has_what_is_known_and_the_file(
     assert done.out.endswith("\n\nUser-agent: *\nDisallow: /x\n")
 
 
-def test_show_has_nothing_that_a_terminal_acts_on(
+def test_control_characters_are_escaped(
     robots: Callable[..., Done], store: Store, address: str
 ) -> None:
-    """What a site can write into its file does not get to the terminal as it is."""
+    """Control characters in a file are escaped."""
     body = b"User-agent: *\rDisallow:\t/\x1b[2J\r\n# \xff \xe2\x80\xae\x9b\n"
     fill(store, a=OPEN._replace(body=body, cause="a\x1b[31m\nb"))
     done = robots("cache", "show", "http://a.example/", "--store", address)
@@ -134,12 +120,8 @@ def test_show_has_nothing_that_a_terminal_acts_on(
     assert all(line.isprintable() for line in robots("cache", "ls", "--store", address).lines)
 
 
-def test_show_of_what_is_not_there_fails(
-    robots: Callable[..., Done], store: Store, address: str
-) -> None:
-    """An origin that is not in the store, or cannot be read, is one line on stderr and exit code
-    2.
-    """
+def test_show_of_a_missing_copy(robots: Callable[..., Done], store: Store, address: str) -> None:
+    """`show` fails if an origin is not in the store, or cannot be read."""
     done = robots("cache", "show", "http://a.example/", "--store", address)
     assert (done.code, done.out) == (2, "")
     assert done.err.startswith("scrapy robots cache: http://a.example is not in ")
@@ -152,10 +134,8 @@ def test_show_of_what_is_not_there_fails(
     )
 
 
-def test_purge_by_url_drops_these_origins(
-    robots: Callable[..., Done], store: Store, address: str
-) -> None:
-    """Origins are dropped by the URL of any of their pages; one that is not there is named."""
+def test_purge_by_url(robots: Callable[..., Done], store: Store, address: str) -> None:
+    """`purge URL` deletes the origins of the URLs, and names those that are not in the store."""
     fill(store, a=OPEN, b=OPEN)
     done = robots(
         "cache", "purge", "http://a.example/page", "http://x.example/", "--store", address
@@ -166,8 +146,8 @@ def test_purge_by_url_drops_these_origins(
     assert list(store.keys()) == ["http://b.example"]
 
 
-def test_purge_of_all_drops_all(robots: Callable[..., Done], store: Store, address: str) -> None:
-    """Everything is dropped with --all, also what cannot be read."""
+def test_purge_of_all(robots: Callable[..., Done], store: Store, address: str) -> None:
+    """`purge --all` deletes everything, even unreadable copies."""
     fill(store, a=OPEN, b=MISSING, c=CLOSED)
     store.put("http://e.example", b"junk", DAY)
     done = robots("cache", "purge", "--all", "--store", address)
@@ -175,8 +155,8 @@ def test_purge_of_all_drops_all(robots: Callable[..., Done], store: Store, addre
     assert list(store.keys()) == []
 
 
-def test_a_store_that_fails_is_one_line(robots: Callable[..., Done]) -> None:
-    """The failure of a store is one line without credentials, and exit code 2."""
+def test_failing_store(robots: Callable[..., Done]) -> None:
+    """A failing store is one line without credentials."""
     done = robots(
         "cache", "show", "http://a.example/", "--store", "tests.support.command_stores.Broken"
     )
@@ -237,10 +217,8 @@ def test_a_store_that_fails_is_one_line(robots: Callable[..., Done]) -> None:
         ),
     ],
 )
-def test_errors_are_one_line(
-    robots: Callable[..., Done], arguments: tuple[str, ...], text: str
-) -> None:
-    """Whatever is wrong is one line on stderr without credentials, and exit code 2."""
+def test_errors(robots: Callable[..., Done], arguments: tuple[str, ...], text: str) -> None:
+    """Every error is one line on stderr without credentials, and the exit code is 2."""
     done = robots(*arguments)
     assert (done.code, done.out) == (2, "")
     assert text in done.err
@@ -249,13 +227,8 @@ def test_errors_are_one_line(
     assert "secret" not in done.err
 
 
-def test_a_path_that_was_mistaken_is_left_alone(
-    robots: Callable[..., Done], tmp_path: Path
-) -> None:
-    """A file that is none of SQLite's is left as it is, and so is a folder.
-
-    Each is named, and what is accepted.
-    """
+def test_mistaken_path(robots: Callable[..., Done], tmp_path: Path) -> None:
+    """A file that is not an SQLite database stays as it is, and so does a folder."""
     notes = tmp_path / "notes.txt"
     notes.write_text("what a user wrote\n", encoding="utf-8")
     why = {
@@ -274,11 +247,9 @@ def test_a_path_that_was_mistaken_is_left_alone(
     assert notes.read_text(encoding="utf-8") == "what a user wrote\n"
 
 
-@pytest.mark.parametrize("action", ["ls", "show https://a.example", "purge --all"])
-def test_an_empty_file_stays_empty(
-    robots: Callable[..., Done], tmp_path: Path, action: str
-) -> None:
-    """No action writes into an empty file; it is no store yet."""
+@pytest.mark.parametrize("action", ["ls", "purge --all"])
+def test_empty_file(robots: Callable[..., Done], tmp_path: Path, action: str) -> None:
+    """No action writes into an empty file."""
     empty = tmp_path / "robots.sqlite"
     empty.touch()
     done = robots("cache", *action.split(), "--store", f"sqlite:///{empty}")
@@ -287,10 +258,8 @@ def test_an_empty_file_stays_empty(
     assert (empty.stat().st_size, [*tmp_path.iterdir()]) == (0, [empty])
 
 
-def test_the_store_of_a_project_is_taken(tmp_path: Path) -> None:
-    """In a project the store is the one that its crawls use, and `-s` may stand where everybody
-    types it.
-    """
+def test_store_of_a_project(tmp_path: Path) -> None:
+    """The default store is the project's."""
     (tmp_path / "scrapy.cfg").write_text("[settings]\ndefault = plan_settings\n", encoding="utf-8")
     (tmp_path / "plan_settings.py").write_text("JOBDIR = 'job'\n", encoding="utf-8")
     (tmp_path / "job").mkdir()
@@ -311,8 +280,8 @@ def test_the_store_of_a_project_is_taken(tmp_path: Path) -> None:
     )
 
 
-def test_a_reader_that_has_seen_enough_is_no_error(tmp_path: Path) -> None:
-    """`scrapy robots cache ls | head -1` ends without an error of Python's."""
+def test_reader_closes_the_output(tmp_path: Path) -> None:
+    """`scrapy robots cache ls | head -1` prints no error."""
     address = f"sqlite:///{tmp_path}/robots.sqlite"
     store = store_of(address, Crawler(Spider, Settings()))
     assert store is not None

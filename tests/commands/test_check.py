@@ -1,7 +1,4 @@
-"""`scrapy robots check`, as Scrapy's command line runs it.
-
-By a file that is given, and in real crawls.
-"""
+"""`scrapy robots check`, with a given file and in real crawls."""
 
 from __future__ import annotations
 
@@ -44,14 +41,16 @@ ASYNCIO = "TWISTED_REACTOR=twisted.internet.asyncioreactor.AsyncioSelectorReacto
 
 @pytest.fixture
 def given(tmp_path: Path) -> str:
-    """The path of a robots.txt."""
+    """Return the path of a robots.txt."""
     path = tmp_path / "robots.txt"
     path.write_text(FILE)
     return str(path)
 
 
 def test_the_verdict_is_explained(robots: Callable[..., Done], given: str) -> None:
-    """The verdict, the reason, the group with the line that decided, and the rules that lost."""
+    """The output has the verdict, the reason, the group, the line that decided, and the rules that
+    lost.
+    """
     done = robots("check", f"{SITE}/private/open/x.pdf", "--agent", "zoo,FooBot", "--robots", given)
     assert (done.code, done.err) == (0, "")
     assert done.lines == [
@@ -80,18 +79,18 @@ def test_the_verdict_is_explained(robots: Callable[..., Done], given: str) -> No
         (["http://", "/x.pdf"], 2),
     ],
 )
-def test_exit_code_is_that_of_all_urls(
-    robots: Callable[..., Done], given: str, targets: list[str], code: int
-) -> None:
-    """All allowed, some disallowed, some not decided: whatever the order."""
+def test_exit_code(robots: Callable[..., Done], given: str, targets: list[str], code: int) -> None:
+    """The exit code is 0 if all URLs are allowed, 1 if some are disallowed, 2 if some are
+    undecided.
+    """
     urls = [target if "://" in target else SITE + target for target in targets]
     assert robots("check", *urls, "--agent", "foobot", "--robots", given).code == code
 
 
 def test_json_is_an_object_for_each_url(robots: Callable[..., Done], given: str) -> None:
-    """An object in a line for each URL, without userinfo.
+    """With --json, each URL is an object on one line, without userinfo.
 
-    What is wrong with one is a line on stderr, too.
+    A URL that is wrong has a line on stderr, too.
     """
     done = robots(
         "check",
@@ -140,7 +139,7 @@ def test_json_is_an_object_for_each_url(robots: Callable[..., Done], given: str)
 
 
 def test_several_agents_have_a_verdict_each(robots: Callable[..., Done], given: str) -> None:
-    """Each has a verdict of its own, and is named; the exit code is that of all together."""
+    """Each agent has its own verdict. The exit code is the highest."""
     agents = ("--agent", "zoo,FooBot", "--agent", "zoo", "--agent", "foobot", "--agent", "zoo")
     done = robots("check", f"{SITE}/a", *agents, "--robots", given)
     assert (done.code, done.err) == (1, "")
@@ -182,7 +181,7 @@ def test_a_word_of_browsers_is_a_name(robots: Callable[..., Done]) -> None:
 
 
 def test_urls_or_the_file_come_from_standard_input(robots: Callable[..., Done], given: str) -> None:
-    """URLs come from standard input where none is named; or the robots.txt does."""
+    """URLs come from standard input if none are named; or the robots.txt does."""
     done = robots(
         "check", "--robots", given, stdin=f"\ufeff{SITE}/a\r\n\n# no URL\r {SITE}/b\x0b/\u2028c \n"
     )
@@ -224,20 +223,18 @@ def test_urls_or_the_file_come_from_standard_input(robots: Callable[..., Done], 
         ((SITE, "-s", "ROBOTS_TIMEOUT=never"), "", "ROBOTS_TIMEOUT = 'never' is not accepted"),
     ],
 )
-def test_what_makes_no_sense_is_refused(
+def test_wrong_command_line(
     robots: Callable[..., Done], arguments: tuple[str, ...], stdin: str, error: str
 ) -> None:
-    """What makes no sense is one line on stderr that says what to do."""
+    """A wrong command line is refused with one line on stderr that says what to do."""
     done = robots("check", *arguments, stdin=stdin)
     assert (done.code, done.out) == (2, "")
     assert done.err.startswith(f"scrapy robots check: {error}")
     assert done.err.count("\n") == 1
 
 
-def test_octets_that_are_no_text_are_octets_of_the_url(tmp_path: Path) -> None:
-    """What is no UTF-8 in a list of URLs, or in an argument, is an octet of the URL, whatever
-    the locale.
-    """
+def test_bytes_that_are_not_utf8(tmp_path: Path) -> None:
+    """Bytes of a URL that are not UTF-8 are percent-encoded, whatever the locale."""
     (tmp_path / "robots.txt").write_bytes(
         b"User-agent: *\nDisallow: /caf%E9\nDisallow: /na\xc3\xafve\n"
     )
@@ -253,11 +250,9 @@ def test_octets_that_are_no_text_are_octets_of_the_url(tmp_path: Path) -> None:
         assert found == [f"disallowed   {SITE}/caf%E9", f"disallowed   {SITE}/na\\xefve"]
 
 
-@pytest.mark.parametrize("typed", [" {}", "{}\t", "\x01{}", "{}\n"])
-def test_a_url_is_judged_as_a_request_of_it(
-    typed: str, robots: Callable[..., Done], given: str
-) -> None:
-    """A URL with blanks or control characters is judged as a crawl's request of it would be."""
+@pytest.mark.parametrize("typed", [" {}", "\x01{}\n"])
+def test_url_with_blanks(typed: str, robots: Callable[..., Done], given: str) -> None:
+    """A URL with blanks or control characters is judged like the request of a crawl."""
     plain = robots("check", "--robots", given, "--json", f"{SITE}/x.pdf", "--agent", "foobot")
     done = robots(
         "check", "--robots", given, "--json", typed.format(f"{SITE}/x.pdf"), "--agent", "foobot"
@@ -267,14 +262,14 @@ def test_a_url_is_judged_as_a_request_of_it(
 
 
 def test_both_readings_of_dot_segments_are_judged(robots: Callable[..., Done], given: str) -> None:
-    """Both readings of a URL are judged, and the explanation is that of the one that decides."""
+    """If a URL has two readings, both are judged, and the one that decides is explained."""
     done = robots("check", f"{SITE}/private/open/../x", "--agent", "foobot", "--robots", given)
     assert done.code == 1
     assert [line for line in done.lines if line.startswith("  lost")] == []
 
 
-def test_nothing_acts_on_a_terminal(robots: Callable[..., Done]) -> None:
-    """What a site wrote is shown as escapes."""
+def test_control_characters_are_escaped(robots: Callable[..., Done]) -> None:
+    """Control characters in a site's text are escaped."""
     hostile = "User-agent: *\nDisallow: /\x1b[31ma\n"
     done = robots("check", f"{SITE}/%1B%5B31ma\x9b", "--robots", "-", stdin=hostile)
     assert "\x1b" not in done.out
@@ -285,10 +280,10 @@ def test_nothing_acts_on_a_terminal(robots: Callable[..., Done]) -> None:
 # In real crawls.
 
 
-def test_a_file_is_fetched_as_by_a_crawl(tmp_path: Path) -> None:
-    """The file is fetched with the project's settings, once for all URLs of its origin.
+def test_redirect_and_agent_are_named(tmp_path: Path) -> None:
+    """A file is fetched once for all URLs of its site.
 
-    Redirects are followed, and their target is named. So is the source of the agent's name.
+    The output names the redirect target, and where the agent's name came from.
     """
     with Site({"/robots.txt": redirect("/a", 301), "/a": redirect("/b"), "/b": file(FILE)}) as site:
         named = "USER_AGENT=foobot/1 (+http://b.example)"
@@ -311,10 +306,7 @@ def test_a_file_is_fetched_as_by_a_crawl(tmp_path: Path) -> None:
 
 
 def test_unavailable_is_allowed_and_unreachable_undecided(tmp_path: Path) -> None:
-    """What is unavailable is allowed, what is unreachable is not decided.
-
-    The first of each is not asked twice.
-    """
+    """Pages are allowed if their robots.txt is unavailable, and undecided if it is unreachable."""
     with (
         Site({"/robots.txt": Reply(503)}) as failing,
         Site() as without,
@@ -343,7 +335,7 @@ def test_unavailable_is_allowed_and_unreachable_undecided(tmp_path: Path) -> Non
 
 
 def test_in_a_project_its_settings_and_store_are_used(tmp_path: Path) -> None:
-    """In a project, its settings apply and its store is used; feeds and jobs are not touched."""
+    """The project's settings and store are used; its feeds and jobs are not touched."""
     (tmp_path / "scrapy.cfg").write_text("[settings]\ndefault = mine\n")
     feed = tmp_path / "items.json"
     feed.write_text("mine")
@@ -375,20 +367,20 @@ def test_in_a_project_its_settings_and_store_are_used(tmp_path: Path) -> None:
 
 
 class Gate(threading.Event):
-    """Stays closed, and shows when it is waited for."""
+    """An event that is never set, and shows when it is waited for."""
 
     def __init__(self) -> None:
         super().__init__()
         self.reached = threading.Event()
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Wait for what never comes."""
+        """Wait until the timeout."""
         self.reached.set()
         return super().wait(timeout)
 
 
 def test_stopped_while_it_waits_for_a_site(tmp_path: Path) -> None:
-    """Ctrl-C ends the command at once: what is not decided is not called allowed."""
+    """Ctrl-C ends the command at once, without a verdict."""
     gate = Gate()
     with Site({"/robots.txt": Reply(gate=gate)}) as site:
         (tmp_path / "jobs").mkdir()
@@ -401,11 +393,8 @@ def test_stopped_while_it_waits_for_a_site(tmp_path: Path) -> None:
     assert (process.returncode, out, err) == (2, "", "scrapy robots check: stopped\n")
 
 
-def test_a_reader_who_has_seen_enough_is_no_verdict(given: str, tmp_path: Path) -> None:
-    """Where the reader has seen enough, that is no error message.
-
-    But the exit code does not say that all is allowed.
-    """
+def test_reader_closes_the_output(given: str, tmp_path: Path) -> None:
+    """If the reader closes the output early, there is no error message, but the exit code is 2."""
     urls = f"{SITE}/a\n" * 1000
     read = read_one_line(
         "check", "--agent", "foobot", "--robots", given, folder=tmp_path, stdin=urls
@@ -414,7 +403,7 @@ def test_a_reader_who_has_seen_enough_is_no_verdict(given: str, tmp_path: Path) 
 
 
 def test_another_parser_decides(tmp_path: Path) -> None:
-    """The verdict is that of the project's parser, which gives no line."""
+    """The project's parser decides, and the reason names no line."""
     with Site({"/robots.txt": file(FILE)}) as site:
         parser = "ROBOTSTXT_PARSER=scrapy.robotstxt.PythonRobotParser"
         done = run("check", site.url("/x"), "-s", parser, folder=tmp_path)
@@ -426,31 +415,19 @@ def test_another_parser_decides(tmp_path: Path) -> None:
     ]
 
 
-def test_a_file_is_read_by_our_parser(robots: Callable[..., Done], given: str) -> None:
-    """A file that is given is read with the parser of this package all the same, and so the line
-    is known.
-    """
-    parser = "ROBOTSTXT_PARSER=scrapy.robotstxt.PythonRobotParser"
-    done = robots("check", f"{SITE}/x", "--robots", given, "-s", parser)
-    assert (done.code, done.lines[1]) == (1, "  why        robots.txt line 2: Disallow: /")
-
-
 # On a terminal.
 
 
-def test_the_http_cache_is_not_asked(tmp_path: Path) -> None:
-    """A project whose crawls replay an HTTP cache offline has its sites asked all the same."""
+def test_http_cache_is_not_used(tmp_path: Path) -> None:
+    """Sites are requested even if the project replays an HTTP cache offline."""
     with Site({"/robots.txt": file("User-agent: *\nDisallow: /x\n")}) as site:
         settings = ("-s", "HTTPCACHE_ENABLED=1", "-s", "HTTPCACHE_IGNORE_MISSING=1")
         done = run("check", site.url("/x"), *settings, folder=tmp_path)
         assert (done.code, done.err, site.targets) == (1, "", ["/robots.txt"])
 
 
-def test_an_unknown_use_is_warned_of(robots: Callable[..., Done], given: str) -> None:
-    """A label that is probably mistyped refuses nothing: a line says so, with the nearest one.
-
-    Known ones are not.
-    """
+def test_unknown_use(robots: Callable[..., Done], given: str) -> None:
+    """An unknown label in --use has a warning with the nearest known one."""
     done = robots("check", SITE, "--use", "search,ai-train,trian-ai", "--robots", given)
     warning = (
         "unknown label --use trian-ai; did you mean train-ai? Only a site that names the label can"

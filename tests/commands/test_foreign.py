@@ -1,7 +1,4 @@
-"""`scrapy robots cache` on stores into which others have written.
-
-Keys that are no origins, values that are none.
-"""
+"""`scrapy robots cache`, on stores that other programs have written into."""
 
 from __future__ import annotations
 
@@ -34,13 +31,8 @@ FOREIGN = {
 }
 
 
-def test_foreign_keys_reach_no_terminal(
-    robots: Callable[..., Done], store: Store, address: str
-) -> None:
-    """Keys that are no origins come to no terminal as they are, nor their credentials.
-
-    All are purged.
-    """
+def test_foreign_keys(robots: Callable[..., Done], store: Store, address: str) -> None:
+    """Keys that are not origins are shown escaped and without credentials, and can be deleted."""
     for key in FOREIGN:
         store.put(key, encode(OPEN), DAY)
     fill(store, z=OPEN)
@@ -61,10 +53,8 @@ def test_foreign_keys_reach_no_terminal(
 
 
 @pytest.mark.parametrize("value", ["junk", 5])
-def test_values_that_are_no_octets_are_unreadable(
-    robots: Callable[..., Done], tmp_path: Path, value: object
-) -> None:
-    """What another program has written into an SQLite file cannot be read, and can be purged."""
+def test_foreign_values(robots: Callable[..., Done], tmp_path: Path, value: object) -> None:
+    """Values that another program wrote into an SQLite file are unreadable, and can be deleted."""
     path = tmp_path / "robots.sqlite"
     store = SqliteStore(path)
     store.open()
@@ -80,12 +70,8 @@ def test_values_that_are_no_octets_are_unreadable(
     )
 
 
-def test_redis_keys_that_are_no_text_are_listed_and_purged(
-    robots: Callable[..., Done], redis_address: str
-) -> None:
-    """Names under our prefix that are not UTF-8 are listed, and what --all counts as dropped is
-    gone.
-    """
+def test_redis_keys_that_are_not_text(robots: Callable[..., Done], redis_address: str) -> None:
+    """Redis keys with our prefix that are not UTF-8 are listed, and can be deleted."""
     store = RedisStore(redis_address)
     client: Any = store.client
     copies = store.name_of("copy", "")

@@ -1,4 +1,4 @@
-"""`scrapy robots lint`: where a file comes from, the formats, the exit codes."""
+"""`scrapy robots lint`: sources, formats and exit codes."""
 
 from __future__ import annotations
 
@@ -35,23 +35,21 @@ def lint(*arguments: str, folder: Path, stdin: str = "") -> Done:
         (ERROR, 3, "3 findings"),
     ],
 )
-def test_exit_code_is_that_of_the_worst_finding(
-    text: str, code: int, summary: str, tmp_path: Path
-) -> None:
+def test_exit_code(text: str, code: int, summary: str, tmp_path: Path) -> None:
     """The exit code is that of the worst finding."""
     (tmp_path / "robots.txt").write_text(text)
     done = lint("robots.txt", folder=tmp_path)
     assert (done.code, done.lines[-1], done.err) == (code, f"robots.txt: {summary}", "")
 
 
-def test_a_file_is_called_by_its_name(tmp_path: Path) -> None:
-    """A file that has an `@` in its name is no URL, and is called by all of it."""
+def test_file_with_an_at_sign(tmp_path: Path) -> None:
+    """A file with an `@` in its name is not a URL, and its name is shown whole."""
     (tmp_path / "me@home.txt").write_text(GOOD)
     assert lint("me@home.txt", folder=tmp_path).out == "me@home.txt: 0 findings\n"
 
 
-def test_a_finding_is_a_line_of_json(tmp_path: Path) -> None:
-    """With JSON, a finding is an object in one line, and standard input is a file like others."""
+def test_json(tmp_path: Path) -> None:
+    """With --format json, each finding is an object on one line."""
     done = lint("-", "--format", "json", folder=tmp_path, stdin=ERROR)
     found = [json.loads(line) for line in done.lines]
     assert [
@@ -68,11 +66,8 @@ def test_a_finding_is_a_line_of_json(tmp_path: Path) -> None:
     assert done.code == 3
 
 
-def test_a_finding_is_an_annotation_on_github(tmp_path: Path) -> None:
-    """For GitHub, a finding is an annotation of its line.
-
-    Nothing in the file ends or begins a command.
-    """
+def test_github(tmp_path: Path) -> None:
+    """With --format github, a finding is an annotation of its line, which the file cannot end."""
     (tmp_path / "a,b:c.txt").write_bytes(b"User-agent: *\nDisallow: x%0A::error::\x1b[2J\x0b\n")
     done = lint("a,b:c.txt", "--format", "github", folder=tmp_path)
     never, control = sorted(done.lines)
@@ -84,8 +79,8 @@ def test_a_finding_is_an_annotation_on_github(tmp_path: Path) -> None:
     assert "\x1b" not in done.out
 
 
-def test_no_terminal_acts(tmp_path: Path) -> None:
-    """What is in a file does not reach a terminal as it is, in no format."""
+def test_control_characters_are_escaped(tmp_path: Path) -> None:
+    """Control characters in a file are escaped in every format."""
     text = "User-agent: *\nDisallow: x\x1b[2J\u202eevil\n\x1b]0;title\x07\n"
     for style in ("text", "json", "github"):
         done = lint("-", "--format", style, folder=tmp_path, stdin=text)
@@ -93,11 +88,8 @@ def test_no_terminal_acts(tmp_path: Path) -> None:
         assert done.code == 3
 
 
-def test_a_file_is_fetched_from_a_url(tmp_path: Path) -> None:
-    """A file is fetched as a crawl fetches, redirects followed.
-
-    The URL of a site is that of its robots.txt.
-    """
+def test_url(tmp_path: Path) -> None:
+    """A URL means the robots.txt of its site, which is fetched with its redirects."""
     with Site({"/robots.txt": redirect("/there.txt", 301), "/there.txt": robots(ERROR)}) as site:
         done = run("lint", site.url("/"), folder=tmp_path)
         assert site.targets == ["/robots.txt", "/there.txt"]
@@ -105,11 +97,8 @@ def test_a_file_is_fetched_from_a_url(tmp_path: Path) -> None:
         assert (done.code, done.err) == (3, "")
 
 
-def test_credentials_of_a_url_are_not_shown(tmp_path: Path) -> None:
-    """Credentials of a URL are not printed.
-
-    Neither in the findings nor where something went wrong.
-    """
+def test_credentials_are_not_shown(tmp_path: Path) -> None:
+    """Credentials in a URL are shown neither in findings nor in errors."""
     with Site({"/robots.txt": robots(ERROR)}) as site:
         url = site.url("/page").replace("://", "://me:sec%3Aret@")
         done = lint(url, folder=tmp_path)
@@ -125,10 +114,8 @@ def test_credentials_of_a_url_are_not_shown(tmp_path: Path) -> None:
     )
 
 
-def test_nothing_stands_in_place_of_the_file_of_a_site(tmp_path: Path) -> None:
-    """The file is what its site has now, whatever a crawl of the project would obey, and
-    whichever parser it has.
-    """
+def test_file_comes_from_the_site(tmp_path: Path) -> None:
+    """The file comes from the site, whatever store, override or parser the project has."""
     (tmp_path / "own.txt").write_text(GOOD)
     with Site({"/robots.txt": robots(GOOD)}) as site:
         store = ("-s", "ROBOTS_CACHE=sqlite:///robots.sqlite")
@@ -145,10 +132,8 @@ def test_nothing_stands_in_place_of_the_file_of_a_site(tmp_path: Path) -> None:
         )
 
 
-def test_a_url_is_fetched_with_the_settings_of_the_project(tmp_path: Path) -> None:
-    """In a project, the fetch has the project's settings, and those of the command line win over
-    them.
-    """
+def test_settings_of_the_project(tmp_path: Path) -> None:
+    """The fetch uses the project's settings, and those of the command line override them."""
     (tmp_path / "scrapy.cfg").write_text("[settings]\ndefault = shop.settings\n")
     (tmp_path / "shop").mkdir()
     (tmp_path / "shop" / "__init__.py").touch()
@@ -163,11 +148,8 @@ def test_a_url_is_fetched_with_the_settings_of_the_project(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("source", ["nothere.txt", ".", "http://", "http://[/robots.txt"])
-def test_what_cannot_be_fetched_is_one_line(source: str, tmp_path: Path) -> None:
-    """What cannot be read is named in one line on standard error, with what to do.
-
-    The exit code is 2.
-    """
+def test_unreadable_source(source: str, tmp_path: Path) -> None:
+    """A source that cannot be read is one line on stderr with what to do, and exit code 2."""
     done = lint(source, folder=tmp_path)
     assert (done.code, done.out) == (2, "")
     assert done.err.count("\n") == 1
@@ -208,10 +190,8 @@ def test_several_sources_have_a_total(tmp_path: Path) -> None:
     assert partial.lines[-1] == "2 findings in 1 file"
 
 
-def test_an_output_that_is_full_is_no_finding(tmp_path: Path) -> None:
-    """Output that cannot be written ends with 2, so that no other code is taken for a verdict on
-    the file.
-    """
+def test_full_output(tmp_path: Path) -> None:
+    """If the output cannot be written, the exit code is 2."""
     (tmp_path / "robots.txt").write_text(ERROR)
     with Path("/dev/full").open("wb") as full:
         done = run("lint", "robots.txt", folder=tmp_path, stdout=full.fileno())
@@ -219,8 +199,8 @@ def test_an_output_that_is_full_is_no_finding(tmp_path: Path) -> None:
     assert done.err.startswith("scrapy robots lint: the output cannot be written: ")
 
 
-def test_there_is_colour_on_a_terminal(tmp_path: Path) -> None:
-    """On a terminal severities have colours, unless NO_COLOR is set, and nothing is cut off."""
+def test_colours(tmp_path: Path) -> None:
+    """Severities have colours on a terminal, unless NO_COLOR is set, and nothing is cut off."""
     (tmp_path / "robots.txt").write_text(ERROR + f"Disallow: {'z' * 80}\n")
     coloured, plain = (
         on_terminal("lint", "robots.txt", folder=tmp_path, COLUMNS="50", NO_COLOR=value).out

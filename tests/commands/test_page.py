@@ -1,4 +1,4 @@
-"""`scrapy robots page`: the rules of a page, from a URL, a file or standard input."""
+"""`scrapy robots page`: the rules of a URL, a file or standard input."""
 
 from __future__ import annotations
 
@@ -23,21 +23,21 @@ HEAD = """\
 
 
 def rules(*arguments: str, folder: Path, stdin: str = "") -> list[dict[str, Any]]:
-    """Run the command, and return what it prints as JSON."""
+    """Run the command, and return its JSON objects."""
     done = run("page", *arguments, "--json", folder=folder, stdin=stdin)
     assert (done.code, done.err) == (0, "")
     return [json.loads(line) for line in done.lines]
 
 
 def page(*headers: str, body: str = HEAD, **other: Any) -> Reply:
-    """Return a page with some X-Robots-Tag lines."""
+    """Return a page with X-Robots-Tag lines."""
     tags = tuple(("X-Robots-Tag", value) for value in headers)
     return Reply(body=body.encode(), headers=(("Content-Type", "text/html"), *tags), **other)
 
 
 def test_rules_of_a_url(tmp_path: Path) -> None:
-    """All rules of the header and of metas are shown, for whom each is, whether it is for who
-    asks, and what is odd.
+    """All rules of headers and metas are shown: the crawler that each addresses, whether it
+    applies, and mistakes.
     """
     with Site(
         {"/": page("noindex, otherbot: max-snippet: 5", "max-video-preview: 1, noindx")}
@@ -77,7 +77,10 @@ def test_rules_of_a_url(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("source", ["page.html", "-"])
 def test_rules_of_a_file(tmp_path: Path, source: str) -> None:
-    """A file, or standard input, has metas; each who asks has an answer of its own."""
+    """The rules of a file, or of standard input, come from its metas.
+
+    Each agent has its own answer.
+    """
     text = "<meta name=One content=nofollow><meta name=two content=noarchive>"
     (tmp_path / "page.html").write_text(text)
     found = rules(source, "--agent", "one", "--agent", "two", folder=tmp_path, stdin=text)
@@ -88,9 +91,8 @@ def test_rules_of_a_file(tmp_path: Path, source: str) -> None:
 
 
 def test_text(tmp_path: Path) -> None:
-    """People see what applies and where it stands, conflicts, and all rules.
-
-    Nothing that a site wrote acts.
+    """The text shows the rules that apply, with their sources and conflicts, then all rules,
+    escaped.
     """
     with Site({"/": page("noindex, \x9b2J: all, mybot: noai")}) as site:
         done = run("page", site.url("/"), "--agent", "mybot", "--agent", "other", folder=tmp_path)
@@ -109,7 +111,7 @@ def test_text(tmp_path: Path) -> None:
 
 
 def test_redirect_and_userinfo(tmp_path: Path) -> None:
-    """Redirects are followed, and their own rules do not count; userinfo is not shown."""
+    """Redirects are followed, and their own rules do not count. Userinfo is not shown."""
     from_page = redirect("/to")
     first = Reply(302, headers=(*from_page.headers, ("X-Robots-Tag", "nofollow")))
     with Site({"/": first, "/to": page("noindex")}) as site:
@@ -117,8 +119,8 @@ def test_redirect_and_userinfo(tmp_path: Path) -> None:
     assert (found["url"], found["nofollow"], found["noindex"]) == (site.url("/to"), False, True)
 
 
-def test_a_page_that_is_missing_has_rules(tmp_path: Path) -> None:
-    """Any answer may have rules, whatever its status and type."""
+def test_missing_page(tmp_path: Path) -> None:
+    """A response of any status and type may have rules."""
     with Site(
         {"/": Reply(404, headers=(("X-Robots-Tag", "noindex"), ("Content-Type", "text/plain")))}
     ) as site:
@@ -126,8 +128,8 @@ def test_a_page_that_is_missing_has_rules(tmp_path: Path) -> None:
     assert found["noindex"]
 
 
-def test_a_page_that_robots_txt_forbids(tmp_path: Path) -> None:
-    """Such a page is not asked for: its rules never count. The exit code is 2."""
+def test_disallowed_page(tmp_path: Path) -> None:
+    """A page that robots.txt disallows is not requested, and the exit code is 2."""
     with Site({"/robots.txt": robots("User-agent: *\nDisallow: /\n")}) as site:
         done = run("page", site.url("/"), folder=tmp_path)
         assert site.pages == []
@@ -136,8 +138,8 @@ def test_a_page_that_robots_txt_forbids(tmp_path: Path) -> None:
     assert done.err == f"scrapy robots page: {site.url('/')} cannot be read: {reason}\n"
 
 
-def test_a_page_that_cannot_be_fetched(tmp_path: Path) -> None:
-    """A page whose site breaks off is named in one line; so is a file that is not there."""
+def test_unreadable_page(tmp_path: Path) -> None:
+    """A page or a file that cannot be read is one line on stderr."""
     with Site({"/": Reply(reset=True)}) as site:
         done = run("page", site.url("/"), "-s", "RETRY_ENABLED=0", folder=tmp_path)
     assert (done.code, done.out, done.err.count("\n")) == (2, "", 1)

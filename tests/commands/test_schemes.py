@@ -1,4 +1,4 @@
-"""`scrapy robots` with ftp and gemini URLs."""
+"""`scrapy robots` with ftp, gemini and other URLs."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ Disallow: /drafts
 """
 
 
-def test_check_and_show_ask_an_ftp_server(tmp_path: Path) -> None:
-    """The file of an FTP server is fetched, judged by, and shown."""
+def test_ftp(tmp_path: Path) -> None:
+    """The robots.txt of an FTP server is fetched, used, and shown."""
     (tmp_path / "robots.txt").write_text(RULES)
     with ftp_site(tmp_path) as site:
         done = run("check", site.url("/closed"), site.url("/open"), "--json", folder=tmp_path)
@@ -49,8 +49,8 @@ def test_check_and_show_ask_an_ftp_server(tmp_path: Path) -> None:
         assert (done.code, done.lines[0].split()[0]) == (0, "allowed")
 
 
-def test_an_ftp_page_is_judged_by_the_path_that_the_server_gets(tmp_path: Path) -> None:
-    """As in a crawl, and the rule that decided is the one that matches that path."""
+def test_path_of_ftp(tmp_path: Path) -> None:
+    """An FTP page is judged by the path that the server gets."""
     (tmp_path / "robots.txt").write_text(RULES)
     done = run(
         "check", "ftp://a.example//%63losed?x", "--robots", "robots.txt", "--json", folder=tmp_path
@@ -59,8 +59,8 @@ def test_an_ftp_page_is_judged_by_the_path_that_the_server_gets(tmp_path: Path) 
     assert (found["verdict"], found["rule"]["line"], found["lost"]) == ("disallowed", 2, [])
 
 
-def test_a_file_of_ftp_is_read_with_the_account_of_the_settings(tmp_path: Path) -> None:
-    """User and password are those of Scrapy's settings; one that is in the URL is not shown."""
+def test_account_of_ftp(tmp_path: Path) -> None:
+    """User and password come from Scrapy's settings; those in the URL are not shown."""
     (tmp_path / "robots.txt").write_text(RULES)
     with ftp_site(tmp_path, anonymous=False) as site:
         url, user = site.url("/robots.txt"), ("-s", f"FTP_USER={USER}")
@@ -71,10 +71,9 @@ def test_a_file_of_ftp_is_read_with_the_account_of_the_settings(tmp_path: Path) 
         assert "wrong" not in done.err
 
 
-def test_a_gemini_page_is_judged_by_a_given_file(tmp_path: Path) -> None:
-    """Without any network, by the rules of Gemini.
-
-    The same page of the web by those of RFC 9309.
+def test_gemini(tmp_path: Path) -> None:
+    """A given file is read by the rules of Gemini for a Gemini page, and by RFC 9309 for a web
+    page.
     """
     (tmp_path / "robots.txt").write_text(CAPSULE)
     agents = ("--robots", "robots.txt", "--agent", "foobot,archiver,indexer", "--json")
@@ -93,7 +92,7 @@ def test_a_gemini_page_is_judged_by_a_given_file(tmp_path: Path) -> None:
 
 
 def test_schemes_of_a_project(tmp_path: Path) -> None:
-    """ROBOTS_SCHEMES counts for commands, too."""
+    """ROBOTS_SCHEMES applies to commands, too."""
     (tmp_path / "robots.txt").write_text(RULES)
     given = ("--robots", "robots.txt")
     web = ("-s", 'ROBOTS_SCHEMES={"web": {"port": 8}, "ftp": null}')
@@ -104,13 +103,9 @@ def test_schemes_of_a_project(tmp_path: Path) -> None:
     assert (done.code, " http, https, gemini or web URL" in done.err) == (2, True)
 
 
-@pytest.mark.parametrize(
-    "url", ["ftp://a.example/closed", "s3://bucket/a@b", "data:,a@b", "file:///a@b", "S3://b/"]
-)
-def test_what_a_crawl_lets_pass_is_allowed(url: str, tmp_path: Path) -> None:
-    """No robots.txt is asked for with schemes that are not obeyed, so that their pages are
-    allowed, as in a crawl.
-    """
+@pytest.mark.parametrize("url", ["ftp://a.example/closed", "data:,a@b", "S3://b/"])
+def test_schemes_without_robots_txt(url: str, tmp_path: Path) -> None:
+    """Pages of schemes without robots.txt are allowed, as in a crawl."""
     (tmp_path / "robots.txt").write_text(RULES)
     done = run(
         "check",
@@ -134,16 +129,14 @@ def test_what_a_crawl_lets_pass_is_allowed(url: str, tmp_path: Path) -> None:
     assert found["why"] == f"robots.txt applies to http, https and gemini URLs, not to {scheme}"
 
 
-def test_userinfo_of_any_scheme_is_not_shown(tmp_path: Path) -> None:
-    """A URL of another scheme is shown whole, but for what may be a password."""
+def test_userinfo(tmp_path: Path) -> None:
+    """Userinfo is not shown in URLs of other schemes either."""
     done = run("check", "sftp://me:secret@a.example/b@c", folder=tmp_path)
     assert (done.code, done.lines[0]) == (0, "allowed      sftp://a.example/b@c")
 
 
-def test_a_crawl_without_a_handler_is_mended_by_a_setting(tmp_path: Path) -> None:
-    """Where the crawl cannot ask, the advice is that of the crawl's log, and not to look at the
-    site.
-    """
+def test_missing_handler(tmp_path: Path) -> None:
+    """If the crawl itself cannot request a file, the advice is that of the log."""
     advice = "check DOWNLOAD_HANDLERS, and install what the handler needs"
     for topic in ("check", "show", "lint"):
         done = run(topic, "gemini://a.example/x", folder=tmp_path)
@@ -153,8 +146,8 @@ def test_a_crawl_without_a_handler_is_mended_by_a_setting(tmp_path: Path) -> Non
         )
 
 
-def test_copies_of_a_scheme_of_a_project(tmp_path: Path) -> None:
-    """`cache` shows and drops the copy of an origin whose scheme ROBOTS_SCHEMES has."""
+def test_cached_copies(tmp_path: Path) -> None:
+    """`cache` shows and deletes copies of origins with a scheme of ROBOTS_SCHEMES."""
     path = tmp_path / "robots.sqlite"
     with closing(SqliteStore(path)) as store:
         store.open()

@@ -31,9 +31,9 @@ Clean-param: id
 """
 
 
-def test_what_is_known_of_a_file_as_text(tmp_path: Path) -> None:
-    """How the file was come by, for how long it is used, its groups and the one that applies,
-    and what else it says.
+def test_text(tmp_path: Path) -> None:
+    """The text says how the file was fetched, for how long it is used, its groups, and which one
+    applies.
     """
     with Site({"/robots.txt": redirect("/b"), "/b": file(FILE)}) as site:
         done = run("show", site.url("/page?x"), "--agent", "zoo,foobot", folder=tmp_path)
@@ -63,8 +63,8 @@ def test_what_is_known_of_a_file_as_text(tmp_path: Path) -> None:
         ]
 
 
-def test_what_is_known_of_a_file_as_json(tmp_path: Path) -> None:
-    """The same as one object; a site's Cache-Control says for how long the file is used."""
+def test_json(tmp_path: Path) -> None:
+    """The JSON object has the same facts."""
     headers = (("Cache-Control", "max-age=3600"),)
     with Site({"/robots.txt": Reply(200, FILE.encode(), headers)}) as site:
         done = run("show", site.url("/"), "--json", folder=tmp_path)
@@ -102,36 +102,6 @@ def test_what_is_known_of_a_file_as_json(tmp_path: Path) -> None:
     }
 
 
-def test_several_agents_have_a_group_each(tmp_path: Path) -> None:
-    """What applies to each is shown, one after the other; as JSON, there is an object for each."""
-    with Site({"/robots.txt": file(FILE)}) as site:
-        agents = ("--agent", "foobot", "--agent", "zoo", "--agent", "baz,foobot")
-        text = run("show", site.url("/"), *agents, folder=tmp_path)
-        objects = run("show", site.url("/"), *agents, "--json", folder=tmp_path)
-    assert [line for line in text.lines if line.startswith(("  agent", "  group", "  delay"))] == [
-        "  agent      foobot (from --agent)",
-        "  group      for foobot: it is named there (lines 4-8, 10-13)",
-        "  delay      Crawl-delay 1.5 s (robots.txt line 8)",
-        "  agent      zoo (from --agent)",
-        "  group      for all crawlers (*): no group names zoo (lines 1-2)",
-        "  delay      none",
-        "  agent      baz,foobot (from --agent)",
-        "  group      for foobot: it is named there, and none names baz (lines 4-8, 10-13)",
-        "  delay      Crawl-delay 1.5 s (robots.txt line 8)",
-    ]
-    assert [line for line in text.lines if "applies" in line] == [
-        *(ours := [">     4  foobot, \\x1b[31mbarbot (applies)", ">    10  foobot (applies)"]),
-        ">     1  * (applies)",
-        *ours,
-    ]
-    found = [json.loads(line) for line in objects.lines]
-    assert [(entry["agent"], entry["group"], entry["interval"]) for entry in found] == [
-        ("foobot", "foobot", 1.5),
-        ("zoo", "*", None),
-        ("baz,foobot", "foobot", 1.5),
-    ]
-
-
 MAX = "ROBOTS_CRAWL_DELAY_MAX"
 PACED = {
     "": ("Crawl-delay 100 s (robots.txt line 2); shortened to 60 s (ROBOTS_CRAWL_DELAY_MAX)", 60),
@@ -145,10 +115,8 @@ PACED = {
 
 
 @pytest.mark.parametrize("setting", PACED)
-def test_delay_says_what_a_crawl_makes_of_it(tmp_path: Path, setting: str) -> None:
-    """Of the intervals that a file asks for, the longest is shown, and what the crawl's settings
-    make of it.
-    """
+def test_delay(tmp_path: Path, setting: str) -> None:
+    """The delay is the longest interval of the file, with what the settings make of it."""
     asked = "User-agent: *\nCrawl-delay: 100\nRequest-rate: 1/5\nDisallow: /x\n"
     text, interval = PACED[setting]
     set_to = ("-s", setting) if setting else ()
@@ -158,8 +126,8 @@ def test_delay_says_what_a_crawl_makes_of_it(tmp_path: Path, setting: str) -> No
     assert found["interval"] == interval
 
 
-def test_octets_of_a_long_file_are_those_that_count(tmp_path: Path) -> None:
-    """Of a file beyond the size limit, the octets that count are counted."""
+def test_size_of_a_long_file(tmp_path: Path) -> None:
+    """The size of a file beyond the limit is the limit."""
     with Site({"/robots.txt": Reply(200, b"# 3456789\r\n" * 60_000)}) as site:
         text = run("show", site.url("/"), folder=tmp_path)
         made = run("show", site.url("/"), "--json", folder=tmp_path)
@@ -172,13 +140,10 @@ def test_octets_of_a_long_file_are_those_that_count(tmp_path: Path) -> None:
     ("status", "code", "result", "means"),
     [(404, 0, "unavailable", "everything"), (503, 2, "unreachable", "nothing")],
 )
-def test_an_origin_without_a_file_says_so(
+def test_site_without_a_file(
     tmp_path: Path, status: int, code: int, result: str, means: str
 ) -> None:
-    """There being no file is an answer.
-
-    That it is unknown is an error, in one line that says what to do.
-    """
+    """A missing file is an answer; an unreachable one is an error that says what to do."""
     with Site({"/robots.txt": Reply(status)}) as site:
         done = run("show", site.url("/"), "-s", "RETRY_ENABLED=False", folder=tmp_path)
         assert done.code == code
@@ -196,8 +161,8 @@ def test_an_origin_without_a_file_says_so(
         assert done.err == (error if code else "")
 
 
-def test_redirect_that_leads_nowhere_is_shown(tmp_path: Path) -> None:
-    """A redirect that may not be followed is named as the cause; there is no file then."""
+def test_redirect_that_leads_nowhere(tmp_path: Path) -> None:
+    """A redirect that may not be followed is the cause, and there is no file."""
     with Site({"/robots.txt": redirect("file:///etc/passwd")}) as site:
         text = run("show", site.url("/"), folder=tmp_path)
     means = "unavailable (302 without a usable Location): everything is allowed"

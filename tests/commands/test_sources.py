@@ -1,6 +1,4 @@
-"""Where `scrapy robots` takes files from, by URL or by name, how far it reads them, and where
-its crawl stores some.
-"""
+"""The sources of `scrapy robots`: URLs and files, and how much of them is read."""
 
 from __future__ import annotations
 
@@ -34,15 +32,15 @@ def test_unreachable_file_is_one_line(reply: Any, cause: str, tmp_path: Path) ->
     assert done.err.endswith(", or use a copy of its file: check --robots FILE, lint FILE\n")
 
 
-def test_an_endless_answer_is_cut_off(tmp_path: Path) -> None:
-    """A file that never ends counts as far as any file does."""
+def test_endless_response(tmp_path: Path) -> None:
+    """Of a response that never ends, the size limit is read."""
     with Site({"/robots.txt": Reply(body=FILE.encode(), endless=True)}) as site:
         done = run("check", site.url("/x.pdf"), "--agent", "foobot", folder=tmp_path)
     assert (done.code, done.err) == (1, "")
 
 
 def long(size: int) -> str:
-    """A file of that size, most of which is comments."""
+    """Return a file of this size, which is mostly comments."""
     comment = "#" * 999 + "\n"
     return f"{(FILE + comment * (size // 1000))[: size - 1]}\n"
 
@@ -60,12 +58,10 @@ def long(size: int) -> str:
     ],
     ids=lambda value: str(value[0]) if isinstance(value, tuple) else "",
 )
-def test_an_endless_file_is_cut_off(
+def test_endless_file(
     arguments: tuple[str, ...], says: str, code: int, source: str, tmp_path: Path
 ) -> None:
-    """Of a local file, and of standard input, no more is read than counts and the octet that is
-    too much.
-    """
+    """Of a local file or standard input that never ends, the size limit is read."""
     (tmp_path / "short.txt").write_text(FILE)
     ours, its = os.pipe()
     with (
@@ -81,18 +77,15 @@ def test_an_endless_file_is_cut_off(
 
 
 @pytest.mark.parametrize("size", [600_000, 10**30])
-def test_the_limit_is_that_of_the_settings(size: int, tmp_path: Path) -> None:
-    """The limit is ROBOTS_MAX_SIZE, however much that is.
-
-    A shorter file takes no more room than it needs.
-    """
+def test_size_limit(size: int, tmp_path: Path) -> None:
+    """The size limit is ROBOTS_MAX_SIZE; a short file needs no memory for it."""
     (tmp_path / "long.txt").write_text(long(550_000))
     done = run("lint", "long.txt", "-s", f"ROBOTS_MAX_SIZE={size}", folder=tmp_path)
     assert (done.code, done.out) == (0, "long.txt: 0 findings\n")
 
 
-def test_no_job_directory_is_made(tmp_path: Path) -> None:
-    """A command makes nothing in the directory of a job."""
+def test_job_directory(tmp_path: Path) -> None:
+    """A command creates no job directory."""
     with Site({"/robots.txt": file(FILE)}) as site:
         asked = ("check", site.url("/x.pdf"), "--agent", "foobot", "-s", "JOBDIR=job")
         assert run(*asked, folder=tmp_path).code == 1
@@ -103,10 +96,8 @@ HTML = "<!DOCTYPE html>\n<title>a shop</title>\n"
 
 
 @pytest.mark.parametrize("path", ["", "/a/page", "/robots.txt"])
-def test_the_url_of_a_page_means_the_robots_txt_of_its_site(path: str, tmp_path: Path) -> None:
-    """Whatever page of a site is named, its robots.txt is looked at, and nothing else is asked
-    for.
-    """
+def test_url_of_a_page(path: str, tmp_path: Path) -> None:
+    """The URL of any page means the robots.txt of its site, and nothing else is requested."""
     with Site({"/": Reply(200, HTML.encode()), "/robots.txt": file(FILE)}) as site:
         done = run("lint", site.url(path), folder=tmp_path)
         assert site.targets == ["/robots.txt"]
@@ -117,11 +108,8 @@ def test_the_url_of_a_page_means_the_robots_txt_of_its_site(path: str, tmp_path:
         )
 
 
-def test_a_web_page_is_warned_of(tmp_path: Path) -> None:
-    """A page in the place of a robots.txt is no silent leave for everything.
-
-    The exit codes are those of the file.
-    """
+def test_web_page(tmp_path: Path) -> None:
+    """A web page that is given as robots.txt has a warning; the exit code does not change."""
     (tmp_path / "page").write_text(HTML)
     for name, called in (("page", "page"), ("-", "standard input")):
         text = f"{called} looks like an HTML page, not a robots.txt; scrapy robots lint it\n"
@@ -130,15 +118,15 @@ def test_a_web_page_is_warned_of(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("octets", "what"), [(HTML.encode(), "an HTML page"), (b"\x7fELF\x00\x01\x00", "a binary file")]
+    ("body", "kind"), [(HTML.encode(), "an HTML page"), (b"\x7fELF\x00\x01\x00", "a binary file")]
 )
-def test_what_a_site_serves_is_warned_of(octets: bytes, what: str, tmp_path: Path) -> None:
-    """A page or a binary file that a site serves as its robots.txt is warned of, too."""
-    with Site({"/robots.txt": Reply(200, octets)}) as site:
+def test_other_files_of_a_site(body: bytes, kind: str, tmp_path: Path) -> None:
+    """A web page or binary file that a site serves as its robots.txt has a warning."""
+    with Site({"/robots.txt": Reply(200, body)}) as site:
         done = run("check", site.url("/x"), folder=tmp_path)
     assert done.code == 0
     assert (
         done.err
-        == f"scrapy robots check: {site.url('/robots.txt')} looks like {what}, not a robots.txt;"
+        == f"scrapy robots check: {site.url('/robots.txt')} looks like {kind}, not a robots.txt;"
         " scrapy robots lint it\n"
     )

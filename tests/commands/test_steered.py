@@ -1,4 +1,4 @@
-"""`scrapy robots check` and `show`, where the user's settings make exceptions."""
+"""`scrapy robots check` and `show`, with exemptions, local files and stale files."""
 
 from __future__ import annotations
 
@@ -26,18 +26,18 @@ OWN = "User-agent: *\nDisallow: /x\nCrawl-delay: 90\n"
 
 @pytest.fixture
 def own(tmp_path: Path) -> Path:
-    """A file of the user's."""
+    """Return a folder with the user's own file."""
     (tmp_path / "own.txt").write_text(OWN, encoding="utf-8")
     return tmp_path
 
 
 def overriding(site: Site) -> tuple[str, str]:
-    """The option that puts it in place of a site's."""
+    """Return the option that replaces the file of a site with it."""
     return "-s", f"ROBOTS_OVERRIDES={json.dumps({site.url(''): 'own.txt'})}"
 
 
-def test_an_exempt_site_is_not_asked(tmp_path: Path) -> None:
-    """A URL of an exempt site is allowed, by that; the site is not asked."""
+def test_exempt_site(tmp_path: Path) -> None:
+    """URLs of an exempt site are allowed, and nothing is requested."""
     with Site({"/robots.txt": CLOSED}) as site:
         done = run("check", site.url("/x"), "-s", "ROBOTS_EXEMPT=127.0.0.1", folder=tmp_path)
         shown = run("show", site.url("/x"), "-s", "ROBOTS_EXEMPT=127.0.0.1", folder=tmp_path)
@@ -53,8 +53,8 @@ def test_an_exempt_site_is_not_asked(tmp_path: Path) -> None:
     assert (shown.code, shown.lines) == (0, [place])
 
 
-def test_a_local_file_decides_in_place_of_the_sites(own: Path) -> None:
-    """Its rules decide, and what is printed names it; the site is not asked."""
+def test_local_file(own: Path) -> None:
+    """The rules of a local file decide, the output names it, and nothing is requested."""
     with Site({"/robots.txt": CLOSED}) as site:
         done = run("check", site.url("/x"), *overriding(site), folder=own)
         shown = run("show", site.url("/x"), *overriding(site), folder=own)
@@ -72,33 +72,8 @@ def test_a_local_file_decides_in_place_of_the_sites(own: Path) -> None:
     assert not [line for line in shown.lines if "fresh for" in line]
 
 
-def test_json_names_the_exception(own: Path) -> None:
-    """As JSON, both say by which exception it was: in the same keys, that are null without one."""
-    with Site({"/robots.txt": CLOSED}) as site:
-        for exception in (overriding(site), ("-s", "ROBOTS_EXEMPT=127.0.0.1"), ()):
-            checked = json.loads(
-                run("check", site.url("/x"), *exception, "--json", folder=own).out
-            )["robots_txt"]
-            shown = json.loads(run("show", site.url("/x"), *exception, "--json", folder=own).out)
-            expected = {
-                "override": "own.txt" if exception == overriding(site) else None,
-                "exempt": "127.0.0.1" if exception and exception != overriding(site) else None,
-            }
-            assert (
-                {key: checked[key] for key in expected}
-                == {key: shown[key] for key in expected}
-                == expected
-            )
-            assert (checked["url"], shown["robots_txt"]) == (
-                site.url("/robots.txt"),
-                site.url("/robots.txt"),
-            )
-
-
-def test_a_stale_file_decides_and_is_named_as_such(tmp_path: Path) -> None:
-    """A file from before that decides while its site fails is named as such, in words and as
-    JSON.
-    """
+def test_stale_file(tmp_path: Path) -> None:
+    """A stale file decides, and the output says so."""
     with Site({"/robots.txt": Reply(503)}) as site:
         store = SqliteStore(tmp_path / "robots.sqlite")
         store.open()
@@ -119,8 +94,8 @@ def test_a_stale_file_decides_and_is_named_as_such(tmp_path: Path) -> None:
     assert checked["robots_txt"]["stale"] is shown["stale"] is True
 
 
-def test_delay_of_a_local_file_is_shown(own: Path) -> None:
-    """A delay that closes the site is cited from the local file."""
+def test_delay_of_a_local_file(own: Path) -> None:
+    """A Crawl-delay that disallows the site is cited from the local file."""
     forbid = ("-s", "ROBOTS_CRAWL_DELAY_OVER=forbid")
     with Site() as site:
         done = run("check", site.url("/y"), *overriding(site), *forbid, "--json", folder=own)
@@ -132,8 +107,8 @@ def test_delay_of_a_local_file_is_shown(own: Path) -> None:
     )
 
 
-def test_a_local_file_that_is_missing_is_named(tmp_path: Path) -> None:
-    """A local file that is not there is one line on standard error, and exit status 2."""
+def test_missing_local_file(tmp_path: Path) -> None:
+    """A missing local file is one line on stderr."""
     with Site() as site:
         done = run("check", site.url("/x"), *overriding(site), folder=tmp_path)
         assert site.targets == []
@@ -143,8 +118,8 @@ def test_a_local_file_that_is_missing_is_named(tmp_path: Path) -> None:
     assert "No such file or directory" in line
 
 
-def test_a_dry_run_changes_no_verdict(tmp_path: Path) -> None:
-    """A dry run changes no verdict."""
+def test_dry_run(tmp_path: Path) -> None:
+    """ROBOTS_DRY_RUN changes no verdict."""
     with Site({"/robots.txt": CLOSED}) as site:
         done = run("check", site.url("/x"), "-s", "ROBOTS_DRY_RUN=1", folder=tmp_path)
     assert done.code == 1

@@ -1,8 +1,6 @@
-"""Ctrl-C in `scrapy robots`, wherever it is: while it reads, while it prints, in its crawl and
-behind it.
+"""Ctrl-C in `scrapy robots`: while it reads, prints, or crawls.
 
-What runs a crawl is a process of its own here: the crawl sets signal handlers. A process whose
-output is not read yet goes on printing.
+Commands that crawl run in their own process, because a crawl sets signal handlers.
 """
 
 from __future__ import annotations
@@ -31,7 +29,7 @@ OVERRIDES = 'ROBOTS_OVERRIDES={"https://a.example": "other.txt"}'
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """A folder with files that there is much to say about."""
+    """Return a folder with files that give long outputs."""
     (tmp_path / "robots.txt").write_text("User-agent: *\n" + "Disallow: z\n" * MANY)
     (tmp_path / "other.txt").write_text(
         "User-agent: *\n" + "".join(f"Disallow: /{n}\n" for n in range(MANY))
@@ -43,13 +41,13 @@ def folder(tmp_path: Path) -> Path:
 @pytest.mark.parametrize(
     "arguments",
     [
-        ("check",),  # as all that read URLs or a robots.txt
+        ("check",),  # like all that read URLs or a robots.txt
         ("report", "-"),
     ],
     ids=" ".join,
 )
 def test_stopped_while_it_reads(arguments: tuple[str, ...], folder: Path) -> None:
-    """While a command reads, Ctrl-C ends it with one line and the exit code 2."""
+    """Ctrl-C while a command reads ends it with one line, and exit code 2."""
     done = stopped_while_reading(*arguments, folder=folder)
     assert (done.code, done.err) == (2, f"scrapy robots {arguments[0]}: stopped\n")
 
@@ -63,7 +61,7 @@ def test_stopped_while_it_reads(arguments: tuple[str, ...], folder: Path) -> Non
     ids=lambda arguments: arguments[0],
 )
 def test_stopped_while_it_prints(arguments: tuple[str, ...], folder: Path) -> None:
-    """While a command prints, Ctrl-C ends it all the same."""
+    """Ctrl-C while a command prints does the same."""
     if arguments[0] == "cache":
         store = SqliteStore(folder / "robots.sqlite")
         store.open()
@@ -76,7 +74,7 @@ def test_stopped_while_it_prints(arguments: tuple[str, ...], folder: Path) -> No
 @pytest.mark.parametrize(
     "arguments",
     [
-        ("lint", "{site}"),  # it prints behind its crawl
+        ("lint", "{site}"),  # it prints after its crawl
         ("check", "-s", OVERRIDES),  # within its crawl
         ("check", "-s", OVERRIDES, "-s", "TWISTED_REACTOR_ENABLED=0"),
         (
@@ -89,12 +87,8 @@ def test_stopped_while_it_prints(arguments: tuple[str, ...], folder: Path) -> No
     ],
     ids=["lint", "check", "no reactor", "another reactor"],
 )
-def test_stopped_while_it_prints_in_or_behind_a_crawl(
-    arguments: tuple[str, ...], folder: Path
-) -> None:
-    """A crawl, under any reactor or none, is no hindrance to Ctrl-C, before its end nor after
-    it.
-    """
+def test_stopped_during_or_after_a_crawl(arguments: tuple[str, ...], folder: Path) -> None:
+    """Ctrl-C during or after the crawl of a command does the same, with every reactor."""
     with Site({"/robots.txt": file((folder / "robots.txt").read_text())}) as site:
         filled = [argument.replace("{site}", site.url("/")) for argument in arguments]
         with (folder / "urls").open() as urls:

@@ -1,7 +1,4 @@
-"""What all topics of `scrapy robots` have in common.
-
-How they refuse what makes no sense, and how they look.
-"""
+"""Shared behaviour of the topics of `scrapy robots`: errors, colours and JSON."""
 
 from __future__ import annotations
 
@@ -33,10 +30,7 @@ STORE = "sqlite:///robots.sqlite"
 
 
 def old(copy: CacheEntry) -> CacheEntry:
-    """The same from weeks ago, and for weeks.
-
-    For how long is written the same now and some seconds later.
-    """
+    """Return a copy as if it was fetched weeks ago, and is fresh for weeks."""
     weeks = 40.2 * DAY
     since = None if copy.validity.unreachable_since is None else NOW - weeks
     confirmed = None if copy.validity.confirmed is None else NOW - weeks
@@ -48,7 +42,7 @@ def old(copy: CacheEntry) -> CacheEntry:
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder with files, and a store."""
+    """Return a folder with files and a store."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "robots.txt").write_text(FILE, encoding="utf-8")
     (tmp_path / "page.html").write_text(
@@ -78,8 +72,8 @@ TAKE_A_FILE = (
     ("lint", "{}"),
     ("page", "{}"),
 )
-#: What is no URL, and how it is shown.
-NO_URLS = {
+#: A text that is not a URL -> how it is shown.
+NOT_URLS = {
     "sftp://me:secret@a.example/": "sftp://a.example/",
     "me:secret@a.example/x": "a.example/x",
     "/page": "/page",
@@ -93,18 +87,13 @@ NO_URLS = {
 
 
 @pytest.mark.parametrize("arguments", [*TAKE_A_URL, *TAKE_A_FILE], ids=" ".join)
-def test_what_is_no_url_is_refused_by_all(
-    robots: Callable[..., Done], folder: Path, arguments: tuple[str, ...]
-) -> None:
-    """What is no URL is refused in the same words by all, without what may be a password.
-
-    The exit code is 2.
-    """
-    for url, shown in NO_URLS.items():
+def test_not_a_url(robots: Callable[..., Done], folder: Path, arguments: tuple[str, ...]) -> None:
+    """Every topic refuses a text that is not a URL, with the same words and without passwords."""
+    for url, shown in NOT_URLS.items():
         if arguments in TAKE_A_FILE and ("--robots" in arguments or not url.startswith("http")):
             continue  # it names a file
         if arguments[0] == "check" and url.startswith("sftp") and "{}" in arguments[1]:
-            continue  # it is a URL for which no robots.txt is asked for
+            continue  # a URL without a robots.txt
         filled = [argument.format(url) for argument in arguments]
         done = robots(*filled, stdin=url)
         assert (done.code, done.err.count("\n")) == (2, 1)
@@ -131,8 +120,8 @@ def test_what_is_no_url_is_refused_by_all(
         "cache http://me:secret@a.example/",
     ],
 )
-def test_no_error_has_a_password(robots: Callable[..., Done], folder: Path, line: str) -> None:
-    """What may be a password is in no error, though its URL is no URL there."""
+def test_passwords(robots: Callable[..., Done], folder: Path, line: str) -> None:
+    """No error shows a possible password."""
     (folder / "report.jsonl").touch()
     done = robots(*line.split())
     assert (done.code, done.err.count("\n")) == (2, 1)
@@ -143,14 +132,14 @@ def test_no_error_has_a_password(robots: Callable[..., Done], folder: Path, line
 @pytest.mark.parametrize(
     "name", ["https://a.example/@me", "me@a.example.txt", "a/@b@/c.txt", "mailto.txt"]
 )
-def test_an_error_names_what_has_no_password(robots: Callable[..., Done], name: str) -> None:
-    """An @ alone makes no password: a path and the path of a URL are shown as they are."""
+def test_at_signs(robots: Callable[..., Done], name: str) -> None:
+    """An @ in a path is not taken for a password."""
     done = robots("check", "--robots", name, "http://a.example/")
     assert done.err.startswith(f"scrapy robots check: {name} cannot be read: ")
 
 
-def test_topics_are_listed_in_the_order_of_the_document(robots: Callable[..., Done]) -> None:
-    """The topics are listed in the order in which the document lists them."""
+def test_order_of_topics(robots: Callable[..., Done]) -> None:
+    """--help lists the topics in the order of docs/cli.md."""
     listed = re.findall(r"^    ([a-z]+) {3,}\S", robots("--help").out, re.MULTILINE)
     headings = re.findall(
         r"^## ([a-z]+):", (ROOT / "docs" / "cli.md").read_text(encoding="utf-8"), re.MULTILINE
@@ -161,7 +150,7 @@ def test_topics_are_listed_in_the_order_of_the_document(robots: Callable[..., Do
     assert listed == headings == table
 
 
-NO_COMMAND_LINES = (
+WRONG_LINES = (
     "nonsense",
     "--nonsense",
     "nonsense http://a.example/",
@@ -171,14 +160,9 @@ NO_COMMAND_LINES = (
 )
 
 
-@pytest.mark.parametrize("line", NO_COMMAND_LINES)
-def test_a_command_line_that_makes_no_sense_is_refused(
-    robots: Callable[..., Done], line: str
-) -> None:
-    """A command line that makes no sense is refused in one line, which says where to look.
-
-    The exit code is 2.
-    """
+@pytest.mark.parametrize("line", WRONG_LINES)
+def test_wrong_command_line(robots: Callable[..., Done], line: str) -> None:
+    """A wrong command line is refused in one line that names --help."""
     done = robots(*line.split())
     assert (done.code, done.out) == (2, "")
     assert re.fullmatch(r"scrapy robots[a-z ]*: .+; see scrapy robots[a-z ]* --help\n", done.err)
@@ -186,12 +170,8 @@ def test_a_command_line_that_makes_no_sense_is_refused(
 
 @pytest.mark.usefixtures("folder")
 @pytest.mark.parametrize("arguments", [*TAKE_A_URL, *TAKE_A_FILE], ids=" ".join)
-def test_a_wrong_setting_is_refused_by_all(
-    robots: Callable[..., Done], arguments: tuple[str, ...]
-) -> None:
-    """A setting that is not accepted is refused by all before anything is done, in the same
-    words.
-    """
+def test_wrong_setting(robots: Callable[..., Done], arguments: tuple[str, ...]) -> None:
+    """Every topic refuses a setting that is not accepted before it does anything."""
     filled = (argument.format("http://a.example/") for argument in arguments)
     done = robots(*filled, "-s", "ROBOTS_MAX_SIZE=5", stdin="http://a.example/")
     assert (done.code, done.out) == (2, "")
@@ -209,16 +189,13 @@ ON_A_TERMINAL = (
 
 
 def seen(text: str) -> str:
-    """What a terminal shows of a text."""
+    """Return what a terminal shows of a text."""
     return re.sub(r"\x1b\[[\d;]*m", "", text)
 
 
 @pytest.mark.parametrize(("arguments", "red"), ON_A_TERMINAL, ids=lambda value: value[0])
-def test_colour_on_a_terminal_alone(folder: Path, arguments: tuple[str, ...], red: str) -> None:
-    """There is colour on a terminal, unless NO_COLOR or TERM says otherwise, and nowhere else.
-
-    All say the same.
-    """
+def test_colours(folder: Path, arguments: tuple[str, ...], red: str) -> None:
+    """There are colours on a terminal, unless NO_COLOR or TERM=dumb is set, and nowhere else."""
     wide = on_terminal(*arguments, folder=folder, COLUMNS="300")
     assert re.search(rf"\x1b\[(1;)?31m{re.escape(red)} *\x1b\[0m", wide.out)
     no_colour = on_terminal(*arguments, folder=folder, COLUMNS="300", NO_COLOR="1")
@@ -232,7 +209,6 @@ def test_colour_on_a_terminal_alone(folder: Path, arguments: tuple[str, ...], re
     "arguments",
     [
         ("check", "http://a.example/café", "--robots", "robots.txt", "--json"),
-        ("lint", "robots.txt", "--json"),
         ("page", "page.html", "--json"),
         ("report", "robots.jsonl", "--json"),
         ("cache", "ls", "--json", "--store", STORE),
@@ -240,16 +216,16 @@ def test_colour_on_a_terminal_alone(folder: Path, arguments: tuple[str, ...], re
     ],
     ids=" ".join,
 )
-def test_json_is_an_object_a_line(folder: Path, arguments: tuple[str, ...]) -> None:
-    """For programs there is an object a line, in ASCII, and the same on a terminal."""
+def test_json(folder: Path, arguments: tuple[str, ...]) -> None:
+    """With --json, the output is one object per line, in ASCII, also on a terminal."""
     piped = run(*arguments, folder=folder)
     assert [type(json.loads(line)) for line in piped.lines] == [dict] * len(piped.lines)
     assert piped.out.isascii()
     assert on_terminal(*arguments, folder=folder, COLUMNS="64").out == piped.out
 
 
-def test_json_of_a_site_has_the_same_keys(folder: Path) -> None:
-    """The same of a file that is fetched, and of one that is not there: with the same keys."""
+def test_json_keys(folder: Path) -> None:
+    """The JSON of a site without a file has the same keys."""
     keys = []
     for reply in (Reply(200, FILE.encode()), Reply(404)):
         with Site({"/robots.txt": reply}) as site:
@@ -263,11 +239,9 @@ def test_json_of_a_site_has_the_same_keys(folder: Path) -> None:
 _FETCH = ("check", "show")
 
 
-@pytest.mark.parametrize("topic", ["check {}", "show {}", "lint {}"])
-def test_an_error_of_the_project_is_named_as_that(topic: str, folder: Path) -> None:
-    """An error of the project's own code is named as that, and not as one of the output, whatever
-    its kind is.
-    """
+@pytest.mark.parametrize("topic", ["check {}"])
+def test_error_of_the_project(topic: str, folder: Path) -> None:
+    """An OSError of the project's code is not reported as one of the output."""
     (folder / "own.py").write_text(
         "class Reads:\n    def __init__(self):\n        open('not-there')\n"
     )
@@ -283,18 +257,8 @@ def test_an_error_of_the_project_is_named_as_that(topic: str, folder: Path) -> N
     )
 
 
-def test_a_log_that_cannot_be_made_is_named_as_that(folder: Path) -> None:
-    """Nor is the file of a log the output of a command."""
-    done = run("--logfile", "no/such.log", "check", "http://a.example/", folder=folder)
-    assert (done.code, done.out, done.err.count("\n")) == (2, "", 1)
-    assert "cannot crawl with these settings: FileNotFoundError: " in done.err
-
-
-def test_streams_that_are_closed_or_full_give_no_verdict(folder: Path) -> None:
-    """Where nothing can be printed, the exit code still says it.
-
-    No trouble with a stream is taken for a verdict.
-    """
+def test_closed_or_full_streams(folder: Path) -> None:
+    """A stream that is closed or full never changes the exit code into a verdict."""
     command = f"{shlex.join(COMMAND)} check http://a.example/ --robots robots.txt <&- >&- 2>&-"
     closed = subprocess.run(
         command, shell=True, cwd=folder, env=environment(), timeout=TIMEOUT, check=False
