@@ -61,7 +61,7 @@ def test_every_line_has_a_row() -> None:
 
 
 def test_every_reason_is_explained() -> None:
-    """docs/troubleshooting.md has a row for each reason for which the stats count dropped pages."""
+    """docs/troubleshooting.md explains each reason in the stats of dropped pages."""
     [row] = [line for line in read("docs/report.md").splitlines() if "forbidden/{reason}" in line]
     counted = re.findall(r"`(\w+)`", row.partition("by `Reason`")[2])
     assert first_cells("reason | what it means | what you can do") == set(counted)

@@ -23,7 +23,7 @@ from scrapy_robots_rfc.settings import Settings
 #: Sites that the summary names.
 NAMED = 10
 
-# Causes that are counted by name. They may contain what a site sends, so there is no end of them.
+# Maximum number of causes that are counted by name: sites may cause any number.
 _MAX_CAUSES = 100
 
 # Origins that are remembered. With more, the first ones may have another line in the log, and those
@@ -75,7 +75,7 @@ class OriginLog:
         self.causes: defaultdict[Outcome, Counter[str]] = defaultdict(Counter)
         #: Origins whose pages were disallowed because their file was unreachable.
         self.unreachable: Names = Names()
-        #: Origins for which an earlier copy was used.
+        #: Origins that used an earlier copy.
         self.stale: Names = Names()
         # Cause of a failure of the crawl itself -> the failure, or `None` after it was logged.
         self._local: dict[str, Local | None] = {}

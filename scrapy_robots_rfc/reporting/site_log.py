@@ -112,7 +112,7 @@ SHORTAGE = Kind(
 
 @dataclass(slots=True)
 class _Events:
-    """What is known of one kind.
+    """The state of one kind of event.
 
     :param first: sites that have lines of their own -> whether one was logged since the last sum.
     :param named: sites to name in the next sum.

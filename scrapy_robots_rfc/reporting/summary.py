@@ -45,7 +45,7 @@ class TopK:
     def __init__(self, bound: int = REMEMBERED) -> None:
         self._bound = bound
         self.counts: Counter[str] = Counter()
-        #: The most by which a count is too low; a forgotten key counts as 0.
+        #: Upper bound of the error of a count; a forgotten key counts as 0.
         self.error: int = 0
 
     def add(self, key: str) -> bool:
@@ -128,7 +128,7 @@ class Summary:
             logger.info(text, extra={"spider": spider})
 
     def text(self, counted: Mapping[str, Any], log: OriginLog, spider: str) -> str | None:
-        """Return the text for the log without empty lines, or `None` if there are no others.
+        """Return the text for the log without empty lines, or `None` if all would be empty.
 
         :param counted: the stats of the crawl.
         :param spider: its name, since several crawls may write to one log.

@@ -1,6 +1,4 @@
-"""What an exception of a download means, beyond what the crawls of
-`test_local_faults_and_proxies.py` meet with.
-"""
+"""The classification of exceptions that the crawls of other tests do not raise."""
 
 from __future__ import annotations
 
@@ -64,10 +62,7 @@ def caused(error: Exception, cause: BaseException) -> Exception:
     ],
 )
 def test_network_error_has_a_short_cause(error: Exception, cause: str) -> None:
-    """An exception of a known library is the network's.
-
-    Its cause is short, and has no credentials in it.
-    """
+    """An exception of a known library is a network error, without credentials in its cause."""
     assert access_after(error, 30) == Unreachable(None, cause, hopeless=cause == "unknown host")
 
 
@@ -97,10 +92,7 @@ def test_network_error_has_a_short_cause(error: Exception, cause: str) -> None:
     ],
 )
 def test_refusal_of_a_proxy_is_the_fault_of_its_route(error: Exception, cause: str) -> None:
-    """What answers a CONNECT is known by the name of its exception.
-
-    The port of a proxy is no status.
-    """
+    """An exception for a refused CONNECT is recognised by its name, and its status is found."""
     assert access_after(error, 30) == Unreachable(None, cause, hopeless=True, route=True)
 
 
@@ -108,9 +100,7 @@ def test_refusal_of_a_proxy_is_the_fault_of_its_route(error: Exception, cause: s
     ("status", "kind"), [(401, Local), (451, Local), (520, Unreachable), (521, Unreachable)]
 )
 def test_refusal_of_zyte_api_is_not_the_site_s(status: int, kind: type) -> None:
-    """A service that refuses an account or a request says nothing about the site, and one that
-    could not fetch does.
-    """
+    """An error of Zyte API says something about the site only if the fetch failed."""
     error: Any = foreign("zyte_api", "RequestError", foreign("aiohttp", "ClientError"))()
     error.status = status
     found = access_after(error, 30)
@@ -128,7 +118,7 @@ def test_refusal_of_zyte_api_is_not_the_site_s(status: int, kind: type) -> None:
     ],
 )
 def test_browser_that_fails_is_local(text: str) -> None:
-    """A browser that cannot be started, or that has ended, says nothing about the site."""
+    """A browser that cannot be started, or has ended, is a failure of the crawl itself."""
     assert isinstance(access_after(foreign("playwright", "Error")(text), 30), Local)
 
 
@@ -194,10 +184,10 @@ print(found.cause, found.shortage)
 
 
 class MuteError(Exception):
-    """Says nothing, and not in the usual way."""
+    """An exception whose text cannot be read."""
 
     def __str__(self) -> str:
-        """Fail."""
+        """Raise."""
         raise ValueError("nothing to say")
 
 
@@ -206,7 +196,7 @@ class MuteError(Exception):
     [KeyError("x"), MuteError(), foreign("unknown", "Mistake")("x"), FileNotFoundError(2, "x")],
 )
 def test_unknown_exception_is_local(error: Exception) -> None:
-    """Whatever is not known is local, and never raises."""
+    """An unknown exception is a failure of the crawl itself."""
     assert isinstance(access_after(error, 30), Local)
     error.__cause__ = error  # a chain without an end
     assert isinstance(access_after(error, 30), Local)

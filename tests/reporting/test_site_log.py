@@ -1,4 +1,4 @@
-"""What the log of a broad crawl says of single sites."""
+"""The log of a broad crawl sums up what happens to single sites."""
 
 from __future__ import annotations
 
