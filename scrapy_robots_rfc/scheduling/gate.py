@@ -286,9 +286,10 @@ class Gate:
     def awaited(self) -> Iterator[tuple[int, PendingFetch]]:
         """Yield the fetches that requests in the scheduler wait for, with the number of these."""
         for queued in self.origins.values():
-            if queued.origin is None or self._files is None or not queued.size:
+            # First: there may be very many origins, and few have this state.
+            if queued.state is not State.FETCHING or not queued.size:
                 continue
-            fetch = self._files.fetching(queued.origin)
+            fetch = self._files and queued.origin and self._files.fetching(queued.origin)
             if fetch is not None:
                 yield queued.size, fetch
 
