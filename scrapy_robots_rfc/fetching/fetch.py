@@ -271,6 +271,9 @@ class Fetcher:
             self._remember_failure(fetch, robots)
         elif not delays:
             self.memory.put(fetch.origin, robots, entry)
+            if not _suits(entry, fetch):
+                # Otherwise its requests would start the same fetch again, for ever.
+                self.failed[fetch.origin, fetch.route] = robots
             if self._store is not None:
                 stored = fetched.freshness.stored
                 self._runtime.spawn(self._store.publish(fetch.origin, entry, stored=stored))

@@ -42,7 +42,9 @@ class Routes:
         return route
 
     def _of(self, request: Request) -> Route:
-        if has_account(request):
+        if urlparse_cached(request).scheme == "ftp":
+            if not has_account(request):
+                return None
             return f"{request.meta['ftp_user']} {request.meta.get('ftp_password')}"
         if "proxy" not in request.meta and self._environment:
             chooser = self._crawler.get_downloader_middleware(HttpProxyMiddleware)

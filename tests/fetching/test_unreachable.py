@@ -76,7 +76,6 @@ def test_many_failing_hosts_delay_no_other(results: Results) -> None:
     assert results["many_failing"] == {
         "pages": 20,
         "others": 0,
-        "set_aside": True,
         "undecided": True,
         "reason": "enough",
     }

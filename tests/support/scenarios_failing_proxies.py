@@ -187,7 +187,8 @@ async def stale(run: Run) -> dict[str, Any]:
     Fading.asked = 0
     by_proxy = [(handler, True) for handler in handlers(run, proxies=True)]
     for settings, proxied in [(beside(Fading), False), *by_proxy]:
-        with Site({"/robots.txt": robots(RULES)}) as site:
+        with Site({"/robots.txt": robots(RULES)}) as site, pytest.MonkeyPatch.context() as patch:
+            patch.setattr("scrapy_robots_rfc.scheduling.throttle.MIN_KNOWN_FOR", 0.0)
             proxy = f"http://{dead()}" if proxied else None
             urls = [Request(site.url("/a")), by(site.url("/x"), proxy)]
             result = await run(Serial, {**NEVER, "ROBOTS_CACHE_MAX_AGE": 1e-9, **settings}, urls)

@@ -131,7 +131,6 @@ async def many_failing(run: Run) -> dict[str, Any]:
         return {
             "pages": len(site.pages),
             "others": sum(outcome != 200 for outcome in result.outcomes.values()),
-            "set_aside": result.stat("deferred") >= 40,
             "undecided": result.stat("undecided") >= 40,
             "reason": result.stats["finish_reason"],
         }
@@ -147,8 +146,8 @@ async def many_hanging(run: Run) -> dict[str, Any]:
         socket.create_server(("", 0), backlog=100) as hanging,
         pytest.MonkeyPatch.context() as patch,
     ):
-        patch.setattr("scrapy_robots_rfc.fetching.pending.PATIENCE", 0.3)
-        patch.setattr("scrapy_robots_rfc.fetching.pending.MOST_AT_ONCE", 8)
+        patch.setattr("scrapy_robots_rfc.fetching.pending.CUT_AFTER", 0.3)
+        patch.setattr("scrapy_robots_rfc.fetching.pending.MAX_FETCHES", 8)
         CloseSoon.expected = 10
         port = hanging.getsockname()[1]
         urls = [f"http://127.0.1.{n + 1}:{port}/" for n in range(24)]
