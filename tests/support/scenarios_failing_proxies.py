@@ -11,6 +11,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 from unittest.mock import patch
 
+import pytest
 from scrapy import Request
 from scrapy.utils.asyncio import call_later
 
