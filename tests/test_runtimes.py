@@ -82,7 +82,10 @@ def test_closing_while_robots_txt_hangs_in_the_slot(results: Results) -> None:
 
 def test_one_request_at_a_time(results: Results) -> None:
     """With one request at a time, the server never gets two at once, robots.txt included."""
-    assert results["one_at_a_time"] == dict.fromkeys(("delayed", "slots"), [True, True, False])
+    assert results["one_at_a_time"] == {
+        "delayed": [True, True, False],
+        "slots": [True, True, False],
+    }
 
 
 def test_hanging_signal_handler(results: Results) -> None:

@@ -285,11 +285,13 @@ class Gate:
 
     def awaited(self) -> Iterator[tuple[int, PendingFetch]]:
         """Yield the fetches that requests in the scheduler wait for, with the number of these."""
+        if self._files is None:
+            return
         for queued in self.origins.values():
             # First: there may be very many origins, and few have this state.
-            if queued.state is not State.FETCHING or not queued.size:
+            if queued.state is not State.FETCHING or queued.origin is None or not queued.size:
                 continue
-            fetch = self._files and queued.origin and self._files.fetching(queued.origin)
+            fetch = self._files.fetching(queued.origin)
             if fetch is not None:
                 yield queued.size, fetch
 
