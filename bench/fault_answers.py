@@ -1,7 +1,6 @@
-"""How the servers of `bench.faults` answer for a robots.txt, and what each answer means by RFC
-9309, 2.3.1.
+"""How the servers of `bench.faults` answer for robots.txt, and what RFC 9309, 2.3.1 makes of it.
 
-The table says both, so that who judges need not ask the package.
+The judge takes the meaning from here, not from the package.
 """
 
 from __future__ import annotations
@@ -19,28 +18,28 @@ if TYPE_CHECKING:
 
 #: The rules in the body apply (2.3.1.1).
 RULES = "rules"
-#: All may be fetched (2.3.1.3), or there is nothing in the file.
+#: Everything is allowed (2.3.1.3), or the file is empty.
 OPEN = "open"
-#: Nothing may be fetched, as nothing is known (2.3.1.4).
+#: Nothing is allowed, because nothing is known (2.3.1.4).
 CLOSED = "closed"
-#: The rules may apply; a client that cannot read such an answer takes it for CLOSED.
+#: The rules may apply; for a client that cannot read the answer it is CLOSED.
 EITHER = "either"
 
-#: The answer that nothing is wrong with.
+#: The name of the plain answer.
 GOOD = "rules"
-#: Seconds after which a slow answer is complete, and of one that is never complete.
+# Seconds of a slow answer, and of one that never ends.
 _SLOW, _ENDLESS = 0.7, 30.0
 _MEGABYTES = 10
 
 
 @dataclass
 class Line:
-    """A connection, and what is to be sent on it.
+    """A connection on which an answer is sent.
 
     :param text: the rules.
-    :param known: called right before the octets are sent with which the answer can be known.
-    :param hop: gives the URL that leads over so many more redirects to the rules; with `away` by
-        another origin.
+    :param known: called before the bytes that make the answer known are sent.
+    :param hop: returns the URL from which a number of redirects lead to the rules, also through
+        other origins.
     """
 
     writer: asyncio.StreamWriter
@@ -49,21 +48,21 @@ class Line:
     hop: Callable[[int, bool], str]
 
     async def send(self, data: bytes) -> None:
-        """Send octets."""
+        """Send bytes."""
         self.writer.write(data)
         await self.writer.drain()
 
     async def answer(self, status: str, body: bytes = b"", **headers: str) -> None:
-        """Send a whole answer; underscores in the names of headers stand for hyphens."""
+        """Send a whole answer; header names have underscores instead of hyphens."""
         self.known()
         await self.send(head(status, {"Content-Length": str(len(body)), **_names(headers)}) + body)
 
     async def redirect(self, location: str) -> None:
-        """Send a redirect, after which nothing is known yet."""
+        """Send a redirect; the answer is not known yet."""
         await self.send(head("302 Found", {"Location": location, "Content-Length": "0"}))
 
     async def reset(self) -> None:
-        """End the connection with RST, when what was sent has been read."""
+        """Reset the connection after what was sent has been read."""
         await asyncio.sleep(0.05)
         connection = self.writer.get_extra_info("socket")
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
@@ -75,7 +74,7 @@ def _names(headers: dict[str, str]) -> dict[str, str]:
 
 
 def head(status: str, headers: dict[str, str]) -> bytes:
-    """The head of an answer."""
+    """Return the head of an answer."""
     lines = [f"HTTP/1.1 {status}", *(f"{name}: {value}" for name, value in headers.items())]
     return "\r\n".join((*lines, "", "")).encode("latin-1")
 
@@ -84,7 +83,7 @@ def head(status: str, headers: dict[str, str]) -> bytes:
 class Answer:
     """An answer: what it means, and how it is sent.
 
-    :param status: the status by which a setting may give it another meaning.
+    :param status: a setting may give it another meaning.
     """
 
     meaning: str

@@ -1,12 +1,12 @@
-"""One crawl of `bench.faults`, in a process of its own: what becomes of each request is written
-down, a line each.
+"""One crawl of `bench.faults` in its own process; every event is written to a file.
 
-`python -m bench.fault_crawl SEED RUNTIME WITHOUT MIDDLEWARE FOLDER PROCESS PORT...`
+`python -m bench.fault_crawl FOLDER MIDDLEWARE PROCESS PORT...`, with the plan in the folder.
 """
 
 from __future__ import annotations
 
 import json
+import pickle
 import sys
 import time
 import zlib
@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from scrapy import Request, Spider, signals
+from scrapy.crawler import AsyncCrawlerProcess, CrawlerProcess
 from scrapy.dupefilters import RFPDupeFilter
 from scrapy.exceptions import IgnoreRequest, StopDownload
 from scrapy.http import HtmlResponse
@@ -23,10 +24,9 @@ from scrapy.utils.asyncio import call_later
 from scrapy.utils.httpobj import urlparse_cached
 
 from bench.fault_log import BEAT, LAG, Event
-from bench.fault_plan import TIMEOUT, USER_AGENT, Ask, Part, Plan, draw
+from bench.fault_plan import TIMEOUT, USER_AGENT, Ask, Part, Plan
 from bench.fault_scheduler import scheduler_settings
 from bench.fault_servers import PROXIES
-from bench.resumed_crawl import RUNTIMES
 from scrapy_robots_rfc import signals as robots_signals
 from scrapy_robots_rfc.fetching import pending
 
@@ -38,11 +38,15 @@ if TYPE_CHECKING:
     from scrapy.http import Response
     from twisted.python.failure import Failure
 
-OUTCOMES = "outcomes"
-# The first process of a crawl numbers its requests from 0 on, the next one from this on.
+OUTCOMES, PLAN = "outcomes", "plan"
+# The second process numbers its requests from here, the third one from twice that, and so on.
 _NUMBERS = 100_000
-_STOCK = "scrapy.downloadermiddlewares.robotstxt.RobotsTxtMiddleware"
-#: What obeys robots.txt; others than "ours" show that who judges finds what is wrong.
+_RUNTIMES: dict[str, tuple[dict[str, Any], type[AsyncCrawlerProcess | CrawlerProcess]]] = {
+    "asyncio": ({}, AsyncCrawlerProcess),
+    "select": ({"TWISTED_REACTOR": "twisted.internet.selectreactor.SelectReactor"}, CrawlerProcess),
+    "none": ({"TWISTED_REACTOR_ENABLED": False}, AsyncCrawlerProcess),
+}
+#: What obeys robots.txt. The others show that the judge finds what is wrong.
 MIDDLEWARES: dict[str, dict[str, Any]] = {
     "ours": {"ADDONS": {"scrapy_robots_rfc.Addon": 500}},
     "stock": {"ROBOTSTXT_OBEY": True},
@@ -50,23 +54,21 @@ MIDDLEWARES: dict[str, dict[str, Any]] = {
 }
 
 
-class Drawn(Exception):  # noqa: N818 - no error of anybody's
-    """Raised by the drawn company."""
+class Drawn(Exception):  # noqa: N818 - not an error of this program
+    """Raised by a user's part of the crawl."""
 
 
 class Crawl:
-    """What the parts of the crawl share.
-
-    Its plan, ports, and the file in which outcomes are noted.
-    """
+    """What all parts of the crawl share: the plan, the ports, and the file of events."""
 
     def __init__(self, plan: Plan, folder: Path, process: int, ports: list[int]) -> None:
-        self.plan, self.folder, self._process = plan, folder, process
-        self.ports = ports[: len(plan.sites)]
+        self.plan = plan
+        self._process = process
+        self._ports = ports[: len(plan.sites)]
         self._proxies = dict(zip(PROXIES, ports[len(plan.sites) :], strict=True))
         self._file = (folder / OUTCOMES).open("a", encoding="utf-8", buffering=1)
         self._numbers = count(process * _NUMBERS)
-        self._chances: dict[tuple[str, str], int] = {}
+        self._robots: dict[str, int] = {}
 
     def note(self, request: Request | None, kind: str, **more: Any) -> None:  # noqa: ANN401 - fields of Event
         """Write down an event."""
@@ -74,7 +76,7 @@ class Crawl:
             parts = urlparse_cached(request)
             more |= {
                 "number": request.meta.get("number"),
-                "site": self.site(request),
+                "site": self._site(request),
                 "path": f"{parts.path}?{parts.query}" if parts.query else parts.path,
                 "proxy": request.meta.get("drawn proxy", ""),
                 "exempt": request.meta.get("dont_obey_robotstxt", False),
@@ -83,16 +85,16 @@ class Crawl:
         self._file.write(json.dumps(asdict(event)) + "\n")
 
     def request(self, spider: Faulted, ask: Ask) -> Request:
-        """Make the request of an ask."""
+        """Create a request."""
         site, number = self.plan.sites[ask.site], next(self._numbers)
-        meta: dict[str, Any] = {"number": number, "at": [ask.site, ask.page]}
+        meta: dict[str, Any] = {"number": number, "page": [ask.site, ask.page]}
         if ask.exempt:
             meta["dont_obey_robotstxt"] = True
         if ask.proxy:
             meta["proxy"] = f"http://127.0.0.1:{self._proxies[ask.proxy]}"
             meta["drawn proxy"] = ask.proxy
-        made = Request(
-            f"http://{site.host}:{self.ports[ask.site]}{site.pages[ask.page].path}",
+        request = Request(
+            f"http://{site.host}:{self._ports[ask.site]}{site.pages[ask.page].path}",
             spider.parse,
             errback=spider.failed,
             meta=meta,
@@ -100,32 +102,28 @@ class Crawl:
             dont_filter=ask.dont_filter,
             priority=ask.priority,
         )
-        self.note(made, "yielded")
-        return made
+        self.note(request, "yielded")
+        return request
 
-    def hit(self, part: Part, request: Request) -> bool:
-        """Whether a part meddles with a request; notes it where that is one for robots.txt."""
-        parts = urlparse_cached(request)
-        if "number" in request.meta:
-            key = f"{request.meta['number']}"
-        elif part.robots:
-            asked = (f"{part.place}{part.kind}", parts.netloc)
-            self._chances[asked] = self._chances.get(asked, 0) + 1
-            key = f"{self.site(request)} {self._chances[asked]}"
-        else:
+    def is_hit(self, part: Part, request: Request) -> bool:
+        """Return whether a part meddles with a request."""
+        is_page = "number" in request.meta
+        if not is_page and not part.robots:
             return False
-        drawn = (
-            zlib.crc32(f"{self.plan.seed} {part.place} {part.kind} {key}".encode()) / 2**32
-            < part.share
-        )
-        if drawn and "number" not in request.meta and part.kind != "headers":
-            self.note(None, "local", site=self.site(request))
-        return drawn
+        key = f"{request.meta.get('number')}"
+        if not is_page:
+            site = f"{part.place}{part.kind} {urlparse_cached(request).netloc}"
+            self._robots[site] = self._robots.get(site, 0) + 1
+            key = f"{self._site(request)} {self._robots[site]}"
+        text = f"{self.plan.seed} {part.place} {part.kind} {key}"
+        is_hit = zlib.crc32(text.encode()) / 2**32 < part.share
+        if is_hit and not is_page and part.kind != "headers":
+            self.note(None, "local", site=self._site(request))
+        return is_hit
 
-    def site(self, request: Request) -> int | None:
-        """The number of the site that a request goes to."""
+    def _site(self, request: Request) -> int | None:
         port = urlparse_cached(request).port
-        return self.ports.index(port) if port in self.ports else None
+        return self._ports.index(port) if port in self._ports else None
 
 
 CRAWL: Crawl
@@ -142,7 +140,7 @@ class Faulted(Spider):
 
     @classmethod
     def from_crawler(cls, crawler: Crawler, *args: object, **kwargs: object) -> Self:
-        """Connect the handlers that the plan has."""
+        """Connect the signal handlers."""
         spider = super().from_crawler(crawler, *args, **kwargs)
         connect = crawler.signals.connect
         connect(spider.on_disallowed, robots_signals.request_disallowed)
@@ -152,58 +150,48 @@ class Faulted(Spider):
         connect(spider.on_closed, signals.spider_closed)
         plan = CRAWL.plan
         if plan.signal:
-            kinds = {**vars(signals), **vars(robots_signals)}
-            connect(spider.on_signal, kinds[plan.signal])
+            connect(spider.on_signal, {**vars(signals), **vars(robots_signals)}[plan.signal])
         if plan.stop:
             connect(spider.on_bytes, getattr(signals, plan.stop))
         return spider
 
     async def start(self) -> AsyncIterator[Request]:
-        """What the plan starts with."""
+        """Yield the first requests of the plan."""
         for ask in CRAWL.plan.starts:
             yield CRAWL.request(self, ask)
 
     def parse(self, response: Response) -> Iterator[Request]:
-        """Yield what the plan has for the page that was asked for, when it comes for the first
-        time.
-        """
+        """Yield the links of a page when it is fetched first."""
         request = response.request
         assert request is not None
         CRAWL.note(request, "fetched")
-        site, page = request.meta["at"]
-        if (site, page) in self._followed:
-            return
-        self._followed.add((site, page))
-        for ask in CRAWL.plan.sites[site].pages[page].asks:
-            yield CRAWL.request(self, ask)
+        site, page = request.meta["page"]
+        if (site, page) not in self._followed:
+            self._followed.add((site, page))
+            for ask in CRAWL.plan.sites[site].pages[page].asks:
+                yield CRAWL.request(self, ask)
 
     def failed(self, failure: Failure) -> None:
-        """Note what went wrong."""
-        request: Request = failure.request  # type: ignore[attr-defined]  # Scrapy puts it there
-        decision = getattr(failure.value, "decision", None)
-        CRAWL.note(
-            request,
-            "failed",
-            error=type(failure.value).__name__,
-            reason="" if decision is None else decision.reason.value,
-        )
+        """Note a failure."""
+        request: Request = failure.request  # type: ignore[attr-defined]  # set by Scrapy
+        CRAWL.note(request, "failed", error=type(failure.value).__name__)
 
-    def on_disallowed(self, request: Request, decision: Any) -> None:  # noqa: ANN401 - a Decision, or nothing
-        """Note a refusal."""
+    def on_disallowed(self, request: Request, decision: Any) -> None:  # noqa: ANN401 - a Decision
+        """Note a dropped request."""
         CRAWL.note(request, "disallowed", reason=decision.reason.value)
 
     def on_dropped(self, request: Request) -> None:
-        """Note what the scheduler dropped."""
+        """Note a request that the scheduler dropped."""
         CRAWL.note(request, "duplicate")
 
     def on_opened(self) -> None:
-        """Note the beginning, and from now on what the scheduler gets and gives."""
+        """Begin to watch the crawl."""
         watch(self.crawler)
         CRAWL.note(None, "opened")
         measure_lag(time.monotonic())
 
     def on_left(self, request: Request) -> None:
-        """Note that the downloader has done with a page."""
+        """Note that the downloader has finished a page."""
         if "number" in request.meta:
             CRAWL.note(request, "left")
 
@@ -212,15 +200,16 @@ class Faulted(Spider):
         CRAWL.note(None, "closed", reason=reason)
 
     def on_signal(self, request: Request | None = None) -> None:
-        """Raise now and then, as handlers do."""
-        if request is None or request.meta.get("number", 1) % 3 == 0:
-            if request is not None and CRAWL.plan.signal == "request_scheduled":
-                CRAWL.note(request, "meddled")
-                raise IgnoreRequest
-            raise Drawn
+        """Raise for some requests."""
+        if request is not None and request.meta.get("number", 1) % 3:
+            return
+        if request is not None and CRAWL.plan.signal == "request_scheduled":
+            CRAWL.note(request, "meddled")
+            raise IgnoreRequest
+        raise Drawn
 
     def on_bytes(self) -> None:
-        """Stop every download, as a spider does that wants the beginnings of pages."""
+        """Stop a download, as a spider does that wants only the beginning of each page."""
         raise StopDownload(fail=CRAWL.plan.stop_fails)
 
 
@@ -233,21 +222,22 @@ def measure_lag(expected: float) -> None:
 
 
 def watch(crawler: Crawler) -> None:
-    """Note what is pushed to the scheduler and popped from it, and when the crawl is to end."""
+    """Note each push to the scheduler and each pop, and when the crawl is asked to end."""
     engine: Any = crawler.engine
     scheduler: Any = engine._slot.scheduler
-    enqueue, pop, close = (
+    push, pop, close = (
         scheduler.enqueue_request,
         scheduler.next_request,
         engine.close_spider_async,
     )
 
     def enqueue_request(request: Request) -> bool:
-        queued: bool = enqueue(request)
-        if queued:
-            start = request.meta.get("is_start_request", False)
-            CRAWL.note(request, "pushed", priority=request.priority, start=start)
-        return queued
+        is_queued: bool = push(request)
+        if is_queued:
+            is_start = request.meta.get("is_start_request", False)
+            slot = engine.downloader.get_slot_key(request)
+            CRAWL.note(request, "pushed", priority=request.priority, start=is_start, slot=slot)
+        return is_queued
 
     def next_request() -> Request | None:
         request: Request | None = pop()
@@ -264,64 +254,55 @@ def watch(crawler: Crawler) -> None:
 
 
 class Meddler:
-    """A downloader middleware of the user's."""
+    """A user's downloader middleware."""
 
     part: Part
 
     def process_request(self, request: Request) -> Response | None:
         """Raise, answer, or change headers."""
         kind = self.part.kind
-        if kind not in {"raise", "ignore", "respond", "headers"} or not CRAWL.hit(
-            self.part, request
-        ):
+        if kind not in {"raise", "ignore", "respond", "headers"}:
+            return None
+        if not CRAWL.is_hit(self.part, request):
             return None
         if kind == "headers":
             request.headers[b"Accept-Language"] = b"eo"
-            request.headers[b"X-Company"] = b"of the user's"
             return None
         if kind == "respond":
-            return (
-                None
-                if "number" not in request.meta
-                else HtmlResponse(request.url, body=b"", request=request)
-            )
+            is_page = "number" in request.meta
+            return HtmlResponse(request.url, body=b"", request=request) if is_page else None
         CRAWL.note(request, "meddled")
-        raise (
-            IgnoreRequest("not in the user's list") if kind == "ignore" else Drawn("of the user's")
-        )
+        raise IgnoreRequest("not on the list") if kind == "ignore" else Drawn("by a middleware")
 
     def process_response(self, request: Request, response: Response) -> Response:
         """Raise."""
-        if self.part.kind == "raise-after" and CRAWL.hit(self.part, request):
+        if self.part.kind == "raise-after" and CRAWL.is_hit(self.part, request):
             CRAWL.note(request, "meddled")
-            raise Drawn("of the user's")
+            raise Drawn("by a middleware")
         return response
 
     def process_exception(self, request: Request, exception: Exception) -> Response | None:  # noqa: ARG002 - Scrapy's
-        """Answer in place of an exception."""
-        if (
-            self.part.kind != "swallow"
-            or "number" not in request.meta
-            or not CRAWL.hit(self.part, request)
-        ):
+        """Answer instead of an exception."""
+        if self.part.kind != "swallow" or "number" not in request.meta:
+            return None
+        if not CRAWL.is_hit(self.part, request):
             return None
         return HtmlResponse(request.url, body=b"", request=request)
 
 
 class SpiderMeddler:
-    """A spider middleware of the user's."""
+    """A user's spider middleware."""
 
     part: Part
 
     def process_spider_input(self, response: Response) -> None:
         """Raise."""
-        if (
-            self.part.kind == "input"
-            and response.request is not None
-            and CRAWL.hit(self.part, response.request)
-        ):
-            CRAWL.note(response.request, "meddled")
-            raise Drawn("of the user's")
+        request = response.request
+        if self.part.kind != "input" or request is None:
+            return
+        if CRAWL.is_hit(self.part, request):
+            CRAWL.note(request, "meddled")
+            raise Drawn("by a spider middleware")
 
     async def process_spider_output(
         self,
@@ -329,43 +310,42 @@ class SpiderMeddler:
         result: AsyncIterator[Any],
     ) -> AsyncIterator[Any]:
         """Drop requests, or raise."""
+        meddles = self.part.kind in {"output", "drop"}
         async for item in result:
-            if (
-                isinstance(item, Request)
-                and self.part.kind in {"output", "drop"}
-                and CRAWL.hit(self.part, item)
-            ):
-                CRAWL.note(item, "meddled")
-                if self.part.kind == "output":
-                    raise Drawn("of the user's")
+            if not (meddles and isinstance(item, Request) and CRAWL.is_hit(self.part, item)):
+                yield item
                 continue
-            yield item
+            CRAWL.note(item, "meddled")
+            if self.part.kind == "output":
+                raise Drawn("by a spider middleware")
 
 
 class Filter(RFPDupeFilter):
-    """A filter of duplicates of the user's, which drops more."""
+    """A user's duplicate filter, which drops more."""
 
     def request_seen(self, request: Request) -> bool:
-        """Drop some."""
+        """Return true for some requests."""
         if request.meta.get("number", 1) % 7 == 0:
             CRAWL.note(request, "meddled")
             return True
         return super().request_seen(request)
 
 
-def _made(base: type[Any], parts: Iterable[Part]) -> dict[type[Any], int]:
+def _classes(base: type[Any], parts: Iterable[Part]) -> dict[type[Any], int]:
     return {
         type(f"{base.__name__}{n}", (base,), {"part": part}): part.place
         for n, part in enumerate(parts)
     }
 
 
-def settings_of(plan: Plan, folder: Path, middleware: str, process: int = 0) -> dict[str, Any]:
-    """The settings of a crawl."""
+def settings_of(plan: Plan, folder: Path, middleware: str, process: int) -> dict[str, Any]:
+    """Return the settings of a process of the crawl."""
+    own = plan.settings
+    report = {str(folder / "r.jsonl"): {"format": "jsonlines"}}
     settings = {
-        **plan.settings,
+        **own,
         **MIDDLEWARES[middleware],
-        **RUNTIMES[plan.runtime][0],
+        **_RUNTIMES[plan.runtime][0],
         "USER_AGENT": USER_AGENT,
         "LOG_LEVEL": "ERROR",
         "TELNETCONSOLE_ENABLED": False,
@@ -373,15 +353,11 @@ def settings_of(plan: Plan, folder: Path, middleware: str, process: int = 0) -> 
         "DOWNLOAD_TIMEOUT": 5,
         "ROBOTS_TIMEOUT": TIMEOUT,
         "HTTPCACHE_DIR": str(folder / "http"),
-        "JOBDIR": str(folder / "job") if plan.settings["JOBDIR"] else None,
-        "ROBOTS_CACHE": f"sqlite:///{folder / 'robots.sqlite'}"
-        if plan.settings.get("ROBOTS_CACHE")
-        else None,
-        "ROBOTS_REPORT": {str(folder / "r.jsonl"): {"format": "jsonlines"}}
-        if plan.settings["ROBOTS_REPORT"]
-        else {},
-        "DOWNLOADER_MIDDLEWARES": _made(Meddler, plan.parts),
-        "SPIDER_MIDDLEWARES": _made(SpiderMeddler, plan.spider_parts),
+        "JOBDIR": str(folder / "job") if own["JOBDIR"] else None,
+        "ROBOTS_CACHE": f"sqlite:///{folder}/robots.sqlite" if own.get("ROBOTS_CACHE") else None,
+        "ROBOTS_REPORT": report if own["ROBOTS_REPORT"] else {},
+        "DOWNLOADER_MIDDLEWARES": _classes(Meddler, plan.parts),
+        "SPIDER_MIDDLEWARES": _classes(SpiderMeddler, plan.spider_parts),
         **scheduler_settings(plan, middleware),
     }
     if plan.dupefilter:
@@ -393,12 +369,13 @@ def settings_of(plan: Plan, folder: Path, middleware: str, process: int = 0) -> 
 
 def main(arguments: list[str]) -> None:
     """Crawl."""
-    global CRAWL  # noqa: PLW0603 - Scrapy makes the parts, and hands them no more than a crawler
-    seed, runtime, without, middleware, folder, number, *ports = arguments
-    plan = draw(int(seed), runtime, without.split(","))
+    global CRAWL  # noqa: PLW0603 - Scrapy creates the parts, and gives them only a crawler
+    folder, middleware, number, *ports = arguments
+    plan = pickle.loads(Path(folder, PLAN).read_bytes())
     CRAWL = Crawl(plan, Path(folder), int(number), list(map(int, ports)))
-    pending.MAX_FETCHES = plan.settings["FETCHES_AT_ONCE"]
-    process = RUNTIMES[plan.runtime][1](settings_of(plan, Path(folder), middleware, int(number)))
+    pending.MAX_FETCHES = plan.settings["MAX_FETCHES"]
+    settings = settings_of(plan, Path(folder), middleware, int(number))
+    process = _RUNTIMES[plan.runtime][1](settings)
     process.crawl(Faulted)
     process.start()
 

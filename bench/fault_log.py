@@ -40,6 +40,7 @@ class Event:
     exempt: bool = False
     priority: int = 0
     start: bool = False
+    slot: str = ""
     reason: str = ""
     error: str = ""
     seconds: float = 0.0

@@ -2,7 +2,7 @@
 
 The crawl's log has each push to the scheduler and each pop from it. So the check is exact, whatever
 the concurrency and however busy the machine is: when a request is handed out, no other queued
-request of its origin may come before it.
+request of its origin and slot may come before it. (A redirect keeps the slot of its first request.)
 """
 
 from __future__ import annotations
@@ -21,11 +21,12 @@ if TYPE_CHECKING:
 class Queued:
     """A request in the queue.
 
+    :param part: its site and slot.
     :param rank: the request with the smallest rank comes first.
     """
 
     number: int
-    site: int | None
+    part: tuple[int | None, str]
     rank: tuple[int, bool, int]
 
 
@@ -46,13 +47,13 @@ def overtaken(plan: Plan, events: Iterable[Event]) -> Iterator[str]:
             continue
         if event.kind == "pushed":
             rank = _rank(plan, event, position)
-            queued[event.number] = Queued(event.number, event.site, rank)
+            queued[event.number] = Queued(event.number, (event.site, event.slot), rank)
         elif event.kind == "popped" and event.number in queued:
             request = queued.pop(event.number)
-            others = (other for other in queued.values() if other.site == request.site)
+            others = (other for other in queued.values() if other.part == request.part)
             best = min(others, key=lambda other: other.rank, default=request)
             if best.rank < request.rank:
-                yield f"site {event.site}: {request} was handed out before {best}"
+                yield f"{request} was handed out before {best}"
 
 
 def _rank(plan: Plan, event: Event, position: int) -> tuple[int, bool, int]:

@@ -1,7 +1,6 @@
-"""What one crawl of `bench.faults` meets: drawn from a seed, so that a crawl can be repeated alone.
+"""Plans of the crawls of `bench.faults`, drawn from a seed.
 
-The crawl's process and the one with the servers draw the same plan from the same seed; only ports
-are exchanged.
+Leaving parts out (`--without`) changes nothing else of a plan.
 """
 
 from __future__ import annotations
@@ -18,9 +17,9 @@ if TYPE_CHECKING:
 RUNTIMES = ("asyncio", "select", "none")
 TOKEN = "examplebot"
 USER_AGENT = f"{TOKEN}/1.0 (+https://crawler.example)"
-#: ROBOTS_TIMEOUT, in seconds. Answers that are slow take a third of it, those that never end more.
+#: ROBOTS_TIMEOUT in seconds. Slow answers take a third of it, endless ones longer.
 TIMEOUT = 2.5
-#: Parts of the company that `--without` can leave out.
+#: Parts of a plan that `--without` leaves out.
 COMPANY = (
     "middleware",
     "spider-middleware",
@@ -34,12 +33,10 @@ COMPANY = (
     "scheduler",
     "queues",
 )
-#: Of queues.
-ORDERS = ("Lifo", "Fifo")
-#: Schedulers: Scrapy's own, one of the user's with the public interface, and Scrapy's own with a
-#: SCHEDULER_PRIORITY_QUEUE of the user's.
+#: Scrapy's own scheduler, a third-party one, and Scrapy's with a third-party priority queue.
 SCHEDULERS = ("own", "user", "user-queue")
 
+_ORDERS = ("Lifo", "Fifo")
 _FOLDERS = ("a", "b", "shut", "deep/x")
 _RULES = (
     "Disallow: /a/",
@@ -53,16 +50,16 @@ _RULES = (
     "Allow: /a/1",
     "Allow: /*?s=1$",
 )
-_PATIENT = 0.25
 _PROXIES = ("", "", "live", "live", "dead", "407", "hang")
+_PAGES = ("page",) * 12 + ("busy", "busy-once", "slow", "reset", "redirect", "redirect")
 
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """A request that the spider makes.
+    """A request that the spider yields.
 
     :param exempt: whether it has the meta key `dont_obey_robotstxt`.
-    :param proxy: "", "live", "dead", "407" or "hang".
+    :param proxy: one of `_PROXIES`.
     """
 
     site: int
@@ -77,9 +74,8 @@ class Ask:
 class Page:
     """A page.
 
-    :param kind: how the server answers: "page", "busy" (503), "busy-once", "slow", "reset" or
-        "redirect".
-    :param target: where it redirects to: site and page.
+    :param kind: how the server answers, one of `_PAGES`.
+    :param target: site and page to which it redirects.
     :param asks: what its callback yields.
     """
 
@@ -93,11 +89,10 @@ class Page:
 class Site:
     """An origin.
 
-    :param rules: lines of the group that applies; `decoys` are lines of other groups.
-    :param pace: seconds of its Crawl-delay; 0: none.
-    :param script: how robots.txt is answered, one name of `ANSWERS` after the other; the last one
-        again and again.
-    :param down: seconds for which connections are refused at first.
+    :param rules: lines of the group that applies.
+    :param pace: its Crawl-delay in seconds, or 0.
+    :param script: names of `ANSWERS` for robots.txt in turn; the last one is repeated.
+    :param down: seconds for which it refuses connections at first.
     """
 
     host: str
@@ -110,9 +105,11 @@ class Site:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A part of the user's own, as a middleware that raises.
+    """A user's middleware.
 
-    :param share: of the requests that it meddles with.
+    :param place: its position.
+    :param kind: what it does.
+    :param share: of the requests with which it meddles.
     :param robots: whether it meddles with requests for robots.txt, too.
     """
 
@@ -124,10 +121,9 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Interruption:
-    """A signal that the crawl's process gets. With JOBDIR the crawl is resumed then.
+    """A signal to a process of the crawl, which is resumed then.
 
     :param after: seconds after the spider was opened.
-    :param sign: name of the signal.
     """
 
     after: float
@@ -136,13 +132,13 @@ class Interruption:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """One crawl.
+    """A crawl.
 
-    :param interruptions: of its first process, of the one that resumes it, and so on.
+    :param signal: the signal whose handler raises, or an empty string.
+    :param stop: the signal whose handler raises StopDownload, or an empty string.
+    :param interruptions: of the first process, the second one, and so on.
     :param scheduler: one of `SCHEDULERS`.
-    :param signal: the signal of which a handler raises; "": none does.
-    :param stop: the signal in whose handler StopDownload is raised for what starts like a page; "":
-        none.
+    :param unreachable: statuses that count as unreachable.
     """
 
     seed: int
@@ -162,62 +158,52 @@ class Plan:
 
     @property
     def attempts(self) -> int:
-        """How often a robots.txt that is unreachable is asked for at least."""
+        """How often an unreachable robots.txt is requested at least."""
         return len(self.settings["ROBOTS_UNREACHABLE_BACKOFF"]) + 1
 
 
 def draw(seed: int, runtime: str | None = None, without: Collection[str] = ()) -> Plan:
-    """Draw a crawl. What is left out changes nothing of the company else.
+    """Draw a plan.
 
-    :param runtime: one of `RUNTIMES`; `None`: it is drawn, too.
-    :param without: names of answers, or of parts of the company, that are not drawn.
+    :param runtime: one of `RUNTIMES`, or `None` if it is drawn, too.
+    :param without: names of answers, or of parts of `COMPANY`, that are not drawn.
     """
     source = random.Random(seed)
-    drawn = source.choice(RUNTIMES)
+    drawn_runtime = source.choice(RUNTIMES)
     statuses = source.choice(([429], [429], [401, 403, 429], []))
     settings = _settings(source, statuses)
-    for name, drawn_settings in (("close", _close(source)), ("cache", _caches(source))):
-        settings |= {} if name in without else drawn_settings
-    count = source.randint(2, 6)
-    sizes = [source.randint(3, 12) for _ in range(count)]
-    proxies = source.random() < 0.3
-    asks = _Asks(source, sizes, proxies, "proxy" in without)
+    for name, more in (("close", _close(source)), ("cache", _caches(source))):
+        settings |= {} if name in without else more
+    sizes = [source.randint(3, 12) for _ in range(source.randint(2, 6))]
+    asks = _Asks(source, sizes, has_proxies=source.random() < 0.3, no_proxies="proxy" in without)
     names = [name for name in ANSWERS if name not in without]
-    sites = tuple(_site(source, sizes[number], names, asks) for number in range(count))
+    sites = tuple(_site(source, size, names, asks) for size in sizes)
     starts = [
         asks.of(site, page)
-        for site in range(count)
-        for page in range(source.randint(2, sizes[site]))
+        for site, size in enumerate(sizes)
+        for page in range(source.randint(2, size))
     ]
     source.shuffle(starts)
-    # What follows from a source of its own changes nothing else of a seed's crawl.
-    other = random.Random(f"{seed} scheduler")
-    scheduler, queues, interruptions = _scheduler(other), _queues(other), _interruptions(other)
-    if "queues" not in without:
-        settings |= queues
+    scheduler, interruptions = source.choice(("own", *SCHEDULERS)), _interruptions(source)
+    queues = _queues(source)
+    settings |= {} if "queues" in without else queues
     if "interruption" in without:
         interruptions = ()
-    elif interruptions:
-        settings["JOBDIR"] = True
+    settings["JOBDIR"] |= bool(interruptions)
+    kinds = ("raise", "ignore", "respond", "headers", "raise-after", "swallow")
+    parts, spider_parts = _parts(source, kinds), _parts(source, ("input", "output", "drop"))
+    signal = _one_of(source, 0.15, "request_scheduled", "response_received", "robots_fetched")
+    stop = _one_of(source, 0.1, "bytes_received", "headers_received")
     return Plan(
         seed=seed,
-        runtime=runtime or drawn,
+        runtime=runtime or drawn_runtime,
         settings=settings,
         sites=sites,
         starts=tuple(starts),
-        parts=_parts(
-            source,
-            ("raise", "ignore", "respond", "headers", "raise-after", "swallow"),
-            "middleware" in without,
-        ),
-        spider_parts=_parts(source, ("input", "output", "drop"), "spider-middleware" in without),
-        signal=_one(
-            source,
-            ("request_scheduled", "response_received", "robots_fetched"),
-            0.15,
-            "signal" in without,
-        ),
-        stop=_one(source, ("bytes_received", "headers_received"), 0.1, "stop-download" in without),
+        parts=() if "middleware" in without else parts,
+        spider_parts=() if "spider-middleware" in without else spider_parts,
+        signal="" if "signal" in without else signal,
+        stop="" if "stop-download" in without else stop,
         stop_fails=source.random() < 0.5,
         dupefilter=source.random() < 0.1 and "dupefilter" not in without,
         interruptions=interruptions,
@@ -226,9 +212,9 @@ def draw(seed: int, runtime: str | None = None, without: Collection[str] = ()) -
     )
 
 
-def _one(source: random.Random, kinds: tuple[str, ...], share: float, left_out: bool) -> str:
-    kind, hit = source.choice(kinds), source.random() < share
-    return kind if hit and not left_out else ""
+def _one_of(source: random.Random, share: float, *kinds: str) -> str:
+    kind = source.choice(kinds)
+    return kind if source.random() < share else ""
 
 
 def _settings(source: random.Random, statuses: list[int]) -> dict[str, Any]:
@@ -244,10 +230,9 @@ def _settings(source: random.Random, statuses: list[int]) -> dict[str, Any]:
         "ROBOTS_UNREACHABLE_BACKOFF": source.choice(([], [0.2], [0.1, 0.3])),
         "ROBOTS_UNREACHABLE_TTL": source.choice((300, 300, 0.5)),
         "ROBOTS_UNREACHABLE_STATUSES": statuses,
-        # These two are no settings: the crawl's process has so many instead of what the package
-        # has.
-        "MOST_WAITING": source.choice((100_000, 100_000, 2, 0)),
-        "FETCHES_AT_ONCE": source.choice((100, 100, 2)),
+        # Not settings: limits of the package, which the process of the crawl changes.
+        "MAX_PARKED": source.choice((100_000, 100_000, 2, 0)),
+        "MAX_FETCHES": source.choice((100, 100, 2)),
         "JOBDIR": source.random() < 0.3,
         "ROBOTS_REPORT": source.random() < 0.2,
     }
@@ -258,81 +243,69 @@ def _caches(source: random.Random) -> dict[str, Any]:
 
 
 def _close(source: random.Random) -> dict[str, Any]:
-    if source.random() < 0.85:
-        return {}
-    return source.choice(
-        ({"CLOSESPIDER_PAGECOUNT": source.randint(1, 20)}, {"CLOSESPIDER_TIMEOUT": 1})
-    )
-
-
-def _scheduler(source: random.Random) -> str:
-    return source.choice((SCHEDULERS[0], *SCHEDULERS))
+    pages = {"CLOSESPIDER_PAGECOUNT": source.randint(1, 20)}
+    settings = source.choice((pages, {"CLOSESPIDER_TIMEOUT": 1}))
+    return settings if source.random() < 0.15 else {}
 
 
 def _queues(source: random.Random) -> dict[str, Any]:
-    """Settings of the queues of one priority: the last request first, or the first one."""
+    """Draw the queues of one priority: LIFO or FIFO."""
 
-    def one(kind: str) -> str:
-        return f"scrapy.squeues.{'Pickle' * (kind == 'Disk')}{source.choice(ORDERS)}{kind}Queue"
+    def queue(kind: str) -> str:
+        return f"scrapy.squeues.{kind.format(source.choice(_ORDERS))}Queue"
 
+    memory, disk = "{}Memory", "Pickle{}Disk"
     return {
-        "SCHEDULER_MEMORY_QUEUE": one("Memory"),
-        "SCHEDULER_DISK_QUEUE": one("Disk"),
-        # Without one, start requests are in the same queue as others.
-        "SCHEDULER_START_MEMORY_QUEUE": source.choice((one("Memory"), one("Memory"), None)),
-        "SCHEDULER_START_DISK_QUEUE": source.choice((one("Disk"), one("Disk"), None)),
+        "SCHEDULER_MEMORY_QUEUE": queue(memory),
+        "SCHEDULER_DISK_QUEUE": queue(disk),
+        # Without a queue of their own, start requests are in the same queue as others.
+        "SCHEDULER_START_MEMORY_QUEUE": source.choice((queue(memory), queue(memory), None)),
+        "SCHEDULER_START_DISK_QUEUE": source.choice((queue(disk), queue(disk), None)),
     }
 
 
 def _interruptions(source: random.Random) -> tuple[Interruption, ...]:
-    count = source.choice((0, 0, 0, 1, 1, 2))
     signs = ("SIGTERM", "SIGTERM", "SIGINT", "SIGKILL")
     return tuple(
         Interruption(round(source.uniform(0, source.choice((1, 3, 9))), 2), source.choice(signs))
-        for _ in range(count)
+        for _ in range(source.choice((0, 0, 0, 1, 1, 2)))
     )
 
 
-def _parts(source: random.Random, kinds: tuple[str, ...], left_out: bool) -> tuple[Part, ...]:
-    drawn = tuple(
-        Part(
-            source.choice((20, 99, 101, 450, 560, 745, 950)),
-            source.choice(kinds),
-            0.2,
-            source.random() < 0.5,
-        )
+def _parts(source: random.Random, kinds: tuple[str, ...]) -> tuple[Part, ...]:
+    places = (20, 99, 101, 450, 560, 745, 950)
+    return tuple(
+        Part(source.choice(places), source.choice(kinds), 0.2, source.random() < 0.5)
         for _ in range(source.choice((0, 0, 0, 1, 2)))
     )
-    return () if left_out else drawn
 
 
 class _Asks:
     """Draws requests."""
 
     def __init__(
-        self, source: random.Random, sizes: list[int], proxies: bool, left_out: bool
+        self, source: random.Random, sizes: list[int], *, has_proxies: bool, no_proxies: bool
     ) -> None:
-        self._source, self._sizes, self._proxies, self._left_out = source, sizes, proxies, left_out
+        self._source = source
+        self._sizes = sizes
+        self._has_proxies = has_proxies
+        self._no_proxies = no_proxies
 
     def of(self, site: int, page: int) -> Ask:
-        """A request for a page."""
+        """Draw a request for a page."""
         source = self._source
-        proxy = source.choice(_PROXIES) if self._proxies else ""
+        proxy = source.choice(_PROXIES) if self._has_proxies else ""
         return Ask(
             site,
             page,
             exempt=source.random() < 0.05,
-            proxy="" if self._left_out else proxy,
+            proxy="" if self._no_proxies else proxy,
             dont_filter=source.random() < 0.1,
             priority=source.choice((0, 0, 0, 5, -5)),
         )
 
-    def any(self) -> Ask:
-        """A request for any page."""
-        return self.of(*self.anywhere())
-
-    def anywhere(self) -> tuple[int, int]:
-        """Any page."""
+    def page(self) -> tuple[int, int]:
+        """Draw a page."""
         site = self._source.randrange(len(self._sizes))
         return site, self._source.randrange(self._sizes[site])
 
@@ -351,17 +324,16 @@ def _site(source: random.Random, size: int, names: list[str], asks: _Asks) -> Si
         rules=tuple(rules),
         pace=source.choice((0, 0, 0, 0, 0.1, 0.2, 0.3)),
         script=tuple(script),
-        down=source.choice((0,) * 12 + (_PATIENT, 600)),
+        down=source.choice((0,) * 12 + (0.25, 600)),
         pages=tuple(_page(source, number, asks) for number in range(size)),
     )
 
 
 def _page(source: random.Random, number: int, asks: _Asks) -> Page:
     ending = source.choice(("", "", ".html", ".pdf", "?s=1", "?s=2"))
-    kinds = ("page",) * 12 + ("busy", "busy-once", "slow", "reset", "redirect", "redirect")
     return Page(
         path=f"/{source.choice(_FOLDERS)}/{number}{ending}",
-        kind=source.choice(kinds),
-        target=asks.anywhere(),
-        asks=tuple(asks.any() for _ in range(source.randint(0, 4))),
+        kind=source.choice(_PAGES),
+        target=asks.page(),
+        asks=tuple(asks.of(*asks.page()) for _ in range(source.randint(0, 4))),
     )

@@ -1,4 +1,4 @@
-"""The schedulers of `bench.faults` that are the user's own."""
+"""The third-party schedulers of `bench.faults`."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 
 
 class UserScheduler(BaseScheduler):
-    """A scheduler of the user's, by Scrapy's public interface: by priority, first come first.
+    """A scheduler with Scrapy's public interface: by priority, first come first served.
 
-    What is left over is in a file of JOBDIR when it is closed.
+    When it is closed, its requests are written to a file in JOBDIR.
     """
 
     def __init__(self, crawler: Crawler) -> None:
@@ -40,25 +40,25 @@ class UserScheduler(BaseScheduler):
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
-        """Make the scheduler of a crawl."""
+        """Create the scheduler of a crawl."""
         return cls(crawler)
 
     def open(self, spider: Spider) -> Any:  # noqa: ANN401 - Scrapy's
-        """Read what was left over."""
+        """Read the file."""
         if self._file is not None and self._file.exists():
             for each in pickle.loads(self._file.read_bytes()):
                 self._push(request_from_dict(each, spider=spider))
         return self._filter.open()
 
     def close(self, reason: str) -> Any:  # noqa: ANN401 - Scrapy's
-        """Write what is left over."""
+        """Write the file."""
         if self._file is not None:
             left = [each.to_dict(spider=self._crawler.spider) for *_, each in sorted(self._queue)]
             self._file.write_bytes(pickle.dumps(left))
         return self._filter.close(reason)
 
     def has_pending_requests(self) -> bool:
-        """Whether anything is queued."""
+        """Return whether anything is queued."""
         return bool(self._queue)
 
     def enqueue_request(self, request: Request) -> bool:
@@ -77,18 +77,16 @@ class UserScheduler(BaseScheduler):
 
 
 class UserQueue(ScrapyPriorityQueue):
-    """A SCHEDULER_PRIORITY_QUEUE of the user's."""
+    """A third-party SCHEDULER_PRIORITY_QUEUE."""
 
 
 def scheduler_settings(plan: Plan, middleware: str) -> dict[str, Any]:
-    """The settings of a scheduler of the user's, before which ours lets fewer requests wait."""
-    settings: dict[str, Any] = {}
+    """Return the settings of a third-party scheduler, around which ours parks fewer requests."""
     if plan.scheduler == "own":
-        return settings
+        return {}
     scheduler: type[BaseScheduler] = UserScheduler if plan.scheduler == "user" else Scheduler
-    if plan.scheduler == "user-queue":
-        settings["SCHEDULER_PRIORITY_QUEUE"] = UserQueue
+    queue = {"SCHEDULER_PRIORITY_QUEUE": UserQueue} if plan.scheduler == "user-queue" else {}
     if middleware == "ours":
-        around = scheduler_around(scheduler)
-        scheduler = type("Bounded", (around,), {"most_waiting": plan.settings["MOST_WAITING"]})
-    return {**settings, "SCHEDULER": scheduler}
+        bound = {"max_parked": plan.settings["MAX_PARKED"]}
+        scheduler = type("Bounded", (scheduler_around(scheduler),), bound)
+    return {**queue, "SCHEDULER": scheduler}

@@ -1,6 +1,6 @@
 """The servers of one crawl of `bench.faults`, origins and proxies, in a thread.
 
-And all that they saw and answered.
+They write down what they receive and answer.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import socket
 import threading
 import time
 from collections import Counter
+from functools import partial
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
@@ -19,19 +20,18 @@ from bench.fault_log import BEAT, LAG, Known, Lag, Seen
 from bench.fault_plan import TOKEN
 
 if TYPE_CHECKING:
-    from types import TracebackType
     from typing import Self
 
     from bench.fault_plan import Plan, Site
 
-#: Proxies; "dead" takes no connection, "hang" never answers.
+#: Proxies; "dead" refuses connections, "hang" never answers.
 PROXIES = ("live", "dead", "407", "hang")
-#: Redirects of robots.txt after which a client gives up (RFC 9309, 2.3.1.2).
-_FOLLOWED = 5
+# Redirects of robots.txt after which a client gives up (RFC 9309, 2.3.1.2).
+_MAX_REDIRECTS = 5
 
 
 def robots_txt(site: Site) -> bytes:
-    """The file of a site."""
+    """Return the file of a site."""
     lines = ["User-agent: otherbot", "Disallow: /", "", f"User-agent: {TOKEN}", *site.rules]
     if site.pace:
         lines.append(f"Crawl-delay: {site.pace:g}")
@@ -39,27 +39,22 @@ def robots_txt(site: Site) -> bytes:
 
 
 class Servers:
-    """Serves a plan while it is entered.
-
-    :param plan: what is served.
-    """
+    """Serves a plan while the `with` block runs."""
 
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
         self.seen: list[Seen] = []
         self.known: list[Known] = []
         self.lags: list[Lag] = []
-        self._asked: Counter[tuple[int, int | None]] = Counter()
+        self._requests: Counter[tuple[int, int | None]] = Counter()
         self._sockets: list[socket.socket] = []
         #: Of the origins, then of the proxies.
         self.ports: list[int] = []
         for host in (*(site.host for site in plan.sites), *("127.0.0.1" for _ in PROXIES)):
             self._sockets.append(_bound(host, self.ports))
             self.ports.append(self._sockets[-1].getsockname()[1])
-        self._sites = {
-            (site.host, port): n
-            for n, (site, port) in enumerate(zip(plan.sites, self.ports, strict=False))
-        }
+        pairs = zip(plan.sites, self.ports, strict=False)
+        self._sites = {(site.host, port): n for n, (site, port) in enumerate(pairs)}
         self._loop = asyncio.new_event_loop()
         self._ready = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
@@ -69,20 +64,14 @@ class Servers:
         self._ready.wait()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
 
     def _run(self) -> None:
         asyncio.set_event_loop(self._loop)
-        self._loop.set_exception_handler(
-            lambda _loop, _context: None
-        )  # broken connections are what this is for
+        # Broken connections are what the servers are for.
+        self._loop.set_exception_handler(lambda _loop, _context: None)
         self._loop.run_until_complete(self._open())
         self._beat = self._loop.create_task(self._measure_lag())
         self._ready.set()
@@ -105,47 +94,42 @@ class Servers:
 
     async def _open(self) -> None:
         for number, one in enumerate(self._sockets):
-            down = self._down(number)
+            down = self._refuses_for(number)
             if down is None:
                 continue
-            server = await asyncio.start_server(
-                self._handler(number), sock=one, start_serving=False
-            )
+            handler = partial(self._serve, number)
+            server = await asyncio.start_server(handler, sock=one, start_serving=False)
             if down:
                 self._loop.call_later(down, self._loop.create_task, server.start_serving())
             else:
                 await server.start_serving()
 
-    def _down(self, number: int) -> float | None:
-        """How long connections are refused; `None`: for good."""
-        if number < len(self._plan.sites):
-            down = self._plan.sites[number].down
-            return down if down < 60 else None
-        return None if PROXIES[number - len(self._plan.sites)] == "dead" else 0
+    def _refuses_for(self, number: int) -> float | None:
+        """Return for how many seconds a server refuses connections, or `None` if it always does."""
+        if number >= len(self._plan.sites):
+            return None if PROXIES[number - len(self._plan.sites)] == "dead" else 0
+        down = self._plan.sites[number].down
+        return down if down < 60 else None
 
-    def _handler(self, number: int):  # type: ignore[no-untyped-def]  # noqa: ANN202 - a coroutine function of asyncio's
-        async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            with contextlib.suppress(
-                OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError
-            ):
-                while not writer.is_closing():
-                    request = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1")
-                    await self._request(number, request, writer)
-            writer.close()
+    async def _serve(
+        self, number: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
+        errors = (OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError)
+        with contextlib.suppress(*errors):
+            while not writer.is_closing():
+                request = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1")
+                await self._answer(number, request, writer)
+        writer.close()
 
-        return serve
-
-    async def _request(self, number: int, request: str, writer: asyncio.StreamWriter) -> None:
+    async def _answer(self, number: int, request: str, writer: asyncio.StreamWriter) -> None:
         line, *others = request.split("\r\n")
         target = line.split(" ")[1]
-        headers = {
-            name.strip().lower(): value.strip()
-            for name, _, value in (other.partition(":") for other in others)
-        }
-        if number >= len(self._plan.sites):  # a proxy
-            kind = PROXIES[number - len(self._plan.sites)]
-            if kind in {"407", "hang"}:
-                await ANSWERS[kind].send(Line(writer, b"", lambda: None, lambda _hops, _away: ""))
+        pairs = (other.partition(":") for other in others)
+        headers = {name.strip().lower(): value.strip() for name, _, value in pairs}
+        if number >= len(self._plan.sites):
+            proxy = PROXIES[number - len(self._plan.sites)]
+            if proxy in {"407", "hang"}:
+                await ANSWERS[proxy].send(Line(writer, b"", lambda: None, lambda _hops, _away: ""))
                 return
             parts = urlsplit(target)
             number = self._sites[parts.hostname or "", parts.port or 80]
@@ -158,16 +142,15 @@ class Servers:
     async def _robots(self, number: int, target: str, writer: asyncio.StreamWriter) -> None:
         if target.startswith("/hop-"):
             name = target.removeprefix("/hop-")
-            await ANSWERS[name].send(self._line(number, name, writer))
-            return
-        if target.startswith("/hop/"):
+        elif target.startswith("/hop/"):
             _, _, site, name, hops = target.split("/")
             await self._hop(int(site), name, int(hops), writer)
             return
-        script = self._plan.sites[number].script
-        name = script[min(self._asked[number, None], len(script) - 1)]
-        self._asked[number, None] += 1
-        self.seen.append(Seen(time.monotonic(), number, None, answer=name))
+        else:
+            script = self._plan.sites[number].script
+            name = script[min(self._requests[number, None], len(script) - 1)]
+            self._requests[number, None] += 1
+            self.seen.append(Seen(time.monotonic(), number, None, answer=name))
         await ANSWERS[name].send(self._line(number, name, writer))
 
     async def _hop(self, site: int, name: str, hops: int, writer: asyncio.StreamWriter) -> None:
@@ -175,16 +158,15 @@ class Servers:
         if hops == 0:
             await line.answer("200 OK", line.text)
             return
-        if ANSWERS[name].meaning == OPEN and int(name.rpartition("-")[2]) - hops >= _FOLLOWED:
+        followed = int(name.rpartition("-")[2]) - hops
+        if ANSWERS[name].meaning == OPEN and followed >= _MAX_REDIRECTS:
             line.known()
         await line.redirect(line.hop(hops - 1, "away" in name))
 
     def _line(self, number: int, name: str, writer: asyncio.StreamWriter) -> Line:
-        def hop(hops: int, away: bool) -> str:
-            return self.url(
-                (number + hops + 1) % len(self._plan.sites) if away else number,
-                f"/hop/{number}/{name}/{hops}",
-            )
+        def hop(hops: int, is_away: bool) -> str:
+            site = (number + hops + 1) % len(self._plan.sites) if is_away else number
+            return self._url(site, f"/hop/{number}/{name}/{hops}")
 
         def known() -> None:
             self.known.append(Known(time.monotonic(), number, name))
@@ -192,41 +174,35 @@ class Servers:
         return Line(writer, robots_txt(self._plan.sites[number]), known, hop)
 
     async def _page(
-        self,
-        number: int,
-        target: str,
-        headers: dict[str, str],
-        writer: asyncio.StreamWriter,
+        self, number: int, target: str, headers: dict[str, str], writer: asyncio.StreamWriter
     ) -> None:
         pages = self._plan.sites[number].pages
-        at = next(n for n, page in enumerate(pages) if page.path == target)
-        page = pages[at]
-        exempt, ident = headers.get("x-exempt") == "1", int(headers.get("x-number", "-1"))
-        self.seen.append(Seen(time.monotonic(), number, at, exempt, ident, page.kind))
-        self._asked[number, at] += 1
+        place = next(n for n, page in enumerate(pages) if page.path == target)
+        kind = pages[place].kind
+        is_exempt, request = headers.get("x-exempt") == "1", int(headers.get("x-number", "-1"))
+        self.seen.append(Seen(time.monotonic(), number, place, is_exempt, request, kind))
+        self._requests[number, place] += 1
         line = self._line(number, "404", writer)
         line.known = lambda: None
-        kind = page.kind
         if kind == "reset":
             await line.reset()
-        elif kind == "busy" or (kind == "busy-once" and self._asked[number, at] == 1):
+        elif kind == "busy" or (kind == "busy-once" and self._requests[number, place] == 1):
             await line.answer("503 Service Unavailable", b"busy")
         elif kind == "redirect":
-            site, other = page.target
-            await line.redirect(self.url(site, self._plan.sites[site].pages[other].path))
+            site, other = pages[place].target
+            await line.redirect(self._url(site, self._plan.sites[site].pages[other].path))
         else:
             await asyncio.sleep(0.3 if kind == "slow" else 0)
             await line.answer("200 OK", b"<html><body>page</body></html>", Content_Type="text/html")
 
-    def url(self, site: int, path: str) -> str:
-        """The URL of a path."""
+    def _url(self, site: int, path: str) -> str:
         return f"http://{self._plan.sites[site].host}:{self.ports[site]}{path}"
 
 
 def _bound(host: str, taken: list[int]) -> socket.socket:
-    """A socket that has a port of its own, and refuses connections until somebody listens.
+    """Return a socket that refuses connections until somebody listens.
 
-    :param taken: ports of other sockets; the system gives the same one again for another address.
+    :param taken: ports of other sockets; the system may give one again for another address.
     """
     while True:
         one = socket.socket()

@@ -12,6 +12,7 @@ import argparse
 import contextlib
 import json
 import os
+import pickle
 import signal
 import subprocess
 import sys
@@ -20,10 +21,11 @@ import time
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 
 from bench.fault_answers import ANSWERS
-from bench.fault_crawl import MIDDLEWARES, OUTCOMES
+from bench.fault_crawl import MIDDLEWARES, OUTCOMES, PLAN
 from bench.fault_judge import WRONG, Judge, Judged
 from bench.fault_log import Event, Log, read_events
 from bench.fault_plan import COMPANY, RUNTIMES, Plan, draw
@@ -45,13 +47,14 @@ _RUNNING: set[subprocess.Popen[bytes]] = set()
 class Run:
     """The processes of one crawl, one after the other."""
 
-    def __init__(self, plan: Plan, command: list[str], folder: Path, servers: Servers) -> None:
+    def __init__(self, plan: Plan, middleware: str, folder: Path, servers: Servers) -> None:
         self._plan = plan
-        self._command = command
+        self._middleware = middleware
         self._folder = folder
         self._servers = servers
         self._outcomes = folder / OUTCOMES
         self._errors = folder / "errors"
+        (folder / PLAN).write_bytes(pickle.dumps(plan))
 
     def log(self) -> Log:
         """Crawl to the end, and return the log."""
@@ -67,14 +70,12 @@ class Run:
 
     def _process(self, number: int) -> tuple[int | None, bool]:
         """Run a process, and return its exit code and whether it got a signal."""
-        ports = [str(port) for port in self._servers.ports]
+        command = [sys.executable, "-m", "bench.fault_crawl", str(self._folder), self._middleware]
+        command += map(str, (number, *self._servers.ports))
         environment = {**os.environ, "PYTHONFAULTHANDLER": "1"}
         with self._errors.open("ab") as errors:
             process = subprocess.Popen(
-                [*self._command, str(number), *ports],
-                stderr=errors,
-                env=environment,
-                start_new_session=True,
+                command, stderr=errors, env=environment, start_new_session=True
             )
         _RUNNING.add(process)
         try:
@@ -153,26 +154,14 @@ def end(process: subprocess.Popen[bytes]) -> None:
     _RUNNING.discard(process)
 
 
-def crawl(
-    seed: int,
-    runtime: str | None = None,
-    without: tuple[str, ...] = (),
-    middleware: str = "ours",
-    *,
-    verbose: bool = False,
-) -> Judged:
-    """Run the crawl of a seed, and judge it.
+def crawl(plan: Plan, middleware: str = "ours", *, verbose: bool = False) -> Judged:
+    """Run a crawl, and judge it.
 
-    :param runtime: one of `RUNTIMES`, or `None` if it is drawn, too.
-    :param without: names of answers and of parts of the company that are not drawn.
     :param middleware: a key of `MIDDLEWARES`.
     :param verbose: whether everything that happened is printed.
     """
-    plan = draw(seed, runtime, without)
-    with tempfile.TemporaryDirectory() as name, Servers(plan) as servers:
-        command = [sys.executable, "-m", "bench.fault_crawl", str(seed), plan.runtime]
-        command += [",".join(without), middleware, name]
-        log = Run(plan, command, Path(name), servers).log()
+    with tempfile.TemporaryDirectory() as folder, Servers(plan) as servers:
+        log = Run(plan, middleware, Path(folder), servers).log()
     if verbose:
         _show(plan, log)
     return Judge(plan, log).judge()
@@ -256,16 +245,13 @@ def main() -> int:
         for name in ("runtime", "without", "middleware")
         if (value := getattr(options, name)) != parser.get_default(name)
     )
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     pool = ThreadPoolExecutor(options.jobs)
     try:
-        crawls = pool.map(
-            lambda seed: crawl(
-                seed, options.runtime, without, options.middleware, verbose=is_alone
-            ),
-            seeds,
-        )
+        plans = (draw(seed, options.runtime, without) for seed in seeds)
+        crawls = pool.map(partial(crawl, middleware=options.middleware, verbose=is_alone), plans)
         return report([print_findings(one, again) for one in crawls])
-    finally:  # also after Ctrl-C
+    finally:  # also after a signal
         pool.shutdown(wait=False, cancel_futures=True)
         for process in tuple(_RUNNING):
             end(process)
