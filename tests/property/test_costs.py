@@ -1,4 +1,4 @@
-"""Costs within a bound: every count is right up to its error, and the error is small."""
+"""Approximate counts are exact up to their error, and the error is small."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ added = st.lists(st.tuples(st.integers(0, 15).map(str), st.integers(1, 9)), max_
 
 
 def counted(adds: list[tuple[str, int]]) -> tuple[TopK, Counter[str], int]:
-    """Costs, the truth, and the most keys that there were."""
+    """Return the counts, the exact numbers, and the maximum number of keys."""
     costs = TopK(BOUND)
     truth: Counter[str] = Counter()
     most = 0
@@ -27,8 +27,8 @@ def counted(adds: list[tuple[str, int]]) -> tuple[TopK, Counter[str], int]:
 
 @given(added)
 def test_counts_are_right_up_to_the_error(adds: list[tuple[str, int]]) -> None:
-    """No count is too high, none is too low by more than the error, and none that is forgotten
-    counts more.
+    """No count is too high, and none is too low by more than the error, even that of a forgotten
+    key.
     """
     costs, truth, _ = counted(adds)
     assert all(
@@ -40,10 +40,7 @@ def test_counts_are_right_up_to_the_error(adds: list[tuple[str, int]]) -> None:
 @given(added)
 @example([("0", 9), ("1", 9), ("2", 9), ("3", 1), ("4", 1), ("5", 1), ("6", 1)])
 def test_error_is_a_small_part_of_all(adds: list[tuple[str, int]]) -> None:
-    """The error is at most the sum of all, divided by one more than the bound.
-
-    What counts more than that is known.
-    """
+    """The error is at most the sum divided by the bound plus one, so larger counts are known."""
     costs, truth, _ = counted(adds)
     total = sum(truth.values())
     assert costs.error * (BOUND + 1) <= total
@@ -52,10 +49,7 @@ def test_error_is_a_small_part_of_all(adds: list[tuple[str, int]]) -> None:
 
 @given(added)
 def test_keys_are_bounded(adds: list[tuple[str, int]]) -> None:
-    """Never are more than twice the bound remembered.
-
-    As long as there are no more, all counts are exact.
-    """
+    """At most twice the bound of keys are kept. With fewer keys, all counts are exact."""
     costs, truth, most = counted(adds)
     assert most <= 2 * BOUND
     if len(truth) <= 2 * BOUND:

@@ -1,5 +1,5 @@
-"""Law: a file cut off at the limit reads as what stands before it, less a line left incomplete
-(RFC 9309, 2.5).
+"""A file that is cut at the limit equals the lines before it, without an incomplete line (RFC 9309,
+2.5).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from tests.support.strategies import token_lists, unmarked_bodies, urls
 
 
 def _whole_lines(body: bytes, size: int) -> bytes:
-    """The first octets of a file, less a last line that goes on after them."""
+    """Return the first bytes of a file, without a last line that continues after them."""
     prefix, rest = body[:size], body[size:]
     if not rest or rest.startswith((b"\r", b"\n")):
         return prefix
@@ -26,7 +26,7 @@ def _whole_lines(body: bytes, size: int) -> bytes:
 def test_cut_file_reads_as_its_prefix(
     data: st.DataObject, body: bytes, url: str, tokens: list[str]
 ) -> None:
-    """Verdict, groups and records are those of the whole lines before the limit."""
+    """Verdict, groups and records equal those of the complete lines before the limit."""
     size = data.draw(st.integers(0, len(body) + 1))
     cut, prefix = RobotsTxt.parse(body, max_size=size), RobotsTxt.parse(_whole_lines(body, size))
     assert cut.content.truncated is (len(body) > size)

@@ -1,6 +1,4 @@
-"""Law: CR, LF and CRLF are one and the same line end (RFC 9309, 2.2), and a UTF-8 byte order
-mark says nothing.
-"""
+"""CR, LF and CRLF are equal (RFC 9309, 2.2), and a UTF-8 byte order mark is ignored."""
 
 from __future__ import annotations
 
@@ -17,7 +15,7 @@ _MARK = b"\xef\xbb\xbf"
 
 @given(body=unmarked_bodies, end=st.sampled_from(LINE_ENDS), url=urls, tokens=token_lists)
 def test_line_end(body: bytes, end: bytes, url: str, tokens: list[str]) -> None:
-    """A file with all line ends made the same reads as before, line by line."""
+    """A file with other line ends has the same lines and verdicts."""
     written = RobotsTxt.parse(body)
     rewritten = RobotsTxt.parse(re.sub(rb"\r\n|\r|\n", end, body))
     assert list(lines_of(rewritten)) == list(lines_of(written))
@@ -26,7 +24,7 @@ def test_line_end(body: bytes, end: bytes, url: str, tokens: list[str]) -> None:
 
 @given(body=unmarked_bodies, url=urls, tokens=token_lists)
 def test_byte_order_mark(body: bytes, url: str, tokens: list[str]) -> None:
-    """A file with a UTF-8 byte order mark reads as without it, but for the flag that it has one."""
+    """A file with a UTF-8 byte order mark differs only by the flag for the mark."""
     plain, marked = RobotsTxt.parse(body), RobotsTxt.parse(_MARK + body)
     mark = frozenset({Flag.BYTE_ORDER_MARK})
     assert [line._replace(flags=line.flags - mark) for line in lines_of(marked)] == list(

@@ -1,9 +1,8 @@
-"""Law: reading a file and deciding take time linear in its size, on the files that would hurt a
-careless reader most.
+"""Parsing and deciding take linear time, even for hostile files.
 
-Four times the size may take four times as long; what is quadratic takes sixteen times. The bound
-lies between them, far from both, because machines are busy. Processor time of this process is
-measured, the least of several runs.
+Four times the size takes four times as long, or sixteen times if the time is quadratic. The limit
+is between the two, because machines are busy. The tests measure CPU time, the minimum of several
+runs.
 """
 
 from __future__ import annotations
@@ -28,11 +27,11 @@ _RUNS = 3
 def _fill(
     unit: bytes, *, head: bytes = b"User-agent: *\n", tail: bytes = b""
 ) -> Callable[[int], bytes]:
-    """Files of any size that repeat one unit."""
+    """Return a function that creates a file of any size by repeating a unit."""
     return lambda size: head + unit * (size // len(unit)) + tail
 
 
-#: Files in which something is repeated that a reader might look at again and again.
+#: Files with a repeated unit that a parser might read again and again.
 HOSTILE: dict[str, Callable[[int], bytes]] = {
     "user-agent lines without rules": _fill(
         b"User-agent: FooBot\n", head=b"", tail=b"Disallow: /\n"
@@ -67,7 +66,7 @@ _URLS = ["https://e.example/" + "a" * 200, "https://e.example/a?b=%2F", "https:/
 
 
 def _seconds(body: bytes) -> float:
-    """The least time that reading a file and deciding by it took."""
+    """Return the minimum time for parsing a file and deciding."""
 
     def once() -> float:
         start = time.process_time()
@@ -83,16 +82,13 @@ def _seconds(body: bytes) -> float:
 
 @pytest.mark.parametrize("name", HOSTILE)
 def test_time_grows_no_faster_than_the_file(name: str) -> None:
-    """Four times the file takes less than nine times as long."""
+    """Four times the size takes less than nine times as long."""
     make = HOSTILE[name]
     assert _seconds(make(_LARGE)) <= _MOST * max(_seconds(make(_SMALL)), 0.001)
 
 
 def test_time_of_a_wildcard_rule_grows_with_url_and_rule() -> None:
-    """A rule of many stars against a URL that nearly matches.
-
-    Four times the URL takes less than nine times as long.
-    """
+    """With many wildcards, a URL of four times the length takes less than nine times as long."""
     robots = RobotsTxt.parse(b"User-agent: *\nDisallow: /" + b"*a" * 200 + b"*b$\n")
 
     def seconds(length: int) -> float:
@@ -110,10 +106,7 @@ def test_time_of_a_wildcard_rule_grows_with_url_and_rule() -> None:
     "unit", [":", "a:/", ":@ ", "@:", "redis://u:p", "password=", "username=a", " ", "x"]
 )
 def test_time_of_hiding_credentials_grows_with_the_text(unit: str) -> None:
-    """What looks like an address all over.
-
-    Four times the text takes less than nine times as long.
-    """
+    """Hiding credentials in four times the text takes less than nine times as long."""
 
     def seconds(length: int) -> float:
         def once() -> float:

@@ -1,6 +1,4 @@
-"""Law: the core's index, whatever its size, decides as a matcher that tries every rule (RFC
-9309, 2.2.2, 2.2.3).
-"""
+"""The core decides like a matcher that tries every rule (RFC 9309, 2.2.2, 2.2.3)."""
 
 from __future__ import annotations
 
@@ -25,7 +23,7 @@ _URL = "https://e.example"
 
 
 def _expected(found: list[RuleText], target: str) -> Decision:
-    """What the plain matcher says of the rules of everybody's group, which begins in line 1."""
+    """Return the decision of the simple matcher, for rules in one group for all crawlers."""
     in_lines = [Rule(rule.kind, rule.pattern, number) for number, rule in enumerate(found, 2)]
     rule = deciding_rule(in_lines, target.encode("utf-8"))
     if rule is None:
@@ -40,7 +38,7 @@ def _expected(found: list[RuleText], target: str) -> Decision:
 @example(pair=("/*?a*?b", "/?a?b"))
 @example(pair=("/a%4*1", "/a%41"))
 def test_one_rule(pair: tuple[str, str]) -> None:
-    """One rule matches what the plain matcher says that it matches."""
+    """A single rule matches the same URLs."""
     pattern, target = pair
     rule = RuleText(RuleKind.DISALLOW, pattern)
     robots = RobotsTxt.parse(body_for([rule]))
@@ -51,7 +49,7 @@ def test_one_rule(pair: tuple[str, str]) -> None:
 @given(case=rivals(), data=st.data())
 @settings(max_examples=150)
 def test_rivals(case: tuple[list[str], str], data: st.DataObject) -> None:
-    """Among rules that nearly all match, the one that weighs most decides."""
+    """Among rules that nearly all match, the same rule decides."""
     written, target = case
     found = [RuleText(data.draw(st.sampled_from(RuleKind)), pattern) for pattern in written]
     robots = RobotsTxt.parse(body_for(found))
@@ -61,9 +59,7 @@ def test_rivals(case: tuple[list[str], str], data: st.DataObject) -> None:
 
 @given(found=st.lists(rules, max_size=40), asked=st.lists(targets, min_size=1, max_size=5))
 def test_many_rules(found: list[RuleText], asked: list[str]) -> None:
-    """Among many rules the same one decides, named by its pattern and line, at the first ask and
-    at later ones.
-    """
+    """Among many rules, the same rule decides, the first time and later."""
     robots = RobotsTxt.parse(body_for(found))
     for target in [*asked, *asked]:
         assert robots.decide(_URL + target, []) == _expected(found, target)
@@ -74,7 +70,7 @@ def _word(chosen: random.Random) -> str:
 
 
 def _wildcard_rules(chosen: random.Random, count: int) -> list[RuleText]:
-    """Rules with a star inside, most of them with a literal that no other one has."""
+    """Return rules with a wildcard, most of them with a unique literal."""
     kinds, ends = list(RuleKind), ["", "", "$", "*", "/*?q=", "%2F", "="]
     return [
         RuleText(
@@ -88,7 +84,9 @@ def _wildcard_rules(chosen: random.Random, count: int) -> list[RuleText]:
 @given(seed=st.integers(0, 2**32), more=st.lists(rules, max_size=10))
 @settings(max_examples=20)
 def test_many_wildcard_rules(seed: int, more: list[RuleText]) -> None:
-    """So it is among so many wildcard rules that they are found by their pieces."""
+    """Among very many wildcard rules, which the core finds by their literals, the same rule
+    decides.
+    """
     chosen = random.Random(seed)  # so many rules take Hypothesis long
     found = [*_wildcard_rules(chosen, 250), *more]
     words = [_word(chosen) for _ in range(chosen.randint(1, 8))]

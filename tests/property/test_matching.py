@@ -1,6 +1,4 @@
-"""Law: of all rules that are said to match, the first one is the one that decides (RFC 9309,
-2.2.2).
-"""
+"""The first of all matching rules is the one that decides (RFC 9309, 2.2.2)."""
 
 from __future__ import annotations
 
@@ -14,7 +12,7 @@ from tests.support.strategies import RuleText, body_for, rivals, rules, targets
 
 @given(found=st.lists(rules, max_size=12), target=targets)
 def test_first_match_decides(found: list[RuleText], target: str) -> None:
-    """What is shown as the reason and what the crawl goes by never disagree."""
+    """The explanation and the decision name the same rule."""
     robots = RobotsTxt.parse(body_for(found))
     decision = robots.decide(target, [])
     matches = explain(robots, target, []).matches
@@ -24,7 +22,7 @@ def test_first_match_decides(found: list[RuleText], target: str) -> None:
 
 @given(case=rivals(), data=st.data())
 def test_all_rivals_are_named(case: tuple[list[str], str], data: st.DataObject) -> None:
-    """Each rule that would decide alone is among those that match."""
+    """Each rule that would decide alone is among the matching rules."""
     written, target = case
     found = [RuleText(data.draw(st.sampled_from(RuleKind)), pattern) for pattern in written]
     robots = RobotsTxt.parse(body_for(found))

@@ -1,4 +1,4 @@
-"""Law: adding an Allow never forbids, adding a Disallow never permits (RFC 9309, 2.2.2)."""
+"""An added Allow disallows no URL, and an added Disallow allows none (RFC 9309, 2.2.2)."""
 
 from __future__ import annotations
 
@@ -24,9 +24,7 @@ def _verdicts(file: list[GroupText], url: str, tokens: list[str]) -> list[bool]:
 def test_added_rule(
     data: st.DataObject, file: list[GroupText], rule: RuleText, url: str, tokens: list[str]
 ) -> None:
-    """A rule added anywhere in any group moves a verdict only towards its own kind, or not at
-    all.
-    """
+    """A rule that is added to any group changes a verdict only to its own kind."""
     which = data.draw(st.integers(0, len(file) - 1))
     group = file[which]
     at = data.draw(st.integers(0, len(group.rules)))

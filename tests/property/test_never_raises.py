@@ -1,6 +1,4 @@
-"""Law: no octets of a file, no URL and no identification make anything raise (RFC 9309, 2.3.1.5
-and 3).
-"""
+"""No file, URL or identification raises an exception (RFC 9309, 2.3.1.5 and 3)."""
 
 from __future__ import annotations
 
@@ -26,7 +24,7 @@ identifications = st.one_of(
 def test_any_file_and_any_url_give_a_decision(
     body: bytes, url: str | bytes, tokens: list[str]
 ) -> None:
-    """Any octets, any URL: a decision that can be printed, at the first and at later asks."""
+    """Any file and any URL give a decision that can be printed, the first time and later."""
     robots = RobotsTxt.parse(body)
     for _ in range(3):
         decision = robots.decide(url, tokens)
@@ -36,9 +34,7 @@ def test_any_file_and_any_url_give_a_decision(
 
 @given(body=any_bodies, tokens=token_lists)
 def test_any_file_can_be_read_as_a_whole(body: bytes, tokens: list[str]) -> None:
-    """Any octets: lines in order from 1, groups, records and everything else that can be asked
-    for.
-    """
+    """Any file has lines from number 1 on, groups and records."""
     robots = RobotsTxt.parse(body)
     numbers = [line.number for line in lines_of(robots)]
     assert numbers == list(range(1, len(numbers) + 1))
@@ -51,7 +47,7 @@ def test_any_file_can_be_read_as_a_whole(body: bytes, tokens: list[str]) -> None
 
 @given(body=any_bodies, identification=identifications, url=urls)
 def test_any_identification(body: bytes, identification: str | bytes, url: str) -> None:
-    """Any identification gives tokens, and Scrapy's interface takes it with any file."""
+    """Any identification has tokens, and works with any file in Scrapy's interface."""
     tokens = product_tokens(identification)
     assert all(tokens)
     parser = RfcRobotParser.from_crawler(None, body)
@@ -61,7 +57,7 @@ def test_any_identification(body: bytes, identification: str | bytes, url: str) 
 
 @given(value=st.text(max_size=10))
 def test_any_token_is_valid_or_not(value: str) -> None:
-    """A string is a product token if it has letters, hyphens and underscores only."""
+    """A string is a product token if it has only letters, hyphens and underscores."""
     assert is_token(value) is bool(
         value and value.isascii() and value.replace("-", "a").replace("_", "a").isalpha()
     )

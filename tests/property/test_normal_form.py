@@ -1,7 +1,4 @@
-"""Laws of the normal form (RFC 9309, 2.2.2).
-
-It is idempotent, and spellings that are equal have the same one.
-"""
+"""The normal form of a URL (RFC 9309, 2.2.2) is idempotent, and the same for equal spellings."""
 
 from __future__ import annotations
 
@@ -24,16 +21,14 @@ _texts = st.one_of(
 
 @given(text=_texts, in_query=st.booleans())
 def test_normal_form_is_idempotent(text: str, in_query: bool) -> None:
-    """The normal form of a normal form is itself, in the path and in the query."""
+    """The normal form of a normal form is the same, in the path and in the query."""
     normal = normal_form(to_octets(text), in_query=in_query)
     assert normal_form(normal, in_query=in_query) == normal
 
 
 @given(url=any_urls)
 def test_request_target_is_a_normal_path(url: str | bytes) -> None:
-    """What is compared begins with a slash, is printable ASCII without a blank, and is in normal
-    form.
-    """
+    """A normal form begins with a slash and is printable ASCII without spaces."""
     target = request_target(url)
     assert target.startswith("/")
     assert target.isascii()
@@ -48,9 +43,7 @@ def test_request_target_is_a_normal_path(url: str | bytes) -> None:
     )
 )
 def test_spelling_of_unreserved_characters_does_not_matter(pieces: list[tuple[str, str]]) -> None:
-    """Unreserved characters have one normal form, raw or escaped, with hex digits of either
-    case.
-    """
+    """Unreserved characters have one normal form, raw or escaped in either case."""
     raw = "/" + "".join(character for character, _ in pieces)
     spelt = "/" + "".join(c if how == "raw" else how.format(ord(c)) for c, how in pieces)
     assert normal_form(spelt) == normal_form(raw) == raw
@@ -58,7 +51,7 @@ def test_spelling_of_unreserved_characters_does_not_matter(pieces: list[tuple[st
 
 @given(text=st.text(max_size=20).filter(lambda text: "#" not in text))
 def test_text_compares_as_its_utf8(text: str) -> None:
-    """A URL of text is compared as the octets of its UTF-8, escaped or not."""
+    """A URL in Unicode equals its UTF-8 bytes, escaped or not."""
     escaped = "".join(
         f"%{octet:02X}" if octet > 127 else chr(octet) for octet in text.encode("utf-8")
     )
@@ -73,5 +66,5 @@ def test_text_compares_as_its_utf8(text: str) -> None:
 @pytest.mark.parametrize("text", ["/%2F%41%zz", "/%c3%A4", "/ä%", "/%%41%4%2b", "/%25%2541"])
 @pytest.mark.parametrize("in_query", [False, True])
 def test_many_escapes_are_read_as_few_are(text: str, *, in_query: bool) -> None:
-    """A long text with many percent signs has the normal form of its parts."""
+    """The normal form of a long text with many percent signs is that of its parts."""
     assert normal_form(text * 50, in_query=in_query) == normal_form(text, in_query=in_query) * 50

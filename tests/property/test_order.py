@@ -1,6 +1,4 @@
-"""Law: neither the order of groups nor the order of rules within a group changes a verdict (RFC
-9309, 2.2.1, 2.2.2).
-"""
+"""The order of groups, and of rules in a group, does not matter (RFC 9309, 2.2.1, 2.2.2)."""
 
 from __future__ import annotations
 
@@ -23,7 +21,7 @@ from tests.support.strategies import (
 def test_order_of_groups(
     data: st.DataObject, found: list[GroupText], url: str, tokens: list[str]
 ) -> None:
-    """Groups may stand in any order."""
+    """Groups in another order give the same verdict."""
     mixed = data.draw(st.permutations(found))
     before = RobotsTxt.parse(body_of(*found)).decide(url, tokens)
     after = RobotsTxt.parse(body_of(*mixed)).decide(url, tokens)
@@ -36,7 +34,7 @@ def test_order_of_groups(
 
 @given(data=st.data(), found=st.lists(rules, max_size=30), url=urls)
 def test_order_of_rules(data: st.DataObject, found: list[RuleText], url: str) -> None:
-    """The rules of a group may stand in any order, at the first ask and at later ones."""
+    """Rules in another order give the same verdict, the first time and later."""
     mixed = data.draw(st.permutations(found))
     one, other = RobotsTxt.parse(body_for(found)), RobotsTxt.parse(body_for(mixed))
     for _ in range(2):

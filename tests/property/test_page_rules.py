@@ -1,6 +1,5 @@
-"""Laws of the rules of a page.
-
-Nothing raises, no order matters, restrictions add up, others' rules do not count.
+"""Rules of a page: nothing raises, order does not matter, restrictions add up, and rules for other
+crawlers do not count.
 """
 
 from __future__ import annotations
@@ -31,12 +30,12 @@ lines = st.lists(
 
 
 def of(*texts: str) -> PageRules:
-    """The rules of header lines."""
+    """Return the rules of header lines."""
     return parse_rules([text.encode("latin-1") for text in texts], [], TOKENS, now=NOW)
 
 
 def restrictions(rules: PageRules) -> set[str]:
-    """The directives that restrict."""
+    """Return the restricting directives."""
     return {name for name in rules.directives if name in RESTRICTS}
 
 
@@ -45,7 +44,7 @@ def restrictions(rules: PageRules) -> set[str]:
     pairs=st.lists(st.tuples(st.text(max_size=8), st.text(max_size=40))),
 )
 def test_nothing_raises(values: list[bytes], pairs: list[tuple[str, str]]) -> None:
-    """Any octets and any text give rules that can be read."""
+    """Any bytes and any text give rules that can be read."""
     named = [(name, content) for _, content in pairs for name in ("robots", "foobot")]
     rules = parse_rules(values, [*pairs, *named], TOKENS, now=NOW)
     assert set(rules.conflicts) <= rules.directives.keys()
@@ -54,7 +53,7 @@ def test_nothing_raises(values: list[bytes], pairs: list[tuple[str, str]]) -> No
 
 @given(texts=lines, data=st.data())
 def test_order_of_sources_does_not_matter(texts: list[str], data: st.DataObject) -> None:
-    """Header lines in another order give equal rules, and those that each line gives alone."""
+    """Header lines in another order give the same rules, which are those of each line."""
     shuffled = data.draw(st.permutations(texts))
     rules = of(*texts)
     assert rules == of(*shuffled)
@@ -71,13 +70,13 @@ def test_order_of_members_does_not_matter(listed: list[str], data: st.DataObject
 
 @given(texts=lines, more=lines)
 def test_more_restrictions_lift_none(texts: list[str], more: list[str]) -> None:
-    """Whatever is added, no restriction goes."""
+    """Additional rules never remove a restriction."""
     assert restrictions(of(*texts)) <= restrictions(of(*texts, *more))
 
 
 @given(texts=lines, others=lists)
 def test_members_of_another_crawler_never_count(texts: list[str], others: list[str]) -> None:
-    """What follows another crawler's name changes nothing."""
+    """Members after the name of another crawler change nothing."""
     changed = [f"{text}, OtherBot: {', '.join(others)}" for text in texts]
     assert of(*texts).directives == of(*changed, f"OtherBot: {', '.join(others)}").directives
 

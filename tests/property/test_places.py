@@ -1,8 +1,7 @@
-"""Law: a pattern matches where a matcher that tries every place of every run says so (RFC 9309,
-2.2.3).
+"""A pattern matches where a matcher that tries every position says so (RFC 9309, 2.2.3).
 
-The first verdict on a file comes from its lines, later ones from an index, and explanations from a
-third place: all three are asked.
+The first verdict comes from the lines of the file, later ones from an index, and explanations from
+other code. All three are tested.
 """
 
 from __future__ import annotations
@@ -23,11 +22,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _URL = "https://e.example"
-#: Pairs of one example: 60 examples make six thousand.
+#: Pairs in one example; 60 examples have six thousand.
 _PAIRS = 100
 
-#: The escapes that are read by where they stand, in both spellings, and what they stand for; a bare
-#: octet; another one.
+#: Escapes whose meaning depends on their place, in both spellings, and their characters.
 _BY_PLACE = ["%2F", "%2f", "/", "%3F", "?", "%26", "&", "%3D", "=", "%2B", "+", "%3B", ";"]
 _OTHERS = ["a", "b", "long", "%61", "é", "%C3%A9"]
 _PIECES = [*_BY_PLACE, *_OTHERS, "?", "?"]
@@ -48,7 +46,7 @@ def _pieces(chosen: random.Random, most: int) -> list[str]:
 
 
 def _target(chosen: random.Random, pattern: list[str]) -> str:
-    """A target that nearly follows a pattern, or one of its ends alone."""
+    """Return a target that nearly matches a pattern."""
     written: list[str] = []
     for piece in pattern[chosen.choice([0, 0, 0, chosen.randint(0, len(pattern))]) :]:
         if piece == "*":
@@ -59,7 +57,7 @@ def _target(chosen: random.Random, pattern: list[str]) -> str:
 
 
 def pairs(seed: int, count: int) -> Iterator[tuple[str, str]]:
-    """Patterns, most of them with runs between stars and an end, each with a target."""
+    """Patterns, most of them with several wildcards and an end, each with a target."""
     chosen = random.Random(seed)
     for _ in range(count):
         runs = [_pieces(chosen, 4) for _ in range(chosen.choice([1, 2, 2, 2, 3, 4]))]
@@ -72,7 +70,7 @@ def pairs(seed: int, count: int) -> Iterator[tuple[str, str]]:
 
 
 def differs(pattern: str, target: str) -> str:
-    """Which of the answers is another one than the plain matcher's; empty where all agree."""
+    """Return the answers that differ from the simple matcher."""
     expected = matches(pattern.encode(), target.encode())
     robots = RobotsTxt.parse(body_for([RuleText(RuleKind.DISALLOW, pattern)]))
     found = {
@@ -86,14 +84,12 @@ def differs(pattern: str, target: str) -> str:
 @given(seed=st.integers(0, 2**32))
 @settings(max_examples=60)
 def test_pairs(seed: int) -> None:
-    """The first verdict, the index and what explains them agree with the plain matcher."""
+    """The first verdict, the index and the explanation agree with the simple matcher."""
     assert [(pair, found) for pair in pairs(seed, _PAIRS) if (found := differs(*pair))] == []
 
 
 @pytest.mark.parametrize("target", ["/priv", "/priv?longlong", "/", "/?"])
 @pytest.mark.parametrize("tail", ["%3D", "%3Dlonglong", "q=%3D"])
 def test_last_run_of_any_length(target: str, tail: str) -> None:
-    """A last run that is not in the target matches nowhere, however much of it stands before its
-    question mark.
-    """
+    """A pattern whose last literal is not in the target never matches, whatever precedes it."""
     assert [length for length in range(20) if differs(f"/*{'x' * length}?{tail}$", target)] == []

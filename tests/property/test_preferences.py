@@ -1,4 +1,4 @@
-"""Laws of preferences: the reader of dictionaries agrees with a reference, and nothing raises."""
+"""Dictionaries are read like the reference implementation reads them, and nothing raises."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ members = st.tuples(
     st.one_of(st.just(""), items.map("={}".format)),
     parameters,
 ).map("".join)
-# Display strings of any octets, and octets with any padding.
+# Display strings with any bytes, and byte sequences with any padding.
 escapes = st.lists(
     st.sampled_from(["%c3", "%a4", "%e0", "%9f", "%ed", "%f4", "%80", "%bf", "%7f", "x"]),
     max_size=5,
@@ -41,7 +41,7 @@ dictionaries = st.lists(
 
 
 def reference(text: str) -> dict[str, bool | None]:
-    """What the reference reads, as permissions."""
+    """Return the permissions that the reference implementation reads."""
     parsed: Any
     try:
         parsed = http_sf.parse(text.encode("latin-1"), tltype="dictionary")
@@ -70,13 +70,13 @@ def reference(text: str) -> dict[str, bool | None]:
 @example(text="a=n, y=:=:")
 @example(text="a=n, y=:aGkA=:")
 def test_dictionaries_as_the_reference_reads_them(text: str) -> None:
-    """A dictionary is read, or void, as with the reference implementation of RFC 9651."""
+    """A dictionary is valid or not as in the reference implementation of RFC 9651."""
     assert parse_usage(text.encode("latin-1")) == reference(text)
 
 
 @given(value=st.binary(max_size=60), url=st.text(max_size=20))
 def test_nothing_raises(value: bytes, url: str) -> None:
-    """Any octets can be read as a value, and in a file, for any URL."""
+    """Any bytes can be read as a value and in a file, for any URL."""
     parse_usage(value)
     parse_signal(value)
     with suppress(ValueError):

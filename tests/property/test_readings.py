@@ -1,6 +1,4 @@
-"""Law: the fast reading, which a crawl pays for, and the records, which explain a file, never
-disagree.
-"""
+"""The fast code for verdicts and the detailed code for explanations agree."""
 
 from __future__ import annotations
 
@@ -26,9 +24,8 @@ _Groups = list[tuple[set[str], list[Rule]]]
 
 
 def groups_by_the_rfc(lines: Iterable[Line]) -> _Groups:
-    """Groups from records, by the RFC's words alone.
-
-    A user-agent line that follows a rule opens the next one (2.1).
+    """Return the groups of a file by the definition of the RFC: a user-agent line after a rule
+    starts the next group (2.1).
     """
     groups: _Groups = []
     for line in lines:
@@ -42,16 +39,16 @@ def groups_by_the_rfc(lines: Iterable[Line]) -> _Groups:
 
 
 def selected(groups: _Groups, pattern: str) -> list[list[Rule]]:
-    """The rules of each group with a user-agent line that matches an expression."""
+    """Return the rules of each group with a user-agent line that matches an expression."""
     names = re.compile(pattern, re.IGNORECASE | re.ASCII)
     return [rules for values, rules in groups if any(map(names.match, values))]
 
 
 def rules_for(groups: _Groups, names: Iterable[str]) -> tuple[str, list[Rule]] | None:
-    """The name whose groups apply and the rules of all of them, or `None` (2.2.1).
+    """Return the name whose groups apply and all their rules, or `None` (2.2.1).
 
-    A product token names the lines that begin with it; another name the lines that have it up to a
-    blank, `/` or `;`, or else those that have its beginning there.
+    A product token matches lines that begin with it. Another name matches lines that contain it up
+    to a space, `/` or `;`, or else lines that contain the product token at its start.
     """
     end = r"(?=[ \t/;]|\Z)"
     for name in names:
@@ -72,9 +69,7 @@ def rules_for(groups: _Groups, names: Iterable[str]) -> tuple[str, list[Rule]] |
 @given(body=bodies, target=targets, tokens=token_lists)
 @settings(max_examples=200)
 def test_verdict_of_the_records(body: bytes, target: str, tokens: list[str]) -> None:
-    """The verdict and the rule behind it are what the records give, at the first ask and at
-    later ones.
-    """
+    """The verdict and the rule follow from the lines, the first time and later."""
     body = body.decode("utf-8", "ignore").encode(
         "utf-8"
     )  # so that a record's value is the pattern, octet by octet
@@ -92,7 +87,7 @@ def test_verdict_of_the_records(body: bytes, target: str, tokens: list[str]) -> 
 
 @given(body=any_bodies, tokens=token_lists)
 def test_groups_of_the_records(body: bytes, tokens: list[str]) -> None:
-    """The groups, and those that apply, are those of the records, for any octets."""
+    """The groups, and the groups that apply, follow from the lines, for any bytes."""
     robots = RobotsTxt.parse(body)
     groups = groups_by_the_rfc(lines_of(robots))
     assert [list(group.rules) for group in groups_of(robots)] == [rules for _, rules in groups]
@@ -121,8 +116,8 @@ _small = st.lists(st.sampled_from(_FEW_LINES), max_size=9).map(
 @given(body=st.one_of(_small, any_bodies), tokens=token_lists)
 @settings(max_examples=200)
 def test_records_of_the_group(body: bytes, tokens: list[str]) -> None:
-    """The records that are looked for by key are those of each group, if there are any; the delay
-    is the largest one of the groups that apply.
+    """The records of a key are those of each group, and the delay is the longest of the groups that
+    apply.
     """
     robots = RobotsTxt.parse(body)
     by_group = [
@@ -152,9 +147,7 @@ def test_records_of_the_group(body: bytes, tokens: list[str]) -> None:
 
 @given(body=any_bodies, tokens=token_lists)
 def test_every_rule_can_decide(body: bytes, tokens: list[str]) -> None:
-    """A rule that decides is one of the group that applies, with its kind, its pattern and its
-    line, for any octets.
-    """
+    """The deciding rule is in a group that applies, for any bytes."""
     robots = RobotsTxt.parse(body)
     applying = explain(robots, "/", tokens)
     rules = [rule for group in applying.groups for rule in group.rules]

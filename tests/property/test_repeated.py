@@ -1,6 +1,4 @@
-"""Law: what a file was asked before never changes an answer, though reading and index are made
-on first use.
-"""
+"""Earlier calls never change a result, although parsing and indexing are lazy."""
 
 from __future__ import annotations
 
@@ -23,9 +21,7 @@ _files = st.one_of(
 def test_answers_do_not_depend_on_earlier_ones(
     body: bytes, asked: list[tuple[str, list[str]]]
 ) -> None:
-    """An object asked many things answers each as a fresh one does, and again the same the
-    second time.
-    """
+    """A used object decides like a new one, and the same the second time."""
     used = RobotsTxt.parse(body)
     fresh = [RobotsTxt.parse(body).decide(url, tokens) for url, tokens in asked]
     assert [used.decide(url, tokens) for url, tokens in asked] == fresh
@@ -34,7 +30,7 @@ def test_answers_do_not_depend_on_earlier_ones(
 
 @given(body=_files, url=urls, tokens=token_lists)
 def test_reading_the_whole_file_changes_no_answer(body: bytes, url: str, tokens: list[str]) -> None:
-    """Groups, records and lines may be read before or after: the verdict stays."""
+    """Reading groups, records and lines does not change a verdict."""
     used = RobotsTxt.parse(body)
     assert groups_of(used) == groups_of(RobotsTxt.parse(body))
     assert list(lines_of(used)) == list(lines_of(RobotsTxt.parse(body)))
@@ -49,7 +45,7 @@ def test_reading_the_whole_file_changes_no_answer(body: bytes, url: str, tokens:
 )
 @settings(max_examples=12)
 def test_many_identifications_change_no_answer(body: bytes, url: str, names: list[str]) -> None:
-    """A crawl that changes its User-Agent all the time gets the same answers."""
+    """A crawl that changes its User-Agent all the time gets the same verdicts."""
     used = RobotsTxt.parse(body)
     before = used.decide(url, ["FooBot"])
     for name in names:

@@ -1,6 +1,4 @@
-"""Law: of a list of tokens the first that has a group decides alone, as if the others were not
-there (2.2.1).
-"""
+"""The first token of a list that has a group decides alone (2.2.1)."""
 
 from __future__ import annotations
 
@@ -16,9 +14,7 @@ from tests.support.strategies import GroupText, bodies, body_of, groups, token_l
     tokens=token_lists,
 )
 def test_first_token_with_a_group_decides(body: bytes, url: str, tokens: list[str]) -> None:
-    """A list decides as its first token that is named in the file, and as no token where none
-    is.
-    """
+    """A list decides like its first token that is in the file, or like no token."""
     robots = RobotsTxt.parse(body)
     named = []
     for token in tokens:
@@ -43,7 +39,7 @@ def test_case_of_tokens_does_not_matter(
 
 @given(body=bodies, url=urls, tokens=token_lists)
 def test_list_and_tuple_and_header_agree(body: bytes, url: str, tokens: list[str]) -> None:
-    """A tuple decides as the list, and a single token as a string decides as a list of it."""
+    """A tuple decides like a list, and a string like a list of one token."""
     robots = RobotsTxt.parse(body)
     assert robots.decide(url, tuple(tokens)) == robots.decide(url, tokens)
     for token in tokens:

@@ -1,7 +1,4 @@
-"""Whatever workers there are, and whenever one dies or has done its work.
-
-No requests are closer than the interval.
-"""
+"""Workers that share a site keep its interval, whenever one dies or ends."""
 
 from __future__ import annotations
 
@@ -9,7 +6,7 @@ from hypothesis import given, strategies as st
 
 from tests.support.fleet import Worker, World
 
-#: Begin, way to the site, way to the store, requests, and when it dies, all in seconds.
+#: Start, time to the site, time to the store, number of requests, and time of death; in seconds.
 WORKERS = st.lists(
     st.tuples(
         st.floats(0, 5),
@@ -27,9 +24,7 @@ WORKERS = st.lists(
 def test_interval(
     workers: list[tuple[float, float, float, int, float | None]], interval: float
 ) -> None:
-    """The site sees the interval between any two requests, those of workers that have died among
-    them.
-    """
+    """Requests to the site are never closer than the interval, even those of dead workers."""
     world = World()
     for number, (begin, way, latency, requests, dies) in enumerate(workers):
         worker = Worker(world, str(number), interval, way, latency)

@@ -1,4 +1,4 @@
-"""The law of URLs on a command line: they are judged as the requests that a crawl makes of them."""
+"""A URL on the command line is judged like a request for it."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ BLANKS = (" ", "\t", "\n", "\r", "\x00", "\x1f", "\x7f", "\x0b", "\xa0", "\u2003
     st.sampled_from(("http://h/", "http://h", "", " \x01http://h/")),
 )
 def test_as_a_request(rest: str, start: str) -> None:
-    """A URL has the origin and the verdict that a request of the same text has."""
+    """A URL has the origin and the verdict of a request for the same text."""
     typed = start + rest
     try:
         asked = Request(typed).url
