@@ -147,16 +147,6 @@ def test_another_agent_is_warned_of(path: Path) -> None:
     )
 
 
-def test_a_web_page_in_an_archive_is_warned_of(path: Path) -> None:
-    """A web page in place of a robots.txt has a warning."""
-    with Site({"/robots.txt": Reply(200, b"<!DOCTYPE html><title>Sorry</title>")}) as site:
-        archive(path, site.url("/x"))
-    done = check(path, site.url("/x"))
-    problem = f"{site.url('/robots.txt')} looks like an HTML page, not a robots.txt; "
-    assert done.code == 0
-    assert done.err.startswith(f"scrapy robots check: {problem}")
-
-
 def test_as_it_was_at_a_time(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The last result up to a time counts, over all files of an archive."""
     now = time.time()
@@ -273,13 +263,6 @@ def test_a_file_that_was_changed(path: Path, url: str) -> None:
     """A file that does not have the digest of the result decides nothing."""
     path.write_bytes(unpacked(path.read_bytes()).replace(b"Disallow: /x", b"Disallow: /z"))
     assert verdicts(path, url) == [MISSING]
-
-
-def test_damage_after_the_records(path: Path, url: str) -> None:
-    """Records before the damage count, and the damage is named once."""
-    path.write_bytes(path.read_bytes() + b"\x1f\x8b\x08 not a gzip member")
-    done = check(path, url)
-    assert (done.code, done.err.count(DAMAGED)) == (1, 1)
 
 
 @pytest.mark.parametrize("octet", [-8, -20])

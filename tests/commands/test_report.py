@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import stat
 from collections import Counter
 from typing import TYPE_CHECKING, Any
@@ -14,7 +13,7 @@ import pytest
 from scrapy_robots_rfc.commands.report import share
 from scrapy_robots_rfc.commands.report_sums import MEANINGS
 from scrapy_robots_rfc.core.decision import Reason
-from tests.support.command_line import on_terminal, run
+from tests.support.command_line import run
 from tests.support.reports import FEW, crawl, exempt, exported, record, unreachable
 
 if TYPE_CHECKING:
@@ -90,7 +89,7 @@ def test_shares_have_one_rounding(requests: int, total: int, text: str) -> None:
 
 
 def test_every_reason_is_explained(report: Report) -> None:
-    """Every reason for which a request can be dropped has an explanation."""
+    """Every reason that a dropped request can have is explained."""
     allowed = {Reason.NO_RULE, Reason.NO_GROUP, Reason.ROBOTS_TXT, Reason.UNAVAILABLE}
     reasons = [reason.value for reason in Reason if reason not in {*allowed, Reason.EXEMPT}]
     lines = report([record(reason=reason) for reason in reasons]).lines
@@ -323,18 +322,6 @@ def test_a_page_is_written_beside_the_text(report: Report, tmp_path: Path) -> No
     mode = [stat.S_IMODE((tmp_path / name).stat().st_mode) for name in ("r.html", "new")]
     assert mode[0] == mode[1]
     assert sorted(path.name for path in tmp_path.iterdir()) == ["new", "r.html", "r.jsonl"]
-
-
-def test_colour_on_a_terminal(tmp_path: Path) -> None:
-    """A terminal gets colours, unless NO_COLOR is set, and long lines are not cut off."""
-    long = record(why=f"robots.txt line 2: Disallow: /{'long/' * 40}")
-    (tmp_path / "r").write_bytes(exported([long]))
-    plain = on_terminal("report", "r", folder=tmp_path, NO_COLOR="1", COLUMNS="60")
-    painted = on_terminal("report", "r", folder=tmp_path, COLUMNS="60")
-    assert "\x1b[1m1 request dropped" in painted.out
-    assert re.sub(r"\x1b\[\d+m", "", painted.out) == plain.out
-    assert any(line.endswith(f"{long['why']} (rule, group *)") for line in plain.lines)
-    assert "\x1b" not in run("report", "r", folder=tmp_path).out
 
 
 def test_no_terminal_acts(report: Report) -> None:

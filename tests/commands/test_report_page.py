@@ -197,18 +197,6 @@ def sort_of(browser: Browser) -> list[str | None]:
     return found
 
 
-def test_a_key_sorts_a_table(shown: Shown) -> None:
-    """A heading is reached and pressed with the keyboard."""
-    browser, _ = shown
-    browser.driver.find_element(By.ID, "filter-origin").send_keys(Keys.TAB)
-    heading = browser.driver.switch_to.active_element
-    assert (heading.tag_name, heading.text) == ("button", "Site")
-    heading.send_keys(Keys.SPACE)
-    assert sort_of(browser)[0] == "ascending"
-    heading.send_keys(Keys.ENTER)
-    assert sort_of(browser)[0] == "descending"
-
-
 def test_without_script_the_page_says_so(
     browser: Browser, usual: tuple[Path, dict[str, Any]]
 ) -> None:

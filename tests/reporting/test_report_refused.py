@@ -117,14 +117,14 @@ async def test_error_names_the_feed(site: Site) -> None:
 
 @ensureDeferred
 async def test_options_of_third_party_classes_are_accepted(site: Site, tmp_path: Path) -> None:
-    """A third-party filter or storage may have options of its own."""
+    """A third-party filter or storage may have further options."""
     options = {"item_filter": Verbose, "words": 3}
     await crawl([site.url("/x")], {"ROBOTS_REPORT": {tmp_path / "r.jsonl": options}})
     assert Verbose.words == 3
 
 
 class Verbose:
-    """A filter with an option of its own."""
+    """A filter with a further option."""
 
     words = 0
 

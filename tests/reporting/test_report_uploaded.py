@@ -52,22 +52,6 @@ async def test_files_go_to_ftp(
 
 
 @ensureDeferred
-async def test_ftp_that_refuses_is_one_error(
-    site: Site, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    """A server that refuses the login costs the report; one error says so, without password."""
-    with ftp_server(tmp_path) as address:
-        wrong = address.replace("me:", "you:")
-        result = await crawl(private(site, 2), {"ROBOTS_REPORT": {f"{wrong}/r.jsonl": {}}})
-    assert (result.stat("forbidden"), result.stat("report/errors")) == (2, 1)
-    assert contents(tmp_path) == {}
-    [error] = [record.getMessage() for record in caplog.records if record.levelno == logging.ERROR]
-    place = f"ftp://{address.partition('@')[2]}/r.jsonl"
-    assert error.startswith(f"ROBOTS_REPORT: cannot write to {place} (error_perm: ")
-    assert PASSWORD not in caplog.text
-
-
-@ensureDeferred
 async def test_a_file_goes_to_s3(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     """The file is uploaded to S3 with the credentials and endpoint of Scrapy's settings."""
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import gc
 import json
 import logging
-import pickle
 import weakref
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +21,7 @@ from scrapy_robots_rfc import PageRules, page_rules
 from scrapy_robots_rfc.errors import SettingError
 from scrapy_robots_rfc.settings import read_settings
 from scrapy_robots_rfc.usage.page_rules import MAX_DOCUMENT, page_of, unendorsed
-from tests.support.crawling import crawl, lines, make_crawler, records
+from tests.support.crawling import crawl, lines, records
 from tests.support.linked_crawls import AsyncLinked, Linked, Starts
 from tests.support.site import Reply, Site, robots
 
@@ -146,17 +145,6 @@ def test_a_page_is_forgotten_with_its_response() -> None:
         assert page() is None
     finally:
         gc.enable()
-
-
-def test_rules_are_stored_with_a_request() -> None:
-    """Rules in the meta of a request can be stored in JOBDIR."""
-    response = HtmlResponse(
-        "https://a.example/", body=META.encode(), headers={"X-Robots-Tag": "noindex"}
-    )
-    rules = page_rules(response, make_crawler(Linked))
-    assert set(rules.directives) == {"nofollow", "noindex"}
-    assert pickle.loads(pickle.dumps(rules)) == rules
-    assert isinstance(rules, PageRules)
 
 
 # What spiders read.
