@@ -1,4 +1,4 @@
-"""The state machine over one fetch (RFC 9309, 2.3.1), without a network."""
+"""The state machine of a fetch (RFC 9309, 2.3.1), without a network."""
 
 from __future__ import annotations
 
@@ -21,15 +21,14 @@ CLOSED = (429,)
 
 
 def test_first_request_is_for_robots_txt_of_the_origin() -> None:
-    """2.3: the file is asked for at scheme://authority/robots.txt."""
+    """2.3: the file is requested at scheme://authority/robots.txt."""
     assert FIRST.url == "http://a.example/robots.txt"
 
 
 @pytest.mark.parametrize("statuses", [(), (407,)])
 def test_407_opens_nothing(statuses: tuple[int, ...]) -> None:
-    """407 is no site's answer.
-
-    It opens nothing, whatever the settings say, and asking again soon is of no use.
+    """A 407 comes from a proxy: it allows nothing, whatever the settings are, and is not retried
+    soon.
     """
     access = FIRST.answered(407, None, b"", unreachable_statuses=statuses)
     assert access == Unreachable(
@@ -39,7 +38,7 @@ def test_407_opens_nothing(statuses: tuple[int, ...]) -> None:
 
 @pytest.mark.parametrize("status", range(200, 300))
 def test_2xx_is_a_file(status: int) -> None:
-    """2.3.1.1: every 2xx is a file, with its body as it is."""
+    """2.3.1.1: each 2xx is a file, with its unchanged body."""
     assert FIRST.answered(status, None, b"body", unreachable_statuses=CLOSED) == Successful(
         status, b"body"
     )
@@ -47,7 +46,7 @@ def test_2xx_is_a_file(status: int) -> None:
 
 @pytest.mark.parametrize("status", [s for s in range(400, 500) if s not in (407, 429)])
 def test_4xx_means_that_there_is_no_file(status: int) -> None:
-    """2.3.1.3: every 4xx but those in ROBOTS_UNREACHABLE_STATUSES means that there is no file."""
+    """2.3.1.3: each 4xx that is not in ROBOTS_UNREACHABLE_STATUSES means that there is no file."""
     assert FIRST.answered(status, b"/x", b"body", unreachable_statuses=CLOSED) == Unavailable(
         status, str(status)
     )
@@ -55,16 +54,15 @@ def test_4xx_means_that_there_is_no_file(status: int) -> None:
 
 @pytest.mark.parametrize("status", [-1, 0, 99, 100, 199, 304, 429, *range(500, 600), 600, 999])
 def test_5xx_means_that_the_file_is_unknown(status: int) -> None:
-    """2.3.1.4: 5xx, 429, and whatever is no status at all, mean that the file is unknown."""
+    """2.3.1.4: after 5xx, 429 and invalid statuses, the file is unknown."""
     assert FIRST.answered(status, b"/x", b"body", unreachable_statuses=CLOSED) == Unreachable(
         status, str(status)
     )
 
 
 def test_304_confirms_the_file_at_hand_only() -> None:
-    """RFC 9111, 4.3.3: a 304 to a request with conditions means the file at hand.
-
-    To another one it means nothing.
+    """RFC 9111, 4.3.3: a 304 to a conditional request confirms the cached file. To any other
+    request, it means nothing.
     """
     assert FIRST.answered(
         304, None, b"", unreachable_statuses=CLOSED, cached=b"file"
@@ -95,7 +93,7 @@ def test_304_confirms_the_file_at_hand_only() -> None:
     ],
 )
 def test_redirect_is_followed_without_userinfo(status: int, location: bytes, target: str) -> None:
-    """2.3.1.2: a redirect is followed, relative to the URL that was asked, without its userinfo."""
+    """2.3.1.2: a redirect is followed, relative to the requested URL, without userinfo."""
     following = FIRST.answered(status, location, b"", unreachable_statuses=())
     assert following == Asking(target, ((FIRST.url, b""),))
 
@@ -119,10 +117,7 @@ def test_redirect_is_followed_without_userinfo(status: int, location: bytes, tar
     ],
 )
 def test_redirect_that_leads_nowhere(location: bytes | None) -> None:
-    """2.3.1.2: a loop, another scheme, no usable Location.
-
-    Unavailable, and nothing is requested.
-    """
+    """2.3.1.2: a loop, another scheme or no usable Location means unavailable."""
     following = FIRST.answered(302, location, b"", unreachable_statuses=())
     assert isinstance(following, Unavailable)
     assert following.status == 302
@@ -130,14 +125,14 @@ def test_redirect_that_leads_nowhere(location: bytes | None) -> None:
 
 @pytest.mark.parametrize("status", [305, 306, 309, 399])
 def test_other_3xx_is_not_followed(status: int) -> None:
-    """2.3.1.2: a 3xx that is no redirect is not followed, whatever its Location says."""
+    """2.3.1.2: a 3xx that is not a redirect is not followed, whatever its Location."""
     assert FIRST.answered(status, b"/x", b"", unreachable_statuses=()) == Unavailable(
         status, str(status)
     )
 
 
 def test_five_redirects_are_followed() -> None:
-    """2.3.1.2: five redirects are followed, the sixth is not."""
+    """2.3.1.2: five redirects are followed, and the sixth is not."""
     state = FIRST
     for hop in range(MAX_REDIRECTS):
         following = state.answered(301, f"/{hop}".encode(), b"", unreachable_statuses=())
@@ -148,7 +143,7 @@ def test_five_redirects_are_followed() -> None:
 
 
 def test_long_loop_ends_at_its_first_return() -> None:
-    """2.3.1.2: a loop over several URLs ends at its first return."""
+    """2.3.1.2: a loop over several URLs ends when a URL repeats."""
     second = FIRST.answered(302, b"/b", b"", unreachable_statuses=())
     assert isinstance(second, Asking)
     assert isinstance(
@@ -158,9 +153,8 @@ def test_long_loop_ends_at_its_first_return() -> None:
 
 @given(status=st.integers(), location=st.none() | st.binary(max_size=40))
 def test_any_answer_has_a_meaning(status: int, location: bytes | None) -> None:
-    """2.3.1: whatever a server sends, the fetch goes on to an http(s) URL or ends.
-
-    Nothing raises, nothing opens.
+    """2.3.1: whatever a server sends, the fetch continues at an http(s) URL or ends. Nothing
+    raises, and nothing becomes allowed by accident.
     """
     following = FIRST.answered(status, location, b"", unreachable_statuses=CLOSED)
     if isinstance(following, Asking):

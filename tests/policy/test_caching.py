@@ -1,4 +1,4 @@
-"""What cache headers say (RFC 9111), well formed or not."""
+"""Cache headers (RFC 9111), valid or not."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ DATE, HOUR_LATER = b"Sun, 06 Nov 1994 08:49:37 GMT", b"Sun, 06 Nov 1994 09:49:37
 
 
 def several(**headers: tuple[bytes, ...]) -> Lines:
-    """Headers of an answer, with their lines."""
+    """Return a cache state from headers with their lines."""
     return lambda name: headers.get(name.decode().lower().replace("-", "_"), ())
 
 
 def caching(**headers: bytes | None) -> Lines:
-    """Headers of an answer, a line each."""
+    """Return a cache state from headers with one line each."""
     return several(**{name: (value,) for name, value in headers.items() if value is not None})
 
 
 def lifetime(cache_control: bytes | None = None, **headers: bytes | None) -> float | None:
-    """For how long an answer calls itself fresh."""
+    """Return the freshness lifetime of an answer."""
     return freshness(caching(cache_control=cache_control, **headers), THEN).lifetime
 
 
@@ -52,9 +52,8 @@ def lifetime(cache_control: bytes | None = None, **headers: bytes | None) -> flo
     ],
 )
 def test_s_maxage_counts_before_max_age(cache_control: bytes | None, seconds: float | None) -> None:
-    """5.2.2: s-maxage before max-age; no-cache and no-store end it at once.
-
-    Others change nothing.
+    """5.2.2: s-maxage has priority over max-age; no-cache and no-store end freshness at once. Other
+    directives change nothing.
     """
     assert lifetime(cache_control) == seconds
 
@@ -74,7 +73,7 @@ def test_s_maxage_counts_before_max_age(cache_control: bytes | None, seconds: fl
     ],
 )
 def test_malformed_directive_is_absent(cache_control: bytes) -> None:
-    """A directive that cannot be read is absent, beside others too; of two, the first counts."""
+    """A malformed directive counts as absent. Of two, the first counts."""
     assert lifetime(cache_control) is None
     assert lifetime(cache_control + b",s-maxage=5") == (5 if cache_control != b'"' else None)
     assert lifetime(b"max-age=x,max-age=7") is None
@@ -103,15 +102,14 @@ def test_malformed_directive_is_absent(cache_control: bytes) -> None:
 def test_expires_counts_from_the_date(
     expires: bytes | None, date: bytes | None, seconds: float | None
 ) -> None:
-    """5.3: what counts is how long after Date it is, in any form of date.
-
-    No date at all says nothing, 0 says now.
+    """5.3: Expires counts from Date, in any format. An invalid date counts as absent, and 0 as
+    expired.
     """
     assert lifetime(expires=expires, date=date) == seconds
 
 
 def test_max_age_before_expires() -> None:
-    """5.3: where both are there, max-age counts, unless it cannot be read."""
+    """5.3: max-age has priority over Expires, unless it is malformed."""
     assert lifetime(b"max-age=60", expires=HOUR_LATER, date=DATE) == 60
     assert lifetime(b"max-age=x", expires=HOUR_LATER, date=DATE) == 3600
 
@@ -129,12 +127,12 @@ def test_max_age_before_expires() -> None:
     ],
 )
 def test_age_is_the_time_in_other_caches(age: bytes | None, seconds: float) -> None:
-    """5.1: the time that an answer has spent in other caches; what cannot be read is none."""
+    """5.1: Age is the time in other caches; a malformed value counts as absent."""
     assert freshness(caching(cache_control=b"max-age=60", age=age), THEN) == Freshness(60, seconds)
 
 
 def test_no_store_is_put_into_no_store() -> None:
-    """5.2.2.5: such an answer is in no store."""
+    """5.2.2.5: an answer with no-store is not stored."""
     assert not freshness(caching(cache_control=b"no-store"), THEN).stored
     assert freshness(caching(cache_control=b"no-cache"), THEN).stored
 
@@ -144,7 +142,7 @@ lines = st.lists(st.binary(max_size=40), max_size=3).map(tuple)
 
 @given(headers=st.lists(lines, min_size=6, max_size=6), now=st.floats(0, 1e11))
 def test_any_headers_give_times_with_an_end(headers: list[tuple[bytes, ...]], now: float) -> None:
-    """Whatever a server sends: nothing raises, and no time is negative or without end."""
+    """Whatever a server sends, nothing raises, and no time is negative or infinite."""
     names = ("cache_control", "expires", "date", "age", "etag", "last_modified")
     answer = several(**dict(zip(names, headers, strict=True)))
     found = freshness(answer, now)
@@ -156,7 +154,7 @@ def test_any_headers_give_times_with_an_end(headers: list[tuple[bytes, ...]], no
 
 @pytest.mark.parametrize("tag", [b'"1"', b'W/"1"', b"unquoted", b'"\xff"'])
 def test_tag_is_sent_back_as_it_came(tag: bytes) -> None:
-    """RFC 9110, 8.8.3: a tag is opaque."""
+    """RFC 9110, 8.8.3: an entity tag is opaque."""
     assert etag(caching(etag=tag)) == tag
 
 
@@ -164,18 +162,20 @@ def test_tag_is_sent_back_as_it_came(tag: bytes) -> None:
     "tag", [None, b"", b"*", b" * ", b'"\n"', b'"\x00"', b'"' + b"x" * 2000 + b'"']
 )
 def test_tag_that_is_not_sent(tag: bytes | None) -> None:
-    """RFC 9110, 13.1.2: a star would mean any file; control octets would mean another header."""
+    """RFC 9110, 13.1.2: `*` would match any file, and control characters would start another
+    header.
+    """
     assert etag(caching(etag=tag)) is None
 
 
 def test_last_modified_is_sent_back_as_it_came() -> None:
-    """RFC 9110, 13.1.3: a date is sent back as it came, and only a date."""
+    """RFC 9110, 13.1.3: a valid date is sent back unchanged."""
     assert last_modified(caching(last_modified=DATE)) == DATE
     assert last_modified(caching(last_modified=b"yesterday")) is None
 
 
 def test_the_first_line_counts() -> None:
-    """RFC 9111, 4.2.1: of a header that comes twice, the first line counts."""
+    """RFC 9111, 4.2.1: of a repeated header, the first line counts."""
     first = (DATE, HOUR_LATER)
     second = (HOUR_LATER, DATE)
     assert freshness(several(expires=second, date=first), THEN).lifetime == 3600

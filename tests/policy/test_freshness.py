@@ -1,4 +1,4 @@
-"""For how long a result counts (RFC 9309, 2.4 and 2.3.1.4), on a clock that the test sets."""
+"""How long a result is valid (RFC 9309, 2.4 and 2.3.1.4), on a clock that the test sets."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ FOREVER = made(100, 10, 1000, None)
 
 
 def test_successful_file_holds_for_max_age() -> None:
-    """2.4: a file is used for the maximum age and no longer, whatever came before it."""
+    """2.4: a file is used for the maximum age, and no longer."""
     expected = Validity(Outcome.SUCCESSFUL, 101, confirmed=1)
     assert renew(None, Outcome.SUCCESSFUL, 1, LIMITS) == expected
     assert (
@@ -28,30 +28,26 @@ def test_successful_file_holds_for_max_age() -> None:
 
 
 def test_unavailable_holds_for_max_age() -> None:
-    """2.4: that there is no file counts as long as a file, and replaces one."""
+    """2.4: that there is no file is valid for as long as a file, and replaces one."""
     old = Validity(Outcome.SUCCESSFUL, 100, confirmed=0)
     assert renew(old, Outcome.UNAVAILABLE, 100, LIMITS) == Validity(Outcome.UNAVAILABLE, 200)
 
 
 def test_unreachable_is_asked_again_soon() -> None:
-    """2.3.1.4: without a copy everything is disallowed, and the file is asked for again after
-    the short time.
-    """
+    """2.3.1.4: without a copy, everything is disallowed, and the file is requested again soon."""
     assert renew(None, Outcome.UNREACHABLE, 5, LIMITS) == Validity(
         Outcome.UNREACHABLE, 15, unreachable_since=5
     )
 
 
 def test_no_copy_is_made_of_unavailable() -> None:
-    """2.3.1.4: where there was no file before, an unreachable one closes the gate."""
+    """2.3.1.4: if there was no file before, an unreachable file disallows everything."""
     old = Validity(Outcome.UNAVAILABLE, 100)
     assert renew(old, Outcome.UNREACHABLE, 100, LIMITS).outcome is Outcome.UNREACHABLE
 
 
 def test_copy_is_obeyed_while_unreachable() -> None:
-    """2.4: a copy is used beyond its age while the file is unreachable, and asked for again each
-    short time.
-    """
+    """2.4: a copy is used beyond its age while the file is unreachable and requested again."""
     copy = renew(None, Outcome.SUCCESSFUL, 0, LIMITS)
     first = renew(copy, Outcome.UNREACHABLE, 100, LIMITS)
     assert first == Validity(Outcome.SUCCESSFUL, 110, confirmed=0, unreachable_since=100)
@@ -62,7 +58,7 @@ def test_copy_is_obeyed_while_unreachable() -> None:
 
 
 def test_copy_ends_with_its_time() -> None:
-    """2.3.1.4: a copy is obeyed for the stale time after it was last confirmed, to the second."""
+    """2.3.1.4: a copy is used for the stale time after its last confirmation, to the second."""
     old = Validity(Outcome.SUCCESSFUL, 990, confirmed=0, unreachable_since=900)
     last = renew(old, Outcome.UNREACHABLE, 995, LIMITS)
     assert (last.outcome, last.fresh_until) == (Outcome.SUCCESSFUL, 1000)
@@ -70,7 +66,7 @@ def test_copy_ends_with_its_time() -> None:
 
 
 def test_no_stale_copy_where_none_is_wanted() -> None:
-    """2.3.1.4: with a stale time of 0 an unreachable file closes the gate at once."""
+    """2.3.1.4: with a stale time of 0, an unreachable file disallows everything at once."""
     copy = renew(None, Outcome.SUCCESSFUL, 0, LIMITS)
     assert (
         renew(copy, Outcome.UNREACHABLE, 100, made(100, 10, 0, 500)).outcome is Outcome.UNREACHABLE
@@ -83,7 +79,7 @@ def test_no_stale_copy_where_none_is_wanted() -> None:
     ids=["limited", "never"],
 )
 def test_unreachable_for_long(limits: Settings, expected: Outcome) -> None:
-    """2.3.1.4: unreachable for long counts as unavailable, unless the user wants it closed."""
+    """2.3.1.4: unreachable for long counts as unavailable, unless the user disables that."""
     validity = renew(None, Outcome.UNREACHABLE, 0, limits)
     assert renew(validity, Outcome.UNREACHABLE, 499, limits).outcome is Outcome.UNREACHABLE
     late = renew(validity, Outcome.UNREACHABLE, 500, limits)
@@ -92,7 +88,7 @@ def test_unreachable_for_long(limits: Settings, expected: Outcome) -> None:
 
 
 def test_a_success_ends_the_run_of_failures() -> None:
-    """2.3.1.4: the time of being unreachable begins anew after an answer."""
+    """2.3.1.4: after an answer, the time of being unreachable starts again."""
     validity = renew(None, Outcome.UNREACHABLE, 0, LIMITS)
     validity = renew(validity, Outcome.UNAVAILABLE, 400, LIMITS)
     assert renew(validity, Outcome.UNREACHABLE, 500, LIMITS) == Validity(
@@ -105,15 +101,15 @@ def test_a_success_ends_the_run_of_failures() -> None:
 )
 @pytest.mark.parametrize("outcome", [Outcome.SUCCESSFUL, Outcome.UNAVAILABLE])
 def test_what_the_site_asks_for(outcome: Outcome, asked: float | None, given: float) -> None:
-    """2.4, RFC 9111: a file, and that there is none, count as long as the site says, within the
-    user's limits.
+    """2.4, RFC 9111: a file, and its absence, are valid as long as the headers say, within the
+    limits.
     """
     limits = made(100, 10, 1000, 500, cache_min_age=20)
     assert renew(None, outcome, 1, limits, asked).fresh_until == 1 + given
 
 
 def test_the_largest_age_wins() -> None:
-    """2.4: where the user's limits cross, a file is not used for longer than the largest age."""
+    """2.4: if the limits contradict, the maximum age wins."""
     assert (
         renew(None, Outcome.SUCCESSFUL, 0, made(100, 10, 0, 500, cache_min_age=200), 0).fresh_until
         == 100
@@ -121,7 +117,7 @@ def test_the_largest_age_wins() -> None:
 
 
 def test_unreachable_has_its_own_time() -> None:
-    """2.3.1.4: what an unreachable site's headers ask for does not count."""
+    """2.3.1.4: the cache headers of an unreachable site do not count."""
     assert renew(None, Outcome.UNREACHABLE, 0, LIMITS, 77).fresh_until == 10
 
 
@@ -140,13 +136,13 @@ def test_unreachable_has_its_own_time() -> None:
             Validity(Outcome.SUCCESSFUL, 60, confirmed=0),
         ),
         (Validity(Outcome.UNAVAILABLE, 500), 50, Validity(Outcome.UNAVAILABLE, 100)),
-        # Unreachable, and left alone for longer than this crawl would.
+        # Unreachable, and not requested again for longer than in this crawl.
         (
             Validity(Outcome.UNREACHABLE, 500, None, 0),
             5,
             Validity(Outcome.UNREACHABLE, 300, None, 0),
         ),
-        # A stale copy that is not obeyed for as long here.
+        # A stale copy that is used for a shorter time here.
         (Validity(Outcome.SUCCESSFUL, 500, -980, 0), 5, Validity(Outcome.SUCCESSFUL, 20, -980, 0)),
         # A stale copy that is too old here, and an origin that was opened by a limit that is not
         # this crawl's.
@@ -159,7 +155,7 @@ def test_unreachable_has_its_own_time() -> None:
     ],
 )
 def test_what_another_crawl_stored(old: Validity, now: float, expected: Validity) -> None:
-    """2.4: a copy out of a store is worth what the limits of this crawl make of it, and never
-    more than it says.
+    """2.4: a copy from a store is valid within the limits of this crawl, and never longer than it
+    says.
     """
     assert review(old, 0, now, LIMITS) == expected

@@ -34,7 +34,9 @@ from scrapy_robots_rfc.policy.origins import Origin, other_reading, without_user
     ],
 )
 def test_origin_has_scheme_host_and_port(url: str, expected: str) -> None:
-    """2.3: scheme, lower-case IDNA host without a trailing dot, effective port; never userinfo."""
+    """2.3: an origin is the scheme, the lower-case IDNA host without a trailing dot, and the port,
+    without userinfo.
+    """
     origin = Origin.of(url)
     assert str(origin) == expected
     assert origin is not None
@@ -71,12 +73,12 @@ def test_origin_has_scheme_host_and_port(url: str, expected: str) -> None:
     ],
 )
 def test_invalid_authority_has_no_origin(url: str) -> None:
-    """2.3: another scheme, or no valid authority: no origin, and no exception."""
+    """2.3: a URL with another scheme or an invalid authority has no origin."""
     assert Origin.of(url) is None
 
 
 def test_two_ports_and_two_schemes_are_different_services() -> None:
-    """2.3: http and https, and two ports, are different keys."""
+    """2.3: http and https are different origins, and so are two ports."""
     urls = [
         "http://a.example/",
         "https://a.example/",
@@ -97,7 +99,7 @@ def test_two_ports_and_two_schemes_are_different_services() -> None:
     ],
 )
 def test_userinfo_is_left_out(url: str, expected: str) -> None:
-    """Section 3: what goes into a log line has no credentials."""
+    """Section 3: text for log lines has no credentials."""
     assert without_userinfo(url) == expected
 
 
@@ -118,10 +120,7 @@ def test_userinfo_is_left_out(url: str, expected: str) -> None:
     ],
 )
 def test_dot_segments_are_removed(url: str, resolved: str | None) -> None:
-    """RFC 3986, 5.2.4: dot segments of the path are removed, in any spelling.
-
-    What has none is left alone.
-    """
+    """RFC 3986, 5.2.4: dot segments of a path are removed, in any spelling."""
     assert other_reading(url) == resolved
 
 
@@ -144,9 +143,8 @@ def test_dot_segments_are_removed(url: str, resolved: str | None) -> None:
     ],
 )
 def test_the_path_that_an_ftp_server_gets(path: str, other: str | None) -> None:
-    """RFC 1738, 3.2: of an FTP page, the decoded path is sent, without params and query.
-
-    Slashes may stand together.
+    """RFC 1738, 3.2: an FTP server gets the decoded path without parameters and query; slashes may
+    repeat.
     """
     assert other_reading(f"ftp://e.example{path}") == (
         None if other is None else f"ftp://e.example{other}"

@@ -1,4 +1,4 @@
-"""From records to an interval, and the turns of requests that obey one."""
+"""The interval that records ask for, and the turns of requests that obey it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ MORNING = VisitTime(time(6), time(8, 45))
 
 
 def pace(text: str, *tokens: str) -> Pace | None:
-    """What a file asks of an agent."""
+    """Return what a file asks of an agent."""
     robots = RobotsTxt.parse(text.encode())
     chosen = robots.choose(tokens or ("foobot",))
     groups = robots.records_by_group(*KEYS)
@@ -87,25 +87,22 @@ def pace(text: str, *tokens: str) -> Pace | None:
     ],
 )
 def test_largest_bound_at_noon(lines: str, seconds: float | None, says: str | None) -> None:
-    """The largest interval at that time decides, from every record of the merged group that is a
-    number above 0.
-    """
+    """The longest interval at that time decides, of all valid records of the merged group."""
     found = pace(f"User-agent: foobot\n{lines}\n")
     bound = found.bound(NOON) if found else None
     assert (bound and bound.seconds, bound and bound.text) == (seconds, says)
 
 
 def test_records_without_meaning_ask_for_nothing() -> None:
-    """Records that mean nothing, and a file without a group for the agent, ask for nothing."""
+    """Invalid records, and a file without a group for the agent, ask for no interval."""
     assert pace("User-agent: foobot\nCrawl-delay: 0\nRequest-rate: x\nVisit-time: noon\n") is None
     assert pace("User-agent: other\nCrawl-delay: 5\n") is None
     assert pace("Crawl-delay: 5\n") is None
 
 
 def test_the_largest_of_a_window() -> None:
-    """Of several bounds for the same time, only the largest counts.
-
-    A thousand lines cost nothing.
+    """Of several intervals for the same time, only the longest counts. A thousand lines cost
+    nothing.
     """
     lines = "".join(
         f"Crawl-delay: {seconds}\nRequest-rate: 1/{seconds} 0600-0845\n" for seconds in (3, 7, 5)
@@ -116,9 +113,8 @@ def test_the_largest_of_a_window() -> None:
 
 
 def test_groups_of_a_token_count_as_one() -> None:
-    """A token has the largest bound of each window of all its groups.
-
-    The first group of a window names the record.
+    """A token gets the longest interval for each time of day from all its groups. The first group
+    names the record.
     """
     text = (
         "User-agent: a\nUser-agent: b\nCrawl-delay: 5\nRequest-rate: 1/9 0600-0845\nAllow:"
@@ -135,7 +131,7 @@ def test_groups_of_a_token_count_as_one() -> None:
 
 
 def test_more_windows_in_all_groups_than_are_distinguished() -> None:
-    """A rate in a window beyond the first sixteen counts all day, also where each group has few."""
+    """After the first sixteen times of day in all groups, a rate counts all day."""
     group = "User-agent: a\nRequest-rate: 1/{0} {0:02}00-{0:02}30\nAllow: /\n"
     text = "".join(group.format(hour) for hour in range(1, 20))
     found = paces_of(RobotsTxt.parse(text.encode()).records_by_group(*KEYS))[GroupKey("a")]
@@ -144,14 +140,14 @@ def test_more_windows_in_all_groups_than_are_distinguished() -> None:
 
 
 def test_file_that_asks_for_no_pace() -> None:
-    """A file whose records ask for nothing has no table."""
+    """A file without intervals has no table."""
     assert (
         paces_of(RobotsTxt.parse(b"User-agent: a\nCrawl-delay: 0\n").records_by_group(*KEYS)) == {}
     )
 
 
 def test_more_windows_than_are_distinguished() -> None:
-    """A rate in a window beyond the first sixteen counts all day."""
+    """After the first sixteen times of day, a rate counts all day."""
     lines = "".join(f"Request-rate: 1/{100 + at} 00{at:02}-0059\n" for at in range(50))
     found = pace(f"User-agent: *\n{lines}Crawl-delay: 120\n")
     assert found is not None
@@ -176,9 +172,7 @@ def test_more_windows_than_are_distinguished() -> None:
     ],
 )
 def test_window_may_span_midnight(start: time, end: time, at: time, *, expected: bool) -> None:
-    """A window is a time of day in UTC, may span midnight, and is all day where it ends as it
-    starts.
-    """
+    """A time of day is in UTC, may include midnight, and is all day if it ends when it starts."""
     assert inside(VisitTime(start, end), at) is expected
 
 
@@ -197,15 +191,15 @@ def test_window_may_span_midnight(start: time, end: time, at: time, *, expected:
     ],
 )
 def test_number_of_another_parser(number: object, seconds: float | None) -> None:
-    """What another parser gives for a Crawl-delay counts where it is a number above 0."""
+    """The Crawl-delay of another parser counts if it is a number above 0."""
     found = pace_of_number(number)
     bound = found.bound(NOON) if found else None
     assert (bound and bound.seconds) == seconds
 
 
 def test_request_waits_an_interval_from_the_last_answer() -> None:
-    """A request waits for the answer to the one before it, and then for the interval from when
-    that answer began.
+    """A request waits for the answer to the previous one, and for the interval after that answer
+    began.
     """
     turns = IntervalClock(last=10.0)
     assert (turns.wait(5, 12.0), turns.wait(0, 12.0), turns.outstanding) == (3.0, 0, set())
@@ -219,7 +213,7 @@ def test_request_waits_an_interval_from_the_last_answer() -> None:
 
 
 def test_last_answer_of_several_counts() -> None:
-    """Of several requests under way, the last answer counts, whichever it is to."""
+    """Of several requests under way, the last answer counts."""
     turns = IntervalClock()
     turns.outstanding.add("a")
     turns.outstanding.add("b")

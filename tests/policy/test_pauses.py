@@ -1,4 +1,4 @@
-"""When an unreachable file is asked for again."""
+"""When an unreachable file is requested again."""
 
 from __future__ import annotations
 
@@ -32,20 +32,17 @@ DELAYS = limits(100, 10, 1000, 500, unreachable_backoff=(5, 15, 45))
 def test_delays_come_in_turn_and_end(
     attempts: int, asked: float | None, to_come: tuple[float, ...]
 ) -> None:
-    """Each delay in turn, then none.
-
-    What the server asks for makes the next one longer, up to the cap.
-    """
+    """The delays are used in order. A longer Retry-After replaces one, up to the maximum."""
     assert pauses(attempts, asked, DELAYS) == to_come
 
 
 def test_no_delays_give_one_attempt() -> None:
-    """An empty list: there is one attempt, whatever the server asks for."""
+    """With an empty list, there is one attempt, whatever the server asks for."""
     assert pauses(0, 10, DELAYS._replace(unreachable_backoff=())) == ()
 
 
 def test_time_to_be_left_alone_grows_up_to_the_cap() -> None:
-    """A time to be left alone is prolonged the same way."""
+    """The time until the next attempt grows in the same way, up to the maximum."""
     assert [at_least(100, asked) for asked in (None, 10.0, 200.0, 1e9)] == [
         100,
         100,
@@ -78,9 +75,8 @@ def test_time_to_be_left_alone_grows_up_to_the_cap() -> None:
 def test_retry_after_is_read_as_seconds_or_a_date(
     value: bytes | None, seconds: float | None
 ) -> None:
-    """Seconds, 68 years of them at most, and the three forms of a date.
-
-    Whatever cannot be read is nothing.
+    """Retry-After is read as seconds, at most 68 years, or as a date in three formats. Anything
+    else is ignored.
     """
     assert retry_after(value, DATE) == seconds
 
@@ -90,6 +86,6 @@ def test_retry_after_is_read_as_seconds_or_a_date(
     | st.from_regex(rb"(Sun, )?[0-9]{1,3} Nov [0-9]{1,5} [0-9:]{1,9} GMT", fullmatch=True)
 )
 def test_hostile_headers_give_seconds_or_nothing(value: bytes) -> None:
-    """Whatever stands in the header: a number of seconds that is none below 0, or nothing."""
+    """Any header gives a number of seconds that is not negative, or `None`."""
     seconds = retry_after(value, DATE)
     assert seconds is None or 0 <= seconds < math.inf

@@ -37,12 +37,12 @@ SFTP = scheme_of("sftp", {"port": 22, "answers": "ftp"})
         ("gemini", 44, Outcome.UNREACHABLE),
         ("gemini", 60, Outcome.UNREACHABLE),
         ("gemini", 99, Outcome.UNREACHABLE),
-        ("gemini", 200, Outcome.SUCCESSFUL),  # of a handler that gives statuses of HTTP
+        ("gemini", 200, Outcome.SUCCESSFUL),  # from a handler that returns HTTP statuses
         ("gemini", 404, Outcome.UNAVAILABLE),
     ],
 )
 def test_what_a_status_means(scheme: str, status: int, outcome: Outcome) -> None:
-    """2.3.1: each scheme has statuses of its own; any other status leaves the gate closed."""
+    """2.3.1: each scheme has its own statuses. Any other status allows nothing."""
     origin = Origin.of(f"{scheme}://a.example/x")
     assert origin is not None
     access = Asking(origin.robots_url, scheme=SCHEMES[scheme]).answered(
@@ -67,12 +67,12 @@ def test_what_a_status_means(scheme: str, status: int, outcome: Outcome) -> None
     ],
 )
 def test_redirects_stay_in_their_scheme(url: str, location: bytes, target: str | None) -> None:
-    """2.3.1.2: http and https lead to each other, every other scheme to itself."""
+    """2.3.1.2: redirects between http and https are followed, and within any other scheme."""
     assert target_of(url, location) == target
 
 
 def test_redirects_of_an_own_scheme() -> None:
-    """A scheme of the user's leads to itself, too."""
+    """Redirects within a scheme of the user are followed."""
     scheme = Scheme(300, Answers.GEMINI)
     asking = Asking("spartan://a.example:300/robots.txt", scheme=scheme)
     then = asking.answered(30, b"/r", b"", unreachable_statuses=())
@@ -81,10 +81,7 @@ def test_redirects_of_an_own_scheme() -> None:
 
 
 def test_origins_of_schemes() -> None:
-    """Each scheme has its default port.
-
-    That of an own one is always written, as another program does not know it.
-    """
+    """Each scheme has its default port, which is always written for a scheme of the user."""
     assert (
         Origin.of("ftp://A.example:21/x")
         == Origin.of("ftp://a.example")
@@ -101,13 +98,13 @@ def test_origins_of_schemes() -> None:
 
 
 def test_schemes_that_are_taken_away() -> None:
-    """One of the table; another one would be a mistake."""
+    """Only a scheme of the table can be removed."""
     assert scheme_of("ftp", None) is None
     with pytest.raises(ValueError, match="sftp"):
         scheme_of("sftp", None)
 
 
 def test_references_of_other_schemes() -> None:
-    """A relative reference is resolved whatever the scheme is; an absolute one stays as it is."""
+    """A relative reference is resolved with any scheme, and an absolute one stays unchanged."""
     assert joined("gemini://a.example/x/y", "../z?q") == "gemini://a.example/z?q"
     assert joined("gemini://a.example/x", "gopher://b.example/") == "gopher://b.example/"

@@ -1,4 +1,4 @@
-"""Which sitemaps of a file may be asked for at all."""
+"""Which sitemaps of a file may be requested."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from scrapy_robots_rfc.policy.origins import sitemap_urls
 
 
 def test_a_capsule_may_name_sitemaps_of_its_scheme() -> None:
-    """A file names sitemaps of the web, and of its own scheme, also without the scheme."""
+    """A file may name sitemaps on the web and in its own scheme."""
     values = (
         "/s.xml",
         "gemini://b.example/s.xml",
@@ -50,10 +50,7 @@ def test_a_capsule_may_name_sitemaps_of_its_scheme() -> None:
     ],
 )
 def test_relative_sitemaps_are_read_against_the_file(value: str, url: str | None) -> None:
-    """Relative ones are read against the file's own URL.
-
-    What is not http or https is never asked for.
-    """
+    """Relative URLs are resolved with the URL of the file. Only http and https are requested."""
     values = RobotsTxt.parse(f"Sitemap: {value}\n".encode()).sitemaps
     assert values == (value,)
     found = sitemap_urls(values, "http://a.example/robots.txt")
@@ -69,7 +66,7 @@ _PIECES = st.one_of(
 
 @given(st.lists(st.lists(_PIECES, max_size=6).map(b"".join), max_size=4))
 def test_hostile_values_give_requestable_urls(values: list[bytes]) -> None:
-    """Whatever stands there, what comes of it is a list of URLs that a request can be made of."""
+    """Any value gives a list of URLs that can be requested."""
     body = b"".join(b"Sitemap: " + value + b"\n" for value in values)
     for url in sitemap_urls(RobotsTxt.parse(body).sitemaps, "http://a.example/robots.txt"):
         assert Request(url).url.startswith(("http://", "https://"))

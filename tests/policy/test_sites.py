@@ -1,4 +1,4 @@
-"""Sites as users name them: what a name means, what is none, which of several counts."""
+"""Names of sites in settings: what they cover, which are invalid, and which one counts."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from scrapy_robots_rfc.policy.origins import Origin, Site, named_origin
 
 
 def origin(url: str) -> Origin:
-    """The origin of a URL, which has one."""
+    """Return the origin of a URL."""
     found = Origin.of(url)
     assert found is not None
     return found
@@ -61,8 +61,8 @@ def origin(url: str) -> Origin:
     ],
 )
 def test_what_a_name_covers(name: str, covered: list[str], others: list[str]) -> None:
-    """A host is meant on every port, `*.` means what is below it, an origin is one scheme and
-    one port.
+    """A host is meant on every port, `*.` means its subdomains, and an origin is one scheme and
+    port.
     """
     site = Site.of(name)
     assert site.text == name.strip()
@@ -100,13 +100,13 @@ def test_what_a_name_covers(name: str, covered: list[str], others: list[str]) ->
     ],
 )
 def test_what_is_no_name(name: str) -> None:
-    """What could be read as something else, or as everything, is refused."""
+    """Ambiguous names, and names for everything, are not accepted."""
     with pytest.raises(ValueError, match=r"^"):
         Site.of(name)
 
 
 def test_named_origin_has_a_scheme_and_one_host() -> None:
-    """An origin has a scheme and one host; its port may be left out."""
+    """An origin has a scheme and one host; the port is optional."""
     assert (
         named_origin("https://A.example")
         == named_origin("https://a.example:443/")
