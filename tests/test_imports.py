@@ -1,11 +1,7 @@
-"""What is loaded with a part of the package.
-
-The core without Scrapy, the parser without the rest, a name on use.
-"""
+"""The modules that each part of the package loads."""
 
 from __future__ import annotations
 
-import importlib
 import json
 import subprocess
 import sys
@@ -15,7 +11,7 @@ from scrapy.utils.misc import load_object
 
 import scrapy_robots_rfc
 
-#: Modules that only a crawl with the middleware, a setting or a command needs.
+#: Modules that the parser alone does not need.
 _NOT_FOR_A_PARSER = (
     "addon",
     "cache",
@@ -27,9 +23,8 @@ _NOT_FOR_A_PARSER = (
 )
 
 
-#: What is loaded one after the other in one process, from what needs least to what needs most: all
-#: that is asserted is that something is missing, so what stands before a statement can hide
-#: nothing.
+#: Steps in one process, from the smallest to the largest. The tests assert only that modules are
+#: missing, so an earlier step cannot hide anything.
 STEPS = {
     "core": "import scrapy_robots_rfc.core.robotstxt",
     "names": "from scrapy_robots_rfc import Decision, Reason, RobotsTxt, Rule, RuleKind",
@@ -41,7 +36,7 @@ STEPS = {
 
 @pytest.fixture(scope="module")
 def loaded() -> dict[str, set[str]]:
-    """The modules that a fresh process has loaded after each step."""
+    """Return the modules that a new process has loaded after each step."""
     code = "\n".join(
         [
             "import json, sys",
@@ -56,18 +51,14 @@ def loaded() -> dict[str, set[str]]:
 
 
 def below(modules: set[str], *names: str) -> set[str]:
-    """Return those of some modules that have one of some names, or stand in a package of such a
-    name.
-    """
+    """Return the modules that have one of these names, or are in a package with such a name."""
     return {
         module for module in modules if any(f"{module}.".startswith(f"{name}.") for name in names)
     }
 
 
-def test_the_core_loads_neither_scrapy_nor_twisted(loaded: dict[str, set[str]]) -> None:
-    """Code that only parses a file and asks it loads no framework, and nothing of the
-    package but the core.
-    """
+def test_core(loaded: dict[str, set[str]]) -> None:
+    """Parsing a file loads neither Scrapy nor Twisted, and nothing of the package but the core."""
     modules = loaded["core"]
     assert below(modules, "scrapy", "twisted", "asyncio", "logging") == set()
     assert below(modules, "scrapy_robots_rfc") == below(modules, "scrapy_robots_rfc.core") | {
@@ -75,28 +66,26 @@ def test_the_core_loads_neither_scrapy_nor_twisted(loaded: dict[str, set[str]]) 
     }
 
 
-def test_a_name_of_the_core_loads_neither_scrapy_nor_twisted(loaded: dict[str, set[str]]) -> None:
-    """The public names of the core are had without a framework, too."""
+def test_names_of_the_core(loaded: dict[str, set[str]]) -> None:
+    """The public names of the core load neither Scrapy nor Twisted."""
     assert below(loaded["names"], "scrapy", "twisted") == set()
 
 
-def test_the_parser_loads_no_store_and_no_report(loaded: dict[str, set[str]]) -> None:
-    """Under Scrapy's own middleware nothing is loaded that fetches, stores, reports, or is a
-    command.
-    """
+def test_parser(loaded: dict[str, set[str]]) -> None:
+    """Under Scrapy's own middleware, the parser loads nothing that fetches, stores or reports."""
     modules = loaded["parser"]
     assert below(modules, "scrapy_robots_rfc.parser")
     assert below(modules, *(f"scrapy_robots_rfc.{name}" for name in _NOT_FOR_A_PARSER)) == set()
     assert below(modules, "sqlite3", "redis") == set()
 
 
-def test_a_crawl_loads_stores_and_reports_when_a_setting_asks_for_them(
+def test_crawl(
     loaded: dict[str, set[str]],
 ) -> None:
-    """What the middleware needs without such settings is loaded with it, and no more."""
+    """A crawl loads stores, reports and page rules only if a setting needs them."""
     modules = loaded["crawl"]
     page_rules = ("usage.rules", "usage.page_rules")
-    asked_for = (
+    optional = (
         "core.gemini",
         "core.findings",
         "core.lint",
@@ -108,20 +97,13 @@ def test_a_crawl_loads_stores_and_reports_when_a_setting_asks_for_them(
         "commands",
         *page_rules,
     )
-    assert below(modules, *(f"scrapy_robots_rfc.{name}" for name in asked_for)) == set()
+    assert below(modules, *(f"scrapy_robots_rfc.{name}" for name in optional)) == set()
     assert below(modules, "sqlite3", "redis") == set()
 
 
-@pytest.mark.parametrize("name", _NOT_FOR_A_PARSER)
-def test_what_the_parser_does_not_load_exists(name: str) -> None:
-    """A module that is renamed is renamed in the list above."""
-    if name != "stores.redis":  # needs an extra
-        importlib.import_module(f"scrapy_robots_rfc.{name}")
-
-
 @pytest.mark.parametrize("name", scrapy_robots_rfc.__all__)
-def test_every_public_name_is_found(name: str) -> None:
-    """A public name is an attribute, is listed, and is what Scrapy loads by its path."""
+def test_public_names(name: str) -> None:
+    """A public name is an attribute, is listed, and can be loaded by its path."""
     value = getattr(scrapy_robots_rfc, name)
     assert value is load_object(f"scrapy_robots_rfc.{name}")
     assert value.__module__.startswith("scrapy_robots_rfc.")
@@ -165,10 +147,8 @@ def test_an_import_error_of_ours_does_not_break_other_scrapy_commands() -> None:
     assert "ModuleNotFoundError: " in failed.stderr
 
 
-def test_another_name_is_not_found() -> None:
-    """What is no public name is missing as from any module, so that a mistyped path in a setting
-    is an error.
-    """
+def test_other_names() -> None:
+    """Another name is an error, so that a mistyped path in a setting is one, too."""
     with pytest.raises(AttributeError, match="module 'scrapy_robots_rfc' has no attribute 'Adon'"):
         scrapy_robots_rfc.Adon  # type: ignore[attr-defined]  # noqa: B018
     with pytest.raises(ImportError):

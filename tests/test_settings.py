@@ -1,4 +1,4 @@
-"""The table of settings: what is read, what is refused, what it says then."""
+"""The settings: accepted values, refused values, and errors."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ A = Origin("https", "a.example", 443)
 
 
 def without(name: str) -> dict[str, Scheme]:
-    """Return the table of schemes without one of them."""
+    """Return the table of schemes without one."""
     return {other: scheme for other, scheme in SCHEMES.items() if other != name}
 
 
 def test_defaults() -> None:
-    """Without a setting of the user's, every value is the documented default."""
+    """If the user sets nothing, every value is the documented default."""
     assert read_settings(ScrapySettings()) == Settings(
         obey=False,
         parser=OUR_PARSER,
@@ -160,7 +160,7 @@ def test_defaults() -> None:
     ],
 )
 def test_accepted(key: str, value: Any, field: str, expected: object) -> None:
-    """A value may also be the string that the command line makes of it."""
+    """A value may also be a string from the command line."""
     assert getattr(read_settings(ScrapySettings({key: value})), field) == expected
 
 
@@ -206,7 +206,7 @@ def test_accepted(key: str, value: Any, field: str, expected: object) -> None:
     ],
 )
 def test_refused(key: str, value: Any) -> None:
-    """A wrong value is an error that names the key, the value and what is accepted."""
+    """A wrong value is an error with the setting, the value, and what is accepted."""
     with pytest.raises(SettingError) as caught:
         read_settings(ScrapySettings({key: value}))
     [row] = [row for row in TABLE if row.key == key]
@@ -283,20 +283,15 @@ TWICE = {"https://a.example": "a.txt", "https://A.example:443/": "b.txt"}
         ("ROBOTS_REPORT", {"a": {"allowed": 2}}, "{}['a'] = {{'allowed': 2}}", FEED),
     ],
 )
-def test_entry_that_is_refused(key: str, value: Any, entry: str, accepted: str) -> None:
-    """Of a list or a dict, the error names the entry that is wrong, without userinfo, and what
-    is accepted of one.
-    """
+def test_refused_entry(key: str, value: Any, entry: str, accepted: str) -> None:
+    """The error about a list or dict shows the wrong entry, without userinfo."""
     with pytest.raises(SettingError) as caught:
         read_settings(ScrapySettings({key: value}))
     assert str(caught.value) == f"{entry.format(key)} is not accepted; it must be {accepted}"
 
 
-def test_sites_of_a_scheme_of_ones_own() -> None:
-    """ROBOTS_EXEMPT and ROBOTS_OVERRIDES may name them.
-
-    A scheme that was taken away may still stand there.
-    """
+def test_sites_of_own_schemes() -> None:
+    """ROBOTS_EXEMPT and ROBOTS_OVERRIDES may use schemes that the user added, or disabled."""
     schemes = {"ftps": {"port": 990, "answers": "ftp"}, "gemini": None}
     sites = {"ROBOTS_EXEMPT": "ftps://a.example", "ROBOTS_OVERRIDES": {"ftps://b.example": "b.txt"}}
     read = read_settings(ScrapySettings({"ROBOTS_SCHEMES": schemes, **sites}))
@@ -340,26 +335,23 @@ async def test_missing_package(
     ],
     ids=["inside", "alone"],
 )
-def test_a_number_that_python_does_not_write(key: str, value: Any, shown: str) -> None:
-    """It is refused as any other one, without being shown."""
+def test_huge_integer(key: str, value: Any, shown: str) -> None:
+    """An integer with thousands of digits is refused without being shown."""
     with pytest.raises(SettingError) as caught:
         read_settings(ScrapySettings({key: value}))
     assert str(caught.value).startswith(f"{shown}too long to be shown is not accepted; it must be ")
 
 
 def test_ages_that_cross() -> None:
-    """A smallest age of the user's above the largest one is an error; the default one gives way."""
+    """A minimum age above the maximum is an error; the default minimum is lowered."""
     with pytest.raises(
         SettingError, match=r"^ROBOTS_CACHE_MIN_AGE = 90 is not accepted; it must be .* 60$"
     ):
         read_settings(ScrapySettings({"ROBOTS_CACHE_MAX_AGE": 60, "ROBOTS_CACHE_MIN_AGE": 90}))
 
 
-def test_a_store_of_the_users_goes_before_the_job() -> None:
-    """JOBDIR says where files are stored only where the user says nothing.
-
-    No address of a store is ever shown.
-    """
+def test_store_and_jobdir() -> None:
+    """A store that the user sets is used instead of JOBDIR, and its address is not shown."""
     read = read_settings(
         ScrapySettings({"JOBDIR": "jobs/1", "ROBOTS_CACHE": "redis://:secret@a.example"})
     )
@@ -378,7 +370,7 @@ def test_a_store_of_the_users_goes_before_the_job() -> None:
 )
 @ensureDeferred
 async def test_crawl_does_not_start(site: Site, key: str, value: Any) -> None:
-    """A wrong value stops the crawl before anything is requested."""
+    """With a wrong value, nothing is requested."""
     with pytest.raises(SettingError, match=key):
         await crawl([site.url("/x")], {key: value})
     assert site.targets == []

@@ -18,7 +18,6 @@ from scrapy.pqueues import ScrapyPriorityQueue
 from scrapy.utils.misc import build_from_crawler
 
 from scrapy_robots_rfc._scrapy import path_safe, start_queues
-from scrapy_robots_rfc.scheduling.repair import repair
 
 logger: logging.Logger = logging.getLogger(__name__)
 
@@ -134,6 +133,8 @@ class QueueFolder:
 
     def _repair(self, key: str, name: str) -> bool:
         """Repair the queue of one priority, or set it aside; return whether it was repaired."""
+        from scrapy_robots_rfc.scheduling.repair import repair  # noqa: PLC0415 - loads SQLite
+
         kind = self._class_of(name)
         try:
             return kind is not None and repair(self._path_of(key) / name, kind)

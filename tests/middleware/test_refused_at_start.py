@@ -1,4 +1,4 @@
-"""How a crawl with a wrong setting ends: with an exception whose last line says what is wrong."""
+"""A crawl with a wrong setting ends with an exception whose last line says what is wrong."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Refused(scrapy.Spider):
 
 @pytest.fixture
 def project(site: Site, tmp_path: Path) -> Path:
-    """A project with one spider, which would ask the site."""
+    """Return a project with one spider, which would request the site."""
     (tmp_path / "scrapy.cfg").write_text("[settings]\ndefault = shop.settings\n")
     package = tmp_path / "shop"
     (package / "spiders").mkdir(parents=True)
@@ -68,11 +68,10 @@ def python(*arguments: str, folder: Path) -> subprocess.CompletedProcess[str]:
 
 
 def printed(log: str) -> list[str]:
-    """The lines of a log that are not empty, without two noises of others.
+    """Return the lines of a log without empty ones, and without noise.
 
-    Scrapy leaves two sessions of aiohttp open whenever a downloader cannot be made, and aiohttp
-    says so. Twisted before 22.8 hands to logging a traceback that Python 3.11 cannot read, and
-    logging says so at length.
+    Scrapy leaves two sessions of aiohttp open if a downloader cannot be made, and aiohttp logs
+    that. Twisted before 22.8 passes a traceback to logging that Python 3.11 cannot read.
     """
     log = log.partition("--- Logging error ---")[0]
     noise = ("Unclosed client session", "client_session: ")
@@ -112,9 +111,7 @@ TOO_SMALL = (
     " 2.5)"
 )
 NO_DISK = f"ROBOTS_CACHE = 'shop.store.Broken' cannot be used: no disk; it must be {CACHE_ACCEPTED}"
-#: Spiders with wrong settings of their own, by the name of their class, and what the log says of
-#: each. They are the spiders of a script: whether a command or a script starts a crawl, the line is
-#: the same.
+#: Wrong settings of spiders in a script, and the error that is logged for each.
 WRONG = {
     "NoParser": (
         {"ROBOTSTXT_PARSER": "no.such.Parser"},
@@ -168,14 +165,13 @@ from shop.spiders.refused import Refused
 class Soon(Refused):
     custom_settings = {**Refused.custom_settings, "ROBOTS_TIMEOUT": "soon"}
 """
-#: Crawls whose result is not looked at.
+#: Crawls whose result is ignored.
 UNWATCHED = """
 for name, settings in WRONG.items():
     settings = {**Refused.custom_settings, **settings}
     process.crawl(type(name, (Refused,), {"custom_settings": settings}))
 """
-#: Each runs a crawl that is refused, and prints what reaches the caller; the first two run others
-#: beside it.
+#: Each runs a crawl with a wrong setting and prints its exception; the first two run more crawls.
 SCRIPTS = {
     "CrawlerProcess": (
         """
@@ -207,12 +203,9 @@ print(repr(task.exception()))
 
 @pytest.mark.parametrize("name", SCRIPTS)
 def test_exception_reaches_the_caller_of_a_script(site: Site, project: Path, name: str) -> None:
-    """In a script the exception reaches the caller, who alone says what is said of it; nothing is
-    requested.
+    """In a script, the exception reaches the caller.
 
-    Where the result is not looked at, the log has the traceback, also where a part of this package
-    works under Scrapy's own middleware. Its last line has the error: of a class that cannot be
-    loaded the reason, of a store its own words.
+    If the caller ignores it, the log has its traceback.
     """
     (project / "shop" / "store.py").write_text(STORE)
     wrong = {spider: settings for spider, (settings, _) in WRONG.items()}
@@ -234,7 +227,7 @@ def test_exception_reaches_the_caller_of_a_script(site: Site, project: Path, nam
 
 
 class Soon(Pages):
-    """Has a wrong setting."""
+    """A spider with a wrong setting."""
 
     custom_settings = {  # noqa: RUF012 - as Scrapy's users write it
         "ADDONS": {"scrapy_robots_rfc.Addon": 500},
@@ -249,7 +242,7 @@ class Soon(Pages):
 async def test_exception_reaches_the_caller_of_a_runner(
     site: Site, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """A program that has a reactor of its own gets the exception, and nothing of it is logged."""
+    """A program with its own reactor gets the exception, and nothing is logged."""
     reactor = ASYNCIO_REACTOR if is_asyncio_reactor_installed() else None
     with pytest.raises(
         SettingError, match="ROBOTS_TIMEOUT = 'soon' is not accepted; it must be a number above 0"

@@ -1,4 +1,4 @@
-"""What a crawl logs at its start about its own set-up."""
+"""The log lines at start about the settings of a crawl."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ HERE = "tests.middleware.test_startup"
 
 
 class Stricter(RobotsTxtMiddleware):
-    """A subclass of Scrapy's own."""
+    """A subclass of Scrapy's middleware."""
 
 
 class Lenient(RfcRobotsTxtMiddleware):
-    """A subclass of ours."""
+    """A subclass of our middleware."""
 
 
 def middlewares(**positions: Any) -> dict[str, Any]:
-    """The setting, with the components by their names in this module."""
+    """Return the setting, with the components by their names in this module."""
     names = {"ours": OURS, "stock": STOCK}
     return {
         "DOWNLOADER_MIDDLEWARES": {
@@ -97,12 +97,10 @@ def unknown(key: str, near: str = "") -> str:
     ],
 )
 @ensureDeferred
-async def test_stock_middleware_and_unknown_names_are_warned_of(
+async def test_mistakes_in_settings(
     site: Site, caplog: pytest.LogCaptureFixture, settings: dict[str, Any], expected: list[str]
 ) -> None:
-    """Scrapy's own middleware beside ours and a name that nothing reads are warned about, once
-    each.
-    """
+    """Scrapy's own middleware beside ours, and unknown settings, have one warning each."""
     result = await crawl([site.url("/x"), site.url("/y")], settings)
     assert records(caplog) == expected
     assert list(result.outcomes.values()) == [200, 200]
@@ -183,9 +181,7 @@ async def test_middleware_that_does_not_obey(
     settings: dict[str, Any],
     level: int,
 ) -> None:
-    """A line says that the middleware does not obey: a warning, unless the user switched
-    ROBOTSTXT_OBEY off.
-    """
+    """The log says that the middleware does not obey; as a warning unless the user chose it."""
     monkeypatch.delitem(crawling.SETTINGS, "ROBOTSTXT_OBEY")
     await crawl([site.url("/x")], {**settings, "ROBOTSTXT_OBAY": True})
     off = (
@@ -204,7 +200,7 @@ LOGGERS = {"scrapy_robots_rfc.middleware.startup"}
 
 
 class Mistyped(Pages):
-    """Has names that have no effect, beside some of its own."""
+    """A spider with attributes that have no effect, and some of its own."""
 
     robotstxt_user_agents = "foobot"
     ROBOTS_USE = "train-ai"
@@ -215,8 +211,8 @@ class Mistyped(Pages):
 
 @ensureDeferred
 async def test_names_without_effect(site: Site, caplog: pytest.LogCaptureFixture) -> None:
-    """A typo in a spider's attribute or in meta is warned of once, with the nearest name that is
-    read.
+    """A misspelt spider attribute or meta key has one warning, with the name that was probably
+    meant.
     """
     meta = {
         "dont_obey_robots": True,
