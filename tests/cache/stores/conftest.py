@@ -1,4 +1,4 @@
-"""Fixtures for the tests of the stores: an SQLite file."""
+"""Fixtures for the tests of the SQLite store."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    """Where the file is to be."""
+    """The path of the file."""
     return tmp_path / "robots.sqlite"
 
 

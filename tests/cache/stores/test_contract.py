@@ -1,4 +1,4 @@
-"""The contract of stores: what every one of them does, ours and those of users."""
+"""The contract of stores, for all stores of the package and a third-party store."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ KEY, OTHER = "https://a.example", "http://[2001:db8::1]:8080"
 LONG, SHORT = 10_000.0, 0.2
 
 
-#: The kinds of places; stores at those that are shared let workers take turns.
+#: The kinds of places; those that are shared have leases and turns.
 SHARED = ("memory", "redis")
 KINDS = (*SHARED, "sqlite", "own")
 
 
 def place_of(kind: str, request: pytest.FixtureRequest) -> Place:
-    """Make an empty place."""
+    """Return an empty place."""
     if kind == "memory":
         return places.memory()
     if kind == "redis":
@@ -50,7 +50,7 @@ def place(request: pytest.FixtureRequest) -> Iterator[Place]:
 
 @pytest.fixture(params=SHARED)
 def shared_place(request: pytest.FixtureRequest) -> Iterator[Place]:
-    """An empty place of each kind by which workers take turns."""
+    """An empty place of each kind with leases and turns."""
     made = place_of(request.param, request)
     yield made
     made.leave()
@@ -64,14 +64,14 @@ def store(place: Place) -> Store:
 
 @pytest.fixture
 def shared(shared_place: Place) -> SharedStore:
-    """A store by which workers take turns."""
+    """A store with leases and turns."""
     store = shared_place.store()
     assert isinstance(store, SharedStore)
     return store
 
 
 def test_an_empty_store(store: Store) -> None:
-    """What was never put is not there."""
+    """A value that was never put does not exist."""
     assert store.get(KEY) is None
     assert list(store.keys()) == []
     assert store.delete(KEY) is False
@@ -81,7 +81,7 @@ def test_an_empty_store(store: Store) -> None:
     "value", [b"", b"\x00\xff\r\n'\"", b"x" * 1_000_000], ids=["empty", "octets", "large"]
 )
 def test_values_come_back(store: Store, value: bytes) -> None:
-    """Whatever octets were put are what is got, under their key and no other."""
+    """Any bytes that were put are returned, for their key only."""
     store.put(KEY, value, LONG)
     assert store.get(KEY) == value
     assert store.get(OTHER) is None
@@ -89,7 +89,7 @@ def test_values_come_back(store: Store, value: bytes) -> None:
 
 
 def test_the_last_value_counts(store: Store) -> None:
-    """A value takes the place of the one before it."""
+    """A value replaces the previous one."""
     store.put(KEY, b"one", LONG)
     store.put(OTHER, b"other", LONG)
     store.put(KEY, b"two", LONG)
@@ -98,7 +98,7 @@ def test_the_last_value_counts(store: Store) -> None:
 
 
 def test_deleted_values_are_gone(store: Store) -> None:
-    """A value that is deleted is gone, alone, and a new one may come."""
+    """A deleted value is gone, and its key can be used again."""
     store.put(KEY, b"one", LONG)
     store.put(OTHER, b"other", LONG)
     assert store.delete(KEY) is True
@@ -110,7 +110,7 @@ def test_deleted_values_are_gone(store: Store) -> None:
 
 
 def test_values_end_with_their_time(place: Place, store: Store) -> None:
-    """A value whose time is over is absent; others stay."""
+    """A value is gone after its time; others remain."""
     store.put(KEY, b"one", SHORT)
     store.put(OTHER, b"other", LONG)
     place.later(SHORT * 2)
@@ -121,7 +121,7 @@ def test_values_end_with_their_time(place: Place, store: Store) -> None:
 
 
 def test_a_new_value_has_its_own_end(place: Place, store: Store) -> None:
-    """Each `put` says anew how long the value is stored."""
+    """Each `put` sets a new time."""
     store.put(KEY, b"one", SHORT)
     store.put(KEY, b"two", LONG)
     store.put(OTHER, b"other", LONG)
@@ -131,7 +131,7 @@ def test_a_new_value_has_its_own_end(place: Place, store: Store) -> None:
 
 
 def test_others_see_it(place: Place, store: Store) -> None:
-    """What one store put, another one at the same place has."""
+    """A value is visible in other stores at the same place."""
     another = place.store()
     store.put(KEY, b"one", LONG)
     assert another.get(KEY) == b"one"
@@ -142,17 +142,17 @@ def test_others_see_it(place: Place, store: Store) -> None:
 
 
 def test_it_is_there_afterwards(place: Place, store: Store) -> None:
-    """What was put is there after the store is closed and another one opened."""
+    """A value is still there after the store was closed and opened again."""
     store.put(KEY, b"one", LONG)
     store.close()
     assert place.store().get(KEY) == b"one"
 
 
 def test_all_keys_are_listed_once(store: Store) -> None:
-    """All keys are listed, each once, and what is deleted meanwhile does no harm."""
+    """Each key is listed once, even if keys are deleted meanwhile."""
     wanted = {
         f"https://{number}.example" for number in range(1200)
-    }  # Redis is asked for 1000 at a time
+    }  # more than Redis returns at once
     for key in wanted:
         store.put(key, key.encode(), LONG)
     assert sorted(store.keys()) == sorted(wanted)
@@ -165,7 +165,7 @@ def test_all_keys_are_listed_once(store: Store) -> None:
 
 
 def test_as_many_threads_as_it_says(store: Store) -> None:
-    """So many calls at once as the store allows give what one after the other would."""
+    """With as many threads as the store allows, calls have the same results as one by one."""
 
     def put_and_get(number: int) -> bool:
         key, value = f"https://{number % 20}.example", b"%d" % (number % 20)
@@ -177,10 +177,7 @@ def test_as_many_threads_as_it_says(store: Store) -> None:
 
 
 def test_one_owner_at_a_time(shared: SharedStore) -> None:
-    """A lease is one owner's, for one key.
-
-    It takes it again as often as it likes, and gives back only its own.
-    """
+    """A lease has one owner, who may renew and release it."""
     assert shared.lease(KEY, "one", LONG) is True
     assert shared.lease(KEY, "one", LONG) is True
     assert shared.lease(KEY, "two", LONG) is False
@@ -194,9 +191,7 @@ def test_one_owner_at_a_time(shared: SharedStore) -> None:
 
 
 def test_leases_end_by_themselves(shared_place: Place, shared: SharedStore) -> None:
-    """A lease whose owner does not come back ends by itself, and its last term is the one that
-    counts.
-    """
+    """A lease that is not renewed ends after its last term."""
     assert shared.lease(KEY, "one", SHORT)
     assert shared.lease(OTHER, "one", SHORT)
     assert shared.lease(OTHER, "one", LONG)
@@ -206,7 +201,7 @@ def test_leases_end_by_themselves(shared_place: Place, shared: SharedStore) -> N
 
 
 def test_a_lease_is_no_value(shared: SharedStore) -> None:
-    """Leases and turns are no values: they are not got, and are not among the keys."""
+    """Leases and turns are not values, and not keys."""
     shared.lease(KEY, "one", LONG)
     shared.take_turn(KEY, "one", LONG)
     assert shared.get(KEY) is None
@@ -216,7 +211,7 @@ def test_a_lease_is_no_value(shared: SharedStore) -> None:
 
 
 def test_one_turn_at_a_time(shared: SharedStore) -> None:
-    """A turn is one owner's, for one key; others get the time after which to ask again."""
+    """A turn has one owner; others get the time after which to ask again."""
     assert shared.take_turn(KEY, "one", LONG) == 0
     assert shared.take_turn(KEY, "one", LONG) == 0
     assert 0 < shared.take_turn(KEY, "two", LONG) <= LONG
@@ -226,7 +221,7 @@ def test_one_turn_at_a_time(shared: SharedStore) -> None:
 
 
 def test_turns_keep_an_interval(shared_place: Place, shared: SharedStore) -> None:
-    """After a turn no owner has the next one before the interval is over."""
+    """After a turn, nobody gets the next one before the interval is over."""
     assert shared.take_turn(OTHER, "one", LONG) == 0
     shared.end_turn(OTHER, "one", LONG)
     assert 0 < shared.take_turn(OTHER, "one", LONG) <= LONG
@@ -238,7 +233,7 @@ def test_turns_keep_an_interval(shared_place: Place, shared: SharedStore) -> Non
 
 
 def test_who_waits_longest_goes_first(shared: SharedStore) -> None:
-    """A turn that is free is given to whoever has asked first, if others ask at the same time."""
+    """A free turn goes to the worker that asked first."""
     for owner in ("one", "two", "three"):
         shared.take_turn(KEY, owner, LONG)
     assert shared.take_turn(KEY, "two", LONG) > 0
@@ -252,7 +247,7 @@ def test_who_waits_longest_goes_first(shared: SharedStore) -> None:
 
 
 def test_who_asks_late_keeps_the_place(shared_place: Place, shared: SharedStore) -> None:
-    """One that asks a second later than told goes before those that came after it."""
+    """A worker that asks a second late keeps its place in line."""
     assert shared.take_turn(KEY, "one", LONG) == 0
     pause = shared.take_turn(KEY, "two", LONG)
     shared.end_turn(KEY, "one", 0)
@@ -262,7 +257,7 @@ def test_who_asks_late_keeps_the_place(shared_place: Place, shared: SharedStore)
 
 
 def test_turns_end_by_themselves(shared_place: Place, shared: SharedStore) -> None:
-    """A turn whose owner does not come back ends by itself."""
+    """A turn of a dead worker ends after its time."""
     assert shared.take_turn(KEY, "one", SHORT) == 0
     shared_place.later(SHORT * 2)
     assert shared.take_turn(KEY, "two", LONG) == 0

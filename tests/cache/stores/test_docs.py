@@ -1,7 +1,4 @@
-"""docs/caching.md shows what there is.
-
-A value, addresses of servers, and a store of a user's own.
-"""
+"""docs/caching.md shows a value and addresses as they are."""
 
 from __future__ import annotations
 
@@ -27,7 +24,7 @@ LONG = 1000.0
 
 
 def test_the_value_that_is_shown() -> None:
-    """The value in the document is what is written today, and can be read."""
+    """The value in docs/caching.md is what is written today, and can be read."""
     value = block("docs/caching.md", "text", '{"version"').encode()
     copy = decode(zlib.compress(value))
     assert zlib.decompress(encode(copy)) == value
@@ -40,7 +37,7 @@ def test_the_value_that_is_shown() -> None:
 def test_the_addresses_that_are_shown(
     redis_installed: None, open_redis: Callable[..., RedisStore], tmp_path: Path
 ) -> None:
-    """Both addresses in the document open a server of that kind: one with a user, one with TLS."""
+    """Both addresses in docs/caching.md work, with a user and with TLS."""
     plain, encrypted = block("docs/caching.md", "text", "rediss://").splitlines()
     with RedisServer() as server, redis.Redis(port=server.port) as client:
         client.acl_setuser(

@@ -1,4 +1,4 @@
-"""From ROBOTS_CACHE to a store: what is accepted, and that no error repeats a password."""
+"""Values of ROBOTS_CACHE, and errors without passwords."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def opened(spec: object, **settings: Any) -> tuple[Any, str]:
-    """Return what a value gives."""
+    """Return the store for a value of the setting."""
     found = store_of(spec, Crawler(Spider, settings))
     assert found is not None
     return found
@@ -31,7 +31,7 @@ def opened(spec: object, **settings: Any) -> tuple[Any, str]:
 
 @pytest.mark.parametrize("spec", ["memory:", None, ""])
 def test_memory_alone_needs_no_store(spec: str | None) -> None:
-    """Where the crawl's memory is all there is to be, there is no store."""
+    """Without a store, the crawl uses only its memory."""
     assert store_of(spec, Crawler(Spider)) is None
 
 
@@ -41,9 +41,7 @@ def test_memory_alone_needs_no_store(spec: str | None) -> None:
 def test_sqlite_path_is_taken_as_it_stands(
     path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What follows three slashes is a path as it stands, from the folder in which the crawl
-    starts or from the root.
-    """
+    """The text after three slashes is a path, relative to the working directory or absolute."""
     monkeypatch.chdir(tmp_path)
     path = f"{tmp_path}{path}" if path.startswith("/") else path
     store, name = opened(f"sqlite:///{path}")
@@ -56,16 +54,14 @@ def test_sqlite_path_is_taken_as_it_stands(
 
 
 def test_name_of_a_redis_store_has_no_password() -> None:
-    """An address of a Redis server gives a store whose name has no password."""
+    """The name of a Redis store has no password."""
     store, name = opened("redis://me:secret@h:7/1?prefix=a:")
     assert isinstance(store, RedisStore)
     assert name == "redis://h:7/1?prefix=a:"
 
 
 def test_without_the_extra(tmp_path: Path) -> None:
-    """Where redis-py is not installed, the error says how to install it, and everything else
-    works.
-    """
+    """If redis-py is not installed, the error says how to install it, and everything else works."""
     code = (
         "import sys; sys.modules['redis'] = None\n"
         "from scrapy_robots_rfc.cache.stores.base import store_of\n"
@@ -82,7 +78,7 @@ def test_without_the_extra(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("spec", [FolderStore, "tests.support.own_store.FolderStore"])
 def test_a_store_of_the_users_own(spec: object, tmp_path: Path) -> None:
-    """A class, or its path, is made as Scrapy makes its components, and named by its path."""
+    """A class, or its path, is created like Scrapy's components, and named by its path."""
     store, name = opened(spec, COPIES_FOLDER=str(tmp_path))
     assert isinstance(store, FolderStore)
     assert (store.folder, name) == (tmp_path, "tests.support.own_store.FolderStore")
@@ -107,7 +103,7 @@ def test_a_store_of_the_users_own(spec: object, tmp_path: Path) -> None:
     ],
 )
 def test_what_is_not_accepted(spec: object) -> None:
-    """Another value stops the crawl at start, with what would be accepted and without a
+    """Any other value stops the crawl at start; the error says what is accepted, without a
     password.
     """
     with pytest.raises(
@@ -119,14 +115,14 @@ def test_what_is_not_accepted(spec: object) -> None:
 
 
 def test_an_address_of_redis_that_cannot_be_read() -> None:
-    """What is wrong with an address of a Redis server is logged without its password."""
+    """An error in an address of a Redis server is logged without its password."""
     with pytest.raises((StoreError, SettingError)) as raised:
         opened("redis://me:secret@h:port/x")
     assert "secret" not in str(raised.value)
 
 
 class Failing(MemoryStore):
-    """Raises what the test says, when it is made or opened."""
+    """A store that raises when it is created or opened, as the test says."""
 
     when = "opened"
     error: Exception
@@ -151,9 +147,8 @@ class Failing(MemoryStore):
     ],
 )
 def test_a_store_that_cannot_be_opened(when: str, error: Exception, text: str) -> None:
-    """Whatever a store of the user's raises at the start, the crawl stops.
-
-    Scrapy would go on without a middleware that raises NotConfigured.
+    """Any exception of a third-party store at start stops the crawl, although Scrapy ignores
+    NotConfigured.
     """
     made = type("Made", (Failing,), {"when": when, "error": error})
     with pytest.raises(StoreError) as raised:

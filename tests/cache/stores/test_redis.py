@@ -1,7 +1,4 @@
-"""The Redis store: what only it does.
-
-What every store does is in the contract; what goes wrong stands beside this.
-"""
+"""The Redis store, beyond the contract of all stores. For failures, see `test_redis_failing.py`."""
 
 from __future__ import annotations
 
@@ -40,7 +37,7 @@ def store(open_redis: Callable[..., RedisStore]) -> RedisStore:
 
 
 def raw(store: RedisStore) -> Any:
-    """The client below a store."""
+    """The client of a store."""
     return store.client
 
 
@@ -85,7 +82,7 @@ def turn_of(store: RedisStore, owner: str, hold: float = LONG) -> None:
 def test_address_is_read_and_shown_without_credentials(
     text: str, expected: dict[str, Any], shown: str
 ) -> None:
-    """An address is read, and shown without credentials."""
+    """An address is parsed, and shown without credentials."""
     store = RedisStore(text)
     options = raw(store).connection_pool.connection_kwargs
     assert options | expected == options
@@ -116,7 +113,7 @@ def test_address_is_read_and_shown_without_credentials(
     ],
 )
 def test_address_that_cannot_be_read(text: str) -> None:
-    """The error says what is accepted, and nothing of the address, wherever its password is."""
+    """The error says what is accepted, and shows nothing of the address."""
     with pytest.raises(StoreError, match="must be like redis://") as caught:
         RedisStore(text)
     assert not {"se", "123"} & set(str(caught.value).replace("/", " ").replace("#", " ").split())
@@ -129,9 +126,7 @@ def test_address_that_cannot_be_read(text: str) -> None:
 def test_fleets_with_prefixes_share_nothing(
     open_redis: Callable[..., RedisStore], redis_server: RedisServer
 ) -> None:
-    """Fleets with prefixes of their own share a server and nothing on it, whatever characters
-    are in them.
-    """
+    """Fleets with different prefixes share nothing, whatever characters the prefixes have."""
     one, other = (
         open_redis(f"{redis_server.url}?prefix={prefix}") for prefix in ("f*[a]?:", "f*b:")
     )
@@ -145,7 +140,7 @@ def test_fleets_with_prefixes_share_nothing(
 
 
 def test_all_names_have_the_prefix_and_end(store: RedisStore) -> None:
-    """Everything has the prefix, and leaves the server by itself."""
+    """Every name has the prefix and expires."""
     store.put(KEY, b"value", LONG)
     store.lease(KEY, "me", LONG)
     store.take_turn(KEY, "me", LONG)
@@ -162,7 +157,7 @@ def test_all_names_have_the_prefix_and_end(store: RedisStore) -> None:
 
 
 def test_many_keys_are_named_once_each(store: RedisStore) -> None:
-    """All keys are named, each once."""
+    """Each of many keys is listed once."""
     wanted = {f"http://host{number}" for number in range(3000)}
     for key in wanted:
         store.put(key, b"x", LONG)
@@ -173,7 +168,7 @@ def test_many_keys_are_named_once_each(store: RedisStore) -> None:
 
 @pytest.mark.parametrize("seconds", [1e-9, 1e300, float("inf")])
 def test_any_time_above_zero_is_taken(store: RedisStore, seconds: float) -> None:
-    """Any time above 0 is taken, the shortest and the longest."""
+    """The shortest and the longest times are accepted."""
     store.put(KEY, b"x", seconds)
     assert store.lease("http://b", "me", seconds)
     assert not store.take_turn("http://b", "me", seconds)
@@ -181,7 +176,7 @@ def test_any_time_above_zero_is_taken(store: RedisStore, seconds: float) -> None
 
 
 def test_something_else_in_its_place(store: RedisStore) -> None:
-    """What somebody else put under a name of ours cannot be read, and is overwritten."""
+    """A foreign value with our name cannot be read, and is overwritten."""
     raw(store).lpush(store.name_of("copy", KEY), "x")
     with pytest.raises(ResponseError, match="WRONGTYPE"):
         store.get(KEY)
@@ -193,7 +188,7 @@ def test_something_else_in_its_place(store: RedisStore) -> None:
 
 
 def test_lease_ends_by_itself(open_redis: Callable[..., RedisStore]) -> None:
-    """A lease whose holder dies passes on when its time is over, and not before."""
+    """The lease of a dead worker ends after its time, and not before."""
     one, other = open_redis(), open_redis()
     begun = time.monotonic()
     assert one.lease(KEY, "one", 0.3)
@@ -204,7 +199,7 @@ def test_lease_ends_by_itself(open_redis: Callable[..., RedisStore]) -> None:
 
 
 def test_lease_is_its_owners(store: RedisStore) -> None:
-    """Only its owner makes a lease longer, or ends it."""
+    """Only the owner renews or releases a lease."""
     assert store.lease(KEY, "one", LONG)
     assert store.lease(KEY, "one", LONG)
     store.release(KEY, "other")
@@ -214,7 +209,7 @@ def test_lease_is_its_owners(store: RedisStore) -> None:
 
 
 def test_one_of_many_has_the_lease(open_redis: Callable[..., RedisStore]) -> None:
-    """Of many workers that ask at the same time one gets the lease."""
+    """One of many workers that ask at once gets the lease."""
     barrier = threading.Barrier(8)
     won = []
 
@@ -237,8 +232,8 @@ def test_one_of_many_has_the_lease(open_redis: Callable[..., RedisStore]) -> Non
 
 
 def test_next_turn_begins_an_interval_after_the_last_end(store: RedisStore) -> None:
-    """The next turn begins an interval after the end of the one before, whoever asks, and
-    whoever asks gets the time until then.
+    """The next turn starts an interval after the end of the last one, and workers that ask get the
+    time until then.
     """
     assert store.take_turn(KEY, "one", LONG) == 0
     store.end_turn(KEY, "one", 60)
@@ -247,10 +242,7 @@ def test_next_turn_begins_an_interval_after_the_last_end(store: RedisStore) -> N
 
 
 def test_turn_has_one_owner(store: RedisStore) -> None:
-    """A turn is one owner's until it ends.
-
-    Another one asks again in between, never after the end of the hold.
-    """
+    """A turn has one owner until it ends. Another worker asks again before the end of its hold."""
     assert store.take_turn(KEY, "one", LONG) == 0
     assert store.take_turn(KEY, "one", LONG) == 0
     assert 0 < store.take_turn(KEY, "other", LONG) <= 5
@@ -262,10 +254,7 @@ def test_turn_has_one_owner(store: RedisStore) -> None:
 
 
 def test_others_ask_again_after_the_last_interval(store: RedisStore) -> None:
-    """While a turn lasts, others ask again after the interval that was used last.
-
-    There is no turn before.
-    """
+    """During a turn, others ask again after the last interval."""
     turn_of(store, "one")
     store.end_turn(KEY, "one", 0.5)
     turn_of(store, "one")
@@ -273,10 +262,7 @@ def test_others_ask_again_after_the_last_interval(store: RedisStore) -> None:
 
 
 def test_turn_ends_by_itself(open_redis: Callable[..., RedisStore]) -> None:
-    """A turn whose owner dies passes on when its hold is over, and not before.
-
-    What its owner says then is nothing.
-    """
+    """The turn of a dead worker ends after its hold, and a late call of its owner has no effect."""
     one, other = open_redis(), open_redis()
     begun = time.monotonic()
     assert one.take_turn(KEY, "one", 0.3) == 0
@@ -287,22 +273,20 @@ def test_turn_ends_by_itself(open_redis: Callable[..., RedisStore]) -> None:
 
 
 def test_request_before_any_turn(store: RedisStore) -> None:
-    """A request that was sent without a turn, as that for robots.txt may be, is followed by the
-    interval as any.
-    """
+    """A request without a turn, such as one for robots.txt, is followed by the interval."""
     store.end_turn(KEY, "one", 60)
     assert store.take_turn(KEY, "other", LONG) > 59
 
 
 def test_shorter_interval_brings_no_turn_forward(store: RedisStore) -> None:
-    """An end does not bring forward the turn that another end has put off."""
+    """A shorter interval does not move the next turn to an earlier time."""
     store.end_turn(KEY, "one", 60)
     store.end_turn(KEY, "other", 1)
     assert store.take_turn(KEY, "one", LONG) > 58
 
 
 def test_who_does_not_come_back_has_no_place(store: RedisStore) -> None:
-    """Nobody waits for long for one who has asked, and does not ask again."""
+    """A worker that does not ask again loses its place in line."""
     for owner in ("one", "gone", "three"):
         store.take_turn(KEY, owner, LONG)
     store.end_turn(KEY, "one", 0)
@@ -313,9 +297,8 @@ def test_who_does_not_come_back_has_no_place(store: RedisStore) -> None:
 
 
 def put_back(store: RedisStore, seconds: int) -> None:
-    """Leave a key as it is after the server's clock was put back by so much.
-
-    Below 0: as it is when so much time has passed.
+    """Change a key as if the server's clock had been set back by some seconds, or forward if
+    negative.
     """
     name = store.name_of("turn", KEY)
     for field, value in raw(store).hgetall(name).items():
@@ -325,9 +308,7 @@ def put_back(store: RedisStore, seconds: int) -> None:
 
 
 def test_clock_that_is_put_back(store: RedisStore) -> None:
-    """Turns, places in the line and intervals last no longer because the server's clock went
-    back.
-    """
+    """Turns, places in line and intervals take no longer if the server's clock is set back."""
     turn_of(store, "dead", 0.2)
     store.take_turn(KEY, "also dead", LONG)
     put_back(store, 3600)
@@ -343,9 +324,7 @@ def test_clock_that_is_put_back(store: RedisStore) -> None:
 
 
 def test_turns_of_many(open_redis: Callable[..., RedisStore]) -> None:
-    """However many workers compete, between the end of a turn and the next one lies the
-    interval.
-    """
+    """With many workers, the interval lies between the end of a turn and the next one."""
     interval, turns, each = 0.05, [], 4
 
     def work(store: RedisStore, owner: str) -> None:

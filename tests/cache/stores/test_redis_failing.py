@@ -1,7 +1,4 @@
-"""A Redis server that cannot be used, at start and later.
-
-For what the crawl makes of it see test_redis_crawls.py.
-"""
+"""A Redis server that fails at start and later. For crawls, see `test_redis_crawls.py`."""
 
 from __future__ import annotations
 
@@ -30,12 +27,12 @@ QUOTED = "se%2Fcr%23et"
 
 
 def raw(store: RedisStore) -> Any:
-    """The client below a store."""
+    """The client of a store."""
     return store.client
 
 
 def failure(store: RedisStore) -> type[Exception]:
-    """How every call fails."""
+    """Return the error of every call."""
     calls: list[Callable[[], Any]] = [
         lambda: store.put(KEY, b"x", LONG),
         lambda: store.lease(KEY, "me", LONG),
@@ -51,7 +48,7 @@ def failure(store: RedisStore) -> type[Exception]:
 
 
 def refusal(address: str) -> str:
-    """Why a server is not taken at start."""
+    """Return the error of a server at start."""
     with pytest.raises(StoreError) as caught:
         open_store(address, Crawler(Spider))
     text = str(caught.value)
@@ -62,9 +59,7 @@ def refusal(address: str) -> str:
 def test_server_that_is_not_there_is_an_error(
     redis_installed: None, open_redis: Callable[..., RedisStore]
 ) -> None:
-    """No server: an error at start, errors while it is gone, and no trace of them when it is
-    back, though empty.
-    """
+    """A server that is down is an error at start and later; when it is back, the store works."""
     with RedisServer() as server:
         store = open_redis(server.url)
         store.put(KEY, b"value", LONG)
@@ -78,16 +73,14 @@ def test_server_that_is_not_there_is_an_error(
 
 
 def test_unknown_host_is_named() -> None:
-    """A host that does not exist is named."""
+    """The error names a host that does not exist."""
     assert "nowhere.invalid" in refusal("redis://nowhere.invalid")
 
 
 def test_server_that_does_not_answer_is_an_error(
     redis_installed: None, open_redis: Callable[..., RedisStore]
 ) -> None:
-    """A server that does not answer in time is an error, and no trace of it remains when it
-    answers again.
-    """
+    """A server that does not answer in time is an error; when it answers, the store works."""
     with RedisServer() as server:
         store = open_redis(f"{server.url}?timeout=0.2")
         store.put(KEY, b"value", LONG)
@@ -95,7 +88,7 @@ def test_server_that_does_not_answer_is_an_error(
         assert failure(store) is redis.TimeoutError
         assert refusal(f"{server.url}?timeout=0.2").startswith("TimeoutError: ")
         server.thaw()
-        while True:  # what was asked before may take it a moment
+        while True:  # earlier commands may take a moment
             try:
                 assert store.get(KEY) in (b"value", b"x")
                 break
@@ -106,7 +99,7 @@ def test_server_that_does_not_answer_is_an_error(
 def test_server_without_memory_can_only_be_read(
     redis_installed: None, open_redis: Callable[..., RedisStore]
 ) -> None:
-    """A server without memory is an error, and can be read all the same."""
+    """A server without memory fails to write, but can be read."""
     with RedisServer() as server:
         store = open_redis(server.url)
         store.put(KEY, b"value", LONG)
@@ -117,7 +110,7 @@ def test_server_without_memory_can_only_be_read(
 
 
 def test_replica_is_an_error(redis_installed: None, open_redis: Callable[..., RedisStore]) -> None:
-    """A replica is an error, at start and for a server that becomes one."""
+    """A replica is an error, at start and later."""
     with RedisServer() as server:
         store = open_redis(server.url)
         raw(store).replicaof("127.0.0.1", 1)
@@ -128,7 +121,7 @@ def test_replica_is_an_error(redis_installed: None, open_redis: Callable[..., Re
 def test_wrong_password_is_an_error_that_does_not_show_it(
     redis_installed: None, open_redis: Callable[..., RedisStore]
 ) -> None:
-    """A wrong password, none, or one that changes, is an error; the error does not show it."""
+    """A wrong, missing or changed password is an error, which does not show it."""
     with RedisServer(requirepass=PASSWORD) as server:
         host = f"127.0.0.1:{server.port}"
         store = open_redis(f"redis://:{QUOTED}@{host}")
@@ -142,7 +135,7 @@ def test_wrong_password_is_an_error_that_does_not_show_it(
 def test_user_with_too_few_rights_is_an_error(
     redis_installed: None, open_redis: Callable[..., RedisStore]
 ) -> None:
-    """A user who may not write is an error at start."""
+    """A user without write access is an error at start."""
     with RedisServer() as server:
         raw(open_redis(server.url)).acl_setuser(
             "guest", enabled=True, passwords=["+x"], keys=["*"], commands=["+get"]
@@ -151,7 +144,7 @@ def test_user_with_too_few_rights_is_an_error(
 
 
 def test_server_that_is_no_redis_is_an_error() -> None:
-    """What answers and is no Redis server is an error at start."""
+    """A server that is not Redis is an error at start."""
     with Site() as site:
         assert refusal(f"redis://{site.netloc}")
 
@@ -159,7 +152,7 @@ def test_server_that_is_no_redis_is_an_error() -> None:
 def test_server_proves_who_it_is_with_tls(
     redis_installed: None, open_redis: Callable[..., RedisStore], tmp_path: Path
 ) -> None:
-    """With rediss:// the connection is encrypted, and the server has to prove who it is."""
+    """With rediss://, the connection is encrypted, and the certificate of the server verified."""
     file = tmp_path / "server.pem"
     file.write_bytes(self_signed())
     with RedisServer(tls_cert_file=file, tls_key_file=file, tls_auth_clients="no") as server:

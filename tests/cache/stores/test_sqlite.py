@@ -1,4 +1,4 @@
-"""The SQLite store: several processes, killed ones, and damaged files."""
+"""The SQLite store with several processes, killed processes, and damaged files."""
 
 from __future__ import annotations
 
@@ -27,39 +27,14 @@ ROOT = Path(__file__).parents[3]
 
 
 def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
-    """What the log warns of."""
+    """Return the warnings in the log."""
     return [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
-
-
-def test_statements_that_older_versions_know(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """SQLite from 3.31 on is enough: no statement has RETURNING, which came with 3.35."""
-    connect = sqlite3.connect
-    said: list[str] = []
-
-    def traced(*arguments: Any, **options: Any) -> sqlite3.Connection:
-        connection: sqlite3.Connection = connect(*arguments, **options)
-        connection.set_trace_callback(said.append)
-        return connection
-
-    monkeypatch.setattr("sqlite3.connect", traced)
-    store = SqliteStore(path)
-    store.open()
-    store.put(KEY, b"value", LONG)
-    assert (store.get(KEY), list(store.keys()), store.delete(KEY)) == (b"value", [KEY], True)
-    store.close()
-    assert any(text.startswith("DELETE") for text in said)
-    assert [text for text in said if "RETURNING" in text.upper()] == []
-
-
-# Processes.
 
 
 @pytest.fixture(scope="module")
 def processes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]:
-    """What came of all tasks of the program beside this file, which takes longer to start than to
-    do them.
-
-    The name of each is also that of the folder in which its processes have their file.
+    """Run the program `sqlite_processes.py` with all tasks at once, because it starts slowly;
+    return its results by task.
     """
     places = {
         name: tmp_path_factory.mktemp(name) / "robots.sqlite"
@@ -90,37 +65,29 @@ def processes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, A
 
 
 def test_eight_processes_share_a_file(processes: dict[str, dict[str, Any]]) -> None:
-    """Eight processes make one file at once, write and read it.
-
-    None fails, and every value is whole.
-    """
+    """Eight processes create, write and read one file at once without errors."""
     found = processes["new"]
     assert (found["failed"], found["keys"], found["integrity"]) == (0, 40, "ok")
 
 
 def test_eight_processes_find_a_damaged_file(processes: dict[str, dict[str, Any]]) -> None:
-    """Eight processes find one damaged file: it is renamed, and they share the new one."""
+    """If eight processes find a damaged file, it is renamed, and they share a new one."""
     found = processes["damaged"]
     assert (found["failed"], found["keys"], found["integrity"]) == (0, 40, "ok")
     assert found["whole"]
 
 
 def test_killed_writers_lose_nothing(processes: dict[str, dict[str, Any]]) -> None:
-    """A writer is killed forty times, at any moment.
-
-    Each value that was put is there and whole afterwards.
-    """
+    """After a writer is killed at a random moment, every value is there and complete."""
     found = processes["killed"]
     assert found["with_values"] > 20
     assert (found["wrong"], found["integrity"]) == ([], "ok")
 
 
 def test_two_stores_make_a_new_file_after_another(path: Path, store: SqliteStore) -> None:
-    """Where one process renames a file, the others go over to the new one, and leave it where
-    it is.
-    """
+    """If one process renames a damaged file, the others use the new one."""
     second = opened(path)
-    damage(path, 18, 48)  # where SQLite sees at once that the file has changed
+    damage(path, 18, 48)  # SQLite notices a change there at once
     with opened_twice(path) as third:
         third.put(OTHER, b"new", LONG)
         for each in (store, second):
@@ -129,9 +96,7 @@ def test_two_stores_make_a_new_file_after_another(path: Path, store: SqliteStore
 
 
 def test_another_process_was_faster(path: Path) -> None:
-    """A file that another process has replaced while this one waited its turn to do so is left
-    where it is.
-    """
+    """If another process has replaced a damaged file, this one does not rename the new file."""
     store = opened_and_damaged(path)
     lock = locked(path)
     with ThreadPoolExecutor(1) as pool:
@@ -149,14 +114,14 @@ def test_another_process_was_faster(path: Path) -> None:
 
 @contextlib.contextmanager
 def opened_twice(path: Path) -> Iterator[SqliteStore]:
-    """Open a file, and close it."""
+    """Open a file for a block."""
     store = opened(path)
     yield store
     store.close()
 
 
 def opened_and_damaged(path: Path) -> SqliteStore:
-    """Open a file with values whose pages are damaged behind its back."""
+    """Open a file with values, and damage its pages."""
     store = opened(path)
     for number in range(200):
         store.put(f"https://{number}.example", b"x" * 500, LONG)
@@ -166,13 +131,8 @@ def opened_and_damaged(path: Path) -> SqliteStore:
     return store
 
 
-# Damage.
-
-
 def test_a_damaged_file_of_ours(path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """A damaged file of ours gets a name that is free, and a new one is made, with one warning
-    for each.
-    """
+    """A damaged file gets a free name, and a new one is created, with one warning each time."""
     contents = []
     for _ in range(2):
         contents.append(damaged(path))
@@ -201,9 +161,7 @@ def test_a_damaged_file_of_ours(path: Path, caplog: pytest.LogCaptureFixture) ->
     ids=["items", "picture", "octet", "cut", "database"],
 )
 def test_a_file_of_the_users(path: Path, content: bytes) -> None:
-    """A file that is not ours stops the crawl at start, and nothing in it or beside it is
-    changed.
-    """
+    """A file that is not ours stops the crawl at start, and is not changed."""
     path.write_bytes(content)
     with pytest.raises(StoreError, match="it was not changed; remove it, or name another file"):
         opened(path)
@@ -212,10 +170,7 @@ def test_a_file_of_the_users(path: Path, content: bytes) -> None:
 
 
 def test_a_database_without_an_owner(path: Path) -> None:
-    """A database that says of no program that it is its own is the user's, damaged or not.
-
-    The crawl does not start.
-    """
+    """A database of another program stops the crawl at start, and is not changed."""
     with contextlib.closing(sqlite3.connect(path)) as connection:
         connection.execute("CREATE TABLE theirs (x)")
     for _ in range(2):
@@ -229,10 +184,7 @@ def test_a_database_without_an_owner(path: Path) -> None:
 
 
 def test_a_database_with_a_log(path: Path, tmp_path: Path) -> None:
-    """A log that a killed program has left beside its database stays there.
-
-    SQLite would write it into that.
-    """
+    """The write-ahead log of another program's database is not applied."""
     theirs = tmp_path / "theirs.sqlite"
     with contextlib.closing(sqlite3.connect(theirs, isolation_level=None)) as connection:
         connection.execute("PRAGMA journal_mode = WAL")
@@ -248,10 +200,7 @@ def test_a_database_with_a_log(path: Path, tmp_path: Path) -> None:
 
 
 def test_a_file_that_becomes_the_users(store: SqliteStore, path: Path) -> None:
-    """A file that is put in the place of ours during a crawl is not touched.
-
-    The calls of the store fail.
-    """
+    """A file that replaces ours during a crawl is not changed; the calls of the store fail."""
     path.unlink()
     path.write_bytes(b"mine" * 2000)
     with pytest.raises(StoreError, match="is no SQLite database"):
@@ -262,9 +211,8 @@ def test_a_file_that_becomes_the_users(store: SqliteStore, path: Path) -> None:
 def test_damage_inside_renames_the_file_when_it_shows(
     path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Damage that shows only when a page is read has the file renamed at that moment.
-
-    The call has a new one.
+    """If damage shows only when a page is read, the file is renamed then, and the call uses a new
+    one.
     """
     store = opened_and_damaged(path)
     assert store.get("https://7.example") is None
@@ -278,9 +226,7 @@ def test_damage_inside_renames_the_file_when_it_shows(
 
 @pytest.mark.parametrize("start", range(100, 20_000, 1024))
 def test_damage_gives_no_value_of_another_key(path: Path, start: int) -> None:
-    """Wherever a file is damaged, no value is got that was not put under its key, and the store
-    can be used.
-    """
+    """Wherever a file is damaged, no key returns the value of another one, and the store works."""
     store = opened(path)
     keys = [f"https://{number}.example" for number in range(40)]
     for key in keys:
@@ -289,8 +235,7 @@ def test_damage_gives_no_value_of_another_key(path: Path, start: int) -> None:
     damage(path, start)
     store = opened(path)
     for key in keys:
-        # A value itself may be damaged: that shows by its own checksum, see
-        # test_written_entries.py.
+        # The value itself may be damaged; its checksum shows that (test_written_entries.py).
         value = store.get(key)
         assert value is None or b"\xa5" in value or value == f"{key} ".encode() * 20
     for key in keys:
@@ -313,9 +258,7 @@ def test_damage_gives_no_value_of_another_key(path: Path, start: int) -> None:
 def test_a_table_that_is_not_ours(
     path: Path, caplog: pytest.LogCaptureFixture, sql: str, opened_before: bool
 ) -> None:
-    """A file of ours without our table is renamed by the call that needs it, and that call has
-    a new one.
-    """
+    """A file without our table is renamed by the first call, which then uses a new one."""
     store = opened(path)
     if not opened_before:
         store.close()
@@ -334,10 +277,7 @@ def test_a_table_that_is_not_ours(
 def test_damaged_file_that_cannot_be_renamed(
     store: SqliteStore, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Where the damaged file cannot be renamed, calls fail, and go on failing.
-
-    Nothing is made up.
-    """
+    """If a damaged file cannot be renamed, all calls fail."""
     store.close()
     damage(path)
 
@@ -353,7 +293,7 @@ def test_damaged_file_that_cannot_be_renamed(
 
 
 def test_values_that_have_ended_make_room(path: Path) -> None:
-    """Values whose time is over go with later writes: the file does not grow for ever."""
+    """Later writes delete expired values, so the file does not grow forever."""
     now = [1000.0]
     store = SqliteStore(path, lambda: now[0])
     store.open()

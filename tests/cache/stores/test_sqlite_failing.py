@@ -1,7 +1,4 @@
-"""The SQLite store on files that are gone, full, locked, read-only or not ours.
-
-See also test_sqlite.py.
-"""
+"""The SQLite store with files that are deleted, full, locked, read-only or not ours."""
 
 from __future__ import annotations
 
@@ -26,12 +23,9 @@ if TYPE_CHECKING:
 
 
 def test_a_file_that_is_deleted(store: SqliteStore, path: Path) -> None:
-    """A file that somebody deletes fails no call.
-
-    What is put next makes a new file, with nothing of the old one's.
-    """
+    """After a file is deleted, no call fails, and the next `put` creates an empty one."""
     path.unlink()
-    assert store.get(KEY) == b"one"  # as long as there is no write
+    assert store.get(KEY) == b"one"  # until the next write
     store.put(OTHER, b"new", LONG)
     assert (store.get(KEY), store.get(OTHER)) == (None, b"new")
     another = opened(path)
@@ -40,7 +34,7 @@ def test_a_file_that_is_deleted(store: SqliteStore, path: Path) -> None:
 
 
 def test_a_file_that_is_replaced(store: SqliteStore, path: Path, tmp_path: Path) -> None:
-    """A file that somebody puts in its place is used from the next write on, with what is in it."""
+    """A file that replaces ours is used from the next write on, with its values."""
     other = opened(tmp_path / "other.sqlite")
     other.put(OTHER, b"theirs", LONG)
     other.close()
@@ -50,9 +44,7 @@ def test_a_file_that_is_replaced(store: SqliteStore, path: Path, tmp_path: Path)
 
 
 def test_a_file_that_is_deleted_below_two(store: SqliteStore, path: Path) -> None:
-    """Where several processes had the file that was deleted, each goes over to the new one, and
-    none spoils it.
-    """
+    """After a file is deleted, all processes use the new one, which is valid."""
     second = opened(path)
     second.put(OTHER, b"old", LONG)
     path.unlink()
@@ -69,8 +61,7 @@ def test_a_file_that_is_deleted_below_two(store: SqliteStore, path: Path) -> Non
         assert connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
 
 
-#: Another program that has the file open, writes to it on demand, and prints whether that
-#: went well.
+#: Another program that writes to the open file on demand, and prints whether that worked.
 PROGRAM = """
 import itertools, sqlite3, sys
 connection = sqlite3.connect(sys.argv[1], isolation_level=None)
@@ -84,9 +75,7 @@ for line in itertools.chain(["first"], sys.stdin):
 
 
 def test_a_file_that_is_deleted_below_another_process(store: SqliteStore, path: Path) -> None:
-    """Where another process still writes to the file that was deleted, it and the new one do not
-    get mixed up.
-    """
+    """A process that still writes to a deleted file does not damage the new one."""
     command = [sys.executable, "-c", PROGRAM, str(path)]
     with subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
@@ -110,7 +99,7 @@ def test_a_file_that_is_deleted_below_another_process(store: SqliteStore, path: 
 
 
 def test_a_folder_that_is_deleted(store: SqliteStore, path: Path) -> None:
-    """Where the whole folder is gone every call fails until it is back."""
+    """Without its folder, every call fails until it is back."""
     for file in path.parent.iterdir():
         file.unlink()
     path.parent.rmdir()
@@ -124,7 +113,7 @@ def test_a_folder_that_is_deleted(store: SqliteStore, path: Path) -> None:
 
 @contextlib.contextmanager
 def limited(octets: int) -> Iterator[None]:
-    """Let this process write no file beyond a size."""
+    """Limit the size of the files that this process writes."""
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (octets, before[1]))
     try:
@@ -145,10 +134,7 @@ def fill(store: SqliteStore) -> None:
 
 
 def test_files_that_cannot_grow(store: SqliteStore) -> None:
-    """A file that cannot grow fails the calls that write.
-
-    What is in it can be read, and later it is written again.
-    """
+    """If a file cannot grow, writing fails and reading works; later, writing works again."""
     with limited(1_000_000):
         fill(store)
         assert store.get(KEY) == b"one"
@@ -158,7 +144,7 @@ def test_files_that_cannot_grow(store: SqliteStore) -> None:
 
 @pytest.fixture
 def small_disk() -> Iterator[Path]:
-    """A disk of one megabyte; only root can have one."""
+    """A disk of one megabyte, which only root can mount."""
     with tempfile.TemporaryDirectory() as folder:
         mount = ["mount", "-t", "tmpfs", "-o", "size=1m", "none", folder]
         if os.geteuid() or subprocess.run(mount, check=False, capture_output=True).returncode:
@@ -168,9 +154,8 @@ def small_disk() -> Iterator[Path]:
 
 
 def test_a_full_disk(small_disk: Path) -> None:
-    """On a full disk writing fails and reading works.
-
-    A store that is opened there fails later, not at the start.
+    """On a full disk, writing fails and reading works. A new store fails on the first write, not at
+    start.
     """
     store = opened(small_disk / "robots.sqlite")
     store.put(KEY, b"one", LONG)
@@ -192,7 +177,7 @@ def test_a_full_disk(small_disk: Path) -> None:
 
 
 def test_a_file_that_is_locked(store: SqliteStore, path: Path) -> None:
-    """While another program writes for long, writing fails in the end and reading goes on."""
+    """While another program has the write lock, writing fails and reading works."""
     second = opened(path)
     with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as connection:
         connection.execute("BEGIN IMMEDIATE")
@@ -206,7 +191,7 @@ def test_a_file_that_is_locked(store: SqliteStore, path: Path) -> None:
 
 @pytest.fixture
 def without_rights() -> Iterator[Path]:
-    """A folder of an ordinary user, who this process is meanwhile: root may do everything."""
+    """A folder of an ordinary user; this process is that user, because root may do everything."""
     with tempfile.TemporaryDirectory() as folder:
         root = os.geteuid() == 0
         if root:
@@ -219,7 +204,7 @@ def without_rights() -> Iterator[Path]:
 
 
 def test_a_file_that_may_only_be_read(without_rights: Path) -> None:
-    """A file that may only be read is read; writing fails."""
+    """A read-only file can be read, but not written."""
     path = without_rights / "robots.sqlite"
     store = opened(path)
     store.put(KEY, b"one", LONG)
@@ -234,7 +219,7 @@ def test_a_file_that_may_only_be_read(without_rights: Path) -> None:
 
 @pytest.mark.parametrize("mode", [0o000, 0o500], ids=["closed", "read-only"])
 def test_a_folder_without_rights(without_rights: Path, mode: int) -> None:
-    """Where no file can be made, the crawl does not start, and the error says why."""
+    """If no file can be created, the crawl does not start, and the error says why."""
     without_rights.chmod(mode)
     with pytest.raises(PermissionError, match="Permission denied"):
         opened(without_rights / "robots.sqlite")
@@ -243,7 +228,7 @@ def test_a_folder_without_rights(without_rights: Path, mode: int) -> None:
 
 
 def test_a_file_without_rights(without_rights: Path) -> None:
-    """Where a file may not be read, the crawl does not start, and the error says why."""
+    """If a file may not be read, the crawl does not start, and the error says why."""
     path = without_rights / "robots.sqlite"
     path.touch(0o000)
     with pytest.raises(PermissionError, match=r"Permission denied: .*robots\.sqlite"):
@@ -251,7 +236,7 @@ def test_a_file_without_rights(without_rights: Path) -> None:
 
 
 def test_what_is_no_file(tmp_path: Path) -> None:
-    """A folder is no file, and a file no folder: the crawl does not start."""
+    """If the path is a folder, or its parent is a file, the crawl does not start."""
     with pytest.raises(IsADirectoryError, match="Is a directory"):
         opened(tmp_path)
     (tmp_path / "file").touch()
@@ -260,20 +245,8 @@ def test_what_is_no_file(tmp_path: Path) -> None:
 
 
 def test_a_pipe(path: Path) -> None:
-    """A pipe, or a device such as a null device, is never waited for and never renamed."""
+    """A pipe is not opened and not renamed: the crawl does not start."""
     os.mkfifo(path)
     with pytest.raises(StoreError, match="is no file: it was not changed"):
         opened(path)
     assert [path.is_fifo(), *path.parent.iterdir()] == [True, path]
-
-
-@pytest.mark.parametrize("journal", ["delete", "wal"])
-def test_a_database_of_another_program(path: Path, journal: str) -> None:
-    """The database of another program is not touched: the crawl does not start."""
-    with contextlib.closing(sqlite3.connect(path)) as connection:
-        connection.execute(f"PRAGMA journal_mode = {journal}")
-        connection.execute("CREATE TABLE theirs (x)")
-    before = path.read_bytes()
-    with pytest.raises(StoreError, match="is a database of another program"):
-        opened(path)
-    assert path.read_bytes() == before
