@@ -15,19 +15,17 @@ from scrapy_robots_rfc.core import preferences as use
 from scrapy_robots_rfc.core.agents import ANY, ANY_KEY, GroupKey, crawler_keys, product_tokens
 from scrapy_robots_rfc.core.decision import Decision, Reason
 from scrapy_robots_rfc.core.extensions import parse_delay
-from scrapy_robots_rfc.core.lines import Content, Record, as_text, content_of
-from scrapy_robots_rfc.core.percent import is_normal_url, request_target
-from scrapy_robots_rfc.core.ruleset import (
-    ROBOTS_TXT,
+from scrapy_robots_rfc.core.groups import (
     AgentLine,
-    RuleIndex,
-    Ruleset,
     Section,
     agent_lines,
     groups_in,
     records_in,
     sections_for,
 )
+from scrapy_robots_rfc.core.lines import Content, Record, as_text, content_of
+from scrapy_robots_rfc.core.percent import is_normal_url, request_target
+from scrapy_robots_rfc.core.ruleset import ROBOTS_TXT, RuleIndex, Ruleset
 
 # Identifications and groups whose rules a file stores, so that a crawl that rotates its User-Agent
 # does not fill the memory. An `lru_cache` for each file would take more memory than these tables.

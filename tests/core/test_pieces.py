@@ -12,8 +12,9 @@ import pytest
 
 from scrapy_robots_rfc.core.agents import GroupKey
 from scrapy_robots_rfc.core.findings import explain
+from scrapy_robots_rfc.core.groups import Section, agent_lines, sections_for
 from scrapy_robots_rfc.core.robotstxt import RobotsTxt
-from scrapy_robots_rfc.core.ruleset import Section, agent_lines, sections_for, texts_of
+from scrapy_robots_rfc.core.ruleset import texts_of
 from tests.support.memory import growth
 
 _PIECE = 65_536  # octets of a text at most
