@@ -9,7 +9,7 @@ from scrapy.downloadermiddlewares.robotstxt import RobotsTxtMiddleware
 from scrapy.settings import SETTINGS_PRIORITIES, BaseSettings
 from scrapy.utils.reactor import is_reactor_installed
 
-from scrapy_robots_rfc.leaves import DOWNLOADER_MIDDLEWARES, MIDDLEWARES, loaded, stands_for
+from scrapy_robots_rfc.leaves import DOWNLOADER_MIDDLEWARES, MIDDLEWARES, class_of, is_kind
 from scrapy_robots_rfc.middleware.downloader import RfcRobotsTxtMiddleware
 from scrapy_robots_rfc.middleware.startup import QUEUE, has_our_queue
 from scrapy_robots_rfc.scheduling.scheduler import scheduler_around
@@ -50,7 +50,7 @@ class Addon:
             read_settings(settings)
         for name, leaf in MIDDLEWARES.items():
             first = position if leaf.setting == DOWNLOADER_MIDDLEWARES else 0
-            if first is not None and leaf.asked_for(settings[name]):
+            if first is not None and leaf.is_needed(settings[name]):
                 middlewares = settings.getdict(leaf.setting)
                 if not leaf.is_among(middlewares):
                     middlewares[leaf.path] = first + leaf.position
@@ -76,7 +76,7 @@ def _put_middleware(settings: BaseSettings) -> float | None:
     Return the position of our middleware, or `None` if the user disabled it.
     """
     middlewares = settings.getdict(DOWNLOADER_MIDDLEWARES)
-    ours = [value for key, value in middlewares.items() if stands_for(key, RfcRobotsTxtMiddleware)]
+    ours = [value for key, value in middlewares.items() if is_kind(key, RfcRobotsTxtMiddleware)]
     positions = [value for value in ours if value is not None]
     if ours and not positions:
         return None
@@ -99,13 +99,13 @@ def _stock_position(settings: BaseSettings, middlewares: dict[str | type, Any]) 
 
 
 def _is_stock(key: str | type) -> bool:
-    return loaded(key) is RobotsTxtMiddleware
+    return class_of(key) is RobotsTxtMiddleware
 
 
 def _put_scheduler(settings: BaseSettings) -> None:
     """Wrap the scheduler if it does not use our queue."""
     if not has_our_queue(settings):
-        _put(settings, "SCHEDULER", scheduler_around(loaded(settings["SCHEDULER"])))
+        _put(settings, "SCHEDULER", scheduler_around(class_of(settings["SCHEDULER"])))
 
 
 def _put(settings: BaseSettings, name: str, value: object) -> None:

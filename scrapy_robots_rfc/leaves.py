@@ -55,14 +55,14 @@ class Placed(NamedTuple):
     position: int
     empty: bool = False
 
-    def asked_for(self, value: object) -> bool:
+    def is_needed(self, value: object) -> bool:
         """Return whether a value of the setting needs it."""
         return value is not None if self.empty else bool(value)
 
     def is_among(self, keys: Iterable[str | type]) -> bool:
         """Return whether one of the keys of a setting is its class or a subclass."""
         kind = load_object(self.path)
-        return any(stands_for(key, kind) for key in keys)
+        return any(is_kind(key, kind) for key in keys)
 
 
 #: A setting -> the middleware that it needs.
@@ -78,7 +78,7 @@ MIDDLEWARES = {
 }
 
 
-def loaded(key: str | type) -> Any:  # noqa: ANN401 - the class or the key
+def class_of(key: str | type) -> Any:  # noqa: ANN401 - the class or the key
     """Return the class of a key, or the key itself if it has none; Scrapy reports that."""
     try:
         return load_object(key)
@@ -86,16 +86,16 @@ def loaded(key: str | type) -> Any:  # noqa: ANN401 - the class or the key
         return key
 
 
-def stands_for(key: str | type, kind: type) -> bool:
+def is_kind(key: str | type, kind: type) -> bool:
     """Return whether the class of a key is `kind` or a subclass of it."""
-    key_class = loaded(key)
+    key_class = class_of(key)
     return isinstance(key_class, type) and issubclass(key_class, kind)
 
 
 _FIELDS = {row.key: field for field, row in BY_FIELD.items()}
 
 
-def asked_for(table: Mapping[str, str], settings: Settings) -> list[Any]:
+def load_needed(table: Mapping[str, str], settings: Settings) -> list[Any]:
     """Load the classes of a table whose settings are set, each once."""
     paths = [path for key, path in table.items() if value_of(settings, key)]
     return [load_object(path) for path in dict.fromkeys(paths)]

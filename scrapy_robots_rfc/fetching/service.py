@@ -21,7 +21,7 @@ from scrapy_robots_rfc.fetching.fetch import Fetcher
 from scrapy_robots_rfc.fetching.parsed import FileReader, OriginPolicy, ParsedRobots
 from scrapy_robots_rfc.fetching.pending import PendingFetch
 from scrapy_robots_rfc.fetching.sources import HttpCache, Source
-from scrapy_robots_rfc.leaves import SOURCES, asked_for
+from scrapy_robots_rfc.leaves import SOURCES, load_needed
 from scrapy_robots_rfc.policy.origins import Origin, sitemap_urls
 from scrapy_robots_rfc.settings import Settings
 
@@ -48,7 +48,7 @@ class RobotsService:
         # Local files are read before a store is opened.
         self._sources: list[Source] = [
             source(crawler, settings, self._files.parse, crawl.agent)
-            for source in asked_for(SOURCES, settings)
+            for source in load_needed(SOURCES, settings)
         ]
         #: The client of the store; ``None``: nothing is stored beyond the process.
         self.store: CacheClient | None = self._open_store()

@@ -27,7 +27,7 @@ from scrapy_robots_rfc.fetching.download import MARK
 from scrapy_robots_rfc.fetching.parsed import UNREACHABLE, OriginPolicy, ParsedRobots
 from scrapy_robots_rfc.fetching.pending import TICK, PendingFetch
 from scrapy_robots_rfc.fetching.service import RobotsService, undecided
-from scrapy_robots_rfc.leaves import FINAL_URLS, LEAVES, SHARED_TURNS, asked_for
+from scrapy_robots_rfc.leaves import FINAL_URLS, LEAVES, SHARED_TURNS, load_needed
 from scrapy_robots_rfc.middleware.enforcement import Enforcement
 from scrapy_robots_rfc.middleware.progress import Progress
 from scrapy_robots_rfc.middleware.startup import Misspelt, has_third_party, settings_of
@@ -72,7 +72,9 @@ class RfcRobotsTxtMiddleware(GateKeeper):
         crawler.signals.connect(self._spider_opened, signals.spider_opened)
         crawler.signals.connect(self._spider_closed, signals.spider_closed)
         # Signals have weak references to them.
-        self._leaves = [leaf(crawler, self._settings) for leaf in asked_for(LEAVES, self._settings)]
+        self._leaves = [
+            leaf(crawler, self._settings) for leaf in load_needed(LEAVES, self._settings)
+        ]
         #: The service for spiders, see docs/spiders.md.
         self.service: RobotsService = RobotsService(crawler, self._settings, self)
         share = None

@@ -5,7 +5,7 @@ error, see `Settings`.
 """
 
 import logging
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from functools import partial
 from itertools import takewhile
 from typing import Any
@@ -26,8 +26,8 @@ from scrapy_robots_rfc.fetching.download import MARK
 from scrapy_robots_rfc.leaves import (
     DOWNLOADER_MIDDLEWARES,
     MIDDLEWARES,
-    loaded,
-    stands_for,
+    class_of,
+    is_kind,
     value_of,
 )
 from scrapy_robots_rfc.scheduling.queue import OriginPriorityQueue
@@ -76,23 +76,7 @@ def settings_of(crawler: Crawler, ours: type) -> Settings:
             " not obeyed; set ROBOTSTXT_OBEY = True, or remove the middleware",
         )
         raise NotConfigured
-    for key in _enabled(settings, DOWNLOADER_MIDDLEWARES):
-        if stands_for(key, RobotsTxtMiddleware):
-            log(
-                logging.WARNING,
-                "%s is also enabled, so each robots.txt is requested twice, and a page is fetched"
-                " only if both allow it; set it to None in DOWNLOADER_MIDDLEWARES",
-                global_object_name(loaded(key)),
-            )
-    third_party = [_path(key) for key in _before(settings, ours) if _is_third_party(key)]
-    if third_party:
-        log(
-            logging.INFO,
-            "downloader middlewares before RfcRobotsTxtMiddleware: %s; they see a page after its"
-            " robots.txt was fetched, so they cannot prevent that fetch, and a proxy that they"
-            " choose by the meta of a page does not apply to it",
-            ", ".join(third_party),
-        )
+    _log_middlewares(settings, ours, log)
     if not has_our_queue(settings):
         log(
             logging.WARNING,
@@ -109,6 +93,27 @@ def settings_of(crawler: Crawler, ours: type) -> Settings:
     return read
 
 
+def _log_middlewares(settings: BaseSettings, ours: type, log: Callable[..., None]) -> None:
+    """Warn of middlewares that duplicate ours, and name third-party ones before ours."""
+    for key in _enabled(settings, DOWNLOADER_MIDDLEWARES):
+        if is_kind(key, RobotsTxtMiddleware):
+            log(
+                logging.WARNING,
+                "%s is also enabled, so each robots.txt is requested twice, and a page is fetched"
+                " only if both allow it; set it to None in DOWNLOADER_MIDDLEWARES",
+                global_object_name(class_of(key)),
+            )
+    third_party = [_path(key) for key in _before(settings, ours) if _is_third_party(key)]
+    if third_party:
+        log(
+            logging.INFO,
+            "downloader middlewares before RfcRobotsTxtMiddleware: %s; they see a page after its"
+            " robots.txt was fetched, so they cannot prevent that fetch, and a proxy that they"
+            " choose by the meta of a page does not apply to it",
+            ", ".join(third_party),
+        )
+
+
 def has_third_party(settings: BaseSettings) -> bool:
     """Return whether a download handler, downloader or downloader middleware is third-party."""
     handlers = settings.getwithbase("DOWNLOAD_HANDLERS").values()
@@ -118,16 +123,16 @@ def has_third_party(settings: BaseSettings) -> bool:
 
 def has_our_queue(settings: BaseSettings) -> bool:
     """Return whether requests stay in the scheduler until their robots.txt is known."""
-    scheduler = loaded(settings["SCHEDULER"])
+    scheduler = class_of(settings["SCHEDULER"])
     if not isinstance(scheduler, type) or scheduler_around(scheduler) is scheduler:
         return True  # Scrapy reports the error, or the scheduler is wrapped
     # `issubclass` is true for every class with the methods of a scheduler.
-    return Scheduler in scheduler.__mro__ and stands_for(settings[QUEUE], OriginPriorityQueue)
+    return Scheduler in scheduler.__mro__ and is_kind(settings[QUEUE], OriginPriorityQueue)
 
 
 def _queue_line(settings: BaseSettings) -> str:
     """Return the setting that makes requests stay in the scheduler."""
-    scheduler = loaded(settings["SCHEDULER"])
+    scheduler = class_of(settings["SCHEDULER"])
     if Scheduler in scheduler.__mro__:
         return f'{QUEUE} = "scrapy_robots_rfc.OriginPriorityQueue"'
     return f'SCHEDULER = scrapy_robots_rfc.scheduler_around("{global_object_name(scheduler)}")'
@@ -187,7 +192,7 @@ def _check_leaves(settings: Settings, scrapy_settings: BaseSettings, ours: type)
     """
     for key, leaf in MIDDLEWARES.items():
         is_after_ours = leaf.setting == DOWNLOADER_MIDDLEWARES
-        if not leaf.asked_for(value_of(settings, key)):
+        if not leaf.is_needed(value_of(settings, key)):
             continue
         if is_after_ours and not settings.obey:  # it is disabled, as ours is
             continue
@@ -224,7 +229,7 @@ def _similar(name: str, known: Collection[str], cutoff: float) -> str | None:
 def _before(settings: BaseSettings, ours: type) -> list[Any]:
     """Return the keys of the downloader middlewares before ours."""
     keys = _enabled(settings, DOWNLOADER_MIDDLEWARES)
-    return list(takewhile(lambda key: not stands_for(key, ours), keys))
+    return list(takewhile(lambda key: not is_kind(key, ours), keys))
 
 
 def _enabled(settings: BaseSettings, name: str) -> list[Any]:
