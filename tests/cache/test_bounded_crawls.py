@@ -1,4 +1,4 @@
-"""Crawls of more origins than the memory is to hold."""
+"""Crawls of more origins than the memory may have."""
 
 from __future__ import annotations
 
@@ -30,10 +30,9 @@ def sites() -> Iterator[list[Site]]:
 
 
 class Asking(Pages):
-    """Asks of all pages, one after the other, whether they may be fetched."""
+    """A spider that asks for verdicts on all pages, one by one."""
 
     async def start(self) -> AsyncIterator[Any]:
-        """Ask for nothing else."""
         service = robots_service(self.crawler)
         urls, self.requests = self.requests, []
         for url in urls:
@@ -45,9 +44,7 @@ class Asking(Pages):
 
 @ensureDeferred
 async def test_evicted_origins_come_back_from_the_store(sites: list[Site], tmp_path: Path) -> None:
-    """With room for one origin and a store every robots.txt is fetched once, however often it is
-    needed.
-    """
+    """With memory for one origin and a store, each robots.txt is fetched once."""
     pages = [site.url(f"/{letter}{turn}") for turn in range(4) for site in sites for letter in "xy"]
     address = f"sqlite:///{tmp_path / 'robots.sqlite'}"
     result = await crawl(pages, {"ROBOTS_CACHE_SIZE": 1, "ROBOTS_CACHE": address}, spider=Asking)

@@ -1,4 +1,4 @@
-"""A crawl's store off the event loop: clocks, failures, and the end of the crawl."""
+"""The cache client of a crawl: clocks, threads, failures, and the end of the crawl."""
 
 from __future__ import annotations
 
@@ -32,36 +32,32 @@ LIMITS = limits(86_400, 300, 86_400, None)
 
 
 class Clocks(Runtime):
-    """Shows the times that it is given."""
+    """A runtime with clocks that the test sets."""
 
     def __init__(self, clock: float = 1000.0, date: float = 1_700_000_000.0) -> None:
         self.times = [clock, date]
 
     def clock(self) -> float:
-        """Return the crawl's time."""
         return self.times[0]
 
     def date(self) -> float:
-        """Return the world's."""
         return self.times[1]
 
     def pass_by(self, seconds: float) -> None:
-        """Let time pass."""
         self.times = [time + seconds for time in self.times]
 
 
 class Hurried(Clocks):
-    """Waits for a hundredth of the time, or for as many times of it as the test says."""
+    """A runtime whose timers are faster or slower, as the test says."""
 
     factor = 0.01
 
     def call_later(self, delay: float, function: Callable[[], object]) -> Cancellable:
-        """Call it that much sooner or later."""
         return super().call_later(delay * self.factor, function)
 
 
 class Breakable(MemoryStore):
-    """Fails where the test says so; a call named in `hangs` does not end before `go_on`."""
+    """A store that fails where the test says so, or hangs until `go_on`."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -83,41 +79,36 @@ class Breakable(MemoryStore):
             raise self.broken[call]
 
     def get(self, key: str) -> bytes | None:
-        """Or fail."""
         self._tried("get")
         return super().get(key)
 
     def put(self, key: str, value: bytes, seconds: float) -> None:
-        """Or fail."""
         self._tried("put")
         super().put(key, value, seconds)
 
     def lease(self, key: str, owner: str, seconds: float) -> bool:
-        """Or fail."""
         self._tried("lease")
         return super().lease(key, owner, seconds)
 
     def take_turn(self, key: str, owner: str, seconds: float) -> float:
-        """Or fail."""
         self._tried("take_turn")
         return super().take_turn(key, owner, seconds)
 
     def close(self) -> None:
-        """Or fail."""
         self._tried("close")
         self.closed.set()
 
 
 @pytest.fixture
 def store() -> Iterator[Breakable]:
-    """A store; what hangs in it ends with the test."""
+    """A store; calls that hang end with the test."""
     made = Breakable()
     yield made
     made.go_on.set()
 
 
 class Crawl:
-    """A client, and what it counted."""
+    """A client and its stats."""
 
     def __init__(self, store: Any, runtime: Runtime | None = None) -> None:
         self.counted: list[str] = []
@@ -128,7 +119,7 @@ class Crawl:
 
 
 def said(caplog: pytest.LogCaptureFixture) -> list[str]:
-    """What the log says of the store."""
+    """Return what the log says about the store."""
     return [
         record.getMessage()
         for record in caplog.records
@@ -138,9 +129,7 @@ def said(caplog: pytest.LogCaptureFixture) -> list[str]:
 
 @under_the_reactor
 async def test_entries_are_moved_to_the_clock_of_the_crawl(store: Breakable) -> None:
-    """What one crawl saves, another one loads on its own clock, however long its machine has
-    been up.
-    """
+    """An entry from another crawl is moved to the clock of this crawl."""
     one, two = Crawl(store, Clocks(1000, 1_700_000_000)), Crawl(store, Clocks(5, 1_700_000_060))
     copy = changed(FILE, fetched=990, fresh_until=1090, confirmed=980, unreachable_since=970)
     await one.client.save(A, copy)
@@ -158,9 +147,8 @@ async def test_entries_are_moved_to_the_clock_of_the_crawl(store: Breakable) -> 
 async def test_nothing_was_in_the_future(
     store: Breakable, seconds: float, fresh_until: float
 ) -> None:
-    """A copy from a clock that is ahead was fetched just now, at the latest.
-
-    From one that is far ahead, it is over.
+    """An entry from a clock that is a little ahead counts as fetched now; from one far ahead, it
+    has expired.
     """
     ahead, crawl = (
         Crawl(store, Clocks(0, 1_700_000_000 + seconds)),
@@ -183,7 +171,7 @@ async def test_nothing_was_in_the_future(
 
 @under_the_reactor
 async def test_a_stored_time_in_the_future(store: Breakable) -> None:
-    """A time of the past that lies in the future counts as now: a copy is not obeyed for ever."""
+    """A stored time in the future counts as now, so that a copy is not used forever."""
     crawl = Crawl(store, Clocks(100, 1_700_000_000))
     times = {"confirmed": 1e9, "unreachable_since": 1e9}
     await crawl.client.save(A, changed(FILE, fetched=50, fresh_until=600, **times))
@@ -195,13 +183,10 @@ async def test_a_stored_time_in_the_future(store: Breakable) -> None:
 
 @under_the_reactor
 async def test_the_loop_goes_on(store: Breakable) -> None:
-    """While a store takes its time, the event loop does other things.
-
-    No call is made on the loop's thread.
-    """
+    """While a store is slow, the event loop continues, because calls use other threads."""
     store.hangs.add("get")
     crawl = Crawl(store)
-    store.by.clear()  # `open` is called before there is a loop to block
+    store.by.clear()  # `open` is called before the event loop runs
     result: Waiter[object] = Waiter()
 
     async def load() -> None:
@@ -218,7 +203,7 @@ async def test_the_loop_goes_on(store: Breakable) -> None:
 
 
 async def turns(runtime: Runtime, count: int) -> None:
-    """Let everything else run so many times."""
+    """Wait for some turns of the event loop."""
     for _ in range(count):
         turn: Waiter[None] = Waiter()
         runtime.call_later(0, lambda turn=turn: turn.resolve(None))  # type: ignore[misc]  # mypy cannot infer it
@@ -227,9 +212,7 @@ async def turns(runtime: Runtime, count: int) -> None:
 
 @under_the_reactor
 async def test_a_store_that_hangs(store: Breakable, caplog: pytest.LogCaptureFixture) -> None:
-    """A store that does not answer is given up after a while, and the end of the crawl waits for
-    it no longer.
-    """
+    """A call that hangs is given up, and the end of the crawl does not wait for it."""
     store.hangs.add("get")
     crawl = Crawl(store, Hurried())
     assert await crawl.client.load(A) is None
@@ -242,10 +225,10 @@ async def test_a_store_that_hangs(store: Breakable, caplog: pytest.LogCaptureFix
 
 @under_the_reactor
 async def test_the_end_does_not_wait_for_a_call_that_hangs(store: Breakable) -> None:
-    """A store that does not answer is waited for at the end for a moment, and is not closed."""
+    """The end of the crawl waits briefly for a call that hangs, and leaves the store open."""
     store.hangs.add("put")
     runtime = Hurried()
-    runtime.factor = 100  # the thread may be slow to begin: the call is not given up before that
+    runtime.factor = 100  # the thread may start late, so do not give up the call
     crawl = Crawl(store, runtime)
     runtime.spawn(crawl.client.save(A, FILE))
     await runtime.sleep(0)
@@ -260,10 +243,7 @@ async def test_the_end_does_not_wait_for_a_call_that_hangs(store: Breakable) -> 
 async def test_a_store_that_fails_is_logged_once_and_tried_later(
     store: Breakable, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """A failing store does not stop the crawl: it is counted, logged once, and tried again later.
-
-    When it works again, all its calls are made.
-    """
+    """A failing store is counted, logged once, and tried again later."""
     clocks = Clocks()
     crawl = Crawl(store, clocks)
     await crawl.client.save(A, FILE)
@@ -313,7 +293,7 @@ async def test_a_later_outage_is_logged_anew(
 
 @under_the_reactor
 async def test_what_works_is_used(store: Breakable, caplog: pytest.LogCaptureFixture) -> None:
-    """A store that can only be read is read. That it cannot be written is logged once."""
+    """A store that can only be read is read, and the failure to write is logged once."""
     clocks = Clocks()
     crawl = Crawl(store, clocks)
     await crawl.client.save(A, FILE)
@@ -329,7 +309,7 @@ async def test_what_works_is_used(store: Breakable, caplog: pytest.LogCaptureFix
 
 @under_the_reactor
 async def test_one_goes_ahead(store: Breakable) -> None:
-    """After a pause one call is made, and no other before its answer is there."""
+    """After a pause, one call is made, and others wait for its result."""
     clocks = Clocks()
     crawl = Crawl(store, clocks)
     store.broken = {"get": OSError("gone")}
@@ -351,9 +331,9 @@ async def test_one_goes_ahead(store: Breakable) -> None:
     await crawl.client.close()
 
 
-#: What a later version of the package may write.
+#: A value that a later version may write.
 OTHER_VERSION = zlib.compress(b'{"version":2}\n')
-#: That a crawl failed, which says nothing of the site: no crawl may close it for others.
+#: A local failure, which must not disallow pages for other crawls.
 LOCAL = encode(made(Outcome.LOCAL, None, "unavailable", 1.0, 1e12))
 
 
@@ -362,10 +342,7 @@ LOCAL = encode(made(Outcome.LOCAL, None, "unavailable", 1.0, 1e12))
 async def test_unreadable_values_count_as_none(
     store: Breakable, caplog: pytest.LogCaptureFixture, value: Any
 ) -> None:
-    """What cannot be read is as good as nothing.
-
-    Counted, warned of once, and overwritten by the next file.
-    """
+    """An unreadable value counts as missing, is logged once, and is overwritten."""
     for key in (str(A), str(B)):
         store.put(key, value, 60)
     crawl = Crawl(store)
@@ -384,10 +361,7 @@ async def test_unreadable_values_count_as_none(
 
 @under_the_reactor
 async def test_an_unreadable_value_counts_once(store: Breakable) -> None:
-    """A value that cannot be read goes when it is looked at, so it counts once.
-
-    One that comes after it counts anew.
-    """
+    """An unreadable value is deleted, so it counts once."""
     crawl = Crawl(store)
     for times in (1, 2):
         store.put(str(A), b"damaged", 60)
@@ -407,24 +381,21 @@ async def test_an_unreadable_value_counts_once(store: Breakable) -> None:
 
 
 class Odd(MemoryStore):
-    """Says of turns what the test wants."""
+    """A store that returns odd waiting times for turns."""
 
     said: object = 0.0
 
     def take_turn(self, key: str, owner: str, seconds: float) -> float:
-        """Say it."""
-        return self.said  # type: ignore[return-value]  # the point of it
+        return self.said  # type: ignore[return-value]  # the mistake that is tested
 
 
 @pytest.mark.parametrize("said_of_it", [66.1, 3600.0, math.inf, math.nan, -1.0, None, "soon"])
 @under_the_reactor
 async def test_turn_that_cannot_be(said_of_it: object, caplog: pytest.LogCaptureFixture) -> None:
-    """What no store can mean by the next turn, as a longer wait than any interval, is a failure
-    of the store.
-    """
+    """An impossible waiting time for a turn is a failure of the store."""
     store = Odd()
     crawl = Crawl(store)
-    store.said = 66.0  # the longest interval, and what a store adds
+    store.said = 66.0  # the longest interval, and the grace period of the store
     assert await crawl.client.take_turn(A, 60) == 66
     store.said = said_of_it
     assert await crawl.client.take_turn(A, 60) is None
@@ -435,10 +406,7 @@ async def test_turn_that_cannot_be(said_of_it: object, caplog: pytest.LogCapture
 
 @under_the_reactor
 async def test_locks_and_turns(store: Breakable) -> None:
-    """One crawl at a time fetches a file, and one at a time has the turn.
-
-    What is given back is the next one's.
-    """
+    """One crawl at a time has the lease, and one the turn; both pass to the next crawl."""
     one, two = Crawl(store).client, Crawl(store).client
     assert one.shared
     assert await one.lock(A)
@@ -458,9 +426,7 @@ async def test_locks_and_turns(store: Breakable) -> None:
 
 @under_the_reactor
 async def test_the_last_writes(store: Breakable) -> None:
-    """What was given to be saved right before the end is there after it, and then the store is
-    closed.
-    """
+    """Writes right before the end are done, and then the store is closed."""
     store.hangs.add("put")
     crawl = Crawl(store)
     for origin in (A, B):
@@ -477,9 +443,7 @@ async def test_the_last_writes(store: Breakable) -> None:
 async def test_no_credentials_in_the_log(
     store: Breakable, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """What a driver says of the address that it was given is logged without user and password, on
-    one line.
-    """
+    """An error of a driver is logged without credentials, on one line."""
     crawl = Crawl(store)
     store.broken = {"get": OSError("redis://me:p@ss/w@host/0?password=secret&db=1\nrefused\x1b")}
     await crawl.client.load(A)
@@ -490,11 +454,8 @@ async def test_no_credentials_in_the_log(
 @pytest.mark.parametrize("threads", [1, 2, 8])
 @under_the_reactor
 async def test_a_call_that_ends_late_closes_the_store(store: Breakable, threads: int) -> None:
-    """A store whose call ends after the crawl is closed then, and not sooner.
-
-    However many threads it has, nothing is called beside `close`.
-    """
-    store.threads = threads  # type: ignore[misc]  # of this one only
+    """A store whose call ends after the crawl is closed then, and not during the call."""
+    store.threads = threads  # type: ignore[misc]  # only for this store
     store.hangs.add("put")
     crawl = Crawl(store, Hurried())
     crawl.runtime.spawn(crawl.client.save(A, FILE))

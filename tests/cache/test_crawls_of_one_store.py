@@ -1,7 +1,4 @@
-"""Crawls that use one store.
-
-A file is fetched once for all crawls, whatever becomes of the store.
-"""
+"""Crawls that share a store: each file is fetched once, whatever happens to the store."""
 
 from __future__ import annotations
 
@@ -41,23 +38,20 @@ FORBID = robots("User-agent: *\nDisallow: /x\n")
 
 @pytest.fixture(autouse=True)
 def store() -> OneStore:
-    """The store of the crawls of a test."""
+    """The store of all crawls of a test."""
     OneStore.store = OneStore()
     return OneStore.store
 
 
 async def crawls(*requests: list[str], settings: dict[str, Any]) -> list[Crawl]:
-    """Crawl side by side."""
+    """Run crawls side by side."""
     together = [Deferred.fromCoroutine(crawl(urls, settings)) for urls in requests]
     return [result for _, result in await DeferredList(together, consumeErrors=True)]
 
 
 @ensureDeferred
 async def test_next_crawl_fetches_nothing_that_is_fresh(site: Site, other: Site) -> None:
-    """A crawl goes by what the one before it stored.
-
-    The file, that there is none, and that it is unreachable.
-    """
+    """A crawl uses fresh entries of an earlier one: a file, a missing, and an unreachable file."""
     with Site() as third:
         site.replies["/robots.txt"] = FORBID
         third.replies["/robots.txt"] = Reply(503)
@@ -73,9 +67,7 @@ async def test_next_crawl_fetches_nothing_that_is_fresh(site: Site, other: Site)
 
 @ensureDeferred
 async def test_file_that_another_crawl_cut(site: Site) -> None:
-    """A file that a crawl cut at its limit is asked for by one with a larger limit, and obeyed
-    whole.
-    """
+    """A crawl with a larger limit fetches a file again that another crawl cut."""
     rules = "User-agent: *\n" + "Disallow: /nothing\n" * 30_000 + "Disallow: /late\n"
     site.replies["/robots.txt"] = robots(rules)
     sizes = (512_000, 2_000_000, 512_000, 2_000_000)
@@ -88,9 +80,9 @@ async def test_file_that_another_crawl_cut(site: Site) -> None:
 
 
 class Taken(OneStore):
-    """A crawl that has died since got the lease right before anybody else could.
+    """A store in which a dead crawl has every lease.
 
-    :param seconds: for which it still lasts.
+    :param seconds: how long the leases last.
     """
 
     def __init__(self, seconds: float) -> None:
@@ -98,7 +90,6 @@ class Taken(OneStore):
         self._left = [seconds]
 
     def lease(self, key: str, owner: str, seconds: float) -> bool:
-        """See `SharedStore`."""
         if self._left:
             super().lease(key, "dead", self._left.pop())
         return super().lease(key, owner, seconds)
@@ -106,7 +97,7 @@ class Taken(OneStore):
 
 @ensureDeferred
 async def test_lease_of_a_dead_crawl_ends(site: Site) -> None:
-    """A crawl that died with a lease is waited for until that ends, and no longer."""
+    """A crawl waits until the lease of a dead crawl ends, and no longer."""
     OneStore.store = Taken(0.5)
     result = await crawl([site.url("/y")], ONE_STORE)
     assert result.outcomes == {site.url("/y"): 200}
@@ -115,9 +106,7 @@ async def test_lease_of_a_dead_crawl_ends(site: Site) -> None:
 
 @ensureDeferred
 async def test_waiting_is_no_attempt(site: Site) -> None:
-    """A crawl that has waited for another one's fetch asks as often for the file, itself, as one
-    that has not.
-    """
+    """Waiting for another crawl does not count as an attempt."""
     answers = iter([Reply(503), FORBID])
     site.replies["/robots.txt"] = lambda _: next(answers)
     OneStore.store = Taken(0.5)
@@ -128,18 +117,14 @@ async def test_waiting_is_no_attempt(site: Site) -> None:
 
 @ensureDeferred
 async def test_lease_is_given_back(site: Site, store: OneStore) -> None:
-    """When a crawl has ended, any other one can have the lease at once, also of a file that
-    never came.
-    """
+    """After the end of a crawl, its leases are free, even for files that never arrived."""
     await crawl([site.url("/y")], ONE_STORE)
     assert store.lease(site.url(""), "next", 1)
 
 
 @ensureDeferred
 async def test_file_that_may_not_be_stored(site: Site) -> None:
-    """RFC 9111, 5.2.2.5: with no-store a file serves the crawl that fetched it, and no other
-    one.
-    """
+    """RFC 9111, 5.2.2.5: a file with no-store is used only by the crawl that fetched it."""
     site.replies["/robots.txt"] = Reply(body=b"", headers=(("Cache-Control", "no-store"),))
     await crawl([site.url("/x"), site.url("/y")], ONE_STORE)
     assert site.fetches == 1
@@ -149,9 +134,7 @@ async def test_file_that_may_not_be_stored(site: Site) -> None:
 
 @ensureDeferred
 async def test_file_that_came_while_this_one_failed(site: Site, store: OneStore) -> None:
-    """A crawl whose own fetch fails goes by what another crawl has fetched meanwhile, and leaves
-    it in the store.
-    """
+    """A crawl whose fetch fails uses the file that another crawl has fetched meanwhile."""
 
     def overtaken(_: Asked) -> Reply:
         now = time.time()
@@ -174,9 +157,7 @@ async def test_file_that_came_while_this_one_failed(site: Site, store: OneStore)
 
 @ensureDeferred
 async def test_file_from_before_one_that_may_not_be_stored(site: Site) -> None:
-    """A file whose successor may not be stored is not obeyed any more, not even while the site
-    fails.
-    """
+    """A file that was replaced by one with no-store is not used any more."""
     site.replies["/robots.txt"] = robots("User-agent: *\nAllow: /\n")
     once = {**ONE_STORE, "ROBOTS_CACHE_MIN_AGE": 0, "ROBOTS_CACHE_MAX_AGE": 1e-3}
     await crawl([site.url("/x")], once)
@@ -191,7 +172,7 @@ async def test_file_from_before_one_that_may_not_be_stored(site: Site) -> None:
 
 @ensureDeferred
 async def test_evicted_origin_comes_back_from_the_store(site: Site, other: Site) -> None:
-    """What no longer has room in memory is not fetched again."""
+    """An origin that memory has dropped comes back from the store without a fetch."""
     order = [site.url("/1"), other.url("/1"), site.url("/2"), other.url("/2")]
     settings = {**ONE_STORE, "ROBOTS_CACHE_SIZE": 1, "CONCURRENT_REQUESTS": 1}
     result = await crawl(order, settings)
@@ -202,10 +183,7 @@ async def test_evicted_origin_comes_back_from_the_store(site: Site, other: Site)
 
 @ensureDeferred
 async def test_store_that_fails(site: Site, caplog: pytest.LogCaptureFixture) -> None:
-    """A store that fails is counted, and logged once; the crawl goes on.
-
-    The crawl fetches for itself, and obeys.
-    """
+    """A failing store is counted and logged once, and the crawl fetches for itself."""
     site.replies["/robots.txt"] = FORBID
     result = await crawl(
         [site.url("/x"), site.url("/y")], {"ROBOTS_CACHE": "tests.support.shared_stores.Failing"}
@@ -219,9 +197,7 @@ async def test_store_that_fails(site: Site, caplog: pytest.LogCaptureFixture) ->
 
 @ensureDeferred
 async def test_a_server_says_for_how_long(site: Site) -> None:
-    """A crawl that begins after a copy's time asks for the file again, with what the server gave
-    to ask with.
-    """
+    """A crawl that starts after a copy expired refreshes it with its validators."""
 
     def answer(asked: Asked) -> Reply:
         if asked.headers.get("If-None-Match") == '"1"':
@@ -239,9 +215,7 @@ async def test_a_server_says_for_how_long(site: Site) -> None:
 
 @ensureDeferred
 async def test_job_that_is_resumed(site: Site, tmp_path: Path) -> None:
-    """With JOBDIR and nothing else said, a crawl that is resumed goes by the files in the job's
-    folder.
-    """
+    """With JOBDIR, a resumed crawl uses the files in the folder of the job."""
     site.replies["/robots.txt"] = FORBID
     job = tmp_path / "a job: 100%?#"
     settings = {"JOBDIR": str(job)}
@@ -254,7 +228,7 @@ async def test_job_that_is_resumed(site: Site, tmp_path: Path) -> None:
 
 @ensureDeferred
 async def test_job_without_a_store(site: Site, tmp_path: Path) -> None:
-    """What the user says goes before JOBDIR."""
+    """ROBOTS_CACHE has priority over JOBDIR."""
     file = tmp_path / "robots.sqlite"
     settings = {"JOBDIR": str(tmp_path), "ROBOTS_CACHE": "memory:"}
     for _ in range(2):
@@ -273,7 +247,7 @@ async def test_job_without_a_store(site: Site, tmp_path: Path) -> None:
 )
 @ensureDeferred
 async def test_address_that_is_not_accepted(value: str, error: type[Exception]) -> None:
-    """What is no store stops the crawl at start, and the message has no password."""
+    """An invalid store stops the crawl at start; the error has no password."""
     with pytest.raises(error) as caught:
         await crawl((), {"ROBOTS_CACHE": value})
     assert "ROBOTS_CACHE" in str(caught.value)
@@ -302,10 +276,7 @@ async def test_address_that_is_not_accepted(value: str, error: type[Exception]) 
 async def test_store_that_cannot_be_opened(
     address: str, shown: str, why: str, tmp_path: Path
 ) -> None:
-    """A store that cannot work stops the crawl at start.
-
-    The error has the setting, its value and what is accepted.
-    """
+    """A store that fails to open stops the crawl; the error has the setting and its value."""
     with pytest.raises(StoreError, match=why) as caught:
         await crawl((), {"ROBOTS_CACHE": address.replace("FOLDER", str(tmp_path))})
     text = str(caught.value)
@@ -318,28 +289,27 @@ async def test_store_that_cannot_be_opened(
 
 @ensureDeferred
 async def test_waiting_for_another_crawl_takes_no_time_of_the_fetch(site: Site) -> None:
-    """ROBOTS_TIMEOUT bounds the fetch, not the wait for one that another crawl makes."""
+    """The wait for another crawl's fetch does not count against ROBOTS_TIMEOUT."""
     OneStore.store = Taken(2.0)
     result = await crawl([site.url("/y")], {**ONE_STORE, "ROBOTS_TIMEOUT": 1})
     assert result.outcomes == {site.url("/y"): 200}
 
 
 class Slow(OneStore):
-    """A store that takes longer than a fetch may."""
+    """A store that takes longer than ROBOTS_TIMEOUT."""
 
     def __init__(self) -> None:
         super().__init__()
         self.late = threading.Event()
 
     def get(self, key: str) -> bytes | None:
-        """See `Store`."""
         assert self.late.wait(60)
         return super().get(key)
 
 
 @ensureDeferred
 async def test_slow_store_takes_no_time_of_the_fetch(site: Site) -> None:
-    """Nor does ROBOTS_TIMEOUT bound the wait for the store."""
+    """The time of the store does not count against ROBOTS_TIMEOUT."""
     OneStore.store = store = Slow()
 
     def prepare(crawler: Crawler) -> None:
@@ -351,9 +321,7 @@ async def test_slow_store_takes_no_time_of_the_fetch(site: Site) -> None:
 
 @ensureDeferred
 async def test_backoff_is_everybodys(site: Site) -> None:
-    """While a crawl asks again for a file that failed, the other crawls wait for it, and get
-    what it gets.
-    """
+    """While a crawl retries a file, the others wait, and get the same result."""
     answers = iter([Reply(503), Reply(503), FORBID])
     site.replies["/robots.txt"] = lambda _: next(answers)
     settings = {**ONE_STORE, "ROBOTS_UNREACHABLE_BACKOFF": [0.3, 0.3]}
@@ -370,7 +338,7 @@ async def test_backoff_is_everybodys(site: Site) -> None:
 async def test_crawl_that_ends_gives_its_lease_back(
     site: Site, store: OneStore, reply: Reply
 ) -> None:
-    """A crawl that is closed before a file is there lets the next one ask for it at once."""
+    """A crawl that is closed during a fetch releases its lease at once."""
     site.replies["/robots.txt"] = reply
     settings = {**ONE_STORE, "ROBOTS_UNREACHABLE_BACKOFF": [60], "CLOSESPIDER_TIMEOUT": 1}
     result = await crawl([site.url("/y")], settings)
@@ -380,9 +348,7 @@ async def test_crawl_that_ends_gives_its_lease_back(
 
 @ensureDeferred
 async def test_crawl_that_ends_waits_for_no_other(site: Site, store: OneStore) -> None:
-    """A crawl that is closed while another one has the lease ends, and leaves the lease where it
-    is.
-    """
+    """A crawl that is closed does not wait for another crawl, and leaves its lease alone."""
     store.lease(site.url(""), "other", 600)
     result = await crawl([site.url("/y")], {**ONE_STORE, "CLOSESPIDER_TIMEOUT": 1})
     assert (site.fetches, result.stat("undecided")) == (0, 1)
@@ -390,12 +356,11 @@ async def test_crawl_that_ends_waits_for_no_other(site: Site, store: OneStore) -
 
 
 class Hanging(OneStore):
-    """A store that does not answer before a test is over."""
+    """A store that does not answer during the test."""
 
     over: ClassVar[threading.Event]
 
     def get(self, key: str) -> bytes | None:
-        """See `Store`."""
         self.over.wait()
         return None
 
@@ -404,7 +369,7 @@ class Hanging(OneStore):
 async def test_crawl_that_ends_waits_for_no_store(
     site: Site, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """A crawl that is closed while its store does not answer ends, and fetches nothing any more."""
+    """A crawl that is closed while its store hangs ends, and fetches nothing."""
     OneStore.store, Hanging.over = Hanging(), threading.Event()
     try:
         result = await crawl([site.url("/y")], {**ONE_STORE, "CLOSESPIDER_TIMEOUT": 1})
@@ -416,7 +381,7 @@ async def test_crawl_that_ends_waits_for_no_store(
 
 @ensureDeferred
 async def test_fault_of_a_parser_is_not_shared(site: Site) -> None:
-    """That the user's parser fails on a file is no reason for other crawls to stay out."""
+    """The failure of a third-party parser is not stored for other crawls."""
     site.replies["/robots.txt"] = FORBID
     await crawl(
         [site.url("/y")], {**ONE_STORE, "ROBOTSTXT_PARSER": "tests.support.parsers.FailsToParse"}
@@ -427,9 +392,7 @@ async def test_fault_of_a_parser_is_not_shared(site: Site) -> None:
 
 @ensureDeferred
 async def test_parser_that_fails_on_what_is_stored(site: Site) -> None:
-    """A parser that fails on a file out of the store closes the site, as on one that was
-    fetched.
-    """
+    """If a parser fails for a file from the store, nothing is allowed, as after a fetch."""
     site.replies["/robots.txt"] = FORBID
     await crawl([site.url("/y")], ONE_STORE)
     result = await crawl(
@@ -442,10 +405,7 @@ async def test_parser_that_fails_on_what_is_stored(site: Site) -> None:
 @pytest.mark.skipif(ROBOTS_PARSED is None, reason="this Scrapy does not have the signal yet")
 @ensureDeferred
 async def test_what_is_heard_of_a_file_out_of_the_store(site: Site) -> None:
-    """Nothing was fetched, so that `robots_fetched` is not sent.
-
-    The file was parsed, so that Scrapy's signal is.
-    """
+    """For a file from the store, `robots_parsed` is sent, and `robots_fetched` is not."""
     site.replies["/robots.txt"] = robots("Crawl-delay: 0\n")
     heard: list[str] = []
 
@@ -462,7 +422,7 @@ async def test_what_is_heard_of_a_file_out_of_the_store(site: Site) -> None:
 async def test_failure_that_is_stored_is_logged(
     site: Site, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """A crawl that goes by a failure that another one met says so, and for how long."""
+    """A crawl that uses a stored failure logs it, and how long it is valid."""
     site.replies["/robots.txt"] = Reply(503)
     await crawl([site.url("/y")], ONE_STORE)
     caplog.clear()
@@ -473,8 +433,8 @@ async def test_failure_that_is_stored_is_logged(
 
 @ensureDeferred
 async def test_stricter_crawl_goes_by_its_own_statuses(site: Site) -> None:
-    """What another crawl took for "no file" is asked for again by one to which it means
-    "unreachable", and back.
+    """A crawl fetches again if its ROBOTS_UNREACHABLE_STATUSES give a stored status another
+    meaning.
     """
     site.replies["/robots.txt"] = Reply(403)
     strict = {**ONE_STORE, "ROBOTS_UNREACHABLE_STATUSES": [403]}

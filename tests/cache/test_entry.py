@@ -1,4 +1,4 @@
-"""What a fetch makes of a copy, what one out of a store is worth, and how long one is stored."""
+"""The entry that follows from a fetch, the value of a stored entry, and how long it is stored."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ CLOSED = made(Outcome.UNREACHABLE, 503, "503", 0, 10, unreachable_since=0)
 
 
 def follow(old: CacheEntry | None, access: Any, now: float = 200, **said: Any) -> CacheEntry:
-    """What follows from a fetch."""
+    """Return the entry after a fetch."""
     confirmed = isinstance(access, Successful) and access.status == 304
     validators = VALIDATORS if isinstance(access, Successful) else None
     return following(old, Fetched(access, Freshness(**said), validators, confirmed), now, LIMITS)
 
 
 def test_file_has_what_its_server_gave() -> None:
-    """2.3.1.1: an entry has the file and what its server gave; its age in caches counts."""
+    """2.3.1.1: an entry has the file, its validators and its freshness."""
     copy = follow(None, Successful(200, b"new"), lifetime=60.0, age=15.0)
     assert copy == CacheEntry(
         Validity(Outcome.SUCCESSFUL, 245, 200), 200, "200", 200, VALIDATORS, b"new", 60.0
@@ -55,28 +55,25 @@ def test_file_has_what_its_server_gave() -> None:
     ("said", "until"), [({}, 260), ({"age": 15.0}, 245), ({"lifetime": 30.0}, 230)]
 )
 def test_a_file_that_is_confirmed(said: dict[str, float], until: float) -> None:
-    """RFC 9111, 3.2: what a 304 says of freshness takes the place of what was said before.
-
-    What it leaves out stays.
-    """
+    """RFC 9111, 3.2: the headers of a 304 replace the previous ones; missing ones stay."""
     assert follow(FILE, Successful(304, b"file"), **said).validity.fresh_until == until
 
 
 def test_a_new_file_has_its_own_lifetime() -> None:
-    """RFC 9111, 4.3.3: with a new file, the lifetime of the old one is over."""
+    """RFC 9111, 4.3.3: a new file has its own lifetime."""
     assert follow(FILE, Successful(200, b"new")).lifetime is None
 
 
 @pytest.mark.parametrize("old", [None, FILE, STALE, CLOSED])
 def test_no_file_replaces_a_file(old: CacheEntry | None) -> None:
-    """2.3.1.3: that there is no file replaces one."""
+    """2.3.1.3: a missing file replaces a file."""
     copy = follow(old, Unavailable(404, "404"), lifetime=50.0)
     assert copy == made(Outcome.UNAVAILABLE, 404, "404", 200, 250)
 
 
 @pytest.mark.parametrize("old", [FILE, STALE])
 def test_a_file_that_cannot_be_reached(old: CacheEntry) -> None:
-    """2.3.1.4: the earlier file is obeyed on, and what its server gave is used to ask with."""
+    """2.3.1.4: the earlier file is still used, with its validators."""
     copy = following(old, Fetched(Unreachable(500, "500")), 200, LIMITS)
     validity = copy.validity
     assert (validity.outcome, validity.fresh_until, validity.confirmed) == (
@@ -89,7 +86,7 @@ def test_a_file_that_cannot_be_reached(old: CacheEntry) -> None:
 
 
 def test_a_run_of_failures_that_no_copy_knows_of() -> None:
-    """2.3.1.4: the time of being unreachable begins with the first of several attempts."""
+    """2.3.1.4: the time of being unreachable starts with the first of several attempts."""
     failed = Fetched(Unreachable(500, "500"))
     assert following(None, failed, 200, LIMITS, 150).validity.unreachable_since == 150
     assert following(CLOSED, failed, 200, LIMITS, 150).validity.unreachable_since == 0
@@ -102,7 +99,7 @@ def test_a_run_of_failures_that_no_copy_knows_of() -> None:
 
 
 def test_a_file_that_is_too_old() -> None:
-    """2.4: when its time is over a file is gone, from stores too."""
+    """2.4: an expired file is deleted, from stores too."""
     copy = following(STALE, Fetched(Unreachable(500, "500")), 1000, LIMITS)
     assert (copy.validity.outcome, copy.validity.unreachable_since) == (Outcome.UNAVAILABLE, 100)
     assert (copy.body, copy.validators) == (None, None)
@@ -114,7 +111,7 @@ def test_a_file_that_is_too_old() -> None:
 )
 @pytest.mark.parametrize("now", [200, 600, 2000])
 def test_whatever_follows_can_be_written(copy: CacheEntry, access: Any, now: float) -> None:
-    """A file is part of a copy if and only if it is obeyed: stores refuse all else."""
+    """An entry has a file if and only if it is used, as stores require."""
     for found in (follow(copy, access, now), copy.reviewed(now, POLICY)):
         assert decode(encode(found)) == found
 
@@ -133,9 +130,8 @@ def test_whatever_follows_can_be_written(copy: CacheEntry, access: Any, now: flo
     ],
 )
 def test_what_another_crawl_stored(copy: CacheEntry, fresh_until: float) -> None:
-    """A copy is fresh as long as this crawl would have let it.
-
-    What a status means is for this crawl to say.
+    """A stored entry is fresh within the limits of this crawl, which also decides what a status
+    means.
     """
     assert copy.reviewed(5, POLICY).validity.fresh_until == fresh_until
 
@@ -151,13 +147,11 @@ def test_what_another_crawl_stored(copy: CacheEntry, fresh_until: float) -> None
     ],
 )
 def test_how_long_a_store_has_it(copy: CacheEntry, seconds: float) -> None:
-    """A file is stored while it may be obeyed, a failure until its begin no longer matters."""
+    """A file is stored as long as it may be used, a failure as long as its start matters."""
     assert copy.stored_for(50, POLICY) == seconds
 
 
 def test_a_failure_that_never_ends_is_stored_for_a_month() -> None:
-    """2.3.1.4: where an origin is never opened, its store forgets a failure after the RFC's 30
-    days.
-    """
+    """2.3.1.4: if the site never becomes allowed, a failure is stored for 30 days."""
     never = POLICY._replace(unreachable_max_age=None)
     assert CLOSED.stored_for(0, never) == 30 * 86_400

@@ -1,6 +1,5 @@
-"""For how long a file is used, and how it is asked for again, in real crawls: RFC 9309, 2.4.
-
-RFC 9111; RFC 9110, 13.
+"""How long a file is used, and how it is refreshed, in real crawls: RFC 9309, 2.4; RFC 9111; RFC
+9110, 13.
 """
 
 from __future__ import annotations
@@ -39,19 +38,19 @@ MODIFIED = "Tue, 14 Nov 2023 22:13:20 GMT"
 def file(
     body: bytes = FORBID, status: int = 200, gate: threading.Event | None = None, **headers: str
 ) -> Reply:
-    """A robots.txt with headers; an underscore stands for a hyphen."""
+    """Return a robots.txt with headers; an underscore is a hyphen."""
     named = tuple((name.replace("_", "-"), value) for name, value in headers.items())
     return Reply(status, body, named, gate=gate)
 
 
 def twice(reply: Reply) -> Reply:
-    """An answer whose every header comes twice: first as it is, then with zeros."""
+    """Return an answer with every header repeated with zeros."""
     others = tuple((name, re.sub("[0-9]", "0", value)) for name, value in reply.headers)
     return replace(reply, headers=(*reply.headers, *others))
 
 
 def conditions(site: Site) -> list[tuple[str | None, str | None]]:
-    """With which conditions robots.txt was asked for, each time."""
+    """Return the conditions of all requests for robots.txt."""
     asked = [asked.headers for asked in site.asked if asked.target == "/robots.txt"]
     return [(headers.get("If-None-Match"), headers.get("If-Modified-Since")) for headers in asked]
 
@@ -59,7 +58,7 @@ def conditions(site: Site) -> list[tuple[str | None, str | None]]:
 async def fetched_again_at(
     site: Site, clock: Clock, moments: list[float], settings: dict[str, Any] | None = None
 ) -> list[int]:
-    """How often the file has been asked for, at the start and at moments after it."""
+    """Return the number of fetches at the start and at later moments."""
     fetches: list[int] = []
 
     async def script(service: RobotsService) -> None:
@@ -101,9 +100,8 @@ async def fetched_again_at(
 )
 @ensureDeferred
 async def test_a_file_is_fresh_for(site: Site, clock: Clock, reply: Reply, moment: float) -> None:
-    """2.4, RFC 9111, 4.2: its headers say for how long, from 600 s to 24 hours.
-
-    That there is no file, likewise.
+    """2.4, RFC 9111, 4.2: the headers say how long a file, or its absence, is fresh, from 600 s to
+    24 hours.
     """
     site.replies["/robots.txt"] = reply
     assert await fetched_again_at(site, clock, [moment - 1, moment]) == [1, 1, 2]
@@ -111,14 +109,14 @@ async def test_a_file_is_fresh_for(site: Site, clock: Clock, reply: Reply, momen
 
 @ensureDeferred
 async def test_unreachable_goes_by_its_own_time(site: Site, clock: Clock) -> None:
-    """2.3.1.4: what an answer that says nothing of the file says of caching does not count."""
+    """2.3.1.4: the cache headers of an unreachable answer do not count."""
     site.replies["/robots.txt"] = file(b"", 503, Cache_Control="max-age=86400")
     assert await fetched_again_at(site, clock, [299, 300]) == [1, 1, 2]
 
 
 @ensureDeferred
 async def test_limits_of_the_user(site: Site, clock: Clock) -> None:
-    """ROBOTS_CACHE_MIN_AGE and ROBOTS_CACHE_MAX_AGE bound what a site asks for; the latter wins."""
+    """ROBOTS_CACHE_MIN_AGE and ROBOTS_CACHE_MAX_AGE limit the time; the latter wins."""
     site.replies["/robots.txt"] = file(Cache_Control="max-age=0")
     assert await fetched_again_at(site, clock, [4, 5], {"ROBOTS_CACHE_MIN_AGE": 5}) == [1, 1, 2]
     assert await fetched_again_at(site, clock, [0], {"ROBOTS_CACHE_MIN_AGE": 0}) == [3, 4]
@@ -127,7 +125,7 @@ async def test_limits_of_the_user(site: Site, clock: Clock) -> None:
 
 @ensureDeferred
 async def test_what_gave_the_file_says_for_how_long(site: Site, other: Site, clock: Clock) -> None:
-    """2.3.1.2: where a redirect leads to it, the headers of the file itself count."""
+    """2.3.1.2: after redirects, the headers of the file itself count."""
     site.replies["/robots.txt"] = Reply(
         302, headers=(("Location", other.url("/r")), ("Cache-Control", "max-age=700"))
     )
@@ -138,7 +136,7 @@ async def test_what_gave_the_file_says_for_how_long(site: Site, other: Site, clo
 def unchanged(
     *, etag: str | None = None, modified: str | None = None, **headers: str
 ) -> Callable[[Asked], Reply]:
-    """A file that never changes, at a server that knows conditions."""
+    """Return an unchanging file on a server that supports conditions."""
     given = {"ETag": etag, "Last-Modified": modified}
     own = tuple((name, value) for name, value in given.items() if value is not None)
     named = tuple((name.replace("_", "-"), value) for name, value in headers.items())
@@ -160,9 +158,7 @@ def unchanged(
 async def test_file_that_has_not_changed(
     site: Site, clock: Clock, etag: str | None, modified: str | None
 ) -> None:
-    """RFC 9111, 4.3: a copy is confirmed with what its server gave for it, and is then as fresh
-    as at first.
-    """
+    """RFC 9111, 4.3: a copy is confirmed by its validators, and is fresh again."""
     site.replies["/robots.txt"] = unchanged(etag=etag, modified=modified)
     said: list[tuple[Any, ...]] = []
 
@@ -191,9 +187,8 @@ async def test_file_that_has_not_changed(
 
 @ensureDeferred
 async def test_headers_of_the_304_count(site: Site, clock: Clock) -> None:
-    """RFC 9111, 4.3.4: with a 304 the copy is used as long as the 304 says.
-
-    Where it says nothing, as long as before.
+    """RFC 9111, 4.3.4: the headers of a 304 say how long the copy is fresh, or else the previous
+    ones.
     """
     site.replies["/robots.txt"] = unchanged(etag='"1"', Cache_Control="max-age=1200")
     assert await fetched_again_at(site, clock, [DAY, DAY + 1199, DAY + 1200]) == [1, 2, 2, 3]
@@ -205,10 +200,7 @@ async def test_headers_of_the_304_count(site: Site, clock: Clock) -> None:
 
 @ensureDeferred
 async def test_new_tag_of_a_304(site: Site, clock: Clock) -> None:
-    """RFC 9111, 3.2: a validator that a 304 brings takes the place of the old one.
-
-    The others stay.
-    """
+    """RFC 9111, 3.2: a validator of a 304 replaces the previous one; the others stay."""
     answers = iter(
         [
             file(ETag='"1"', Last_Modified=MODIFIED),
@@ -223,7 +215,7 @@ async def test_new_tag_of_a_304(site: Site, clock: Clock) -> None:
 
 @ensureDeferred
 async def test_file_that_has_changed(site: Site, clock: Clock) -> None:
-    """RFC 9111, 4.3.3: a new file takes the place of the copy."""
+    """RFC 9111, 4.3.3: a new file replaces the copy."""
     answers = iter(
         [file(ETag='"1"'), file(b"User-agent: *\nDisallow: /y\n", ETag='"2"'), Reply(304)]
     )
@@ -243,9 +235,8 @@ async def test_file_that_has_changed(site: Site, clock: Clock) -> None:
 async def test_only_who_gave_the_file_is_asked_with_its_tag(
     site: Site, other: Site, clock: Clock
 ) -> None:
-    """RFC 9110, 13.1: a tag means something at its own URL.
-
-    Not where that redirects from, not where it leads now.
+    """RFC 9110, 13.1: validators are sent only to the URL of the file, not before or after a
+    redirect.
     """
     site.replies["/robots.txt"] = redirect(other.url("/robots.txt"))
     other.replies["/robots.txt"] = unchanged(etag='"1"')
@@ -273,7 +264,7 @@ async def test_only_who_gave_the_file_is_asked_with_its_tag(
 )
 @ensureDeferred
 async def test_nothing_to_ask_with(site: Site, clock: Clock, reply: Reply) -> None:
-    """RFC 9110, 13.1: without a file, or with nothing that names it, there is no condition."""
+    """RFC 9110, 13.1: without a file or a validator, the request has no condition."""
     site.replies["/robots.txt"] = reply
     await fetched_again_at(site, clock, [DAY])
     assert conditions(site) == [(None, None)] * 2
@@ -281,10 +272,7 @@ async def test_nothing_to_ask_with(site: Site, clock: Clock, reply: Reply) -> No
 
 @ensureDeferred
 async def test_304_to_a_question_without_conditions(site: Site) -> None:
-    """2.3.1.4: a 304 without a condition says that there is a file, and not what is in it.
-
-    All is disallowed.
-    """
+    """2.3.1.4: a 304 to an unconditional request means unreachable."""
     site.replies["/robots.txt"] = Reply(304)
     result = await crawl([site.url("/")])
     [outcome] = result.outcomes.values()
@@ -294,8 +282,8 @@ async def test_304_to_a_question_without_conditions(site: Site) -> None:
 
 @ensureDeferred
 async def test_a_part_of_a_file_is_not_confirmed(site: Site, clock: Clock) -> None:
-    """2.5: a file that was cut off is asked for whole, so that a crawl with a larger limit does
-    not keep the part.
+    """2.5: a file that was cut off is fetched again, so that a crawl with a larger limit gets all
+    of it.
     """
     site.replies["/robots.txt"] = file(FORBID + b"# more\n" * 100_000, ETag='"1"')
     await fetched_again_at(site, clock, [DAY])
@@ -304,10 +292,7 @@ async def test_a_part_of_a_file_is_not_confirmed(site: Site, clock: Clock) -> No
 
 @ensureDeferred
 async def test_requests_wait_for_the_verdict(site: Site, clock: Clock) -> None:
-    """2.4: a copy that is no longer fresh decides nothing until it is confirmed.
-
-    One request asks for all that wait.
-    """
+    """2.4: requests wait while a copy that is not fresh is refreshed, once for all."""
     gate = threading.Event()
     site.replies["/robots.txt"] = file(ETag='"1"')
     verdicts: list[bool] = []
@@ -330,17 +315,11 @@ async def test_requests_wait_for_the_verdict(site: Site, clock: Clock) -> None:
     assert site.fetches == 2
 
 
-# Stale copies.
-
-
 @ensureDeferred
 async def test_decisions_say_that_a_copy_is_stale(
     site: Site, clock: Clock, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """2.3.1.4: what rests on an earlier file says so.
-
-    The decision, its words, the stats, the line at the end.
-    """
+    """2.3.1.4: decisions, stats and the summary say that a copy is stale."""
     site.replies["/robots.txt"] = file(ETag='"1"')
     decisions: list[tuple[Decision, str]] = []
 
@@ -376,9 +355,7 @@ async def test_decisions_say_that_a_copy_is_stale(
 
 @ensureDeferred
 async def test_stale_copy_is_confirmed(site: Site, clock: Clock) -> None:
-    """RFC 9111, 4.3: a stale copy is still asked for with its tag, and a 304 ends the run of
-    failures.
-    """
+    """RFC 9111, 4.3: a stale copy is refreshed with its validators, and a 304 ends the failures."""
     site.replies["/robots.txt"] = file(ETag='"1"')
     seen: list[tuple[bool, bool]] = []
 
@@ -403,8 +380,8 @@ async def test_stale_copy_is_confirmed(site: Site, clock: Clock) -> None:
 async def test_after_the_stale_copy(
     site: Site, clock: Clock, longest: float | None, reason: Reason
 ) -> None:
-    """2.3.1.4: 30 days after a copy was confirmed the site is disallowed, or all of it is
-    allowed, as the user says.
+    """2.3.1.4: 30 days after the last confirmation, nothing is allowed, or everything, as the user
+    says.
     """
     site.replies["/robots.txt"] = file()
     decisions: list[Decision] = []
@@ -423,9 +400,7 @@ async def test_after_the_stale_copy(
 
 @ensureDeferred
 async def test_being_unreachable_begins_with_the_first_attempt(site: Site) -> None:
-    """2.3.1.4: the 30 days of an unreachable file begin when it first failed, not with the last
-    attempt.
-    """
+    """2.3.1.4: the 30 days start when the file first failed."""
     site.replies["/robots.txt"] = Reply(503)
 
     async def script(service: RobotsService) -> None:

@@ -1,7 +1,4 @@
-"""Leases last as long as they are needed.
-
-On timers and a clock of the test's, and a real store.
-"""
+"""Leases last as long as they are needed; timers and clock are those of the test."""
 
 from __future__ import annotations
 
@@ -29,18 +26,17 @@ LIMITS = limits(100, 10, 1000, 500)
 
 
 class Timer:
-    """One that the test fires."""
+    """A timer that the test fires."""
 
     def __init__(self, function: Callable[[], object]) -> None:
         self.function: Callable[[], object] | None = function
 
     def cancel(self) -> None:
-        """Do not fire any more."""
         self.function = None
 
 
 class Slow(Runtime):
-    """Timers that renew leases fire when the test says so."""
+    """A runtime whose timers for renewals fire when the test says so."""
 
     def __init__(self) -> None:
         self.now = 0.0
@@ -48,11 +44,9 @@ class Slow(Runtime):
         self.tasks: list[Waiter[None]] = []
 
     def clock(self) -> float:
-        """Return the time of the test."""
         return self.now
 
     def call_later(self, delay: float, function: Callable[[], object]) -> Cancellable:
-        """Keep it, unless it ends a wait for the store."""
         if isinstance(function, partial):
             return super().call_later(delay, function)
         assert delay == RENEW_INTERVAL
@@ -60,7 +54,6 @@ class Slow(Runtime):
         return self.timers[-1]
 
     def spawn(self, coroutine: Coroutine[Any, Any, None]) -> Cancellable:
-        """Start it, and note its end."""
         end: Waiter[None] = Waiter()
         self.tasks.append(end)
 
@@ -71,7 +64,7 @@ class Slow(Runtime):
         return super().spawn(run())
 
     async def go_on(self, seconds: float) -> None:
-        """Let time pass, and everything that is due be done."""
+        """Advance the clock, and make the calls that are due."""
         self.now += seconds
         timers, self.timers = self.timers, []
         for timer in timers:
@@ -83,15 +76,14 @@ class Slow(Runtime):
 
 
 def worker(store: MemoryStore, runtime: Slow) -> CacheClient:
-    """A crawl that takes leases."""
+    """Return a crawl that takes leases."""
     return CacheClient(store, "the store", LIMITS, runtime=runtime, count=lambda _: None)
 
 
 @under_the_reactor
 async def test_lease_is_renewed() -> None:
-    """However long a fetch takes, no other worker may fetch the file.
-
-    When it is over, the next one is at once.
+    """During a long fetch, no other worker may fetch the file; afterwards, the next one may at
+    once.
     """
     runtime = Slow()
     store = MemoryStore(now=lambda: runtime.now)
@@ -116,7 +108,7 @@ async def test_lease_of_a_dead_worker_ends() -> None:
     assert await one.lock(ORIGIN)
     runtime.now += LEASE
     assert await two.lock(ORIGIN)
-    await dead.go_on(RENEW_INTERVAL)  # it was only standing still
+    await dead.go_on(RENEW_INTERVAL)  # it was only suspended
     await dead.go_on(RENEW_INTERVAL)
     assert not store.lease(str(ORIGIN), "third", 1)
     await one.unlock(ORIGIN)
@@ -127,7 +119,7 @@ async def test_lease_of_a_dead_worker_ends() -> None:
 
 @under_the_reactor
 async def test_nothing_is_renewed_at_the_end() -> None:
-    """When a crawl has ended, no timer of it goes on."""
+    """After the end of a crawl, no timer fires."""
     runtime = Slow()
     store = MemoryStore(now=lambda: runtime.now)
     one = worker(store, runtime)
@@ -141,9 +133,8 @@ async def test_nothing_is_renewed_at_the_end() -> None:
 
 @under_the_reactor
 async def test_lease_that_never_ends(caplog: pytest.LogCaptureFixture) -> None:
-    """After a minute a crawl fetches a file although another worker has the lease.
-
-    One warning says so, and the next file is waited for again.
+    """After a minute, a crawl fetches a file although another worker has the lease, with one
+    warning. It waits again for the next file.
     """
     runtime = Slow()
     store = MemoryStore(now=lambda: runtime.now)
@@ -155,8 +146,8 @@ async def test_lease_that_never_ends(caplog: pytest.LogCaptureFixture) -> None:
         assert not await crawl.lock(origin)
         runtime.now += 1
         assert await crawl.lock(origin)
-        assert await crawl.lock(origin)  # a further attempt
+        assert await crawl.lock(origin)  # another attempt
         await crawl.unlock(origin)
-        assert not await crawl.lock(origin)  # another fetch, later
+        assert not await crawl.lock(origin)  # a later fetch
     assert len(caplog.records) == 1
     await crawl.close()

@@ -1,7 +1,4 @@
-"""Crawls whose Redis server cannot be used, from the start or on the way.
-
-Real ones, in the test's own process.
-"""
+"""Crawls whose Redis server fails, at start or later."""
 
 from __future__ import annotations
 
@@ -38,16 +35,14 @@ PACED = robots(f"User-agent: *\nDisallow: /private\nCrawl-delay: {DELAY}\n")
 
 
 class Stepwise(Pages):
-    """Does something when a page is there, asks for further pages, and so on.
-
-    Then for pages one by one.
+    """A spider that calls a function after a page, requests more pages, and so on, then pages one
+    by one.
     """
 
     steps: list[tuple[Callable[[], object], list[str]]]
     further: Iterator[Request]
 
     def parse(self, response: Any, **_: Any) -> Any:
-        """Keep the status, take the next step."""
         super().parse(response)
         if self.steps:
             act, urls = self.steps.pop(0)
@@ -61,18 +56,18 @@ class Stepwise(Pages):
 
 @dataclass
 class Server:
-    """A server, and a connection to it that outlives a change of its password."""
+    """A server, and a connection that survives a change of its password."""
 
     server: RedisServer
     admin: Any
 
     @property
     def address(self) -> str:
-        """Its address, with its password."""
+        """The address with the password."""
         return f"redis://:{PASSWORD}@127.0.0.1:{self.server.port}?timeout=0.5"
 
     def settled(self) -> Reply:
-        """Answer with a page, when nothing is left to be done for the file that allows it."""
+        """Answer with a page when all work for its robots.txt is done."""
         with self.admin.pubsub() as events:
             events.psubscribe("__keyevent@0__:del")
             while self.admin.keys("robots:lease:http*"):
@@ -80,11 +75,11 @@ class Server:
         return PAGE
 
     def has_one(self) -> bool:
-        """Whether it has the file of a further site."""
+        """Return whether the server has the file of another site."""
         return bool(self.admin.keys("robots:copy:http://*.example"))
 
     def password(self, password: str) -> None:
-        """Change its password, and break all connections but this one."""
+        """Change the password, and close all other connections."""
         self.admin.config_set("requirepass", password)
         self.admin.client_kill_filter(skipme=True, _type="normal")
 
@@ -99,7 +94,7 @@ def server() -> Iterator[Server]:
         admin.close()
 
 
-#: What happens to a server, and how it is undone.
+#: Failures of a server, and how to undo them.
 TROUBLES: dict[str, tuple[Callable[[Server], object], Callable[[Server], object]]] = {
     "connection lost": (lambda it: it.server.stop(), lambda it: it.server.start()),
     "slow": (lambda it: it.server.freeze(), lambda it: it.server.thaw()),
@@ -124,9 +119,8 @@ async def test_on_the_way(
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """While its server fails, a crawl obeys, fetches and paces by itself; then it uses it again.
-
-    Each failure is counted; the log says once that it fails.
+    """While its server fails, a crawl obeys robots.txt, fetches and paces by itself, and logs that
+    once; then it uses the server again.
     """
     monkeypatch.setattr("scrapy_robots_rfc.cache.client.RETRY_DELAY", 0.0)
     begin, end = TROUBLES[trouble]
@@ -164,7 +158,7 @@ async def test_on_the_way(
 
 
 def logged(caplog: pytest.LogCaptureFixture) -> list[str]:
-    """What the log says of the store."""
+    """Return what the log says about the store."""
     return [
         record.getMessage()
         for record in caplog.records
@@ -173,10 +167,7 @@ def logged(caplog: pytest.LogCaptureFixture) -> list[str]:
 
 
 def until_it_is_used_again(server: Server, proxy: Site) -> Iterator[Request]:
-    """Pages of one site after the other: a call from before the end may fail late.
-
-    How many that takes depends on the machine, so their number has no bound.
-    """
+    """Yield pages of one site until the server is used again, which depends on the machine."""
     for number in itertools.count():
         yield Request(f"http://{number}.example/1", meta={"proxy": proxy.url("")})
         if server.has_one():
@@ -188,10 +179,7 @@ def until_it_is_used_again(server: Server, proxy: Site) -> Iterator[Request]:
 async def test_from_the_start(
     trouble: str, server: Server, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """A crawl whose server cannot be used does not begin.
-
-    The error names the server, and says why.
-    """
+    """A crawl whose server cannot be used does not start, and the error says why."""
     begin, end = TROUBLES[trouble]
     begin(server)
     with Site() as site:
@@ -208,10 +196,8 @@ async def test_from_the_start(
 async def test_closing_while_the_server_hangs(
     server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A crawl that takes turns by a server that stops to answer waits for a second
-    when its spider closes.
-    """
-    waited: list[float] = []  # by timers that nothing has cancelled, since the spider closed
+    """A crawl with turns on a server that hangs closes within a second."""
+    waited: list[float] = []  # by timers that were not cancelled when the spider closed
     later = Runtime.call_later
 
     def call_later(runtime: Runtime, delay: float, function: Callable[[], object]) -> Cancellable:
@@ -237,15 +223,14 @@ async def test_closing_while_the_server_hangs(
         result = await crawl([site.url("/1")], {"ROBOTS_CACHE": address}, prepare=prepare)
         server.server.thaw()
     assert list(result.outcomes.values()) == [200]
-    assert result.stat("cache/store_errors") == 1  # that it cannot be closed
+    assert result.stat("cache/store_errors") == 1  # it cannot be closed
     assert sum(waited) == pytest.approx(1)
 
 
 @ensureDeferred
 async def test_turn_in_an_hour(server: Server, caplog: pytest.LogCaptureFixture) -> None:
-    """A server that has workers wait for longer than any interval fails.
-
-    It is logged once, and the crawl has its own pace.
+    """A server whose waiting time is longer than any interval fails; that is logged once, and the
+    crawl keeps the interval itself.
     """
     with Clocked({"/robots.txt": PACED}) as site:
         key = "robots:turn:" + site.url("").rstrip("/")
@@ -265,7 +250,7 @@ async def test_turn_in_an_hour(server: Server, caplog: pytest.LogCaptureFixture)
 async def test_lease_without_an_end(
     server: Server, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """A crawl fetches a file itself whose lease does not end in time, and says so once."""
+    """A crawl fetches a file itself if its lease does not end in time, and logs that once."""
     monkeypatch.setattr("scrapy_robots_rfc.cache.client.LEASE_PATIENCE", 0.3)
     with Site({"/robots.txt": FORBID}) as one, Site({"/robots.txt": FORBID}) as two:
         for site in (one, two):
@@ -284,7 +269,9 @@ async def test_connections_of_a_worker(server: Server, proxy: Site) -> None:
     connections: list[int] = []
 
     def count() -> None:
-        connections.append(len(server.admin.client_list()) - 1)  # one is the test's
+        connections.append(
+            len(server.admin.client_list()) - 1
+        )  # without the connection of the test
 
     def prepare(crawler: Crawler) -> None:
         crawler.signals.connect(count, signals.spider_closed, weak=False)

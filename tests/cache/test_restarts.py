@@ -1,4 +1,4 @@
-"""What outlives a crawl: a copy with all that is known of it, on a clock that the test sets."""
+"""Entries that survive a crawl, on a clock that the test sets."""
 
 from __future__ import annotations
 
@@ -27,9 +27,8 @@ FILE = Reply(
 
 
 async def outcome(site: Site, settings: dict[str, Any]) -> tuple[str, bool]:
-    """What becomes of a page that the file disallows, in a crawl of its own.
-
-    Why, and whether a stale copy says so.
+    """Return the outcome of a disallowed page in a separate crawl, and whether a stale copy
+    decided.
     """
     result = await crawl([site.url("/x")], settings)
     found = result.outcomes[site.url("/x")]
@@ -41,7 +40,7 @@ async def outcome(site: Site, settings: dict[str, Any]) -> tuple[str, bool]:
 
 
 def conditions(site: Site) -> list[str | None]:
-    """With which tags robots.txt was asked for."""
+    """Return the entity tags of the requests for robots.txt."""
     return [
         asked.headers.get("If-None-Match") for asked in site.asked if asked.target == "/robots.txt"
     ]
@@ -49,9 +48,7 @@ def conditions(site: Site) -> list[str | None]:
 
 @ensureDeferred
 async def test_term_and_tag_outlive_a_crawl(site: Site, clock: Clock, tmp_path: Path) -> None:
-    """2.4, RFC 9111: a crawl that is resumed waits for the end of the copy's time, and has it
-    confirmed then.
-    """
+    """2.4, RFC 9111: a resumed crawl uses a copy until it expires, and then refreshes it."""
     site.replies["/robots.txt"] = FILE
     settings = {"JOBDIR": str(tmp_path)}
     assert await outcome(site, settings) == ("rule", False)
@@ -67,9 +64,7 @@ async def test_term_and_tag_outlive_a_crawl(site: Site, clock: Clock, tmp_path: 
 
 @ensureDeferred
 async def test_stale_copy_outlives_a_crawl(site: Site, clock: Clock) -> None:
-    """2.3.1.4: a copy whose refresh fails is obeyed for 30 days, however many crawls there are
-    in them.
-    """
+    """2.3.1.4: a stale copy is used for 30 days, however many crawls there are."""
     OneStore.store = OneStore()
     site.replies["/robots.txt"] = FILE
     await outcome(site, ONE_STORE)
@@ -84,9 +79,7 @@ async def test_stale_copy_outlives_a_crawl(site: Site, clock: Clock) -> None:
 
 @ensureDeferred
 async def test_being_unreachable_outlives_a_crawl(site: Site, clock: Clock) -> None:
-    """2.3.1.4: a restart does not put off the end of the 30 days of a file that cannot be
-    reached.
-    """
+    """2.3.1.4: a restart does not extend the 30 days of an unreachable file."""
     OneStore.store = OneStore()
     site.replies["/robots.txt"] = Reply(503)
     seen = []
@@ -105,10 +98,7 @@ async def test_being_unreachable_outlives_a_crawl(site: Site, clock: Clock) -> N
 async def test_clock_that_was_set(
     site: Site, clock: Clock, monkeypatch: pytest.MonkeyPatch, seconds: float
 ) -> None:
-    """2.4: a copy from the future, or from long ago, is asked for again.
-
-    A minute more or less is no reason to.
-    """
+    """2.4: a copy from the future or from long ago is fetched again; a minute is tolerated."""
     OneStore.store = OneStore()
     site.replies["/robots.txt"] = FILE
     await outcome(site, ONE_STORE)

@@ -1,7 +1,4 @@
-"""What is looked up before a fetch, and what others find after it.
-
-With a real store, and no network.
-"""
+"""Look-ups before and after a fetch, with a real store and without a network."""
 
 from __future__ import annotations
 
@@ -32,19 +29,17 @@ NOW = 5000.0
 
 
 class Standing(Runtime):
-    """A runtime whose clocks stand."""
+    """A runtime whose clocks stand still."""
 
     def clock(self) -> float:
-        """Return the time."""
         return NOW
 
     def date(self) -> float:
-        """Return the time in seconds since 1970."""
         return 1_700_000_000.0
 
 
 def file(body: bytes, fetched: float, fresh_until: float) -> CacheEntry:
-    """A file; times are counted from now."""
+    """Return a file with times relative to now."""
     times = (NOW + fetched, NOW + fresh_until, NOW + fetched)
     return made(Outcome.SUCCESSFUL, 200, "200", *times, body=body)
 
@@ -79,7 +74,7 @@ def with_workers(
 
 
 async def until(true: Callable[[], bool]) -> None:
-    """Wait for what goes on in the background."""
+    """Wait for background work."""
     for _ in range(2000):
         if true():
             return
@@ -91,9 +86,7 @@ async def until(true: Callable[[], bool]) -> None:
 
 @with_workers
 async def test_the_newest_copy_counts(store: MemoryStore, one: Worker, two: Worker) -> None:
-    """A store that has less than the memory, because it failed or may not have more, decides
-    nothing.
-    """
+    """An older copy in the store does not replace the copy in memory."""
     await two.client.save(ORIGIN, file(b"old", -50, 50))
     known = file(b"new", -20, -10)
     assert await one.client.look(ORIGIN, known) == (known, False, True)
@@ -104,10 +97,9 @@ async def test_the_newest_copy_counts(store: MemoryStore, one: Worker, two: Work
 
 
 class Finishing(MemoryStore):
-    """Another crawl's file comes into the store right before its lease ends."""
+    """A store in which the file of another crawl appears just before its lease ends."""
 
     def lease(self, key: str, owner: str, seconds: float) -> bool:
-        """See `SharedStore`."""
         if owner != "other":
             self.finish()
         return super().lease(key, owner, seconds)
@@ -117,10 +109,7 @@ class Finishing(MemoryStore):
 
 @under_the_reactor
 async def test_who_gets_the_lease_looks_again() -> None:
-    """Between a look and a lease the file may have come.
-
-    It is not fetched again, and the lease goes on to the next.
-    """
+    """A crawl that gets the lease looks again for a file, and then releases the lease."""
     plain, store = MemoryStore(), Finishing()
     writer, one = Worker(plain), Worker(store)
     await writer.client.save(ORIGIN, file(b"file", -1, 50))
@@ -139,9 +128,7 @@ async def test_who_gets_the_lease_looks_again() -> None:
 async def test_others_go_on_when_a_file_is_there(
     store: MemoryStore, one: Worker, two: Worker
 ) -> None:
-    """Who has fetched a file puts it into the store, and then lets go of its lease, long before
-    its crawl ends.
-    """
+    """A crawl stores a file and releases its lease long before it ends."""
     assert (await one.client.look(ORIGIN, None))[1:] == (False, True)
     assert (await two.client.look(ORIGIN, None))[1:] == (False, False)
     await one.client.publish(ORIGIN, file(b"file", 0, 100), stored=True)
@@ -152,7 +139,7 @@ async def test_others_go_on_when_a_file_is_there(
 
 @with_workers
 async def test_what_may_not_be_stored(store: MemoryStore, one: Worker, two: Worker) -> None:
-    """Who has fetched a file that may be in no store lets the next one fetch it for itself."""
+    """A crawl with a file that may not be stored lets the next one fetch it."""
     assert (await one.client.look(ORIGIN, None))[1:] == (False, True)
     await one.client.publish(ORIGIN, file(b"file", 0, 100), stored=False)
     assert store.lease(str(ORIGIN), "other", 1)
@@ -164,7 +151,7 @@ async def test_what_may_not_be_stored(store: MemoryStore, one: Worker, two: Work
 async def test_the_end_waits_for_what_is_written(
     store: MemoryStore, one: Worker, two: Worker
 ) -> None:
-    """What was published right before the end is in the store after it, and no lease is left."""
+    """An entry that is published just before the end is in the store, and no lease remains."""
     assert (await one.client.look(ORIGIN, None))[1:] == (False, True)
     one.runtime.spawn(one.client.publish(ORIGIN, file(b"file", 0, 100), stored=True))
     await one.client.close()
@@ -176,7 +163,7 @@ async def test_the_end_waits_for_what_is_written(
 async def test_what_may_not_be_stored_ends_what_was(
     store: MemoryStore, one: Worker, two: Worker
 ) -> None:
-    """A file that may not be stored drops the one from before, and a failure does not."""
+    """A file that may not be stored deletes the previous one; a failure does not."""
     await two.client.save(ORIGIN, file(b"old", -50, -1))
     failed = made(Outcome.UNREACHABLE, 503, "503", NOW, NOW + 10, unreachable_since=NOW)
     await one.client.publish(ORIGIN, failed, stored=False)
@@ -186,7 +173,7 @@ async def test_what_may_not_be_stored_ends_what_was(
 
 
 class Recording(MemoryStore):
-    """Writes only when others would be let in too early, and notes what is done in which order."""
+    """A store that records the order of calls, and writes slowly."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -194,13 +181,11 @@ class Recording(MemoryStore):
         self.released = threading.Event()
 
     def put(self, key: str, value: bytes, seconds: float) -> None:
-        """See `Store`."""
         self.released.wait(0.1)
         super().put(key, value, seconds)
         self.done.append("put")
 
     def release(self, key: str, owner: str) -> None:
-        """See `SharedStore`."""
         super().release(key, owner)
         self.done.append("release")
         self.released.set()
@@ -208,7 +193,7 @@ class Recording(MemoryStore):
 
 @under_the_reactor
 async def test_no_other_fetches_before_a_file_is_written() -> None:
-    """At the end of a crawl, too, a file is in the store before others may fetch it."""
+    """Even at the end of a crawl, a file is stored before its lease is released."""
     store = Recording()
     one = Worker(store)
     await one.client.look(ORIGIN, None)

@@ -1,7 +1,4 @@
-"""Crawls whose SQLite file is damaged, deleted, full or read-only.
-
-They obey robots.txt all the same.
-"""
+"""Crawls whose SQLite file is damaged, deleted, full or read-only obey robots.txt."""
 
 from __future__ import annotations
 
@@ -37,13 +34,13 @@ FORBID = robots(RULES)
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    """Where the file is to be."""
+    """The path of the file."""
     return tmp_path / "robots.sqlite"
 
 
 @contextlib.contextmanager
 def opened(path: Path) -> Iterator[SqliteStore]:
-    """Look into the file."""
+    """Open the file."""
     store = SqliteStore(path)
     store.open()
     yield store
@@ -51,7 +48,7 @@ def opened(path: Path) -> Iterator[SqliteStore]:
 
 
 async def obeying(site: Site, path: Path) -> Crawl:
-    """Crawl two pages of a site, one of which is disallowed, and see that it is obeyed."""
+    """Crawl an allowed and a disallowed page, and check the verdicts."""
     result = await crawl([site.url("/x"), site.url("/y")], {"ROBOTS_CACHE": f"sqlite:///{path}"})
     assert isinstance(result.outcomes[site.url("/x")], RobotsDisallowed)
     assert result.outcomes[site.url("/y")] == 200
@@ -59,7 +56,7 @@ async def obeying(site: Site, path: Path) -> Crawl:
 
 
 def logged(caplog: pytest.LogCaptureFixture) -> str:
-    """The one warning about the store."""
+    """Return the one warning about the store."""
     (line,) = [line for line in records(caplog) if "store of robots.txt files" in line]
     return line
 
@@ -68,10 +65,7 @@ def logged(caplog: pytest.LogCaptureFixture) -> str:
 async def test_file_deleted_meanwhile(
     site: Site, path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """A file that is deleted in the middle of a crawl is no failure.
-
-    There is a new one, for the next crawl too.
-    """
+    """If a file is deleted during a crawl, a new one is created, also for the next crawl."""
 
     def delete(_: Asked) -> Reply:
         path.unlink()
@@ -90,7 +84,7 @@ async def test_file_deleted_meanwhile(
 async def test_file_that_cannot_grow(
     site: Site, other: Site, path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """A disk without room for a file: counted, logged once; the crawl goes by its memory."""
+    """If the disk is full, that is counted and logged once, and the crawl uses its memory."""
     noise = random.Random(1).randbytes(300_000).hex().encode()
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
 
@@ -117,10 +111,7 @@ async def test_file_that_cannot_grow(
 
 @pytest.fixture
 def read_only(path: Path) -> Iterator[Path]:
-    """The folder of a file that was written, and that cannot be written any more.
-
-    Root needs a disk for that.
-    """
+    """Yield a folder with a file that cannot be written any more, even by root."""
     folder = path.parent
     root = os.geteuid() == 0
     mount = ["mount", "-t", "tmpfs", "none", str(folder)]
@@ -142,7 +133,7 @@ def read_only(path: Path) -> Iterator[Path]:
 async def test_file_that_cannot_be_written_is_logged_once(
     site: Site, read_only: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """A file that cannot be written: counted, logged once; the crawl goes by its memory."""
+    """If a file is read-only, that is counted and logged once, and the crawl uses its memory."""
     site.replies["/robots.txt"] = FORBID
     result = await obeying(site, read_only)
     assert result.stat("cache/store_errors") >= 1
@@ -154,7 +145,7 @@ async def test_file_that_cannot_be_written_is_logged_once(
 async def test_damaged_file_is_renamed_by_a_crawl(
     site: Site, path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """A damaged file of ours is renamed with a warning; the robots.txt is fetched and stored."""
+    """A damaged file is renamed with a warning, and robots.txt is fetched and stored again."""
     site.replies["/robots.txt"] = FORBID
     damaged(path)
     for _ in range(2):
@@ -169,7 +160,7 @@ async def test_damaged_file_is_renamed_by_a_crawl(
 async def test_unreadable_value_is_fetched_anew(
     site: Site, path: Path, caplog: pytest.LogCaptureFixture, value: bytes
 ) -> None:
-    """A value of another version, or a damaged one, is logged, fetched anew and overwritten."""
+    """A value of another version, or a damaged one, is logged, and robots.txt is fetched again."""
     with opened(path) as store:
         store.put(site.url(""), value, 1000)
     site.replies["/robots.txt"] = FORBID
@@ -187,9 +178,7 @@ async def test_unreadable_value_is_fetched_anew(
 async def test_credentials_are_neither_stored_nor_logged(
     site: Site, path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """User and password in the URLs of a crawl come neither into the store nor into a line of
-    ours.
-    """
+    """Credentials in URLs are neither stored nor logged."""
     site.replies["/robots.txt"] = Reply(body=RULES.encode(), headers=(("ETag", '"1"'),))
     with_password = site.url("/y").replace("http://", "http://somebody:secret@")
     await crawl(
@@ -204,9 +193,7 @@ async def test_credentials_are_neither_stored_nor_logged(
 
 @ensureDeferred
 async def test_folder_of_the_job_is_locked_by_the_user(site: Site, tmp_path: Path) -> None:
-    """A lock on the folder of the crawl, as `flock` takes it in a crontab, is nothing that the
-    store waits for.
-    """
+    """The store ignores a lock on the job's folder, such as of `flock` in a crontab."""
     site.replies["/robots.txt"] = FORBID
     descriptor = os.open(tmp_path, os.O_RDONLY)
     fcntl.flock(descriptor, fcntl.LOCK_EX)
@@ -219,9 +206,7 @@ async def test_folder_of_the_job_is_locked_by_the_user(site: Site, tmp_path: Pat
 async def test_file_that_another_process_is_opening_for_ever(
     site: Site, path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """While another process has the lock of ours, the crawl goes on without the store after a
-    bound, and says so.
-    """
+    """If another process keeps our lock, the crawl continues without the store, and logs that."""
     site.replies["/robots.txt"] = FORBID
     lock = locked(path)
     await obeying(site, path)

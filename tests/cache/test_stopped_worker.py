@@ -1,4 +1,4 @@
-"""A worker of a fleet that is stopped with SIGTERM."""
+"""A worker of a fleet that gets SIGTERM."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Workers that crawl with one Redis server.
-
-Real crawls, real sites, processes under every runtime.
-"""
+"""Workers that share a Redis server: real processes in every runtime."""
 
 from __future__ import annotations
 
@@ -30,18 +27,18 @@ if TYPE_CHECKING:
 
 FORBID = robots("User-agent: *\nDisallow: /private\n")
 
-#: Seconds after which what a worker that was killed had ends, in place of the usual ones.
+#: Seconds after which leases and turns of a killed worker end.
 HOLD = 1.5
 
 
 @pytest.fixture
 def settings(redis_address: str) -> dict[str, Any]:
-    """The settings of workers that share a server."""
+    """Return the settings of workers that share a server."""
     return {"ROBOTS_CACHE": redis_address}
 
 
 def together(workers: list[Worker]) -> list[dict[str, Any]]:
-    """Let workers begin at the same time; wait for all of them."""
+    """Start workers at the same time, and wait for them."""
     with fleet(*workers):
         for worker in workers:
             worker.start()
@@ -49,10 +46,8 @@ def together(workers: list[Worker]) -> list[dict[str, Any]]:
 
 
 def test_one_fetch_and_one_interval(settings: dict[str, Any]) -> None:
-    """Each file is fetched once, however many processes need it, and all go by it; its interval
-    holds for all of them.
-
-    Whatever the file is, and whichever process sends the requests.
+    """Each file is fetched once for all processes, and its interval is kept by all of them
+    together.
     """
     kinds = [FORBID, Reply(404), Reply(503), redirect("/elsewhere")]
     forbidden: dict[int, set[str]] = {0: {"/private"}, 2: {"/private", "/page"}}
@@ -84,7 +79,7 @@ def test_one_fetch_and_one_interval(settings: dict[str, Any]) -> None:
 async def test_others_wait_for_the_worker_that_fetches(
     settings: dict[str, Any], redis_server: RedisServer
 ) -> None:
-    """While one worker fetches a file, another one that needs it waits, and goes by it."""
+    """While one worker fetches a file, another one waits for it, and uses it."""
     gate = threading.Event()
     with (
         Site({"/robots.txt": robots("User-agent: *\nDisallow: /private\n", gate=gate)}) as site,
@@ -116,11 +111,7 @@ async def test_others_wait_for_the_worker_that_fetches(
 async def test_worker_that_dies_with_a_lease_and_a_turn(
     settings: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A worker that is killed while it fetches a file is waited for until its lease ends; then
-    another one fetches.
-
-    While its page is unanswered the others wait until its turn ends, and no longer.
-    """
+    """The others wait until the lease and the turn of a killed worker end, and no longer."""
     monkeypatch.setattr(fetches, "LEASE", HOLD)
     monkeypatch.setattr(fetches, "RENEW_INTERVAL", HOLD / 3)
     monkeypatch.setattr(shared, "HOLD", HOLD)

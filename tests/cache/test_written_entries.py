@@ -1,7 +1,4 @@
-"""What stands in a store.
-
-It comes back as it was, anybody can read it, and what is damaged is refused.
-"""
+"""The format of stored entries: complete, readable by others, and safe against damage."""
 
 from __future__ import annotations
 
@@ -44,21 +41,18 @@ copies = st.builds(
 
 @given(copy=copies)
 def test_any_copy_comes_back(copy: CacheEntry) -> None:
-    """Whatever a site sent: what is read equals what was written."""
+    """Whatever a site sent, the entry that is read equals the one that was written."""
     assert decode(encode(copy)) == copy
 
 
 @pytest.mark.parametrize("copy", [FILE, MISSING, UNKNOWN, FILE._replace(body=b"", validators=None)])
 def test_each_kind_comes_back(copy: CacheEntry) -> None:
-    """A file, that there is none, that it is unreachable, and an empty file."""
+    """A file, a missing file, an unreachable file and an empty file can be stored."""
     assert decode(encode(copy)) == copy
 
 
 def test_a_value_is_read_without_us() -> None:
-    """All of it is compressed by zlib.
-
-    A line of JSON with the version, then the file as it came.
-    """
+    """A value is compressed by zlib: a line of JSON with the version, then the unchanged file."""
     head, body = zlib.decompress(encode(FILE)).split(b"\n", 1)
     entries = json.loads(head)
     assert (entries["version"], entries["url"]) == (1, "https://a.example/robots.txt")
@@ -66,14 +60,12 @@ def test_a_value_is_read_without_us() -> None:
 
 
 def test_what_is_not_known_takes_no_room() -> None:
-    """Nothing stands for what there is not: the smallest value is short."""
+    """Unknown facts are left out, so the smallest value is short."""
     assert len(encode(MISSING)) < 130
 
 
 def test_every_damage_is_noticed() -> None:
-    """A value of which any one octet differs, is missing, or is too much, is refused, or says
-    the same as before.
-    """
+    """A value with one changed, missing or added byte is rejected, or means the same."""
     value = encode(FILE)
     for place in range(len(value)):
         try:
@@ -88,19 +80,19 @@ def test_every_damage_is_noticed() -> None:
 
 @given(value=st.binary(max_size=200))
 def test_octets_of_others_are_refused(value: bytes) -> None:
-    """Octets of somebody else's are refused, and nothing else happens."""
+    """Foreign bytes are rejected, without other effects."""
     with pytest.raises(ValueError, match=r"damaged"):
         decode(value)
 
 
 def test_value_of_a_later_version_is_refused() -> None:
-    """What a later version wrote is refused, and the error says so."""
+    """A value of a later version is rejected, and the error says so."""
     with pytest.raises(ValueError, match="or not of version 1"):
         decode(by_hand({**HEAD, "version": 2}, b"ab"))
 
 
 def by_hand(head: object, body: bytes = b"", *, line: bytes | None = None) -> bytes:
-    """Return a value that somebody else made, with a checksum that is right."""
+    """Return a value of another program, with a valid checksum."""
     return zlib.compress((json.dumps(head).encode() if line is None else line) + b"\n" + body)
 
 
@@ -115,7 +107,7 @@ HEAD: dict[str, Any] = {
 
 
 def test_values_made_by_hand_are_read() -> None:
-    """Others can write values too, with entries of their own."""
+    """Other programs can write values, too, with additional keys."""
     copy = decode(by_hand({**HEAD, "theirs": [1]}, b"ab"))
     assert (copy.body, copy.fetched, copy.validators) == (
         b"ab",
@@ -160,7 +152,7 @@ def test_values_made_by_hand_are_read() -> None:
     ],
 )
 def test_values_of_another_type_are_refused(changed: dict[str, Any]) -> None:
-    """An entry of another type or out of its range is refused, however right the checksum is."""
+    """A value with a wrong type or out of range is rejected, even with a valid checksum."""
     with pytest.raises(ValueError, match="damaged"):
         decode(by_hand({**HEAD, **changed}, b"ab"))
 
@@ -175,9 +167,7 @@ anything = scalars | st.lists(scalars, max_size=2) | st.dictionaries(st.text(), 
     )
 )
 def test_any_head_is_refused_or_can_be_written_again(changed: dict[str, Any]) -> None:
-    """Whatever somebody else writes into a head, it is refused, or it is an entry that can be
-    written down again.
-    """
+    """Any head is rejected, or gives an entry that can be written again."""
     try:
         copy = decode(by_hand({**HEAD, **changed}, b"ab"))
     except ValueError:
@@ -190,16 +180,14 @@ def test_any_head_is_refused_or_can_be_written_again(changed: dict[str, Any]) ->
     "line", [b"", b"[]", b"{", b"[" * 100_000, b'"' + b"x" * 200_000 + b'"', b"\xff", b"1" * 9999]
 )
 def test_heads_that_are_no_json_object_are_refused(line: bytes) -> None:
-    """A head that is no JSON object, or that is deeper or longer than any, is refused."""
+    """A head that is not a JSON object, or is too deep or too long, is rejected."""
     with pytest.raises(ValueError, match="damaged"):
         decode(by_hand(None, line=line))
 
 
 @pytest.mark.parametrize("body", [b"", b"x"])
 def test_files_that_are_missing_or_too_much(body: bytes) -> None:
-    """Where there is no file nothing follows the head, and where one is obeyed it is there, were
-    it empty.
-    """
+    """An entry has a file, perhaps empty, if and only if its rules are used."""
     outcomes = {"unavailable": not body, "unreachable": not body, "successful": True}
     for outcome, fine in outcomes.items():
         if fine:
@@ -211,9 +199,7 @@ def test_files_that_are_missing_or_too_much(body: bytes) -> None:
 
 
 def test_a_bomb_is_not_unpacked() -> None:
-    """A value that unpacks to 256 MiB is refused, and costs no more memory than the largest one
-    that is written.
-    """
+    """A value that decompresses to 256 MiB is rejected, with little memory."""
     packing = zlib.compressobj(1)
     zeros = bytes(1024 * 1024)
     bomb = b"".join([*(packing.compress(zeros) for _ in range(256)), packing.flush()])
@@ -228,7 +214,7 @@ def test_a_bomb_is_not_unpacked() -> None:
 
 
 def test_long_urls_are_left_out() -> None:
-    """A URL that a site sends to fill our disks is not stored; the file is."""
+    """A very long URL is not stored, but its file is."""
     long = FILE._replace(validators=Validators("https://a.example/" + "x" * 9000, b"e"))
     assert decode(encode(long)) == FILE._replace(validators=None)
 
@@ -237,23 +223,20 @@ def test_long_urls_are_left_out() -> None:
     "url", ["https://a.example/\x1b[2J", "https://a.example/\u202e", "https://me:pw@a.example/"]
 )
 def test_urls_that_must_not_be_shown(url: str) -> None:
-    """A URL that a terminal would act on, or with credentials, is in no store.
-
-    Nor are its validators.
-    """
+    """A URL with control characters or credentials is not stored, nor are its validators."""
     copy = FILE._replace(validators=Validators(url, b"e"))
     assert decode(encode(copy)) == FILE._replace(validators=None)
 
 
 def test_causes_are_one_short_line() -> None:
-    """What people read stays on its line, and short, whatever an exception is called."""
+    """A cause is one short line, whatever the name of the exception."""
     assert (
         decode(encode(FILE._replace(cause="a\nb\x1b" + "c" * 300))).cause == r"a\nb\x1b" + "c" * 192
     )
 
 
 def test_a_file_too_large_to_be_compressed() -> None:
-    """A file beyond the bound of what is unpacked is written as it is, and comes back."""
+    """A file above the decompression limit is stored uncompressed."""
     large = FILE._replace(body=bytes(17 * 1024 * 1024))
     value = encode(large)
     assert len(value) > 17 * 1024 * 1024
