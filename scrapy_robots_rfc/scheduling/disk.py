@@ -9,6 +9,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from functools import partial
+from itertools import count
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -18,6 +19,8 @@ from scrapy.pqueues import ScrapyPriorityQueue
 from scrapy.utils.misc import build_from_crawler
 
 from scrapy_robots_rfc._scrapy import path_safe, start_queues
+from scrapy_robots_rfc.policy.origins import Origin
+from scrapy_robots_rfc.scheduling.throttle import slot_of
 
 logger: logging.Logger = logging.getLogger(__name__)
 
@@ -25,6 +28,9 @@ T = TypeVar("T")
 
 #: Maximum file descriptors of the queues on disk, or a quarter of RLIMIT_NOFILE if that is less.
 MAX_DESCRIPTORS = 128
+
+#: Replaces the origin in the key of a queue whose requests no robots.txt decides about.
+NO_ORIGIN = "*"
 
 # File descriptors of one priority: two for its requests, and two for its start requests.
 _DESCRIPTORS = 4
@@ -48,6 +54,14 @@ def next_queue(queue: ScrapyPriorityQueue) -> tuple[str, Any] | None:
     if priority in queues:
         return str(priority), queues[priority]
     return f"{priority}s", starts[priority]
+
+
+def key_of(slot: str, origin: Origin | None) -> str:
+    """Return the key of a queue in the state.
+
+    :param origin: `None` for requests that no robots.txt decides about.
+    """
+    return f"{slot} {NO_ORIGIN if origin is None else origin}"
 
 
 def peek(queue: ScrapyPriorityQueue) -> Request | None:
@@ -119,17 +133,37 @@ class QueueFolder:
             names = [path.name for path in _priorities_in(folder)]
             if not names:
                 continue
-            key = known.get(folder.name)
-            if key is None:
-                # The names of folders cannot be decoded, so the queue gets a new key.
-                key = f"{folder.name[-32:]} (recovered)"
-                folder.rename(self._path_of(key))
+            key = known.get(folder.name) or self._rename(folder)
             priorities = {int(name.rstrip("s")) for name in names}
             self._state[key] = sorted(priorities.union(self._state.get(key, ())))
             repaired += sum(self._repair(key, name) for name in names)
+            if folder.name not in known:
+                self._restore_key(key, folder)
         if repaired:
             text = "Repaired %d queues in JOBDIR, which a killed process left incomplete"
             logger.info(text, repaired, extra=self._spider())
+
+    def _rename(self, folder: Path) -> str:
+        """Give a folder a new key, because its name cannot be decoded, and return the key."""
+        for number in count(1):
+            key = f"{folder.name[-32:]} (recovered {number})"
+            if not self._path_of(key).exists():
+                break
+        folder.rename(self._path_of(key))
+        return key
+
+    def _restore_key(self, key: str, folder: Path) -> None:
+        """Replace a new key by the original one, if its first request has that."""
+        request = self.peek(key)
+        if request is None:
+            return
+        slot = slot_of(request)
+        for original in (key_of(slot, Origin.of(request.url)), key_of(slot, None)):
+            if self._path_of(original) == folder:
+                self._close(key)
+                self._path_of(key).rename(folder)
+                self._state[original] = self._state.pop(key)
+                return
 
     def _repair(self, key: str, name: str) -> bool:
         """Repair the queue of one priority, or set it aside; return whether it was repaired."""
@@ -172,7 +206,7 @@ class QueueFolder:
         except OSError as error:
             if not lacks_descriptors(error):
                 raise
-            self._close_all()
+            self.flush()
             return work(self._opened(key))
 
     def _opened(self, key: str) -> ScrapyPriorityQueue:
@@ -233,7 +267,8 @@ class QueueFolder:
             for name in self._names(key):
                 self._repair(key, name)
 
-    def _close_all(self) -> None:
+    def flush(self) -> None:
+        """Close all queues, so that all requests are on disk."""
         while self._open:
             self._close(next(iter(self._open)))
 
@@ -274,7 +309,7 @@ class QueueFolder:
         repaired: set[str] = set()
         failed: tuple[str, int] | None = None
         while True:
-            queue = self.use(key, _itself)
+            queue = self.use(key, lambda queue: queue)
             used = next_queue(queue)
             if used is None:
                 return None
@@ -306,7 +341,7 @@ class QueueFolder:
             return queue.pop(), None
         except Exception as error:
             if lacks_descriptors(error):
-                self._close_all()
+                self.flush()
                 raise
             return None, error
 
@@ -325,7 +360,7 @@ class QueueFolder:
 
         A thread writes it, because that takes long with many sites.
         """
-        self._close_all()
+        self.flush()
         if self._writer is None or not self._writer.is_alive():
             state = dict(self._state)
             self._writer = threading.Thread(target=self._write, args=(state,), daemon=True)
@@ -333,7 +368,7 @@ class QueueFolder:
 
     def close(self) -> dict[str, list[int]]:
         """Return the state for the scheduler, which writes it when the crawl closes."""
-        self._close_all()
+        self.flush()
         if self._writer is not None:
             self._writer.join()
         return {key: priorities for key, priorities in self._state.items() if priorities}
@@ -395,10 +430,6 @@ class QueueOnDisk:
 def _priorities_in(folder: Path) -> list[Path]:
     """Return the files or folders of priorities."""
     return [path for path in folder.glob("*") if _PRIORITY.fullmatch(path.name)]
-
-
-def _itself(queue: ScrapyPriorityQueue) -> ScrapyPriorityQueue:
-    return queue
 
 
 def _max_descriptors() -> int:

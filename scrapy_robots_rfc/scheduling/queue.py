@@ -18,7 +18,14 @@ from scrapy.crawler import Crawler
 from scrapy.pqueues import ScrapyPriorityQueue
 
 from scrapy_robots_rfc._scrapy import under_way_of, wake
-from scrapy_robots_rfc.scheduling.disk import QueueFolder, QueueOnDisk, lacks_descriptors, peek
+from scrapy_robots_rfc.scheduling.disk import (
+    NO_ORIGIN,
+    QueueFolder,
+    QueueOnDisk,
+    key_of,
+    lacks_descriptors,
+    peek,
+)
 from scrapy_robots_rfc.scheduling.gate import MAX_LOOKS, QueuedOrigin, gate_of
 from scrapy_robots_rfc.scheduling.throttle import slot_of
 
@@ -31,8 +38,6 @@ MAX_DISK_PEEKS = 4
 
 # Seconds after which a queue that lacked a file descriptor is opened again.
 _RETRY_DELAY = 1.0
-# Replaces the origin in the key of a part whose requests no robots.txt decides about.
-_NO_ORIGIN = "*"
 
 
 @dataclass(slots=True, eq=False, repr=False)
@@ -136,7 +141,7 @@ class OriginPriorityQueue:
             queue = self._make("")
         else:
             if key is None:
-                key = f"{slot} {_NO_ORIGIN if queued.origin is None else queued.origin}"
+                key = key_of(slot, queued.origin)
             queue = QueueOnDisk(self._disk, key)
         part = QueuePart(self, slot, queued, queue)
         queued.parts[self, slot] = part
@@ -150,7 +155,7 @@ class OriginPriorityQueue:
         """Continue with the part that has a key in the state."""
         slot, _, name = key.rpartition(" ")
         queued = self._gate.of(Request(f"{name}/" if "://" in name else "data:,"))
-        if queued.origin is None and name != _NO_ORIGIN:  # Scrapy's own queue has other keys
+        if queued.origin is None and name != NO_ORIGIN:  # Scrapy's own queue has other keys
             slot = key
             queued = self._mixed
         part = self._new_part(slot, queued, key)
@@ -212,7 +217,9 @@ class OriginPriorityQueue:
             self._park(part, _RETRY_DELAY)
             return None
         if request is not None and queued is self._mixed:
-            self.push(request)  # into the part of its own origin
+            self.push(request)  # into the part of its own origin, on disk before it can be lost
+            if self._disk is not None:
+                self._disk.flush()
             request = None
         # From now on the other slots, and the other parts of this slot, come first.
         ready = self._ready[part.slot]

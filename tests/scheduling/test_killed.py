@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import random
 import shutil
@@ -70,6 +71,23 @@ def test_three_kills(tmp_path: Path) -> None:
     left = {url for kind in KINDS for url in all_in(tmp_path / kind, kind)}
     assert len(safe) > 40
     assert len(safe - left) <= unknown
+
+
+# Nobody closes the files of a killed process.
+@pytest.mark.filterwarnings("ignore::ResourceWarning")
+@pytest.mark.parametrize("key", ["a.example http://a.example", "a.example *", "another key"])
+def test_killed_before_it_was_saved(key: str, tmp_path: Path) -> None:
+    """Requests of a site that no saved state names come back, however often that happens."""
+    for number in range(3):
+        queue = QueueOnDisk(open_folder(tmp_path, "fifo"), key)
+        queue.push(Request(f"http://a.example/{number}"))
+        del queue
+        gc.collect()
+    opened = open_folder(tmp_path, "fifo")
+    if key != "another key":
+        assert opened.keys == [key]
+    urls = sorted(url for each in opened.keys for url in drained(QueueOnDisk(opened, each)))
+    assert urls == [f"http://a.example/{number}" for number in range(3)]
 
 
 @pytest.mark.parametrize("kind", sorted(KINDS))
