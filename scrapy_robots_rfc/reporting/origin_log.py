@@ -30,12 +30,18 @@ _MAX_CAUSES = 100
 # that are still being retried at the end may not be counted.
 _MAX_ORIGINS = 100_000
 
-#: What governs an origin whose file could not be fetched -> what follows, and the kind of event.
-_FOLLOWS = {
-    Outcome.SUCCESSFUL: ("an earlier copy is used", site_log.STALE),
-    Outcome.UNREACHABLE: ("nothing is allowed", site_log.GIVEN_UP),
-    Outcome.LOCAL: ("nothing is allowed", site_log.GIVEN_UP),
-    Outcome.UNAVAILABLE: ("everything is allowed", site_log.OPENED),
+#: What governs an origin whose file could not be fetched -> what that means for its pages.
+_CONSEQUENCE = {
+    Outcome.SUCCESSFUL: "an earlier copy is used",
+    Outcome.UNREACHABLE: "nothing is allowed",
+    Outcome.LOCAL: "nothing is allowed",
+    Outcome.UNAVAILABLE: "everything is allowed",
+}
+#: The same -> the kind of event after the last attempt.
+_GIVEN_UP = {
+    Outcome.SUCCESSFUL: site_log.STALE,
+    Outcome.UNREACHABLE: site_log.GIVEN_UP,
+    Outcome.UNAVAILABLE: site_log.OPENED,
 }
 
 
@@ -59,18 +65,13 @@ class Names:
 
 
 class OriginLog:
-    """Logs what happens to the origins of a crawl.
+    """Logs what happens to the origins of a crawl."""
 
-    :param runtime: the clock.
-    """
-
-    def __init__(
-        self, crawler: Crawler, settings: Settings, sites: SiteLog, runtime: Runtime | None = None
-    ) -> None:
+    def __init__(self, crawler: Crawler, settings: Settings, sites: SiteLog) -> None:
         self._crawler = crawler
         self._settings = settings
         self._sites = sites
-        self._runtime = runtime or Runtime()
+        self._runtime = Runtime()
         #: Outcome -> cause -> how many origins had this outcome because of it.
         self.causes: defaultdict[Outcome, Counter[str]] = defaultdict(Counter)
         #: Origins whose pages were disallowed because their file was unreachable.
@@ -137,17 +138,17 @@ class OriginLog:
         soonest = 1 + sum(delays)
         latest = soonest + len(delays) * self._settings.timeout
         max_age = self._settings.unreachable_max_age
-        follows, _ = _FOLLOWS[robots.outcome]
-        if robots.outcome is Outcome.UNREACHABLE and max_age is not None and max_age <= soonest:
-            follows, _ = _FOLLOWS[Outcome.UNAVAILABLE]
+        outcome = robots.outcome
+        if outcome is Outcome.UNREACHABLE and max_age is not None and max_age <= soonest:
+            outcome = Outcome.UNAVAILABLE
         times = (listed([_seconds(delay) for delay in delays]), _seconds(soonest), _seconds(latest))
-        self._note(site_log.RETRYING, robots, robots.cause, *times, follows)
+        self._note(site_log.RETRYING, robots, robots.cause, *times, _CONSEQUENCE[outcome])
 
     def _given_up(self, robots: OriginPolicy, fetch: PendingFetch, *, of_route: bool) -> None:
         """Log what follows if the last attempt failed, unless that was so before."""
         if _was_unreachable(fetch) and not fetch.changes(robots.outcome):
             return
-        _, kind = _FOLLOWS[robots.outcome]
+        kind = _GIVEN_UP[robots.outcome]
         if of_route and kind is site_log.GIVEN_UP:
             kind = site_log.ROUTE_FAILED
         seconds = _seconds(robots.validity.fresh_until - self._runtime.clock())
@@ -165,7 +166,7 @@ class OriginLog:
         self._local[access.cause] = None
         url = robots.origin.robots_url
         kind = site_log.CRAWL_FAILED
-        arguments = [url, access.cause, _FOLLOWS[robots.outcome][0], access.advice]
+        arguments = [url, access.cause, _CONSEQUENCE[robots.outcome], access.advice]
         if access.shortage:
             kind = site_log.SHORTAGE
             arguments = [url, access.cause, access.advice]
@@ -223,5 +224,5 @@ def _was_unreachable(fetch: PendingFetch) -> bool:
 
 
 def _seconds(number: float) -> str:
-    """Return seconds for a log line; whole from ten on, as a busy machine loses some."""
+    """Return seconds for a log line, rounded from ten on, because a busy machine loses some."""
     return f"{number:.0f}" if number >= 10 else f"{round(number, 2):g}"
