@@ -1,8 +1,7 @@
-"""The layers of the package: which room may import from which, and who may know Scrapy, Twisted and
-redis-py.
+"""The layers of the package: which room imports from which, and which modules import Scrapy,
+Twisted and redis-py.
 
-To take a leaf out is to delete its files, its rows and its tests: a crawl without each one shows
-it.
+A leaf is removed by deleting its files, rows and tests: crawls run without each of them.
 """
 
 from __future__ import annotations
@@ -11,6 +10,7 @@ import ast
 import subprocess
 import sys
 from functools import cache
+from graphlib import TopologicalSorter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -153,12 +153,9 @@ def allowed(name: str) -> tuple[str, ...]:
 
 
 def inside(name: str) -> set[str]:
-    """Return the rooms from which a module imports."""
-    return {
-        room(full.removeprefix(f"{PACKAGE}."))
-        for full in imported(name)
-        if full.startswith(f"{PACKAGE}.")
-    }
+    """Return the modules of the package that a module imports."""
+    full_names = (full for full in imported(name) if full.startswith(f"{PACKAGE}."))
+    return {full.removeprefix(f"{PACKAGE}.") for full in full_names}
 
 
 def outside(name: str) -> set[str]:
@@ -170,9 +167,16 @@ def outside(name: str) -> set[str]:
 def test_imports_go_down(name: str) -> None:
     """A room imports only from the rooms below it and from the tables."""
     found = {
-        module: inside(module) - set(allowed(name)) for module in MODULES if room(module) == name
+        module: set(map(room, inside(module))) - set(allowed(name))
+        for module in MODULES
+        if room(module) == name
     }
     assert {module: rooms for module, rooms in found.items() if rooms} == {}
+
+
+def test_no_import_cycles() -> None:
+    """No module imports itself through others, not for a type and not inside a function."""
+    TopologicalSorter({name: inside(name) for name in MODULES}).prepare()
 
 
 def test_imports_of_leaves() -> None:
@@ -184,14 +188,9 @@ def test_imports_of_leaves() -> None:
     for name in set(MODULES) - {"__init__"}:  # which loads a public name when it is used
         own = next((leaf for leaf in OUTSIDE if name.startswith(leaf)), None)
         allowed = OUTSIDE[: OUTSIDE.index(own) + 1] if own else ()
-        imports = (
-            full.removeprefix(f"{PACKAGE}.")
-            for full in imported(name)
-            if full.startswith(f"{PACKAGE}.")
-        )
         found |= {
             (name, one)
-            for one in imports
+            for one in inside(name)
             if one.startswith(OUTSIDE) and not one.startswith(allowed)
         }
     assert found == set()

@@ -11,7 +11,8 @@ from scrapy.crawler import Crawler
 from scrapy.settings import Settings
 
 from scrapy_robots_rfc.cache.entry import CacheEntry, decode, head_of
-from scrapy_robots_rfc.cache.stores.base import Store, errors_of, open_store, sqlite_path
+from scrapy_robots_rfc.cache.stores.base import Store
+from scrapy_robots_rfc.cache.stores.opening import errors_of, open_store, sqlite_path
 from scrapy_robots_rfc.commands import common
 from scrapy_robots_rfc.commands.common import Console, Failed
 from scrapy_robots_rfc.core.text import error_text, many, printable, utc_text

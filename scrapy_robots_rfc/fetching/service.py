@@ -12,7 +12,7 @@ from scrapy_robots_rfc import _scrapy, stats
 from scrapy_robots_rfc._runtime import Runtime
 from scrapy_robots_rfc.cache.client import CacheClient
 from scrapy_robots_rfc.cache.memory import MemoryCache
-from scrapy_robots_rfc.cache.stores.base import errors_of, open_store
+from scrapy_robots_rfc.cache.stores.opening import errors_of, open_store
 from scrapy_robots_rfc.core.agents import Agent
 from scrapy_robots_rfc.errors import RobotsUndecided
 from scrapy_robots_rfc.fetching.crawl import Crawl

@@ -10,7 +10,7 @@ from scrapy.crawler import Crawler
 from scrapy.settings import Settings
 from scrapy.spiders import Spider
 
-from scrapy_robots_rfc.cache.stores.base import store_of
+from scrapy_robots_rfc.cache.stores.opening import store_of
 from tests.support.browser import CHROMIUM, DRIVER, Browser
 from tests.support.command_copies import Done
 from tests.support.command_line import run

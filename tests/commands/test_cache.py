@@ -14,7 +14,7 @@ from scrapy.settings import Settings
 from scrapy.spiders import Spider
 
 from scrapy_robots_rfc.cache.entry import encode
-from scrapy_robots_rfc.cache.stores.base import store_of
+from scrapy_robots_rfc.cache.stores.opening import store_of
 from scrapy_robots_rfc.core.text import utc_text
 from tests.support.command_copies import CLOSED, DAY, HOUR, MISSING, NOW, OPEN, fill
 from tests.support.command_line import run

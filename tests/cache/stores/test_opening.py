@@ -11,7 +11,7 @@ from scrapy import Spider
 from scrapy.crawler import Crawler
 from scrapy.exceptions import NotConfigured
 
-from scrapy_robots_rfc.cache.stores.base import open_store, store_of
+from scrapy_robots_rfc.cache.stores.opening import open_store, store_of
 from scrapy_robots_rfc.cache.stores.redis import RedisStore
 from scrapy_robots_rfc.cache.stores.sqlite import SqliteStore
 from scrapy_robots_rfc.errors import SettingError, StoreError
@@ -64,7 +64,7 @@ def test_without_the_extra(tmp_path: Path) -> None:
     """If redis-py is not installed, the error says how to install it, and everything else works."""
     code = (
         "import sys; sys.modules['redis'] = None\n"
-        "from scrapy_robots_rfc.cache.stores.base import store_of\n"
+        "from scrapy_robots_rfc.cache.stores.opening import store_of\n"
         "assert store_of('sqlite:///x', None)\n"
         "store_of('redis://:' + 'sec' + 'ret@h', None)\n"
     )

@@ -14,7 +14,7 @@ from redis.connection import SSLConnection
 from scrapy import Spider
 from scrapy.crawler import Crawler
 
-from scrapy_robots_rfc.cache.stores.base import store_of
+from scrapy_robots_rfc.cache.stores.opening import store_of
 from scrapy_robots_rfc.cache.stores.redis import RedisStore
 from scrapy_robots_rfc.errors import StoreError
 from tests.support.store_places import pass_by

@@ -10,7 +10,7 @@ from scrapy import Spider
 from scrapy.crawler import Crawler
 
 from demo.certificate import self_signed
-from scrapy_robots_rfc.cache.stores.base import open_store
+from scrapy_robots_rfc.cache.stores.opening import open_store
 from scrapy_robots_rfc.cache.stores.redis import RedisStore
 from scrapy_robots_rfc.errors import StoreError
 from tests.support.redis_server import RedisServer
