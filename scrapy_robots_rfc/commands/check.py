@@ -134,7 +134,7 @@ def _found_about(
     files = {one.source: one.file for one in found.values() if isinstance(one, FoundRobots)}
     for source, file in files.items():
         kind = "an HTML page" if file.is_page else "a binary file"
-        if file.is_page or b"\0" in file.content.octets[:_SEARCHED]:
+        if file.is_page or b"\0" in file.content.data[:_SEARCHED]:
             console.complain(f"{source} looks like {kind}, not a robots.txt; scrapy robots lint it")
     return found
 

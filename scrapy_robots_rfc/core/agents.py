@@ -86,7 +86,7 @@ def names_in_line(value: str) -> tuple[str, str]:
     The name ends at a blank, ``/`` or ``;``, and the token is the run of token characters with
     which it begins: ``bot`` and ``bot1`` for ``bot1/2.0``. Either may be empty.
 
-    :param value: octets, one character each.
+    :param value: bytes, one character each.
     """
     if value[:1] == ANY and value[1:2] in ("", " ", "\t", "\v", "\f"):
         return ANY, ""

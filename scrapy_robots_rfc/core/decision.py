@@ -1,6 +1,6 @@
-"""`Decision`: whether a URL may be fetched, and why. Log, stats, signals and spiders all see it.
+"""`Decision`: whether a URL may be fetched, and why. Log, stats, signals and spiders get it.
 
-`ruleset.py` finds the decision in a file; `policy/access.py` decides where there is no file.
+`ruleset.py` finds the decision in a file; `policy/access.py` decides without a file.
 """
 
 import enum
@@ -10,7 +10,7 @@ from scrapy_robots_rfc.core.text import printable
 
 
 class RuleKind(enum.Enum):
-    """The two rules of RFC 9309, 2.2.2."""
+    """The two kinds of rules of RFC 9309, 2.2.2."""
 
     ALLOW = "Allow"
     DISALLOW = "Disallow"
@@ -28,7 +28,7 @@ class Reason(enum.Enum):
     NO_RULE = "no_rule"
     #: The file has neither a group for the product token nor a `*` group (2.2.1): allowed.
     NO_GROUP = "no_group"
-    #: The URL is that of `/robots.txt` itself (2.2.2): allowed.
+    #: The URL is `/robots.txt` itself (2.2.2): allowed.
     ROBOTS_TXT = "robots_txt"
     #: The file is unavailable, for example 404 (2.3.1.3): allowed.
     UNAVAILABLE = "unavailable"
@@ -36,16 +36,16 @@ class Reason(enum.Enum):
     UNREACHABLE = "unreachable"
     #: A part of the crawl failed on the way to the file, so the rules are unknown: disallowed.
     LOCAL = "local"
-    #: A `RobotParser` that the user chose gave the verdict; it does not say by which rule.
+    #: A third-party `RobotParser` decided; it does not name a rule.
     PARSER = "parser"
-    #: The site asks for a longer interval than the user's maximum, and the user excluded such
-    #: sites: disallowed.
+    #: The site asks for a longer interval than the user's maximum, and the user disallows such
+    #: sites.
     CRAWL_DELAY = "crawl_delay"
-    #: A rule of the page itself: its links are not followed, or its items are dropped.
+    #: A rule of the page: its links are not followed, or its items are dropped.
     PAGE = "page"
     #: The site refuses all uses that the crawl declares (ROBOTS_USE): disallowed.
     USE = "use"
-    #: The user exempted the site, so its robots.txt is not asked: allowed.
+    #: The user exempted the site, so its robots.txt is not fetched: allowed.
     EXEMPT = "exempt"
 
 
@@ -53,8 +53,7 @@ class Rule(NamedTuple):
     r"""An allow or disallow line of a file.
 
     :param kind: allow or disallow.
-    :param pattern: the path pattern as the file writes it, read as UTF-8; octets that are not UTF-8
-        become ``\\xNN``.
+    :param pattern: the path pattern as the file writes it, in UTF-8; other bytes become ``\\xNN``.
     :param line: its line number in the file, from 1.
     """
 
@@ -68,18 +67,16 @@ class Rule(NamedTuple):
 
 
 class Decision(NamedTuple):
-    """Whether a URL may be fetched, and why. All URLs on which one rule decides share it.
+    """Whether a URL may be fetched, and why. All URLs that one rule decides share it.
 
     :param allowed: the verdict.
-    :param reason: why.
-    :param rule: the rule that decided; ``None`` where no rule did.
-    :param token: the product token whose group applied; ``*`` for the group of all crawlers;
-        ``None`` without a group.
-    :param origin: ``scheme://authority`` of the file; ``None`` where the file was not fetched.
-    :param stale: whether the file is an earlier copy, obeyed because the site was unreachable when
-        it was refreshed.
-    :param override: the path of the local file that decided in place of the site's own, else
-        ``None``.
+    :param reason: the kind of reason.
+    :param rule: the rule that decided, or `None` if no rule did.
+    :param token: the product token whose group applied, ``*`` for the group of all crawlers, or
+        `None` without a group.
+    :param origin: ``scheme://authority`` of the file, or `None` if no file was fetched.
+    :param stale: whether the file is an earlier copy, obeyed because it could not be refreshed.
+    :param override: the path of the local file that decided instead of the site's own, or `None`.
     """
 
     allowed: bool
@@ -92,11 +89,11 @@ class Decision(NamedTuple):
 
 
 class Refusal(NamedTuple):
-    """Why a request, or its response, is refused, for people.
+    """The reason why a request or its response is refused, in words for the user.
 
-    :param why: what decided: a rule, a cause; records, header lines or metas about uses.
-    :param line: of robots.txt that decided; ``None`` where no line of it did.
-    :param by: what refuses it.
+    :param why: the reason: a rule, a cause, or records, header lines and metas about uses.
+    :param line: the line of robots.txt that decided, or `None` if none did.
+    :param by: where the refusal comes from.
     """
 
     why: str

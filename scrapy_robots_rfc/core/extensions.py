@@ -1,4 +1,4 @@
-"""The values of Crawl-delay, Request-rate and Visit-time, which RFC 9309 does not define (2.2.4).
+"""Read the values of Crawl-delay, Request-rate and Visit-time, which RFC 9309 does not define.
 
 `policy/pacing.py` says what a crawl does with them.
 """
@@ -18,7 +18,8 @@ _UNITS = {
     **dict.fromkeys(("w", "week"), 604_800),
 }
 _UNIT = rf"({'|'.join(_UNITS)})s?"
-# Few files have such values, so these are compiled when they are used.
+# Few files have such values, so these are compiled on first use. A delay is `10`, `2.5 s` or `inf`;
+# a rate `30/1m` or `1/5 0600-0845`; a window `0600-0845`.
 _FLAGS = re.IGNORECASE | re.ASCII
 _DELAY = rf"([+-]?)\s*{_NUMBER}\s*{_UNIT}\.?"
 _ANY_NUMBER = r"\d+(?:[.,]\d+)?(?:e\+?\d+)?|\binf(?:inity|inite)?\b"
@@ -29,8 +30,8 @@ _WINDOW = r"(\d\d):?(\d\d)\s*-\s*(\d\d):?(\d\d)(?!\d)"
 class VisitTime(NamedTuple):
     """The time of day in which a site wants to be crawled.
 
-    :param start: UTC.
-    :param end: UTC; before `start` where midnight lies between them.
+    :param start: in UTC.
+    :param end: in UTC; before `start` if midnight is between them.
     """
 
     start: time
@@ -38,11 +39,11 @@ class VisitTime(NamedTuple):
 
 
 class RequestRate(NamedTuple):
-    """How many requests a site accepts in how many seconds.
+    """The number of requests that a site accepts in a number of seconds.
 
     :param requests: a positive number.
     :param seconds: the period, above 0.
-    :param window: when the rate counts; ``None``: always.
+    :param window: when the rate counts, or `None` if it always does.
     """
 
     requests: int
@@ -62,18 +63,18 @@ def _seconds(number: str, unit: str = "") -> float:
 
 
 def plain_delay(value: str) -> float | None:
-    """Return the seconds of a Crawl-delay that is a number, such as ``10``, ``10 min.``, ``inf``.
+    """Return the seconds of a Crawl-delay such as ``10``, ``10 min.`` or ``inf``.
 
-    :returns: ``None`` for a negative number, and for any other value.
+    :returns: `None` for a negative number and for any other value.
     """
     match = re.fullmatch(_DELAY, value, _FLAGS)
     return _seconds(match[2], match[3]) if match and match[1] != "-" else None
 
 
 def parse_delay(value: str) -> float | None:
-    """Return the seconds of a Crawl-delay; of one with other text in it, the largest number.
+    """Return the seconds of a Crawl-delay; if it contains other text, the largest number.
 
-    :returns: ``None`` for a negative number, and for a value without a number.
+    :returns: `None` for a negative number and for a value without a number.
     """
     if re.fullmatch(_DELAY, value, _FLAGS):
         return plain_delay(value)
@@ -81,7 +82,7 @@ def parse_delay(value: str) -> float | None:
 
 
 def parse_window(value: str) -> VisitTime | None:
-    """Return a Visit-time, ``0600-0845`` in UTC; ``None`` for any other value."""
+    """Return a Visit-time such as ``0600-0845``, or `None` for any other value."""
     match = re.search(_WINDOW, value, _FLAGS)
     if match is None:
         return None
@@ -92,7 +93,7 @@ def parse_window(value: str) -> VisitTime | None:
 
 
 def parse_rate(value: str) -> RequestRate | None:
-    """Return a Request-rate, such as ``30/1m`` or ``1/5 0600-0845``; ``None`` for any other."""
+    """Return a Request-rate such as ``30/1m`` or ``1/5 0600-0845``, or `None` for another value."""
     match = re.match(_RATE, value, _FLAGS)
     if match is None:
         return None

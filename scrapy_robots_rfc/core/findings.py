@@ -1,7 +1,7 @@
-"""What people ask of a robots.txt: its lines, its groups, its records, and why a URL is allowed.
+"""Explain a robots.txt to users: its lines, groups and records, and why a URL is allowed.
 
-`lint`, `show` and `check` ask this. It reads a file line by line, with the parser's own
-`read_line`. A crawl does not: `ruleset.py` reads the same groups faster for its verdicts.
+`lint`, `show` and `check` use this module. It reads a file line by line, with the parser's own
+`read_line`. A crawl does not: `groups.py` finds the same groups faster.
 """
 
 import enum
@@ -28,13 +28,15 @@ from scrapy_robots_rfc.core.lines import (
 from scrapy_robots_rfc.core.percent import parse_pattern, request_target, specificity, to_octets
 from scrapy_robots_rfc.core.robotstxt import RobotsTxt
 
-_CONTROL = re.compile("[\x00-\x08\x0a-\x1f\x7f]").search
-_INSIDE = re.compile("[ \t]").search
-_TOKEN = re.compile(r"\*|[A-Za-z_-]+").fullmatch
+# Control characters except for the tab.
+_has_control_characters = re.compile("[\x00-\x08\x0a-\x1f\x7f]").search
+_has_blanks = re.compile("[ \t]").search
+# `FooBot` or `*`.
+_is_token = re.compile(r"\*|[A-Za-z_-]+").fullmatch
 
 
 class Flag(enum.StrEnum):
-    """What is odd about a line. The linter has a finding for each."""
+    """An odd property of a line. The linter has a finding for each."""
 
     MISSPELT_KEY = enum.auto()
     NO_COLON = enum.auto()
@@ -53,11 +55,11 @@ class Flag(enum.StrEnum):
 class Line(NamedTuple):
     """A line of the file, as it is read.
 
-    :param number: from 1; lines end in CR, LF or CRLF.
-    :param kind: what it is read as.
-    :param key: its key in lower case, as the file spells it; empty where there is none.
+    :param number: its number, from 1; lines end in CR, LF or CRLF.
+    :param kind: the kind of line.
+    :param key: its key in lower case, as the file spells it, or empty if it has none.
     :param value: its value without surrounding blanks and comment; for junk, the line itself.
-    :param flags: what is odd about it.
+    :param flags: its odd properties.
     """
 
     number: int
@@ -68,18 +70,18 @@ class Line(NamedTuple):
 
 
 def raw_lines(robots: RobotsTxt) -> list[str]:
-    """Return the lines as the file has them, from line 1 on: octets, one character each."""
-    return robots.content.octets.decode("latin-1").removesuffix("\n").split("\n")[1:]
+    """Return the lines of a file as it has them: bytes, one character each."""
+    return robots.content.data.decode("latin-1").removesuffix("\n").split("\n")[1:]
 
 
 def lines_of(robots: RobotsTxt) -> Iterator[Line]:
-    """Yield every line, with what is odd about it."""
+    """Yield every line, with its odd properties."""
     encoding = robots.content.encoding
     in_group = False
     for number, line in enumerate(raw_lines(robots), 1):
         kind, key, value = read_line(line)
         text = line[:MAX_LINE].partition("#")[0]
-        octets = value.encode("latin-1")
+        value_bytes = value.encode("latin-1")
         is_rule = kind in RULES
         in_group = in_group or kind is LineKind.USER_AGENT
         odd = {
@@ -87,27 +89,27 @@ def lines_of(robots: RobotsTxt) -> Iterator[Line]:
             Flag.NO_COLON: key and ":" not in text,
             Flag.UNKNOWN_KEY: kind is LineKind.RECORD and key not in KEYS,
             Flag.OUTSIDE_GROUP: is_rule and not in_group,
-            Flag.INVALID_TOKEN: kind is LineKind.USER_AGENT and not _TOKEN(value),
+            Flag.INVALID_TOKEN: kind is LineKind.USER_AGENT and not _is_token(value),
             Flag.NEVER_MATCHES: (is_rule or key in TRAINING) and value[:1] not in ("", "/", "*"),
-            Flag.SPACE_IN_PATTERN: is_rule and _INSIDE(value),
-            Flag.CONTROL_OCTET: _CONTROL(text),
-            Flag.NOT_UTF8: octets.decode("utf-8", "ignore").encode() != octets,
+            Flag.SPACE_IN_PATTERN: is_rule and _has_blanks(value),
+            Flag.CONTROL_OCTET: _has_control_characters(text),
+            Flag.NOT_UTF8: value_bytes.decode("utf-8", "ignore").encode() != value_bytes,
             Flag.TOO_LONG: len(line) > MAX_LINE,
             Flag.BYTE_ORDER_MARK: number == 1 and encoding == "utf-8",
             Flag.OTHER_ENCODING: number == 1 and encoding not in ("", "utf-8"),
         }
-        flags = frozenset(flag for flag, found in odd.items() if found)
+        flags = frozenset(flag for flag, is_found in odd.items() if is_found)
         yield Line(number, kind, as_text(key), as_text(value), flags)
 
 
 def records_of(robots: RobotsTxt) -> tuple[Record, ...]:
     """Return the records inside and outside of groups (2.2.4)."""
-    found = (line for line in lines_of(robots) if line.kind is LineKind.RECORD)
-    return tuple(Record(line.key, line.value, line.number) for line in found)
+    lines = (line for line in lines_of(robots) if line.kind is LineKind.RECORD)
+    return tuple(Record(line.key, line.value, line.number) for line in lines)
 
 
 class Group(NamedTuple):
-    """User-agent lines and what follows them (RFC 9309, 2.1).
+    """User-agent lines and the lines after them (RFC 9309, 2.1).
 
     :param tokens: the values of its user-agent lines, as the file spells them.
     :param rules: its allow and disallow lines.
@@ -122,7 +124,7 @@ class Group(NamedTuple):
 
 
 def groups_of(robots: RobotsTxt) -> tuple[Group, ...]:
-    """Return the groups as they stand in the file, not combined (RFC 9309, 2.1)."""
+    """Return the groups as the file has them, not combined (RFC 9309, 2.1)."""
     groups: list[list[Line]] = []
     ended = True
     for line in lines_of(robots):
@@ -158,14 +160,14 @@ def keys_of(group: Group) -> tuple[GroupKey, ...]:
 
 
 class Explanation(NamedTuple):
-    """Why a file decides on a URL as it does.
+    """Why a file decides about a URL as it does.
 
-    :param asked: the product tokens of the crawler that decided, in order of preference: all of
-        them, but of several purposes of a crawler that Gemini knows one.
-    :param token: the one whose group applies; ``*`` for the group of all crawlers; ``None`` where
+    :param asked: the product tokens of the crawler, in order of preference; of several purposes of
+        a crawler that Gemini defines, the one that decided.
+    :param token: the token whose group applies, ``*`` for the group of all crawlers, or `None` if
         no group applies.
-    :param groups: the groups of that token as they stand in the file; they count as one (2.2.1).
-    :param matches: the rules that match, the most specific first: that one decides (2.2.2).
+    :param groups: the groups of that token as the file has them; they count as one (2.2.1).
+    :param matches: the rules that match, the most specific first, which decides (2.2.2).
     """
 
     asked: Sequence[str]
@@ -175,7 +177,7 @@ class Explanation(NamedTuple):
 
     @property
     def choice(self) -> str:
-        """Why this group applies, in words for the user."""
+        """The reason why this group applies, in words for the user."""
         others = "this crawler has no product token"
         if self.asked:
             others = f"no group names {' or '.join(self.asked)}"
@@ -198,22 +200,21 @@ def _read(robots: RobotsTxt) -> tuple[list[str], tuple[Group, ...]]:
 
 
 def explain(robots: RobotsTxt, url: str, tokens: Sequence[str]) -> Explanation:
-    """Return why a file decides on a URL as it does.
+    """Return why a file decides about a URL as it does.
 
     :param url: as for `RobotsTxt.decide`.
-    :param tokens: product tokens in order of preference; of several purposes of a crawler that
-        Gemini knows, the one that decides is explained.
+    :param tokens: product tokens in order of preference.
     """
     tokens = deciding_tokens(robots, url, tokens)
     token, key = robots.choose(tokens) or (None, None)
     lines, all_groups = _read(robots)
     groups = tuple(group for group in all_groups if key in keys_of(group))
     target = request_target(url)
-    found: list[tuple[tuple[int, bool], Rule]] = []
+    ranked: list[tuple[tuple[int, bool], Rule]] = []
     for rule in chain.from_iterable(group.rules for group in groups):
         _, _, pattern = read_line(lines[rule.line - 1])  # the text may have escapes
         if pattern and parse_pattern(pattern).matches(target):
-            found.append(((specificity(pattern), rule.kind is RuleKind.ALLOW), rule))
-    # Equal ones stay in the order of the file.
-    found.sort(key=lambda one: one[0], reverse=True)
-    return Explanation(tokens, token, groups, tuple(rule for _, rule in found))
+            ranked.append(((specificity(pattern), rule.kind is RuleKind.ALLOW), rule))
+    # Equally specific rules stay in the order of the file.
+    ranked.sort(key=lambda rank_and_rule: rank_and_rule[0], reverse=True)
+    return Explanation(tokens, token, groups, tuple(rule for _, rule in ranked))

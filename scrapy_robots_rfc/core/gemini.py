@@ -1,7 +1,7 @@
-"""A robots.txt as "robots.txt for Gemini" has it: its only rules are Disallow lines with a prefix.
+"""A robots.txt with the rules of "robots.txt for Gemini": only Disallow lines, with a path prefix.
 
-Groups are those of RFC 9309. A crawler may have purposes beside its name, the virtual user agents:
-the most restrictive of their groups counts.
+Its groups are the same as in RFC 9309. A crawler may have purposes besides its name, the virtual
+user agents: the most restrictive of their groups counts.
 """
 
 import re
@@ -11,11 +11,12 @@ from scrapy_robots_rfc.core.decision import Decision
 from scrapy_robots_rfc.core.lines import RULE_KEYS, Content
 from scrapy_robots_rfc.core.robotstxt import RobotsTxt
 
-#: The virtual user agents of the specification, each a purpose that a crawler may have.
+#: The virtual user agents of the specification, each a possible purpose of a crawler.
 VIRTUAL_AGENTS = frozenset({"archiver", "indexer", "researcher", "webproxy"})
 
 _DISALLOW = "|".join(key for key in RULE_KEYS if key != "allow")
-# What RFC 9309 reads in another way: Allow lines, and Disallow lines with `*` or `$`.
+# Lines that RFC 9309 reads differently: `Allow: /x`, and Disallow lines with `*` or `$`, such as
+# `Disallow: /x$`.
 _ALLOW_LINE = re.compile(rb"^(?=[ \t]*allow[ \t:])", re.IGNORECASE | re.MULTILINE)
 _SPECIAL = re.compile(
     rf"^[ \t]*(?:{_DISALLOW})[ \t:][^#\n]*[*$][^#\n]*".encode(), re.IGNORECASE | re.MULTILINE
@@ -23,28 +24,28 @@ _SPECIAL = re.compile(
 
 
 class GeminiFile(RobotsTxt):
-    """A robots.txt of a Gemini capsule; parameters and answers are those of `RobotsTxt`.
+    """A robots.txt of a Gemini capsule, with the methods of `RobotsTxt`.
 
-    Its lines have the same numbers. A line with Allow becomes a comment, and ``*`` and ``$`` in
-    patterns become escapes.
+    An Allow line becomes a comment, and ``*`` and ``$`` in patterns become escapes. Line numbers
+    stay the same.
     """
 
     def __init__(self, body: bytes = b"", *, max_size: int = RobotsTxt.MAX_SIZE) -> None:
         super().__init__(body, max_size=max_size)
-        octets = _SPECIAL.sub(_escaped, _ALLOW_LINE.sub(b"#", self.content.octets))
-        self.content: Content = self.content._replace(octets=octets)
+        data = _SPECIAL.sub(_escaped, _ALLOW_LINE.sub(b"#", self.content.data))
+        self.content: Content = self.content._replace(data=data)
 
     def decide(self, url: str | bytes, tokens: str | Sequence[str]) -> Decision:
         """Return whether a URL may be fetched, and why.
 
         :param url: as for `RobotsTxt`.
-        :param tokens: the same; of several virtual user agents, the first one whose group disallows
-            decides.
+        :param tokens: as for `RobotsTxt`. Of several virtual user agents, the first one whose group
+            disallows the URL decides.
         """
         return super().decide(url, deciding_tokens(self, url, tokens))
 
     def prepare(self, tokens: str | Sequence[str]) -> None:
-        """Do what `RobotsTxt.prepare` does, for each virtual user agent."""
+        """Prepare the file as `RobotsTxt.prepare` does, for each virtual user agent."""
         for some in (*_with_one_virtual(tokens), tokens):
             super().prepare(some)
 
@@ -63,7 +64,7 @@ def _with_one_virtual(tokens: str | Sequence[str]) -> list[tuple[str, ...]]:
 def deciding_tokens(
     file: RobotsTxt, url: str | bytes, tokens: str | Sequence[str]
 ) -> str | Sequence[str]:
-    """Return the tokens that decide about a URL: of Gemini's with one virtual agent at most."""
+    """Return the tokens that decide about a URL, with at most one virtual user agent for Gemini."""
     each = _with_one_virtual(tokens) if isinstance(file, GeminiFile) else []
     if len(each) < 2:
         return tokens

@@ -1,7 +1,7 @@
-"""How a file is divided into lines, and how one line is read (RFC 9309, 2.2).
+"""Divide a file into lines, and read one line (RFC 9309, 2.2).
 
-What a crawl reads (`ruleset.py`) and what people see (`findings.py`) is read with `read_line`, so
-the two agree on what a line says.
+A crawl (`groups.py`, `ruleset.py`) and the commands (`findings.py`) both use `read_line`, so that
+they agree.
 """
 
 import codecs
@@ -10,15 +10,15 @@ import re
 from dataclasses import dataclass
 from typing import NamedTuple
 
-#: Octets of a line that count: 8 times 2,083, the longest URL that browsers took (Google's
-#: reference parser).
+#: Bytes of a line that count: 8 times 2,083, the longest URL that browsers once accepted (as in
+#: Google's reference parser).
 MAX_LINE = 16_664
 
 BLANKS = " \t"  # RFC 9309, 2.2: WS = %x20 / %x09
 
 
 class LineKind(enum.Enum):
-    """What a line is read as."""
+    """The kinds of lines."""
 
     BLANK = "blank"
     #: A line with a comment and nothing else (RFC 9309, 2.2: `EmptyLine`).
@@ -32,13 +32,13 @@ class LineKind(enum.Enum):
     JUNK = "junk"
 
 
-# A named tuple takes more memory, and a hostile file has 100,000 of them.
+# A named tuple takes more memory, and a hostile file has 100,000 records.
 @dataclass(frozen=True, slots=True)
 class Record:
     """A record that is neither a user-agent line nor a rule (RFC 9309, 2.2.4).
 
-    :param key: in lower case.
-    :param value: as the file writes it: text, or octets, one character each.
+    :param key: its key in lower case.
+    :param value: as the file writes it: text, or bytes, one character each.
     :param line: its line number, from 1.
     """
 
@@ -47,14 +47,14 @@ class Record:
     line: int
 
 
-#: Keys of records with the paths that may be used for AI training, or that may not.
+#: Keys of records with paths -> whether these may be used for AI training.
 TRAINING = {"disallowaitraining": False, "allowaitraining": True}
-#: Keys of records that RFC 9309 does not define and that some crawler is known to read.
+#: Keys of records that RFC 9309 does not define and that some crawlers read.
 KNOWN_RECORDS = frozenset(
     {"sitemap", "crawl-delay", "request-rate", "visit-time", "host", "clean-param", "noindex"}
     | {"content-signal", "content-usage", "license", *TRAINING}
 )
-#: Frequent misspellings of keys, which are read like the keys.
+#: Frequent misspellings of keys, which are read as the keys.
 MISSPELT: dict[str, LineKind] = {
     "useragent": LineKind.USER_AGENT,
     "user agent": LineKind.USER_AGENT,
@@ -65,7 +65,7 @@ MISSPELT: dict[str, LineKind] = {
     "disallaw": LineKind.DISALLOW,
     "site-map": LineKind.RECORD,
 }
-#: All keys that are read; the others are flagged as unknown.
+#: All known keys.
 KEYS: dict[str, LineKind] = {
     "user-agent": LineKind.USER_AGENT,
     "allow": LineKind.ALLOW,
@@ -81,10 +81,10 @@ _words_of = re.compile("[^ \t]+").findall
 
 
 def read_line(line: str) -> tuple[LineKind, str, str]:
-    """Read one line (RFC 9309, 2.2) with the leniency that `docs/rfc9309.md` lists. Never raises.
+    """Read one line (RFC 9309, 2.2) as leniently as `docs/rfc9309.md` says. Never raises.
 
-    :param line: its octets, one character each, without the line end.
-    :returns: what it is, its key in lower case, and its value, or all of it if it has no key.
+    :param line: its bytes, one character each, without the line end.
+    :returns: its kind, its key in lower case, and its value. A line without a key is all value.
     """
     text, comment, _ = line[:MAX_LINE].partition("#")
     text = text.strip(BLANKS)
@@ -100,17 +100,17 @@ def read_line(line: str) -> tuple[LineKind, str, str]:
     return KEYS.get(key, LineKind.RECORD), key, value.strip(BLANKS)
 
 
-def as_text(octets: str) -> str:
-    r"""Decode octets as UTF-8; octets that are not UTF-8 become ``\\xNN``."""
-    if octets.isascii():
-        return octets
-    return octets.encode("latin-1").decode("utf-8", "backslashreplace")
+def as_text(characters: str) -> str:
+    r"""Decode bytes, one character each, as UTF-8; other bytes become ``\\xNN``."""
+    if characters.isascii():
+        return characters
+    return characters.encode("latin-1").decode("utf-8", "backslashreplace")
 
 
-# The byte order mark of UTF-8, also if a program took it for text and encoded it again. Google's
-# reference parser skips a mark that lost its end, too.
+# Byte order marks of UTF-8, also encoded twice, because a program read the mark as text. Google's
+# reference parser skips a mark without its end, too.
 _utf8_marks = re.compile(b"(?:\xef\xbb\xbf|\xc3\xaf\xc2\xbb\xc2\xbf)++|\xef\xbb?").match
-# Other marks. UTF-32-LE comes before UTF-16-LE, with which its mark begins.
+# Other marks. UTF-32-LE comes before UTF-16-LE, because its mark begins with the other one.
 _WIDE_MARKS = {
     codecs.BOM_UTF32_LE: "utf-32-le",
     codecs.BOM_UTF32_BE: "utf-32-be",
@@ -126,44 +126,44 @@ _blank_line = re.compile(b"\n[ \t]++(?=\n|\\Z)")
 class Content(NamedTuple):
     """The part of a file that counts, up to the size limit (RFC 9309, 2.5).
 
-    :param octets: the whole lines in UTF-8, without byte order marks. An LF precedes each line,
-        the first one too, so that every line is found alike.
+    :param data: the whole lines in UTF-8, without byte order marks. An LF precedes each line,
+        the first one too, so that all lines are found in the same way.
     :param truncated: whether the file is longer than the limit.
     :param size: bytes of the file, up to the limit.
     :param encoding: the encoding that its byte order mark names, or empty if it has none.
     """
 
-    octets: bytes
+    data: bytes
     truncated: bool
     size: int
     encoding: str
 
 
 def content_of(body: bytes, max_size: int) -> Content:
-    """Return the part of a file that counts: its first octets, but no line that the limit cuts.
+    """Return the part of a file that counts: its first bytes, without a line that the limit cuts.
 
     :param body: the file.
     :param max_size: the limit, in bytes.
     """
-    octets = body[:max_size]
-    truncated = len(octets) < len(body)
-    size = len(octets)
+    data = body[:max_size]
+    truncated = len(data) < len(body)
+    size = len(data)
     encoding = ""
     for mark, wide_encoding in _WIDE_MARKS.items():
-        if octets.startswith(mark):
+        if data.startswith(mark):
             encoding = wide_encoding
-            octets = octets[len(mark) :].decode(encoding, "replace").encode()
+            data = data[len(mark) :].decode(encoding, "replace").encode()
             break
     # Whether the last line does not count: the limit cuts it, or may cut it in a wide encoding.
     cut = truncated and (encoding != "" or body[max_size] not in b"\n\r")
-    marks = _utf8_marks(octets)
+    marks = _utf8_marks(data)
     if marks is not None:
         encoding = encoding or "utf-8"
-        octets = octets[marks.end() :]
-    octets = b"\n" + octets
-    if b"\r" in octets:
-        octets = octets.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
-    if b"\n " in octets or b"\n\t" in octets:
-        octets = _blank_line.sub(b"\n", octets)  # a hostile file has 500,000 blanks in them
-    end = octets.rfind(b"\n") + 1 if cut else len(octets)
-    return Content(octets[:end], truncated, size, encoding)
+        data = data[marks.end() :]
+    data = b"\n" + data
+    if b"\r" in data:
+        data = data.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+    if b"\n " in data or b"\n\t" in data:
+        data = _blank_line.sub(b"\n", data)  # a hostile file consists of blanks
+    end = data.rfind(b"\n") + 1 if cut else len(data)
+    return Content(data[:end], truncated, size, encoding)

@@ -1,7 +1,6 @@
 """The linter: it finds odd lines in a robots.txt and says what was probably meant.
 
-The lines and groups come from `findings.py` and are those of the parser. `docs/cli.md` lists the
-codes.
+It reads lines and groups with `findings.py`, as the parser does. `docs/cli.md` lists the codes.
 """
 
 import difflib
@@ -227,7 +226,7 @@ def _of_pattern(line: Line, raw: str) -> Iterator[Finding]:
         yield _finding(Code.INVALID_ESCAPE, line)
     if Flag.NEVER_MATCHES not in line.flags and _is_regular_expression(line.value):
         path = _path_meant(line.value)
-        if _is_regular_expression(path):  # such as `/[0-9]`, for which there is no pattern
+        if _is_regular_expression(path):  # no pattern means the same as `/[0-9]`
             path = "the paths as prefixes, or `*` for any characters"
         yield _finding(Code.REGULAR_EXPRESSION, line, path=path)
 

@@ -8,7 +8,7 @@ from scrapy_robots_rfc.core.lines import MAX_LINE
 
 
 class Severity(enum.Enum):
-    """How bad a finding is. The values are those of GitHub's annotations."""
+    """How bad a finding is. GitHub's annotations have the same values."""
 
     #: The line has no effect.
     ERROR = "error"
@@ -54,7 +54,7 @@ class Code(enum.StrEnum):
 
 
 class Text(NamedTuple):
-    """What is said about a finding.
+    """The text of a finding.
 
     Braces contain the usual spelling of the key, the value of the line, or a word that the check
     gives.
@@ -132,7 +132,7 @@ _WARNINGS: dict[Flag | Code, Text] = {
         "{key}: {path}",
     ),
     Code.INVALID_ESCAPE: Text(
-        "a `%` without two hexadecimal digits after it stands for itself", "`%25` in its place"
+        "a `%` without two hexadecimal digits after it is a literal `%`", "`%25` in its place"
     ),
     Code.INVALID_VALUE: Text("{effect}", "such as {example}"),
     Code.DECIMAL_COMMA: Text(
@@ -150,7 +150,7 @@ _WARNINGS: dict[Flag | Code, Text] = {
         "a rule above it, such as an empty `Disallow:`",
     ),
     Code.NAMED_TWICE: Text(
-        "its rules and those of line {above} both apply (RFC 9309, 2.2.1); some crawlers obey"
+        "its rules and the rules of line {above} both apply (RFC 9309, 2.2.1); some crawlers obey"
         " only one group",
         "one group with the rules of both",
     ),

@@ -1,7 +1,7 @@
-"""What a site says of the use of its pages, by label: in robots.txt and in headers.
+"""Read what a site says about the use of its pages, by label: in robots.txt and in headers.
 
-Most of it rests on drafts, which may still change: `LABELS` names them. `docs/preferences.md` has
-the decisions.
+Most of it is based on drafts, which may still change: `LABELS` names them. `docs/preferences.md`
+has the decisions.
 """
 
 import re
@@ -15,8 +15,8 @@ from scrapy_robots_rfc.core.lines import TRAINING, Record, as_text
 from scrapy_robots_rfc.core.percent import Pattern, parse_pattern, request_target, specificity
 from scrapy_robots_rfc.core.text import listed, printable
 
-#: Labels that a crawl may name without a warning -> other words for them, in any source. Other
-#: labels are read as well.
+#: Known labels -> their synonyms in any source. Other labels are read as well, but a crawl that
+#: declares one gets a warning.
 LABELS: Mapping[str, tuple[str, ...]] = MappingProxyType({
     "train-ai": ("ai-train",),  # draft-ietf-aipref-vocab-08
     "search": (),  # draft-ietf-aipref-vocab-08
@@ -26,7 +26,7 @@ LABELS: Mapping[str, tuple[str, ...]] = MappingProxyType({
 })  # fmt: skip
 TRAIN_AI, TDM = "train-ai", "tdm"
 #: Names in user-agent lines that mean a use and not a crawler -> label. The rules of their groups
-#: say which URLs may be used so.
+#: say which URLs may be used in that way.
 POLICY_TOKENS: Mapping[str, str] = MappingProxyType({
     "__usage_ai-training": TRAIN_AI,  # draft-kelley-aipref-training-preference-signal-00 (2026)
 })  # fmt: skip
@@ -34,21 +34,20 @@ POLICY_TOKENS: Mapping[str, str] = MappingProxyType({
 LABEL_OF = {synonym: label for label, synonyms in LABELS.items() for synonym in synonyms}
 #: The spider attribute that says what a crawl is for.
 USE_ATTRIBUTE = "robots_use"
-#: The request meta key that says what a request is for. It is not `robots_use`, which responses
-#: have in their meta: a request that is made with the meta of a response would declare what that
-#: response permits.
+#: The request meta key that says what a request is for. It is not `robots_use`, which is in the
+#: meta of responses: a request with copied meta would declare what that response permits.
 DECLARED_KEY = "robots_declared_use"
 
-#: Keys of robots.txt records that say something of use, in lower case.
+#: Keys of robots.txt records about use, in lower case.
 USAGE = "content-usage"
 SIGNAL = "content-signal"
 RECORDS = (USAGE, SIGNAL, *TRAINING)
-#: Lines of use in a group that are read, and octets of their values. All are tried for each page,
-#: on the event loop: so many take ten milliseconds. Real files have a handful, a hostile one
+#: Maximum records about use in a group, and maximum bytes of their values. All are tried for each
+#: page, on the event loop, which takes ten milliseconds. Real files have a few, a hostile one
 #: 30,000.
-MOST_RECORDS, MOST_OCTETS = 1000, 32_768
-# Characters of a record, a header line or a meta that people are shown.
-_LONGEST = 200
+MAX_RECORDS, MAX_BYTES = 1000, 32_768
+# Maximum characters of a record, a header line or a meta in a message.
+_MAX_SHOWN = 200
 
 # Of several values for one label, the one with the highest number counts.
 _STRICTNESS = {None: 0, True: 1, False: 2}
@@ -57,8 +56,9 @@ _STRICTNESS = {None: 0, True: 1, False: 2}
 def uses_of(value: object) -> tuple[str, ...] | None:
     """Return the labels that a user's value names, in lower case and without synonyms.
 
-    :param value: a list of labels, or a string with commas; ``None`` gives ``None``.
-    :raises TypeError: it is something else.
+    :param value: a list of labels, or a string with commas.
+    :returns: `None` for `None`.
+    :raises TypeError: if it is something else.
     """
     labels = value.split(",") if isinstance(value, str) else value
     if labels is None:
@@ -71,20 +71,20 @@ def uses_of(value: object) -> tuple[str, ...] | None:
 
 
 def unknown_labels(uses: Iterable[str]) -> Iterator[tuple[str, str]]:
-    """Yield each label that no site is known to use, such as a typo, and the nearest known one."""
+    """Yield each unknown label, such as a typo, with the nearest known one."""
     for label in uses:
         if label not in LABELS:
-            from difflib import get_close_matches  # noqa: PLC0415 - loaded for a wrong name only
+            from difflib import get_close_matches  # noqa: PLC0415 - for unknown labels only
 
             yield label, get_close_matches(label, LABELS, n=1, cutoff=0)[0]
 
 
 class Preference(NamedTuple):
-    """What a site says of one use.
+    """The preference of a site about one use.
 
-    :param allowed: whether it permits that use; ``None``: it names the use, and says neither.
-    :param line: the line of robots.txt that says so, from 1; ``None`` for other sources.
-    :param source: the record, header line or meta that says so.
+    :param allowed: whether it permits that use, or `None` if it names the use and says neither.
+    :param line: its line in robots.txt, from 1, or `None` for other sources.
+    :param source: its record, header line or meta.
     """
 
     allowed: bool | None
@@ -92,11 +92,11 @@ class Preference(NamedTuple):
     source: str
 
 
-# RFC 9651, 3 and 4.2. Wherever a part can end in two ways, the next character says which, so time
-# is linear.
+# A member of a dictionary (RFC 9651, 3 and 4.2), such as `train-ai=n;x=1`. If a part can end in two
+# ways, the next character decides, so time is linear.
 _KEY = r"[a-z*][a-z0-9_.*-]*"
 _TAIL = "%[89ab][0-9a-f]"
-# The octets of one character of UTF-8 (RFC 3629, 4), each as its escape.
+# The escapes of one character in UTF-8 (RFC 3629, 4): `%c3%a9`.
 _ESCAPED = rf"""(?:
     %[0-7][0-9a-f]
   | %(?:c[2-9a-f]|d[0-9a-f]){_TAIL}
@@ -108,12 +108,12 @@ _ITEM = rf"""(?:
   | "(?:[\x20\x21\x23-\x5b\x5d-\x7e]|\\["\\])*"        # a string
   | -?(?:\d{{1,12}}\.\d{{1,3}}|\d{{1,15}})(?![\d.])     # a number
   | \?[01] | @-?\d{{1,15}}(?![\d.])                    # a boolean, a date
-  | :(?:[A-Za-z0-9+/]{{4}})*(?:[A-Za-z0-9+/]{{2,3}})?(?:(?<!:)={{1,2}})?:  # octets
+  | :(?:[A-Za-z0-9+/]{{4}})*(?:[A-Za-z0-9+/]{{2,3}})?(?:(?<!:)={{1,2}})?:  # bytes
   | %"(?:[\x20\x21\x23\x24\x26-\x7e]|{_ESCAPED})*"     # a display string
 )"""
 _PARAMETERS = rf"(?:;\ *{_KEY}(?:={_ITEM})?)*"
 _INNER_LIST = rf"\(\ *(?:{_ITEM}{_PARAMETERS}(?=[ )])\ *)*\)"
-# Few crawls see such a value, so this is compiled when it is used.
+# Few crawls see such a value, so this is compiled on first use.
 _MEMBER = rf"({_KEY})(?:=(?:({_ITEM})|{_INNER_LIST}))?{_PARAMETERS}[ \t]*(?:,[ \t]*(?=.)|\Z)"
 
 
@@ -121,20 +121,20 @@ def parse_usage(value: bytes) -> Mapping[str, bool | None]:
     """Parse a Content-Usage value without a path, a dictionary of RFC 9651.
 
     :param value: as the file or the header line has it.
-    :returns: label -> whether that use is permitted (`y`), refused (`n`), or neither; empty where
-        the value cannot be parsed.
+    :returns: label -> whether that use is permitted (`y`), refused (`n`), or neither; empty if the
+        value cannot be parsed.
     """
     text = value.decode("latin-1").strip(" ")
     member_at = re.compile(_MEMBER, re.VERBOSE | re.ASCII | re.DOTALL).match
-    found: dict[str, bool | None] = {}
+    members: dict[str, bool | None] = {}
     at = 0
     while at < len(text):
         member = member_at(text, at)
         if member is None:
             return {}
-        found[member[1]] = {"y": True, "n": False}.get(member[2])
+        members[member[1]] = {"y": True, "n": False}.get(member[2])
         at = member.end()
-    return _by_label(found.items())
+    return _by_label(members.items())
 
 
 def parse_signal(value: bytes) -> Mapping[str, bool | None]:
@@ -148,40 +148,40 @@ def parse_signal(value: bytes) -> Mapping[str, bool | None]:
 
 
 def _by_label(values: Iterable[tuple[str, bool | None]]) -> dict[str, bool | None]:
-    """Return the strictest value of each label, by whichever of its names."""
-    found: dict[str, bool | None] = {}
+    """Return the strictest value of each label, over its synonyms."""
+    by_label: dict[str, bool | None] = {}
     for name, allowed in values:
         label = LABEL_OF.get(name, name)
-        found[label] = max(found.get(label), allowed, key=_STRICTNESS.__getitem__)
-    return found
+        by_label[label] = max(by_label.get(label), allowed, key=_STRICTNESS.__getitem__)
+    return by_label
 
 
 def combined(*sources: Mapping[str, Preference]) -> Mapping[str, Preference]:
-    """Combine sources for each label: any no is a no; else any yes a yes; else it is unknown."""
-    found: dict[str, Preference] = {}
+    """Combine sources for each label: any no is a no; otherwise, any yes is a yes."""
+    strictest: dict[str, Preference] = {}
     for label, preference in chain.from_iterable(source.items() for source in sources):
-        before = found.setdefault(label, preference)
+        before = strictest.setdefault(label, preference)
         if _STRICTNESS[preference.allowed] > _STRICTNESS[before.allowed]:
-            found[label] = preference
-    return found
+            strictest[label] = preference
+    return strictest
 
 
 def refused_by(uses: Iterable[str], stated: Mapping[str, Preference]) -> Refusal | None:
-    """Return what refuses all of some uses; ``None``: not all of them are refused."""
-    found = [stated.get(use) for use in uses]
-    refusals = [one for one in found if one is not None and one.allowed is False]
-    if not found or len(refusals) < len(found):
+    """Return what refuses all of some uses, or `None` if not all are refused."""
+    preferences = [stated.get(use) for use in uses]
+    refusals = [one for one in preferences if one is not None and one.allowed is False]
+    if not preferences or len(refusals) < len(preferences):
         return None
     texts = (f"line {one.line}: {one.source}" if one.line else one.source for one in refusals)
-    why = listed(tuple(dict.fromkeys(printable(text[:_LONGEST]) for text in texts)))
+    why = listed(tuple(dict.fromkeys(printable(text[:_MAX_SHOWN]) for text in texts)))
     return Refusal(why, min((one.line for one in refusals if one.line), default=None))
 
 
 class PathPreference(NamedTuple):
-    """What one record of robots.txt says.
+    """The preferences of one record of robots.txt.
 
-    :param pattern: of the URLs that it is about; an empty one matches all.
-    :param length: of that pattern in octets (2.2.2); the longest one that matches decides.
+    :param pattern: the pattern of its URLs; an empty one matches all.
+    :param length: the octets of that pattern (2.2.2); the longest one that matches decides.
     :param labels: its preference for each label.
     """
 
@@ -193,24 +193,24 @@ class PathPreference(NamedTuple):
 def read_records(
     records: Iterable[Record], above: Iterable[Record] = ()
 ) -> dict[str, list[PathPreference]]:
-    """Return what records of robots.txt say: of Content-Signal, of Content-Usage, of training.
+    """Return the preferences of robots.txt records, by kind: signal, usage and training.
 
-    :param records: those with a key of `RECORDS` in the group that applies; their values are
-        octets, one character each.
+    :param records: the records of the group that applies with a key of `RECORDS`; their values are
+        bytes, one character each.
     :param above: the Content-Signal records above the first user-agent line. They count for the
         labels that no Content-Signal of the group names.
     """
-    found = _read_all(records)
-    own = {label for signal in found[SIGNAL] for label in signal.labels}
+    by_kind = _read_all(records)
+    own = {label for signal in by_kind[SIGNAL] for label in signal.labels}
     for signal in _read_all(above)[SIGNAL]:
         others = {label: one for label, one in signal.labels.items() if label not in own}
-        found[SIGNAL].append(signal._replace(labels=others))
-    return found
+        by_kind[SIGNAL].append(signal._replace(labels=others))
+    return by_kind
 
 
 def _read_all(records: Iterable[Record]) -> dict[str, list[PathPreference]]:
-    found: dict[str, list[PathPreference]] = {SIGNAL: [], USAGE: [], TRAIN_AI: []}
-    left = MOST_OCTETS
+    by_kind: dict[str, list[PathPreference]] = {SIGNAL: [], USAGE: [], TRAIN_AI: []}
+    left = MAX_BYTES
     for record in records:
         key, value = record.key, record.value
         left -= len(value)
@@ -230,21 +230,21 @@ def _read_all(records: Iterable[Record]) -> dict[str, list[PathPreference]]:
             path = value
             values = {TRAIN_AI: TRAINING[key]}
         else:
-            continue  # as a rule with such a pattern, it matches nothing
+            continue  # it matches nothing, like a rule with such a pattern
         stated = _stated(values, f"{key}: {as_text(record.value)}", record.line)
-        found[kind].append(PathPreference(parse_pattern(path), specificity(path), stated))
-    return found
+        by_kind[kind].append(PathPreference(parse_pattern(path), specificity(path), stated))
+    return by_kind
 
 
 def of_records(
     read: Mapping[str, Sequence[PathPreference]], url: str | bytes
 ) -> Mapping[str, Preference]:
-    """Return what the records of the group that applies say of a URL.
+    """Return what the records of the group that applies say about a URL.
 
-    Of each kind of record, those with the longest pattern that matches count. Then `combined`
+    Of each kind of record, the records with the longest pattern that matches count. Then `combined`
     decides between the kinds.
 
-    :param read: what `read_records` returned.
+    :param read: the result of `read_records`.
     :param url: as for `RobotsTxt.decide`.
     """
     target = request_target(url)
@@ -265,25 +265,24 @@ def _stated(
 def of_headers(
     usage: Iterable[bytes], signals: Iterable[bytes]
 ) -> tuple[Mapping[str, Preference], bool]:
-    """Return what the header lines of a response say, and whether there is more than is read.
+    """Return what the header lines of a response say, and whether some of them are not read.
 
-    :param usage: the values of its Content-Usage lines. They are one dictionary (RFC 9651, 4.2).
-        With more than `MOST_OCTETS` together they are void as a whole.
-    :param signals: those of its Content-Signal lines, of which as many are read as have
-        `MOST_OCTETS` together.
+    :param usage: the values of its Content-Usage lines. They are one dictionary (RFC 9651, 4.2),
+        which is void as a whole if it has more than `MAX_BYTES`.
+    :param signals: the values of its Content-Signal lines. The first `MAX_BYTES` are read.
     """
-    # Lines of one header are one line with commas (RFC 9110, 5.3), so empty ones count, too.
-    whole = b", ".join(islice(usage, MOST_OCTETS))
-    is_void = len(whole) > MOST_OCTETS
-    lines = tuple(islice(signals, MOST_OCTETS))
+    # Lines of one header are one line with commas (RFC 9110, 5.3), so empty lines count, too.
+    whole = b", ".join(islice(usage, MAX_BYTES))
+    is_void = len(whole) > MAX_BYTES
+    lines = tuple(islice(signals, MAX_BYTES))
     ends = accumulate(len(line) + len(b", ") for line in lines)
-    read = [line for line, end in zip(lines, ends, strict=True) if end <= MOST_OCTETS]
+    read = [line for line, end in zip(lines, ends, strict=True) if end <= MAX_BYTES]
     signal = b", ".join(read)
-    found = combined(
+    preferences = combined(
         {} if is_void else _stated(parse_usage(whole), _header("Content-Usage", whole)),
         _stated(parse_signal(signal), _header("Content-Signal", signal)),
     )
-    return found, is_void or len(read) < len(lines)
+    return preferences, is_void or len(read) < len(lines)
 
 
 def _header(name: str, value: bytes) -> str:

@@ -1,7 +1,7 @@
-"""`RobotsTxt`: reads a robots.txt and decides on URLs. The rest of the package asks this class.
+"""`RobotsTxt`: reads a robots.txt and decides about URLs. The rest of the package uses this class.
 
-Parsing finds out what counts of the file. A question reads the groups of its product token, once.
-`findings.py` has what people ask of a file: its lines, all its groups, why a URL is allowed.
+Parsing only finds the part of the file that counts. The first question for a product token reads
+its groups. `findings.py` explains a file to users.
 """
 
 import math
@@ -27,12 +27,12 @@ from scrapy_robots_rfc.core.lines import Content, Record, as_text, content_of
 from scrapy_robots_rfc.core.percent import is_normal_url, request_target
 from scrapy_robots_rfc.core.ruleset import ROBOTS_TXT, RuleIndex, Ruleset
 
-# Identifications and groups whose rules a file stores, so that a crawl that rotates its User-Agent
+# Maximum names and groups whose rules a file stores, so that a crawl that rotates its User-Agent
 # does not fill the memory. An `lru_cache` for each file would take more memory than these tables.
-_MOST_ASKED = 64
+_MAX_STORED = 64
 
-# How a page begins in whose place a robots.txt was expected.
-_MARKUP = re.compile(rb"\s*<").match
+# The beginning of an HTML or XML page: ` <html>`.
+_begins_with_markup = re.compile(rb"\s*<").match
 
 _NO_GROUP = Decision(True, Reason.NO_GROUP)
 
@@ -44,13 +44,13 @@ class RobotsTxt:
     :param max_size: as for `parse`.
     """
 
-    #: Octets of a file that count: the least that RFC 9309, 2.5 permits as a limit (500 KiB).
+    #: Bytes of a file that count: the lowest limit that RFC 9309, 2.5 permits (500 KiB).
     MAX_SIZE = 512_000
 
     def __init__(self, body: bytes = b"", *, max_size: int = MAX_SIZE) -> None:
-        #: What counts of the file: `octets`, `size`, `truncated` and `encoding`.
+        #: The part of the file that counts.
         self.content: Content = content_of(body, max_size)
-        # Until a question reads them; a `cached_property` has a lock before Python 3.12, so that
+        # `None` until a question reads them. Before Python 3.12, a `cached_property` has a lock, so
         # the event loop would wait while a thread reads another file.
         self._agents: list[AgentLine] | None = None
         self._groups: list[tuple[tuple[GroupKey, ...], Section]] | None = None
@@ -62,24 +62,23 @@ class RobotsTxt:
 
     @classmethod
     def parse(cls, body: bytes, *, max_size: int = MAX_SIZE) -> Self:
-        """Parse a file; any octets are accepted, and nothing is raised.
+        """Parse a file. Accepts any bytes and never raises.
 
         :param body: the file.
-        :param max_size: how many octets of it count, at least 512,000 in a crawl (RFC 9309, 2.5).
+        :param max_size: maximum bytes that count, at least 512,000 in a crawl (RFC 9309, 2.5).
         """
         return cls(body, max_size=max_size)
 
     def decide(self, url: str | bytes, tokens: str | Sequence[str]) -> Decision:
         """Return whether a URL may be fetched, and why (RFC 9309, 2.2.2).
 
-        :param url: absolute, or from its path on; in any spelling.
-        :param tokens: product tokens in order of preference. The first one that has a group
-            decides; where none has one, the ``*`` group does. A str may be a token or a User-Agent
-            header.
+        :param url: an absolute URL, or a path and query; in any spelling.
+        :param tokens: product tokens in order of preference. The first one with a group decides, or
+            else the ``*`` group. A str may be a token or a User-Agent header.
         """
         try:
             rules = self._asked[tokens]
-        except (KeyError, TypeError):  # tokens that ask for the first time, or a list
+        except (KeyError, TypeError):  # the first question for these tokens, or a list
             rules = self._rules_for(tokens)
         if rules.token is None:
             return _NO_GROUP
@@ -92,9 +91,9 @@ class RobotsTxt:
         return decision
 
     def prepare(self, tokens: str | Sequence[str]) -> None:
-        """Do what would make the first questions slow. It may take a second.
+        """Do the work that would make the first questions slow. It may take a second.
 
-        May be called on any thread, while other tokens ask on another one.
+        May be called on any thread while another thread asks about other tokens.
 
         :param tokens: as for `decide`.
         """
@@ -104,9 +103,11 @@ class RobotsTxt:
         self._rules_for(tokens).index.prepare()
 
     def prepared(self, tokens: tuple[str, ...]) -> bool:
-        """Return whether no question of these product tokens takes long.
+        """Return whether no question for these product tokens takes long.
 
-        :param tokens: as for `decide`; after `prepare`, and until many others were asked.
+        That is so after `prepare`, until many other tokens were used.
+
+        :param tokens: as for `decide`.
         """
         rules = self._asked.get(tokens)
         return rules is not None and rules.index.prepared
@@ -117,14 +118,14 @@ class RobotsTxt:
         if known is not None:
             return known
         token, group_key = self.choose(key) or (None, None)
-        octets = self.content.octets
+        data = self.content.data
         sections: tuple[Section, ...] = ()
         if group_key is not None:
-            sections = tuple(sections_for(octets, self._agent_lines(), group_key))
+            sections = tuple(sections_for(data, self._agent_lines(), group_key))
         for table in (self._asked, self._indexes):
-            if len(table) >= _MOST_ASKED:
+            if len(table) >= _MAX_STORED:
                 table.clear()
-        index = self._indexes.setdefault(sections, RuleIndex(octets, sections))
+        index = self._indexes.setdefault(sections, RuleIndex(data, sections))
         rules = self._asked[key] = Ruleset(index, token)
         return rules
 
@@ -151,20 +152,20 @@ class RobotsTxt:
     def _agent_lines(self) -> list[AgentLine]:
         agents = self._agents
         if agents is None:
-            agents = agent_lines(self.content.octets)
+            agents = agent_lines(self.content.data)
             self._tokens = {agent.token for agent in agents}
-            self._agents = agents  # last, because another thread may ask meanwhile
+            self._agents = agents  # last, because another thread may ask
         return agents
 
     def _group_lines(self) -> list[tuple[tuple[GroupKey, ...], Section]]:
         if self._groups is None:
-            self._groups = list(groups_in(self.content.octets, self._agent_lines()))
+            self._groups = list(groups_in(self.content.data, self._agent_lines()))
         return self._groups
 
     @property
     def begins_as_page(self) -> bool:
         """Whether it begins as HTML or XML."""
-        return _MARKUP(self.content.octets) is not None
+        return _begins_with_markup(self.content.data) is not None
 
     @property
     def is_page(self) -> bool:
@@ -172,27 +173,27 @@ class RobotsTxt:
         return self.begins_as_page and not self._agent_lines()
 
     def _has_any(self, keys: Iterable[str]) -> bool:
-        """Return whether some keys are anywhere in the file; else no group is read for them."""
-        lower = self.content.octets.lower()
+        """Return whether some keys are in the file at all. If not, no group is read for them."""
+        lower = self.content.data.lower()
         return any(key.encode("ascii") in lower for key in keys)
 
     def records_by_group(self, *keys: str) -> Iterable[tuple[tuple[GroupKey, ...], list[Record]]]:
-        """Return, for each group, the keys that select it and its records of some kinds.
+        """Return, for each group, the keys that select it and its records with some keys.
 
-        Values are octets, one character each. Empty where no key is anywhere in the file.
+        Their values are bytes, one character each. Empty if the file does not contain the keys.
 
         :param keys: in lower case.
         """
         if not self._has_any(keys):
             return ()
         groups = self._group_lines()
-        records = records_in(self.content.octets, (lines for _, lines in groups), keys)
+        records = records_in(self.content.data, (lines for _, lines in groups), keys)
         return zip((selecting for selecting, _ in groups), records, strict=True)
 
     def records_for(
-        self, tokens: str | Sequence[str], keys: Sequence[str], most: float = math.inf
+        self, tokens: str | Sequence[str], keys: Sequence[str], max_lines: float = math.inf
     ) -> Iterator[Record]:
-        """Return the records of some keys in the groups that apply, see `records_in`.
+        """Return the records with some keys in the groups that apply, see `records_in`.
 
         :param tokens: as for `decide`.
         """
@@ -200,16 +201,16 @@ class RobotsTxt:
         parts: list[Section] = []
         if chosen is not None and self._has_any(keys):
             parts = [lines for selecting, lines in self._group_lines() if chosen[1] in selecting]
-        return chain.from_iterable(records_in(self.content.octets, parts, keys, most))
+        return chain.from_iterable(records_in(self.content.data, parts, keys, max_lines))
 
     def preferences(
         self, url: str | bytes, tokens: str | Sequence[str]
     ) -> Mapping[str, use.Preference]:
-        """Return what the group that applies says of the use of a page, by label.
+        """Return what the group that applies says about the use of a page, by label.
 
         If no Content-Signal of the group names a label, those above the first user-agent line
         count for it. Groups named by a policy token count, too. Other labels are absent. A URL that
-        may not be fetched has no preferences. The parameters are those of `decide`.
+        may not be fetched has no preferences. The parameters are the same as for `decide`.
         """
         if not self.decide(url, tokens).allowed:
             return {}
@@ -230,13 +231,13 @@ class RobotsTxt:
     def _policy_rules(self) -> list[tuple[str, str, Ruleset]]:
         """Return each policy token that has a group, with its label and its rules."""
         if self._policies is None:
-            octets = self.content.octets
+            data = self.content.data
             policies: list[tuple[str, str, Ruleset]] = []
             for token, label in use.POLICY_TOKENS.items():
                 key = GroupKey(token)
                 if self._has_group(key):
-                    sections = tuple(sections_for(octets, self._agent_lines(), key))
-                    policies.append((token, label, Ruleset(RuleIndex(octets, sections), token)))
+                    sections = tuple(sections_for(data, self._agent_lines(), key))
+                    policies.append((token, label, Ruleset(RuleIndex(data, sections), token)))
             self._policies = policies
         return self._policies
 
@@ -245,23 +246,23 @@ class RobotsTxt:
     ) -> Mapping[str, Sequence[use.PathPreference]]:
         index = self._rules_for(tokens).index
         if index.preferences is None:
-            octets = self.content.octets
+            data = self.content.data
             agents = self._agent_lines()
-            above = Section(0, agents[0].start - 1 if agents else len(octets), 0)
-            (general,) = records_in(octets, [above], [use.SIGNAL], use.MOST_RECORDS)
-            own = self.records_for(tokens, use.RECORDS, use.MOST_RECORDS)
+            above = Section(0, agents[0].start - 1 if agents else len(data), 0)
+            (general,) = records_in(data, [above], [use.SIGNAL], use.MAX_RECORDS)
+            own = self.records_for(tokens, use.RECORDS, use.MAX_RECORDS)
             index.preferences = use.read_records(own, general)
         return index.preferences
 
     @property
     def sitemaps(self) -> tuple[str, ...]:
         """The values of all Sitemap records inside and outside of groups, as the file has them."""
-        octets = self.content.octets
-        (records,) = records_in(octets, [Section(0, len(octets), 0)], ("sitemap", "site-map"))
+        data = self.content.data
+        (records,) = records_in(data, [Section(0, len(data), 0)], ("sitemap", "site-map"))
         return tuple(as_text(record.value) for record in records if record.value)
 
     def crawl_delay(self, tokens: str | Sequence[str]) -> float | None:
-        """Return the largest Crawl-delay of the group that applies, in seconds, or ``None``.
+        """Return the largest Crawl-delay of the group that applies, in seconds, or `None`.
 
         It may be infinite.
         """

@@ -1,38 +1,38 @@
-"""Text for people: a site's text made safe to print, counts, addresses without credentials."""
+"""Text for messages: a site's text made safe to print, counts, addresses without credentials."""
 
 import re
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-_LAST_TIME = 253_402_300_799.0  # 9999-12-31: what is fresh for ever has a time, too
+_LAST_TIME = 253_402_300_799.0  # 9999-12-31, also for copies that never expire
 
-# Characters of an origin, a rule or a cause that are shown: they may have any length.
-_LONGEST = 100
+# Maximum characters of an origin, a rule or a cause in a message.
+_MAX_SHOWN = 100
 
 
 def printable(text: str) -> str:
-    """Escape control characters in a site's text, so that they have no effect where it is shown."""
+    """Escape control characters in a site's text, so that they have no effect on a terminal."""
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
 def short(site_text: object) -> str:
-    """Escape and shorten what may come from a site: it neither acts on a terminal nor fills it."""
-    text = printable(str(site_text)[: _LONGEST + 1])
-    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}..."
+    """Escape and shorten a site's text, so that it neither controls a terminal nor fills it."""
+    text = printable(str(site_text)[: _MAX_SHOWN + 1])
+    return text if len(text) <= _MAX_SHOWN else f"{text[: _MAX_SHOWN - 3]}..."
 
 
 def listed(items: Sequence[str], word: str = "and") -> str:
-    """Return ``5, 15 and 45``."""
+    """Join items as in ``5, 15 and 45``."""
     return f" {word} ".join(filter(None, [", ".join(items[:-1]), *items[-1:]]))
 
 
 def many(count: int, what: str) -> str:
     """Return a count with its noun, such as ``1 rule`` or ``2,000 rules``.
 
-    :param what: the noun in the singular; its plural is made with an ``s``.
+    :param what: the noun in the singular; its plural ends in ``s``.
     """
     return f"{count:,} {what}{'' if count == 1 else 's'}"
 
@@ -40,17 +40,17 @@ def many(count: int, what: str) -> str:
 def without_credentials(text: str, instead: str = "") -> str:
     """Return a text without the user and the password of an address in it.
 
-    It removes rather too much than too little: a password may have slashes and more than one ``@``.
+    It removes too much rather than too little, because a password may contain slashes and ``@``.
 
-    :param instead: what stands where they were.
+    :param instead: the text in their place.
     """
-    # From the first colon of a word to its last @, looked for once a word: time is linear.
+    # From the first colon of a word to its last @. Each word is searched once: time is linear.
     text = re.sub(r"(?<!\S)([^\s:]*+:/{0,2})\S*@", rf"\1{instead}", text)
     return re.sub(r"(?i)\b(password|username)=[^&\s]*", r"\1=***", text)
 
 
-def hidden(value: Any) -> Any:  # noqa: ANN401 - whatever a user may write
-    """Return a value with ``***`` in place of the credentials in its addresses, to be shown."""
+def hidden(value: Any) -> Any:  # noqa: ANN401 - a value of any setting
+    """Return a value with ``***`` instead of the credentials in its addresses."""
     if isinstance(value, str):
         return without_credentials(value, "***@")
     if isinstance(value, Mapping):
@@ -59,10 +59,10 @@ def hidden(value: Any) -> Any:  # noqa: ANN401 - whatever a user may write
 
 
 def words_of(error: BaseException) -> str:
-    """Return what an error says, on one line, without credentials."""
+    """Return the text of an error on one line, without credentials."""
     try:
         return without_credentials(" ".join(str(error).split()))
-    except Exception:  # noqa: BLE001 - a class of anybody's
+    except Exception:  # noqa: BLE001 - a third-party class
         return ""
 
 

@@ -343,7 +343,7 @@ class FileReader:
         """Return the parsed file of a site; raises whatever a parser of the user's raises."""
         settings = self._settings
         gemini = gemini_file(body, settings, origin.scheme)
-        octets = body if gemini is None else gemini.content.octets[1:]
+        octets = body if gemini is None else gemini.content.data[1:]
         parser: Any
         if self._parser is RfcRobotParser:  # its from_crawler reads the setting for each file
             parser = RfcRobotParser(octets, max_size=settings.max_size)

@@ -394,7 +394,7 @@ CASES: list[tuple[Flag | Code, bytes, int, str, str]] = [
         Code.INVALID_ESCAPE,
         b"User-agent: *\nDisallow: /a%zz",
         2,
-        "stands for itself",
+        "is a literal",
         "`%25` in its place",
     ),
     (
@@ -415,7 +415,7 @@ CASES: list[tuple[Flag | Code, bytes, int, str, str]] = [
         Code.NAMED_TWICE,
         b"User-agent: a\nDisallow: /x\nUser-agent: A\nDisallow: /y",
         3,
-        "those of line 1 both apply",
+        "the rules of line 1 both apply",
         "one group with the rules of both",
     ),
     (

@@ -107,7 +107,7 @@ def test_consecutive_groups_of_a_crawler_are_read_at_once() -> None:
 def test_blanks_of_a_blank_line_are_not_read() -> None:
     """A line of blanks is stored without them, and counts as a line."""
     robots = RobotsTxt(b" \t\nUser-agent: *\n" + b" " * 40 + b"\r\n\t\nDisallow: /\n  ")
-    assert robots.content.octets == b"\n\nUser-agent: *\n\n\nDisallow: /\n"
+    assert robots.content.data == b"\n\nUser-agent: *\n\n\nDisallow: /\n"
     rule = robots.decide("/", "a").rule
     assert rule is not None
     assert rule.line == 5

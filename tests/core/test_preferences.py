@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from scrapy_robots_rfc.core.preferences import (
-    MOST_OCTETS,
-    MOST_RECORDS,
+    MAX_BYTES,
+    MAX_RECORDS,
     Preference,
     combined,
     of_headers,
@@ -70,14 +70,14 @@ def test_what_a_preference_names() -> None:
 def test_most_records() -> None:
     """Of a group with very many records of use, the first thousand are read."""
     robots = RobotsTxt.parse(
-        b"User-agent: *\n" + b"DisallowAITraining: /a\n" * MOST_RECORDS + b"AllowAITraining: /ab\n"
+        b"User-agent: *\n" + b"DisallowAITraining: /a\n" * MAX_RECORDS + b"AllowAITraining: /ab\n"
     )
     assert said(robots.preferences("/ab", ["x"])) == {"train-ai": "no"}
 
 
 def test_most_lines_that_look_like_records() -> None:
     """Lines that begin as a record of use, and are none, count among the first thousand."""
-    body = b"User-agent: *\n" + b"Content-Signals: search=no\n" * (MOST_RECORDS - 1)
+    body = b"User-agent: *\n" + b"Content-Signals: search=no\n" * (MAX_RECORDS - 1)
     assert RobotsTxt.parse(body + b"Content-Signal: search=no\n").preferences("/", ["x"])
     assert not RobotsTxt.parse(body + b"Content-Signals:\nContent-Signal: search=no\n").preferences(
         "/", ["x"]
@@ -109,7 +109,7 @@ def test_a_file_that_was_prepared_has_its_records_read() -> None:
 def test_most_octets() -> None:
     """Of records of use with very many labels, those are read that have 32,768 octets together."""
     long = b",".join(b"a%d=y" % number for number in range(1000))
-    records = b"Content-Usage: %s\n" % long * (MOST_OCTETS // len(long))
+    records = b"Content-Usage: %s\n" % long * (MAX_BYTES // len(long))
     found = RobotsTxt.parse(
         b"User-agent: *\n" + records + b"Content-Usage: %s,b=n\n" % long
     ).preferences("/", ["x"])
