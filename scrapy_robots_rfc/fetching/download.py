@@ -205,14 +205,15 @@ class Downloader:
             exchange.is_over = True
             if not exchange.is_in_slot:
                 self._unwrap_after(exchange)
-            self._crawler.signals.send_catch_log(
-                signals.robots_exchanged,
-                origin=exchange.fetch.origin,
-                request=exchange.request or request,
-                response=response,
-                codings=exchange.codings,
-                cut_off=exchange.is_stopped,
-            )
+            if signals.is_heard(self._crawler.signals, signals.robots_exchanged):
+                self._crawler.signals.send_catch_log(
+                    signals.robots_exchanged,
+                    origin=exchange.fetch.origin,
+                    request=exchange.request or request,
+                    response=response,
+                    codings=exchange.codings,
+                    cut_off=exchange.is_stopped,
+                )
 
     def _bind_transfer(self, scheme: str) -> None:
         """Change how the handler of a scheme transfers our files, before the first of them."""

@@ -7,10 +7,6 @@ makes each exchange, `policy/access.py` says what an answer means, `cache/entry.
 from collections.abc import Hashable, Iterator
 from functools import partial
 
-from pydispatch.dispatcher import (  # type: ignore[import-untyped]  # Scrapy's
-    getAllReceivers,
-    liveReceivers,
-)
 from scrapy.crawler import Crawler
 from scrapy.exceptions import IgnoreRequest
 from scrapy.http import Response
@@ -87,7 +83,7 @@ class Fetcher:
         #: Makes exchanges.
         self.download: Downloader = Downloader(crawler, settings, crawl)
         self._store = store
-        self._count = stats.of(crawler).inc_value
+        self._count = stats.counter(crawler)
         self._runtime = Runtime()
         #: The fetches that are under way.
         self.pending: PendingFetches = PendingFetches(
@@ -388,12 +384,9 @@ class Fetcher:
 
     def _is_heard(self) -> bool:
         """Whether anything listens to the signals of a fetch."""
-        sender = self._signals.sender
-        return any(
-            any(liveReceivers(getAllReceivers(sender, signal)))
-            for signal in (signals.robots_fetched, _scrapy.ROBOTS_PARSED)
-            if signal is not None
-        )
+        heard = partial(signals.is_heard, self._signals)
+        parsed = _scrapy.ROBOTS_PARSED
+        return heard(signals.robots_fetched) or (parsed is not None and heard(parsed))
 
     async def _send_signals(
         self,

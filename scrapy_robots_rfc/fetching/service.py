@@ -42,7 +42,7 @@ class RobotsService:
     def __init__(self, crawler: Crawler, settings: Settings, crawl: Crawl) -> None:
         self._crawler = crawler
         self._settings = settings
-        self._count = stats.of(crawler).inc_value
+        self._count = stats.counter(crawler)
         self._runtime = Runtime()
         self._files = FileReader(crawler, settings, crawl.agent)
         # Local files are read before a store is opened.

@@ -6,7 +6,7 @@ out. Only requests that did not pass the scheduler, or were changed since, wait 
 follows from a decision.
 """
 
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Mapping
 from functools import lru_cache, partial
 from inspect import isawaitable
 from typing import Any, Self, TypeAlias
@@ -32,7 +32,7 @@ from scrapy_robots_rfc.middleware.enforcement import Enforcement
 from scrapy_robots_rfc.middleware.progress import Progress
 from scrapy_robots_rfc.middleware.startup import Misspelt, has_third_party, settings_of
 from scrapy_robots_rfc.middleware.user_agent import UserAgents
-from scrapy_robots_rfc.policy.origins import Origin
+from scrapy_robots_rfc.policy.origins import Origin, Scheme
 from scrapy_robots_rfc.scheduling.gate import Gate, GateKeeper
 from scrapy_robots_rfc.scheduling.throttle import Throttle
 from scrapy_robots_rfc.settings import Settings
@@ -60,12 +60,12 @@ class RfcRobotsTxtMiddleware(GateKeeper):
     def __init__(self, crawler: Crawler) -> None:
         self._crawler = crawler
         self._settings: Settings = settings_of(crawler, RfcRobotsTxtMiddleware)
-        self._count = stats.of(crawler).inc_value
+        self._count = stats.counter(crawler)
         self._runtime = Runtime()
         self._misspelt = Misspelt(crawler, self._settings)
         self._timer: Cancellable | None = None
         schemes = self._settings.schemes
-        self._origins = lru_cache(_MAX_ORIGINS)(lambda start: Origin.of(start, schemes))
+        self._origins = lru_cache(_MAX_ORIGINS)(partial(_origin_at, schemes))
         self.user_agents: UserAgents = UserAgents(crawler, self._settings.user_agent)
         # Leaves hear of the end after this middleware, which completes the sums then. They are made
         # before a store is opened: their settings may be wrong.
@@ -224,8 +224,7 @@ class RfcRobotsTxtMiddleware(GateKeeper):
     def origin_of(self, request: Request) -> Origin | None:
         """Return the origin of a request, or `None` if it has none."""
         parts = urlparse_cached(request)
-        without_password = parts.netloc.rpartition("@")[2]
-        return self._origins(f"{parts.scheme}://{without_password}/")
+        return self._origins(parts.scheme, parts.netloc)
 
     # Called by `fetching/`, see `Crawl` there.
 
@@ -261,6 +260,7 @@ class RfcRobotsTxtMiddleware(GateKeeper):
     def _tick(self) -> None:
         """Run periodic maintenance."""
         self._timer = self._runtime.call_later(TICK, self._tick)
+        self._count.refresh()
         if is_closing(self._crawler):
             self.gate.note_closing()
         self.service.tick()
@@ -286,6 +286,11 @@ class RfcRobotsTxtMiddleware(GateKeeper):
                 errors.append(error)
         if errors:
             raise errors[0]  # Scrapy logs it; the others may follow from it
+
+
+def _origin_at(schemes: Mapping[str, Scheme], scheme: str, netloc: str) -> Origin | None:
+    """Return the origin of a scheme and an authority, or `None` if they have none."""
+    return Origin.of(f"{scheme}://{netloc.rpartition('@')[2]}/", schemes)
 
 
 async def _finished(result: _Result) -> Request | None:

@@ -29,7 +29,7 @@ class Enforcement:
 
     def __init__(self, crawler: Crawler, settings: Settings, throttle: Throttle) -> None:
         self._crawler = crawler
-        self._count = stats.of(crawler).inc_value
+        self._count = stats.counter(crawler)
         self._throttle = throttle
         self._signals_allowed = settings.report_allowed
         self._dry_run = settings.dry_run

@@ -62,7 +62,7 @@ class FinalUrls:
         self._crawler = crawler
         self._settings = settings
         self._middleware = middleware
-        self._count = stats.of(crawler).inc_value
+        self._count = stats.counter(crawler)
         self._runtime = Runtime()
         self._judge_request = middleware.process_request
         middleware.process_request = self.process_request

@@ -5,6 +5,7 @@ order. `core/agents.py` reads names.
 """
 
 import logging
+from functools import lru_cache
 
 from scrapy import Request, Spider
 from scrapy.crawler import Crawler
@@ -67,7 +68,7 @@ class UserAgents:
         if agent is not None:
             return agent
         header = request.headers.get(b"User-Agent")
-        return agent_of(header) or NOBODY if header else self._default
+        return _agent_of_header(header) if header else self._default
 
     def default(self) -> Agent:
         """Return the agent of requests that do not name one."""
@@ -131,6 +132,11 @@ class UserAgents:
     def _of_spider(self) -> object:
         """Return the attribute of the spider. It may be a property, and raise anything."""
         return getattr(self._crawler.spider, USER_AGENT_KEY, None)
+
+
+@lru_cache(maxsize=1024)
+def _agent_of_header(header: bytes) -> Agent:
+    return agent_of(header) or NOBODY
 
 
 def _is_virtual(token: str) -> bool:

@@ -8,7 +8,8 @@ what came another way (`admit`, and then `wait_in_place`). The request has it un
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import partial
+from functools import lru_cache, partial
+from urllib.parse import urlsplit
 
 from scrapy import Request, signals
 from scrapy.crawler import Crawler
@@ -390,4 +391,9 @@ class Throttle:
 def slot_of(request: Request) -> str:
     """Return the downloader slot of a request, as Scrapy names it: by its meta, or by its host."""
     slot = request.meta.get("download_slot")
-    return str(slot if slot is not None else urlparse_cached(request).hostname or "")
+    return str(slot) if slot is not None else _hostname(urlparse_cached(request).netloc)
+
+
+@lru_cache(maxsize=10_000)
+def _hostname(netloc: str) -> str:
+    return urlsplit(f"//{netloc}").hostname or ""

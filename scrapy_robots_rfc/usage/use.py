@@ -119,7 +119,7 @@ class RfcUseMiddleware:
         if settings.use is None or not settings.obey:
             raise NotConfigured
         self._crawler = crawler
-        self._count = stats.of(crawler).inc_value
+        self._count = stats.counter(crawler)
         self._settings = settings
         self._files: LocalCache[Origin, _File] = LocalCache(_MAX_SITES)
         self._warned = False
