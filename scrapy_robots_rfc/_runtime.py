@@ -19,14 +19,13 @@ from twisted.python.failure import Failure
 
 _T = TypeVar("_T")
 
-#: What is raised if there was no answer in time; download handlers of others raise the last two.
+#: Raised when an answer is late; third-party download handlers raise the last two.
 LATE: tuple[type[Exception], ...] = (DownloadTimeoutError, TwistedTimeoutError, TimeoutError)
 
-#: What is raised inside a coroutine that was cancelled; Twisted's is a subclass of `Exception`.
+#: Raised inside a coroutine that was cancelled; Twisted's is a subclass of `Exception`.
 CANCELLED: tuple[type[BaseException], ...] = (asyncio.CancelledError, CancelledError)
 
-# `time.localtime` fails for far dates: times count as at most this many seconds ahead, some thirty
-# years.
+# Longest time ahead in seconds, some thirty years: `time.localtime` fails for later dates.
 _LONGEST = 1e9
 
 
@@ -38,7 +37,7 @@ class Cancellable(Protocol):
     """A task or a timer."""
 
     def cancel(self) -> object:
-        """End it; nothing happens if it has ended."""
+        """End it, unless it has ended."""
 
 
 class Waiter(Generic[_T]):
@@ -57,7 +56,7 @@ class Waiter(Generic[_T]):
         return self._value.__await__()
 
     def resolve(self, value: _T) -> None:
-        """Hand over the value, unless the waiter was cancelled or has one already."""
+        """Set the value, unless the waiter was cancelled or has a value."""
         if isinstance(self._value, Deferred):
             if not self._value.called:
                 self._value.callback(value)
@@ -68,8 +67,8 @@ class Waiter(Generic[_T]):
 class Runtime:
     """Tasks, timers and clocks."""
 
-    # Tasks under way. Without this the garbage collector could take them: an event loop has weak
-    # references to them only, and a Deferred has none.
+    # Running tasks. Without this the garbage collector could remove them: an event loop has only
+    # weak references to them, and nothing refers to a Deferred.
     _tasks: ClassVar[set[Cancellable]] = set()
 
     def spawn(self, coroutine: Coroutine[Any, Any, None]) -> Cancellable:
@@ -106,11 +105,11 @@ class Runtime:
             task.uncancel()
 
     def call_later(self, delay: float, function: Callable[[], object]) -> Cancellable:
-        """Call a function after so many seconds."""
+        """Call a function after some seconds."""
         return call_later(delay, function)
 
     async def sleep(self, seconds: float) -> None:
-        """Wait for so many seconds."""
+        """Wait for some seconds."""
         waiter: Waiter[None] = Waiter()
         timer = self.call_later(seconds, partial(waiter.resolve, None))
         try:
@@ -129,7 +128,7 @@ class Runtime:
     date: Callable[[], float] = staticmethod(time.time)
 
     def at(self, seconds: float) -> str:
-        """The local time in so many seconds, for log lines; with its date on another day."""
+        """Return the local time some seconds from now, with the date if that is another day."""
         now = self.date()
         today = time.localtime(now)
         then = time.localtime(now + min(seconds, _LONGEST))
@@ -147,18 +146,17 @@ def descriptor_limit() -> int:
 
 
 def _unless_cancelled(failure: Failure) -> None:
-    """Pass over the end of a task that was cancelled; Twisted logs any other error."""
+    """Ignore that a task was cancelled; Twisted logs any other error."""
     failure.trap(*CANCELLED)  # type: ignore[no-untyped-call]  # Twisted's
 
 
 class Threads:
-    """Daemon threads for calls that block; each is started when there is work for it.
+    """Daemon threads for blocking calls; each is started when it is needed.
 
-    `concurrent.futures` and Twisted do not serve here: at exit they wait for their threads, even
-    for one that hangs.
+    `concurrent.futures` and Twisted wait at exit for their threads, even for one that hangs.
 
-    :param count: how many calls are under way at once; the others wait in a queue.
-    :param name: the name of the threads, as a debugger shows it.
+    :param count: maximum number of threads; further calls wait in a queue.
+    :param name: the name of the threads in a debugger.
     """
 
     def __init__(self, count: int, runtime: Runtime, name: str) -> None:
@@ -175,8 +173,8 @@ class Threads:
 
         :param limit: seconds to wait, including the time in the queue.
         :param dropped: whether a call that has not begun by then is dropped.
-        :raises TimeoutError: it took longer. A call that has begun goes on, and its result is
-            dropped.
+        :raises TimeoutError: it took longer. A call that has begun continues, and its result is
+            ignored.
         """
         if self._is_stopped:
             raise TimeoutError("stopped")
@@ -190,9 +188,9 @@ class Threads:
             if result.set_running_or_notify_cancel():  # otherwise its caller has given up
                 try:
                     result.set_result(function())
-                except CANCELLED as error:  # the caller would take it for its own
+                except CANCELLED as error:  # otherwise the caller would seem to be cancelled
                     result.set_exception(RuntimeError(f"cancelled ({type(error).__name__})"))
-                except Exception as error:  # noqa: BLE001 - raised again where it is waited for
+                except Exception as error:  # noqa: BLE001 - raised again for the caller
                     result.set_exception(error)
                 with contextlib.suppress(RuntimeError):  # the loop is closed
                     on_this_thread(partial(ended.resolve, None))
@@ -221,10 +219,10 @@ class Threads:
             self._jobs.put(None)
 
     async def close(self, last: Callable[[], object], *, limit: float) -> None:
-        """Do what `stop` does, and call a last function when all calls before it have ended.
+        """Stop, and call a last function when all earlier calls have ended.
 
         :param limit: seconds to wait for that.
-        :raises TimeoutError: it took longer. The function is called nevertheless, if they end.
+        :raises TimeoutError: it took longer. The function is still called when they end.
         """
         for _ in range(self._started - 1):  # a thread that gets this has ended its calls
             self._jobs.put(None)
@@ -240,7 +238,7 @@ class Threads:
 
 
 def _to_this_thread() -> Callable[[Callable[[], None]], object]:
-    """Return what calls a function on the thread of the event loop, from any thread."""
+    """Return a function that calls another one on the thread of the event loop, from any thread."""
     if is_asyncio_available():
         return asyncio.get_event_loop().call_soon_threadsafe
     from twisted.internet import reactor  # noqa: PLC0415 - imported sooner it would be installed

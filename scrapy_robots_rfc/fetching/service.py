@@ -25,16 +25,16 @@ from scrapy_robots_rfc.leaves import SOURCES, load_needed
 from scrapy_robots_rfc.policy.origins import Origin, sitemap_urls
 from scrapy_robots_rfc.settings import Settings
 
-# Sitemap records of one robots.txt that count. Of a thousand real files, none has more than 130;
-# a file of 512,000 octets (RFC 9309, 2.5) has room for more than 40,000.
-_SITEMAPS = 1_000
+# Maximum number of Sitemap records of a file. A thousand real files have 130 at most; a file of
+# 512,000 bytes (RFC 9309, 2.5) can have 40,000.
+_MAX_SITEMAPS = 1_000
 
 
 class RobotsService:
     """The robots.txt files of a crawl.
 
-    :param crawler: the crawl; its engine need not be there yet.
-    :param crawl: what the middleware gives to call.
+    :param crawler: the crawl, which may not have an engine yet.
+    :param crawl: called back about fetches.
     :raises SettingError: ROBOTSTXT_PARSER, or a local file, cannot be used.
     :raises StoreError: the store of ROBOTS_CACHE cannot work.
     """
@@ -50,12 +50,12 @@ class RobotsService:
             source(crawler, settings, self._files.parse, crawl.agent)
             for source in load_needed(SOURCES, settings)
         ]
-        #: The client of the store; ``None``: nothing is stored beyond the process.
+        #: The client of the store, or `None` if nothing is stored beyond the process.
         self.store: CacheClient | None = self._open_store()
         self._fetcher = Fetcher(crawler, settings, crawl, self._files, self.store)
-        #: Makes exchanges; gives the routes of requests, for tdmrep.json, too.
+        #: Makes exchanges, and finds the routes of requests.
         self.download: Downloader = self._fetcher.download
-        #: The HTTP cache of Scrapy.
+        #: Scrapy's HTTP cache.
         self.cache: HttpCache = self.download.cache
         #: What the crawl remembers.
         self.memory: MemoryCache = self._fetcher.memory
@@ -73,8 +73,8 @@ class RobotsService:
     async def robots(self, url: str) -> OriginPolicy:
         """Return what is known of the robots.txt of a URL; fetch it if it is not cached.
 
-        Shares memory and fetches with the crawl. Await it in a spider's callback, under any reactor
-        or none. If it is cancelled, the fetch goes on for others.
+        It shares memory and fetches with the crawl. Await it in a spider's callback, under any
+        reactor or none. If it is cancelled, the fetch continues for others.
 
         :param url: absolute, of a scheme that is obeyed: http, https, ftp, gemini, those of
             ROBOTS_SCHEMES.
@@ -106,7 +106,7 @@ class RobotsService:
         :param url: as for `robots`, which has the same errors.
         """
         robots = await self.robots(url)
-        return sitemap_urls(robots.sitemaps[:_SITEMAPS], robots.origin.robots_url)
+        return sitemap_urls(robots.sitemaps[:_MAX_SITEMAPS], robots.origin.robots_url)
 
     def cached(
         self,

@@ -1,8 +1,8 @@
 """Throttle: when the next request to a site may leave, so that its interval passes between two.
 
-`policy/pacing.py` reads what a robots.txt asks for and counts intervals. The turn of a site is
-taken in two places: by the queue, when it hands out a request (`take`), and by the middleware for
-what came another way (`admit`, and then `wait_in_place`). The request has it until it is answered.
+`policy/pacing.py` reads intervals and counts them. A turn is permission to send to a paced site.
+The queue takes it when it hands out a request (`take`); the middleware takes it for other requests
+(`admit`, then `wait_in_place`). The request has its turn until it is answered.
 """
 
 import math
@@ -26,58 +26,59 @@ from scrapy_robots_rfc.policy.pacing import Bound, IntervalClock, Pace
 from scrapy_robots_rfc.settings import Settings
 from scrapy_robots_rfc.signals import site_paced
 
-#: Seconds for which a site without requests is remembered, beyond its interval: the turns that it
-#: had in a fleet have ended by then.
+#: Seconds for which a site without requests is remembered, beyond its interval. By then its turns
+#: in a fleet have ended.
 REMEMBERED = 300.0
 
 #: Seconds for which a file, or a local failure, counts as known after its fetch.
 MIN_KNOWN_FOR = 1.0
 
-#: The number of sites from which on those that may be forgotten are looked for.
+#: Number of sites at which idle ones are forgotten for the first time.
 FIRST_SWEEP = 1000
 
 
 class OwnTurns:
-    """The turns of a crawl that shares none; `shared.py` has those that a fleet shares."""
+    """The turns of a crawl that does not share them; `shared.py` has the turns of a fleet."""
 
     def wait(self, interval: float, now: float) -> float | None:  # noqa: ARG002 - it never waits
-        """Return the seconds until a request may start; ``None``: the crawl is woken.
+        """Return the seconds until a request may start, or `None` if the crawl is woken then.
 
-        :param interval: seconds to the request before; 0: there is nothing to wait for.
+        :param interval: seconds after the previous request; 0 for no wait.
         """
         return 0.0
 
     def start(self, request: object) -> None:
-        """Use the turn that `wait` has given for a request."""
+        """Use the turn that `wait` granted for a request."""
 
     def unused(self, request: object) -> None:
-        """Give the turn of a request to the next one: it was not sent."""
+        """Leave the turn of a request that was not sent to the next request."""
 
     def answered(self, request: object, interval: float, now: float) -> None:
-        """End the turn of a request: its answer begins to arrive, or it has ended without one.
+        """End the turn of a request: its answer begins to arrive, or it ended without an answer.
 
         :param interval: seconds until the next request.
         """
 
     def sent(self, until: float) -> None:
-        """Let all workers wait after a request that had no turn, as one for a robots.txt.
+        """Make all workers wait after a request without a turn, such as a robots.txt request.
 
         :param until: when its interval ends.
         """
 
     def close(self) -> None:
-        """Let others go on: nothing is sent any more."""
+        """Release the turns: this crawl sends nothing more."""
 
 
 @dataclass(slots=True, eq=False, repr=False)
 class PacedSite:
     """A site that asks for an interval.
 
-    :param turns: those that the workers of a fleet take.
-    :param clock: says when the next request of this crawl may start.
-    :param fetched: when the robots.txt was fetched that the paces are from.
-    :param paces: those of the crawl's agents, each with one of these; the largest interval counts.
-    :param since: since when requests have waited for a turn; ``None``: none waits.
+    :param turns: the turns of the workers of a fleet.
+    :param clock: counts the interval of this crawl.
+    :param fetched: when the robots.txt with these paces was fetched.
+    :param paces: the paces of the crawl's agents, each with one of these agents; the largest
+        interval counts.
+    :param since: when a request began to wait for its turn, or `None` if none is waiting.
     """
 
     origin: Origin
@@ -91,10 +92,10 @@ class PacedSite:
 class Throttle:
     """The turns at the sites of a crawl that ask for an interval.
 
-    :param settings: with ROBOTS_CRAWL_DELAY_MAX = 0 no site is paced; ``None``: the crawl obeys no
-        robots.txt.
-    :param origin_of: gives the origin of a request, ``None`` for one that has none.
-    :param share: makes the turns of a fleet at a site; ``None``: this crawl shares none.
+    :param settings: with ROBOTS_CRAWL_DELAY_MAX = 0 no site is paced; `None` if the crawl does not
+        obey robots.txt.
+    :param origin_of: returns the origin of a request, or `None` if it has none.
+    :param share: makes the turns of a fleet at a site, or `None` if this crawl shares none.
     """
 
     def __init__(
@@ -113,13 +114,13 @@ class Throttle:
         self._longest = 0.0 if settings is None else settings.crawl_delay_max
         self._utc = runtime.utc
         self.clock: Callable[[], float] = runtime.clock
-        #: Sites that are paced, by their origins.
+        #: Origin -> paced site.
         self.sites: dict[Origin, PacedSite] = {}
-        #: Called with the origin whose turn may have come.
+        #: Called with an origin whose turn may have come.
         self.on_turn: Callable[[Origin], object] = lambda _: None
-        # The requests that have the turn of a site, until they are answered or over.
+        # The requests that have the turn of a site.
         self._turns: dict[Request, PacedSite] = {}
-        #: The origins of the requests that wait in place.
+        #: The origins of the requests that wait in the middleware.
         self.in_place: dict[Waiter[None], Origin] = {}
         self._timer: Cancellable | None = None
         self._wake_at = math.inf
@@ -131,7 +132,7 @@ class Throttle:
     # What sites ask for.
 
     def note(self, robots: OriginPolicy, agent: Agent) -> None:
-        """Pace a site as its present robots.txt asks of an agent, and log that once a site."""
+        """Pace a site as its robots.txt asks of an agent, and log that once for each site."""
         settings = self._settings
         pace = robots.pace(agent) if self._longest else None
         bound = None if pace is None else pace.bound(self._utc())
@@ -149,22 +150,24 @@ class Throttle:
         site.turns.sent(robots.fetched + self.interval(site.origin))
 
     def _refresh(self, site: PacedSite, robots: OriginPolicy) -> None:
-        """Pace a site by its present robots.txt, and no longer by the one before."""
+        """Replace the paces of a site by those in its new robots.txt."""
         if site.fetched == robots.fetched:
             return
         site.fetched = robots.fetched
         # The interval begins with the request for robots.txt.
         site.clock.last = max(site.clock.last, robots.fetched)
         if robots.outcome is Outcome.UNREACHABLE:
-            return  # pages that were let through before may still be on their way
+            return  # pages that were sent before may still be in flight
         agents = site.paces.values()
         site.paces = {pace: agent for agent in agents if (pace := robots.pace(agent)) is not None}
 
     def interval(self, origin: Origin) -> float:
-        """Return the largest of all intervals that an origin asks for now; 0: it asks for none."""
+        """Return the largest interval that an origin asks for now, in seconds; 0 for none."""
         site = self.sites.get(origin)
+        if site is None:
+            return 0.0
         utc = self._utc()
-        bounds = [] if site is None else [pace.bound(utc) for pace in site.paces]
+        bounds = [pace.bound(utc) for pace in site.paces]
         seconds = max((bound.seconds for bound in bounds if bound is not None), default=0.0)
         return min(seconds, self._longest)
 
@@ -179,9 +182,9 @@ class Throttle:
     # Turns.
 
     def due(self, origin: Origin) -> float | None:
-        """Return the seconds until the next request of an origin may go.
+        """Return the seconds until the turn of an origin comes.
 
-        ``None``: an answer, or another worker, is waited for, and `on_turn` is called then.
+        `None` means that an answer, or another worker, comes first; then `on_turn` is called.
         """
         site = self.sites.get(origin)
         if site is None:
@@ -198,12 +201,12 @@ class Throttle:
         return seconds
 
     def take(self, request: Request, origin: Origin) -> bool:
-        """Take the turn of a site for a request that leaves now; false: it has to wait."""
+        """Take the turn of a site for a request, or return false if it has not come."""
         site = self.sites.get(origin)
         if site is not None and self._has_turn(request, site):
             return True
         if self._turns:
-            self.release(request)  # it may have that of another site: its URL was changed since
+            self.release(request)  # its URL may have changed since it took the turn of another site
         if site is None:
             return True
         seconds = self.due(origin)
@@ -216,16 +219,13 @@ class Throttle:
         return True
 
     def _has_turn(self, request: Request, site: PacedSite) -> bool:
-        """Whether a request has the turn already, also by what is known of the site's pace now."""
+        """Return whether a request has the turn, by the pace that is known now."""
         if self._turns.get(request) is not site:
             return False
         return site.clock.last + self.interval(site.origin) <= self.clock()
 
     def admit(self, request: Request, robots: OriginPolicy, agent: Agent) -> bool:
-        """Let a request that was judged leave now, in the turn of its site.
-
-        False: it has to wait.
-        """
+        """Take the turn of a request that was judged, or return false if it has to wait."""
         file = robots.file
         if not self.sites and (file is None or file.unpaced):
             return True  # most crawls have no paced site
@@ -233,7 +233,7 @@ class Throttle:
         return self.take(request, robots.origin)
 
     def release(self, request: Request) -> None:
-        """Give up the turn of a request, if it has one: it is not sent now."""
+        """Release the turn of a request that is not sent now, if it has one."""
         site = self._turns.pop(request, None)
         if site is not None:
             site.clock.outstanding.discard(request)
@@ -241,7 +241,7 @@ class Throttle:
             self._ask_again(site.origin)
 
     async def wait_in_place(self, request: Request, origin: Origin) -> None:
-        """Wait in the downloader for the turn of a request, and take it.
+        """Wait in the middleware for the turn of a request, and take it.
 
         :raises RobotsUndecided: the spider was closed first.
         """
@@ -255,10 +255,10 @@ class Throttle:
             finally:
                 del self.in_place[waiter]
 
-    # What wakes those that wait.
+    # Waking.
 
     def wake_in(self, seconds: float) -> None:
-        """Let all that wait ask again, after so many seconds or before."""
+        """Wake all who wait in some seconds, or earlier."""
         when = self.clock() + seconds
         if when < self._wake_at:
             if self._timer is not None:
@@ -267,25 +267,25 @@ class Throttle:
             self._timer = self._runtime.call_later(seconds, self._wake_all)
 
     def _wake_all(self) -> None:
-        """Let all that wait ask again; what has to wait longer calls `wake_in` once more."""
+        """Wake all who wait; who has to wait longer calls `wake_in` again."""
         self._wake_at = math.inf
         for waiter in list(self.in_place):
             waiter.resolve(None)
         _scrapy.wake(self._crawler)
 
     def _ask_again(self, origin: Origin) -> None:
-        """Let the requests of a site that wait ask for the turn again."""
+        """Wake the waiting requests of a site."""
         self.on_turn(origin)
         self._wake_all()
 
     def tick(self) -> None:
-        """Let no request wait for one that has ended, and none in place as the spider closes."""
+        """Release the turns of requests that have ended, and all waits when the spider closes."""
         self._release_ended()
         if self.in_place and _scrapy.is_closing(self._crawler):
             self._wake_all()
 
     def close(self) -> None:
-        """Let other workers go on: nothing is sent any more."""
+        """Release all turns: nothing more is sent."""
         if self._timer is not None:
             self._timer.cancel()
         for request in list(self._turns):
@@ -293,7 +293,7 @@ class Throttle:
         for site in self.sites.values():
             site.turns.close()
 
-    # What is known of sites.
+    # Sites.
 
     def _begin_to_pace(self, origin: Origin) -> PacedSite:
         if not self.sites:  # most crawls need no signals
@@ -309,11 +309,11 @@ class Throttle:
             site.turns = self._share(origin, ask_again)
         for request in _scrapy.in_downloader(self._crawler):
             if request not in self._turns and self._origin_of(request) == origin:
-                self._begin(request, site)  # it left when the interval was not known
+                self._begin(request, site)  # it was sent before the interval was known
         return site
 
     def _sweep(self) -> None:
-        """Forget sites that had no request for a while."""
+        """Forget sites that were idle for a while."""
         before = self.clock() - REMEMBERED - self._longest
         for origin, site in list(self.sites.items()):
             waits = site.clock.outstanding or site.since is not None
@@ -333,10 +333,10 @@ class Throttle:
             site_paced, robots=robots, bound=bound, interval=interval
         )
 
-    # Requests on their way through the downloader.
+    # Requests in the downloader.
 
     def _reached(self, request: Request) -> None:
-        """Let others wait for a request that has no turn: its site's interval was not known."""
+        """Give a turn to a request that has none: the interval of its site was not known."""
         origin = self._origin_of(request)
         site = None if origin is None else self.sites.get(origin)
         if site is not None and request not in self._turns:
@@ -348,22 +348,19 @@ class Throttle:
         site.turns.start(request)
 
     def _count_wait(self, site: PacedSite, request: Request) -> None:
-        """Count the seconds for which the crawl had requests for a site that could not go yet."""
+        """Count the seconds by which the interval delayed a request."""
         since = site.since
         if since is None:
             return
         site.since = None
-        # The delay that the user asks for passes at the same time, and is not counted.
+        # The user's own delay passes at the same time, and is not counted.
         delay = _scrapy.slot_delay(self._crawler, slot_of(request))
         waited = self.clock() - max(since, site.clock.last) - delay
         self._added += max(waited, 0.0)
         stats.of(self._crawler).set_value(stats.CRAWL_DELAY_ADDED, round(self._added, 3))
 
     def answered(self, request: Request) -> None:
-        """Count the interval from now on.
-
-        The answer begins to arrive, or the request has ended without one.
-        """
+        """Start the interval: the answer begins to arrive, or the request ended without one."""
         site = self._turns.pop(request, None)
         if site is not None:
             now = self.clock()
@@ -372,11 +369,11 @@ class Throttle:
             self._ask_again(site.origin)
 
     def _release_ended(self, site: PacedSite | None = None) -> bool:
-        """Give up the turns of requests that have ended unsent; return whether there were any.
+        """Release the turns of requests that ended unsent, and return whether there were any.
 
-        Another middleware may have answered, replaced or dropped them: no signal says so.
+        Another middleware may have answered, replaced or dropped them, and no signal says so.
 
-        :param site: look at those of one site only.
+        :param site: the site to look at, or `None` for all.
         """
         ended = [
             request
@@ -389,7 +386,7 @@ class Throttle:
 
 
 def slot_of(request: Request) -> str:
-    """Return the downloader slot of a request, as Scrapy names it: by its meta, or by its host."""
+    """Return the name of the downloader slot of a request: from its meta, or its host."""
     slot = request.meta.get("download_slot")
     return str(slot) if slot is not None else _hostname(urlparse_cached(request).netloc)
 
