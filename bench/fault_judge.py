@@ -66,6 +66,7 @@ class Judged:
     :param exempt: page requests to which robots.txt does not apply.
     :param left: requests without an outcome in crawls that were closed early.
     :param killed: requests that SIGKILL took, as the promises permit.
+    :param closing: seconds of the slowest close.
     :param interrupted: whether a process of it was resumed.
     :param ordered: whether its order was judged.
     """
@@ -76,6 +77,7 @@ class Judged:
     exempt: int = 0
     left: int = 0
     killed: int = 0
+    closing: float = 0
     interrupted: bool = False
     ordered: bool = False
     findings: list[Finding] = field(default_factory=list)
@@ -381,6 +383,7 @@ class Judge:
             times = [e.time for e in self._log.of(*kinds) if e.process == end.process]
             since = max(times, default=end.time)
             late = end.time - since - self._log.lag(since, end.time)
+            self._judged.closing = max(self._judged.closing, late)
             if late > _CLOSING:
                 yield Finding("late", f"closed ({end.reason}) {late:.2f} s later")
 
@@ -389,11 +392,11 @@ class Judge:
             if not self._is_damaged:
                 yield Finding("hung", f"no progress: {self._log.errors[-1500:]}")
             return  # the rest of the output is the stacks of its threads
-        if self._log.code and self._log.code != -signal.SIGKILL:
+        if self._log.code and self._log.code != -signal.SIGKILL and not self._is_damaged:
             yield Finding("error", f"exit code {self._log.code}: {self._log.errors[-1500:]}")
         records = re.split(r"^(?=\d{4}-\d\d-\d\d )", self._log.errors, flags=re.MULTILINE)
         for record in records:
-            if self._is_damaged and "queuelib" in record:
+            if self._is_damaged and re.search("queuelib|_read_dqs_state|spider_closed", record):
                 continue
             is_ours = "scrapy_robots_rfc" in record and "Traceback" in record
             is_drawn = re.search(r"\bDrawn\b|StopDownload|Meddler", record)
@@ -402,8 +405,10 @@ class Judge:
 
     @property
     def _is_damaged(self) -> bool:
-        """Whether a killed process may have damaged the files of Scrapy's own queue.
+        """Whether SIGKILL may have damaged files that Scrapy itself writes.
 
-        Such a queue may say that it has a request and never return it, so the crawl never ends.
+        Scrapy's own queue may then say that it has a request and never return it. And the file
+        active.json is empty if the kill comes while Scrapy writes it, at the end of a crawl.
         """
-        return bool(self._kills) and self._plan.scheduler == "user-queue"
+        has_empty_state = "_read_dqs_state" in self._log.errors
+        return bool(self._kills) and (self._plan.scheduler == "user-queue" or has_empty_state)

@@ -149,7 +149,9 @@ def has_types(folder: Path) -> str:
         if lines != {4, 5}:
             raise Failed(f"{name} finds mistakes in lines {lines}, not in 4 and 5")
     verify = ("--verifytypes", "scrapy_robots_rfc", "--ignoreexternal", "--outputjson")
-    output = run(*checkers["pyright"], *verify, cwd=home, may_fail=True)
+    path = f"PATH={home / 'bin'}{os.pathsep}{os.environ['PATH']}"
+    environment = ("env", f"VIRTUAL_ENV={home}", path)
+    output = run(*environment, tool("pyright"), *verify, cwd=home, may_fail=True)
     report = json.loads(output[output.index("{") : output.rindex("}") + 1])["typeCompleteness"]
     share = report["completenessScore"]
     if share < COMPLETENESS:

@@ -11,6 +11,7 @@ from bench.fault_judge import Judge, Judged, matches
 from bench.fault_log import Event, Known, Lag, Log, Seen
 from bench.fault_plan import RUNTIMES, Plan, draw
 from bench.faults import crawl, report
+from bench.interrupted import KINDS, plan_of
 
 pytestmark = pytest.mark.once
 
@@ -43,6 +44,17 @@ def test_a_crawl_that_does_not_obey_is_found(crawls: dict[str, Judged]) -> None:
     judged = crawls["stock"]
     assert {finding.kind for finding in judged.findings} & {"undecided", "violation"}
     assert report([judged]) == 1
+
+
+@pytest.mark.parametrize("signs", KINDS)
+def test_nothing_is_lost_by_a_signal(signs: tuple[str, ...]) -> None:
+    """A crawl that is interrupted and resumed has one outcome for each request.
+
+    SIGKILL takes only requests in flight, or queued after the queue was last saved.
+    """
+    judged = crawl(plan_of(SEED, signs, "asyncio"))
+    assert judged.findings == []
+    assert judged.interrupted
 
 
 def test_the_longest_rule_decides() -> None:

@@ -26,7 +26,6 @@ SLOW = (
     "test_missing_names.py",
     "example/test_fleet.py",
     "scheduling/test_interval.py",
-    "bench/test_interrupted.py",
     "test_wheel.py",
     "commands/test_report_page.py",
     "scheduling/test_shared_interval.py",
