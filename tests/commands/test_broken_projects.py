@@ -63,7 +63,6 @@ def test_broken_spider(folder: Path) -> None:
     ("setting", "says"),
     [
         ("LOG_LEVEL=FOO", "ValueError: Unknown level: 'FOO'"),
-        ('ADDONS={"no.such": 1}', "ModuleNotFoundError: No module named 'no'"),
         ("REACTOR_THREADPOOL_MAXSIZE=x", "ValueError: invalid literal for int() with base 10: 'x'"),
         ("DUPEFILTER_CLASS=no.such", "ModuleNotFoundError: No module named 'no'"),
     ],

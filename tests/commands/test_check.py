@@ -159,17 +159,6 @@ def test_several_agents_have_a_verdict_each(robots: Callable[..., Done], given: 
         "  group      for foobot: it is named there (lines 4-10)",
     ]
     assert done.lines.count("") == 2
-    done = robots("check", f"{SITE}/a", "/b", *agents, "--robots", given, "--json")
-    found = [json.loads(line) for line in done.lines]
-    assert [
-        (entry["url"], entry["agent"], entry["tokens"], entry["verdict"]) for entry in found
-    ] == [
-        (f"{SITE}/a", "zoo,FooBot", ["zoo", "FooBot"], "allowed"),
-        (f"{SITE}/a", "zoo", ["zoo"], "disallowed"),
-        (f"{SITE}/a", "foobot", ["foobot"], "allowed"),
-        *(("/b", name, name.split(","), "undecided") for name in ("zoo,FooBot", "zoo", "foobot")),
-    ]
-    assert (done.code, done.err.count("\n")) == (2, 1)
 
 
 def test_a_word_of_browsers_is_a_name(robots: Callable[..., Done]) -> None:
@@ -199,12 +188,6 @@ def test_urls_or_the_file_come_from_standard_input(robots: Callable[..., Done], 
     ("arguments", "stdin", "error"),
     [
         (("-",), "", "no URLs on standard input; send one per line, or name them"),
-        ((SITE, "--frob"), "", "unrecognized arguments: --frob; see scrapy robots check --help"),
-        (
-            (SITE, "--agent"),
-            "",
-            "argument --agent: expected one argument; see scrapy robots check --help",
-        ),
         (
             ("--robots", "-"),
             FILE,
@@ -220,7 +203,6 @@ def test_urls_or_the_file_come_from_standard_input(robots: Callable[..., Done], 
             "",
             "argument --agent: not a crawler name; use a product token or a User-Agent; see ",
         ),
-        ((SITE, "-s", "ROBOTS_TIMEOUT=never"), "", "ROBOTS_TIMEOUT = 'never' is not accepted"),
     ],
 )
 def test_wrong_command_line(
@@ -259,13 +241,6 @@ def test_url_with_blanks(typed: str, robots: Callable[..., Done], given: str) ->
     )
     assert (done.code, done.out) == (plain.code, plain.out)
     assert done.code == 1
-
-
-def test_both_readings_of_dot_segments_are_judged(robots: Callable[..., Done], given: str) -> None:
-    """If a URL has two readings, both are judged, and the one that decides is explained."""
-    done = robots("check", f"{SITE}/private/open/../x", "--agent", "foobot", "--robots", given)
-    assert done.code == 1
-    assert [line for line in done.lines if line.startswith("  lost")] == []
 
 
 def test_control_characters_are_escaped(robots: Callable[..., Done]) -> None:

@@ -79,15 +79,6 @@ def test_github(tmp_path: Path) -> None:
     assert "\x1b" not in done.out
 
 
-def test_control_characters_are_escaped(tmp_path: Path) -> None:
-    """Control characters in a file are escaped in every format."""
-    text = "User-agent: *\nDisallow: x\x1b[2J\u202eevil\n\x1b]0;title\x07\n"
-    for style in ("text", "json", "github"):
-        done = lint("-", "--format", style, folder=tmp_path, stdin=text)
-        assert not {"\x1b", "\x07", "\u202e"} & set(done.out)
-        assert done.code == 3
-
-
 def test_url(tmp_path: Path) -> None:
     """A URL means the robots.txt of its site, which is fetched with its redirects."""
     with Site({"/robots.txt": redirect("/there.txt", 301), "/there.txt": robots(ERROR)}) as site:

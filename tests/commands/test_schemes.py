@@ -129,12 +129,6 @@ def test_schemes_without_robots_txt(url: str, tmp_path: Path) -> None:
     assert found["why"] == f"robots.txt applies to http, https and gemini URLs, not to {scheme}"
 
 
-def test_userinfo(tmp_path: Path) -> None:
-    """Userinfo is not shown in URLs of other schemes either."""
-    done = run("check", "sftp://me:secret@a.example/b@c", folder=tmp_path)
-    assert (done.code, done.lines[0]) == (0, "allowed      sftp://a.example/b@c")
-
-
 def test_missing_handler(tmp_path: Path) -> None:
     """If the crawl itself cannot request a file, the advice is that of the log."""
     advice = "check DOWNLOAD_HANDLERS, and install what the handler needs"

@@ -32,13 +32,6 @@ def test_unreachable_file_is_one_line(reply: Any, cause: str, tmp_path: Path) ->
     assert done.err.endswith(", or use a copy of its file: check --robots FILE, lint FILE\n")
 
 
-def test_endless_response(tmp_path: Path) -> None:
-    """Of a response that never ends, the size limit is read."""
-    with Site({"/robots.txt": Reply(body=FILE.encode(), endless=True)}) as site:
-        done = run("check", site.url("/x.pdf"), "--agent", "foobot", folder=tmp_path)
-    assert (done.code, done.err) == (1, "")
-
-
 def long(size: int) -> str:
     """Return a file of this size, which is mostly comments."""
     comment = "#" * 999 + "\n"
