@@ -101,7 +101,9 @@ async def test_record_of_a_rule_has_every_field(site: Site, tmp_path: Path) -> N
 async def test_records_without_a_file_have_a_cause(site: Site, tmp_path: Path) -> None:
     """Without a file, a record has a reason and a cause, but no rule and no digest."""
     site.replies["/robots.txt"] = Reply(503)
-    found = await reported([site.url("/x"), "http:///y"], tmp_path / "r.jsonl")
+    hostless = Request("http:///y", meta={"robotstxt_user_agent": 3})  # this names no agent
+    found = await reported([site.url("/x"), hostless], tmp_path / "r.jsonl")
+    assert (found["/x"]["agent"], found["/y"]["agent"]) == ("Scrapy", None)
     known = ("origin", "reason", "line", "rule", "why", "robots_url", "digest", "token")
     assert [found["/x"][name] for name in known] == [
         *(site.url(""), "unreachable", None, None, "robots.txt unreachable: 503"),

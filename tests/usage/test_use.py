@@ -341,6 +341,17 @@ async def test_unknown_label_is_warned_of(site: Site, caplog: pytest.LogCaptureF
 
 
 @ensureDeferred
+async def test_attribute_that_is_not_a_list(site: Site) -> None:
+    """A spider with a wrong attribute stops the crawl at start."""
+
+    class Wrong(Pages):
+        robots_use = 3
+
+    with pytest.raises(SettingError, match="the spider's robots_use = 3 is not accepted"):
+        await crawl([site.url("/open")], {"ROBOTS_USE": []}, spider=Wrong)
+
+
+@ensureDeferred
 async def test_meta_that_is_not_a_list(site: Site) -> None:
     """A request with wrong meta fails, and the error says what is accepted."""
     page = Request(site.url("/open"), meta={"robots_declared_use": 3})
