@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
 
 def documented_blocks() -> Iterator[tuple[str, str]]:
-    """Yield the page and the text of every fenced block."""
-    for path in documents():
+    """Yield the page and the text of every fenced block, but for diagrams in ARCHITECTURE.md."""
+    for path in set(documents()) - {ROOT / "ARCHITECTURE.md"}:
         for fence in FENCE.finditer(path.read_text(encoding="utf-8")):
             yield path.relative_to(ROOT).as_posix(), textwrap.dedent(fence[3])
 
