@@ -173,7 +173,7 @@ def one_more(crawler: Crawler) -> Callable[[], None]:
 def _raised(crawler: Crawler, owner: Private, key: str) -> Callable[[], None]:
     """Raise a limit by one, and return a function that undoes it."""
     name = key.partition(".")[2]
-    if not _get(crawler, owner, key):  # 0: there is no limit
+    if not _get(crawler, owner, key):  # 0 means no limit
         return lambda: None
     try:
         setattr(owner, name, getattr(owner, name) + 1)
@@ -232,7 +232,7 @@ def asks_once(crawler: Crawler) -> bool:
 
 def path_safe(crawler: Crawler, text: str) -> str:
     """Return the name of a folder for a key of a queue, as Scrapy's own queue names it."""
-    from scrapy import pqueues  # noqa: PLC0415 - the name is looked for when it is used
+    from scrapy import pqueues  # noqa: PLC0415 - the private name may be missing
 
     find: Callable[[str], str] | None = getattr(pqueues, "_path_safe", None)
     if find is not None:

@@ -1,7 +1,7 @@
-"""One request for a robots.txt, sent through Scrapy's downloader.
+"""Send one robots.txt request through Scrapy's downloader.
 
-Proxies, retries, TLS and stats are Scrapy's own. This module makes the request, cuts off its body,
-finds out whether that was whole, and decodes it. `fetch.py` follows redirects.
+Proxies, retries, TLS and stats are Scrapy's own. This module makes the request, limits the size of
+the body, checks that the body is complete, and decodes it. `fetch.py` follows redirects.
 """
 
 import logging
@@ -34,7 +34,7 @@ from scrapy_robots_rfc.settings import Settings
 
 logger: logging.Logger = logging.getLogger(__name__)
 
-#: The meta key that marks our own requests; its value is the `_Exchange`.
+#: The meta key of robots.txt requests; its value is the `_Exchange`.
 MARK = "_robots_rfc"
 
 #: Meta of every robots.txt request, and why.
@@ -43,8 +43,8 @@ META: dict[str, Any] = {
     "allow_offsite": True,  # a redirect may lead to any host (RFC 9309, 2.3.1.2)
     "dont_redirect": True,  # policy/access.py follows redirects; no meta refresh is followed
     "dont_cache": True,  # the HTTP cache does not know the RFC's 24 hours, see `HttpCache`
-    "dont_merge_cookies": True,  # the file is the same for everybody
-    "download_maxsize": 0,  # longer files are cut off, not refused
+    "dont_merge_cookies": True,  # only cookies that the fetch itself received are sent
+    "download_maxsize": 0,  # longer files are truncated, not refused
     "download_warnsize": 0,
     # Half a file must not open the origin, even if the user accepts half a page.
     "download_fail_on_dataloss": True,
@@ -82,30 +82,30 @@ class _Exchange:
 
 
 class Downloader:
-    """Asks for robots.txt files through the engine of a crawl; a crawl has one.
+    """Requests robots.txt files through the engine of a crawl.
 
-    :param settings: a transfer is cut off after `max_size` decoded octets.
+    :param settings: a transfer is cut off after `max_size` decoded bytes.
     """
 
     def __init__(self, crawler: Crawler, settings: Settings, crawl: Crawl) -> None:
         self._crawler = crawler
         self._crawl = crawl
-        #: Stores whole answers, or gives them, and then nothing is sent.
+        #: Stores complete answers; offline it returns them, and nothing is sent.
         self.cache: HttpCache = HttpCache(crawler, settings)
-        #: Gives the routes of requests.
+        #: Finds the routes of requests.
         self.routes: Routes = Routes(crawler)
-        # One octet more than counts, so that the parser sees that there is more.
+        # One byte more than counts, so that the parser notices that there is more.
         self._limit = settings.max_size + 1
         self._meta = {**META, "download_timeout": settings.timeout}
         if settings.unreachable_backoff:  # Scrapy's own retries would multiply with its attempts
             self._meta["dont_retry"] = True
-        # Scheme -> what has the handler of the scheme transfer our files in another way.
+        # Scheme -> what changes how its handler transfers our files.
         self._transfers = {
             name: TRANSFERS[scheme.answers]
             for name, scheme in settings.schemes.items()
             if scheme.answers in TRANSFERS
         }
-        # Sends signals while an exchange is under way. Later it would slow down those of pages.
+        # Replaces `send_catch_log` while an exchange is under way; it would slow down pages.
         self._wrapper: partial[list[tuple[Any, Any]]] | None = None
         self._under_way: set[_Exchange] = set()
         self._handlers: dict[int, Callable[..., bool | None]] = {
@@ -165,7 +165,8 @@ class Downloader:
     async def send(self, request: Request) -> tuple[Response | None, bytes]:
         """Return the answer to a request, and its decoded body if it is a 2xx.
 
-        Raises whatever goes wrong. ``None``: it is not in the HTTP cache, and nothing may be sent.
+        The answer is `None` if it is not in the HTTP cache and nothing may be sent. Any error of
+        the download is raised.
         """
         exchange: _Exchange = request.meta[MARK]
         if not self.cache.offline:
@@ -193,7 +194,7 @@ class Downloader:
             response = await engine.download_async(request)
             return response
         except CANCELLED:
-            # Scrapy goes on with a transfer that has begun, until its own time is over.
+            # Scrapy continues a transfer that has begun until its own timeout.
             current = exchange.request or request  # a retry is another one
             if _scrapy.withdraw(self._crawler, current):
                 exchange.is_in_slot = False
@@ -223,27 +224,27 @@ class Downloader:
             load_object(transfer)(handler, self._crawler.settings, MARK, self._limit)
 
     def _body(self, response: Response, exchange: _Exchange) -> bytes:
-        if exchange.is_unanswered:  # a middleware made this answer up after the download had failed
+        if exchange.is_unanswered:  # a middleware answered after the download had failed
             problem = f"answered {response.status} in place of a download that failed"
             raise ForeignAnswerError(problem)
-        # The body of another answer is not used, so it does not matter whether it can be decoded.
-        # Gemini says 20 to 29.
+        # The body of any other answer is not used, so it need not be decoded. In Gemini, 20 to 29
+        # is success.
         if response.status // 100 != 2 and response.status // 10 != 2:
             return b""
         if "download_stopped" in response.flags and not exchange.is_stopped:
-            # A part of the crawl stopped it, by other means than a signal (see `_signal`). The part
-            # that is missing may have the rules that forbid.
+            # Another component stopped it, but not with a signal (see `_signal`). The missing part
+            # may have the rules that disallow.
             raise StopDownload(fail=False)
         if "dataloss" in response.flags and not exchange.is_stopped:
             raise BrokenTransferError("the transfer broke off")
         return without_codings(response.body, exchange.codings, self._limit)
 
-    # Signals of Scrapy's about our requests.
+    # Scrapy's signals about our requests.
 
     def _unwrap_after(self, exchange: _Exchange) -> None:
-        """Handle no more signals if this exchange was the last one whose transfer had not ended."""
+        """Stop handling signals if this was the last exchange whose transfer had not ended."""
         self._under_way.discard(exchange)
-        # Another component may have wrapped ours: to take ours out would take that out, too.
+        # Another component may have wrapped our wrapper: then both stay.
         if not self._under_way and self._crawler.signals.send_catch_log is self._wrapper:
             self._crawler.signals.send_catch_log = self._wrapper.args[0]  # type: ignore[method-assign]
             self._wrapper = None
@@ -254,10 +255,10 @@ class Downloader:
         signal: object = None,
         **named: Any,  # noqa: ANN401 - as Scrapy has it
     ) -> list[tuple[Any, Any]]:
-        """Send a signal, as Scrapy does; handle it afterwards, if it is about an exchange of ours.
+        """Send a signal, as Scrapy does; then handle it if it is about a robots.txt request.
 
-        A spider's handlers may not stop our transfers: a StopDownload that one raises is left out
-        of the answers from which download handlers see whether to go on.
+        A spider's handlers cannot stop our transfers: a StopDownload that one raises is removed
+        from the results, which download handlers check.
         """
         answers = send(signal, **named)
         handle = self._handlers.get(id(signal))
@@ -294,7 +295,7 @@ class Downloader:
         if not exchange.received and data.startswith(GZIP_MAGIC):
             exchange.codings = exchange.codings or (b"gzip",)
         exchange.received += len(data)
-        # The length of decoded data shows when they are decoded, which has a limit of its own.
+        # Decoding has its own limit for the length of decoded data.
         enough = self._limit * MAX_EXPANSION + 1 if exchange.codings else self._limit
         exchange.is_stopped = exchange.received >= enough
         return exchange.is_stopped

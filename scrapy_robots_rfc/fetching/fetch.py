@@ -58,14 +58,14 @@ _MAX_LEASE_PAUSE = 1.0
 _MIN_SHORTAGE_PAUSE = 0.5
 _MAX_SHORTAGE_PAUSE = 15.0
 
-#: Failures of routes that are remembered; the oldest is forgotten first.
+#: Maximum number of failed routes that are remembered.
 FAILED_ROUTES = 10_000
 
 
 class Fetcher:
-    """Gets the files of a crawl, and remembers what it has found.
+    """Fetches the files of a crawl, and remembers them.
 
-    :param store: that is used beyond the process; ``None``: there is none.
+    :param store: the client of a store, or `None` if files are not stored beyond the process.
     """
 
     def __init__(
@@ -89,13 +89,13 @@ class Fetcher:
         self.pending: PendingFetches = PendingFetches(
             crawler, crawl.over, settings.timeout, self._undecided
         )
-        #: What the crawl remembers.
+        #: The memory of the crawl.
         self.memory: MemoryCache = MemoryCache(
             settings.cache_size,
             parse=files.policy,
             evicted=partial(self._count, stats.CACHE_EVICTIONS),
         )
-        #: What failed by a route.
+        #: The failures of routes.
         self.failed: LocalCache[tuple[Origin, Hashable], OriginPolicy] = LocalCache(FAILED_ROUTES)
 
     async def get(self, fetch: PendingFetch) -> OriginPolicy:
@@ -145,7 +145,7 @@ class Fetcher:
     # Look.
 
     async def _look(self, fetch: PendingFetch) -> tuple[OriginPolicy | None, bool]:
-        """Return what a fresh copy says, and whether, without one, this crawl asks the site."""
+        """Return a fresh copy, and whether this crawl may ask the site if there is none."""
         copy = fetch.copy = self.memory.entry(fetch.origin)
         failed = self.failed.get((fetch.origin, fetch.route))
         fetch.before = None if copy is None else copy.validity
@@ -153,7 +153,7 @@ class Fetcher:
             fetch.before = failed.validity
         fresh = copy is not None and self._runtime.clock() < copy.validity.fresh_until
         if copy is not None and fresh and _suits(copy, fetch):
-            # It is large and not parsed any more, or another route has brought it.
+            # It is large and its parsed form was dropped, or it came by another route.
             robots = self.memory.get(fetch.origin)
             robots = robots or await self._files.policy_aside(fetch.origin, copy)
             self.memory.put(fetch.origin, robots, copy)
@@ -165,9 +165,9 @@ class Fetcher:
         if copy is not None and fresh and _suits(copy, fetch):
             return await self._use(fetch, copy), False
         if copy is not None and ours and self._store.shared:
-            # Its pace counts for the request that is sent now.
+            # Its pace applies to the request that follows.
             self._crawl.found(await self._files.policy_aside(fetch.origin, copy))
-        return None, ours or fresh  # a fresh one that does not suit this route is no answer
+        return None, ours or fresh  # a fresh copy may not decide for this route
 
     async def _use(self, fetch: PendingFetch, copy: CacheEntry) -> OriginPolicy:
         """Use a fresh copy of the store."""
@@ -228,7 +228,7 @@ class Fetcher:
     def _answered(
         self, response: Response, access: Access, url: str, known: Validators | None
     ) -> Fetched:
-        """Return what came of an attempt whose last answer says whether there is a file."""
+        """Return the result of an attempt that ended with an answer about the file."""
         lines = response.headers.getlist
         fresh = freshness(lines, self._runtime.date())
         if not isinstance(access, Successful):
@@ -236,11 +236,11 @@ class Fetcher:
         confirmed = access.status == 304
         if len(access.body) > self._settings.max_size:
             self._count(stats.TRUNCATED)
-            # It is a part of the file: a crawl with a larger limit must not be answered 304.
+            # This is only a part of the file: a crawl with a larger limit must not get a 304.
             return Fetched(access, fresh, None, confirmed)
         tag = etag(lines)
         modified = last_modified(lines)
-        if confirmed and known is not None:  # what a 304 leaves out stays (RFC 9111, 3.2)
+        if confirmed and known is not None:  # a 304 keeps what it leaves out (RFC 9111, 3.2)
             tag = tag or known.etag
             modified = modified or known.last_modified
         validators = Validators(url, tag, modified) if tag or modified else None
@@ -251,7 +251,7 @@ class Fetcher:
     async def _conclude(
         self, fetch: PendingFetch, fetched: Fetched
     ) -> tuple[OriginPolicy, Access, tuple[float, ...]]:
-        """Return what is known now, how the attempt ended, and the seconds before further ones."""
+        """Return what is known now, how the attempt ended, and the pauses before further ones."""
         access = fetched.access
         entry = self._entry_after(fetch, fetched)
         robots = await self._files.policy_aside(fetch.origin, entry)
@@ -276,7 +276,7 @@ class Fetcher:
         return robots, access, delays
 
     def _entry_after(self, fetch: PendingFetch, fetched: Fetched) -> CacheEntry:
-        """Return what governs the requests of a fetch after an attempt.
+        """Return the entry that applies to the requests of a fetch after an attempt.
 
         A failure of their route says nothing about the site. After a failure of the site, its
         Retry-After may make the entry last longer.
@@ -298,14 +298,14 @@ class Fetcher:
         """Return the seconds before each further attempt."""
         if not isinstance(access, Unreachable) or robots.outcome is not access.outcome:
             return ()
-        # The next request may go through another proxy, unless the page itself names one.
+        # A retry may use another proxy, unless the page itself names one.
         same_proxy = access.route and fetch.route is not None
         if same_proxy or access.hopeless or self.download.cache.offline:
             return ()
         return pauses(fetch.attempts, access.retry_after, self._settings)
 
     def _undecided(self, fetch: PendingFetch, error: Exception) -> OriginPolicy:
-        """Return what is known where a fetch raised: nothing, and the next request tries again."""
+        """Return the result of a fetch that raised: nothing is known, and it is tried again."""
         advice = "report it, unless a download handler or a middleware of yours is the cause"
         local = Local(f"{__name__}: {error_text(error)}", advice, error)
         entry = following_for_route(None, local, self._runtime.clock(), self._settings)
@@ -383,7 +383,7 @@ class Fetcher:
             timer.cancel()
 
     def _is_heard(self) -> bool:
-        """Whether anything listens to the signals of a fetch."""
+        """Return whether anything listens to the signals of a fetch."""
         heard = partial(signals.is_heard, self._signals)
         parsed = _scrapy.ROBOTS_PARSED
         return heard(signals.robots_fetched) or (parsed is not None and heard(parsed))

@@ -39,7 +39,7 @@ def bound(handler: Any, settings: BaseSettings, mark: str, limit: int) -> None: 
 
 
 async def retrieve(request: Request, settings: BaseSettings, limit: int) -> Response:
-    """Return the answer to a request for a robots.txt, with a body of at most so many octets.
+    """Return the answer to a request for a robots.txt, with a body of limited size.
 
     Its status is 200, or 404 where the server says that there is no such file, before the transfer
     has begun.
@@ -103,7 +103,7 @@ def _client(meta: Mapping[str, Any], settings: BaseSettings) -> Any:  # noqa: AN
 
 
 class _File(Protocol):
-    """The octets of a file.
+    """The bytes of a file.
 
     :param ended: called when there are enough, or no more; with a failure if the connection broke.
     """

@@ -46,7 +46,7 @@ class PendingFetch:
     """A fetch that is under way.
 
     :param route: the route of its source (see `download.py`), which may contain credentials.
-    :param source: the request for which it started, or `None`.
+    :param source: the request that it was started for, or `None`.
     :param since: when it started.
     :param is_over: whether it has ended.
     :param value: the result, or `None` if the crawl ended first.

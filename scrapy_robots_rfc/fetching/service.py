@@ -76,7 +76,7 @@ class RobotsService:
         It shares memory and fetches with the crawl. Await it in a spider's callback, under any
         reactor or none. If it is cancelled, the fetch continues for others.
 
-        :param url: absolute, of a scheme that is obeyed: http, https, ftp, gemini, those of
+        :param url: absolute, of a scheme that is obeyed: http, https, ftp, gemini, or one from
             ROBOTS_SCHEMES.
         :raises ValueError: another scheme, or no valid authority.
         :raises RobotsUndecided: the spider was closed first.
@@ -118,10 +118,8 @@ class RobotsService:
     ) -> OriginPolicy | None:
         """Return what is known of an origin, or `None` if its robots.txt has to be fetched.
 
-        :param request: the request that is to be judged: the origin may be closed for its route
-            only.
-        :param keep: seconds for which a file counts as known after its fetch, even if it is stale,
-            and seconds for which it counts after that.
+        :param request: the request to judge; its route may have failed.
+        :param keep: how long a stale file counts, in seconds: since its fetch, and beyond that.
         :param counted: whether this look-up is counted in the stats.
         """
         if self._sources and (exception := self.exception_of(origin)) is not None:

@@ -282,7 +282,7 @@ class RfcRobotsTxtMiddleware(GateKeeper):
                 closed: Any = close()
                 if isawaitable(closed):
                     await closed
-            except Exception as error:  # noqa: BLE001 - whatever it is, the others are to be closed
+            except Exception as error:  # noqa: BLE001 - any error: the others must be closed
                 errors.append(error)
         if errors:
             raise errors[0]  # Scrapy logs it; the others may follow from it

@@ -22,8 +22,8 @@ logger: logging.Logger = logging.getLogger(__name__)
 #: Seconds between two checks, and the shortest wait that is mentioned.
 MIN_WAIT = 5.0
 
-# Maximum number of paced sites among which the longest wait is looked for, so that a crawl of very
-# many does not block the event loop.
+# Maximum number of paced sites that are checked for the longest wait, so that very many do not
+# block the event loop.
 _MAX_SITES = 10_000
 
 

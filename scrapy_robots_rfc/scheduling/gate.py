@@ -35,7 +35,7 @@ MAX_LOOKS = 200
 #: Seconds between two saves of a queue on disk. Requests pushed before a save survive SIGKILL.
 SAVE_EVERY = 4.0
 
-# Seconds after which a paced origin is looked at again: its interval may have become shorter.
+# Longest time to park a paced origin: its interval may become shorter.
 _MAX_PARKED = 5.0
 
 #: Returns the request that a queue would hand out next, or `None` if it cannot be read.

@@ -38,7 +38,7 @@ def scheduler_around(scheduler: str | type[BaseScheduler]) -> type[Any]:
     base: Any = load_object(scheduler)
     is_scheduler = isinstance(base, type) and issubclass(base, BaseScheduler)
     if not is_scheduler or issubclass(base, _Parking):
-        return base  # type: ignore[no-any-return]  # what Scrapy will refuse, or a class of ours
+        return base  # type: ignore[no-any-return]  # a class that Scrapy refuses, or one made here
     return type(
         base.__name__, (_Parking, base), {"__module__": base.__module__, "__doc__": base.__doc__}
     )

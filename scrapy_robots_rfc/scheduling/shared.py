@@ -43,7 +43,7 @@ class SharedThrottle(OwnTurns):
         self._waiting = False
         # Until then, the turn is known to belong to this worker or to another one.
         self._until = -math.inf
-        # When the interval ends after the last request of ours.
+        # When the interval after the last request of this worker ends.
         self._next = -math.inf
         self._hold = HOLD
         # The request that uses the turn, and the timer that extends it. With a timer, the turn
