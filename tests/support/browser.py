@@ -31,7 +31,7 @@ _PREFERENCES = {"session.restore_on_startup": 4, "session.startup_urls": ["about
 
 
 class Opened(NamedTuple):
-    """What happened when a page was opened.
+    """The requests and messages of an opened page.
 
     :param asked: the URLs that the page requested, including its own.
     :param console: the console messages: errors, and violations of the Content-Security-Policy.

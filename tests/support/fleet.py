@@ -137,7 +137,7 @@ class Worker(Runtime):
         self.alive = False
 
     def go(self) -> None:
-        """Send the next request as soon as its turn has come."""
+        """Send the next request at its turn."""
         if not self.alive or not self.left:
             return
         now = self.world.now

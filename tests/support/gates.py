@@ -83,7 +83,7 @@ class Turns:
         return self.now
 
     def known_for(self, _: Origin) -> float:
-        """Return the seconds for which a file counts as known."""
+        """Return how long a file counts as known, in seconds."""
         return 1.0
 
     def interval(self, _: Origin) -> float:

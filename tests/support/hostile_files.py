@@ -31,7 +31,7 @@ LINES: dict[str, Callable[[int], str]] = {
     "escapes": lambda number: f"allow:*%26{_name(number)}",
     "many escapes": lambda number: f"allow:*{_name(number)}{'*%26' * 40}",
     "anchors": lambda number: f"allow:/{_name(number)}$",
-    "octets": lambda number: f"allow:/ä{_name(number)}",
+    "non-ASCII": lambda number: f"allow:/ä{_name(number)}",
     "user agents": lambda number: f"useragent:{_name(number)}",
     "groups": lambda _: "useragent:*\nallow:/",
     "delays": lambda number: f"crawl-delay:{number}",

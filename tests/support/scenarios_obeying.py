@@ -16,7 +16,6 @@ from twisted.internet.defer import Deferred
 from scrapy_robots_rfc import RobotsDisallowed, RobotsService, robots_service
 from scrapy_robots_rfc.core.findings import groups_of
 from scrapy_robots_rfc.signals import robots_fetched
-from tests.support import crawling
 from tests.support.crawling import Pages, short
 from tests.support.site import HANG, PAGE, Reply, Site, redirect, robots
 from tests.support.timed_site import DELAY, PACED, Clocked, gaps, urls
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
 
     from scrapy.crawler import Crawler
 
-Run = crawling.Run
+    from tests.support.crawling import Run
 
 FORBID_ALL = "User-agent: *\nDisallow: /\n"
 
@@ -302,8 +301,8 @@ async def pacing(run: Run) -> dict[str, Any]:
 
 
 class ClosingBeside(ClosesItself):
-    """Closes itself when a page stands in the downloader behind the robots.txt of another site,
-    which hangs.
+    """Closes itself when a page waits in the downloader while the robots.txt of another site hangs
+    in the same slot.
     """
 
     page, hanging = "", ""

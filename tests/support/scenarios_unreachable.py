@@ -151,7 +151,7 @@ async def many_hanging(run: Run) -> dict[str, Any]:
         CloseSoon.expected = 10
         port = hanging.getsockname()[1]
         urls = [f"http://127.0.1.{n + 1}:{port}/" for n in range(24)]
-        # As many connections as the handler without a reactor needs: it goes on with what was
+        # Enough connections for the handler without a reactor, which continues requests that were
         # cancelled.
         settings = {"LOG_LEVEL": "ERROR", "CONCURRENT_REQUESTS": 40}
         result = await run(CloseSoon, settings, [*urls, *(site.url(f"/{n}") for n in range(10))])

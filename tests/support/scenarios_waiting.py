@@ -1,7 +1,6 @@
-"""Crawls in which requests wait for a robots.txt that is slow; what must come of it is in
-`test_waiting.py`.
+"""Crawls in which requests wait for a slow robots.txt, for `test_waiting.py`.
 
-Nothing sleeps: a robots.txt comes when what must not wait for it has happened.
+Nothing sleeps: robots.txt is sent when the event that must precede it has happened.
 """
 
 from __future__ import annotations
@@ -20,12 +19,13 @@ from scrapy_robots_rfc import RobotsDisallowed
 from scrapy_robots_rfc.fetching.pending import TICK
 from scrapy_robots_rfc.middleware import progress
 from tests.support.crawling import Pages
-from tests.support.scenarios_obeying import FORBID_ALL, OURS, Gate, Run
+from tests.support.scenarios_obeying import FORBID_ALL, OURS, Gate
 from tests.support.site import Reply, Site, robots
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable
+    from collections.abc import AsyncIterator, Callable
 
+    from tests.support.crawling import Run
     from tests.support.site import Asked
 
 #: MAX_FETCHES with CONCURRENT_REQUESTS = 1.
@@ -35,7 +35,7 @@ FEW = "User-agent: *\nDisallow: /\nAllow: /few/\n"
 
 
 class Opens(Pages):
-    """Lets robots.txt come when the first page is here."""
+    """Lets robots.txt be sent when the first page was fetched."""
 
     gate: threading.Event
 
@@ -46,8 +46,8 @@ class Opens(Pages):
 
 
 async def slow_origin(run: Run) -> dict[str, Any]:
-    """50 requests for a site whose robots.txt hangs until a page of another site, asked for
-    last, has come.
+    """Crawl 50 pages of a site whose robots.txt hangs until a page of another site, requested last,
+    was fetched.
     """
     gate = Opens.gate = threading.Event()
     with Site({"/robots.txt": robots(FEW, gate=gate)}) as slow, Site() as other:
@@ -68,9 +68,7 @@ async def slow_origin(run: Run) -> dict[str, Any]:
 
 
 async def many_slow(run: Run) -> dict[str, Any]:
-    """More sites than CONCURRENT_REQUESTS have a robots.txt that hangs until another site's page
-    has come.
-    """
+    """Crawl sites whose robots.txt hangs until a page of another site was fetched."""
     gate = Opens.gate = threading.Event()
     with contextlib.ExitStack() as stack:
         slow = [
@@ -90,7 +88,7 @@ async def many_slow(run: Run) -> dict[str, Any]:
 
 
 class Faithful(Pages):
-    """Asks for pages with everything a request can carry, and for each of them twice."""
+    """Requests pages with everything that a request can have, each of them twice."""
 
     allowed_domains = ("127.0.0.1",)
 
@@ -204,7 +202,7 @@ async def direct(run: Run) -> dict[str, Any]:
 
 
 class Following(Pages):
-    """Asks for the pages from a callback, so that they stand in the usual queue."""
+    """Requests the pages in a callback, so that they are in the usual queue."""
 
     def parse(self, response: Any, **_: Any) -> Any:
         """Ask for the others, once."""
@@ -274,7 +272,7 @@ async def few_fetches(run: Run) -> dict[str, Any]:
 
 
 class Heard(logging.Handler):
-    """Hears what waits, and lets the slow robots.txt come then."""
+    """Records log lines, and opens the gate when one says what waits."""
 
     def __init__(self, gate: threading.Event) -> None:
         super().__init__()
@@ -313,9 +311,3 @@ async def logged(run: Run) -> dict[str, Any]:
     finally:
         progress.MIN_WAIT = long
         progress.logger.removeHandler(heard)
-
-
-SCENARIOS: dict[str, Callable[[Run], Awaitable[dict[str, Any]]]] = {
-    function.__name__: function
-    for function in (slow_origin, many_slow, faithful, direct, order, few_fetches, logged)
-}
