@@ -10,6 +10,7 @@ import os
 from argparse import Namespace
 from collections import Counter
 from collections.abc import Collection, Iterator
+from dataclasses import asdict
 from importlib.resources import files as resources
 from itertools import islice
 from pathlib import Path
@@ -89,39 +90,33 @@ def meaning(reason: str) -> str:
 
 def share(requests: int, total: int) -> str:
     """Return a share of all dropped requests, such as ``6.2%``."""
-    text = f"{100 * requests / total:.1f}%"
-    if text == "0.0%":
-        return "<0.1%"
-    return ">99.9%" if text == "100.0%" and requests < total else text
+    return f"{requests / total:.1%}"
 
 
 def headline(sums: Sums) -> str:
     """Return the title of the report."""
-    requests, dry = sums.total.requests, sums.total.dry_run
-    if not requests:
+    requests, dry = many(sums.total.requests, "request"), sums.total.dry_run
+    if not sums.total.requests:
         return "No request was dropped"
     if not dry:
-        return f"{many(requests, 'request')} dropped"
-    if dry == requests:
-        return f"Dry run: {many(requests, 'request')} would be dropped"
-    return (
-        f"{many(requests, 'request')} disallowed: {requests - dry:,} dropped,"
-        f" {dry:,} fetched (dry run)"
-    )
+        return f"{requests} dropped"
+    if dry == sums.total.requests:
+        return f"Dry run: {requests} would be dropped"
+    return f"{requests} disallowed: {sums.total.requests - dry:,} dropped, {dry:,} in a dry run"
 
 
 def facts(sums: Sums, source: str) -> Iterator[tuple[str, str]]:
     """Yield names and texts: what was read, when it was written, and whose requests it is about."""
     yield "file", f"{common.source_name(source)} ({many(sums.records, 'record')})"
-    if sums.total.first:
-        yield "time", _period(sums.total)
+    if sums.total.first and sums.total.last:
+        yield "time", _period(sums.total.first, sums.total.last)
     if sums.only is not None:
         yield "run", f"only run {sums.only} of {len(sums.runs)}"
     elif sums.runs:
         yield "runs", f"{len(sums.runs):,}"
-    for name, counts in (("spider", sums.spiders), ("agent", sums.agents)):
-        if counts:
-            yield name + "s" * (len(counts) > 1), _named(counts)
+    if sums.groups:
+        yield "spider" + "s" * (len(sums.spiders) > 1), _named(sums.spiders)
+        yield "agent" + "s" * (len(sums.agents) > 1), _named(sums.agents)
     if sums.allowed:
         yield "allowed", f"{many(sums.allowed, 'request')}, not counted below"
     if sums.exempt:
@@ -130,11 +125,11 @@ def facts(sums: Sums, source: str) -> Iterator[tuple[str, str]]:
         yield "broken", f"{many(sums.broken, 'record')} left out"
 
 
-def _period(run: Run) -> str:
-    first, last = run.first[:19].replace("T", " "), run.last[:19].replace("T", " ")
+def _period(first: str, last: str) -> str:
+    first, last = first[:19].replace("T", " "), last[:19].replace("T", " ")
     if first == last:
         return f"{first} UTC"
-    return f"{first} to {last[11:] if last[:10] == first[:10] else last} UTC"
+    return f"{first} to {last.removeprefix(first[:11])} UTC"
 
 
 def _named(counts: Counter[str | None]) -> str:
@@ -147,7 +142,8 @@ def _named(counts: Counter[str | None]) -> str:
 
 
 def _described(run: Run) -> str:
-    period = f", {_period(run)}" if run.first else ""
+    """Return number, spider and time of a run."""
+    period = f", {_period(run.first, run.last)}" if run.first and run.last else ""
     dry = " (dry run)" if run.dry_run else ""
     return f"run {run.number}: {run.spider or NOT_GIVEN}{period}{dry}"
 
@@ -161,7 +157,7 @@ def as_json(sums: Sums, source: str) -> dict[str, Any]:
     # Exempt requests are not part of the total, so they have no share.
     exempt = [{"entry": entry, "requests": n} for entry, n in sums.exempt.most_common(TOP)]
     lists: dict[str, tuple[list[dict[str, Any]], int]] = {
-        "runs": ([_run_record(run) for run in list(sums.runs.values())[:TOP]], len(sums.runs)),
+        "runs": ([asdict(run) for run in islice(sums.runs.values(), TOP)], len(sums.runs)),
         "by_spider": (_rows("spider", sums.spiders, total), len(sums.spiders)),
         "by_agent": (_rows("agent", sums.agents, total), len(sums.agents)),
         "by_reason": (_rows("reason", sums.reasons, total), len(sums.reasons)),
@@ -175,8 +171,8 @@ def as_json(sums: Sums, source: str) -> dict[str, Any]:
         "requests": total,
         "dry_run": sums.total.dry_run,
         "allowed": sums.allowed,
-        "first": sums.total.first or None,
-        "last": sums.total.last or None,
+        "first": sums.total.first,
+        "last": sums.total.last,
         "run": sums.only,
         **{name: rows for name, (rows, _) in lists.items()},
         "dropped": [_group_record(sums, group) for group, _ in sums.groups.most_common()],
@@ -192,18 +188,6 @@ def _rows(name: str, counts: Counter[Any], total: int) -> list[dict[str, Any]]:
         {name: key, "requests": requests, "share": share(requests, total)}
         for key, requests in counts.most_common(TOP)
     ]
-
-
-def _run_record(run: Run) -> dict[str, Any]:
-    return {
-        "run": run.number,
-        "started": run.started,
-        "spider": run.spider,
-        "first": run.first or None,
-        "last": run.last or None,
-        "requests": run.requests,
-        "dry_run": run.dry_run,
-    }
 
 
 def _group_record(sums: Sums, group: Group, most: int | None = None) -> dict[str, Any]:

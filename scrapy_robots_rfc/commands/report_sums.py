@@ -64,8 +64,8 @@ class Run:
     number: int
     started: str | None
     spider: str | None
-    first: str = ""
-    last: str = ""
+    first: str | None = None
+    last: str | None = None
     requests: int = 0
     dry_run: int = 0
 
@@ -73,7 +73,7 @@ class Run:
         """Extend the time from the first to the last record."""
         if time is not None and _TIME.fullmatch(time):
             self.first = min(self.first or time, time)
-            self.last = max(self.last, time)
+            self.last = max(self.last or time, time)
 
 
 @dataclass(slots=True, eq=False)

@@ -114,9 +114,7 @@ class Report:
         self._place = without_credentials(filled_in)
         filter_class = load_object(options.get("item_filter", ItemFilter))
         storage = _class(crawler, "FEED_STORAGES", urlsplit(filled_in).scheme, "scheme")
-        # Third-party classes may have options of their own.
-        if all(_is_of_scrapy(part) for part in (storage, filter_class)):
-            _refuse_unknown(options)
+        _refuse_unknown(options, storage, filter_class)
         self._accepts: Callable[[Any], bool] = filter_class(options).accepts
         self._store_empty: bool = options.get(
             "store_empty", crawler.settings.getbool("FEED_STORE_EMPTY")
@@ -260,13 +258,11 @@ def _class(crawler: Crawler, setting: str, name: str, what: str) -> Any:  # noqa
     return load_object(known[name])
 
 
-def _is_of_scrapy(part: object) -> bool:
-    return getattr(part, "__module__", "").partition(".")[0] == "scrapy"
-
-
-def _refuse_unknown(options: Mapping[str, Any]) -> None:
+def _refuse_unknown(options: Mapping[str, Any], *classes: object) -> None:
+    """Raise an error about an unknown option, unless a third-party class may know it."""
+    is_scrapy = all(getattr(each, "__module__", "").startswith("scrapy.") for each in classes)
     known = [*_OPTIONS, *_OTHER_OPTIONS.split()]
-    for name in options:
+    for name in options if is_scrapy else ():
         if name not in known:
             similar = get_close_matches(str(name), known, 1)
             hint = f"; did you mean {similar[0]!r}?" if similar else ""

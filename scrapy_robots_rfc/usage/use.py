@@ -214,7 +214,7 @@ class RfcUseMiddleware:
         enforcement.drop(request, decision, refusal, robots)
 
     def _of(self, request: Request) -> tuple[str, ...]:
-        """Return the uses that the meta of a request declares, or else those of the crawl."""
+        """Return the uses that the meta of a request declares, or else the uses of the crawl."""
         if DECLARED_KEY not in request.meta:
             return self._of_crawl()
         value = request.meta[DECLARED_KEY]
