@@ -68,11 +68,11 @@ class GroupKey(NamedTuple):
 ANY_KEY = GroupKey(ANY)
 
 
-def _lower(octets: str) -> str:
-    """Return octets with ASCII letters in lower case."""
-    return (
-        octets.lower() if octets.isascii() else octets.encode("latin-1").lower().decode("latin-1")
-    )
+def _lower(text: str) -> str:
+    """Return bytes, one character each, with ASCII letters in lower case."""
+    if text.isascii():
+        return text.lower()
+    return text.encode("latin-1").lower().decode("latin-1")
 
 
 def _beginning(pattern: re.Pattern[str], text: str) -> str:

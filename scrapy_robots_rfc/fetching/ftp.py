@@ -1,4 +1,4 @@
-"""How a robots.txt is got by FTP: as Scrapy's handler gets a page, with a timeout and a limit."""
+"""Fetch a robots.txt by FTP, as Scrapy's handler fetches a page, but with a time and size limit."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -18,12 +18,12 @@ from twisted.python.failure import Failure
 from scrapy_robots_rfc.core.text import short
 from scrapy_robots_rfc.errors import BrokenTransferError
 
-# Octets that a server may say on the control connection of one transfer; a greeting may be long.
-_MOST_SAID = 65_536
+# Maximum bytes on the control connection of one transfer; a greeting may be long.
+_MAX_REPLIES = 65_536
 
 
 def bound(handler: Any, settings: BaseSettings, mark: str, limit: int) -> None:  # noqa: ANN401 - a download handler
-    """Have Scrapy's handler get files as `retrieve` does, and no other one."""
+    """Make Scrapy's handler fetch our files with `retrieve`. Other handlers stay as they are."""
     method = getattr(type(handler), "download_request", None)
     if getattr(method, "__qualname__", "") != "FTPDownloadHandler.download_request":
         return
@@ -39,13 +39,13 @@ def bound(handler: Any, settings: BaseSettings, mark: str, limit: int) -> None: 
 
 
 async def retrieve(request: Request, settings: BaseSettings, limit: int) -> Response:
-    """Return the answer to a request for a robots.txt, with a body of limited size.
+    """Return the response for a robots.txt.
 
-    Its status is 200, or 404 where the server says that there is no such file, before the transfer
-    has begun.
+    Its status is 200, or 404 if the server says, before the transfer begins, that there is no file.
 
-    :raises BrokenTransferError: the server refuses, for another reason. Whatever Twisted raises is
-        raised, too.
+    :param limit: maximum bytes of the body.
+    :raises BrokenTransferError: if the server refuses for another reason. Other exceptions come
+        from Twisted.
     """
     from twisted.internet import reactor  # noqa: PLC0415 - it installs one, so a crawl has to be there
     from twisted.protocols.ftp import BadResponse, CommandFailed, FTPError  # noqa: PLC0415 - imports the reactor
@@ -63,14 +63,14 @@ async def retrieve(request: Request, settings: BaseSettings, limit: int) -> Resp
         done.addTimeout(seconds, reactor, lambda *_: Failure(TimeoutError()))  # type: ignore[no-untyped-call]  # Twisted's
         await maybe_deferred_to_future(done)
     except FTPError as error:
-        # That of a refused login, for instance, has the reason in it.
+        # The exception of a refused login, for instance, contains the reason.
         reason = getattr(error.args[-1] if error.args else None, "value", error)
         if not isinstance(reason, CommandFailed | BadResponse):
             raise reason from error
         *before, line = map(str, reason.args[0])
-        # A mark says that the transfer begins (RFC 959, 5.4).
-        begun = file.body or any(re.match(r"1\d\d[ -]", mark) for mark in before)
-        if reason is error and not begun and line.startswith("550"):
+        # A mark such as "150 Opening" means that the transfer begins (RFC 959, 5.4).
+        has_begun = file.body or any(re.match(r"1\d\d[ -]", mark) for mark in before)
+        if reason is error and not has_begun and line.startswith("550"):
             return Response(request.url, status=404)
         raise BrokenTransferError(f"the FTP server answered {short(line)}") from error
     finally:
@@ -88,7 +88,7 @@ def _client(meta: Mapping[str, Any], settings: BaseSettings) -> Any:  # noqa: AN
         None if password is None else str(password),
         passive=int(bool(meta.get("ftp_passive", settings["FTP_PASSIVE_MODE"]))),
     )
-    left = _MOST_SAID
+    left = _MAX_REPLIES
     receive = client.dataReceived
 
     def received(data: bytes) -> None:
@@ -103,9 +103,9 @@ def _client(meta: Mapping[str, Any], settings: BaseSettings) -> Any:  # noqa: AN
 
 
 class _File(Protocol):
-    """The bytes of a file.
+    """A protocol that collects the bytes of a file.
 
-    :param ended: called when there are enough, or no more; with a failure if the connection broke.
+    :param ended: called at the limit or at the end, with a failure if the connection broke.
     """
 
     def __init__(self, limit: int, ended: Callable[..., object]) -> None:

@@ -1,7 +1,7 @@
-"""The user's exceptions from what sites say: ROBOTS_EXEMPT and ROBOTS_OVERRIDES.
+"""The user's exceptions: ROBOTS_EXEMPT and ROBOTS_OVERRIDES.
 
-An exempt origin is not asked for its robots.txt; a local file decides in place of that of its
-origin. `policy/origins.py` says how the names of sites are read.
+The robots.txt of an exempt origin is not fetched. A local file decides instead of the origin's own.
+`policy/origins.py` reads the names of sites.
 """
 
 import logging
@@ -21,19 +21,19 @@ from scrapy_robots_rfc.settings import Settings
 
 logger: logging.Logger = logging.getLogger(__name__)
 
-# Exempt origins whose value is cached: a crawl of many hosts must not fill the memory.
-_MOST_CACHED = 10_000
+# Maximum origins that are cached, so that a crawl of many hosts does not fill the memory.
+_MAX_CACHED = 10_000
 
-# How many of a kind are named at the start of a crawl.
-_NAMED = 10
+# Maximum exceptions of a kind in a log line.
+_MAX_NAMED = 10
 
 
 class Overrides:
-    """The exceptions of a crawl, a `Source`. The local files are read once, by the constructor.
+    """The exceptions of a crawl, a `Source`. The constructor reads the local files.
 
     :param parse: parses a file; may raise.
-    :param agent: the agent of a request without an agent of its own.
-    :raises SettingError: a file of ROBOTS_OVERRIDES is missing, or cannot be read or parsed.
+    :param agent: returns the crawl's own agent.
+    :raises SettingError: if a file of ROBOTS_OVERRIDES cannot be read or parsed.
     """
 
     def __init__(
@@ -43,12 +43,12 @@ class Overrides:
         parse: Callable[[bytes, Origin], ParsedRobots],
         agent: Callable[[], Agent],
     ) -> None:
-        self._exempt = lru_cache(_MOST_CACHED)(partial(_exempted, settings.exempt, agent))
+        self._exempt = lru_cache(_MAX_CACHED)(partial(_exempted, settings.exempt, agent))
         self._overrides: dict[Origin, OriginPolicy] = {}
         for origin, path in settings.overrides.items():
             try:
                 file = parse(_read(Path(path), settings.max_size), origin)
-            except Exception as error:  # a parser of the user's may raise anything
+            except Exception as error:  # a third-party parser may raise anything
                 problem = str(getattr(error, "strerror", None) or error) or type(error).__name__
                 accepted = (
                     f"the path of a file that can be read ({Path(path).absolute()}: {problem})"
@@ -69,10 +69,9 @@ class Overrides:
             logger.info("ROBOTS_OVERRIDES: using local files: %s", _first(files), extra=spider)
 
     def robots(self, origin: Origin) -> OriginPolicy | None:
-        """Return what is known of an origin if the user made an exception of it; else ``None``.
+        """Return the policy of an origin if the user made an exception for it, or `None`.
 
-        A local file wins over an exemption: it is for this origin, and the pattern of an exemption
-        may be for many.
+        A local file has priority, because it is for one origin, and an exemption may be for many.
         """
         return self._overrides.get(origin) or self._exempt(origin)
 
@@ -88,16 +87,16 @@ def _exempted(
 
 
 def _first(names: list[str]) -> str:
-    more = f", and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-    return ", ".join(names[:_NAMED]) + more
+    more = f", and {len(names) - _MAX_NAMED} more" if len(names) > _MAX_NAMED else ""
+    return ", ".join(names[:_MAX_NAMED]) + more
 
 
-def _read(path: Path, most: int) -> bytes:
+def _read(path: Path, max_size: int) -> bytes:
     if path.exists() and not path.is_file():  # to read a pipe would block
         raise ValueError("not a regular file")
     with path.open("rb") as file:
-        body = file.read(most + 1)
-    # A site's file would be cut off; here the user has to know of rules that would not count.
-    if len(body) > most:
-        raise ValueError(f"longer than ROBOTS_MAX_SIZE, {most} octets")
+        body = file.read(max_size + 1)
+    # A site's file would be cut, but the user must know about rules that would not count.
+    if len(body) > max_size:
+        raise ValueError(f"longer than ROBOTS_MAX_SIZE, {max_size} bytes")
     return body

@@ -1,6 +1,6 @@
-"""A parsed robots.txt, and all that is known of an origin: whether a URL may be fetched, and why.
+"""A parsed robots.txt, and the policy of an origin: whether a URL may be fetched, and why.
 
-`FileReader` makes both, from a file or from a cache entry. `fetch.py` says how a file is got.
+`FileReader` creates both, from a file or from a cache entry. `fetch.py` fetches the files.
 """
 
 import contextlib
@@ -38,17 +38,17 @@ _PATIENCE = 60.0
 
 @dataclass(eq=False, repr=False, slots=True)
 class ParsedRobots:
-    """A file that a parser has read. Where a parser of the user's raises, the page is disallowed.
+    """A file that a parser has read. If a third-party parser raises, the page is disallowed.
 
     :param parser: has `allowed(url, user_agent)`, and perhaps `crawl_delay(user_agent)`.
-    :param robots: the file as the core reads it; ``None``: the parser is not ours, and only says
-        yes or no.
-    :param own_delay: whether the parser's `crawl_delay()` counts, and not the core's.
-    :param size: octets of the file.
-    :param large: whether the core reads it on a thread, because its first questions take long.
-    :param digest: ``sha256:`` and the digest of the octets that count; empty in a crawl without
+    :param robots: the file as our parser reads it, or `None` with a third-party parser, which only
+        says yes or no.
+    :param own_delay: whether the parser has its own `crawl_delay()`.
+    :param size: the size of the file, in bytes.
+    :param large: whether our parser reads it on a thread, because its first questions take long.
+    :param digest: ``sha256:`` and the digest of the bytes that count; empty in a crawl without
         report and archive.
-    :param unpaced: whether it is known that no group asks for a pace.
+    :param unpaced: whether it is known that no group asks for an interval.
     """
 
     parser: Any
@@ -58,52 +58,52 @@ class ParsedRobots:
     large: bool = False
     digest: str = ""
     unpaced: bool = False
-    # What was logged of the parser.
+    # The errors of the parser that were logged.
     _logged: frozenset[str] = frozenset()
-    # By token, where the core reads them; ``None`` until one is asked for.
+    # The pace of each group as our parser reads it, or `None` until the first question.
     _paces: dict[GroupKey, Pace] | None = None
 
     def decide(self, url: str, agent: Agent) -> Decision:
-        """Return the core's decision (RFC 9309, 2.2), or that of the user's parser; never raises.
+        """Return the decision of our parser (RFC 9309, 2.2) or of a third-party one; never raises.
 
-        A user's parser is asked about the first product token, or else about the whole User-Agent.
+        A third-party parser gets the first product token, or else the whole User-Agent.
         """
         if self.robots is not None:
             return self.robots.decide(url, agent.tokens)
         try:
             allowed = self.parser.allowed(url, _name(agent))
-            # Python takes a coroutine or a text for true, though it is no verdict.
+            # A coroutine or a text is true in Python, but it is not a verdict.
             if allowed not in (True, False):
                 raise TypeError(f"allowed() gave {allowed!r}, not True or False")
             return Decision(bool(allowed), Reason.PARSER)
-        except Exception as error:  # noqa: BLE001 - the parser is the user's
+        except Exception as error:  # noqa: BLE001 - third-party code
             self._log_once("%s.allowed() failed, so the page is disallowed", error)
             return Decision(False, Reason.PARSER)
 
     def prepare(self, agent: Agent) -> None:
-        """Do what takes long for the questions of an agent, if the core reads the file.
+        """Do the work that would make the first questions of an agent slow, with our parser.
 
         May be called on any thread.
         """
         if self.robots is not None:
             if not self.own_delay:
                 self.pace(agent)
-            self.robots.prepare(agent.tokens)  # last: then `unread` is false
+            self.robots.prepare(agent.tokens)  # last, because `unread` is false after it
 
     def unread(self, agent: Agent) -> bool:
-        """Whether the core has not read it for an agent."""
+        """Return whether our parser has not yet read it for an agent."""
         return self.robots is not None and not self.robots.prepared(agent.tokens)
 
     def crawl_delay(self, agent: Agent) -> float | None:
-        """Return the Crawl-delay in seconds: the core's, or that of the user's parser."""
+        """Return the Crawl-delay in seconds, from our parser or a third-party one."""
         if self.robots is not None and not self.own_delay:
             return self.robots.crawl_delay(agent.tokens)
-        ask = getattr(self.parser, "crawl_delay", None)  # parsers of Scrapy 2.18 and newer have it
-        delay: float | None = None if ask is None else ask(_name(agent))
+        method = getattr(self.parser, "crawl_delay", None)  # new in Scrapy 2.18
+        delay: float | None = None if method is None else method(_name(agent))
         return delay
 
     def pace(self, agent: Agent) -> Pace | None:
-        """Return the pace that the file, or the parser's Crawl-delay, asks for; never raises."""
+        """Return the pace that the file or the parser's Crawl-delay asks for; never raises."""
         if self.robots is None or self.own_delay:
             try:
                 return pace_of_number(self.crawl_delay(agent))
@@ -111,8 +111,8 @@ class ParsedRobots:
                 self._log_once("%s.crawl_delay() failed, so its interval is ignored", error)
                 return None
         if self._paces is None:
-            # For all agents at once: a hostile file would take a third of a second for each, on the
-            # event loop.
+            # For all agents at once: a hostile file takes a third of a second, and would do so on
+            # the event loop for each agent.
             self._paces = paces_of(self.robots.records_by_group(*KEYS))
             self.unpaced = not self._paces
         chosen = self.robots.choose(agent.tokens) if self._paces else None
@@ -130,20 +130,18 @@ def _name(agent: Agent) -> str:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class OriginPolicy:
-    """What is known of an origin's robots.txt, and what follows from it for a URL.
+    """The state of an origin's robots.txt, and its decisions about URLs.
 
-    :param origin: of the file.
-    :param validity: what governs the origin, and until when.
-    :param status: of the last answer, as the download handler gives it; ``None`` without an answer.
-    :param cause: how the last fetch ended, in a word or two: ``200``, ``404``, ``no answer in 30
-        s``.
-    :param file: the parsed file that is obeyed; ``None`` if there is none.
-    :param fetched: when the last fetch ended, on `Runtime.clock`; minus infinity if there was
-        none.
+    :param origin: the origin.
+    :param validity: the result that governs the origin, and until when.
+    :param status: the status of the last response, or `None` without one.
+    :param cause: how the last fetch ended, in a few words: ``200``, ``404``, ``no answer in 30 s``.
+    :param file: the parsed file that is obeyed, or `None` if there is none.
+    :param fetched: when the last fetch ended, on `Runtime.clock`, or minus infinity without one.
     :param for_all: whether it governs every route, as `CacheEntry.for_all` says.
-    :param override: the path of the local file (ROBOTS_OVERRIDES) that decides in place of the
-        site's.
-    :param exempt: the entry of ROBOTS_EXEMPT because of which the site is not asked.
+    :param override: the path of the local file (ROBOTS_OVERRIDES) that decides instead of the
+        site's, or `None`.
+    :param exempt: the entry of ROBOTS_EXEMPT that exempts the site, or `None`.
     """
 
     origin: Origin
@@ -159,17 +157,17 @@ class OriginPolicy:
 
     @property
     def outcome(self) -> Outcome:
-        """What governs the decisions: a file, that there is none, or that it is unreachable."""
+        """The result that governs the decisions."""
         return self.validity.outcome
 
     @property
     def stale(self) -> bool:
-        """Whether the file is an earlier one, obeyed because its refresh was unreachable."""
+        """Whether the file is an earlier copy, obeyed because it could not be refreshed."""
         return self.validity.stale
 
     @property
     def robots(self) -> RobotsTxt | None:
-        """The file: groups, rules, records; ``None`` without one, or if another parser read it."""
+        """The file, or `None` without one or with a third-party parser."""
         return None if self.file is None else self.file.robots
 
     @property
@@ -179,36 +177,38 @@ class OriginPolicy:
 
     @property
     def source(self) -> str:
-        """What log lines and errors call the file: ``robots.txt``, or the path of the local one."""
+        """The name of the file in messages: ``robots.txt``, or the path of the local file."""
         return "robots.txt" if self.override is None else f"local file {self.override}"
 
     def cited(self, text: str) -> str:
-        """Return a text that names robots.txt; if a local file decides, it names that one."""
+        """Return a text about robots.txt, with the path of the local file if that decides."""
         return text.replace("robots.txt", self.source, 1)
 
     def crawl_delay(self, agent: Agent | str | list[str] | None = None) -> float | None:
-        """The Crawl-delay, in seconds; ``None`` if there is none.
+        """Return the Crawl-delay in seconds, or `None` without one.
 
-        :param agent: product tokens or a User-Agent header; ``None``: the crawl's own.
+        :param agent: product tokens or a User-Agent header; by default, the crawl's own.
         """
         return None if self.file is None else self.file.crawl_delay(self._agent_of(agent))
 
     def pace(self, agent: Agent | str | list[str] | None = None) -> Pace | None:
-        """What Crawl-delay and Request-rate ask for; ``None`` if they ask for nothing.
+        """Return what Crawl-delay and Request-rate ask for, or `None` if they ask for nothing.
 
-        :param agent: product tokens or a User-Agent header; ``None``: the crawl's own.
+        :param agent: product tokens or a User-Agent header; by default, the crawl's own.
         """
         return None if self.file is None else self.file.pace(self._agent_of(agent))
 
     def bound(self, agent: Agent) -> Bound | None:
-        """The longest interval that the file asks for at this time of day; ``None``: none."""
+        """Return the longest interval that the file asks for at this time of day, or `None`."""
         pace = self.pace(agent)
         return None if pace is None else pace.bound(Runtime().utc())
 
     def decide(self, url: str, agent: Agent | str | list[str] | None = None) -> Decision:
-        """Whether a URL of this origin may be fetched, and why. Nothing is counted, no signal sent.
+        """Return whether a URL of this origin may be fetched, and why.
 
-        :param agent: product tokens or a User-Agent header; ``None``: the crawl's own.
+        Nothing is counted and no signal is sent.
+
+        :param agent: product tokens or a User-Agent header; by default, the crawl's own.
         """
         decision, _ = self.verdict(url, self._agent_of(agent))
         return decision._replace(origin=str(self.origin))
@@ -216,21 +216,20 @@ class OriginPolicy:
     def verdict(
         self, url: str, agent: Agent, settings: Settings | None = None
     ) -> tuple[Decision, str | None]:
-        """Do what `decide` does, and forbid pages of sites that ask for too long an interval.
+        """Decide about a URL, and disallow pages of sites that ask for too long an interval.
 
-        The decision has no origin. Beside it, return why the URL may not be fetched; ``None``: it
-        may.
-
-        :param settings: of the crawl; ``None``: intervals are not considered.
+        :param settings: the settings of the crawl; without them, intervals do not count.
+        :returns: the decision without an origin, and the reason if the URL may not be fetched.
         """
         if self.file is None:
             decision = self._without_file(url)
         else:
             decision = self.file.decide(url, agent)
-            # Nearly all pages are of http, and have no such text in them: they are not looked at
-            # any closer. The last is true of "ftp:".
-            doubtful = "/." in url or "%2" in url or url < "g"
-            if doubtful and decision.allowed and (other := other_reading(url)) is not None:
+            # Nearly all http URLs have only one reading, which is cheap to see. The last condition
+            # is true for "ftp:".
+            is_doubtful = "/." in url or "%2" in url or url < "g"
+            other = other_reading(url) if is_doubtful and decision.allowed else None
+            if other is not None:
                 decision = self.file.decide(other, agent)
             if self.override is not None:
                 decision = decision._replace(override=self.override)
@@ -254,37 +253,39 @@ class OriginPolicy:
         return decision
 
     def refused(self, url: str, bound: Bound | None, settings: Settings) -> str | None:
-        """Why a page is forbidden because of the interval of its site; ``None``: it is not.
+        """Return why the interval of its site disallows a page, or `None` if it does not.
 
         :param bound: the interval that the site asks for.
         """
         # A robots.txt is always allowed (RFC 9309, 2.2.2).
         if bound is None or not settings.forbids(bound) or request_target(url) == ROBOTS_TXT:
             return None
-        longest = f"ROBOTS_CRAWL_DELAY_MAX, {settings.crawl_delay_max:g} s"
-        return f"{self.cited(bound.text)} is more than {longest}"
+        maximum = f"ROBOTS_CRAWL_DELAY_MAX, {settings.crawl_delay_max:g} s"
+        return f"{self.cited(bound.text)} is more than {maximum}"
 
     def why(self, decision: Decision) -> str:
-        """What a decision rests on, for log lines, errors and people."""
+        """Return the reason of a decision, for log lines, errors and commands."""
         if decision.rule is not None:
-            why = f"{self.source} line {decision.rule.line}: {decision.rule}"
+            reason = f"{self.source} line {decision.rule.line}: {decision.rule}"
         else:
-            why = _WHY[decision.reason].format(
+            reason = _REASONS[decision.reason].format(
                 source=self.source, token=decision.token, cause=self.cause, exempt=self.exempt
             )
-        return f"{why}; stale copy, its refresh failed: {self.cause}" if decision.stale else why
+        if decision.stale:
+            reason += f"; stale copy, its refresh failed: {self.cause}"
+        return reason
 
     def _agent_of(self, agent: Agent | str | list[str] | None) -> Agent:
         return agent if isinstance(agent, Agent) else agent_of(agent) or self._agent()
 
 
-#: Begins the reason of each page whose robots.txt is unreachable; the cause follows.
+#: The beginning of the reason if robots.txt is unreachable; the cause follows.
 UNREACHABLE = "robots.txt unreachable: "
-#: The reason of each page whose site is not asked, because of an entry of ROBOTS_EXEMPT.
+#: The reason for pages of an exempt site.
 EXEMPT = "exempt: `{exempt}` of ROBOTS_EXEMPT"
 
-#: Reason -> why a decision was made that rests on no rule.
-_WHY = {
+#: Reason -> its text, for a decision without a rule.
+_REASONS = {
     Reason.RULE: "{source}: a rule",
     Reason.NO_RULE: "{source}: no rule of the group `{token}` matches",
     Reason.NO_GROUP: "{source}: the file has no group for this crawler",
@@ -304,16 +305,16 @@ _WITHOUT_FILE = {
     Outcome.UNAVAILABLE: Decision(True, Reason.UNAVAILABLE),
     Outcome.UNREACHABLE: Decision(False, Reason.UNREACHABLE),
     Outcome.LOCAL: Decision(False, Reason.LOCAL),
-    # Not without a file; nothing opens by accident.
+    # Cannot happen without a file; when in doubt, nothing is allowed.
     Outcome.SUCCESSFUL: Decision(False, Reason.UNREACHABLE),
 }
 
 
 class FileReader:
-    """Reads the files of a crawl, by ROBOTSTXT_PARSER.
+    """A reader for the files of a crawl, with ROBOTSTXT_PARSER.
 
-    :param agent: gives the agent of requests that bring none; large files are read for it.
-    :raises SettingError: the parser cannot be loaded or made, or is no parser.
+    :param agent: returns the crawl's own agent; large files are read for it.
+    :raises SettingError: if the parser cannot be loaded or created, or is not a parser.
     """
 
     def __init__(self, crawler: Crawler, settings: Settings, agent: Callable[[], Agent]) -> None:
@@ -325,13 +326,13 @@ class FileReader:
         settled.add(crawler)
         try:
             self._parser: type[Any] = load_object(settings.parser)
-            # Fails at start if a dependency is missing, or if the class is no parser.
+            # Fails at start if a dependency is missing, or if the class is not a parser.
             probe = build_from_crawler(self._parser, crawler, b"")
             probe.allowed  # noqa: B018 - as above
         except Exception as error:
             accepted = f"{PARSER_ACCEPTED} ({type(error).__name__}: {error})"
             raise SettingError("ROBOTSTXT_PARSER", settings.parser, accepted) from error
-        # A subclass with an allowed() of its own decides by that method, as a foreign parser does.
+        # A subclass that overrides allowed() decides with it, as a third-party parser does.
         kind = type(probe)
         self._ours = issubclass(kind, RfcRobotParser) and kind.allowed is RfcRobotParser.allowed
         if not self._ours:
@@ -340,15 +341,15 @@ class FileReader:
             logger.info(text, name, extra={"spider": crawler.spider})
 
     def parse(self, body: bytes, origin: Origin) -> ParsedRobots:
-        """Return the parsed file of a site; raises whatever a parser of the user's raises."""
+        """Return the parsed file of a site; raises whatever a third-party parser raises."""
         settings = self._settings
         gemini = gemini_file(body, settings, origin.scheme)
-        octets = body if gemini is None else gemini.content.data[1:]
+        text = body if gemini is None else gemini.content.data[1:]
         parser: Any
         if self._parser is RfcRobotParser:  # its from_crawler reads the setting for each file
-            parser = RfcRobotParser(octets, max_size=settings.max_size)
+            parser = RfcRobotParser(text, max_size=settings.max_size)
         else:
-            parser = build_from_crawler(self._parser, self._crawler, octets)
+            parser = build_from_crawler(self._parser, self._crawler, text)
         digest = ""
         if settings.report or settings.archive:
             digest = f"sha256:{sha256(body[: settings.max_size]).hexdigest()}"
@@ -361,17 +362,17 @@ class FileReader:
         return ParsedRobots(parser, robots, own_delay, size, ours and size > LARGE, digest)
 
     def policy(self, origin: Origin, entry: CacheEntry) -> OriginPolicy:
-        """Return what is known of an origin by a cache entry; its file is parsed now."""
+        """Return the policy of an origin by a cache entry, and parse its file."""
         validity = entry.validity
         cause = entry.cause
         file = None
         if entry.body is not None:
             try:
                 file = self.parse(entry.body, origin)
-            except Exception as error:  # a file that cannot be read must not open the origin
+            except Exception as error:  # a file that cannot be read must not allow everything
                 name = type(error).__name__
                 cause = f"ROBOTSTXT_PARSER raised {name}"
-                if name not in self._failures:  # a mistake of a parser concerns many sites
+                if name not in self._failures:  # a faulty parser fails on many sites
                     self._failures.add(name)
                     text = "ROBOTSTXT_PARSER failed on %s, which counts as unreachable"
                     logger.exception(text, origin.robots_url)
@@ -383,10 +384,10 @@ class FileReader:
         )
 
     async def policy_aside(self, origin: Origin, entry: CacheEntry) -> OriginPolicy:
-        """Do what `policy` does, and read a large file on the thread, for the crawl's own agent."""
+        """Return the policy of an origin, and read a large file on the thread for the crawl."""
         robots = self.policy(origin, entry)
         file = robots.file
-        # Without the thread the first pages of a site would stop the event loop for up to a second.
+        # Without the thread, the first page of a site may block the event loop for a second.
         if file is not None and file.large:
             try:
                 agent = self._agent()
@@ -396,22 +397,22 @@ class FileReader:
         return robots
 
     async def read_for(self, file: ParsedRobots, agent: Agent) -> None:
-        """Read a file on the thread for an agent. Nothing is read any more when the crawl ends."""
+        """Read a file on the thread for an agent, unless the crawl is closing."""
 
         def read() -> None:
             if not _scrapy.is_closing(self._crawler):
                 file.prepare(agent)
 
-        with contextlib.suppress(TimeoutError):  # who needs the file waits again
+        with contextlib.suppress(TimeoutError):  # a request for the site waits again
             await self._threads.call(read, limit=_PATIENCE)
 
     def stop(self) -> None:
-        """Let the thread end."""
+        """Stop the thread."""
         self._threads.stop()
 
 
 def gemini_file(body: bytes, settings: Settings, scheme: str) -> RobotsTxt | None:
-    """Return the parsed file of a scheme whose files have the rules of Gemini; else ``None``."""
+    """Return the parsed file of a scheme with the rules of Gemini, or `None` for other schemes."""
     known = settings.schemes.get(scheme)
     if known is None or known.rules is not Dialect.GEMINI:
         return None

@@ -1,10 +1,10 @@
-"""What the answer to a request for robots.txt means, and for how long (RFC 9309, 2.3.1 and 2.4).
+"""Decide what a response for robots.txt means, and for how long (RFC 9309, 2.3.1 and 2.4).
 
-An `Asking` names the URL to request next; its `answered` returns the next `Asking`, or the `Access`
-that ends a fetch. `renew` and `review` give the `Validity` of one result within the limits of the
-user's settings; `freshness` reads what the site itself says (RFC 9111); `pauses` come before
-further attempts. `fetching/` makes the requests.
-Times are seconds on a clock that never goes back, unless a parameter says otherwise.
+An `Asking` has the URL of the next request; its `answered` returns the next `Asking`, or the
+`Access` that ends a fetch. `renew` and `review` return the `Validity` of a result within the user's
+settings, `freshness` reads the site's own headers (RFC 9111), and `pauses` is the backoff.
+`fetching/` makes the requests. Times are seconds on a monotonic clock, unless a parameter says
+otherwise.
 """
 
 import enum
@@ -18,18 +18,18 @@ from urllib.parse import urlsplit
 from scrapy_robots_rfc.policy.origins import SCHEMES, Origin, Scheme, joined
 from scrapy_robots_rfc.settings import Settings
 
-#: Seconds for which the Retry-After header of an unreachable file counts at most.
+#: Maximum seconds that count of the Retry-After header of an unreachable file.
 MAX_RETRY_AFTER = 300.0
 
-#: Returns the lines of a header by its name, in the order in which they came.
+#: Returns the lines of a header by its name, in order.
 Lines: TypeAlias = Callable[[bytes], Sequence[bytes]]
 
-#: Redirects that are followed (2.3.1.2: "at least five consecutive redirects").
+#: Maximum redirects (2.3.1.2: "at least five consecutive redirects").
 MAX_REDIRECTS = 5
 
 
 class Outcome(enum.Enum):
-    """The three access results of RFC 9309, 2.3.1, and a fourth one. Stat keys have the values."""
+    """The three access results of RFC 9309, 2.3.1, and `LOCAL`. Stat keys contain the values."""
 
     #: 2.3.1.1: the rules are obeyed.
     SUCCESSFUL = "successful"
@@ -41,7 +41,7 @@ class Outcome(enum.Enum):
     LOCAL = "local"
 
     def explained(self, cause: str) -> str:
-        """Return this result, how the fetch ended, and what it means for pages, for people."""
+        """Return the result, its cause, and what it means for pages, in words for the user."""
         return _EXPLAINED[self].format(cause=cause)
 
 
@@ -65,15 +65,15 @@ class Successful(NamedTuple):
 
     @property
     def cause(self) -> str:
-        """What happened, in a word or two."""
+        """The status, as text."""
         return str(self.status)
 
 
 class Unavailable(NamedTuple):
     """There is no file (2.3.1.3).
 
-    :param status: that of the answer; ``None`` if it does not follow from one answer.
-    :param cause: what happened, in a few words.
+    :param status: the status of the response, or `None` if it does not follow from one response.
+    :param cause: the cause, in a few words.
     """
 
     status: int | None
@@ -84,11 +84,11 @@ class Unavailable(NamedTuple):
 class Unreachable(NamedTuple):
     """The file could not be fetched, so it is unknown whether there is one (2.3.1.4).
 
-    :param status: of the answer; ``None`` where there was none.
-    :param cause: what happened, in a few words.
-    :param retry_after: the seconds after which the server wants to be asked again, if it says so.
-    :param hopeless: whether it is of no use to ask again soon, as for a host that does not exist.
-    :param route: whether the proxy, or the account, failed, which says nothing about the site.
+    :param status: the status of the response, or `None` without one.
+    :param cause: the cause, in a few words.
+    :param retry_after: seconds after which the server wants another request, if it says so.
+    :param hopeless: whether another attempt soon is useless, as for a host that does not exist.
+    :param route: whether the proxy or the account failed, which says nothing about the site.
     """
 
     status: int | None
@@ -103,8 +103,8 @@ class Local(NamedTuple):
     """A part of the crawl itself failed, such as a middleware. This says nothing about the site.
 
     :param cause: which part failed, and how.
-    :param advice: what to do about it.
-    :param error: the exception, where its traceback helps to find the fault.
+    :param advice: what the user can do.
+    :param error: the exception, if its traceback helps to find the fault.
     :param shortage: whether the machine is short of descriptors, ports or memory, so that a later
         attempt may succeed.
     :param route: as for `Unreachable`.
@@ -124,8 +124,8 @@ Access = Successful | Unavailable | Unreachable | Local
 #: The status of a proxy that wants credentials. No site sends it (RFC 9110, 15.5.8).
 PROXY_REFUSES = 407
 
-#: Statuses whose Location is followed (2.3.1.2); that of a 300 is the server's preferred choice
-#: (RFC 9110, 15.4.1).
+#: Statuses whose Location is followed (2.3.1.2); for 300, it is the server's preferred choice (RFC
+#: 9110, 15.4.1).
 _REDIRECTS = frozenset({300, 301, 302, 303, 307, 308})
 
 _HTTP = SCHEMES["http"]
@@ -161,23 +161,23 @@ class Asking(NamedTuple):
         unreachable_statuses: Collection[int],
         cached: bytes | None = None,
     ) -> "Asking | Access":
-        """Return what follows from an answer.
+        """Return the next request, or the result of the fetch.
 
-        :param status: the status code, as the download handler gives it.
-        :param location: the Location header as it came, if there was one.
-        :param body: the octets of the body, decoded from any content coding.
-        :param unreachable_statuses: ROBOTS_UNREACHABLE_STATUSES, statuses of the 4xx class that
-            count as unreachable and not as unavailable.
-        :param cached: the body of the cached file that the request was conditional on, if it was
-            (RFC 9110, 13.1).
+        :param status: the status code from the download handler.
+        :param location: the Location header, if there was one.
+        :param body: the body, without content coding.
+        :param unreachable_statuses: ROBOTS_UNREACHABLE_STATUSES, 4xx statuses that count as
+            unreachable.
+        :param cached: the body of the cached file, if the request was conditional on it (RFC 9110,
+            13.1).
         """
         meaning = self.scheme.http_status(status)
         if meaning == 304 and cached is not None:
-            return Successful(status, cached)  # the file is confirmed (RFC 9111, 4.3.3)
+            return Successful(status, cached)  # the copy is confirmed (RFC 9111, 4.3.3)
         if meaning == PROXY_REFUSES:
             cause = "407 Proxy Authentication Required"
             return Unreachable(status, cause, hopeless=True, route=True)
-        # Without a condition, a 304 says that there is a file, but not what is in it.
+        # Without a condition, a 304 says that there is a file, but not its rules.
         if meaning == 304 or meaning in unreachable_statuses:
             return Unreachable(status, str(status))
         if meaning in _REDIRECTS:
@@ -186,7 +186,7 @@ class Asking(NamedTuple):
             return Successful(status, body)
         if 300 <= meaning <= 499:
             return Unavailable(status, str(status))
-        # 5xx, and any status that does not exist: nothing opens by accident.
+        # 5xx, and any status that does not exist: when in doubt, nothing is allowed.
         return Unreachable(status, str(status))
 
     def _redirected(self, status: int, location: bytes | None) -> "Asking | Unavailable":
@@ -204,13 +204,13 @@ class Asking(NamedTuple):
 
 
 def target_of(url: str, location: bytes | None, scheme: Scheme = _HTTP) -> str | None:
-    """Return the URL that a Location names, without userinfo and fragment; ``None``: it names none.
+    """Return the URL of a Location header, without userinfo and fragment, or `None` without one.
 
-    Only between http and https does a redirect lead from one scheme to another.
+    Only http and https redirect to each other.
 
-    :param url: the URL that answered with it.
-    :param location: the header as it came, if there was one.
-    :param scheme: that of the URL.
+    :param url: the URL that was requested.
+    :param location: the header, if there was one.
+    :param scheme: the scheme of the URL.
     """
     if not location:
         return None
@@ -232,17 +232,17 @@ def target_of(url: str, location: bytes | None, scheme: Scheme = _HTTP) -> str |
     return f"{origin}{parts.path or '/'}{query}"
 
 
-# For how long.
+# How long a result is valid.
 
 
 class Validity(NamedTuple):
-    """What governs an origin, and until when.
+    """The result that governs an origin, and its times.
 
-    :param outcome: what governs the decisions.
-    :param fresh_until: from then on the file is asked for again.
-    :param confirmed: when the file that is obeyed was last fetched, or found unchanged; ``None``
-        where there is none.
-    :param unreachable_since: when the first of the consecutive unreachable fetches ended; ``None``
+    :param outcome: the result that governs the decisions.
+    :param fresh_until: when the file expires.
+    :param confirmed: when the file that is obeyed was last fetched or confirmed, or `None` without
+        a file.
+    :param unreachable_since: when the first of the consecutive unreachable fetches ended, or `None`
         if the last fetch was not unreachable.
     """
 
@@ -264,13 +264,12 @@ def renew(
     limits: Settings,
     fresh_for: float | None = None,
 ) -> Validity:
-    """Return the validity of what a fetch gave.
+    """Return the validity of the result of a fetch.
 
-    :param old: the validity before the fetch, expired or not; ``None`` for an origin that was never
-        asked.
+    :param old: the validity before the fetch, expired or not, or `None` for a new origin.
     :param fetched: the outcome of the fetch.
-    :param fresh_for: for how many seconds the site's headers call the answer fresh; ``None``: they
-        say nothing.
+    :param fresh_for: seconds for which the response is fresh by its headers, or `None` if they do
+        not say.
     """
     if fetched is not Outcome.UNREACHABLE:
         age = limits.cache_max_age
@@ -289,9 +288,9 @@ def renew(
 
 
 def review(old: Validity, fetched: float, now: float, limits: Settings) -> Validity:
-    """Return the validity of a stored result within our own limits; it is never prolonged.
+    """Return the validity of a stored result within our settings; it never becomes longer.
 
-    :param fetched: when the fetch that gave the result ended.
+    :param fetched: when the fetch ended.
     """
     if old.unreachable_since is None:
         return old._replace(fresh_until=min(old.fresh_until, fetched + limits.cache_max_age))
@@ -303,9 +302,9 @@ def review(old: Validity, fetched: float, now: float, limits: Settings) -> Valid
 
 
 def pauses(attempts: int, retry_after: float | None, settings: Settings) -> tuple[float, ...]:
-    """Return the seconds before each further attempt; empty: no further attempt is made.
+    """Return the seconds before each further attempt, or nothing if there is none.
 
-    :param attempts: how many attempts were made before the one that has just failed.
+    :param attempts: the number of attempts before the one that has just failed.
     :param retry_after: seconds that the server asked for; they lengthen the first pause only.
     """
     delays = settings.unreachable_backoff[attempts:]
@@ -313,28 +312,29 @@ def pauses(attempts: int, retry_after: float | None, settings: Settings) -> tupl
 
 
 def at_least(seconds: float, retry_after: float | None) -> float:
-    """Return the seconds, or what the server asked for if longer, up to `MAX_RETRY_AFTER`."""
+    """Return the seconds, or up to `MAX_RETRY_AFTER` if the server asked for more."""
     return max(seconds, min(retry_after or 0.0, MAX_RETRY_AFTER))
 
 
-# Longer times count as this many seconds (RFC 9111, 1.2.2).
-_LONGEST_SECONDS = 2.0**31
-# Octets of a Cache-Control header that are read: a bound for hostile ones.
-_CACHE_CONTROL_READ = 8192
+# Longer times count as this number of seconds (RFC 9111, 1.2.2).
+_MAX_SECONDS = 2.0**31
+# Maximum bytes of a Cache-Control header that are read.
+_MAX_CACHE_CONTROL = 8192
 
+# An element of a list with commas: `max-age=60`, `no-cache="a, b"`.
 _ELEMENT = re.compile(rb'(?:[^,"]|"(?:[^"\\]|\\.)*"?)+', re.DOTALL)
 _SECONDS = re.compile(rb"[0-9]+")
-# An ETag or a Last-Modified that is sent back: it has no control octets, and real ones are far
-# shorter than this.
+# An ETag or a Last-Modified that is sent back: it has no control characters, and real ones are much
+# shorter.
 _VALIDATOR = re.compile(rb"[\t\x20-\x7e\x80-\xff]{1,1024}")
 
 
 class Freshness(NamedTuple):
-    """What an answer says of its own freshness (RFC 9111).
+    """The freshness of a response by its headers (RFC 9111).
 
-    :param lifetime: the seconds for which it is fresh after it was made (4.2.1), if it says so.
-    :param age: for how many seconds it was in other caches (5.1).
-    :param stored: whether it may be put into a store (5.2.2.5).
+    :param lifetime: seconds for which it is fresh after its creation (4.2.1), if it says so.
+    :param age: seconds that it spent in other caches (5.1).
+    :param stored: whether a store may have it (5.2.2.5).
     """
 
     lifetime: float | None = None
@@ -342,35 +342,35 @@ class Freshness(NamedTuple):
     stored: bool = True
 
 
-# What is malformed counts as absent. Of several lines of one header, and of several directives of
-# one name, the first one counts (RFC 9111, 4.2.1); the lines of Cache-Control are one list.
+# Malformed values count as absent. Of several lines of a header, and of several directives with one
+# name, the first one counts (RFC 9111, 4.2.1); the lines of Cache-Control are one list.
 
 
 def freshness(lines: Lines, now: float) -> Freshness:
-    """Return what the headers of an answer say of its freshness.
+    """Return the freshness of a response.
 
-    :param now: the present, in seconds since 1970; it stands in for a missing Date header.
+    :param now: seconds since 1970, used instead of a missing Date header.
     """
     directives = _directives(b",".join(lines(b"Cache-Control")))
     stored = b"no-store" not in directives
     # An Age line may be a list; its first element counts (RFC 9111, 5.1).
     age = seconds_of(next(iter(lines(b"Age")), b"").partition(b",")[0]) or 0.0
-    # A no-cache with field names as its value is about those fields only (RFC 9111, 5.2.2.4).
+    # A no-cache with a value concerns only the fields that it names (RFC 9111, 5.2.2.4).
     if not stored or directives.get(b"no-cache") == b"":
         return Freshness(0.0, age, stored=stored)
-    # A store may serve all spiders of a fleet: as a shared cache, it obeys s-maxage (5.2.2.10).
+    # A store may serve many spiders: as a shared cache, it obeys s-maxage (5.2.2.10).
     for name in (b"s-maxage", b"max-age"):
         seconds = seconds_of(directives.get(name))
         if seconds is not None:
             return Freshness(seconds, age)
     expires = next(iter(lines(b"Expires")), b"")
-    # 0 and -1 are no dates, but many servers send them to say "already expired" (RFC 9111, 5.3).
+    # 0 and -1 are not dates, but many servers send them to say "already expired" (RFC 9111, 5.3).
     then = 0.0 if expires.strip() in (b"0", b"-1") else http_date(expires)
     if then is None:
         return Freshness(None, age)
-    made = http_date(next(iter(lines(b"Date")), b""))
-    lifetime = then - (now if made is None else made)
-    return Freshness(min(max(0.0, lifetime), _LONGEST_SECONDS), age)
+    created = http_date(next(iter(lines(b"Date")), b""))
+    lifetime = then - (now if created is None else created)
+    return Freshness(min(max(0.0, lifetime), _MAX_SECONDS), age)
 
 
 def etag(lines: Lines) -> bytes | None:
@@ -387,21 +387,21 @@ def last_modified(lines: Lines) -> bytes | None:
 
 def _directives(cache_control: bytes) -> dict[bytes, bytes]:
     """Return the directives of Cache-Control by name."""
-    found: dict[bytes, bytes] = {}
-    for element in _ELEMENT.findall(cache_control[:_CACHE_CONTROL_READ]):
+    directives: dict[bytes, bytes] = {}
+    for element in _ELEMENT.findall(cache_control[:_MAX_CACHE_CONTROL]):
         name, _, value = element.partition(b"=")
         value = value.strip()
         if len(value) > 1 and value.startswith(b'"') and value.endswith(b'"'):
             value = value[1:-1]
-        found.setdefault(name.strip().lower(), value)
-    return found
+        directives.setdefault(name.strip().lower(), value)
+    return directives
 
 
 def retry_after(value: bytes | None, now: float) -> float | None:
-    """Return the seconds of a Retry-After header (RFC 9110, 10.2.3); ``None`` if it has none.
+    """Return the seconds of a Retry-After header (RFC 9110, 10.2.3), or `None` if it has none.
 
-    :param value: the header as it came: a number of seconds, or a date.
-    :param now: the present, in seconds since 1970.
+    :param value: the header: a number of seconds, or a date.
+    :param now: seconds since 1970.
     """
     seconds = seconds_of(value)
     if seconds is not None:
@@ -411,13 +411,13 @@ def retry_after(value: bytes | None, now: float) -> float | None:
 
 
 def seconds_of(value: bytes | None) -> float | None:
-    """Return a number of seconds (RFC 9111, 1.2.2); ``None`` if it is malformed."""
+    """Return a number of seconds (RFC 9111, 1.2.2), or `None` if it is malformed."""
     text = (value or b"").strip()
-    return min(float(text), _LONGEST_SECONDS) if _SECONDS.fullmatch(text) else None
+    return min(float(text), _MAX_SECONDS) if _SECONDS.fullmatch(text) else None
 
 
 def http_date(value: bytes) -> float | None:
-    """Return the seconds since 1970 of a date of HTTP (RFC 9110, 5.6.7); ``None``: it is none."""
+    """Return the seconds since 1970 of an HTTP date (RFC 9110, 5.6.7), or `None` otherwise."""
     try:
         date = parsedate_to_datetime(value.decode("latin-1"))
     except (ValueError, TypeError, IndexError, OverflowError):

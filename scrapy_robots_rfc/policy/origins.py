@@ -1,8 +1,8 @@
-"""Schemes, origins and the URLs of both: which robots.txt a URL belongs to (RFC 9309, 2.3).
+"""Schemes, origins and their URLs: the robots.txt that a URL belongs to (RFC 9309, 2.3).
 
 An origin is scheme, host and effective port; `Origin.of` reads it from a URL. `SCHEMES` has the
-schemes that are obeyed: RFC 9309 names HTTP and FTP, and Gemini has a companion specification,
-"robots.txt for Gemini". A `Site` is what a user names in a setting.
+schemes with robots.txt: RFC 9309 names HTTP and FTP, and Gemini has the companion specification
+"robots.txt for Gemini". A `Site` is a host or an origin in a setting.
 """
 
 import enum
@@ -15,18 +15,18 @@ from urllib.parse import quote, unquote, urljoin, urlsplit
 
 
 class Answers(enum.Enum):
-    """What the status of an answer is. The values are those of ROBOTS_SCHEMES."""
+    """The statuses of a scheme. ROBOTS_SCHEMES has the same values."""
 
     #: RFC 9110.
     HTTP = "http"
-    #: Those that Scrapy's handler gives: 200, and 404 for FTP's 550.
+    #: The statuses of Scrapy's handler: 200, and 404 for FTP's 550.
     FTP = "ftp"
-    #: Two digits. A handler may give statuses of HTTP instead.
+    #: Two digits. A handler may also use HTTP statuses.
     GEMINI = "gemini"
 
 
 class Dialect(enum.Enum):
-    """How a file is read. The values are those of ROBOTS_SCHEMES."""
+    """The rules of a file. ROBOTS_SCHEMES has the same values."""
 
     RFC9309 = "rfc9309"
     #: See `core/gemini.py`.
@@ -34,9 +34,11 @@ class Dialect(enum.Enum):
 
 
 class Scheme(NamedTuple):
-    """What is to be known of a scheme; its robots.txt is ``scheme://authority/robots.txt``.
+    """A scheme with robots.txt, at ``scheme://authority/robots.txt``.
 
-    :param port: the port of a URL that names none.
+    :param port: the default port.
+    :param answers: its statuses.
+    :param rules: the rules of its files.
     """
 
     port: int
@@ -44,7 +46,7 @@ class Scheme(NamedTuple):
     rules: Dialect = Dialect.RFC9309
 
     def http_status(self, status: int) -> int:
-        """Return the status of HTTP that means the same for a robots.txt (RFC 9309, 2.3.1)."""
+        """Return the HTTP status with the same meaning for a robots.txt (RFC 9309, 2.3.1)."""
         if self.answers is Answers.FTP:
             return status if status in (200, 404) else 503
         if self.answers is Answers.GEMINI and status < 100:
@@ -52,21 +54,21 @@ class Scheme(NamedTuple):
         return status
 
 
-# The first digit of a Gemini status -> what it means. After all others, such as 4x and 60, the file
-# is unknown.
+# The first digit of a Gemini status -> the HTTP status with the same meaning. After all others,
+# such as 4x and 60, the file is unknown.
 _GEMINI = {2: 200, 3: 302, 5: 404}
 
-#: The schemes that are obeyed unless a setting says otherwise (RFC 9110, 4.2; RFC 959, 8; Gemini).
+#: The schemes with robots.txt, without ROBOTS_SCHEMES (RFC 9110, 4.2; RFC 959, 8; Gemini).
 SCHEMES: Mapping[str, Scheme] = MappingProxyType({
     "http": Scheme(80),
     "https": Scheme(443),
     "ftp": Scheme(21, Answers.FTP),
     "gemini": Scheme(1965, Answers.GEMINI, Dialect.GEMINI),
 })  # fmt: skip
-#: What a description of ROBOTS_SCHEMES may be.
+#: The accepted descriptions in ROBOTS_SCHEMES.
 SCHEME_ACCEPTED = (
     "None for 'ftp' or 'gemini'; or, for a scheme of your own with a name in lower case, "
-    "{'port': NUMBER from 1 to 65535} and, where they differ from those of http, "
+    "{'port': NUMBER from 1 to 65535} and, if they differ from http, "
     "'answers': 'ftp' or 'gemini', and 'rules': 'gemini'"
 )
 _SCHEME_NAME = re.compile("[a-z][a-z0-9+.-]*")  # RFC 3986, 3.1
@@ -75,11 +77,11 @@ _FIXED = {"http", "https", "data", "file", "mailto"}
 
 
 def scheme_of(name: object, description: Mapping[str, Any] | None) -> Scheme | None:
-    """Return a scheme that the user adds; ``None``: one of `SCHEMES` is not obeyed, its pages pass.
+    """Return a scheme that the user adds, or `None` for a scheme whose pages all pass.
 
-    :param description: what ROBOTS_SCHEMES says of it.
-    :raises ValueError: name or description are not accepted.
-    :raises TypeError: the description is none.
+    :param description: the value in ROBOTS_SCHEMES.
+    :raises ValueError: if name or description are not accepted.
+    :raises TypeError: if it is not a description.
     """
     if not isinstance(name, str) or not _SCHEME_NAME.fullmatch(name) or name in _FIXED:
         raise ValueError(name)
@@ -93,17 +95,17 @@ def scheme_of(name: object, description: Mapping[str, Any] | None) -> Scheme | N
     return Scheme(port, Answers(answers), Dialect(rules))
 
 
-# A host with one of these characters is refused: two programs could read it as different hosts.
+# A host with one of these characters is not accepted: programs could read it differently.
 _NO_HOST = re.compile(r"[\x00-\x20\x7f\"#%/<>?@\[\\\]^`{|}]")
 
 
 class Origin(NamedTuple):
-    """One origin: http and https are different origins, and so are two ports.
+    """An origin: http and https are different origins, and so are two ports.
 
     :param scheme: in lower case, such as ``https``; see `SCHEMES`.
-    :param host: lower-case, IDNA-encoded, without a trailing dot; an IPv6 address in its shortest
-        form, no brackets.
-    :param port: the port of the connection: the scheme's default where the URL has none.
+    :param host: in lower case, IDNA-encoded, without a trailing dot; an IPv6 address in its
+        shortest form, without brackets.
+    :param port: the port of the connection, also if the URL has the default port.
     """
 
     scheme: str
@@ -112,10 +114,10 @@ class Origin(NamedTuple):
 
     @classmethod
     def of(cls, url: str, schemes: Mapping[str, Scheme] = SCHEMES) -> Self | None:
-        """Return the origin of an absolute URL.
+        """Return the origin of an absolute URL, or `None` if it has none.
 
-        :param schemes: those that have origins; of a crawl, see ROBOTS_SCHEMES.
-        :returns: ``None`` where the scheme is not one of these, or the authority is not valid.
+        :param schemes: the schemes with robots.txt.
+        :returns: `None` for another scheme or an invalid authority.
         """
         try:
             parts = urlsplit(url)
@@ -134,24 +136,23 @@ class Origin(NamedTuple):
 
     def __str__(self) -> str:
         host = f"[{self.host}]" if ":" in self.host else self.host
-        # The port of a scheme that the user adds is always written: another program does not know
-        # its default.
+        # Another program does not know the default port of a scheme that the user adds.
         default = self.scheme in SCHEMES and self.port == SCHEMES[self.scheme].port
         return f"{self.scheme}://{host}" if default else f"{self.scheme}://{host}:{self.port}"
 
 
 def _normal(host: str, *, is_ipv6: bool) -> str:
-    """Return a host as an `Origin` has it.
+    """Return a host in the form of `Origin.host`.
 
-    :raises ValueError: it is none.
+    :raises ValueError: if it is not a host.
     """
     if is_ipv6:
         address = IPv6Address(host)
-        if address.scope_id:  # a zone has a meaning on one machine only
+        if address.scope_id:  # a zone has no meaning on another machine
             raise ValueError(host)
         return address.compressed
     if not host.isascii():
-        # IDNA 2003, as in w3lib: a request's URL and its origin have to name the same host.
+        # IDNA 2003, as in w3lib, so that a request's URL and its origin name the same host.
         host = host.encode("idna").decode("ascii")
     host = host.lower().removesuffix(".")
     if not host or _NO_HOST.search(host):
@@ -160,7 +161,7 @@ def _normal(host: str, *, is_ipv6: bool) -> str:
 
 
 def without_userinfo(url: str) -> str:
-    """Return a URL without ``user:password@``, for log lines; a text that is no URL unchanged."""
+    """Return a URL without ``user:password@``, for log lines; other text stays as it is."""
     scheme, separator, rest = url.partition("://")
     if not separator:
         return url
@@ -175,11 +176,11 @@ _PARAMS = re.compile(";[^/]*$")
 
 
 def other_reading(url: str) -> str | None:
-    """Return a URL as another program may read it; ``None`` where all read it alike.
+    """Return a URL as another program may read it, or `None` if all programs read it as it is.
 
     Some download handlers and servers remove ``.`` and ``..`` from a path (RFC 3986, 5.2.4).
-    Scrapy's handler for FTP leaves out params and query, and decodes the path; several slashes are
-    one there. Callers judge both forms: the page is fetched only if neither is disallowed.
+    Scrapy's FTP handler removes parameters and query and decodes the path, in which several slashes
+    are one. Callers judge both forms: the page is fetched only if neither is disallowed.
     """
     parts = _PARTS.match(url)
     if parts is None:
@@ -209,9 +210,9 @@ def _without_dot_segments(path: str) -> str:
 
 
 def joined(base: str, reference: str) -> str:
-    """Do what `urljoin` does, also for schemes whose relative references it does not join.
+    """Join a URL and a reference as `urljoin` does, also for schemes that it does not know.
 
-    :raises ValueError: the reference is no URL.
+    :raises ValueError: if the reference is not a URL.
     """
     scheme = base.partition(":")[0]
     if scheme in ("http", "https") or urlsplit(reference).scheme:
@@ -219,7 +220,7 @@ def joined(base: str, reference: str) -> str:
     return scheme + urljoin(f"http{base[len(scheme) :]}", reference).removeprefix("http")
 
 
-# Compiled when it is used: most users name no site.
+# A site in a setting: `*.example.com`, `https://example.com:8443`. Compiled on first use.
 _NAME = (
     r"(?:(?P<scheme>[a-z][a-z0-9+.-]*)://)?(?P<below>\*\.)?"
     r"(?P<host>\[[0-9a-f:.]+\]|[^\s/?#@:*\[\]\\]+)(?P<port>:[0-9]{1,5})?/?"
@@ -227,13 +228,13 @@ _NAME = (
 
 
 class Site(NamedTuple):
-    """A host, all hosts below a host, or an origin, as a user names it in a setting.
+    """A host, all hosts below a host, or an origin, as a user writes it in a setting.
 
     :param text: the name as the user wrote it.
     :param host: as in an `Origin`.
-    :param below: whether all hosts below `host` are meant, at any depth, and not `host` itself.
-    :param scheme: ``None``: all schemes.
-    :param port: ``None``: every port.
+    :param below: whether it means all hosts below `host`, at any depth, but not `host` itself.
+    :param scheme: its scheme, or `None` for all.
+    :param port: its port, or `None` for all.
     """
 
     text: str
@@ -246,10 +247,10 @@ class Site(NamedTuple):
     def of(cls, text: str, schemes: Mapping[str, Scheme] = SCHEMES) -> Self:
         """Read ``host`` or ``*.host``, each also with a ``:port``, with ``https://``, or both.
 
-        With a scheme and without a port, its default port is meant.
+        With a scheme and without a port, it means the default port.
 
-        :param schemes: those that an origin may have.
-        :raises ValueError: the text is not one of these.
+        :param schemes: the schemes that an origin may have.
+        :raises ValueError: if the text has another form.
         """
         text = text.strip()
         match = re.fullmatch(_NAME, text, re.IGNORECASE)
@@ -265,17 +266,17 @@ class Site(NamedTuple):
         return cls(text, origin.host, match["below"] is not None, scheme, port)
 
     def covers(self, origin: Origin) -> bool:
-        """Whether the name covers an origin."""
+        """Return whether it covers an origin."""
         if self.scheme not in (None, origin.scheme) or self.port not in (None, origin.port):
             return False
         return origin.host.endswith(f".{self.host}") if self.below else origin.host == self.host
 
 
 def named_origin(text: str, schemes: Mapping[str, Scheme] = SCHEMES) -> Origin:
-    """Read one origin: ``https://example.com``, with or without a port.
+    """Read an origin: ``https://example.com``, with or without a port.
 
-    :param schemes: those that it may have.
-    :raises ValueError: the text is no origin.
+    :param schemes: the schemes that it may have.
+    :raises ValueError: if the text is not an origin.
     """
     site = Site.of(text, schemes)
     if site.scheme is None or site.port is None or site.below:
@@ -284,12 +285,12 @@ def named_origin(text: str, schemes: Mapping[str, Scheme] = SCHEMES) -> Origin:
 
 
 def sitemap_urls(values: Iterable[str], base: str) -> list[str]:
-    """Return the absolute URLs of sitemaps, each once: with http, https or the file's scheme.
+    """Return the absolute URLs of sitemaps, each once.
 
-    A site may name ``file:///etc/passwd``.
+    Only http, https and the scheme of the file are accepted, not ``file:///etc/passwd``.
 
-    :param values: of the Sitemap records; they may be malformed.
-    :param base: the URL of the file, against which relative values are resolved.
+    :param values: the values of the Sitemap records, which may be malformed.
+    :param base: the URL of the file; relative values are resolved against it.
     """
     urls = dict[str, None]()
     for value in values:

@@ -1,8 +1,7 @@
-"""The pace that Crawl-delay and Request-rate ask for.
+"""The interval between requests that Crawl-delay and Request-rate ask for.
 
-`pace_of` reads these records, `IntervalClock` says when the next request may start, `scheduling/`
-has requests wait for it. Times of day are UTC; other times are seconds on a clock that never goes
-back.
+`pace_of` reads these records, `IntervalClock` says when the next request may start, and
+`scheduling/` waits for it. Times of day are in UTC; other times are seconds on a monotonic clock.
 """
 
 import enum
@@ -19,12 +18,12 @@ from scrapy_robots_rfc.core.lines import Record
 #: The keys of the records that `pace_of` reads.
 KEYS = ("crawl-delay", "request-rate")
 
-# How many windows of a file count. Real files have one or two; each costs time at each request.
-_MOST_WINDOWS = 16
+# Maximum windows of a file. Real files have one or two; each costs time at each request.
+_MAX_WINDOWS = 16
 
 
 class Over(enum.Enum):
-    """What is done with a site that asks for a longer interval than ROBOTS_CRAWL_DELAY_MAX."""
+    """How to treat a site that asks for a longer interval than ROBOTS_CRAWL_DELAY_MAX."""
 
     #: The maximum is used.
     CLAMP = "clamp"
@@ -36,8 +35,8 @@ class Bound(NamedTuple):
     """A lower bound on the interval between two requests.
 
     :param seconds: above 0, may be infinite.
-    :param text: the record that asks for it, for people: ``Crawl-delay 10 s (robots.txt line 4)``.
-    :param window: the time of day when it counts; ``None``: always.
+    :param text: its record, in words for the user: ``Crawl-delay 10 s (robots.txt line 4)``.
+    :param window: the time of day when it counts, or `None` if it always does.
     """
 
     seconds: float
@@ -46,33 +45,34 @@ class Bound(NamedTuple):
 
 
 class Pace(NamedTuple):
-    """How fast a site asks to be crawled.
+    """The intervals that a site asks for.
 
-    :param bounds: at a time of day, the largest of those for that time counts.
+    :param bounds: of the bounds for a time of day, the largest counts.
     """
 
     bounds: tuple[Bound, ...]
 
     def joined(self, other: "Pace") -> "Pace":
-        """Return what both ask for together."""
+        """Return the bounds of both."""
         return _largest((*self.bounds, *other.bounds)) or self
 
     def bound(self, utc: time) -> Bound | None:
-        """The largest bound for a time of day; ``None`` where there is none."""
-        found = (each for each in self.bounds if each.window is None or inside(each.window, utc))
-        return max(found, key=lambda bound: bound.seconds, default=None)
+        """Return the largest bound for a time of day, or `None` if there is none."""
+        bounds = [each for each in self.bounds if each.window is None or inside(each.window, utc)]
+        return max(bounds, key=lambda bound: bound.seconds, default=None)
 
 
 def inside(window: VisitTime, utc: time) -> bool:
-    """Whether a time of day is in a window; one that ends as it starts is all day."""
+    """Return whether a time of day is in a window; one that ends when it starts is all day."""
     start, end = window.start, window.end
     return start <= utc < end if start < end else utc >= start or utc < end
 
 
 def pace_of(records: Iterable[Record]) -> Pace | None:
-    """Return the pace that records ask for; ``None`` where they ask for nothing.
+    """Return the pace that records ask for, or `None` if they ask for nothing.
 
-    :param records: those of `KEYS` in the group that applies; malformed ones are ignored.
+    :param records: the records of the group that applies with a key of `KEYS`; malformed records
+        are ignored.
     """
     bounds = []
     for record in records:
@@ -94,7 +94,7 @@ def pace_of(records: Iterable[Record]) -> Pace | None:
 def paces_of(
     groups: Iterable[tuple[Iterable[GroupKey], Iterable[Record]]],
 ) -> dict[GroupKey, Pace]:
-    """Return the interval that all groups of each key ask for together (2.2.1).
+    """Return, for each key, the pace that its groups ask for together (2.2.1).
 
     :param groups: the keys that select each group, and its records, as `pace_of` reads them.
     """
@@ -110,21 +110,22 @@ def paces_of(
 
 
 def _largest(bounds: Iterable[Bound]) -> Pace | None:
-    """Return the largest bound of each window; with too many windows, for all day."""
-    found: dict[VisitTime | None, Bound] = {}
+    """Return the largest bound of each window. With too many windows, bounds count all day."""
+    largest: dict[VisitTime | None, Bound] = {}
     for bound in bounds:
-        full = len(found) >= _MOST_WINDOWS
-        window = None if full and bound.window not in found else bound.window
-        known = found.get(window)
+        window = bound.window
+        if window not in largest and len(largest) >= _MAX_WINDOWS:
+            window = None
+        known = largest.get(window)
         if known is None or known.seconds < bound.seconds:
-            found[window] = bound._replace(window=window)
-    return Pace(tuple(found.values())) if found else None
+            largest[window] = bound._replace(window=window)
+    return Pace(tuple(largest.values())) if largest else None
 
 
 def pace_of_number(delay: object) -> Pace | None:
-    """Return the pace for the Crawl-delay that a user's parser gave.
+    """Return the pace for the Crawl-delay of a third-party parser.
 
-    ``None``: it is not a number above 0.
+    :returns: `None` if it is not a number above 0.
     """
     if not isinstance(delay, (int, float)) or not delay > 0:  # `delay <= 0` would let NaN through
         return None
@@ -134,29 +135,29 @@ def pace_of_number(delay: object) -> Pace | None:
 
 @dataclass(slots=True, eq=False, repr=False)
 class IntervalClock:
-    """Says when the next request to a server may start, so that it sees the interval it asked for.
+    """A clock for the interval between the requests to a site, as its server sees them.
 
-    A request reaches the server at an unknown time after its start, but before its answer begins to
-    arrive. So the interval is counted from the beginning of the answer.
+    A request reaches the server at an unknown time between its start and the beginning of its
+    response. So the interval is counted from the beginning of the response.
 
-    :param last: when the last answer began to arrive, or a request ended without one.
-    :param outstanding: the requests that have started and are not answered. A request is put into
-        it as it starts, and taken out if it ends before it was sent.
+    :param last: when the last response began to arrive, or a request ended without one.
+    :param outstanding: the requests that have started and have no response. A request that ends
+        before it is sent is removed from it.
     """
 
     last: float = -math.inf
     outstanding: set[object] = field(default_factory=set)
 
     def answered(self, request: object, now: float) -> None:
-        """Note that the answer to a request begins to arrive, or that the request ended without."""
+        """Note that a response begins to arrive, or that its request ended without one."""
         if request in self.outstanding:
             self.outstanding.remove(request)
             self.last = max(self.last, now)
 
     def wait(self, interval: float, now: float) -> float | None:
-        """Return the seconds until a request may start; ``None`` while it waits for an answer.
+        """Return the seconds until a request may start, or `None` until a response arrives.
 
-        :param interval: seconds; 0: there is nothing to wait for.
+        :param interval: the interval in seconds; 0 means that there is none.
         """
         if not interval:
             return 0.0

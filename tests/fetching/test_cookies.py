@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from http.cookies import SimpleCookie
-from time import perf_counter
+from time import process_time
 
 import pytest
 from pytest_twisted import ensureDeferred
@@ -100,8 +100,8 @@ def test_hostile_cookies_cost_little(line: str) -> None:
     """A thousand malformed cookies neither raise nor block the event loop."""
     cookies = FetchCookies()
     response = Response(ROBOTS, 302, headers={"Location": "/", "Set-Cookie": [line] * 1000})
-    start = perf_counter()
+    start = process_time()
     cookies.keep(response)
     header = cookies.header_for(ROBOTS)
-    assert perf_counter() - start < 0.1
+    assert process_time() - start < 0.1
     assert len(header) <= 8192

@@ -320,7 +320,7 @@ async def test_file_that_cannot_be_read_stops_the_crawl(
         "missing": "No such file or directory",
         "folder": "not a regular file",
         "pipe": "not a regular file",
-        "too long": "longer than ROBOTS_MAX_SIZE, 512000 octets",
+        "too long": "longer than ROBOTS_MAX_SIZE, 512000 bytes",
         "not to be parsed": "cannot parse",
     }
     if kind == "folder":
