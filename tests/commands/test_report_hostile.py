@@ -11,9 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from selenium.webdriver.common.by import By
 
-from scrapy_robots_rfc.core.text import printable
 from tests.support.report_pages import ACTS, hostile, made
-from tests.support.reports import record
 from tests.support.site import Site
 
 if TYPE_CHECKING:
@@ -76,26 +74,6 @@ def test_the_page_has_its_own_elements_only(browser: Browser, tmp_path: Path) ->
     for address, relation in links:
         assert re.match(r"https?://[^/@]+/", address), address
         assert relation == "noopener noreferrer"
-
-
-ODD = [
-    *map(chr, range(0x300)),
-    *"\u2028\u2029\u2000\u202e\u2066\u3000\ufeff\u0378\ue000\ud800\udfff",
-    *"\U000e0001\U0010ffff\U0001f600",
-]
-
-
-def test_what_cannot_be_seen_is_an_escape(browser: Browser, tmp_path: Path) -> None:
-    """Invisible characters, and those that change directions, have the same escapes as in texts."""
-    made(
-        tmp_path, [record(origin=f"{number} {character}.") for number, character in enumerate(ODD)]
-    )
-    browser.open(tmp_path / "report.html")
-    script = (
-        "return [...document.querySelectorAll('#origin tbody th')].map((cell) => cell.textContent)"
-    )
-    wanted = {f"{number} {printable(character)}." for number, character in enumerate(ODD)}
-    assert set(browser.run(script)) == wanted
 
 
 def test_a_script_of_others_would_not_run(shown: tuple[Browser, dict[str, Any]]) -> None:

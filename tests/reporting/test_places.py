@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -77,27 +75,6 @@ async def test_the_whole_error(site: Site) -> None:
     )
 
 
-SPIDER = """
-import scrapy
-
-class Pages(scrapy.Spider):
-    name = "pages"
-"""
-
-
-def test_the_command_line(tmp_path: Path) -> None:
-    """The file of `-O` is refused as a place for the report, and does not change."""
-    (tmp_path / "pages.py").write_text(SPIDER, encoding="utf-8")
-    (tmp_path / "x.jsonl").write_text("old\n", encoding="utf-8")
-    settings = {"ADDONS": '{"scrapy_robots_rfc.Addon": 500}', "ROBOTS_REPORT": "x.jsonl"}
-    options = [word for key, value in settings.items() for word in ("-s", f"{key}={value}")]
-    command = [sys.executable, "-m", "scrapy", "runspider", "pages.py", "-O", "x.jsonl", *options]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert done.returncode == 1
-    assert "ROBOTS_REPORT = 'x.jsonl' is not accepted" in done.stderr
-    assert (tmp_path / "x.jsonl").read_text(encoding="utf-8") == "old\n"
-
-
 @pytest.mark.parametrize(
     ("settings", "key", "named"),
     [
@@ -124,23 +101,13 @@ async def test_the_archive(
 
 @ensureDeferred
 async def test_places_of_their_own(site: Site, tmp_path: Path) -> None:
-    """Outputs with different places are all written, even if the function of one fails once."""
+    """Outputs with different places are all written."""
     site.replies["/robots.txt"] = robots("User-agent: *\nDisallow: /x\n")
     settings = {
-        "FEEDS": {tmp_path / "items.csv": CSV, "%(nobody)s.csv": {**CSV, "uri_params": odd}},
-        "ROBOTS_REPORT": {tmp_path / "report.csv": {}},
+        "FEEDS": {tmp_path / "items.csv": {**CSV, "store_empty": True}},
+        "ROBOTS_REPORT": tmp_path / "report.csv",
         "ROBOTS_ARCHIVE": str(tmp_path / "x.warc"),
-        "FEED_STORE_EMPTY": False,
     }
-    odd.calls = 0  # type: ignore[attr-defined]
     await crawl([site.url("/x")], settings)
     names = sorted(path.name for path in tmp_path.iterdir())  # noqa: ASYNC240 - short
-    assert names == ["report.csv", "x.warc"]
-
-
-def odd(params: dict[str, Any], _: object) -> dict[str, Any]:
-    """Fail on the first call."""
-    odd.calls += 1  # type: ignore[attr-defined]
-    if odd.calls == 1:  # type: ignore[attr-defined]
-        raise RuntimeError("not yet")
-    return {**params, "nobody": "n"}
+    assert names == ["items.csv", "report.csv", "x.warc"]

@@ -19,7 +19,7 @@ import pytest
 from pytest_twisted import ensureDeferred
 from scrapy import Request
 from scrapy.extensions.feedexport import ItemFilter
-from scrapy.signals import feed_exporter_closed, feed_slot_closed, spider_opened
+from scrapy.signals import spider_opened
 
 from scrapy_robots_rfc.reporting.report import FIELDS
 from tests.support.crawling import crawl, records
@@ -417,26 +417,3 @@ async def test_file_is_empty_if_nothing_is_disallowed(site: Site, tmp_path: Path
     """The report of a crawl that drops nothing is an empty file."""
     await crawl([site.url("/x")], {"ROBOTS_REPORT": {tmp_path / "r.jsonl": {}}})
     assert (tmp_path / "r.jsonl").read_bytes() == b""
-
-
-@ensureDeferred
-async def test_user_items_are_apart(site: Site, tmp_path: Path) -> None:
-    """Records are not items: feeds and extensions for items do not see them."""
-    site.replies["/robots.txt"] = robots(RULES)
-    sent: list[object] = []
-
-    def prepare(crawler: Crawler) -> None:
-        for signal in (feed_slot_closed, feed_exporter_closed):
-            crawler.signals.connect(lambda signal=signal: sent.append(signal), signal, weak=False)
-
-    items = tmp_path / "items.jsonl"
-    result = await crawl(
-        private(site, 1),
-        {"FEEDS": {items: {"format": "jsonl"}}, "ROBOTS_REPORT": {tmp_path / "r.jsonl": {}}},
-        prepare=prepare,
-    )
-    assert len(sent) == 2
-    assert items.read_bytes() == b""
-    assert len(read(tmp_path / "r.jsonl")) == 1
-    assert "item_scraped_count" not in result.stats
-    assert result.stats["feedexport/success_count/FileFeedStorage"] == 1
