@@ -259,6 +259,9 @@ class Gate:
         """Wake the origin of a fetch that has ended."""
         if is_closing(self._crawler):  # its requests stay in the scheduler
             self.note_closing()
+        queued = self.origins.get(fetch.origin)
+        if queued is not None:  # a request outside the scheduler may have started the fetch
+            queued.state = State.READY
         self.wake(fetch.origin)
 
     def give_back(self, request: Request) -> Request:

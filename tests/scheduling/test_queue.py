@@ -18,7 +18,7 @@ from scrapy_robots_rfc import OriginPriorityQueue
 from scrapy_robots_rfc.policy.origins import Origin
 from scrapy_robots_rfc.scheduling.gate import GateKeeper, gate_of
 from tests.support.crawling import crawl
-from tests.support.gates import Turns, add_gate
+from tests.support.gates import Files, Turns, add_gate
 
 if TYPE_CHECKING:
     from tests.support.site import Site
@@ -189,6 +189,32 @@ def test_sites_take_turns() -> None:
         if len(found) == 1:
             queue.push(page("c", "slot"))
     assert found == ["a", "b", "a", "c", "b"]
+
+
+def test_inline_fetch_of_an_origin_in_line() -> None:
+    """An origin in line leaves at once when a request outside the scheduler has its file fetched.
+
+    Its place in the line is then taken by the next origin.
+    """
+    known: set[str] = set()
+    files = Files(lambda origin: origin.host in known, most=1)
+    crawler = get_crawler(Spider)
+    gate = add_gate(crawler, files=files)
+    queue = OriginPriorityQueue(crawler, FifoMemoryQueue, "")
+    for site in (1, 2, 3):
+        queue.push(page(site, site))
+    assert queue.pop() is None
+    [first] = files.pending
+    in_line = Origin.of("http://site2.example/")
+    assert in_line is not None
+    files.fetch(in_line)
+    known.add(in_line.host)
+    files.end(in_line, gate)
+    request = queue.pop()
+    assert request is not None
+    assert request.url == "http://site2.example/0"
+    files.end(first, gate)
+    assert [origin.host for origin in files.pending] == ["site3.example"]
 
 
 @ensureDeferred
