@@ -105,7 +105,7 @@ class CacheClient:
         """
         newest, fresh = await self._newest(origin, known)
         may_fetch = not fresh and await self.lock(origin)
-        if may_fetch and self.shared:  # the previous owner of the lock may have stored it meanwhile
+        if may_fetch and self.shared:  # the previous owner of the lock may have stored it
             newest, fresh = await self._newest(origin, newest)
         if fresh:
             self._runtime.spawn(self.unlock(origin))
@@ -186,7 +186,7 @@ class CacheClient:
         """
         if not self.shared:
             return True
-        # Before the answer arrives, so that a crawl that ends meanwhile releases the lock.
+        # Before the answer arrives, so that a crawl that ends before releases the lock.
         self._locked.add(origin)
         if self._timer is None:
             self._timer = self._runtime.call_later(RENEW_INTERVAL, self._renew_all)
@@ -271,7 +271,7 @@ class CacheClient:
         now = self._runtime.clock()
         if self._closed or now < self._not_before.get(kind, now):
             return default
-        if kind in self._not_before:  # one call tries the store, and no other does meanwhile
+        if kind in self._not_before:  # one call tries the store; others wait for its end
             self._not_before[kind] = now + CALL_TIMEOUT + RETRY_DELAY
         self._running += 1
         try:
@@ -305,7 +305,7 @@ class CacheClient:
         If a call does not end in time, the store is closed when it does.
         """
         for seconds in _CLOSE_DELAYS:
-            await self._runtime.sleep(seconds)  # calls that were spawned before start meanwhile
+            await self._runtime.sleep(seconds)  # calls that were spawned before can start
             if not self._running:
                 break
         self._closed = True

@@ -1,4 +1,4 @@
-"""CacheEntry: all that is known of an origin's robots.txt, and how it is written down for stores.
+"""CacheEntry: the cached state of an origin's robots.txt, and its form in stores.
 
 `policy/access.py` says for how long an entry is used; this file says which entry follows from a
 fetch.
@@ -27,17 +27,17 @@ from scrapy_robots_rfc.policy.access import (
 from scrapy_robots_rfc.policy.origins import without_userinfo
 from scrapy_robots_rfc.settings import Settings
 
-#: Seconds for which a store remembers that a file is unreachable if ROBOTS_UNREACHABLE_MAX_AGE is
-#: None: 30 days, the example of RFC 9309, 2.3.1.4.
-_REMEMBERED = 30 * 86_400.0
+#: Seconds that a store remembers an unreachable file if ROBOTS_UNREACHABLE_MAX_AGE is None: the 30
+#: days of the example in RFC 9309, 2.3.1.4.
+_UNREACHABLE_KEPT = 30 * 86_400.0
 
 
 class Validators(NamedTuple):
-    """With these the server is asked later whether the file has changed (RFC 9110, 13.1).
+    """Headers for a conditional request that asks whether the file has changed (RFC 9110, 13.1).
 
-    :param url: the URL that gave the file, after redirects; they are sent to no other URL.
-    :param etag: the ETag header, as it came; ``None`` if there was none.
-    :param last_modified: the Last-Modified header, as it came.
+    :param url: the URL of the file, after redirects; the headers are sent to no other URL.
+    :param etag: the unchanged ETag header, or `None` if the server sent none.
+    :param last_modified: the unchanged Last-Modified header, or `None`.
     """
 
     url: str
@@ -46,20 +46,21 @@ class Validators(NamedTuple):
 
 
 class CacheEntry(NamedTuple):
-    """What is known of one origin.
+    """The cached state of one origin.
 
-    In memory, times are on the clock of the crawl, in stores since 1970: see `moved`.
+    In memory, times are on the clock of the crawl; in stores, they are seconds since 1970. `moved`
+    converts them.
 
-    :param validity: what governs the decisions, and until when.
-    :param status: the HTTP status of the last fetch; ``None`` if there was no answer.
+    :param validity: the outcome that decides, and until when.
+    :param status: the HTTP status of the last fetch, or `None` if it got no response.
     :param cause: how the last fetch ended, in a word or two.
-    :param fetched: when it ended.
-    :param validators: those of the file that is obeyed.
-    :param body: the file that is obeyed, without content coding; ``None`` if there is none.
-    :param lifetime: seconds for which its server called it fresh (RFC 9111, 4.2.1); ``None`` if it
-        gave no time. A 304 that gives none does not change it.
-    :param cut: the octets after which the file was cut off, because the crawl that fetched it reads
-        no more; ``None``: it is whole.
+    :param fetched: when the last fetch ended.
+    :param validators: the validators of the file that is obeyed.
+    :param body: the file that is obeyed, without content coding, or `None` if there is no file.
+    :param lifetime: seconds of freshness that the server gave (RFC 9111, 4.2.1), or `None` if it
+        gave no time. A 304 without a time does not change it.
+    :param cut: the size at which the file was cut off, which is the limit of the crawl that fetched
+        it, or `None` if the file is complete.
     """
 
     validity: Validity
@@ -73,20 +74,21 @@ class CacheEntry(NamedTuple):
 
     @property
     def for_all(self) -> bool:
-        """Whether it governs every route: there was an answer, or an earlier file is obeyed."""
+        """Whether it applies to every route: the site responded, or an earlier file is obeyed."""
         return self.status is not None or self.validity.outcome is not Outcome.UNREACHABLE
 
     def known_at(self, url: str) -> Validators | None:
-        """Return the validators if the file came from this URL: they mean nothing to another."""
+        """Return the validators if the file came from this URL; others do not know them."""
         known = self.validators
         if self.body is None or known is None or known.url != url:
             return None
         return known if known.etag or known.last_modified else None
 
     def moved(self, seconds: float, latest: float = math.inf) -> Self:
-        """Return the same entry on another clock, which shows so many seconds more.
+        """Return the same entry on another clock.
 
-        :param latest: on the other clock, no time of the past is later than this one.
+        :param seconds: how far the other clock is ahead.
+        :param latest: on the other clock, the latest time that an event in the past can have.
         """
         outcome, fresh_until, *past = self.validity
         moved = (None if time is None else min(time + seconds, latest) for time in past)
@@ -94,16 +96,16 @@ class CacheEntry(NamedTuple):
         return self._replace(validity=validity, fetched=min(self.fetched + seconds, latest))
 
     def expiring(self, time: float) -> Self:
-        """Return the same entry, fresh until this time at the latest."""
+        """Return the same entry, with its freshness limited to a time."""
         until = min(self.validity.fresh_until, time)
         return self._replace(validity=self.validity._replace(fresh_until=until))
 
     def reviewed(self, now: float, limits: Settings) -> Self:
-        """Return what an entry of a store is worth here: another crawl may have other settings."""
-        if self.cut is not None and self.cut < limits.max_size:  # this crawl reads more of it
+        """Apply the settings of this crawl to an entry that another crawl may have stored."""
+        if self.cut is not None and self.cut < limits.max_size:  # this crawl reads more of the file
             return self.expiring(now)
         if self.status is not None and 400 <= self.status <= 499:
-            # Whether the status means that the file is unreachable: to this crawl, to the other.
+            # Does the status mean "unreachable": here, and in the crawl that stored it?
             here = self.status in limits.unreachable_statuses or self.status == PROXY_REFUSES
             there = self.validity.unreachable_since is not None
             if here is not there:
@@ -114,22 +116,22 @@ class CacheEntry(NamedTuple):
         return self._replace(validity=validity, body=None, validators=None, cut=None)
 
     def stored_for(self, now: float, limits: Settings) -> float:
-        """Return the seconds for which a store is to have this entry."""
+        """Return the seconds that a store should keep this entry."""
         validity = self.validity
         ends = [now + 1.0, validity.fresh_until]
         if validity.confirmed is not None:
             ends.append(validity.confirmed + limits.stale_max_age)
-        if validity.unreachable_since is not None:  # else a restart would begin to count anew
-            ends.append(now + (limits.unreachable_max_age or _REMEMBERED))
+        if validity.unreachable_since is not None:  # otherwise a restart would count from zero
+            ends.append(now + (limits.unreachable_max_age or _UNREACHABLE_KEPT))
         return max(ends) - now
 
 
 class Fetched(NamedTuple):
-    """What came of one attempt to fetch a file.
+    """The result of one attempt to fetch a file.
 
-    :param freshness: how long the last answer may be used, by its own headers.
-    :param validators: of the file, if there is one and its server gave some.
-    :param confirmed: whether the site confirmed the file that was known (304).
+    :param freshness: how long the last response may be used, by its own headers.
+    :param validators: the validators of the file, if the server sent any.
+    :param confirmed: whether the site confirmed the known file (304).
     """
 
     access: Access
@@ -147,19 +149,19 @@ def following(
 ) -> CacheEntry:
     """Return the entry that follows from an attempt.
 
-    :param old: the entry before it; if the attempt was unreachable, its file is obeyed for longer.
-    :param since: when the first of several unreachable attempts was, if `old` does not have that
+    :param old: the entry before the attempt; if the file is unreachable, the old one is obeyed on.
+    :param since: the time of the first of several unreachable attempts, if `old` does not have it
         yet.
     """
     validity = None if old is None else old.validity
-    # Of several attempts before the first entry, the outage began with the first one.
+    # If several attempts precede the first entry, the outage began with the first of them.
     if since is not None and (validity is None or validity.unreachable_since is None):
         validity = validity or Validity(Outcome.UNREACHABLE, now)
         validity = validity._replace(unreachable_since=since)
     access = fetched.access
     lifetime = fetched.freshness.lifetime
     if lifetime is None and fetched.confirmed and old is not None:
-        lifetime = old.lifetime  # what a 304 leaves out stays (RFC 9111, 3.2)
+        lifetime = old.lifetime  # a 304 without a time changes none (RFC 9111, 3.2)
     fresh_for = None if lifetime is None else max(0.0, lifetime - fetched.freshness.age)
     new = renew(validity, access.outcome, now, limits, fresh_for)
     entry_of = partial(CacheEntry, new, access.status, access.cause, now)
@@ -175,40 +177,40 @@ def following(
 def following_for_route(
     old: CacheEntry | None, access: Unreachable | Local, now: float, limits: Settings
 ) -> CacheEntry:
-    """Return what governs requests whose attempt says nothing about the site.
+    """Return the entry for requests whose attempt says nothing about the site.
 
-    That is an earlier file, or nothing is known. It does not become the entry of the origin, since
-    it must not count in how long the file was unreachable.
+    It has the earlier file, if there is one. It does not become the entry of the origin, because it
+    must not count towards the time that the file has been unreachable.
 
     :param old: the entry of the origin.
     """
-    # However old such a failure is, it must not open the origin.
+    # Such a failure must never open the origin, however old it is.
     limits = limits._replace(unreachable_max_age=None)
     entry = following(old, Fetched(Unreachable(access.status, access.cause)), now, limits)
     if isinstance(access, Unreachable):
         return entry
     outcome = Outcome.LOCAL if entry.body is None else entry.validity.outcome
-    # It is stale at once, so that the next request tries again: that costs the site nothing.
+    # It is stale at once, so that the next request tries again, which costs the site nothing.
     return entry._replace(validity=entry.validity._replace(outcome=outcome, fresh_until=now))
 
 
-# In a store, an entry is a head, which is a line of JSON, and the file; both are compressed
+# In a store, an entry is a head, which is a line of JSON, followed by the file; both are compressed
 # together.
 
-#: The version of what is written.
+#: The version of this format.
 VERSION = 1
-#: What is larger is not made smaller by zlib. So `decode` need never make more octets than this, or
-#: than it was given: the event loop waits for it, some 8 ms for the worst value.
-_LARGEST_PACKED = 4 * 1024 * 1024
-_LARGEST_HEAD = 128 * 1024
-#: Characters of what comes from a site: a longer URL is left out, a longer cause is cut off, and
-#: `policy/access.py` reads no longer validator.
-_LONGEST_URL = 8192
-_LONGEST_CAUSE = 200
+#: Larger entries are stored without compression, so `decode` never makes more bytes than this, or
+#: than it was given. The event loop waits for it: about 8 ms for the worst value.
+_MAX_COMPRESSED = 4 * 1024 * 1024
+_MAX_HEAD = 128 * 1024
+#: Maximum characters from a site. A longer URL is left out, a longer cause is cut off, and
+#: `policy/access.py` ignores longer validators.
+_MAX_URL = 8192
+_MAX_CAUSE = 200
 _HEADER = re.compile(rb"[\t\x20-\x7e\x80-\xff]{0,1024}")
-#: A time that no clock shows, in seconds: far beyond the year 9999, the last one of a date.
+#: A time in seconds that no clock shows: far beyond the year 9999, the last one of a date.
 _NEVER = 1e13
-#: The fields of a head in their order. All are numbers, but for `_TEXTS`; most may be left out.
+#: The fields of a head in their order. All but `_TEXTS` are numbers; most may be missing.
 _FIELDS = (
     "version", "outcome", "status", "cause", "fetched", "fresh_until", "confirmed",
     "unreachable_since", "lifetime", "cut", "url", "etag", "last_modified",
@@ -217,39 +219,39 @@ _TEXTS = {"outcome", "cause", "url", "etag", "last_modified"}
 
 
 def encode(entry: CacheEntry) -> bytes:
-    """Return an entry as octets, compressed by zlib."""
+    """Return an entry as bytes, compressed by zlib."""
     head = json.dumps(head_of(entry), separators=(",", ":"), allow_nan=False)
     text = b"%s\n%s" % (head.encode("ascii"), entry.body or b"")
-    return zlib.compress(text, 6 if len(text) <= _LARGEST_PACKED else 0)
+    return zlib.compress(text, 6 if len(text) <= _MAX_COMPRESSED else 0)
 
 
 def decode(value: object) -> CacheEntry:
-    """Return the entry of `encode`.
+    """Return the entry from which `encode` made a value.
 
-    :raises ValueError: this is none, damaged, or of another version. The text has nothing of the
-        value.
+    :raises ValueError: the value is damaged, or of another version. The message contains nothing
+        of it.
     """
     unpacking = zlib.decompressobj()
     try:
-        text = unpacking.decompress(value, max(_LARGEST_PACKED, len(value)))  # type: ignore[arg-type]  # see below
+        text = unpacking.decompress(value, max(_MAX_COMPRESSED, len(value)))  # type: ignore[arg-type]  # see below
         if not unpacking.eof or unpacking.unused_data:
-            raise ValueError("it is cut off, or has something behind it")
-        end = text.index(b"\n", 0, _LARGEST_HEAD)
+            raise ValueError("it is cut off, or followed by other data")
+        end = text.index(b"\n", 0, _MAX_HEAD)
         return _entry_of(json.loads(text[:end]), text[end + 1 :])
-    except Exception:  # noqa: BLE001 - a database, or a user's own store, may give anything
+    except Exception:  # noqa: BLE001 - a database, or a third-party store, may return anything
         raise ValueError(f"damaged, or not of version {VERSION}") from None
 
 
 def head_of(entry: CacheEntry) -> dict[str, Any]:
-    """Return all of an entry but its file, as values of JSON; what is not known is left out.
+    """Return all of an entry except its file, as JSON values, without absent values.
 
     Validators are left out, too, if their URL is too long, or must not be shown.
     """
     values = {"version": VERSION, **entry._asdict(), **entry.validity._asdict()}
     values["outcome"] = entry.validity.outcome.value
-    values["cause"] = printable(entry.cause)[:_LONGEST_CAUSE]
+    values["cause"] = printable(entry.cause)[:_MAX_CAUSE]
     if entry.validators is not None and _may_be_shown(entry.validators.url):
-        # JSON has no octets. Latin-1 has one character for each, so `decode` gets them back.
+        # JSON has no bytes. Latin-1 has one character for each byte, so `decode` restores them.
         values |= {
             key: value.decode("latin-1") if isinstance(value, bytes) else value
             for key, value in entry.validators._asdict().items()
@@ -258,9 +260,9 @@ def head_of(entry: CacheEntry) -> dict[str, Any]:
 
 
 def _entry_of(head: dict[str, Any], file: bytes) -> CacheEntry:
-    """Return the entry of a head that a store gave, and of the file behind it.
+    """Return the entry of a head from a store, and of the file after it.
 
-    :raises Exception: a value is missing, of another type, or not possible.
+    :raises Exception: a value is missing, of another type, or impossible.
     """
     head = {key: head[key] for key in _FIELDS if head.get(key) is not None}
     numbers = [value for key, value in head.items() if key not in _TEXTS]
@@ -274,17 +276,17 @@ def _entry_of(head: dict[str, Any], file: bytes) -> CacheEntry:
     possible = (
         all(type(number) in (int, float) and abs(number) < _NEVER for number in numbers),
         head["version"] == VERSION,
-        # The crawl itself failed: that says nothing about the site, so no crawl stores it.
+        # A failure of the crawl itself says nothing about the site, so no crawl stores it.
         outcome is not Outcome.LOCAL,
         successful or not file,
-        # It is shown to people: it must not look like another line, or act on a terminal.
-        cause.isprintable() and len(cause) <= _LONGEST_CAUSE,
+        # Users read it: it must not look like another line, or control a terminal.
+        cause.isprintable() and len(cause) <= _MAX_CAUSE,
         url is None or _may_be_shown(url),
-        # They are sent: they must not begin another header.
-        all(octets is None or _HEADER.fullmatch(octets) for octets in sent),
+        # These are sent: they must not start another header.
+        all(value is None or _HEADER.fullmatch(value) for value in sent),
     )
     if not all(possible):
-        raise ValueError("a value is not possible")
+        raise ValueError("a value is impossible")
     return CacheEntry(
         Validity(
             outcome, head["fresh_until"], head.get("confirmed"), head.get("unreachable_since")
@@ -293,13 +295,13 @@ def _entry_of(head: dict[str, Any], file: bytes) -> CacheEntry:
         cause,
         head["fetched"],
         None if url is None else Validators(url, *sent),
-        file if successful else None,  # an empty one is a file, too
+        file if successful else None,  # an empty file is a file, too
         head.get("lifetime"),
         head.get("cut"),
     )
 
 
 def _may_be_shown(url: str) -> bool:
-    """Whether a URL has no password, and nothing that a terminal would act on."""
+    """Return whether a URL has no password and no control characters, and is short enough."""
     plain = url.isprintable() and without_userinfo(url) == url
-    return plain and len(url) <= _LONGEST_URL
+    return plain and len(url) <= _MAX_URL

@@ -262,14 +262,14 @@ async def test_address_that_is_not_accepted(value: str, error: type[Exception]) 
         (
             "redis://me:secret@127.0.0.1:port/0",
             "redis://***@127.0.0.1:port/0",
-            "must be like redis://",
+            "must look like redis://",
         ),
         (
             "redis://me:secret@127.0.0.1:99999/0",
             "redis://***@127.0.0.1:99999/0",
-            "must be like redis://",
+            "must look like redis://",
         ),
-        ("redis://::1:6379", "redis://::1:6379", "must be like redis://"),
+        ("redis://::1:6379", "redis://::1:6379", "must look like redis://"),
     ],
 )
 @ensureDeferred

@@ -1,7 +1,7 @@
-"""RedisStore: a Redis server that the workers of a fleet share, for files, leases and turns.
+"""RedisStore: a Redis server that the workers of a fleet share for files, leases and turns.
 
-It needs the extra `redis`. Every command uses one name only, as a Redis cluster requires.
-`cache/client.py` handles the errors.
+It needs the extra `redis`. Every command uses a single key, as a Redis cluster requires.
+`cache/client.py` handles errors.
 """
 
 import math
@@ -18,17 +18,16 @@ from redis.retry import Retry
 from scrapy_robots_rfc.cache.stores.base import SharedStore
 from scrapy_robots_rfc.errors import StoreError
 
-#: What all names begin with, unless the address has another prefix.
+#: All keys on the server begin with this, unless the address has another prefix.
 PREFIX = "robots:"
 
-# Seconds for a connection, and for each answer: a healthy server needs a thousandth of that.
+# Seconds for a connection, and for each response; a healthy server needs a thousandth of that.
 _TIMEOUT = 2.0
 
-# The longest time in milliseconds. It is longer than any crawl, and the server can still add it to
-# its clock.
-_LONGEST = 10**12
+# Maximum milliseconds: longer than any crawl, and the server can still add it to its clock.
+_MAX_MILLISECONDS = 10**12
 
-#: The parameters for TLS that the query of an address may have, beside `prefix` and `timeout`.
+#: The parameters for TLS in the query of an address, besides `prefix` and `timeout`.
 _TLS = ("ssl_ca_certs", "ssl_certfile", "ssl_keyfile", "ssl_cert_reqs")
 
 # One owner at a time. ARGV: owner, milliseconds.
@@ -43,11 +42,11 @@ _RELEASE = """
 if redis.call('GET', KEYS[1]) == ARGV[1] then redis.call('DEL', KEYS[1]) end
 """
 
-# A turn is a hash: its owner, when it ends, when the next one may begin, the interval between two;
-# and for each worker that waits, since when, and until when it has its place in the line. Times are
-# microseconds on the server's clock: Lua's numbers have room for all their digits. If that clock
-# is put back, the times of a key go on from the last one that was seen. Otherwise a turn would last
-# for as long as the clock went back.
+# A turn is a hash: its owner, when it ends, when the next one may start, the interval between two,
+# and for each waiting worker, since when it waits and until when it keeps its place in the line.
+# Times are microseconds on the server's clock; Lua's numbers have room for all their digits. If
+# that clock is set back, the times of a key continue from the last one that was seen. Otherwise a
+# turn would last until the clock has caught up.
 _TURN = """
 local time = redis.call('TIME')
 local turn = {}
@@ -64,12 +63,12 @@ local function write(...)
 end
 """
 
-# ARGV: owner, microseconds after which the turn ends by itself. While another worker has the turn,
-# its end is not known; but the next one begins an interval after it, so a worker that asks again
-# after an interval loses nothing. A free turn belongs to the worker that has waited longest; the
-# others ask again soon, in case that one does not come back and loses its place. It may come five
-# seconds late: workers with a busy event loop, or far from the server, would else lose their places
-# to each other, and none would have a turn. One that has died costs that once.
+# ARGV: owner, microseconds after which the turn expires. While another worker has the turn, its end
+# is unknown; but the next turn starts an interval later, so a worker that asks again after an
+# interval loses nothing. A free turn belongs to the worker that has waited longest; the others ask
+# again soon, in case it does not come back and loses its place. It may be five seconds late:
+# workers with a busy event loop, or far from the server, would otherwise lose their places to each
+# other, and none would get a turn. A worker that has died costs the others those five seconds once.
 _TAKE = f"""{_TURN}
 local me, mine, first = ARGV[1], now, nil
 for name, value in pairs(turn) do
@@ -100,8 +99,7 @@ redis.call('PEXPIRE', KEYS[1], digits((math.max(ends, start, now + pause) - now)
 return math.ceil(pause)
 """
 
-# ARGV: owner, microseconds. The key lasts a minute longer than needed, for workers that ask
-# meanwhile.
+# ARGV: owner, microseconds. The key lasts a minute longer than needed, for workers that still ask.
 _END = f"""{_TURN}
 if holder and holder ~= ARGV[1] then return end
 start = math.max(start, now + ARGV[2])
@@ -117,8 +115,8 @@ class RedisStore(SharedStore):
 
     :param address: ``redis://user:password@host:port/database?prefix=name`` or, with TLS,
         ``rediss://``; all but the scheme may be missing.
-    :raises StoreError: the address cannot be read. The error does not show it: its password may
-        stand anywhere.
+    :raises StoreError: the address cannot be parsed. The error does not show it, because its
+        password may be anywhere in it.
     """
 
     threads: ClassVar[int] = 8
@@ -129,8 +127,9 @@ class RedisStore(SharedStore):
         except ValueError:
             known = ", ".join(("prefix", "timeout", *_TLS))
             raise StoreError(
-                "the address of a Redis server must be like redis://user:password@host:port/"
-                "database, with %2F for a / in the password, and so on; after a ?: " + known
+                "the address of a Redis server must look like redis://user:password@host:port/"
+                "database, with special characters in the password encoded (/ is %2F), and after a "
+                "?: " + known
             ) from None
         self.client: Any = client
         self._lease = self.client.register_script(_LEASE)
@@ -139,7 +138,7 @@ class RedisStore(SharedStore):
         self._end = self.client.register_script(_END)
 
     def open(self) -> None:
-        """Try the server. An account that can run a script that writes can do everything else."""
+        """Try the server. An account that can run a writing script can do everything else."""
         self.lease("", "probe", 0.001)
 
     def get(self, key: str) -> bytes | None:
@@ -159,9 +158,9 @@ class RedisStore(SharedStore):
         """See `Store`."""
         start = self.name_of("copy", "")
         pattern = re.sub(rb"([\\*?\[\]])", rb"\\\1", start) + b"*"
-        # The server may name one twice.
+        # The server may return a key twice.
         for name in set(self.client.scan_iter(match=pattern, count=1000)):
-            # Names that others have put there can be deleted, too.
+            # Keys that are not UTF-8, from other programs, can be deleted, too.
             yield name[len(start) :].decode("utf-8", "surrogateescape")
 
     def close(self) -> None:
@@ -189,15 +188,15 @@ class RedisStore(SharedStore):
         self._end([self.name_of("turn", key)], [owner, microseconds])
 
     def name_of(self, kind: str, key: str) -> bytes:
-        """Return the name that the server has for a key: of its copy, its lease or its turn."""
+        """Return the key on the server for the copy, the lease or the turn of an origin."""
         return f"{self._prefix}{kind}:{key}".encode("utf-8", "surrogateescape")
 
 
 def _client_of(address: str) -> tuple[Any, str]:
-    """Return a client that is not connected yet, and the prefix of all names.
+    """Return a client that is not connected yet, and the prefix of all keys.
 
-    :raises ValueError: the address cannot be read. redis-py alone would not raise: it would use a
-        wrong database, and accept any option.
+    :raises ValueError: the address cannot be parsed. redis-py alone would use a wrong database, and
+        accept any option.
     """
     parts = urlsplit(address)
     query = dict(parse_qsl(parts.query, keep_blank_values=True, strict_parsing=bool(parts.query)))
@@ -214,8 +213,8 @@ def _client_of(address: str) -> tuple[Any, str]:
         socket_connect_timeout=timeout,
         socket_keepalive=True,
         protocol=2,
-        # An idle connection may have been closed meanwhile. Every command may be repeated, because
-        # none increments a value.
+        # The server may have closed an idle connection. Every command may be repeated, because none
+        # increments a value.
         retry=Retry(NoBackoff(), 1, supported_errors=(exceptions.ConnectionError,)),
         **(tls if parts.scheme == "rediss" else {}),
     )
@@ -223,5 +222,5 @@ def _client_of(address: str) -> tuple[Any, str]:
 
 
 def _milliseconds(seconds: float) -> int:
-    """Return a time that is not shorter; the server takes no 0."""
-    return max(1, math.ceil(1000 * min(seconds, _LONGEST / 1000)))
+    """Return milliseconds, rounded up: the server does not accept 0."""
+    return max(1, math.ceil(1000 * min(seconds, _MAX_MILLISECONDS / 1000)))

@@ -114,7 +114,7 @@ def test_address_is_read_and_shown_without_credentials(
 )
 def test_address_that_cannot_be_read(text: str) -> None:
     """The error says what is accepted, and shows nothing of the address."""
-    with pytest.raises(StoreError, match="must be like redis://") as caught:
+    with pytest.raises(StoreError, match="must look like redis://") as caught:
         RedisStore(text)
     assert not {"se", "123"} & set(str(caught.value).replace("/", " ").replace("#", " ").split())
     assert caught.value.__suppress_context__

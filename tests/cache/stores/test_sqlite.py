@@ -163,7 +163,7 @@ def test_a_damaged_file_of_ours(path: Path, caplog: pytest.LogCaptureFixture) ->
 def test_a_file_of_the_users(path: Path, content: bytes) -> None:
     """A file that is not ours stops the crawl at start, and is not changed."""
     path.write_bytes(content)
-    with pytest.raises(StoreError, match="it was not changed; remove it, or name another file"):
+    with pytest.raises(StoreError, match="it was not changed; remove it, or choose another path"):
         opened(path)
     assert path.read_bytes() == content
     assert list(path.parent.iterdir()) == [path]
@@ -203,7 +203,7 @@ def test_a_file_that_becomes_the_users(store: SqliteStore, path: Path) -> None:
     """A file that replaces ours during a crawl is not changed; the calls of the store fail."""
     path.unlink()
     path.write_bytes(b"mine" * 2000)
-    with pytest.raises(StoreError, match="is no SQLite database"):
+    with pytest.raises(StoreError, match="is not an SQLite database"):
         store.put(KEY, b"one", LONG)
     assert path.read_bytes() == b"mine" * 2000
 
