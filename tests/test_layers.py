@@ -1,5 +1,4 @@
-"""The layers of the package: which room imports from which, and which modules import Scrapy,
-Twisted and redis-py.
+"""Which package may import which, and which modules may import Scrapy, Twisted and redis-py.
 
 A leaf is removed by deleting its files, rows and tests: crawls run without each of them.
 """
@@ -35,8 +34,7 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = "scrapy_robots_rfc"
 
-#: From the top to the bottom: a room imports from itself, from the rooms below it, and from the
-#: tables.
+#: From top to bottom: a folder imports from itself, from the folders below it, and from the tables.
 LAYERS = (
     "commands",
     "addon",
@@ -49,10 +47,10 @@ LAYERS = (
     "policy",
     "core",
 )
-#: Every room above `policy` may import these tables; they import each other, and what is pure.
+#: Tables that every folder above `policy` may import; they import each other and pure modules.
 TABLES = ("settings", "stats", "signals", "errors", "leaves", "_runtime", "_scrapy")
-#: What is no part of the kernel, which every request passes: rooms, and modules of others. Each may
-#: import those before it, but for `commands`, which show what all of them know.
+#: Leaves: folders and modules outside the kernel. Each may import the ones before it, and
+#: `commands` may import all of them.
 OUTSIDE = (
     "core.findings",
     "core.lint",
@@ -65,19 +63,17 @@ OUTSIDE = (
     "reporting",
     "commands",
 )
-#: What reads pages and files of sites in `usage` is pure, too.
+#: The parsers of `usage` are pure, too.
 READERS = ["usage.rules"]
 #: The parser works alone, under Scrapy's own middleware.
 PARSER = ("core", *TABLES)
 
-#: The rooms in which no module imports these packages; Twisted is imported only where it is
-#: wrapped.
+#: Folders whose modules do not import these packages. Twisted is imported only by its wrappers.
 WITHOUT = {"scrapy": {"core", "policy"}, "redis": {"core", "policy"}}
 TWISTED = {"_runtime", "_scrapy", "fetching.download", "fetching.ftp"}
 REDIS = {"cache.stores.redis"}
 
-#: All that `core` and `policy` import from outside: nothing of it does I/O, reads a clock, or is
-#: random.
+#: All imports of `core` and `policy` from outside: none does I/O, reads a clock, or is random.
 PURE = {
     "__future__",
     "array",
@@ -86,7 +82,7 @@ PURE = {
     "collections",
     "dataclasses",
     "email",  # reads the dates of HTTP
-    "difflib",  # finds the key that a misspelt one is close to
+    "difflib",  # finds the key that is most similar to a misspelt one
     "datetime",  # the type of a time of day; see `test_no_clock`
     "enum",
     "functools",
@@ -97,14 +93,14 @@ PURE = {
     "operator",
     "re",
     "string",
-    "types",  # a mapping that is read only
+    "types",  # a read-only mapping
     "typing",
     "urllib",
 }
 
 
 def sources() -> dict[str, Path]:
-    """Return every module of the package by its name inside the package."""
+    """Return the modules of the package by name."""
     root = ROOT / PACKAGE
     return {
         ".".join(path.relative_to(root).with_suffix("").parts): path
@@ -117,14 +113,12 @@ MODULES = sources()
 
 @cache
 def nodes(name: str) -> list[ast.AST]:
-    """Return all nodes of a module's syntax tree."""
+    """Return the nodes of a module's syntax tree."""
     return list(ast.walk(ast.parse(MODULES[name].read_text(encoding="utf-8"))))
 
 
 def imported(name: str) -> Iterator[str]:
-    """Yield the full name of every module that a module imports, those for types or inside a
-    function too.
-    """
+    """Yield the names of all imported modules, also of imports for types and inside functions."""
     for node in nodes(name):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
@@ -137,12 +131,12 @@ def imported(name: str) -> Iterator[str]:
 
 
 def room(name: str) -> str:
-    """Return the room of a module: its folder, or the module itself at the top."""
+    """Return the folder of a module, or the module itself at the top."""
     return name.partition(".")[0]
 
 
 def allowed(name: str) -> tuple[str, ...]:
-    """Return the rooms from which a room may import, itself among them."""
+    """Return the folders that a folder may import from."""
     if name == "parser":
         return PARSER
     if name in TABLES:
@@ -153,19 +147,19 @@ def allowed(name: str) -> tuple[str, ...]:
 
 
 def inside(name: str) -> set[str]:
-    """Return the modules of the package that a module imports."""
+    """Return the imported modules of the package."""
     full_names = (full for full in imported(name) if full.startswith(f"{PACKAGE}."))
     return {full.removeprefix(f"{PACKAGE}.") for full in full_names}
 
 
 def outside(name: str) -> set[str]:
-    """Return the top-level names of what a module imports from outside the package."""
+    """Return the imported top-level modules outside the package."""
     return {full.partition(".")[0] for full in imported(name)} - {PACKAGE}
 
 
 @pytest.mark.parametrize("name", sorted({room(name) for name in MODULES} - {"__init__"}))
 def test_imports_go_down(name: str) -> None:
-    """A room imports only from the rooms below it and from the tables."""
+    """A folder imports only from the folders below it and from the tables."""
     found = {
         module: set(map(room, inside(module))) - set(allowed(name))
         for module in MODULES
@@ -175,17 +169,15 @@ def test_imports_go_down(name: str) -> None:
 
 
 def test_no_import_cycles() -> None:
-    """No module imports itself through others, not for a type and not inside a function."""
+    """There is no import cycle, not even for types or inside functions."""
     TopologicalSorter({name: inside(name) for name in MODULES}).prepare()
 
 
 def test_imports_of_leaves() -> None:
-    """The kernel imports no leaf, not for a type and not inside a function, and a leaf only
-    those before it.
-    """
+    """The kernel imports no leaf, and a leaf only the leaves before it."""
     assert all(any(name.startswith(leaf) for name in MODULES) for leaf in OUTSIDE)
     found = set[tuple[str, str]]()
-    for name in set(MODULES) - {"__init__"}:  # which loads a public name when it is used
+    for name in set(MODULES) - {"__init__"}:  # it loads public names when they are used
         own = next((leaf for leaf in OUTSIDE if name.startswith(leaf)), None)
         allowed = OUTSIDE[: OUTSIDE.index(own) + 1] if own else ()
         found |= {
@@ -197,9 +189,7 @@ def test_imports_of_leaves() -> None:
 
 
 def paths() -> dict[str, str]:
-    """Return the paths of all classes that the tables load -> the setting or the scheme that
-    asks for each.
-    """
+    """Return the setting or scheme that needs each class of the tables, by its path."""
     placed = {row.path: key for key, row in MIDDLEWARES.items()}
     tables = (LEAVES, SOURCES, {answers.value: path for answers, path in TRANSFERS.items()})
     return {
@@ -211,9 +201,7 @@ def paths() -> dict[str, str]:
 
 
 def test_the_leaves_of_the_tables_exist() -> None:
-    """Each row names a setting, or what the answers of a scheme are, and something that the
-    kernel does not import.
-    """
+    """Each row has an existing setting or scheme, and a class that the kernel does not import."""
     keys = {row.key for row in TABLE} | {scheme.answers.value for scheme in SCHEMES.values()}
     for path, key in paths().items():
         assert key in keys
@@ -269,10 +257,7 @@ print(*[crawler.stats.get_value(f"robotstxt/{key}", 0) for key in ("allowed", "f
 
 @pytest.mark.parametrize("leaf", OUTSIDE)
 def test_a_crawl_without(leaf: str) -> None:
-    """A crawl obeys robots.txt where one leaf is not there.
-
-    No import of it is left in the way of a request.
-    """
+    """A crawl obeys robots.txt without any one leaf."""
     with Site({"/robots.txt": robots("User-agent: *\nDisallow: /never\n"), "/a": PAGE}) as site:
         pages = [site.url("/a"), site.url("/never")]
         run = subprocess.run(
@@ -286,7 +271,9 @@ def test_a_crawl_without(leaf: str) -> None:
 
 
 def test_who_knows_the_framework() -> None:
-    """The pure rooms know neither Scrapy nor redis-py, and Twisted stands behind the tables."""
+    """The pure folders import neither Scrapy nor redis-py, and Twisted is imported only by its
+    wrappers.
+    """
     for package, rooms in WITHOUT.items():
         assert [name for name in MODULES if room(name) in rooms and package in outside(name)] == []
     assert {name for name in MODULES if "twisted" in outside(name)} <= TWISTED
@@ -294,10 +281,7 @@ def test_who_knows_the_framework() -> None:
 
 
 def test_the_pure_rooms_are_pure() -> None:
-    """What reads a file and what decides about a fetch does no I/O.
-
-    No framework, log, clock or randomness.
-    """
+    """The pure folders import nothing that does I/O, logs, reads a clock or is random."""
     pure = [name for name in MODULES if room(name) in ("core", "policy")] + READERS
     assert {name: extra for name in pure if (extra := outside(name) - PURE)} == {}
 
@@ -306,6 +290,6 @@ def test_the_pure_rooms_are_pure() -> None:
     "name", [name for name in MODULES if room(name) in ("core", "policy")] + READERS
 )
 def test_no_clock(name: str) -> None:
-    """The pure rooms ask no class of datetime for the present."""
+    """The pure folders do not get the current time from datetime."""
     called = {node.attr for node in nodes(name) if isinstance(node, ast.Attribute)}
     assert not called & {"now", "utcnow", "today"}

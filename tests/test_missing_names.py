@@ -1,6 +1,4 @@
-"""Crawls in which our look-up of a private name of Scrapy's fails; Scrapy itself still has the
-name.
-"""
+"""Crawls in which the look-up of a private name of Scrapy fails, although Scrapy has the name."""
 
 from __future__ import annotations
 
@@ -29,7 +27,7 @@ LINKS = Reply(
 )
 
 
-#: What is looked up in a crawl of an FTP site only.
+#: Names that only a crawl of an FTP site looks up.
 FTP = ["DownloadHandlers._get_handler", "Downloader.handlers"]
 
 
@@ -45,20 +43,20 @@ class Followed(CrawlSpider):
 
 
 class Blind:
-    """What `_scrapy.py` sees of Scrapy, without one private name.
+    """Hides one private name of Scrapy from `_scrapy.py`.
 
-    :param key: as in the table.
+    :param key: the name in the table.
     """
 
     def __init__(self, key: str, monkeypatch: pytest.MonkeyPatch) -> None:
         self.owner, _, self.name = key.partition(".")
-        #: Whether Scrapy itself has the name, each time that it was looked up.
+        #: Whether Scrapy itself has the name, for each look-up.
         self.there: list[bool] = []
         monkeypatch.setattr(_scrapy, "getattr", self.getattr, raising=False)
         monkeypatch.setattr(_scrapy, "hasattr", self.hasattr, raising=False)
 
     def hides(self, owner: Any, name: str) -> bool:
-        """Whether this is the name."""
+        """Return whether this is the hidden name."""
         owners = (
             [owner.__name__.rpartition(".")[2]]
             if isinstance(owner, ModuleType)
@@ -70,7 +68,7 @@ class Blind:
         return True
 
     def getattr(self, owner: Any, name: str, *default: Any) -> Any:
-        """Stand for the function of the language."""
+        """Replace the built-in function."""
         if not self.hides(owner, name):
             return getattr(owner, name, *default)
         if default:
@@ -78,7 +76,7 @@ class Blind:
         raise AttributeError(name)
 
     def hasattr(self, owner: Any, name: str) -> bool:
-        """Stand for the function of the language."""
+        """Replace the built-in function."""
         return not self.hides(owner, name) and hasattr(owner, name)
 
 
@@ -88,15 +86,15 @@ def names_of(owner: Any) -> list[str]:
 
 
 def slow(_: Asked) -> Reply:
-    """Answer slowly enough to lose the place in the slot, however late the crawl asks."""
+    """Answer slowly."""
     gate = threading.Event()
     threading.Timer(0.8, gate.set).start()
     return Reply(body=RULES, gate=gate, closes=True)
 
 
 def fill(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Give a site a slow robots.txt, and three pages."""
-    # Scrapy's own look at what waits, every five seconds: without some names nothing else wakes the
+    """Give a site a slow robots.txt and three pages."""
+    # Scrapy's own check, every five seconds: without some names nothing else wakes the
     # engine.
     monkeypatch.setattr(
         "scrapy.core.engine.ExecutionEngine._SLOT_HEARTBEAT_INTERVAL", 0.2, raising=False
@@ -119,8 +117,8 @@ def warning_of(key: str) -> str:
 async def test_an_ftp_crawl_without_a_name(
     key: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Without the name by which its handler is found, Scrapy's own gets the robots.txt, and one
-    warning says so.
+    """Without the name that finds its handler, Scrapy's handler fetches robots.txt, with one
+    warning.
     """
     for name, text in (
         ("robots.txt", "User-agent: *\nDisallow: /x\n"),
@@ -145,7 +143,7 @@ async def test_a_crawl_without_a_name(
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """Without a private name the crawl ends, robots.txt is obeyed, and one warning says what is
+    """Without a private name, the crawl ends, robots.txt is obeyed, and one warning says what is
     lost.
     """
     fill(site, monkeypatch)
@@ -163,7 +161,7 @@ async def test_a_crawl_without_a_name(
     asked = [target.removeprefix(site.url("")) for target in site.targets]
     assert sorted(asked) == ["/", "/a", "/b", "/robots.txt"]
     assert (result.stat("forbidden"), result.stat("undecided")) == (1, 0)
-    # A timer of another crawl, which has ended, may still look names up.
+    # A timer of an ended crawl may still look up names.
     caplog.records[:] = [
         found
         for found in caplog.records

@@ -1,7 +1,7 @@
-"""What Scrapy expects of any `RobotParser`, where that is also what RFC 9309 says.
+"""Scrapy's requirements for a `RobotParser` that agree with RFC 9309.
 
-Left out are Scrapy's statements about parsers that let the first rule win, and about bodies that
-are no UTF-8 being taken for empty: the RFC says otherwise (2.2.2, 2.3.1.5).
+They are without those for parsers whose first rule wins, and for bodies that are not UTF-8, because
+the RFC says otherwise (2.2.2, 2.3.1.5).
 """
 
 from __future__ import annotations
@@ -26,24 +26,24 @@ SITE = "https://www.site.local"
 
 
 def parser_of(body: bytes) -> RfcRobotParser:
-    """A parser as Scrapy makes one, without a crawler."""
+    """Return a parser without a crawler."""
     return RfcRobotParser.from_crawler(None, body)
 
 
 def test_it_is_a_robot_parser() -> None:
-    """It is a subclass of Scrapy's interface with nothing left abstract."""
+    """The class implements Scrapy's interface."""
     assert issubclass(RfcRobotParser, RobotParser)
     assert not RfcRobotParser.__abstractmethods__
 
 
 def test_setting_loads_it() -> None:
-    """The value that the documentation gives for ROBOTSTXT_PARSER is the class."""
+    """The documented value of ROBOTSTXT_PARSER is the class."""
     settings = Settings({"ROBOTSTXT_PARSER": "scrapy_robots_rfc.RfcRobotParser"})
     assert load_object(settings["ROBOTSTXT_PARSER"]) is RfcRobotParser
 
 
 def test_made_with_a_crawler() -> None:
-    """With a crawler it is made as without one."""
+    """A parser is the same with and without a crawler."""
     crawler = get_crawler(Spider)
     parser = RfcRobotParser.from_crawler(crawler, b"User-agent: *\nDisallow: /x\n")
     assert not parser.allowed(f"{SITE}/x", "*")
@@ -51,9 +51,7 @@ def test_made_with_a_crawler() -> None:
 
 
 def test_crawler_s_limit() -> None:
-    """A crawler's ROBOTS_MAX_SIZE above the RFC's least limit is how much of the file counts
-    (2.5).
-    """
+    """A crawler's ROBOTS_MAX_SIZE is the size limit (2.5)."""
     body = b"User-agent: *\n" + b"#\n" * 300_000 + b"Disallow: /x\n"
     crawler = get_crawler(Spider, {"ROBOTS_MAX_SIZE": 1_000_000})
     assert parser_of(body).allowed(f"{SITE}/x", "*")
@@ -61,9 +59,7 @@ def test_crawler_s_limit() -> None:
 
 
 def test_wrong_limit() -> None:
-    """A limit that is not accepted is refused when the crawl starts, under Scrapy's own
-    middleware too.
-    """
+    """An invalid limit stops the crawl at start, with Scrapy's own middleware, too."""
     settings = {
         "ROBOTSTXT_OBEY": True,
         "ROBOTSTXT_PARSER": RfcRobotParser,
@@ -77,7 +73,7 @@ def test_wrong_limit() -> None:
 async def test_settings_that_need_the_middleware(
     site: Site, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """With the parser alone, one warning of the crawl names the settings that have no effect."""
+    """With the parser alone, one warning names the settings that have no effect."""
     site.replies["/robots.txt"] = robots("User-agent: *\nDisallow: /private\n")
     common = {"ROBOTSTXT_PARSER": RfcRobotParser, "ROBOTS_CACHE": "memory:"}
     alone = {
@@ -95,7 +91,7 @@ async def test_settings_that_need_the_middleware(
 
 
 def test_allowed_and_disallowed() -> None:
-    """A rule of everybody's group decides for everybody."""
+    """A rule of the `*` group decides for all crawlers."""
     parser = parser_of(b"User-agent: * \nDisallow: /disallowed \nAllow: /allowed \nCrawl-delay: 10")
     assert parser.allowed(f"{SITE}/allowed", "*")
     assert not parser.allowed(f"{SITE}/disallowed", "*")
@@ -124,7 +120,7 @@ Disallow: /
     ],
 )
 def test_wildcards(path: str, agent: str, allowed: bool) -> None:
-    """`*` and `$` mean what they mean in the RFC (2.2.3)."""
+    """`*` and `$` have the meaning of the RFC (2.2.3)."""
     assert parser_of(_WILDCARDS).allowed(f"{SITE}{path}", agent) is allowed
 
 
@@ -133,14 +129,14 @@ def test_wildcards(path: str, agent: str, allowed: bool) -> None:
     [b"User-agent: *\nDisallow: /\nAllow: /page", b"User-agent: *\nAllow: /page\nDisallow: /"],
 )
 def test_length_decides(body: bytes) -> None:
-    """The longest pattern decides, wherever it stands (2.2.2)."""
+    """The longest pattern decides, wherever it is (2.2.2)."""
     assert parser_of(body).allowed(f"{SITE}/page", "*")
     assert not parser_of(body).allowed(f"{SITE}/other", "*")
 
 
 @pytest.mark.parametrize("body", [b"", b"GIF89a\xd3\x00\xfe\x00\xa2"], ids=["empty", "image"])
 def test_body_without_a_group(body: bytes) -> None:
-    """A body without a single group allows everything, to everybody, and has no delay."""
+    """A body without a group allows everything, and has no delay."""
     parser = parser_of(body)
     assert parser.allowed(f"{SITE}/", "*")
     assert parser.allowed(f"{SITE}/index.html", "chrome")
@@ -173,7 +169,7 @@ Disallow: /some/random/page.html
     ],
 )
 def test_letters_outside_ascii(path: str, agent: str, allowed: bool) -> None:
-    """URL and user agent may have any letters, as text and as octets."""
+    """URL and user agent may have any characters, as str and bytes."""
     parser = parser_of(_LETTERS)
     assert parser.allowed(f"{SITE}{path}", agent) is allowed
     assert parser.allowed(f"{SITE}{path}".encode(), agent.encode()) is allowed
@@ -191,9 +187,7 @@ def test_letters_outside_ascii(path: str, agent: str, allowed: bool) -> None:
     ],
 )
 def test_crawl_delay(agent: str | bytes, delay: float | None) -> None:
-    """The delay is that of the group that applies, a float of seconds, or None where it has
-    none.
-    """
+    """The delay of the group that applies is a float in seconds, or None."""
     body = (
         b"User-agent: *\nCrawl-delay: 10\nDisallow: /x\n\nUser-agent: slow\nCrawl-delay:"
         b" 2.5\nDisallow: /x\n\n"
@@ -205,7 +199,7 @@ def test_crawl_delay(agent: str | bytes, delay: float | None) -> None:
 
 @pytest.mark.parametrize("value", [b"", b"soon", b"-1"])
 def test_crawl_delay_that_is_none(value: bytes) -> None:
-    """A delay that is no number of seconds is none, and the rules stay."""
+    """An invalid delay is None, and the rules still count."""
     parser = parser_of(b"User-agent: *\nCrawl-delay: " + value + b"\nDisallow: /x\n")
     assert parser.crawl_delay("*") is None
     assert not parser.allowed(f"{SITE}/x", "*")

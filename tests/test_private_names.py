@@ -1,7 +1,4 @@
-"""The names of Scrapy's, and of the libraries below it, that no documentation names.
-
-All stand in `_scrapy.py`.
-"""
+"""Undocumented names of Scrapy and its libraries are used only in `_scrapy.py`."""
 
 from __future__ import annotations
 
@@ -20,24 +17,23 @@ if TYPE_CHECKING:
 PACKAGE = Path(_scrapy.__file__).parent
 MODULES = {path.relative_to(PACKAGE).as_posix(): path for path in sorted(PACKAGE.rglob("*.py"))}
 
-#: What documentation names: of namedtuples, of loggers.
+#: Documented names of namedtuples and loggers.
 DOCUMENTED = {"_asdict", "_field_defaults", "_replace", "log"}
-#: All that the package may have of a crawler's engine, which leads to everything else: Scrapy
-#: documents it.
+#: The documented attributes of a crawler's engine, which leads to everything else.
 ENGINE = {"download_async"}
-#: The private names, without the places where they are looked up.
+#: The private names, without their owners.
 PRIVATE = {key.partition(".")[2] for key in _scrapy.PRIVATE}
 
 
 @cache
 def tree_of(name: str) -> ast.Module:
-    """Return a parsed module."""
+    """Return the syntax tree of a module."""
     return ast.parse(MODULES[name].read_text(encoding="utf-8"))
 
 
 @cache
 def own_names() -> set[str]:
-    """Return the attributes and methods that the package gives to its own objects."""
+    """Return the attributes and methods of the package's own objects."""
     found: set[str] = set()
     for name in MODULES.keys() - {"_scrapy.py"}:
         for node in ast.walk(tree_of(name)):
@@ -60,14 +56,12 @@ OWN = ("self", "cls")
 
 
 def owner(node: ast.Attribute) -> str:
-    """Return what an attribute is of, as it is written."""
+    """Return the expression before an attribute."""
     return ast.unparse(node.value)
 
 
 def used(tree: ast.AST) -> Iterator[tuple[int, str, str]]:
-    """Yield line, owner and name of each attribute that is used, and of each that is looked up
-    by a string.
-    """
+    """Yield line, owner and name of each attribute, also of those looked up by a string."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Attribute):
             yield node.lineno, owner(node), node.attr
@@ -82,7 +76,7 @@ def used(tree: ast.AST) -> Iterator[tuple[int, str, str]]:
 
 
 def is_private(of: str, name: str) -> bool:
-    """Whether a name is none that documentation gives to what it is asked of."""
+    """Return whether a name is not documented for its owner."""
     if of.endswith("engine"):
         return name not in ENGINE
     if (
@@ -97,9 +91,7 @@ def is_private(of: str, name: str) -> bool:
 
 @pytest.mark.parametrize("name", sorted(MODULES.keys() - {"_scrapy.py"}))
 def test_private_names_stand_in_one_module(name: str) -> None:
-    """No other module uses an attribute that begins with an underscore, is in the table, or is
-    of the engine.
-    """
+    """No other module uses a private attribute, a name of the table, or one of the engine."""
     found = [
         f"{line}: {of}.{attribute}"
         for line, of, attribute in used(tree_of(name))
@@ -109,12 +101,12 @@ def test_private_names_stand_in_one_module(name: str) -> None:
 
 
 def test_private_names_are_few() -> None:
-    """Each name is a debt: Scrapy may change it at any time."""
+    """There are few private names, because Scrapy may change them."""
     assert len(_scrapy.PRIVATE) <= 20
 
 
 def test_every_private_name_is_in_the_table() -> None:
-    """What the one module looks up stands in its table, and each row of the table is looked up."""
+    """The table has exactly the names that `_scrapy.py` looks up."""
     names = {
         attribute for _, of, attribute in used(tree_of("_scrapy.py")) if is_private(of, attribute)
     }
@@ -133,10 +125,7 @@ def test_every_private_name_is_in_the_table() -> None:
 
 
 def test_other_modules_have_no_key_of_a_private_name() -> None:
-    """No other module has a private key of Scrapy's in a string.
-
-    One of meta, or the name of an attribute.
-    """
+    """No other module has a private key of Scrapy in a string."""
     own = {"_robots_rfc", "_robots_rfc_agent", "_stopped_a_crawl"}
     private = {name for name in PRIVATE if name.startswith("_")}
     for name in MODULES.keys() - {"_scrapy.py"}:

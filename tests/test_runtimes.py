@@ -1,7 +1,4 @@
-"""The same crawls under asyncio, under another reactor and without one.
-
-See scenarios_obeying.py.
-"""
+"""The same crawls with asyncio, with another reactor and without one."""
 
 from __future__ import annotations
 
@@ -14,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def test_stock_middleware_leaks(results: Results) -> None:
-    """With Scrapy's own middleware most of 20 waiting pages are fetched although all are
+    """With Scrapy's own middleware, many of 20 waiting pages are fetched although all are
     disallowed.
     """
     found = results["stock_leak"]
@@ -24,31 +21,23 @@ def test_stock_middleware_leaks(results: Results) -> None:
 
 @pytest.mark.parametrize("count", [1, 2, 3, 20, 50])
 def test_every_waiting_request_gets_the_verdict(results: Results, count: int) -> None:
-    """However many pages wait for one robots.txt.
-
-    One fetch, and none of the disallowed is fetched.
-    """
+    """However many pages wait, robots.txt is fetched once, and no disallowed page is fetched."""
     expected = {"leaked": 0, "fetches": 1, "disallowed": count}
     assert results["waiting"][str(count)] == expected
 
 
 def test_access_results(results: Results) -> None:
-    """A redirected file is obeyed, a failing server closes the gate, a missing file opens it."""
+    """A redirected file is obeyed; a failing server disallows all, a missing file allows it."""
     assert results["access"] == {"outcomes": ["rule", 200, "unreachable", 200]}
 
 
 def test_size_limit(results: Results) -> None:
-    """Endless, chunked and compressed files are cut off.
-
-    Their beginning counts, and DOWNLOAD_MAXSIZE plays no part.
-    """
+    """Endless, chunked and compressed files are cut at the limit, whatever DOWNLOAD_MAXSIZE is."""
     assert results["sizes"] == {"outcomes": [["rule", 200, 1]] * 3}
 
 
 def test_timeout(results: Results) -> None:
-    """A robots.txt that never comes ends by ROBOTS_TIMEOUT, retries included, and closes the
-    gate.
-    """
+    """A robots.txt that hangs is unreachable after ROBOTS_TIMEOUT, with retries enabled, too."""
     found = results["timeout"]
     assert found["outcomes"] == ["unreachable", "unreachable"]
     assert found["pages"] == []
@@ -56,10 +45,7 @@ def test_timeout(results: Results) -> None:
 
 
 def test_closing_while_robots_txt_hangs(results: Results) -> None:
-    """A spider that is closed meanwhile takes at most two seconds longer than with Scrapy alone.
-
-    No page is fetched.
-    """
+    """Closing takes at most two seconds longer than with Scrapy alone, and no page is fetched."""
     found = dict(results["closing"])
     assert found.pop("longer") < 2
     counted = {
@@ -71,17 +57,14 @@ def test_closing_while_robots_txt_hangs(results: Results) -> None:
 
 
 def test_closing_while_robots_txt_hangs_in_the_slot(results: Results) -> None:
-    """One that hangs in the slot of other pages does not delay the end, either.
-
-    It gives its place and its turn away.
-    """
+    """A robots.txt that hangs in the slot of other pages does not delay the end."""
     for seconds, reason, pages in results["closing_beside"].values():
         assert (reason, pages) == ("test", [])
         assert seconds < 5
 
 
 def test_one_request_at_a_time(results: Results) -> None:
-    """With one request at a time, the server never gets two at once, robots.txt included."""
+    """With one request at a time, the server never gets two at once, including robots.txt."""
     assert results["one_at_a_time"] == {
         "delayed": [True, True, False],
         "slots": [True, True, False],
@@ -89,7 +72,7 @@ def test_one_request_at_a_time(results: Results) -> None:
 
 
 def test_hanging_signal_handler(results: Results) -> None:
-    """A signal handler that never ends delays no request beyond ROBOTS_TIMEOUT, and the file is
+    """A signal handler that hangs delays requests by ROBOTS_TIMEOUT at most, and the file is
     obeyed.
     """
     found = results["hanging_handler"]
@@ -98,12 +81,12 @@ def test_hanging_signal_handler(results: Results) -> None:
 
 
 def test_signal_handler_closes_the_spider(results: Results) -> None:
-    """A signal handler may close the spider, and no page is fetched then."""
+    """A signal handler may close the spider; then no page is fetched."""
     assert results["closing_handler"] == {"reason": "enough", "pages": []}
 
 
 def test_spider_asks_the_service(results: Results) -> None:
-    """A spider awaits rules, sitemaps, delay and decisions without a second fetch."""
+    """A spider gets rules, sitemaps, delay and decisions without a second fetch."""
     assert results["asking"] == {
         "same": True,
         "fetches": 1,
@@ -115,7 +98,7 @@ def test_spider_asks_the_service(results: Results) -> None:
 
 
 def test_broken_parser(results: Results) -> None:
-    """A parser of the user's that raises closes the gate, and no request waits for ever."""
+    """If a third-party parser raises, everything is disallowed, and no request waits forever."""
     assert results["broken_parser"] == {
         "FailsToParse": ["unreachable", "unreachable", 0],
         "FailsToDecide": ["parser", "parser", 0],
@@ -123,21 +106,20 @@ def test_broken_parser(results: Results) -> None:
 
 
 def test_pacing(results: Results) -> None:
-    """Every request obeys the Crawl-delay of its site.
-
-    Several at once, two slots, a redirect, two retries.
+    """Every request obeys the Crawl-delay of its site, including redirects, retries and other
+    slots.
     """
     assert results["pacing"] == {"pages": 4, "requests": 8, "obeyed": True, "sites": 1}
 
 
 def test_slow_store(results: Results) -> None:
-    """While a store takes its time, the crawl goes on with everything else."""
+    """While a store is slow, the crawl continues."""
     assert results["slow_store"] == {"outcomes": [200, 200], "in_time": True, "errors": 0}
 
 
 def test_exceptions(results: Results) -> None:
-    """A local file decides, an exempt site is not asked, and a dry run lets through what is
-    forbidden, paced.
+    """A local file decides, an exempt site's file is not fetched, and a dry run sends disallowed
+    requests.
     """
     assert results["exceptions"] == {
         "real": ["rule", 200, 200, "rule"],
@@ -157,28 +139,21 @@ def test_exceptions(results: Results) -> None:
     ],
 )
 def test_stores(results: Results, name: str, expected: dict[str, Any]) -> None:
-    """A job that is resumed fetches nothing that is fresh; a 304 confirms a copy.
-
-    Of several crawls one fetches.
+    """A resumed job does not fetch fresh files, a 304 confirms a copy, and one of several crawls
+    fetches.
     """
     assert results[name] == expected
 
 
 def test_report(results: Results) -> None:
-    """A report is written as the crawl goes and stored at its end.
-
-    One that fails costs no verdict.
-    """
+    """A report is written during the crawl; if it fails, verdicts are the same."""
     reasons = ["rule", "rule", "rule", "exempt"]
     counted = [[3, 0, 3], [3, 1, 3]]
     assert results["reported"] == {"reasons": reasons, "at_once": True, "counted": counted}
 
 
 def test_large_file_does_not_stop_the_event_loop(results: Results) -> None:
-    """A timer goes on while 200,000 hostile octets are parsed.
-
-    The event loop takes a small part of that time.
-    """
+    """While 200,000 hostile bytes are parsed, timers of the event loop still run."""
     found = dict(results["large_file"])
     assert found.pop("share") < 0.5
     assert found.pop("ticks") > 3

@@ -1,4 +1,4 @@
-"""Threads for calls that block: what comes back from them, and that no caller waits for ever."""
+"""Threads for blocking calls: their results, and no caller waits forever."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ asyncio.run(main())
 
 
 def test_the_process_ends() -> None:
-    """A call that hangs for ever does not stop the end of a process without a reactor."""
+    """A call that hangs does not prevent the end of a process without a reactor."""
     found = subprocess.run(
         [sys.executable, "-c", HANGS], capture_output=True, text=True, timeout=60, check=False
     )
@@ -38,7 +38,7 @@ def test_the_process_ends() -> None:
 
 @under_the_reactor
 async def test_results_and_errors() -> None:
-    """What a call returns, or raises, comes back to who waits for it."""
+    """The caller gets the result or the exception of a call."""
     threads = Threads(1, Runtime(), "test")
 
     def fail() -> None:
@@ -53,7 +53,7 @@ async def test_results_and_errors() -> None:
 @under_the_reactor
 @pytest.mark.parametrize("kind", CANCELLED)
 async def test_a_call_that_was_cancelled_by_itself(kind: type[BaseException]) -> None:
-    """What a call calls a cancellation is an error to who waits, and the thread goes on."""
+    """A cancellation inside a call is an error for its caller, and the thread continues."""
     threads = Threads(1, Runtime(), "test")
 
     def cancel() -> None:
@@ -67,7 +67,7 @@ async def test_a_call_that_was_cancelled_by_itself(kind: type[BaseException]) ->
 
 @under_the_reactor
 async def test_calls_without_a_caller_are_not_made() -> None:
-    """A call whose time was over while it stood in line is dropped."""
+    """A call whose time limit ended in the queue is not made."""
     threads, go_on, made = Threads(1, Runtime(), "test"), threading.Event(), []
     with pytest.raises(TimeoutError):
         await threads.call(go_on.wait, limit=0.01)
@@ -81,7 +81,7 @@ async def test_calls_without_a_caller_are_not_made() -> None:
 
 @under_the_reactor
 async def test_as_many_at_once_as_there_are_threads() -> None:
-    """Two threads make two calls at once: each of them waits for the other one."""
+    """Two threads make two calls at once, which wait for each other."""
     threads, both = Threads(2, Runtime(), "test"), threading.Barrier(2, timeout=60)
     runtime, done = Runtime(), []
 
@@ -97,7 +97,7 @@ async def test_as_many_at_once_as_there_are_threads() -> None:
 
 @under_the_reactor
 async def test_the_last_call_comes_after_all_others() -> None:
-    """However many threads there are, the last function is called when the others have ended."""
+    """The last function is called after all others have ended, with any number of threads."""
     runtime, made = Runtime(), list[str]()
     threads, go_on = Threads(3, runtime, "test"), threading.Event()
 
@@ -118,7 +118,7 @@ async def test_the_last_call_comes_after_all_others() -> None:
 
 @under_the_reactor
 async def test_the_last_call_is_made_without_any_other() -> None:
-    """Where nothing was called before, the last function is called all the same."""
+    """The last function is called even without other calls."""
     made: list[str] = []
     await Threads(2, Runtime(), "test").close(lambda: made.append("last"), limit=60)
     assert made == ["last"]

@@ -1,7 +1,4 @@
-"""What a verdict rests on.
-
-The group, why it is that one, where it stands, and the rules that match.
-"""
+"""The explanation of a verdict: the group that applies, why, and the rules that match."""
 
 from __future__ import annotations
 
@@ -27,14 +24,14 @@ FILE = RobotsTxt.parse(
     ],
 )
 def test_choice(tokens: list[str], token: str, choice: str) -> None:
-    """The group is the one that the verdict says, and the text says for whose sake."""
+    """The explanation has the group of the verdict, and says why it applies."""
     explanation = explain(FILE, "/a/b", tokens)
     assert (explanation.token, explanation.choice) == (token, choice)
     assert explanation.token == FILE.decide("/a/b", tokens).token
 
 
 def test_no_group() -> None:
-    """A file without a group for anybody has no rule that matches."""
+    """A file without a group that applies has no matching rule."""
     explanation = explain(RobotsTxt.parse(b"User-agent: other\nDisallow: /\n"), "/", ["foobot"])
     assert explanation.choice == "none applies: no group names foobot, and there is no group for *"
     assert (explanation.groups, explanation.matches) == ((), ())
@@ -46,9 +43,8 @@ def lines_of(explanation: Explanation) -> list[tuple[int, int]]:
 
 
 def test_groups_that_apply() -> None:
-    """The groups of one token stand where they stand.
-
-    One without any line behind its names ends with them.
+    """The groups of one token have their own lines; a group without rules ends with its user-agent
+    lines.
     """
     assert lines_of(explain(FILE, "/", ["foobot"])) == [(4, 8), (11, 12)]
     assert lines_of(explain(FILE, "/", ["last"])) == [(13, 13)]
@@ -57,13 +53,15 @@ def test_groups_that_apply() -> None:
 
 
 def test_matches() -> None:
-    """Rules of all groups that match, the most specific first, of equals the allow."""
+    """The matching rules of all groups are sorted: the most specific first, and Allow before
+    Disallow.
+    """
     explanation = explain(FILE, "https://a.example/a/b?q", ["foobot"])
     assert [rule.line for rule in explanation.matches] == [7, 12, 6]
 
 
 def test_octets_that_are_no_utf8() -> None:
-    """A pattern is compared by its octets, and shown as text."""
+    """A pattern that is not UTF-8 is compared by its bytes, and shown as text."""
     robots = RobotsTxt.parse(b"User-agent: *\nDisallow: /\xe9\n")
     (rule,) = explain(robots, "/%E9", []).matches
     assert rule.pattern == "/\\xe9"

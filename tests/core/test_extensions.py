@@ -1,4 +1,4 @@
-"""Values of Crawl-delay, Request-rate and Visit-time, as real files have them."""
+"""Values of Crawl-delay, Request-rate and Visit-time, as in real files."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ from tests.test_reference_pages import rows
     ],
 )
 def test_delay(value: str, seconds: float) -> None:
-    """A Crawl-delay is read in seconds with its unit."""
+    """A Crawl-delay is read in seconds, with its unit."""
     assert parse_delay(value) == plain_delay(value) == seconds
 
 
@@ -64,16 +64,14 @@ UNITS = {
     ("seconds", "unit"), [(size, unit) for size, units in UNITS.items() for unit in units]
 )
 def test_units(seconds: float, unit: str) -> None:
-    """Each unit is read in any case, beside its number or apart from it, with a plural and a
-    full stop.
-    """
-    plural = unit if unit == "m" else f"{unit}s"  # `ms` are milliseconds
+    """Each unit is read in any case, with or without a space, plural or full stop."""
+    plural = unit if unit == "m" else f"{unit}s"  # `ms` is milliseconds
     for written in (unit, unit.upper(), f" {unit}", f"{unit}.", f" {plural}", f" {plural}."):
         assert plain_delay(f"3{written}") == parse_delay(f"3{written}") == 3 * seconds, written
 
 
 def test_units_of_the_page() -> None:
-    """docs/pacing.md names exactly these units."""
+    """docs/pacing.md has exactly these units."""
     names = [re.findall("`([a-z]+)`", row[0]) for row in rows("pacing.md", "written |")]
     assert names == list(UNITS.values())
 
@@ -104,7 +102,7 @@ def test_units_of_the_page() -> None:
     ],
 )
 def test_delay_that_is_not_understood(value: str, seconds: float) -> None:
-    """Of anything else the largest number counts, in seconds, so that the pace is obeyed."""
+    """Of any other value, the largest number counts, in seconds."""
     assert plain_delay(value) is None
     assert parse_delay(value) == seconds
 
@@ -113,16 +111,14 @@ def test_delay_that_is_not_understood(value: str, seconds: float) -> None:
     "value", ["", "-1", "-1.5 min.", "- 3", "-inf", "ten", "nan", "-", "s", "\u0661\u0660", "info"]
 )
 def test_no_delay(value: str) -> None:
-    """A negative number, and what holds no number at all, asks for nothing."""
+    """A negative number, or a value without a number, asks for no interval."""
     assert plain_delay(value) is None
     assert parse_delay(value) is None
 
 
 @given(st.one_of(st.text(max_size=40), st.text("0123456789.,-+e infsmhdw/", max_size=40)))
 def test_any_delay(value: str) -> None:
-    """Whatever stands there, nothing raises, and what remains is a number of seconds that is not
-    below 0.
-    """
+    """Any value gives a non-negative number of seconds, or none."""
     delay = parse_delay(value)
     assert delay is None or delay >= 0
     assert plain_delay(value) in (None, delay)
@@ -144,9 +140,8 @@ def test_any_delay(value: str) -> None:
     ],
 )
 def test_rate(value: str, rate: RequestRate | None) -> None:
-    """A Request-rate is requests by seconds with an optional window.
-
-    No requests at all is no rate.
+    """A Request-rate is a number of requests per period, with an optional time of day; 0 requests
+    are ignored.
     """
     assert parse_rate(value) == rate
 
@@ -169,5 +164,5 @@ def test_interval() -> None:
     ],
 )
 def test_window(value: str, window: VisitTime | None) -> None:
-    """A Visit-time is two times of day in UTC; a time that does not exist makes it none."""
+    """A Visit-time is two times of day in UTC; an invalid time makes it invalid."""
     assert parse_window(value) == window

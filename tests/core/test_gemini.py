@@ -1,7 +1,4 @@
-"""Files of Gemini capsules.
-
-What "robots.txt for Gemini" has, and what it leaves out of RFC 9309.
-"""
+"""Files of Gemini capsules, whose rules differ from RFC 9309."""
 
 from __future__ import annotations
 
@@ -30,7 +27,7 @@ URL = "gemini://a.example"
 
 
 def decided(target: str, *tokens: str) -> tuple[bool, int | None]:
-    """Return whether a page may be fetched, and the line of the rule that says so."""
+    """Return whether a page is allowed, and the line of the deciding rule."""
     decision = GeminiFile(FILE).decide(f"{URL}{target}", tokens)
     return decision.allowed, None if decision.rule is None else decision.rule.line
 
@@ -52,27 +49,23 @@ def decided(target: str, *tokens: str) -> tuple[bool, int | None]:
 def test_disallow_is_a_plain_prefix(
     target: str, tokens: tuple[str, ...], expected: tuple[bool, int | None]
 ) -> None:
-    """Groups are chosen as in RFC 9309.
-
-    Allow is none, ``*`` and ``$`` are octets, and lines keep their numbers.
+    """Groups are chosen as in RFC 9309. Allow is ignored, ``*`` and ``$`` are ordinary characters,
+    and lines keep their numbers.
     """
     assert decided(target, *tokens) == expected
 
 
 def test_the_most_restrictive_purpose_decides() -> None:
-    """A crawler with several purposes may fetch only what each of them may.
-
-    The order does not matter.
-    """
+    """A crawler with several purposes may fetch what each of them may, in any order."""
     for tokens in (("archiver", "indexer"), ("indexer", "archiver")):
         assert decided("/private", *tokens) == (False, 7)
         assert decided("/drafts", *tokens) == (False, 13)
         assert decided("/page", *tokens) == (True, None)
-    assert decided("/all", "archiver", "researcher") == (False, 3)  # no group names researchers
+    assert decided("/all", "archiver", "researcher") == (False, 3)  # no group for researchers
 
 
 def test_a_file_that_is_prepared_has_all_purposes_read() -> None:
-    """No question of a crawler with several purposes takes long."""
+    """In a prepared file, no verdict for several purposes takes long."""
     file, tokens = GeminiFile(FILE), ("foobot", "archiver", "indexer")
     assert not file.prepared(tokens)
     file.prepare(tokens)
@@ -90,7 +83,7 @@ def test_an_own_name_comes_before_purposes() -> None:
 
 
 def test_an_explanation_names_the_purpose_that_decides() -> None:
-    """What is said of a page is said by the group that decides about it."""
+    """The explanation names the group that decides."""
     file, url = GeminiFile(FILE), f"{URL}/drafts"
     tokens = deciding_tokens(file, url, ("foobot", "archiver", "indexer"))
     assert tokens == ("foobot", "indexer")
@@ -98,21 +91,23 @@ def test_an_explanation_names_the_purpose_that_decides() -> None:
 
 
 def test_other_files_know_no_purposes() -> None:
-    """A file of the web is judged by the first token that has a group, whatever it is called."""
+    """In a file of the web, the first token with a group decides, even if it is the name of a
+    purpose.
+    """
     tokens = ("archiver", "indexer")
     assert deciding_tokens(RobotsTxt(FILE), f"{URL}/drafts", tokens) == tokens
     assert RobotsTxt(FILE).decide(f"{URL}/drafts", tokens).allowed
 
 
 def test_other_records_are_read() -> None:
-    """A crawl keeps the pace that a capsule asks for, and finds its sitemaps."""
+    """Intervals and sitemaps of a capsule are read."""
     file = GeminiFile(b"Sitemap: gemini://a.example/$*\nAllow /x\n" + FILE)
     assert file.crawl_delay("indexer") == 2
     assert file.sitemaps == ("gemini://a.example/$*",)
 
 
 def test_a_file_counts_up_to_the_limit() -> None:
-    """2.5: escapes make it no longer: what counts is what came."""
+    """2.5: the limit counts the bytes that were received, not escapes."""
     file = GeminiFile(
         b"User-agent: *\nDisallow: /" + b"*" * 40 + b"\nDisallow: /last\n" + b"#" * 100,
         max_size=100,

@@ -1,4 +1,4 @@
-"""Lines as records: what each is read as, and every flag with a line that earns it."""
+"""Lines as records: what each line is read as, and a line for each flag."""
 
 from __future__ import annotations
 
@@ -10,14 +10,12 @@ from scrapy_robots_rfc.core.robotstxt import RobotsTxt
 
 
 def lines(body: bytes) -> list[Line]:
-    """The records of a file."""
+    """Return the records of a file."""
     return list(lines_of(RobotsTxt.parse(body)))
 
 
 def test_each_line_is_a_record() -> None:
-    """Every line of a file is one record with its number, kind, key and value, whatever its line
-    end.
-    """
+    """Each line is a record with number, kind, key and value, whatever its line end."""
     read = lines(
         b"# hello\nUser-agent: Foo # me\rDisallow : /x\r\n\nSitemap: https://e.example/s.xml\nnonsense"
     )
@@ -47,19 +45,19 @@ def test_each_line_is_a_record() -> None:
     ],
 )
 def test_flag(flag: Flag, line: bytes) -> None:
-    """What is odd about a line is said by a flag, and by that one alone."""
+    """A mistake in a line has exactly one flag."""
     assert lines(b"User-agent: *\n" + line)[1].flags == {flag}
 
 
 def test_rule_outside_any_group() -> None:
-    """A rule before the first user-agent line is flagged, one after it is not."""
+    """A rule before the first user-agent line has a flag, and a later one does not."""
     before, _, after = lines(b"Disallow: /x\nUser-agent: *\nDisallow: /x")
     assert before.flags == {Flag.OUTSIDE_GROUP}
     assert not after.flags
 
 
 def test_cut_line() -> None:
-    """The line that the limit cuts short is not read; it decides nothing."""
+    """A line that is cut by the limit is ignored."""
     robots = RobotsTxt.parse(b"User-agent: *\nDisallow: /xyz\n", max_size=26)
     [line] = lines_of(robots)
     assert line.number == 1
@@ -68,7 +66,7 @@ def test_cut_line() -> None:
 
 
 def test_limit_at_a_line_end() -> None:
-    """A line that ends exactly at the limit is not cut short, so it counts."""
+    """A line that ends exactly at the limit counts."""
     robots = RobotsTxt.parse(b"User-agent: *\nDisallow: /xyz\nAllow: /\n", max_size=28)
     assert robots.content.truncated
     assert not robots.decide("/xyz", "Foo").allowed

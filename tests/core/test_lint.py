@@ -1,5 +1,5 @@
-"""Findings: for every code a file that earns it, what a crawler makes of the line, and what was
-probably meant.
+"""Findings of lint: for each code a file, what a crawler does with the line, and what was probably
+meant.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from tests.test_reference_pages import rows
 TEXT = "a plain text file; or status 404, if the site has none"
 AGENT = "a line `User-agent: *` above it"
 WHOLE_URL = "the whole URL, such as https://www.example/sitemap.xml"
-#: The size limit of the files that are longer than it.
+#: The size limit of the files that exceed it.
 LIMIT = 36
 
 OPEN = b"User-agent: *\nAllow: /\n"
 
 USAGE = "such as Content-Usage: train-ai=n, search=y"
 
-#: Code, file, line, a part of what a crawler makes of it, what was meant.
+#: Code, file, line, a part of the effect, and what was meant.
 CASES: list[tuple[Flag | Code, bytes, int, str, str]] = [
     (Flag.MISSPELT_KEY, b"User-agent: *\nDissallow: /x", 2, "read as `Disallow`", "Disallow: /x"),
     (
@@ -436,20 +436,18 @@ CASES: list[tuple[Flag | Code, bytes, int, str, str]] = [
 
 
 def severity(code: Flag | Code) -> Severity:
-    """How bad a finding of a code is."""
+    """Return the severity of a code."""
     return Finding(code, 1, "", "", "").severity
 
 
 def findings(body: bytes, max_size: int = RobotsTxt.MAX_SIZE) -> list[Finding]:
-    """The findings of a file."""
+    """Return the findings of a file."""
     return lint(RobotsTxt.parse(body, max_size=max_size))
 
 
 @pytest.mark.parametrize(("code", "body", "line", "effect", "meant"), CASES)
 def test_finding(code: Flag | Code, body: bytes, line: int, effect: str, meant: str) -> None:
-    """A line gets the finding of its code, and no other, with what a crawler makes of it and
-    what was meant.
-    """
+    """A line has exactly one finding, with its effect and what was probably meant."""
     size = LIMIT if code is Code.FILE_TOO_LONG else RobotsTxt.MAX_SIZE
     [finding] = findings(body, size)
     assert (finding.code, finding.line, finding.meant) == (code, line, meant)
@@ -457,12 +455,12 @@ def test_finding(code: Flag | Code, body: bytes, line: int, effect: str, meant: 
 
 
 def test_every_code_is_shown() -> None:
-    """Every code has a file above that earns it."""
+    """Each code has an example above."""
     assert {case[0] for case in CASES} == {*Flag, *Code} - {Code.SAME_TOKEN}
 
 
 def test_every_flag_is_found() -> None:
-    """Whatever the parser flags, the linter reports."""
+    """Each flag of the parser is reported."""
     files = [
         RobotsTxt.parse(body, max_size=size)
         for _, body, *_ in CASES
@@ -475,16 +473,13 @@ def test_every_flag_is_found() -> None:
 
 
 def test_page() -> None:
-    """docs/cli.md has a row a code: code, severity, and what it is found on."""
+    """docs/cli.md has a row for each code, with its severity."""
     expected = [[f"`{code}`", severity(code).value] for code in (*Flag, *Code)]
     assert [row[:2] for row in rows("cli.md", "code | severity")] == expected
 
 
 def test_a_good_file() -> None:
-    """A file that says what it means has no findings.
-
-    Comments, empty lines, unusual but legal patterns among it.
-    """
+    """A correct file has no findings, even with comments, empty lines and unusual patterns."""
     body = b"""\
 # hello
 User-agent: Foo
@@ -508,29 +503,26 @@ Host: e.example
     "value", ["10", "0.5", "0", "10 min.", "1 hour.", "2 weeks", "500ms", "inf"]
 )
 def test_delays_that_are_understood(value: str) -> None:
-    """A Crawl-delay of a number with a known unit is no finding."""
+    """A Crawl-delay with a known unit has no finding."""
     assert findings(f"User-agent: *\nDisallow:\nCrawl-delay: {value}".encode()) == []
 
 
 def test_comments_among_user_agent_lines() -> None:
-    """A comment sets no user-agent line apart from the one above it.
-
-    A blank line does, also beside a comment.
-    """
+    """A comment does not separate user-agent lines, but an empty line does."""
     assert findings(b"User-agent: a\n# and\n  # its sister\nUser-agent: b # b\nDisallow: /") == []
     [finding] = findings(b"User-agent: a\n# and\n\nUser-agent: b\nDisallow: /")
     assert (finding.code, finding.line) == (Code.AGENTS_JOINED, 4)
 
 
 def test_a_web_page_with_groups() -> None:
-    """A web page with a group in it is reported, and so are the lines that are obeyed."""
+    """A web page that contains a group is reported, and so are its rules."""
     found = findings(b"<html>\nUser-agent: *\nDisallow: x\n")
     assert [finding.code for finding in found] == [Code.MARKUP, Flag.NEVER_MATCHES]
     assert "the 1 rule in it" in found[0].effect
 
 
 def test_names_that_differ_after_a_digit() -> None:
-    """Two crawlers whose names begin with one token are one crawler to many others."""
+    """Two names with the same token are reported, because many crawlers read them as one."""
     found = findings(b"User-agent: bot1\nAllow: /\nUser-agent: bot2\nDisallow: /")
     codes = [(finding.code, finding.line) for finding in found]
     assert codes == [(Flag.INVALID_TOKEN, 1), (Flag.INVALID_TOKEN, 3), (Code.SAME_TOKEN, 3)]
@@ -542,12 +534,12 @@ def test_names_that_differ_after_a_digit() -> None:
     ["/index.*", "/*.*", "/a[b]=c", "/(x)", "/a.b", "/a+b", "/a # .*", "/a%2Fb", "/x?a[0]=.*"],
 )
 def test_patterns_that_are_not_regular_expressions(pattern: str) -> None:
-    """Characters that a URL may have do not make a regular expression of a pattern."""
+    """Ordinary characters of URLs do not look like a regular expression."""
     assert findings(f"User-agent: *\nDisallow: {pattern}".encode()) == []
 
 
 def test_severities() -> None:
-    """An error is a line that is not obeyed as it stands; what is obeyed is a warning at most."""
+    """Only a line that is not obeyed is an error."""
     assert {flag for flag in Flag if severity(flag) is Severity.ERROR} == {
         Flag.OUTSIDE_GROUP,
         Flag.NEVER_MATCHES,
@@ -556,9 +548,7 @@ def test_severities() -> None:
 
 
 def test_long_lines_are_shortened() -> None:
-    """What a finding repeats of the file is short, so that a report never grows as a hostile
-    file wants it.
-    """
+    """Findings are short, even in a hostile file."""
     [finding] = findings(b"User-agent: *\nDisallow: x" + b"y" * 10_000)
     assert len(finding.text) < 130
     assert len(finding.meant) < 130
@@ -575,9 +565,7 @@ LINES = st.sampled_from(sorted(PIECES))
 
 @given(st.lists(LINES | st.binary(max_size=30), max_size=12), st.integers(1, 100))
 def test_any_file(lines: list[bytes], size: int) -> None:
-    """Whatever is in a file, linting ends well, every finding is on a line that there is, and
-    they are in order.
-    """
+    """Any file can be checked; findings have existing lines, and are in order."""
     body = b"\n".join(lines)
     found = findings(body, size)
     last = max((line.number for line in lines_of(RobotsTxt.parse(body, max_size=size))), default=1)

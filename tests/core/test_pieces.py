@@ -1,6 +1,4 @@
-"""Large groups are read in pieces, because no other thread runs while one call goes through a
-text.
-"""
+"""Large groups are read in pieces, because no other thread runs during a regular expression."""
 
 from __future__ import annotations
 
@@ -21,7 +19,7 @@ _PIECE = 65_536  # octets of a text at most
 
 
 def _lines(seed: int, longest: int) -> bytes:
-    """About 300,000 octets of rules; some lines are blank, and some as long as is asked for."""
+    """Return about 300,000 bytes of rules, with some empty and some long lines."""
     rng = random.Random(seed)
     lines, size = [], 0
     while size < 300_000:
@@ -42,7 +40,7 @@ def _lines(seed: int, longest: int) -> bytes:
 @pytest.mark.parametrize("longest", [10, 16_000])
 @pytest.mark.parametrize("end", [b"", b"\n"])
 def test_texts_are_whole_lines_and_the_whole_section(longest: int, end: bytes) -> None:
-    """Each has 64 KiB at most; together they have every line once, with its number."""
+    """Each piece has at most 64 KiB; together, they have each line once."""
     octets = b"\nUser-agent: *" + _lines(longest, longest) + end
     section = Section(14, len(octets), 1)
     texts = list(texts_of(octets, section))
@@ -57,7 +55,7 @@ def test_texts_are_whole_lines_and_the_whole_section(longest: int, end: bytes) -
 
 
 def test_a_longer_line_is_a_text_of_its_own() -> None:
-    """Of a line that is longer than a text, what counts of it is read at once."""
+    """A line that is longer than a piece is a piece of its own."""
     octets = b"\n# x\n" + b"a" * 3 * _PIECE + b"\nAllow: /"
     texts = list(texts_of(octets, Section(0, len(octets), 0)))
     assert texts == [(0, "\n# x"), (1, "\n" + "a" * 16_664), (2, "\nAllow: /")]
@@ -65,7 +63,7 @@ def test_a_longer_line_is_a_text_of_its_own() -> None:
 
 @pytest.mark.parametrize("prepared", [False, True])
 def test_verdicts_of_a_file_of_many_pieces(prepared: bool) -> None:
-    """The rule, and its line, are those that reading line by line gives."""
+    """The deciding rule and its line are the same as if the file is read line by line."""
     rules = _lines(3, 10)
     body = b"User-agent: other" + _lines(2, 10) + b"\nUser-agent: *" + rules
     robots = RobotsTxt.parse(body)
@@ -82,8 +80,8 @@ def test_verdicts_of_a_file_of_many_pieces(prepared: bool) -> None:
 
 
 def test_rules_of_a_literal_that_many_share_are_parsed_beforehand() -> None:
-    """A question to a file that was prepared parses few rules, even if 720 share what its target
-    has: the file takes hardly more memory.
+    """In a prepared file, a verdict parses few rules, even if 720 rules share a literal, and little
+    memory is used.
     """
     orders = [f"Disallow: /*{'*'.join(order)}$\n" for order in permutations("bcdefg")]
     robots = RobotsTxt.parse(b"User-agent: *\n" + "".join(orders).encode())

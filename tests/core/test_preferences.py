@@ -1,4 +1,4 @@
-"""Preferences of use: every case of `tests/cases/preferences.toml`, and the sources beside
+"""Preferences of use: the cases of `tests/cases/preferences.toml`, and sources other than
 robots.txt.
 """
 
@@ -32,13 +32,13 @@ WORDS = {True: "yes", False: "no", None: "unknown"}
 
 
 def said(preferences: Mapping[str, Preference]) -> dict[str, str]:
-    """What is said of each label, in words."""
+    """Return the preference for each label, in words."""
     return {label: WORDS[preference.allowed] for label, preference in preferences.items()}
 
 
 @pytest.mark.parametrize("case", CASES["usage"], ids=lambda case: case["says"])
 def test_usage_case(case: dict[str, Any]) -> None:
-    """A dictionary says what the case says."""
+    """A dictionary has the meaning of the case."""
     assert {
         label: WORDS[value] for label, value in parse_usage(case["value"].encode()).items()
     } == case["said"]
@@ -46,9 +46,7 @@ def test_usage_case(case: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("case", CASES["file"], ids=lambda case: case["says"])
 def test_file_case(case: dict[str, Any]) -> None:
-    """A file says of a URL what the case says, in the line that the case names, also when it is
-    asked again.
-    """
+    """A file has the meaning of the case for a URL, by its line, also the second time."""
     robots = RobotsTxt.parse(
         bytes.fromhex(case["body_hex"]) if "body_hex" in case else case["body"].encode()
     )
@@ -60,7 +58,7 @@ def test_file_case(case: dict[str, Any]) -> None:
 
 
 def test_what_a_preference_names() -> None:
-    """A preference from robots.txt names its line and its record."""
+    """A preference from robots.txt has its line and its record."""
     robots = RobotsTxt.parse(b"User-agent: *\nContent-Usage: /a train-ai=n, search=y\n")
     assert robots.preferences("/a", ["x"])["train-ai"] == Preference(
         False, 2, "content-usage: /a train-ai=n, search=y"
@@ -68,7 +66,7 @@ def test_what_a_preference_names() -> None:
 
 
 def test_most_records() -> None:
-    """Of a group with very many records of use, the first thousand are read."""
+    """In a group with very many records of use, the first thousand count."""
     robots = RobotsTxt.parse(
         b"User-agent: *\n" + b"DisallowAITraining: /a\n" * MAX_RECORDS + b"AllowAITraining: /ab\n"
     )
@@ -76,7 +74,7 @@ def test_most_records() -> None:
 
 
 def test_most_lines_that_look_like_records() -> None:
-    """Lines that begin as a record of use, and are none, count among the first thousand."""
+    """Lines that only look like records of use count among the first thousand."""
     body = b"User-agent: *\n" + b"Content-Signals: search=no\n" * (MAX_RECORDS - 1)
     assert RobotsTxt.parse(body + b"Content-Signal: search=no\n").preferences("/", ["x"])
     assert not RobotsTxt.parse(body + b"Content-Signals:\nContent-Signal: search=no\n").preferences(
@@ -85,9 +83,7 @@ def test_most_lines_that_look_like_records() -> None:
 
 
 def test_a_file_that_was_prepared_has_its_records_read() -> None:
-    """A crawl prepares a large file on a thread, so that no first question of it takes long on the
-    event loop: here the group that applies stands in 20,000 places.
-    """
+    """In a prepared file, no verdict on use takes long, even if the group is in 20,000 places."""
     first = b"User-agent: *\nContent-Usage: search=n\nAllow: /\n"
     robots = RobotsTxt.parse(first + b"user-agent:*\nallow:/\n" * 20_000)
     robots.prepare(("foobot",))
@@ -107,7 +103,7 @@ def test_a_file_that_was_prepared_has_its_records_read() -> None:
 
 
 def test_most_octets() -> None:
-    """Of records of use with very many labels, those are read that have 32,768 octets together."""
+    """Of records of use, 32,768 bytes count."""
     long = b",".join(b"a%d=y" % number for number in range(1000))
     records = b"Content-Usage: %s\n" % long * (MAX_BYTES // len(long))
     found = RobotsTxt.parse(
@@ -121,8 +117,8 @@ def test_most_octets() -> None:
 
 
 def test_header_lines() -> None:
-    """Content-Usage lines of a response are one dictionary, and Content-Signal lines add up with
-    them.
+    """Content-Usage lines of a response are one dictionary, and Content-Signal lines are combined
+    with them.
     """
     found, cut = of_headers([b"train-ai=y", b"search=n"], [b"ai-train=no", b"ai-input=yes"])
     assert said(found) == {"train-ai": "no", "search": "no", "ai-input": "yes"}
@@ -135,9 +131,8 @@ def test_header_lines() -> None:
     "lines", [[b"a=n," * 9000 + b"search=n"], [b"search=n", *[b"a=n, b=n"] * 5000]]
 )
 def test_header_lines_beyond_the_bound(lines: list[bytes]) -> None:
-    """A Content-Usage with too many octets is void.
-
-    Of Content-Signal lines those within the bound are read.
+    """A Content-Usage that is too long is ignored; of Content-Signal lines, those within the limit
+    count.
     """
     assert of_headers(lines, []) == ({}, True)
     signals = [line.replace(b"=n", b"=no") for line in lines]
@@ -147,14 +142,14 @@ def test_header_lines_beyond_the_bound(lines: list[bytes]) -> None:
 
 
 def test_empty_header_lines() -> None:
-    """Lines without a value count as octets, too: a response may have 350,000 of them."""
+    """Lines without a value count, too, because a response may have 350,000 of them."""
     lines = [b""] * 17_000 + [b"search=no"]
     assert of_headers([], lines) == ({}, True)
     assert of_headers(lines, []) == ({}, True)
 
 
 def test_combination_of_sources() -> None:
-    """Any no is a no, else any yes a yes, and the source that decided is named."""
+    """Any no is a no; otherwise any yes is a yes. The deciding source is named."""
     yes, no, unknown = (Preference(value, None, str(value)) for value in (True, False, None))
     assert combined({"a": yes, "b": unknown}, {"a": no, "b": yes, "c": unknown}) == {
         "a": no,
@@ -164,7 +159,7 @@ def test_combination_of_sources() -> None:
 
 
 def test_signal_of_any_text() -> None:
-    """What has no equals sign, or no name, says nothing."""
+    """A text without an equals sign or a name says nothing."""
     assert parse_signal(b"search, =yes, a=b=yes, ,ai-input = No") == {"a": None, "ai-input": False}
 
 

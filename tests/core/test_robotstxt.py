@@ -1,4 +1,4 @@
-"""What can be read from a file besides verdicts: groups, records, sitemaps, delays."""
+"""Parts of a file other than verdicts: groups, records, sitemaps, delays."""
 
 from __future__ import annotations
 
@@ -41,12 +41,12 @@ Disallow: /z
 
 @pytest.fixture(name="robots")
 def fixture_robots() -> RobotsTxt:
-    """A file with some of everything."""
+    """A file with all kinds of lines."""
     return RobotsTxt.parse(BODY)
 
 
 def test_groups_as_they_stand(robots: RobotsTxt) -> None:
-    """Groups come as the file has them, and nothing but a user-agent line after a rule ends one."""
+    """Groups are as in the file; only a user-agent line after a rule ends one."""
     first, second, third = groups_of(robots)
     assert first == Group(
         tokens=("Foo", "Bar/1.0"),
@@ -59,21 +59,21 @@ def test_groups_as_they_stand(robots: RobotsTxt) -> None:
 
 
 def test_records_of_the_whole_file(robots: RobotsTxt) -> None:
-    """All other records come with their line numbers, also those before the first group."""
+    """Other records have their line numbers, also before the first group."""
     assert records_of(robots)[0] == Record("sitemap", "https://e.example/one.xml", 1)
     assert [record.line for record in records_of(robots)] == [1, 3, 7, 10, 11, 12, 13, 15, 16]
     assert robots.sitemaps == ("https://e.example/one.xml", "https://e.example/two.xml")
 
 
 def test_values_of_the_group_that_applies(robots: RobotsTxt) -> None:
-    """Of several delays the largest counts. Other groups' values do not."""
+    """Of several delays, the longest counts, of the group that applies only."""
     assert robots.crawl_delay(["Foo"]) == 5.0
     assert robots.crawl_delay("Bar") == 5.0
     assert robots.crawl_delay(["Other"]) is None
 
 
 def test_records_by_group(robots: RobotsTxt) -> None:
-    """Each group comes with the keys that select it and its records, which may be none."""
+    """Each group has its names and its records."""
     found = [
         ([key.text for key in keys if not key.whole], [record.value for record in records])
         for keys, records in robots.records_by_group("request-rate", "visit-time")
@@ -83,7 +83,7 @@ def test_records_by_group(robots: RobotsTxt) -> None:
 
 
 def test_decision_names_rule_and_token(robots: RobotsTxt) -> None:
-    """A decision says which rule decided, as written and where, and whose group it is."""
+    """A decision has the rule as written, its line, and the token of its group."""
     expected = Decision(False, Reason.RULE, Rule(RuleKind.DISALLOW, "/x", 5), "foo")
     assert robots.decide("https://e.example/x/z", ("None", "foo")) == expected
     assert robots.decide("https://e.example/a", "Other").reason is Reason.NO_RULE
@@ -91,7 +91,7 @@ def test_decision_names_rule_and_token(robots: RobotsTxt) -> None:
 
 
 def test_forty_wildcard_rules_and_more() -> None:
-    """Many wildcard rules with many literals, short ones among them, decide as each alone would."""
+    """Many wildcard rules decide as each of them would alone."""
     patterns = [f"/*q{number}z" for number in range(200)] + [
         f"/*{chr(letter)}$" for letter in range(65, 91)
     ]
@@ -105,9 +105,7 @@ def test_forty_wildcard_rules_and_more() -> None:
 
 
 def test_first_verdict_on_a_large_file() -> None:
-    """In a large file, where more of the target rules lines out, the first verdict is that of
-    the index.
-    """
+    """In a large file, the first verdict equals later ones, which come from an index."""
     pieces = ["a", "b/", "*", "%61", "%2F", "$", "-", "ab", "", "=", "?", " #c", "\t"]
     rules = [
         f"{key}{a}{b}{c}{d}"
@@ -136,21 +134,19 @@ def test_first_verdict_on_a_large_file() -> None:
 
 
 def assert_bounded(body: bytes, ask: Callable[[RobotsTxt, int], None]) -> None:
-    """Assert that a file takes no more memory after 60 agents, when others ask."""
+    """Assert that more than 60 agents take no more memory."""
 
     def ask_as_sixty(robots: RobotsTxt, number: int) -> None:
         for each in range(60 * number, 60 * number + 60):
             ask(robots, each)
 
-    for _ in range(2):  # the first time, tables of the whole process are filled
+    for _ in range(2):  # the first time, caches of the process are filled
         first, *others = growth(partial(ask_as_sixty, RobotsTxt.parse(body)), 6)
     assert max(others) <= 1.1 * first
 
 
 def test_many_identifications_do_not_make_it_grow() -> None:
-    """A crawl that rotates its identification gets right verdicts, and the file stores a bounded
-    number of them.
-    """
+    """For very many identifications, verdicts are right and memory is bounded."""
 
     def ask(robots: RobotsTxt, number: int) -> None:
         name = f"Bot{chr(97 + number // 26)}{chr(97 + number % 26)}"
@@ -161,7 +157,7 @@ def test_many_identifications_do_not_make_it_grow() -> None:
 
 
 def test_many_identifications_do_not_have_it_read_again() -> None:
-    """Crawlers of one group share its rules: 65 of them that ask in turn have these read once."""
+    """Crawlers with the same group share its rules, which are read once."""
     robots = RobotsTxt.parse(b"User-agent: Foo\nDisallow: /\nUser-agent: *\nAllow: /")
     robots.prepare(("Bot",))
     for number in [*range(65)] * 3:
@@ -171,7 +167,7 @@ def test_many_identifications_do_not_have_it_read_again() -> None:
 
 
 def test_tokens_of_one_group_share_its_index() -> None:
-    """A file that names many crawlers above one group has the rules of that group indexed once."""
+    """The rules of a group for many crawlers are indexed once."""
     names = [f"bot{'x' * number}" for number in range(40)]
     named = "".join(f"User-agent: {name}\n" for name in names)
     robots = RobotsTxt.parse(f"{named}Disallow: /x\nUser-agent: *\nAllow: /".encode())
@@ -183,9 +179,7 @@ def test_tokens_of_one_group_share_its_index() -> None:
 
 
 def test_many_spellings_do_not_make_it_grow() -> None:
-    """A crawl that spells its token in many ways gets right verdicts, and the file stores a
-    bounded number of them.
-    """
+    """For very many spellings of a token, verdicts are right and memory is bounded."""
 
     def ask(robots: RobotsTxt, number: int) -> None:
         name = "".join(c.upper() if number >> at & 1 else c for at, c in enumerate("foobarbaz"))
@@ -197,15 +191,13 @@ def test_many_spellings_do_not_make_it_grow() -> None:
 
 
 def test_control_characters_do_not_reach_a_log_line() -> None:
-    """A rule prints without control characters, so that a site cannot write into a terminal or
-    forge a log line.
-    """
+    """A rule is printed without control characters."""
     (group,) = groups_of(RobotsTxt.parse(b"User-agent: *\nDisallow: /\x1b[31m\xc2\x85x"))
     assert str(group.rules[0]) == "Disallow: /\\x1b[31m\\x85x"
 
 
 def test_no_rule_prints_its_kind_alone() -> None:
-    """An empty pattern prints as the key and the colon."""
+    """An empty pattern is printed as the key and the colon."""
     assert str(Rule(RuleKind.DISALLOW, "", 1)) == "Disallow:"
 
 
@@ -221,7 +213,7 @@ def test_no_rule_prints_its_kind_alone() -> None:
     ],
 )
 def test_a_plain_rule_has_the_number_of_its_first_line(lines: list[str], line: int) -> None:
-    """Other lines may end like it, and the same rule may follow in another spelling."""
+    """If a rule is repeated, the first line is named."""
     robots = RobotsTxt.parse("\n".join(["User-agent: *", *lines, ""]).encode())
     robots.prepare("*")
     assert robots.decide("/a", "*").rule == Rule(RuleKind.DISALLOW, "/", line)
@@ -238,12 +230,12 @@ def test_a_plain_rule_has_the_number_of_its_first_line(lines: list[str], line: i
     ],
 )
 def test_a_page_begins_with_markup_and_has_no_group(body: bytes, page: bool) -> None:
-    """What begins as HTML or XML does, and has no group, is a page for people."""
+    """A file that begins as HTML or XML, and has no group, is a web page."""
     assert RobotsTxt(body).is_page is page
 
 
 def test_asking_whether_it_is_a_page_stores_nothing() -> None:
-    """A hostile page of very many lines takes no more memory once it is known to be a page."""
+    """Checking for a web page takes no memory."""
     file = RobotsTxt(b"<p>\n" + b"a\n" * 250_000)
     (stored,) = growth(lambda _: file.is_page, 1)
     assert file.is_page
