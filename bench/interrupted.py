@@ -1,8 +1,9 @@
 """Interrupt crawls with JOBDIR at random moments, and resume them: `python -m bench.interrupted`.
 
-They are the crawls of `bench.faults` without most faults: robots.txt is fast, slow or fails at
-first, and some sites have a Crawl-delay. The same crawls run with Scrapy alone. The exit code is 1
-if the judge finds something, or if SIGKILL takes more requests than with Scrapy alone.
+They are crawls of `bench.faults` without most faults: robots.txt is fast, slow or fails at first,
+and some sites have a Crawl-delay. Some crawls have 50 sites with two priorities, retries and
+redirects, and are killed three times. All of them run with Scrapy alone, too. The exit code is 1 if
+the judge finds something, or if SIGKILL takes more requests than with Scrapy alone.
 """
 
 from __future__ import annotations
@@ -14,13 +15,15 @@ from dataclasses import replace
 
 from bench.fault_answers import ANSWERS, GOOD
 from bench.fault_judge import Judged
-from bench.fault_plan import COMPANY, RUNTIMES, Interruption, Plan, draw
+from bench.fault_plan import COMPANY, RUNTIMES, Ask, Interruption, Page, Plan, Site, draw
 from bench.faults import crawl, print_findings
 from bench.report import table
 
 _KEPT = {GOOD, "drip", "503", "404", "queues"}
 #: Signals of the processes of a crawl, one after the other.
-KINDS = (("SIGINT",), ("SIGTERM",), ("SIGKILL",), ("SIGINT", "SIGKILL"))
+SIGNS = (("SIGINT",), ("SIGTERM",), ("SIGKILL",), ("SIGINT", "SIGKILL"))
+#: Queues of the crawls of many sites.
+QUEUES = ("LifoDisk", "FifoDisk", "LifoSQLite")
 
 
 def plan_of(seed: int, signs: tuple[str, ...], runtime: str) -> Plan:
@@ -30,6 +33,39 @@ def plan_of(seed: int, signs: tuple[str, ...], runtime: str) -> Plan:
     interruptions = tuple(Interruption(source.uniform(0, 3), sign) for sign in signs)
     settings = {**plan.settings, "JOBDIR": True, "RETRY_ENABLED": False}
     return replace(plan, interruptions=interruptions, settings=settings)
+
+
+def killed_plan(seed: int, queue: str, runtime: str, sites: int = 50, pages: int = 12) -> Plan:
+    """Return a crawl of many sites that is killed three times."""
+    kinds, scripts = ("page", "busy-once", "redirect"), ((GOOD,), ("drip",), ("503", GOOD))
+    every_site = tuple(
+        Site(
+            host=f"127.0.1.{site + 1}",
+            rules=("Disallow: /a/4",),
+            pace=0.1 if site % 4 == 3 else 0,
+            script=scripts[site % len(scripts)],
+            down=0,
+            pages=tuple(
+                Page(f"/a/{n}", kinds[n % len(kinds)], (site, (n + 1) % pages), ())
+                for n in range(pages)
+            ),
+        )
+        for site in range(sites)
+    )
+    starts = tuple(
+        Ask(site, n, exempt=False, proxy="", dont_filter=False, priority=n % 2)
+        for n in range(pages)
+        for site in range(sites)
+    )
+    plan = plan_of(seed, ("SIGKILL",) * 3, runtime)
+    queues = {
+        f"SCHEDULER_{name}DISK_QUEUE": f"scrapy.squeues.Pickle{queue}Queue"
+        for name in ("", "START_")
+    }
+    settings = {**plan.settings, **queues, "CONCURRENT_REQUESTS": 16, "RETRY_ENABLED": True}
+    source = random.Random(seed)
+    kills = tuple(Interruption(source.uniform(1, 9), "SIGKILL") for _ in range(3))
+    return replace(plan, sites=every_site, starts=starts, settings=settings, interruptions=kills)
 
 
 def lost(crawls: list[Judged]) -> int:
@@ -45,25 +81,24 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=9309)
     parser.add_argument("--runtime", choices=RUNTIMES, default="asyncio")
     options = parser.parse_args()
+    seeds, runtime = range(options.seed, options.seed + options.runs), options.runtime
+    plans = {
+        ", then ".join(signs): [plan_of(seed, signs, runtime) for seed in seeds] for signs in SIGNS
+    }
+    kills = seeds[: max(1, options.runs // 3)]
+    for queue in QUEUES:
+        plans[f"SIGKILL, 50 sites, {queue}"] = [killed_plan(seed, queue, runtime) for seed in kills]
     rows, is_wrong = [], False
-    for signs in KINDS:
-        plans = [
-            plan_of(options.seed + number, signs, options.runtime) for number in range(options.runs)
-        ]
-        ours = [print_findings(crawl(plan), "") for plan in plans]
-        alone = [crawl(plan, "stock") for plan in plans]
+    for name, each in plans.items():
+        ours = [print_findings(crawl(plan), "") for plan in each]
+        alone = [crawl(plan, "stock") for plan in each]
         findings = sum(len(one.findings) for one in ours)
-        closing = [max(one.closing for one in each) for each in (ours, alone)]
-        rows.append(
-            [
-                ", then ".join(signs),
-                f"{findings}",
-                f"{lost(ours)} ({lost(alone)})",
-                f"{closing[0]:.2f} ({closing[1]:.2f})",
-            ]
-        )
-        is_wrong |= findings > 0 or lost(ours) > lost(alone)
-    title = f"{options.runs} crawls for each kind of stop (Scrapy alone)"
+        slowest = [max(one.closing for one in results) for results in (ours, alone)]
+        lost_of_ours, lost_alone = lost(ours), lost(alone)
+        closing = f"{slowest[0]:.2f} ({slowest[1]:.2f})"
+        rows.append([name, f"{findings}", f"{lost_of_ours} ({lost_alone})", closing])
+        is_wrong |= findings > 0 or lost_of_ours > lost_alone
+    title = "Interrupted and resumed (Scrapy alone)"
     print(table(title, ["", "findings", "requests lost", "slowest close, s"], rows))
     return int(is_wrong)
 

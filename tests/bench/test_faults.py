@@ -11,7 +11,7 @@ from bench.fault_judge import Judge, Judged, matches
 from bench.fault_log import Event, Known, Lag, Log, Seen
 from bench.fault_plan import RUNTIMES, Plan, draw
 from bench.faults import crawl, report
-from bench.interrupted import KINDS, plan_of
+from bench.interrupted import SIGNS, killed_plan, plan_of
 
 pytestmark = pytest.mark.once
 
@@ -46,7 +46,7 @@ def test_a_crawl_that_does_not_obey_is_found(crawls: dict[str, Judged]) -> None:
     assert report([judged]) == 1
 
 
-@pytest.mark.parametrize("signs", KINDS)
+@pytest.mark.parametrize("signs", SIGNS)
 def test_nothing_is_lost_by_a_signal(signs: tuple[str, ...]) -> None:
     """A crawl that is interrupted and resumed has one outcome for each request.
 
@@ -55,6 +55,12 @@ def test_nothing_is_lost_by_a_signal(signs: tuple[str, ...]) -> None:
     judged = crawl(plan_of(SEED, signs, "asyncio"))
     assert judged.findings == []
     assert judged.interrupted
+
+
+def test_kills_take_only_what_they_may() -> None:
+    """A crawl of several sites that is killed three times loses no request that was saved."""
+    judged = crawl(killed_plan(SEED, "LifoDisk", "asyncio", sites=8, pages=6))
+    assert judged.findings == []
 
 
 def test_the_longest_rule_decides() -> None:
