@@ -27,8 +27,8 @@ def counted(adds: list[tuple[str, int]]) -> tuple[TopK, Counter[str], int]:
 
 @given(added)
 def test_counts_are_right_up_to_the_error(adds: list[tuple[str, int]]) -> None:
-    """No count is too high, and none is too low by more than the error, even that of a forgotten
-    key.
+    """No count is too high, and none, not even of a forgotten key, is too low by more than the
+    error.
     """
     costs, truth, _ = counted(adds)
     assert all(

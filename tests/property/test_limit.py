@@ -26,7 +26,7 @@ def _whole_lines(body: bytes, size: int) -> bytes:
 def test_cut_file_reads_as_its_prefix(
     data: st.DataObject, body: bytes, url: str, tokens: list[str]
 ) -> None:
-    """Verdict, groups and records equal those of the complete lines before the limit."""
+    """Verdict, groups and records match the complete lines before the limit."""
     size = data.draw(st.integers(0, len(body) + 1))
     cut, prefix = RobotsTxt.parse(body, max_size=size), RobotsTxt.parse(_whole_lines(body, size))
     assert cut.content.truncated is (len(body) > size)

@@ -19,7 +19,7 @@ from scrapy_robots_rfc.core.text import without_credentials
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-_SMALL, _LARGE = 12_000, 48_000  # octets
+_SMALL, _LARGE = 12_000, 48_000  # bytes
 _MOST = 9.0  # between 4 and 16
 _RUNS = 3
 
@@ -46,7 +46,7 @@ HOSTILE: dict[str, Callable[[int], bytes]] = {
     "one endless line of blanks": _fill(b" \t"),
     "one endless comment": _fill(b"#"),
     "colons": _fill(b":"),
-    "octets outside ASCII": _fill(b"\xff"),
+    "bytes outside ASCII": _fill(b"\xff"),
     "percent signs": _fill(b"%", head=b"User-agent: *\nDisallow: /"),
     "plain rules, one within the next": lambda size: (
         b"User-agent: *\n"

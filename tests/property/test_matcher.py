@@ -87,7 +87,7 @@ def test_many_wildcard_rules(seed: int, more: list[RuleText]) -> None:
     """Among very many wildcard rules, which the core finds by their literals, the same rule
     decides.
     """
-    chosen = random.Random(seed)  # so many rules take Hypothesis long
+    chosen = random.Random(seed)  # Hypothesis would be slow with so many rules
     found = [*_wildcard_rules(chosen, 250), *more]
     words = [_word(chosen) for _ in range(chosen.randint(1, 8))]
     target = "/" + "/".join(words) + chosen.choice(["", f"?q={_word(chosen)}"])

@@ -66,5 +66,5 @@ def test_text_compares_as_its_utf8(text: str) -> None:
 @pytest.mark.parametrize("text", ["/%2F%41%zz", "/%c3%A4", "/ä%", "/%%41%4%2b", "/%25%2541"])
 @pytest.mark.parametrize("in_query", [False, True])
 def test_many_escapes_are_read_as_few_are(text: str, *, in_query: bool) -> None:
-    """The normal form of a long text with many percent signs is that of its parts."""
+    """A long text with many percent signs has the normal form of its parts."""
     assert normal_form(text * 50, in_query=in_query) == normal_form(text, in_query=in_query) * 50

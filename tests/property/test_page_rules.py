@@ -53,7 +53,7 @@ def test_nothing_raises(values: list[bytes], pairs: list[tuple[str, str]]) -> No
 
 @given(texts=lines, data=st.data())
 def test_order_of_sources_does_not_matter(texts: list[str], data: st.DataObject) -> None:
-    """Header lines in another order give the same rules, which are those of each line."""
+    """Header lines in another order give the same rules, which are the sum of all lines."""
     shuffled = data.draw(st.permutations(texts))
     rules = of(*texts)
     assert rules == of(*shuffled)

@@ -72,7 +72,7 @@ def test_verdict_of_the_records(body: bytes, target: str, tokens: list[str]) -> 
     """The verdict and the rule follow from the lines, the first time and later."""
     body = body.decode("utf-8", "ignore").encode(
         "utf-8"
-    )  # so that a record's value is the pattern, octet by octet
+    )  # so that the value of a record equals the pattern
     robots = RobotsTxt.parse(body)
     found = rules_for(groups_by_the_rfc(lines_of(robots)), tokens)
     if found is None:
@@ -116,9 +116,7 @@ _small = st.lists(st.sampled_from(_FEW_LINES), max_size=9).map(
 @given(body=st.one_of(_small, any_bodies), tokens=token_lists)
 @settings(max_examples=200)
 def test_records_of_the_group(body: bytes, tokens: list[str]) -> None:
-    """The records of a key are those of each group, and the delay is the longest of the groups that
-    apply.
-    """
+    """Each group has its records of a key; the delay is the longest of those that apply."""
     robots = RobotsTxt.parse(body)
     by_group = [
         (keys, [(one.key, as_text(one.value), one.line) for one in records])

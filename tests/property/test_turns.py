@@ -24,7 +24,7 @@ WORKERS = st.lists(
 def test_interval(
     workers: list[tuple[float, float, float, int, float | None]], interval: float
 ) -> None:
-    """Requests to the site are never closer than the interval, even those of dead workers."""
+    """Requests to the site, even of dead workers, are never closer than the interval."""
     world = World()
     for number, (begin, way, latency, requests, dies) in enumerate(workers):
         worker = Worker(world, str(number), interval, way, latency)
