@@ -9,8 +9,10 @@ import re
 from scrapy.http import Request, Response
 from scrapy.http.cookies import CookieJar
 
-# Maximum bytes of one Set-Cookie line (RFC 6265, 6.1), of the lines of one answer, and of a Cookie
-# header. Common servers accept headers of 8 KiB, which a cookie jar reads in 10 ms at worst.
+# Maximum Set-Cookie lines of one answer and bytes of a line (RFC 6265, 6.1), and maximum bytes of all
+# these lines and of a Cookie header. Common servers accept headers of 8 KiB. The jar reads them in
+# some milliseconds.
+_MAX_LINES = 50
 _MAX_LINE = 4096
 _MAX_HEADER = 8192
 
@@ -29,7 +31,7 @@ class FetchCookies:
             return
         lines: list[bytes] = []
         left = _MAX_HEADER
-        for line in response.headers.getlist(b"Set-Cookie"):
+        for line in response.headers.getlist(b"Set-Cookie")[:_MAX_LINES]:
             left -= len(line)
             if left < 0:
                 break

@@ -94,7 +94,14 @@ def test_a_cookie_is_sent_where_rfc_6265_says(line: str, url: str, expected: byt
 
 @pytest.mark.parametrize(
     "line",
-    ["c" * 4096, "=" * 4096, "a=b;" * 1024, 'a="' + "\\" * 4000, "c=1; expires=" + "1 " * 2000],
+    [
+        "c" * 4096,
+        "=" * 4096,
+        "a=b;" * 1024,
+        'a="' + "\\" * 4000,
+        "c=1; expires=" + "1 " * 2000,
+        "a=b",
+    ],
 )
 def test_hostile_cookies_cost_little(line: str) -> None:
     """A thousand malformed cookies neither raise nor block the event loop."""
