@@ -9,9 +9,9 @@ import re
 from scrapy.http import Request, Response
 from scrapy.http.cookies import CookieJar
 
-# Maximum Set-Cookie lines of one answer and bytes of a line (RFC 6265, 6.1), and maximum bytes of all
-# these lines and of a Cookie header. Common servers accept headers of 8 KiB. The jar reads them in
-# some milliseconds.
+# Maximum Set-Cookie lines of one answer and bytes of a line (RFC 6265, 6.1), and maximum bytes of
+# these lines and of a Cookie header. Common servers accept headers of 8 KiB, and the jar reads them
+# in some milliseconds.
 _MAX_LINES = 50
 _MAX_LINE = 4096
 _MAX_HEADER = 8192

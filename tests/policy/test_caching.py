@@ -116,15 +116,7 @@ def test_max_age_before_expires() -> None:
 
 @pytest.mark.parametrize(
     ("age", "seconds"),
-    [
-        (b"10", 10),
-        (b"x", 0),
-        (b"-1", 0),
-        (b"", 0),
-        (None, 0),
-        (b"600, 700", 600),
-        (b"x,, 700", 0),
-    ],
+    [(b"10", 10), (b"x", 0), (b"-1", 0), (b"", 0), (None, 0), (b"600, 700", 600), (b"x,, 700", 0)],
 )
 def test_age_is_the_time_in_other_caches(age: bytes | None, seconds: float) -> None:
     """5.1: Age is the time in other caches; a malformed value counts as absent."""

@@ -43,12 +43,7 @@ def test_no_delays_give_one_attempt() -> None:
 
 def test_time_to_be_left_alone_grows_up_to_the_cap() -> None:
     """The time until the next attempt grows in the same way, up to the maximum."""
-    assert [at_least(100, asked) for asked in (None, 10.0, 200.0, 1e9)] == [
-        100,
-        100,
-        200,
-        300,
-    ]
+    assert [at_least(100, asked) for asked in (None, 10.0, 200.0, 1e9)] == [100, 100, 200, 300]
 
 
 @pytest.mark.parametrize(

@@ -124,10 +124,7 @@ def test_records_of_the_group(body: bytes, tokens: list[str]) -> None:
     ]
     records = [(one.key, one.value, one.line) for one in records_of(robots) if one.key in _KEYS]
     expected = [
-        (
-            keys_of(group),
-            [one for one in records if group.line < one[2] <= group.last],
-        )
+        (keys_of(group), [one for one in records if group.line < one[2] <= group.last])
         for group in groups_of(robots)
     ]
     found = any(records for _, records in expected)
