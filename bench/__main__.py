@@ -74,7 +74,7 @@ def show_lives(peers: Sequence[Peer], files: Sequence[File], repeat: int) -> Non
     goals = [cell for goal in LIVES.values() for cell in ("", f"{goal:.2f}")]
     head = ["", *(cell for count in LIVES for cell in (f"n = {count:,}", "share"))]
     title = "Reading a file and n verdicts on different URLs, us a file, and share of Protego's"
-    print(table(title, head, [*rows, ["goal of ours (core)", *goals]]))
+    print(table(title, head, [*rows, ["goal: ours (core)", *goals]]))
     times = [
         (n, micros[GOOGLE] / micros[CORE]) for n, micros in columns.items() if GOOGLE in micros
     ]

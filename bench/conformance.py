@@ -1,8 +1,8 @@
 """Ask all parsers the same cases, and show which verdicts differ: `make conformance`.
 
-The other parsers are in an environment of their own, with pinned versions. The exit code is 1 if a
-verdict of ours differs, if a difference has no reason, or if docs/ does not say what was measured;
-`--write` updates docs/.
+The other parsers are in an environment of their own, with pinned versions. The exit code is 1 if
+one of our verdicts differs, if a difference has no reason, or if docs/ does not say what was
+measured; `--write` updates docs/.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ PAGE = ROOT / "docs" / "conformance.md"
 CASES = ROOT / "docs" / "conformance.jsonl"
 RECORD = ROOT / "docs" / "conformance_results.json"
 
-#: The urllib.robotparser of the newest CPython; `URLLIB` is that of the oldest supported one.
+#: The urllib.robotparser of the newest CPython; `URLLIB` is the oldest supported one.
 NEW_URLLIB = "urllib (new)"
 NAMES = (OURS, PROTEGO, URLLIB, NEW_URLLIB, FAST, ROBOTSPY, RERP)
 PUBLIC = (PROTEGO, URLLIB, NEW_URLLIB, FAST, AI_CRAWLERS)
@@ -75,7 +75,7 @@ for line in sys.stdin:
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """What was measured in one run.
+    """The measurements of one run.
 
     :param versions: of the parsers, and of CPython for urllib.
     :param differs: the verdicts of the cases that differ.
@@ -99,7 +99,7 @@ class Record:
 
 
 class Urllib:
-    """The urllib.robotparser of an interpreter, which runs in a process of its own."""
+    """The urllib.robotparser of another interpreter, in another process."""
 
     def __init__(self, python: str) -> None:
         self._process = subprocess.Popen(

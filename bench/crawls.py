@@ -59,7 +59,7 @@ class Crawl:
     files: int = 0
 
     def run(self, limit: float = 600) -> Pages:
-        """Crawl in a process of its own.
+        """Crawl in another process.
 
         :param limit: seconds after which the spider is closed.
         """
@@ -254,7 +254,7 @@ def log_lines(sites: Sites, size: Size) -> list[Row]:
     log = Crawl([], pages, settings).run(120).log.splitlines()
     ours = sum("[scrapy_robots_rfc" in line for line in log)
     scrapy = sum("[scrapy." in line for line in log)
-    name = f"lines of ours at INFO and above, {size.of(300)} sites"
+    name = f"our log lines at INFO and above, {size.of(300)} sites"
     return [(name, f"{ours} (Scrapy: {scrapy})", "60", ours <= 60)]
 
 

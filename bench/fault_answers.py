@@ -38,7 +38,7 @@ class Line:
 
     :param text: the rules.
     :param known: called before the bytes that make the answer known are sent.
-    :param hop: returns the URL from which a number of redirects lead to the rules, also through
+    :param hop: returns a URL that redirects this often until it reaches the rules, also through
         other origins.
     """
 

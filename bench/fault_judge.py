@@ -36,13 +36,13 @@ WRONG = {
     "hung": "the crawl did not end, or repeated itself without progress",
     "error": "the package logged a traceback, or the process failed",
 }
-# Seconds by which timers may be early.
+# Seconds that timers may be early.
 _EARLY = 0.02
 # Seconds in which a crawl has to close once it was asked to and no page is in progress.
 _CLOSING = 1.0
 # Seconds in which an answer that was sent has to be known to the client.
 _ARRIVAL = 0.1
-# Seconds for which a request may keep a decision that a later fetch has changed.
+# Seconds that a request may keep a decision after a later fetch has changed it.
 _OVERTAKEN = 5.0
 # Seconds before `active.json` was written in which the state in it may have been taken.
 _SAVING = 1.0
@@ -223,7 +223,7 @@ class Judge:
             turns = [time for time in popped if time < after.time]
             had_its_turn = bool(turns) and turns[-1] <= before.time
             return had_its_turn or not self._knows_pace(before)
-        # An HTTP library sends a request again if a reused connection breaks, and tells nobody.
+        # An HTTP library sends a request again if a reused connection breaks, and does not say so.
         is_same = (before.number, before.page) == (after.number, after.page)
         was_popped = any(before.time < time < after.time for time in popped)
         return is_same and before.answer == "reset" and not was_popped

@@ -65,7 +65,7 @@ class Seen:
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """The moment from which the client of a site may know an answer for robots.txt."""
+    """The earliest moment when the client of a site may know an answer for robots.txt."""
 
     time: float
     site: int

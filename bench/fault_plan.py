@@ -92,7 +92,7 @@ class Site:
     :param rules: lines of the group that applies.
     :param pace: its Crawl-delay in seconds, or 0.
     :param script: names of `ANSWERS` for robots.txt in turn; the last one is repeated.
-    :param down: seconds for which it refuses connections at first.
+    :param down: seconds that it refuses connections at first.
     """
 
     host: str
@@ -109,7 +109,7 @@ class Part:
 
     :param place: its position.
     :param kind: what it does.
-    :param share: of the requests with which it meddles.
+    :param share: share of the requests that it changes.
     :param robots: whether it meddles with requests for robots.txt, too.
     """
 

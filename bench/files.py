@@ -151,7 +151,7 @@ def _body(rules: int, rng: random.Random) -> bytes:
     """Return a file with this number of rules; nearly all of them are for all crawlers."""
     lines: list[str] = []
     if rng.random() < 0.25:
-        lines += ["# What our terms of use say about crawlers"] * rng.choice((5, 15, 600))
+        lines += ["# Our terms of use, as far as crawlers are concerned"] * rng.choice((5, 15, 600))
     for bot in rng.sample(_BOTS, rng.choices((0, 1, 4), (74, 17, 9))[0]):
         lines += [f"User-agent: {bot}", "Disallow: /", ""]
     folder = f"/{rng.choice(_WORDS)}"  # large files list what is in a few folders

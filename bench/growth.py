@@ -258,7 +258,7 @@ def longest_pause() -> Iterator[list[float]]:
 
 
 def longest_block(body: bytes) -> float:
-    """Return the milliseconds for which parsing a file stops the event loop, at most.
+    """Return the longest time that parsing a file blocks the event loop, in milliseconds.
 
     A crawl parses a large file on a thread; this thread stands for the event loop.
     """

@@ -1,4 +1,4 @@
-"""Compare parsers on questions that nobody of this project wrote: a part of `make conformance`.
+"""Compare parsers on questions from outside this project: a part of `make conformance`.
 
 The crawlers are the 150 of the package ai-crawler-robots. Each of them asks for some URLs of each
 policy that this package brings, and of the files of this project's cases. Every verdict other than
@@ -72,7 +72,7 @@ def crawlers() -> list[str]:
 
 
 def files(folder: Path | None = None) -> list[PublicFile]:
-    """Return all files; those of a folder, too, if it is given."""
+    """Return all files, and the files of a folder if it is given."""
     module = import_module("ai_crawler_robots")
     bodies = {slug: module.policy(slug)["robots_txt"].encode() for slug in module.policies()}
     if folder is not None:

@@ -1,6 +1,6 @@
 """Measure the longest calls of our queue and of Scrapy's own: `python -m bench.queue`.
 
-Each row is a crawl of its own with one request for each of many sites in the queue. The download
+Each row is a separate crawl with one request for each of many sites in the queue. The download
 handler makes the answers: a site's robots.txt is known, or never arrives, or asks for a
 Crawl-delay. Times are processor time of the thread, without garbage collection.
 """

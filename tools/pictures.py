@@ -1,10 +1,7 @@
-"""Make the pictures of the documents in docs/assets anew: the report of the demo, and what
-`scrapy robots check` prints on a terminal.
+"""Make the pictures in docs/assets: the report of the demo, and `scrapy robots check`.
 
-    python -m tools.pictures
-
-The same code gives the same pictures: ports, times and the width of the terminal are fixed. Without
-Chromium the pictures that are there stay.
+`python -m tools.pictures` gives the same pictures for the same code: ports, times and the width of
+the terminal are fixed. Without Chromium it changes nothing.
 """
 
 from __future__ import annotations
@@ -26,7 +23,7 @@ ASSETS = ROOT / "docs" / "assets"
 SCRAPY = str(Path(sys.executable).with_name("scrapy"))
 BEGINNING = datetime(2026, 11, 21, 8, tzinfo=UTC)
 
-#: What stands in the picture of `check`: a file, and a page that it is about.
+#: The file and the page in the picture of `check`.
 ROBOTS = """\
 User-agent: *
 Disallow: /
@@ -134,7 +131,7 @@ def main() -> int:
     """Make both pictures and return the exit code."""
     chromium = shutil.which("chromium") or shutil.which("google-chrome")
     if chromium is None:
-        print("docs/assets: the pictures stay as they are, because there is no Chromium")
+        print("docs/assets: not changed, because Chromium is not installed")
         return 0
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)

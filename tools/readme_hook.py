@@ -1,7 +1,6 @@
-"""Gives the package its README with absolute links: the package index has none of the files that
-relative ones lead to.
+"""Gives the package a README with absolute links, because the package index has no other files.
 
-hatchling runs this when it builds the package; pyproject.toml says so.
+hatchling runs this when it builds the package (pyproject.toml).
 """
 
 import sys

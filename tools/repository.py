@@ -1,4 +1,4 @@
-"""The address of the repository, which stands in pyproject.toml alone, and links into it.
+"""The address of the repository, which only pyproject.toml has, and links into it.
 
 hatchling loads this file when it builds the package, and mkdocs when it builds the site, so it
 needs the standard library only.
@@ -11,7 +11,7 @@ from pathlib import Path, PurePosixPath
 ROOT = Path(__file__).resolve().parent.parent
 BRANCH = "main"
 
-#: Blocks and words of code, which are passed over, or the target of a link.
+#: Code, which is skipped, or the target of a link.
 _LINK = re.compile(
     r"^ *```.*?^ *```$|`[^`\n]*`|(?<=\]\()(<?)(?P<target>[^)\s>]+)(>?)(?=\))",
     re.MULTILINE | re.DOTALL,
@@ -26,25 +26,25 @@ def address() -> str:
 
 
 def is_placeholder() -> bool:
-    """Return whether the address still is the placeholder that a new owner replaces."""
+    """Return whether the address is still a placeholder."""
     return "/OWNER/" in address()
 
 
 def link_to(path: str, anchor: str = "") -> str:
-    """Return the address of a file or folder of the tree, given relative to its root; `.` is the
-    README.
+    """Return the address of a file or folder; `.` is the README.
 
-    :param anchor: a heading in it, or an empty text.
+    :param path: relative to the root of the repository.
+    :param anchor: a heading in it, or an empty string.
     """
-    kind = (
-        "tree" if (ROOT / path).is_dir() else "raw" if path.endswith((".png", ".svg")) else "blob"
-    )
+    kind = "raw" if path.endswith((".png", ".svg")) else "blob"
+    if (ROOT / path).is_dir():
+        kind = "tree"
     page = address() if path == "." else f"{address()}/{kind}/{BRANCH}/{path}"
     return f"{page}#{anchor}" if anchor else page
 
 
 def absolute(text: str) -> str:
-    """Return a document of the root with absolute links in the place of relative ones."""
+    """Return a document of the root with absolute links."""
 
     def replaced(found: re.Match[str]) -> str:
         target = found["target"]

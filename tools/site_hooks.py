@@ -70,7 +70,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 def reference() -> str:
     """Return what mkdocstrings draws.
 
-    Each public name of the package, and those of some modules.
+    Each public name of the package and of some modules.
     """
     source = (ROOT / "scrapy_robots_rfc" / "__init__.py").read_text(encoding="utf-8")
     [table] = re.findall(r"^_MODULES = \{\n(.*?)^\}", source, _LINES)
