@@ -13,8 +13,7 @@ from pytest_twisted import ensureDeferred
 from scrapy import Spider
 from scrapy.downloadermiddlewares.robotstxt import RobotsTxtMiddleware
 from scrapy.robotstxt import RobotParser
-from scrapy.settings import Settings, default_settings
-from scrapy.utils.misc import load_object
+from scrapy.settings import default_settings
 from scrapy.utils.test import get_crawler
 
 from scrapy_robots_rfc.errors import SettingError
@@ -34,12 +33,6 @@ def test_it_is_a_robot_parser() -> None:
     """The class implements Scrapy's interface."""
     assert issubclass(RfcRobotParser, RobotParser)
     assert not RfcRobotParser.__abstractmethods__
-
-
-def test_setting_loads_it() -> None:
-    """The documented value of ROBOTSTXT_PARSER is the class."""
-    settings = Settings({"ROBOTSTXT_PARSER": "scrapy_robots_rfc.RfcRobotParser"})
-    assert load_object(settings["ROBOTSTXT_PARSER"]) is RfcRobotParser
 
 
 def test_made_with_a_crawler() -> None:
@@ -90,91 +83,6 @@ async def test_settings_that_need_the_middleware(
     assert "no effect: ROBOTS_CACHE, ROBOTS_UNREACHABLE_BACKOFF; enable" in warning
 
 
-def test_allowed_and_disallowed() -> None:
-    """A rule of the `*` group decides for all crawlers."""
-    parser = parser_of(b"User-agent: * \nDisallow: /disallowed \nAllow: /allowed \nCrawl-delay: 10")
-    assert parser.allowed(f"{SITE}/allowed", "*")
-    assert not parser.allowed(f"{SITE}/disallowed", "*")
-
-
-_WILDCARDS = b"""User-agent: first
-Disallow: /disallowed/*/end$
-
-User-agent: second
-Allow: /*allowed
-Disallow: /
-"""
-
-
-@pytest.mark.parametrize(
-    ("path", "agent", "allowed"),
-    [
-        ("/disallowed", "first", True),
-        ("/disallowed/xyz/end", "first", False),
-        ("/disallowed/abc/end", "first", False),
-        ("/disallowed/xyz/endinglater", "first", True),
-        ("/allowed", "second", True),
-        ("/is_still_allowed", "second", True),
-        ("/is_allowed_too", "second", True),
-        ("/other", "second", False),
-    ],
-)
-def test_wildcards(path: str, agent: str, allowed: bool) -> None:
-    """`*` and `$` have the meaning of the RFC (2.2.3)."""
-    assert parser_of(_WILDCARDS).allowed(f"{SITE}{path}", agent) is allowed
-
-
-@pytest.mark.parametrize(
-    "body",
-    [b"User-agent: *\nDisallow: /\nAllow: /page", b"User-agent: *\nAllow: /page\nDisallow: /"],
-)
-def test_length_decides(body: bytes) -> None:
-    """The longest pattern decides, wherever it is (2.2.2)."""
-    assert parser_of(body).allowed(f"{SITE}/page", "*")
-    assert not parser_of(body).allowed(f"{SITE}/other", "*")
-
-
-@pytest.mark.parametrize("body", [b"", b"GIF89a\xd3\x00\xfe\x00\xa2"], ids=["empty", "image"])
-def test_body_without_a_group(body: bytes) -> None:
-    """A body without a group allows everything, and has no delay."""
-    parser = parser_of(body)
-    assert parser.allowed(f"{SITE}/", "*")
-    assert parser.allowed(f"{SITE}/index.html", "chrome")
-    assert parser.crawl_delay("*") is None
-
-
-_LETTERS = """User-Agent: *
-Disallow: /admin/
-Disallow: /static/
-Disallow: /wiki/K%C3%A4ytt%C3%A4j%C3%A4:
-Disallow: /wiki/Hyv\u00e4ksytyt:
-
-User-Agent: Unic\u00f6deB\u00f6t
-Disallow: /some/random/page.html
-""".encode()
-
-
-@pytest.mark.parametrize(
-    ("path", "agent", "allowed"),
-    [
-        ("/", "*", True),
-        ("/admin/", "*", False),
-        ("/static/", "*", False),
-        ("/admin/", "Unic\u00f6deB\u00f6t", True),
-        ("/wiki/K%C3%A4ytt%C3%A4j%C3%A4:", "*", False),
-        ("/wiki/K\u00e4ytt\u00e4j\u00e4:", "*", False),
-        ("/wiki/Hyv%C3%A4ksytyt:", "*", False),
-        ("/some/random/page.html", "*", True),
-        ("/some/random/page.html", "Unic\u00f6deB\u00f6t", False),
-    ],
-)
-def test_letters_outside_ascii(path: str, agent: str, allowed: bool) -> None:
-    """URL and user agent may have any characters, as str and bytes."""
-    parser = parser_of(_LETTERS)
-    assert parser.allowed(f"{SITE}{path}", agent) is allowed
-    assert parser.allowed(f"{SITE}{path}".encode(), agent.encode()) is allowed
-
-
 @pytest.mark.parametrize(
     ("agent", "delay"),
     [
@@ -195,11 +103,3 @@ def test_crawl_delay(agent: str | bytes, delay: float | None) -> None:
     found = parser_of(body + b"User-agent: none\nDisallow: /x\n").crawl_delay(agent)
     assert found == delay
     assert found is None or isinstance(found, float)
-
-
-@pytest.mark.parametrize("value", [b"", b"soon", b"-1"])
-def test_crawl_delay_that_is_none(value: bytes) -> None:
-    """An invalid delay is None, and the rules still count."""
-    parser = parser_of(b"User-agent: *\nCrawl-delay: " + value + b"\nDisallow: /x\n")
-    assert parser.crawl_delay("*") is None
-    assert not parser.allowed(f"{SITE}/x", "*")

@@ -146,11 +146,6 @@ def test_rate(value: str, rate: RequestRate | None) -> None:
     assert parse_rate(value) == rate
 
 
-def test_interval() -> None:
-    """The interval of a rate is its period divided by its requests."""
-    assert RequestRate(4, 10.0).interval == 2.5
-
-
 @pytest.mark.parametrize(
     ("value", "window"),
     [

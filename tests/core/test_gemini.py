@@ -97,20 +97,3 @@ def test_other_files_know_no_purposes() -> None:
     tokens = ("archiver", "indexer")
     assert deciding_tokens(RobotsTxt(FILE), f"{URL}/drafts", tokens) == tokens
     assert RobotsTxt(FILE).decide(f"{URL}/drafts", tokens).allowed
-
-
-def test_other_records_are_read() -> None:
-    """Intervals and sitemaps of a capsule are read."""
-    file = GeminiFile(b"Sitemap: gemini://a.example/$*\nAllow /x\n" + FILE)
-    assert file.crawl_delay("indexer") == 2
-    assert file.sitemaps == ("gemini://a.example/$*",)
-
-
-def test_a_file_counts_up_to_the_limit() -> None:
-    """2.5: the limit counts the bytes that were received, not escapes."""
-    file = GeminiFile(
-        b"User-agent: *\nDisallow: /" + b"*" * 40 + b"\nDisallow: /last\n" + b"#" * 100,
-        max_size=100,
-    )
-    assert (file.content.size, file.content.truncated) == (100, True)
-    assert not file.decide("/last", "foobot").allowed

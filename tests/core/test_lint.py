@@ -65,19 +65,6 @@ def test_every_code_is_shown() -> None:
     assert {case[0] for case in CASES} == {*Flag, *Code} - {Code.SAME_TOKEN}
 
 
-def test_every_flag_is_found() -> None:
-    """Each flag of the parser is reported."""
-    files = [
-        RobotsTxt.parse(body, max_size=size)
-        for _, body, *_ in CASES
-        for size in (LIMIT, RobotsTxt.MAX_SIZE)
-    ]
-    found = {finding.code for file in files for finding in lint(file)}
-    flagged = {flag for file in files for line in lines_of(file) for flag in line.flags}
-    assert flagged == {*Flag}
-    assert flagged <= found
-
-
 def test_page() -> None:
     """docs/cli.md has a row for each code, with its severity."""
     expected = [[f"`{code}`", severity(code).value] for code in (*Flag, *Code)]

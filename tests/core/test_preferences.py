@@ -14,9 +14,7 @@ from scrapy_robots_rfc.core.preferences import (
     MAX_BYTES,
     MAX_RECORDS,
     Preference,
-    combined,
     of_headers,
-    parse_signal,
     parse_usage,
 )
 from scrapy_robots_rfc.core.robotstxt import RobotsTxt
@@ -139,28 +137,6 @@ def test_header_lines_beyond_the_bound(lines: list[bytes]) -> None:
     found, cut = of_headers([], signals)
     assert cut
     assert found.keys() == (set() if len(lines) == 1 else {"search", "a", "b"})
-
-
-def test_empty_header_lines() -> None:
-    """Lines without a value count, too, because a response may have 350,000 of them."""
-    lines = [b""] * 17_000 + [b"search=no"]
-    assert of_headers([], lines) == ({}, True)
-    assert of_headers(lines, []) == ({}, True)
-
-
-def test_combination_of_sources() -> None:
-    """Any no is a no; otherwise any yes is a yes. The deciding source is named."""
-    yes, no, unknown = (Preference(value, None, str(value)) for value in (True, False, None))
-    assert combined({"a": yes, "b": unknown}, {"a": no, "b": yes, "c": unknown}) == {
-        "a": no,
-        "b": yes,
-        "c": unknown,
-    }
-
-
-def test_signal_of_any_text() -> None:
-    """A text without an equals sign or a name says nothing."""
-    assert parse_signal(b"search, =yes, a=b=yes, ,ai-input = No") == {"a": None, "ai-input": False}
 
 
 POLICY = RobotsTxt(

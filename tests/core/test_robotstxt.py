@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import partial
-from itertools import product
 from typing import TYPE_CHECKING
 
 import pytest
@@ -90,49 +89,6 @@ def test_decision_names_rule_and_token(robots: RobotsTxt) -> None:
     assert RobotsTxt.parse(b"").decide("/x", "Foo") == Decision(True, Reason.NO_GROUP)
 
 
-def test_forty_wildcard_rules_and_more() -> None:
-    """Many wildcard rules decide as each of them would alone."""
-    patterns = [f"/*q{number}z" for number in range(200)] + [
-        f"/*{chr(letter)}$" for letter in range(65, 91)
-    ]
-    body = "User-agent: *\n" + "".join(f"Disallow: {pattern}\n" for pattern in patterns)
-    robots = RobotsTxt.parse(body.encode())
-    for number, pattern in enumerate(patterns, 2):
-        decision = robots.decide("/a" + pattern.replace("*", "b").rstrip("$"), "Foo")
-        assert decision.rule is not None
-        assert decision.rule.line == number
-    assert robots.decide("/q7y/zz", "Foo").allowed
-
-
-def test_first_verdict_on_a_large_file() -> None:
-    """In a large file, the first verdict equals later ones, which come from an index."""
-    pieces = ["a", "b/", "*", "%61", "%2F", "$", "-", "ab", "", "=", "?", " #c", "\t"]
-    rules = [
-        f"{key}{a}{b}{c}{d}"
-        for key in ("Disallow: /", "Allow:/", "disallow: ", "Disallow /")
-        for a, b, c, d in product(pieces, pieces, pieces[:6], ["", "a", "*b", "x"])
-    ]
-    body = ("User-agent: *\n" + "\n".join(rules)).encode()
-    assert len(body) > 2 * 65_536
-    indexed = RobotsTxt.parse(body)
-    indexed.decide("/", "Foo")
-    for target in [
-        "/",
-        "",
-        "/a",
-        "/ab/a",
-        "/ab/b/x",
-        "/-=a",
-        "/a%2Fb",
-        "/?a=b",
-        "/x",
-        "/b/b/b/b/b/b/b/",
-        "//a",
-        "/%7Ea",
-    ]:
-        assert RobotsTxt.parse(body).decide(target, "Foo") == indexed.decide(target, "Foo")
-
-
 def assert_bounded(body: bytes, ask: Callable[[RobotsTxt, int], None]) -> None:
     """Assert that more than 60 agents take no more memory."""
 
@@ -143,17 +99,6 @@ def assert_bounded(body: bytes, ask: Callable[[RobotsTxt, int], None]) -> None:
     for _ in range(2):  # the first time, caches of the process are filled
         first, *others = growth(partial(ask_as_sixty, RobotsTxt.parse(body)), 6)
     assert max(others) <= 1.1 * first
-
-
-def test_many_identifications_do_not_make_it_grow() -> None:
-    """For very many identifications, verdicts are right and memory is bounded."""
-
-    def ask(robots: RobotsTxt, number: int) -> None:
-        name = f"Bot{chr(97 + number // 26)}{chr(97 + number % 26)}"
-        assert robots.decide("/x", name).allowed
-        assert not robots.decide("/x", ["Foo"]).allowed
-
-    assert_bounded(b"User-agent: Foo\nDisallow: /\nUser-agent: *\nAllow: /", ask)
 
 
 def test_many_identifications_do_not_have_it_read_again() -> None:
@@ -194,11 +139,6 @@ def test_control_characters_do_not_reach_a_log_line() -> None:
     """A rule is printed without control characters."""
     (group,) = groups_of(RobotsTxt.parse(b"User-agent: *\nDisallow: /\x1b[31m\xc2\x85x"))
     assert str(group.rules[0]) == "Disallow: /\\x1b[31m\\x85x"
-
-
-def test_no_rule_prints_its_kind_alone() -> None:
-    """An empty pattern is printed as the key and the colon."""
-    assert str(Rule(RuleKind.DISALLOW, "", 1)) == "Disallow:"
 
 
 @pytest.mark.parametrize(

@@ -20,11 +20,6 @@ FIRST = Asking(ORIGIN.robots_url, scheme=SCHEMES["http"])
 CLOSED = (429,)
 
 
-def test_first_request_is_for_robots_txt_of_the_origin() -> None:
-    """2.3: the file is requested at scheme://authority/robots.txt."""
-    assert FIRST.url == "http://a.example/robots.txt"
-
-
 @pytest.mark.parametrize("statuses", [(), (407,)])
 def test_407_opens_nothing(statuses: tuple[int, ...]) -> None:
     """A 407 comes from a proxy: it allows nothing, whatever the settings are, and is not retried
@@ -140,15 +135,6 @@ def test_five_redirects_are_followed() -> None:
         state = following
     assert isinstance(state.answered(301, b"/5", b"", unreachable_statuses=()), Unavailable)
     assert isinstance(state.answered(200, None, b"x", unreachable_statuses=()), Successful)
-
-
-def test_long_loop_ends_at_its_first_return() -> None:
-    """2.3.1.2: a loop over several URLs ends when a URL repeats."""
-    second = FIRST.answered(302, b"/b", b"", unreachable_statuses=())
-    assert isinstance(second, Asking)
-    assert isinstance(
-        second.answered(302, b"/robots.txt", b"", unreachable_statuses=()), Unavailable
-    )
 
 
 @given(status=st.integers(), location=st.none() | st.binary(max_size=40))

@@ -27,25 +27,6 @@ def test_successful_file_holds_for_max_age() -> None:
     assert not expected.stale
 
 
-def test_unavailable_holds_for_max_age() -> None:
-    """2.4: that there is no file is valid for as long as a file, and replaces one."""
-    old = Validity(Outcome.SUCCESSFUL, 100, confirmed=0)
-    assert renew(old, Outcome.UNAVAILABLE, 100, LIMITS) == Validity(Outcome.UNAVAILABLE, 200)
-
-
-def test_unreachable_is_asked_again_soon() -> None:
-    """2.3.1.4: without a copy, everything is disallowed, and the file is requested again soon."""
-    assert renew(None, Outcome.UNREACHABLE, 5, LIMITS) == Validity(
-        Outcome.UNREACHABLE, 15, unreachable_since=5
-    )
-
-
-def test_no_copy_is_made_of_unavailable() -> None:
-    """2.3.1.4: if there was no file before, an unreachable file disallows everything."""
-    old = Validity(Outcome.UNAVAILABLE, 100)
-    assert renew(old, Outcome.UNREACHABLE, 100, LIMITS).outcome is Outcome.UNREACHABLE
-
-
 def test_copy_is_obeyed_while_unreachable() -> None:
     """2.4: a copy is used beyond its age while the file is unreachable and requested again."""
     copy = renew(None, Outcome.SUCCESSFUL, 0, LIMITS)
@@ -106,14 +87,6 @@ def test_what_the_site_asks_for(outcome: Outcome, asked: float | None, given: fl
     """
     limits = made(100, 10, 1000, 500, cache_min_age=20)
     assert renew(None, outcome, 1, limits, asked).fresh_until == 1 + given
-
-
-def test_the_largest_age_wins() -> None:
-    """2.4: if the limits contradict, the maximum age wins."""
-    assert (
-        renew(None, Outcome.SUCCESSFUL, 0, made(100, 10, 0, 500, cache_min_age=200), 0).fresh_until
-        == 100
-    )
 
 
 def test_unreachable_has_its_own_time() -> None:

@@ -77,17 +77,6 @@ def test_invalid_authority_has_no_origin(url: str) -> None:
     assert Origin.of(url) is None
 
 
-def test_two_ports_and_two_schemes_are_different_services() -> None:
-    """2.3: http and https are different origins, and so are two ports."""
-    urls = [
-        "http://a.example/",
-        "https://a.example/",
-        "http://a.example:8080/",
-        "https://a.example:80/",
-    ]
-    assert len({Origin.of(url) for url in urls}) == 4
-
-
 @pytest.mark.parametrize(
     ("url", "expected"),
     [

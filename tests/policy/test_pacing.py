@@ -139,24 +139,6 @@ def test_more_windows_in_all_groups_than_are_distinguished() -> None:
     assert (found.bound(time(0)) or found.bounds[0]).seconds == 19.0
 
 
-def test_file_that_asks_for_no_pace() -> None:
-    """A file without intervals has no table."""
-    assert (
-        paces_of(RobotsTxt.parse(b"User-agent: a\nCrawl-delay: 0\n").records_by_group(*KEYS)) == {}
-    )
-
-
-def test_more_windows_than_are_distinguished() -> None:
-    """After the first sixteen times of day, a rate counts all day."""
-    lines = "".join(f"Request-rate: 1/{100 + at} 00{at:02}-0059\n" for at in range(50))
-    found = pace(f"User-agent: *\n{lines}Crawl-delay: 120\n")
-    assert found is not None
-    assert len(found.bounds) == 17
-    largest = found.bound(NOON)
-    assert largest is not None
-    assert (largest.seconds, largest.window) == (149, None)
-
-
 @pytest.mark.parametrize(
     ("start", "end", "at", "expected"),
     [
@@ -210,14 +192,3 @@ def test_request_waits_an_interval_from_the_last_answer() -> None:
     turns.answered("a", 103.0)  # its end changes nothing
     assert turns.wait(5, 105.0) == 0
     assert IntervalClock().wait(1e9, 0.0) == 0
-
-
-def test_last_answer_of_several_counts() -> None:
-    """Of several requests under way, the last answer counts."""
-    turns = IntervalClock()
-    turns.outstanding.add("a")
-    turns.outstanding.add("b")
-    turns.answered("b", 20.0)
-    assert turns.wait(5, 90.0) is None
-    turns.answered("a", 30.0)
-    assert turns.wait(5, 31.0) == 4.0

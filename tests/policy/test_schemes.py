@@ -11,7 +11,6 @@ from scrapy_robots_rfc.policy.origins import (
     Origin,
     Scheme,
     Site,
-    joined,
     named_origin,
     scheme_of,
 )
@@ -102,9 +101,3 @@ def test_schemes_that_are_taken_away() -> None:
     assert scheme_of("ftp", None) is None
     with pytest.raises(ValueError, match="sftp"):
         scheme_of("sftp", None)
-
-
-def test_references_of_other_schemes() -> None:
-    """A relative reference is resolved with any scheme, and an absolute one stays unchanged."""
-    assert joined("gemini://a.example/x/y", "../z?q") == "gemini://a.example/z?q"
-    assert joined("gemini://a.example/x", "gopher://b.example/") == "gopher://b.example/"

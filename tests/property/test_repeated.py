@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 
 from scrapy_robots_rfc.core.findings import groups_of, lines_of, records_of
 from scrapy_robots_rfc.core.robotstxt import RobotsTxt
@@ -36,20 +36,3 @@ def test_reading_the_whole_file_changes_no_answer(body: bytes, url: str, tokens:
     assert list(lines_of(used)) == list(lines_of(RobotsTxt.parse(body)))
     assert used.decide(url, tokens) == RobotsTxt.parse(body).decide(url, tokens)
     assert records_of(used) == records_of(RobotsTxt.parse(body))
-
-
-@given(
-    body=_files,
-    url=urls,
-    names=st.lists(st.text("abc", min_size=1, max_size=3), min_size=70, max_size=80),
-)
-@settings(max_examples=12)
-def test_many_identifications_change_no_answer(body: bytes, url: str, names: list[str]) -> None:
-    """A crawl that changes its User-Agent all the time gets the same verdicts."""
-    used = RobotsTxt.parse(body)
-    before = used.decide(url, ["FooBot"])
-    for name in names:
-        assert used.decide(url, f"{name}Bot/1.0") == RobotsTxt.parse(body).decide(
-            url, f"{name}Bot/1.0"
-        )
-    assert used.decide(url, ["FooBot"]) == before
