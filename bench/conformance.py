@@ -204,7 +204,8 @@ def listed(asked: Sequence[Question], differs: Mapping[str, Mapping[str, str]]) 
         for question in asked:
             case = question.case.id
             given = differs[parser].get(case, "")
-            if given and question.basis == RFC:
+            is_repeated = parser == NEW_URLLIB and differs[URLLIB].get(case) == given
+            if given and question.basis == RFC and not is_repeated:
                 cases.append(f"`{case}`" if given.endswith("allows") else f"`{case}` ({given})")
         if cases:
             lines.append(f"- {parser}: {', '.join(cases)}")

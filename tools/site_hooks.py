@@ -45,12 +45,6 @@ _CODE = re.compile(r"(^ *```.*?^ *```$|`[^`\n]*`)", re.MULTILINE | re.DOTALL)
 _NESTED_FENCE = re.compile(r"^(?: {2,3})(```\w*\n(?:.*\n)*?) {2,3}```$", re.MULTILINE)
 _TABLE = re.compile(r"<table>.*?</table>", re.DOTALL)
 _HEAD = re.compile(r"<th\b[^>]*>(.*?)</th>", re.DOTALL)
-_FOREIGN = re.compile(
-    r"""<(?:script|img|iframe|source)\b[^>]*\bsrc=["']?(?:https?:)?//[^"'\s>]+
-    |<link\b(?=[^>]*\brel=["']?(?:stylesheet|preload|preconnect|icon))[^>]*\bhref=["']?(?:https?:)?//[^"'\s>]+
-    |(?:@import|url\()\s*["']?(?:https?:)?//[^"'\s>)]+""",
-    re.VERBOSE,
-)
 
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
@@ -150,14 +144,3 @@ def indented(found: re.Match[str]) -> str:
     GitHub is content with two.
     """
     return textwrap.indent(f"{textwrap.dedent('  ' + found[1])}```", "    ")
-
-
-def on_post_build(config: MkDocsConfig, **_: Any) -> None:  # noqa: ANN401 - mkdocs's own arguments
-    """End the build with an error where a page would load anything from another host."""
-    for path in sorted(Path(config.site_dir).rglob("*")):
-        if path.suffix in {".html", ".css"} and (
-            found := _FOREIGN.search(path.read_text(encoding="utf-8"))
-        ):
-            raise PluginError(
-                f"{path.relative_to(config.site_dir)} loads from another host: {found[0]}"
-            )
