@@ -182,16 +182,16 @@ class Explanation(NamedTuple):
         if self.asked:
             others = f"no group names {' or '.join(self.asked)}"
         if self.token is None:
-            return f"none applies: {others}, and there is no group for *"
+            return f"none: {others}, and there is no group for all crawlers (*)"
         missing: list[str] = []
         for name in self.asked:
             spellings = [spelling for spelling, _ in crawler_keys(name)]
             if self.token in spellings:
                 missing += spellings[: spellings.index(self.token)]
-                but = f", and none names {' or '.join(missing)}" if missing else ""
-                return f"for {self.token}: it is named there{but}"
+                but = f"; no group names {' or '.join(missing)}" if missing else ""
+                return f"{self.token}, named in the file{but}"
             missing.append(name)
-        return f"for all crawlers (*): {others}"
+        return f"all crawlers (*): {others}"
 
 
 @lru_cache(maxsize=64)  # `check` explains many URLs by a few files

@@ -55,7 +55,7 @@ def test_broken_spider(folder: Path) -> None:
         assert {asked.headers["X-Signed"] for asked in site.asked} == {"shop"}
     assert (checked.code, checked.err) == (1, "")
     assert "disallowed   " in checked.out
-    assert "  group      for shopbot: it is named there (lines 4-5)" in checked.lines
+    assert "  group      shopbot, named in the file (lines 4-5)" in checked.lines
     assert others == [0, 0]
 
 

@@ -58,7 +58,7 @@ def test_the_verdict_is_explained(robots: Callable[..., Done], given: str) -> No
         "  why        robots.txt line 7: Allow: /private/open",
         f"  robots.txt {given} (given)",
         "  agent      zoo,FooBot (from --agent)",
-        "  group      for FooBot: it is named there, and none names zoo (lines 4-10)",
+        "  group      FooBot, named in the file; no group names zoo (lines 4-10)",
         "      5  User-agent: barbot",
         "      6  # ours",
         ">     7  Allow: /private/open",
@@ -114,7 +114,7 @@ def test_json_is_an_object_for_each_url(robots: Callable[..., Done], given: str)
         "reason": "rule",
         "rule": {"line": 9, "kind": "Disallow", "pattern": "/*.pdf$"},
         "group": "foobot",
-        "group_why": "for foobot: it is named there",
+        "group_why": "foobot, named in the file",
         "group_lines": [[4, 10]],
         "lost": [],
         "use": {},
@@ -150,13 +150,13 @@ def test_several_agents_have_a_verdict_each(robots: Callable[..., Done], given: 
     ] == [
         f"allowed      {SITE}/a",
         "  agent      zoo,FooBot (from --agent)",
-        "  group      for FooBot: it is named there, and none names zoo (lines 4-10)",
+        "  group      FooBot, named in the file; no group names zoo (lines 4-10)",
         f"disallowed   {SITE}/a",
         "  agent      zoo (from --agent)",
-        "  group      for all crawlers (*): no group names zoo (lines 1-2)",
+        "  group      all crawlers (*): no group names zoo (lines 1-2)",
         f"allowed      {SITE}/a",
         "  agent      foobot (from --agent)",
-        "  group      for foobot: it is named there (lines 4-10)",
+        "  group      foobot, named in the file (lines 4-10)",
     ]
     assert done.lines.count("") == 2
 
@@ -166,7 +166,7 @@ def test_a_word_of_browsers_is_a_name(robots: Callable[..., Done]) -> None:
     file = "User-agent: nexus\nDisallow: /x\n"
     done = robots("check", f"{SITE}/x", "--agent", "nexus", "--robots", "-", stdin=file)
     assert done.code == 1
-    assert "  group      for nexus: it is named there (lines 1-2)" in done.lines
+    assert "  group      nexus, named in the file (lines 1-2)" in done.lines
 
 
 def test_urls_or_the_file_come_from_standard_input(robots: Callable[..., Done], given: str) -> None:
@@ -276,7 +276,7 @@ def test_redirect_and_agent_are_named(tmp_path: Path) -> None:
             f"  robots.txt {site.url('/robots.txt')} successful (200): its rules decide",
             f"  redirected to {site.url('/b')}",
             "  agent      foobot/1 (+http://b.example) (from the User-Agent header)",
-            "  group      for foobot: it is named there (lines 4-10)",
+            "  group      foobot, named in the file (lines 4-10)",
         ]
 
 
@@ -331,7 +331,7 @@ def test_in_a_project_its_settings_and_store_are_used(tmp_path: Path) -> None:
             done = way("check", site.url("/x.pdf"), *reactor, folder=tmp_path)
             assert (done.code, done.err) == (1, "")
             assert "  agent      barbot (from ROBOTSTXT_USER_AGENT)" in done.lines
-            assert "  group      for barbot: it is named there (lines 4-10)" in done.lines
+            assert "  group      barbot, named in the file (lines 4-10)" in done.lines
         assert site.targets == ["/robots.txt"]
     assert feed.read_text() == "mine"
     assert list(tmp_path.glob("*.warc.gz")) == []

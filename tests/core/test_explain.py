@@ -16,11 +16,11 @@ FILE = RobotsTxt.parse(
 @pytest.mark.parametrize(
     ("tokens", "token", "choice"),
     [
-        (["foobot"], "foobot", "for foobot: it is named there"),
-        (["zoo", "foobot"], "foobot", "for foobot: it is named there, and none names zoo"),
-        (["zoo"], "*", "for all crawlers (*): no group names zoo"),
-        (["a", "b"], "*", "for all crawlers (*): no group names a or b"),
-        ([], "*", "for all crawlers (*): this crawler has no product token"),
+        (["foobot"], "foobot", "foobot, named in the file"),
+        (["zoo", "foobot"], "foobot", "foobot, named in the file; no group names zoo"),
+        (["zoo"], "*", "all crawlers (*): no group names zoo"),
+        (["a", "b"], "*", "all crawlers (*): no group names a or b"),
+        ([], "*", "all crawlers (*): this crawler has no product token"),
     ],
 )
 def test_choice(tokens: list[str], token: str, choice: str) -> None:
@@ -33,7 +33,10 @@ def test_choice(tokens: list[str], token: str, choice: str) -> None:
 def test_no_group() -> None:
     """A file without a group that applies has no matching rule."""
     explanation = explain(RobotsTxt.parse(b"User-agent: other\nDisallow: /\n"), "/", ["foobot"])
-    assert explanation.choice == "none applies: no group names foobot, and there is no group for *"
+    assert (
+        explanation.choice
+        == "none: no group names foobot, and there is no group for all crawlers (*)"
+    )
     assert (explanation.groups, explanation.matches) == ((), ())
 
 
