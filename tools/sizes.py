@@ -19,6 +19,7 @@ LEAVES = (
     "reporting/",
     "commands/",
     "core/lint.py",
+    "core/lint_codes.py",
     "core/findings.py",
     "fetching/ftp.py",
     "fetching/overrides.py",

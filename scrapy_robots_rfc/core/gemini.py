@@ -55,10 +55,15 @@ def _escaped(line: re.Match[bytes]) -> bytes:
 
 
 def _with_one_virtual(tokens: str | Sequence[str]) -> list[tuple[str, ...]]:
+    """Return, for each virtual user agent, the tokens without the other virtual user agents."""
     if isinstance(tokens, str):
         return []
     virtual = [name for name in tokens if name.lower() in VIRTUAL_AGENTS]
-    return [tuple(name for name in tokens if name == one or name not in virtual) for one in virtual]
+    found: list[tuple[str, ...]] = []
+    for agent in virtual:
+        others = set(virtual) - {agent}
+        found.append(tuple(name for name in tokens if name not in others))
+    return found
 
 
 def deciding_tokens(

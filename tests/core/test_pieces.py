@@ -15,7 +15,7 @@ from scrapy_robots_rfc.core.robotstxt import RobotsTxt
 from scrapy_robots_rfc.core.ruleset import texts_of
 from tests.support.memory import growth
 
-_PIECE = 65_536  # octets of a text at most
+_PIECE = 65_536  # maximum bytes of a text
 
 
 def _lines(seed: int, longest: int) -> bytes:

@@ -1,4 +1,4 @@
-"""Content codings of a robots.txt: undone within a bound, and what is broken opens nothing."""
+"""Content codings of a robots.txt are decoded within limits, and broken data allow nothing."""
 
 from __future__ import annotations
 
@@ -25,22 +25,19 @@ LIMIT = 1000
 
 
 def raw_deflate(data: bytes) -> bytes:
-    """Deflate without the zlib wrapper."""
+    """Compress with deflate, without the zlib wrapper."""
     compressor = zlib.compressobj(wbits=-zlib.MAX_WBITS)
     return compressor.compress(data) + compressor.flush()
 
 
 def brotli(data: bytes) -> bytes:
-    """Brotli, where Scrapy brings it, as servers use it for what they make anew.
-
-    The best quality takes long.
-    """
+    """Compress with brotli, if Scrapy has it, at a quality that servers use for dynamic pages."""
     compressed: bytes = pytest.importorskip("brotli", minversion="1.2").compress(data, quality=5)
     return compressed
 
 
 def zstd(data: bytes) -> bytes:
-    """Zstandard, where Scrapy brings it."""
+    """Compress with zstd, if Scrapy has it."""
     compressed: bytes = pytest.importorskip("backports.zstd").compress(data)
     return compressed
 
@@ -61,15 +58,13 @@ each_coding = pytest.mark.parametrize(("coding", "compress"), CODINGS)
 def test_every_coding_of_scrapy_is_undone(
     coding: bytes, compress: Callable[[bytes], bytes]
 ) -> None:
-    """RFC 9110, 8.4: every coding that Scrapy's downloader knows is undone."""
+    """RFC 9110, 8.4: every coding that Scrapy's downloader knows is decoded."""
     assert without_codings(compress(TEXT), [coding], LIMIT) == TEXT
 
 
 @each_coding
 def test_bomb_stays_within_bounds(coding: bytes, compress: Callable[[bytes], bytes]) -> None:
-    """Section 3: a body that decompresses to 5 MB gives the limit's octets, and no more are
-    produced.
-    """
+    """Section 3: a body that decompresses to 5 MB is decoded up to the limit."""
     bomb = compress(b"#" * 5_000_000)
     assert without_codings(bomb, [coding], LIMIT) == b"#" * LIMIT
 
@@ -78,9 +73,8 @@ def test_bomb_stays_within_bounds(coding: bytes, compress: Callable[[bytes], byt
 def test_truncated_stream_counts_up_to_the_limit_only(
     coding: bytes, compress: Callable[[bytes], bytes]
 ) -> None:
-    """2.5: a stream that breaks off counts where it reaches the limit.
-
-    Before, what is missing might be what closes.
+    """2.5: a truncated stream counts if it reaches the limit. Otherwise the missing part might
+    disallow something.
     """
     data = b"".join(b"Disallow: /%d\n" % (n * n * 7919) for n in range(20_000))
     whole = compress(data)
@@ -94,9 +88,7 @@ def test_truncated_stream_counts_up_to_the_limit_only(
 def test_body_of_several_parts_is_whole(
     named: tuple[bytes, Callable[[bytes], bytes]], many: int, limit: int
 ) -> None:
-    """A body of one part, or of two where the coding has such, gives the whole data, up to the
-    limit.
-    """
+    """A body of one or two parts is decoded as a whole, up to the limit."""
     coding, compress = named
     data = b"".join(b"Disallow: /%d\n" % (n * n * 7919) for n in range(many))
     half = len(data) // 2 if coding.strip().lower() in (b"gzip", b"zstd") else len(data)
@@ -105,8 +97,8 @@ def test_body_of_several_parts_is_whole(
 
 
 def test_too_long_for_what_it_gives() -> None:
-    """Section 3: a coded body of many times the limit that gives less than that is an error, in
-    any stage.
+    """Section 3: a coded body that is much longer than the limit and decodes to less is an error,
+    in any stage.
     """
     long = gzip.compress(TEXT) + gzip.compress(b"")[:10] + b"\0\0\0\xff\xff" * LIMIT
     for body, codings in ((long, [b"gzip"]), (zlib.compress(long), [b"gzip, deflate"])):
@@ -117,10 +109,7 @@ def test_too_long_for_what_it_gives() -> None:
 
 
 def test_padding_after_gzip_data() -> None:
-    """RFC 1952: octets that begin no further member say nothing.
-
-    A further member that is broken closes the gate.
-    """
+    """RFC 1952: padding after gzip data is ignored, and a broken second member is an error."""
     assert without_codings(gzip.compress(TEXT) + bytes(100), [b"gzip"], LIMIT) == TEXT
     with pytest.raises(DecodingError):
         without_codings(gzip.compress(TEXT) + gzip.compress(TEXT)[:-12], [b"gzip"], LIMIT)
@@ -128,14 +117,14 @@ def test_padding_after_gzip_data() -> None:
 
 @each_coding
 def test_broken_from_the_start(coding: bytes, compress: Callable[[bytes], bytes]) -> None:
-    """2.3.1.4: data that are no such stream at all are an error, which closes the gate."""
+    """2.3.1.4: data in another format are an error."""
     with pytest.raises(DecodingError):
         without_codings(b"\xff\xffUser-agent: *", [coding], LIMIT)
 
 
 @pytest.mark.parametrize(("coding", "compress"), [(b"gzip", gzip.compress), (b"zstd", zstd)])
 def test_thousands_of_empty_parts(coding: bytes, compress: Callable[[bytes], bytes]) -> None:
-    """Section 3: parts that give nothing never reach the limit, so their number is bounded too."""
+    """Section 3: the number of parts is limited, too, because empty parts never reach the limit."""
     with pytest.raises(DecodingError, match="parts"):
         without_codings(compress(b"") * 10_000, [coding], LIMIT)
 
@@ -154,7 +143,7 @@ def test_gz_file_with_any_header(codings: list[bytes], times: int) -> None:
 
 
 def test_gzip_inside_gzip_stays_within_bounds() -> None:
-    """Nested data are unpacked up to the limit, and a file that stays gzip data is an error."""
+    """Nested data are unpacked up to the limit; deeper nesting is an error."""
     bomb = gzip.compress(gzip.compress(b"#" * 50_000_000))
     for codings in ([], [b"gzip"]):
         assert without_codings(bomb, codings, LIMIT) == b"#" * LIMIT
@@ -164,7 +153,7 @@ def test_gzip_inside_gzip_stays_within_bounds() -> None:
 
 
 def test_several_codings_are_undone_in_reverse() -> None:
-    """RFC 9110, 8.4: codings are undone in reverse order, from one header or several."""
+    """RFC 9110, 8.4: codings are decoded in reverse order, from one header or several."""
     body = zlib.compress(gzip.compress(TEXT))
     assert without_codings(body, [b"gzip, deflate"], LIMIT) == TEXT
     assert without_codings(body, [b"gzip", b"deflate"], LIMIT) == TEXT
@@ -176,7 +165,7 @@ def test_several_codings_are_undone_in_reverse() -> None:
 
 @pytest.mark.parametrize("codings", [[b"compress"], [b"gzip, nonsense"], [b"gzip"] * 5])
 def test_unknown_codings_are_an_error(codings: list[bytes]) -> None:
-    """2.3.1.4: an unknown coding, or too many of them, are an error."""
+    """2.3.1.4: an unknown coding is an error, and so are too many codings."""
     with pytest.raises(DecodingError):
         without_codings(gzip.compress(TEXT), codings, LIMIT)
 
@@ -193,7 +182,7 @@ def test_body_without_a_coding_is_cut_at_the_limit(name: str) -> None:
 
 @given(body=st.binary(max_size=200), coding=st.sampled_from([b"gzip", b"deflate", b"br", b"zstd"]))
 def test_any_octets_give_a_bounded_result_or_an_error(body: bytes, coding: bytes) -> None:
-    """Section 3: whatever is sent, the result is bounded, or the one error that is expected."""
+    """Section 3: any bytes have a result within the limit or raise `DecodingError`."""
     with contextlib.suppress(DecodingError):
         assert len(without_codings(body, [coding], LIMIT)) <= LIMIT
 
@@ -216,10 +205,7 @@ def test_any_octets_give_a_bounded_result_or_an_error(body: bytes, coding: bytes
 async def test_crawl_reads_a_compressed_robots_txt(
     site: Site, coding: str, compress: Callable[[bytes], bytes], expected: str, enabled: bool
 ) -> None:
-    """A server that compresses, asked or not, is understood.
-
-    With HttpCompressionMiddleware and without.
-    """
+    """A compressed robots.txt is obeyed, with HttpCompressionMiddleware and without it."""
     site.replies["/robots.txt"] = Reply(
         body=compress(TEXT), headers=(("Content-Encoding", coding),)
     )
@@ -231,7 +217,7 @@ async def test_crawl_reads_a_compressed_robots_txt(
 
 @ensureDeferred
 async def test_body_of_an_error_page_does_not_count(site: Site) -> None:
-    """2.3.1.3: a 404 is a 404, also where its body cannot be decoded."""
+    """2.3.1.3: a 404 counts even if its body cannot be decoded."""
     site.replies["/robots.txt"] = Reply(404, b"not gzip", headers=(("Content-Encoding", "gzip"),))
     result = await crawl([site.url("/x")])
     assert result.outcomes[site.url("/x")] == 200
@@ -254,9 +240,7 @@ STYLE = b'<link rel="stylesheet" href="resource://content-accessible/plaintext.c
     ids=["Chromium", "Firefox", "as HTML", "cut off"],
 )
 def test_text_that_a_browser_shows_is_read_as_text(page: bytes) -> None:
-    """The page that a browser makes of a text counts as that text, so that its first line is not
-    lost.
-    """
+    """A page that a browser made of a text is read as that text, so that its first line counts."""
     text = b"User-agent: *\nDisallow: /a&b<\nDisallow: /\xff"
     shown = text.replace(b"&", b"&amp;").replace(b"<", b"&lt;")
     assert without_codings(page % shown, [], LIMIT) == text
@@ -268,17 +252,14 @@ def test_text_that_a_browser_shows_is_read_as_text(page: bytes) -> None:
     ids=len,
 )
 def test_only_what_a_browser_escapes_is_undone(text: bytes) -> None:
-    """Other references stand for themselves.
-
-    None becomes a line end, and a long one raises nothing.
-    """
+    """Other character references are not decoded: none becomes a line end, and none raises."""
     page = b"<html><head></head><body><pre>%s</pre></body></html>"
     assert without_codings(page % text, [], 10_000) == text
 
 
 @pytest.mark.parametrize("tag", [b"html", b"body", b"pre"])
 def test_rule_within_a_tag_is_not_lost(tag: bytes) -> None:
-    """A browser writes no line end into these tags: a page with one was not made by a browser."""
+    """A rule inside a tag counts: browsers do not write line ends into tags."""
     page = b"<html><head></head><body><pre>".replace(
         b"<%s" % tag, b"<%s\nUser-agent: *\nDisallow: /\n" % tag
     )
@@ -290,13 +271,13 @@ def test_rule_within_a_tag_is_not_lost(tag: bytes) -> None:
     [b"<html><head><title>x</title></head><body><pre>a</pre>", b"a<html><head></head><body><pre>b"],
 )
 def test_other_pages_are_left_alone(page: bytes) -> None:
-    """2.3.1.5: of any other body, every line is tried as it came."""
+    """2.3.1.5: any other page is read as it is."""
     assert without_codings(page, [], LIMIT) == page
 
 
 @ensureDeferred
 async def test_rules_that_a_browser_shows_are_obeyed(site: Site) -> None:
-    """The rules of a robots.txt that came as such a page count from the first line on."""
+    """A crawl obeys the first line of such a page."""
     site.replies["/robots.txt"] = Reply(body=b"<html><head></head><body><pre>" + TEXT)
     result = await crawl([site.url("/x"), site.url("/y")])
     assert isinstance(result.outcomes[site.url("/x")], RobotsDisallowed)
