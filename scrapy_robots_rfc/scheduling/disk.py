@@ -210,25 +210,31 @@ class QueueFolder:
             return work(self._opened(key))
 
     def _opened(self, key: str) -> ScrapyPriorityQueue:
-        """Return one of Scrapy's queues; if too many files are open then, close others."""
+        """Return one of Scrapy's queues, as the one that was used last."""
         queue = self._open.pop(key, None)
-        if queue is None:
-            queue = self._load(key)
-        self._open[key] = queue
-        while len(self._open) > 1 and self._open_priorities() > self._max_open:
-            self._close(next(iter(self._open)))
+        if queue is not None:
+            self._open[key] = queue
+            return queue
+        queue = self._open[key] = self._load(key)
+        self._close_others()
         return queue
 
-    def _open_priorities(self) -> int:
-        return sum(max(1, len(self._state.get(key, ()))) for key in self._open)
+    def _close_others(self) -> None:
+        """Close the queues that were used longest ago, if too many files are open."""
+        while len(self._open) > 1:
+            priorities = sum(max(1, len(self._state.get(key, ()))) for key in self._open)
+            if priorities <= self._max_open:
+                break
+            self._close(next(iter(self._open)))
 
     def _load(self, key: str) -> ScrapyPriorityQueue:
         """Open a queue, without the priorities that cannot be opened."""
+        path = str(self._path_of(key))
         make = partial(
             ScrapyPriorityQueue,
             self._crawler,
             self._class,
-            str(self._path_of(key)),
+            path,
             start_queue_cls=self._start_class,
         )
         try:
@@ -237,9 +243,8 @@ class QueueFolder:
             _raise_if_descriptors_lack(error)
         for name in self._names(key):
             try:
-                build_from_crawler(
-                    self._class_of(name), self._crawler, str(self._path_of(key) / name)
-                ).close()
+                kind = self._class_of(name)
+                build_from_crawler(kind, self._crawler, f"{path}/{name}").close()
             except Exception as error:  # noqa: BLE001 - as above
                 _raise_if_descriptors_lack(error)
                 self._set_aside(key, name, error)
@@ -288,6 +293,7 @@ class QueueFolder:
         priorities = self._state.setdefault(key, [])
         if -request.priority not in priorities:
             priorities.append(-request.priority)
+            self._close_others()
 
     def peek(self, key: str) -> Request | None:
         """Return the next request of a queue, or `None` if it cannot be read."""
