@@ -317,10 +317,8 @@ class QueueFolder:
         while True:
             queue = self.use(key, lambda queue: queue)
             used = next_queue(queue)
-            if used is None:
-                return None
             request, error = self._popped(queue)
-            if request is not None:
+            if request is not None or used is None:
                 return request
             name, downstream = used
             if next_queue(queue) == used:
