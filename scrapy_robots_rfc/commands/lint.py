@@ -42,15 +42,8 @@ def _lint(settings: Settings, console: Console, opts: Namespace) -> int:
     counts = []
     codes = [0]
     for source in sources:
-        name = source.robots_url if isinstance(source, Origin) else source
         try:
-            if isinstance(source, Origin):
-                file = _file_of(fetched[source])
-            else:
-                file = RobotsTxt.parse(common.read(source, console, max_size), max_size=max_size)
-        except _NoFile as missing:
-            _show_missing(f"{name}: {missing}", console, opts)
-            continue
+            name, file, missing = _read(source, fetched, console, max_size)
         except Failed as error:
             console.complain(str(error))
             codes.append(common.NO_ANSWER)
@@ -59,16 +52,15 @@ def _lint(settings: Settings, console: Console, opts: Namespace) -> int:
         for finding in findings:
             _show(name, finding, console, opts.format)
         codes += (_SEVERITIES[finding.severity][0] for finding in findings)
-        counts.append(len(findings))
+        if not missing:
+            counts.append(len(findings))
         if opts.format == "text":
-            console.print(printable(f"{name}: {many(len(findings), 'finding')}"))
+            console.print(printable(f"{name}: {missing or many(len(findings), 'finding')}"))
+        elif missing:
+            console.complain(f"{name}: {missing}")
     if opts.format == "text" and len(sources) > 1:
         console.print(f"{many(sum(counts), 'finding')} in {many(len(counts), 'file')}")
     return common.NO_ANSWER if common.NO_ANSWER in codes else max(codes)
-
-
-class _NoFile(Failed):
-    """A site has no robots.txt."""
 
 
 def _fetched(origins: Iterable[Origin], settings: Settings) -> Mapping[Origin, FoundRobots]:
@@ -80,25 +72,26 @@ def _fetched(origins: Iterable[Origin], settings: Settings) -> Mapping[Origin, F
     return common.found_about(settings, origins)
 
 
-def _file_of(found: FoundRobots) -> RobotsTxt:
-    """Return the file of a site.
+def _read(
+    source: Origin | str, fetched: Mapping[Origin, FoundRobots], console: Console, max_size: int
+) -> tuple[str, RobotsTxt, str]:
+    """Return the name of a file, the file, and a text if its site has none.
 
-    :raises _NoFile: the site has none.
-    :raises Failed: it is unreachable.
+    :raises Failed: the file cannot be read, or is unreachable.
     """
+    if not isinstance(source, Origin):
+        return (
+            source,
+            RobotsTxt.parse(common.read(source, console, max_size), max_size=max_size),
+            "",
+        )
+    found = fetched[source]
     if found.robots.outcome is Outcome.UNAVAILABLE:
-        raise _NoFile(f"no robots.txt ({found.robots.cause}), so everything is allowed")
+        text = f"no robots.txt ({found.robots.cause}), so everything is allowed"
+        return found.source, found.file, text
     if found.robots.robots is None:
         raise Failed(found.problem)
-    return found.file
-
-
-def _show_missing(text: str, console: Console, opts: Namespace) -> None:
-    """Say that there is no file; on stderr if a program reads stdout."""
-    if opts.format == "text":
-        console.print(text)
-    else:
-        console.complain(text)
+    return found.source, found.file, ""
 
 
 def _show(name: str, finding: Finding, console: Console, style: str) -> None:
