@@ -37,10 +37,16 @@ HOSTILE: dict[str, Callable[[int], bytes]] = {
         b"User-agent: FooBot\n", head=b"", tail=b"Disallow: /\n"
     ),
     "groups of one token": _fill(b"User-agent: FooBot\nDisallow: /a\n", head=b""),
+    "groups of two crawlers in turn": _fill(
+        b"User-agent: FooBot\nDisallow: /a\nUser-agent: Bar2\nDisallow: /b\n", head=b""
+    ),
+    "names with digits": _fill(b"User-agent: FooBot2\n", head=b"", tail=b"Disallow: /\n"),
     "nearly user-agent lines": _fill(b"x user-agent FooBot\n"),
     "the word agent in one line": _fill(b"agent "),
     "lone carriage returns": _fill(b"\r"),
     "blank lines": _fill(b"\n"),
+    "lines of blanks": _fill(b" \t\n"),
+    "byte order marks": _fill(b"\xef\xbb\xbf", head=b""),
     "line ends turned round": _fill(b"\n\r"),
     "one endless line": _fill(b"a"),
     "one endless line of blanks": _fill(b" \t"),
