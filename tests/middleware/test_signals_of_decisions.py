@@ -102,3 +102,23 @@ async def test_fetched(site: Site) -> None:
     await crawl([site.url("/a")], prepare=heard.prepare)
     [sent] = heard.sent
     assert not sent["robots"].decide(site.url("/private")).allowed
+
+
+@ensureDeferred
+async def test_attempted(site: Site, other: Site) -> None:
+    """An attempt is signalled unless it is an ordinary success, which is the usual case."""
+    site.replies["/robots.txt"] = robots("User-agent: *\nDisallow: /private\n")
+    other.replies["/robots.txt"] = Reply(404)
+    heard = Heard(signals.robots_attempted)
+    await crawl([site.url("/a"), other.url("/a")], prepare=heard.prepare)
+    assert [str(sent["robots"].origin) for sent in heard.sent] == [other.url("")]
+
+
+@ensureDeferred
+async def test_paced(site: Site) -> None:
+    """The interval of a site is signalled once."""
+    site.replies["/robots.txt"] = robots("User-agent: *\nCrawl-delay: 9\n")
+    heard = Heard(signals.site_paced)
+    pages = [site.url("/a"), site.url("/b")]
+    await crawl(pages, {"ROBOTS_CRAWL_DELAY_MAX": 0.01}, prepare=heard.prepare)
+    assert [(sent["bound"].seconds, sent["interval"]) for sent in heard.sent] == [(9, 0.01)]
