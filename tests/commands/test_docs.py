@@ -44,18 +44,6 @@ def copies(now: float) -> dict[str, CacheEntry]:
             validators=validators,
             body=FILE,
         ),
-        "https://example.com": made(
-            Outcome.UNAVAILABLE, 404, "404", now - 10 * MINUTE, now - 10 * MINUTE + DAY
-        ),
-        "https://example.net:8443": made(
-            Outcome.SUCCESSFUL,
-            200,
-            "200",
-            now - 3 * DAY,
-            now - 2 * DAY,
-            confirmed=now - 3 * DAY,
-            body=b"User-agent: *\nDisallow: /x\n",
-        ),
         "https://example.org": made(
             Outcome.UNREACHABLE,
             503,
@@ -120,7 +108,7 @@ def folder(tmp_path: Path) -> Path:
 
 def test_the_document_shows_what_commands_print(folder: Path) -> None:
     """Each command in docs/cli.md prints the text below it."""
-    assert len(sessions()) == 8
+    assert len(sessions()) == 7
     with Site({"/robots.txt": redirect("/robots/v2.txt"), "/robots/v2.txt": file(NEWS)}) as site:
         for command, expected in sessions():
             topic, *arguments = shlex.split(command.replace(SERVED, site.netloc))
