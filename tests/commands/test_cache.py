@@ -180,6 +180,16 @@ def test_purge_of_all(robots: Callable[..., Done], store: Store, address: str) -
             "ROBOTS_CACHE = 'sqlite:///.' cannot be used: ",
         ),
         (("cache", "ls", "--store", "nonsense://me:secret@host"), "is not accepted"),
+        (
+            (
+                "cache",
+                "show",
+                "http://a.example/",
+                "--store",
+                "tests.support.command_stores.Broken",
+            ),
+            "cannot be used: it failed (OSError: no route to redis://host at all)",
+        ),
     ],
 )
 def test_errors(robots: Callable[..., Done], arguments: tuple[str, ...], text: str) -> None:
