@@ -172,28 +172,6 @@ def compare(cases: Iterable[tuple[str, Case]]) -> list[list[str]]:
     return rows
 
 
-def law(sizes: Sequence[float], costs: Sequence[float]) -> str:
-    """Return how costs grow between the two largest sizes."""
-    exponent = math.log(costs[-1] / costs[-2]) / math.log(sizes[-1] / sizes[-2])
-    if exponent < 0.1:
-        return "constant"
-    return "log" if exponent < 0.5 else "linear" if exponent < 1.3 else f"power {exponent:.1f}"
-
-
-def with_laws(rows: list[list[str]]) -> list[list[str]]:
-    """Add a row that says how each column of numbers grows."""
-    laws = ["law"]
-    for cells in [*zip(*rows, strict=True)][1:]:
-        try:
-            numbers = [float(cell.replace(",", "")) for cell in cells]
-        except ValueError:  # ratios
-            laws.append("")
-            continue
-        sizes = [float(row[0].replace(",", "")) for row in rows]
-        laws.append(law(sizes, numbers) if len(rows) > 1 else "")
-    return [*rows, laws]
-
-
 def origins(count: int) -> list[float]:
     """Fill a memory with origins, and ask each.
 
@@ -311,7 +289,7 @@ def main() -> None:
     for name, sizes, make in GROWTH:
         taken = [size for size in sizes if size <= _QUICK or not options.quick]
         rows = compare((f"{size:,}", make(size)) for size in taken)
-        print(table(f"Growth with {name}", _HEAD, with_laws(rows)))
+        print(table(f"Growth with {name}", _HEAD, rows))
     rows = []
     for count in (_QUICK, 2 * _QUICK) if options.quick else (10_000, 100_000, 1_000_000):
         command = [sys.executable, "-m", "bench.growth", "--child", str(count)]
@@ -320,7 +298,7 @@ def main() -> None:
     title = (
         "Growth with origins in memory (at 100,000: put 100, in turn 70, collector 150, 2.5 KiB)"
     )
-    print(table(title, _HEAD_ORIGINS, with_laws(rows)))
+    print(table(title, _HEAD_ORIGINS, rows))
     if options.quick:
         return
     rows = compare(WORST.items())

@@ -48,12 +48,9 @@ _POPS_OF_SCRAPY = 50
 _TURN = 50
 
 
-class Times:
-    """Measures the calls of a queue."""
-
-    #: Milliseconds of each call, by its name.
-    calls: dict[str, list[float]] = {"push": [], "pop": [], "len": []}  # noqa: RUF012 - of the process
-    queues: list[Any] = []  # noqa: RUF012 - as above
+# Milliseconds of each call in this process, by its name, and its queues.
+CALLS: dict[str, list[float]] = {"push": [], "pop": [], "len": []}
+QUEUES: list[Any] = []
 
 
 def timed(base: type[Any]) -> type[Any]:
@@ -64,12 +61,12 @@ def timed(base: type[Any]) -> type[Any]:
         try:
             return function(*arguments)
         finally:
-            Times.calls[name].append((time.thread_time() - start) * 1000)
+            CALLS[name].append((time.thread_time() - start) * 1000)
 
     class Timed(base):  # type: ignore[misc]  # a class that is not known before
         def __init__(self, *arguments: Any, **options: Any) -> None:  # noqa: ANN401 - Scrapy's
             super().__init__(*arguments, **options)
-            Times.queues.append(self)
+            QUEUES.append(self)
 
         def push(self, request: Request) -> None:
             call("push", super().push, request)
@@ -128,7 +125,7 @@ class Queued(Spider):
             service = robots_service(self.crawler)
             for n in range(0, len(urls), _TURN):
                 await asyncio.gather(*map(service.robots, urls[n : n + _TURN]))
-        queue = Times.queues[-1]  # the one on disk, if there is one, is made last
+        queue = QUEUES[-1]  # the one on disk, if there is one, is made last
         gc.collect()
         gc.disable()
         for number, url in enumerate(urls):
@@ -140,7 +137,7 @@ class Queued(Spider):
             len(queue)
             if number % _TURN == 0:
                 await asyncio.sleep(0)
-        print(json.dumps({name: max(times) for name, times in Times.calls.items()}), flush=True)
+        print(json.dumps({name: max(times) for name, times in CALLS.items()}), flush=True)
         os._exit(0)
 
 
