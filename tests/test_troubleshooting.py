@@ -55,9 +55,14 @@ UNDO = {
 
 
 def test_every_line_has_a_row() -> None:
-    """docs/troubleshooting.md has a row for each line that the code can log."""
-    logged = texts() | {HEADING.format(spider="...")}
-    assert first_cells("line | what it means, and what to do") == logged
+    """docs/troubleshooting.md has the beginning of each line that the code can log."""
+    beginnings = first_cells("line | what it means, and what to do")
+    used = set()
+    for text in texts() | {HEADING.format(spider="...")}:
+        matching = [beginning for beginning in beginnings if text.startswith(beginning)]
+        assert matching, text
+        used.add(max(matching, key=len))
+    assert used == beginnings
 
 
 def test_every_reason_is_explained() -> None:
