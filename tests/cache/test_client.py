@@ -170,18 +170,6 @@ async def test_nothing_was_in_the_future(
 
 
 @under_the_reactor
-async def test_a_stored_time_in_the_future(store: Breakable) -> None:
-    """A stored time in the future counts as now, so that a copy is not used forever."""
-    crawl = Crawl(store, Clocks(100, 1_700_000_000))
-    times = {"confirmed": 1e9, "unreachable_since": 1e9}
-    await crawl.client.save(A, changed(FILE, fetched=50, fresh_until=600, **times))
-    loaded = await crawl.client.load(A)
-    assert loaded is not None
-    assert (loaded.validity.confirmed, loaded.validity.unreachable_since) == (100, 100)
-    await crawl.client.close()
-
-
-@under_the_reactor
 async def test_the_loop_goes_on(store: Breakable) -> None:
     """While a store is slow, the event loop continues, because calls use other threads."""
     store.hangs.add("get")
@@ -292,22 +280,6 @@ async def test_a_later_outage_is_logged_anew(
 
 
 @under_the_reactor
-async def test_what_works_is_used(store: Breakable, caplog: pytest.LogCaptureFixture) -> None:
-    """A store that can only be read is read, and the failure to write is logged once."""
-    clocks = Clocks()
-    crawl = Crawl(store, clocks)
-    await crawl.client.save(A, FILE)
-    store.broken = {"put": OSError("read-only")}
-    for _ in range(4):
-        await crawl.client.save(B, FILE)
-        assert await crawl.client.load(A) is not None
-        clocks.pass_by(6)
-    assert crawl.counted == ["robotstxt/cache/store_errors"] * 4
-    assert len(said(caplog)) == 1
-    await crawl.client.close()
-
-
-@under_the_reactor
 async def test_one_goes_ahead(store: Breakable) -> None:
     """After a pause, one call is made, and others wait for its result."""
     clocks = Clocks()
@@ -359,27 +331,6 @@ async def test_unreadable_values_count_as_none(
     await crawl.client.close()
 
 
-@under_the_reactor
-async def test_an_unreadable_value_counts_once(store: Breakable) -> None:
-    """An unreadable value is deleted, so it counts once."""
-    crawl = Crawl(store)
-    for times in (1, 2):
-        store.put(str(A), b"damaged", 60)
-        for _ in range(3):
-            assert await crawl.client.load(A) is None
-        assert len(crawl.counted) == times
-        assert store.get(str(A)) is None
-        await crawl.client.save(A, FILE)
-    store.put(str(A), b"damaged", 60)
-    assert await crawl.client.load(A) is None
-    store.delete(str(A))
-    assert await crawl.client.load(A) is None
-    store.put(str(A), b"damaged", 60)
-    assert await crawl.client.load(A) is None
-    assert len(crawl.counted) == 4
-    await crawl.client.close()
-
-
 class Odd(MemoryStore):
     """A store that returns odd waiting times for turns."""
 
@@ -402,41 +353,6 @@ async def test_turn_that_cannot_be(said_of_it: object, caplog: pytest.LogCapture
     assert crawl.counted == ["robotstxt/cache/store_errors"]
     assert len(said(caplog)) == 1
     await crawl.client.close()
-
-
-@under_the_reactor
-async def test_locks_and_turns(store: Breakable) -> None:
-    """One crawl at a time has the lease, and one the turn; both pass to the next crawl."""
-    one, two = Crawl(store).client, Crawl(store).client
-    assert one.shared
-    assert await one.lock(A)
-    assert await one.lock(A)
-    assert not await two.lock(A)
-    await two.unlock(A)
-    assert not await two.lock(A)
-    await one.unlock(A)
-    assert await two.lock(A)
-    assert await one.take_turn(A, 60) == 0
-    assert await two.take_turn(A, 60) != 0
-    await one.end_turn(A, 0)
-    assert await two.take_turn(A, 60) == 0
-    await one.close()
-    await two.close()
-
-
-@under_the_reactor
-async def test_the_last_writes(store: Breakable) -> None:
-    """Writes right before the end are done, and then the store is closed."""
-    store.hangs.add("put")
-    crawl = Crawl(store)
-    for origin in (A, B):
-        crawl.runtime.spawn(crawl.client.save(origin, FILE))
-    crawl.runtime.call_later(0, store.go_on.set)
-    await crawl.client.close()
-    assert sorted(store.keys()) == ["http://b.example:8080", "https://a.example"]
-    assert store.calls == ["put", "put", "close"]
-    assert await crawl.client.load(A) is None
-    assert crawl.counted == []
 
 
 @under_the_reactor

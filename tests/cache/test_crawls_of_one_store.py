@@ -8,16 +8,12 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import pytest
 from pytest_twisted import ensureDeferred
-from scrapy.signals import spider_opened
-from scrapy.utils.asyncio import call_later
 from twisted.internet.defer import Deferred, DeferredList
 
 from scrapy_robots_rfc import Reason, RobotsDisallowed
 from scrapy_robots_rfc._scrapy import ROBOTS_PARSED
 from scrapy_robots_rfc.cache.entry import encode
-from scrapy_robots_rfc.errors import SettingError, StoreError
 from scrapy_robots_rfc.policy.access import Outcome
-from scrapy_robots_rfc.settings import CACHE_ACCEPTED
 from scrapy_robots_rfc.signals import robots_fetched
 from tests.support.crawling import Crawl, crawl, records
 from tests.support.entries import made
@@ -96,15 +92,6 @@ class Taken(OneStore):
 
 
 @ensureDeferred
-async def test_lease_of_a_dead_crawl_ends(site: Site) -> None:
-    """A crawl waits until the lease of a dead crawl ends, and no longer."""
-    OneStore.store = Taken(0.5)
-    result = await crawl([site.url("/y")], ONE_STORE)
-    assert result.outcomes == {site.url("/y"): 200}
-    assert site.fetches == result.stat("cache/lease_waits") == 1
-
-
-@ensureDeferred
 async def test_waiting_is_no_attempt(site: Site) -> None:
     """Waiting for another crawl does not count as an attempt."""
     answers = iter([Reply(503), FORBID])
@@ -171,62 +158,6 @@ async def test_file_from_before_one_that_may_not_be_stored(site: Site) -> None:
 
 
 @ensureDeferred
-async def test_evicted_origin_comes_back_from_the_store(site: Site, other: Site) -> None:
-    """An origin that memory has dropped comes back from the store without a fetch."""
-    order = [site.url("/1"), other.url("/1"), site.url("/2"), other.url("/2")]
-    settings = {**ONE_STORE, "ROBOTS_CACHE_SIZE": 1, "CONCURRENT_REQUESTS": 1}
-    result = await crawl(order, settings)
-    assert set(result.outcomes.values()) == {200}
-    assert (site.fetches, other.fetches) == (1, 1)
-    assert result.stat("cache/evictions") >= 1
-
-
-@ensureDeferred
-async def test_store_that_fails(site: Site, caplog: pytest.LogCaptureFixture) -> None:
-    """A failing store is counted and logged once, and the crawl fetches for itself."""
-    site.replies["/robots.txt"] = FORBID
-    result = await crawl(
-        [site.url("/x"), site.url("/y")], {"ROBOTS_CACHE": "tests.support.shared_stores.Failing"}
-    )
-    assert isinstance(result.outcomes[site.url("/x")], RobotsDisallowed)
-    assert result.outcomes[site.url("/y")] == 200
-    assert site.fetches == 1
-    assert result.stat("cache/store_errors") >= 1
-    assert len([line for line in records(caplog) if "the store is gone" in line]) == 1
-
-
-@ensureDeferred
-async def test_a_server_says_for_how_long(site: Site) -> None:
-    """A crawl that starts after a copy expired refreshes it with its validators."""
-
-    def answer(asked: Asked) -> Reply:
-        if asked.headers.get("If-None-Match") == '"1"':
-            return Reply(304)
-        headers = (("Cache-Control", "max-age=0"), ("ETag", '"1"'))
-        return Reply(body=b"User-agent: *\nDisallow: /x\n", headers=headers)
-
-    site.replies["/robots.txt"] = answer
-    settings = {**ONE_STORE, "ROBOTS_CACHE_MIN_AGE": 0}
-    for _ in range(2):
-        result = await crawl([site.url("/x")], settings)
-        assert isinstance(result.outcomes[site.url("/x")], RobotsDisallowed)
-    assert (site.fetches, result.stat("response_status_count/304")) == (2, 1)
-
-
-@ensureDeferred
-async def test_job_that_is_resumed(site: Site, tmp_path: Path) -> None:
-    """With JOBDIR, a resumed crawl uses the files in the folder of the job."""
-    site.replies["/robots.txt"] = FORBID
-    job = tmp_path / "a job: 100%?#"
-    settings = {"JOBDIR": str(job)}
-    await crawl([site.url("/x"), site.url("/y")], settings)
-    resumed = await crawl([site.url("/x"), site.url("/z")], settings)
-    assert site.targets == ["/robots.txt", "/y", "/z"]
-    assert isinstance(resumed.outcomes[site.url("/x")], RobotsDisallowed)
-    assert (job / "robots.sqlite").is_file()
-
-
-@ensureDeferred
 async def test_job_without_a_store(site: Site, tmp_path: Path) -> None:
     """ROBOTS_CACHE has priority over JOBDIR."""
     file = tmp_path / "robots.sqlite"
@@ -237,85 +168,11 @@ async def test_job_without_a_store(site: Site, tmp_path: Path) -> None:
     assert not file.exists()
 
 
-@pytest.mark.parametrize(
-    ("value", "error"),
-    [
-        ("memcached://user:secret@host/", SettingError),
-        ("no.such.Store", SettingError),
-        ("sqlite:///", SettingError),
-    ],
-)
-@ensureDeferred
-async def test_address_that_is_not_accepted(value: str, error: type[Exception]) -> None:
-    """An invalid store stops the crawl at start; the error has no password."""
-    with pytest.raises(error) as caught:
-        await crawl((), {"ROBOTS_CACHE": value})
-    assert "ROBOTS_CACHE" in str(caught.value)
-    assert "secret" not in str(caught.value)
-
-
-@pytest.mark.parametrize(
-    ("address", "shown", "why"),
-    [
-        ("sqlite:///FOLDER", "sqlite:///FOLDER", "Is a directory"),
-        ("redis://me:secret@127.0.0.1:1/0", "redis://***@127.0.0.1:1/0", "Connection refused"),
-        (
-            "redis://me:secret@127.0.0.1:port/0",
-            "redis://***@127.0.0.1:port/0",
-            "must look like redis://",
-        ),
-        (
-            "redis://me:secret@127.0.0.1:99999/0",
-            "redis://***@127.0.0.1:99999/0",
-            "must look like redis://",
-        ),
-        ("redis://::1:6379", "redis://::1:6379", "must look like redis://"),
-    ],
-)
-@ensureDeferred
-async def test_store_that_cannot_be_opened(
-    address: str, shown: str, why: str, tmp_path: Path
-) -> None:
-    """A store that fails to open stops the crawl; the error has the setting and its value."""
-    with pytest.raises(StoreError, match=why) as caught:
-        await crawl((), {"ROBOTS_CACHE": address.replace("FOLDER", str(tmp_path))})
-    text = str(caught.value)
-    assert text.startswith(
-        f"ROBOTS_CACHE = {shown.replace('FOLDER', str(tmp_path))!r} cannot be used: "
-    )
-    assert text.endswith(f"; it must be {CACHE_ACCEPTED}")
-    assert "secret" not in text
-
-
 @ensureDeferred
 async def test_waiting_for_another_crawl_takes_no_time_of_the_fetch(site: Site) -> None:
     """The wait for another crawl's fetch does not count against ROBOTS_TIMEOUT."""
     OneStore.store = Taken(2.0)
     result = await crawl([site.url("/y")], {**ONE_STORE, "ROBOTS_TIMEOUT": 1})
-    assert result.outcomes == {site.url("/y"): 200}
-
-
-class Slow(OneStore):
-    """A store that takes longer than ROBOTS_TIMEOUT."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.late = threading.Event()
-
-    def get(self, key: str) -> bytes | None:
-        assert self.late.wait(60)
-        return super().get(key)
-
-
-@ensureDeferred
-async def test_slow_store_takes_no_time_of_the_fetch(site: Site) -> None:
-    """The time of the store does not count against ROBOTS_TIMEOUT."""
-    OneStore.store = store = Slow()
-
-    def prepare(crawler: Crawler) -> None:
-        crawler.signals.connect(lambda: call_later(1.5, store.late.set), spider_opened, weak=False)
-
-    result = await crawl([site.url("/y")], {**ONE_STORE, "ROBOTS_TIMEOUT": 1}, prepare=prepare)
     assert result.outcomes == {site.url("/y"): 200}
 
 
@@ -429,18 +286,3 @@ async def test_failure_that_is_stored_is_logged(
     await crawl([site.url("/y")], ONE_STORE)
     [line] = records(caplog)
     assert "is unreachable (503): nothing is allowed" in line
-
-
-@ensureDeferred
-async def test_stricter_crawl_goes_by_its_own_statuses(site: Site) -> None:
-    """A crawl fetches again if its ROBOTS_UNREACHABLE_STATUSES give a stored status another
-    meaning.
-    """
-    site.replies["/robots.txt"] = Reply(403)
-    strict = {**ONE_STORE, "ROBOTS_UNREACHABLE_STATUSES": [403]}
-    outcomes = [
-        (await crawl([site.url("/y")], settings)).outcomes[site.url("/y")]
-        for settings in (ONE_STORE, strict, ONE_STORE)
-    ]
-    assert [isinstance(outcome, RobotsDisallowed) for outcome in outcomes] == [False, True, False]
-    assert site.fetches == 3

@@ -59,11 +59,6 @@ def test_a_file_that_is_confirmed(said: dict[str, float], until: float) -> None:
     assert follow(FILE, Successful(304, b"file"), **said).validity.fresh_until == until
 
 
-def test_a_new_file_has_its_own_lifetime() -> None:
-    """RFC 9111, 4.3.3: a new file has its own lifetime."""
-    assert follow(FILE, Successful(200, b"new")).lifetime is None
-
-
 @pytest.mark.parametrize("old", [None, FILE, STALE, CLOSED])
 def test_no_file_replaces_a_file(old: CacheEntry | None) -> None:
     """2.3.1.3: a missing file replaces a file."""
@@ -96,13 +91,6 @@ def test_a_run_of_failures_that_no_copy_knows_of() -> None:
         b"file",
         0,
     )
-
-
-def test_a_file_that_is_too_old() -> None:
-    """2.4: an expired file is deleted, from stores too."""
-    copy = following(STALE, Fetched(Unreachable(500, "500")), 1000, LIMITS)
-    assert (copy.validity.outcome, copy.validity.unreachable_since) == (Outcome.UNAVAILABLE, 100)
-    assert (copy.body, copy.validators) == (None, None)
 
 
 @pytest.mark.parametrize("copy", [FILE, STALE, MISSING, CLOSED])

@@ -123,16 +123,6 @@ async def test_limits_of_the_user(site: Site, clock: Clock) -> None:
     assert await fetched_again_at(site, clock, [59, 60], {"ROBOTS_CACHE_MAX_AGE": 60}) == [5, 5, 6]
 
 
-@ensureDeferred
-async def test_what_gave_the_file_says_for_how_long(site: Site, other: Site, clock: Clock) -> None:
-    """2.3.1.2: after redirects, the headers of the file itself count."""
-    site.replies["/robots.txt"] = Reply(
-        302, headers=(("Location", other.url("/r")), ("Cache-Control", "max-age=700"))
-    )
-    other.replies["/r"] = file(Cache_Control="max-age=3600")
-    assert await fetched_again_at(site, clock, [3599, 3600]) == [1, 1, 2]
-
-
 def unchanged(
     *, etag: str | None = None, modified: str | None = None, **headers: str
 ) -> Callable[[Asked], Reply]:
@@ -199,21 +189,6 @@ async def test_headers_of_the_304_count(site: Site, clock: Clock) -> None:
 
 
 @ensureDeferred
-async def test_new_tag_of_a_304(site: Site, clock: Clock) -> None:
-    """RFC 9111, 3.2: a validator of a 304 replaces the previous one; the others stay."""
-    answers = iter(
-        [
-            file(ETag='"1"', Last_Modified=MODIFIED),
-            Reply(304, headers=(("ETag", '"2"'),)),
-            Reply(304),
-        ]
-    )
-    site.replies["/robots.txt"] = lambda _: next(answers)
-    await fetched_again_at(site, clock, [DAY, 2 * DAY])
-    assert conditions(site) == [(None, None), ('"1"', MODIFIED), ('"2"', MODIFIED)]
-
-
-@ensureDeferred
 async def test_file_that_has_changed(site: Site, clock: Clock) -> None:
     """RFC 9111, 4.3.3: a new file replaces the copy."""
     answers = iter(
@@ -257,17 +232,6 @@ async def test_only_who_gave_the_file_is_asked_with_its_tag(
 
         await run(script)
         assert conditions(moved) == [(None, None)]
-
-
-@pytest.mark.parametrize(
-    "reply", [file(), file(ETag="*"), file(b"", 404, ETag='"1"')], ids=["nothing", "star", "none"]
-)
-@ensureDeferred
-async def test_nothing_to_ask_with(site: Site, clock: Clock, reply: Reply) -> None:
-    """RFC 9110, 13.1: without a file or a validator, the request has no condition."""
-    site.replies["/robots.txt"] = reply
-    await fetched_again_at(site, clock, [DAY])
-    assert conditions(site) == [(None, None)] * 2
 
 
 @ensureDeferred

@@ -15,7 +15,6 @@ from scrapy import Request, signals
 from scrapy_robots_rfc import RobotsDisallowed
 from scrapy_robots_rfc._runtime import Cancellable, Runtime
 from scrapy_robots_rfc.cache.stores.redis import RedisStore
-from scrapy_robots_rfc.errors import StoreError
 from tests.support.crawling import Pages, crawl, records
 from tests.support.redis_server import RedisServer
 from tests.support.site import PAGE, Reply, Site, robots
@@ -172,24 +171,6 @@ def until_it_is_used_again(server: Server, proxy: Site) -> Iterator[Request]:
         yield Request(f"http://{number}.example/1", meta={"proxy": proxy.url("")})
         if server.has_one():
             return
-
-
-@pytest.mark.parametrize("trouble", TROUBLES)
-@ensureDeferred
-async def test_from_the_start(
-    trouble: str, server: Server, caplog: pytest.LogCaptureFixture
-) -> None:
-    """A crawl whose server cannot be used does not start, and the error says why."""
-    begin, end = TROUBLES[trouble]
-    begin(server)
-    with Site() as site:
-        with pytest.raises(
-            StoreError, match=rf"'redis://\S*127.0.0.1:{server.server.port}\S*' cannot be used"
-        ):
-            await crawl([site.url("/1")], {"ROBOTS_CACHE": server.address})
-        assert site.asked == []
-    assert PASSWORD not in caplog.text
-    end(server)
 
 
 @ensureDeferred

@@ -125,29 +125,6 @@ async def test_who_gets_the_lease_looks_again() -> None:
 
 
 @with_workers
-async def test_others_go_on_when_a_file_is_there(
-    store: MemoryStore, one: Worker, two: Worker
-) -> None:
-    """A crawl stores a file and releases its lease long before it ends."""
-    assert (await one.client.look(ORIGIN, None))[1:] == (False, True)
-    assert (await two.client.look(ORIGIN, None))[1:] == (False, False)
-    await one.client.publish(ORIGIN, file(b"file", 0, 100), stored=True)
-    assert store.lease(str(ORIGIN), "other", 1)
-    store.release(str(ORIGIN), "other")
-    assert (await two.client.look(ORIGIN, None))[1:] == (True, False)
-
-
-@with_workers
-async def test_what_may_not_be_stored(store: MemoryStore, one: Worker, two: Worker) -> None:
-    """A crawl with a file that may not be stored lets the next one fetch it."""
-    assert (await one.client.look(ORIGIN, None))[1:] == (False, True)
-    await one.client.publish(ORIGIN, file(b"file", 0, 100), stored=False)
-    assert store.lease(str(ORIGIN), "other", 1)
-    store.release(str(ORIGIN), "other")
-    assert await two.client.look(ORIGIN, None) == (None, False, True)
-
-
-@with_workers
 async def test_the_end_waits_for_what_is_written(
     store: MemoryStore, one: Worker, two: Worker
 ) -> None:
@@ -157,19 +134,6 @@ async def test_the_end_waits_for_what_is_written(
     await one.client.close()
     assert store.get(str(ORIGIN)) is not None
     assert store.lease(str(ORIGIN), "other", 1)
-
-
-@with_workers
-async def test_what_may_not_be_stored_ends_what_was(
-    store: MemoryStore, one: Worker, two: Worker
-) -> None:
-    """A file that may not be stored deletes the previous one; a failure does not."""
-    await two.client.save(ORIGIN, file(b"old", -50, -1))
-    failed = made(Outcome.UNREACHABLE, 503, "503", NOW, NOW + 10, unreachable_since=NOW)
-    await one.client.publish(ORIGIN, failed, stored=False)
-    assert store.get(str(ORIGIN)) is not None
-    await one.client.publish(ORIGIN, file(b"new", 0, 100), stored=False)
-    assert store.get(str(ORIGIN)) is None
 
 
 class Recording(MemoryStore):

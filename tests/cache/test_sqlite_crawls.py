@@ -7,7 +7,6 @@ import fcntl
 import os
 import random
 import resource
-import subprocess
 import zlib
 from typing import TYPE_CHECKING
 
@@ -107,38 +106,6 @@ async def test_file_that_cannot_grow(
     await obeying(other, path)
     with opened(path) as store:
         assert list(store.keys()) == [other.url("")]
-
-
-@pytest.fixture
-def read_only(path: Path) -> Iterator[Path]:
-    """Yield a folder with a file that cannot be written any more, even by root."""
-    folder = path.parent
-    root = os.geteuid() == 0
-    mount = ["mount", "-t", "tmpfs", "none", str(folder)]
-    if root and subprocess.run(mount, check=False, capture_output=True).returncode:
-        pytest.skip("root may write everywhere, and may not mount anything here")
-    with opened(path) as store:
-        store.put("https://a.example", encode(FILE), 60)
-    command = (
-        ["mount", "-o", "remount,ro", str(folder)] if root else ["chmod", "-R", "a-w", str(folder)]
-    )
-    subprocess.run(command, check=True)
-    yield path
-    subprocess.run(
-        ["umount", "-l", str(folder)] if root else ["chmod", "-R", "u+w", str(folder)], check=True
-    )
-
-
-@ensureDeferred
-async def test_file_that_cannot_be_written_is_logged_once(
-    site: Site, read_only: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    """If a file is read-only, that is counted and logged once, and the crawl uses its memory."""
-    site.replies["/robots.txt"] = FORBID
-    result = await obeying(site, read_only)
-    assert result.stat("cache/store_errors") >= 1
-    assert "fails (" in logged(caplog)
-    assert site.fetches == 1
 
 
 @ensureDeferred

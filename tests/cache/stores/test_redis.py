@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 import time
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 from unittest.mock import ANY
 
@@ -156,16 +155,6 @@ def test_all_names_have_the_prefix_and_end(store: RedisStore) -> None:
     assert all(0 < raw(store).pttl(name) <= LONG * 1000 for name in names)
 
 
-def test_many_keys_are_named_once_each(store: RedisStore) -> None:
-    """Each of many keys is listed once."""
-    wanted = {f"http://host{number}" for number in range(3000)}
-    for key in wanted:
-        store.put(key, b"x", LONG)
-    found = list(store.keys())
-    assert len(found) == len(wanted)
-    assert set(found) == wanted
-
-
 @pytest.mark.parametrize("seconds", [1e-9, 1e300, float("inf")])
 def test_any_time_above_zero_is_taken(store: RedisStore, seconds: float) -> None:
     """The shortest and the longest times are accepted."""
@@ -185,27 +174,6 @@ def test_something_else_in_its_place(store: RedisStore) -> None:
 
 
 # Leases.
-
-
-def test_lease_ends_by_itself(open_redis: Callable[..., RedisStore]) -> None:
-    """The lease of a dead worker ends after its time, and not before."""
-    one, other = open_redis(), open_redis()
-    begun = time.monotonic()
-    assert one.lease(KEY, "one", 0.3)
-    while not other.lease(KEY, "other", LONG):
-        pass_by(raw(other), 0.01)
-    assert time.monotonic() - begun >= 0.3
-    assert not one.lease(KEY, "one", LONG)
-
-
-def test_lease_is_its_owners(store: RedisStore) -> None:
-    """Only the owner renews or releases a lease."""
-    assert store.lease(KEY, "one", LONG)
-    assert store.lease(KEY, "one", LONG)
-    store.release(KEY, "other")
-    assert not store.lease(KEY, "other", LONG)
-    store.release(KEY, "one")
-    assert store.lease(KEY, "other", LONG)
 
 
 def test_one_of_many_has_the_lease(open_redis: Callable[..., RedisStore]) -> None:
@@ -229,36 +197,6 @@ def test_one_of_many_has_the_lease(open_redis: Callable[..., RedisStore]) -> Non
 
 
 # Turns.
-
-
-def test_next_turn_begins_an_interval_after_the_last_end(store: RedisStore) -> None:
-    """The next turn starts an interval after the end of the last one, and workers that ask get the
-    time until then.
-    """
-    assert store.take_turn(KEY, "one", LONG) == 0
-    store.end_turn(KEY, "one", 60)
-    assert 59 < store.take_turn(KEY, "one", LONG) <= 60
-    assert 59 < store.take_turn(KEY, "other", LONG) <= 60
-
-
-def test_turn_has_one_owner(store: RedisStore) -> None:
-    """A turn has one owner until it ends. Another worker asks again before the end of its hold."""
-    assert store.take_turn(KEY, "one", LONG) == 0
-    assert store.take_turn(KEY, "one", LONG) == 0
-    assert 0 < store.take_turn(KEY, "other", LONG) <= 5
-    store.end_turn(KEY, "other", 0)
-    assert store.take_turn(KEY, "other", LONG) > 0
-    store.end_turn(KEY, "one", 0)
-    assert store.take_turn(KEY, "other", 3) == 0
-    assert 0 < store.take_turn(KEY, "one", LONG) <= 3
-
-
-def test_others_ask_again_after_the_last_interval(store: RedisStore) -> None:
-    """During a turn, others ask again after the last interval."""
-    turn_of(store, "one")
-    store.end_turn(KEY, "one", 0.5)
-    turn_of(store, "one")
-    assert store.take_turn(KEY, "other", LONG) == 0.5
 
 
 def test_turn_ends_by_itself(open_redis: Callable[..., RedisStore]) -> None:
@@ -321,27 +259,3 @@ def test_clock_that_is_put_back(store: RedisStore) -> None:
     assert 0 < store.take_turn(KEY, "two", LONG) <= 0.3
     turn_of(store, "two")
     assert time.monotonic() - begun > 0.1
-
-
-def test_turns_of_many(open_redis: Callable[..., RedisStore]) -> None:
-    """With many workers, the interval lies between the end of a turn and the next one."""
-    interval, turns, each = 0.05, [], 4
-
-    def work(store: RedisStore, owner: str) -> None:
-        for _ in range(each):
-            turn_of(store, owner)
-            begun = time.monotonic()
-            raw(store).ping()
-            turns.append((begun, time.monotonic()))
-            store.end_turn(KEY, owner, interval)
-
-    threads = [
-        threading.Thread(target=work, args=(open_redis(), str(number))) for number in range(4)
-    ]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    turns.sort()
-    assert len(turns) == 4 * each
-    assert min(after[0] - before[1] for before, after in pairwise(turns)) >= interval

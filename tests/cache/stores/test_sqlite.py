@@ -18,10 +18,10 @@ import pytest
 
 from scrapy_robots_rfc.cache.stores.sqlite import SqliteStore
 from scrapy_robots_rfc.errors import StoreError
-from tests.support.sqlite_files import KEY, LONG, OTHER, damage, damaged, locked, opened
+from tests.support.sqlite_files import KEY, LONG, damage, damaged, locked, opened
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    pass
 
 ROOT = Path(__file__).parents[3]
 
@@ -84,17 +84,6 @@ def test_killed_writers_lose_nothing(processes: dict[str, dict[str, Any]]) -> No
     assert (found["wrong"], found["integrity"]) == ([], "ok")
 
 
-def test_two_stores_make_a_new_file_after_another(path: Path, store: SqliteStore) -> None:
-    """If one process renames a damaged file, the others use the new one."""
-    second = opened(path)
-    damage(path, 18, 48)  # SQLite notices a change there at once
-    with opened_twice(path) as third:
-        third.put(OTHER, b"new", LONG)
-        for each in (store, second):
-            assert (each.get(KEY), each.get(OTHER)) == (None, b"new")
-    second.close()
-
-
 def test_another_process_was_faster(path: Path) -> None:
     """If another process has replaced a damaged file, this one does not rename the new file."""
     store = opened_and_damaged(path)
@@ -110,14 +99,6 @@ def test_another_process_was_faster(path: Path) -> None:
     assert store.get(KEY) == b"new"
     store.close()
     assert not path.with_name("robots.sqlite.damaged").exists()
-
-
-@contextlib.contextmanager
-def opened_twice(path: Path) -> Iterator[SqliteStore]:
-    """Open a file for a block."""
-    store = opened(path)
-    yield store
-    store.close()
 
 
 def opened_and_damaged(path: Path) -> SqliteStore:
@@ -167,20 +148,6 @@ def test_a_file_of_the_users(path: Path, content: bytes) -> None:
         opened(path)
     assert path.read_bytes() == content
     assert list(path.parent.iterdir()) == [path]
-
-
-def test_a_database_without_an_owner(path: Path) -> None:
-    """A database of another program stops the crawl at start, and is not changed."""
-    with contextlib.closing(sqlite3.connect(path)) as connection:
-        connection.execute("CREATE TABLE theirs (x)")
-    for _ in range(2):
-        before = path.read_bytes()
-        with pytest.raises(
-            StoreError, match="is a database of another program: it was not changed"
-        ):
-            opened(path)
-        assert path.read_bytes() == before
-        damage(path)
 
 
 def test_a_database_with_a_log(path: Path, tmp_path: Path) -> None:

@@ -43,24 +43,6 @@ def test_a_file_that_is_replaced(store: SqliteStore, path: Path, tmp_path: Path)
     assert (store.get(KEY), store.get(OTHER)) == (b"two", b"theirs")
 
 
-def test_a_file_that_is_deleted_below_two(store: SqliteStore, path: Path) -> None:
-    """After a file is deleted, all processes use the new one, which is valid."""
-    second = opened(path)
-    second.put(OTHER, b"old", LONG)
-    path.unlink()
-    for number in range(100):
-        store.put(f"https://{number}.example", b"%d" % number * 500, LONG)
-    second.put(KEY, b"two", LONG)
-    for each in (store, second):
-        assert (each.get(KEY), each.get(OTHER)) == (b"two", None)
-        assert all(
-            each.get(f"https://{number}.example") == b"%d" % number * 500 for number in range(100)
-        )
-    second.close()
-    with contextlib.closing(sqlite3.connect(path)) as connection:
-        assert connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
-
-
 #: Another program that writes to the open file on demand, and prints whether that worked.
 PROGRAM = """
 import itertools, sqlite3, sys
@@ -215,16 +197,6 @@ def test_a_file_that_may_only_be_read(without_rights: Path) -> None:
         store.put(KEY, b"two", LONG)
     assert store.get(KEY) == b"one"
     store.close()
-
-
-@pytest.mark.parametrize("mode", [0o000, 0o500], ids=["closed", "read-only"])
-def test_a_folder_without_rights(without_rights: Path, mode: int) -> None:
-    """If no file can be created, the crawl does not start, and the error says why."""
-    without_rights.chmod(mode)
-    with pytest.raises(PermissionError, match="Permission denied"):
-        opened(without_rights / "robots.sqlite")
-    with pytest.raises(PermissionError, match="Permission denied"):
-        opened(without_rights / "deeper" / "robots.sqlite")
 
 
 def test_a_file_without_rights(without_rights: Path) -> None:
