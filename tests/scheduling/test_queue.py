@@ -1,6 +1,4 @@
-"""The order in which the queue of the scheduler hands out requests, and what it costs where very
-many sites wait.
-"""
+"""The order in which the queue hands out requests, and its cost with many sites."""
 
 from __future__ import annotations
 
@@ -27,7 +25,7 @@ SITES = 150
 
 
 class Slots(dict[str, Any]):
-    """The slots of a downloader, with the pages that are under way; it counts who is looked at."""
+    """The slots of a downloader, with their pages under way; it counts look-ups."""
 
     def __init__(self, pages: dict[str, int]) -> None:
         super().__init__(
@@ -36,13 +34,13 @@ class Slots(dict[str, Any]):
         self.looks = Counter[str]()
 
     def get(self, key: str, default: Any = None) -> Any:
-        """Count, then see `dict`."""
+        """Count, and look up."""
         self.looks[key] += 1
         return super().get(key, default)
 
 
 def queue_of(turns: Turns, slots: Slots | None = None) -> OriginPriorityQueue:
-    """A queue in memory for a crawl that knows every robots.txt."""
+    """Return a queue in memory for a crawl that knows every robots.txt."""
     crawler = get_crawler(Spider)
     downloader = SimpleNamespace(slots=Slots({}) if slots is None else slots, active=set())
     add_gate(crawler, turns=turns, downloader=downloader)
@@ -50,19 +48,17 @@ def queue_of(turns: Turns, slots: Slots | None = None) -> OriginPriorityQueue:
 
 
 def page(site: object, slot: object, number: int = 0) -> Request:
-    """A page of a site, in a slot."""
+    """Return a page of a site, in a slot."""
     return Request(f"http://site{site}.example/{number}", meta={"download_slot": str(slot)})
 
 
 def slots_of(queue: OriginPriorityQueue, count: int) -> list[str]:
-    """The slots of the next requests."""
+    """Return the slots of the next requests."""
     return [request.meta["download_slot"] for _ in range(count) if (request := queue.pop())]
 
 
 def test_cost_of_a_request_does_not_grow_with_the_slots_that_wait() -> None:
-    """Of 150 slots with a page each, only those are looked at that have pages under way, and one
-    more.
-    """
+    """Of 150 slots with a page each, `pop` checks only slots with pages under way, and one more."""
     slots = Slots({str(number): 1 for number in range(2)})
     queue = queue_of(Turns(lambda _: 0), slots)
     for number in range(SITES):
@@ -73,9 +69,7 @@ def test_cost_of_a_request_does_not_grow_with_the_slots_that_wait() -> None:
 
 @given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 2)), min_size=1), st.data())
 def test_fewest_under_way(pushed: list[tuple[int, int]], data: st.DataObject) -> None:
-    """A request comes from a slot of which no other one has fewer requests under way, and none
-    is left out.
-    """
+    """A request comes from a slot with the fewest requests under way, and every slot is used."""
     active = {str(key): count for key, count in pushed}
     queue = queue_of(Turns(lambda _: 0), Slots(active))
     to_push = [str(key) for key, _ in pushed]
@@ -95,7 +89,7 @@ def test_fewest_under_way(pushed: list[tuple[int, int]], data: st.DataObject) ->
 
 
 def test_slots_of_a_paced_site_take_turns() -> None:
-    """Of two slots with pages of a site that asks for an interval, each has every second turn."""
+    """Two slots with pages of a paced site alternate."""
     throttle = Turns(lambda _: max(0.0, len(throttle.taken) - throttle.now))
     queue = queue_of(throttle)
     for slot in "aaaabbbb":
@@ -109,9 +103,7 @@ def test_slots_of_a_paced_site_take_turns() -> None:
 
 
 def test_a_site_that_asks_for_less_is_soon_asked_again() -> None:
-    """What sleeps for an interval that the site does not ask for any more goes on after five
-    seconds.
-    """
+    """A parked origin whose interval became shorter continues after five seconds."""
     throttle = Turns(lambda _: 100.0)
     queue = queue_of(throttle)
     queue.push(page(1, "slot"))
@@ -124,7 +116,7 @@ def test_a_site_that_asks_for_less_is_soon_asked_again() -> None:
 
 
 def test_what_is_taken_out_comes_in_its_order() -> None:
-    """All that waits is taken out of a queue at its end, and the queue goes on to work."""
+    """All waiting requests can be taken out in their order, and the queue still works."""
     throttle = Turns(lambda _: 50.0)
     queue = queue_of(throttle)
     first, second, third = (page(1, "slot", number) for number in range(3))
@@ -144,9 +136,7 @@ def test_what_is_taken_out_comes_in_its_order() -> None:
     st.lists(st.sampled_from([None, 0.5, 100.0, 0.0]), max_size=40),
 )
 def test_nothing_is_lost(pushed: list[tuple[int, int]], says: list[float | None]) -> None:
-    """Each request is handed out once, when its site may have one, however its part slept and
-    several share a slot.
-    """
+    """Each request is handed out once, when its site may have one, in any number of slots."""
     said: dict[Origin, float | None] = {}
 
     def due(origin: Origin) -> float | None:
@@ -162,7 +152,7 @@ def test_nothing_is_lost(pushed: list[tuple[int, int]], says: list[float | None]
     for _ in range(200):
         woken = [origin for origin, seconds in said.items() if seconds is None]
         said.clear()
-        for origin in woken:  # the answer has come that was waited for
+        for origin in woken:  # the answer that it waited for has arrived
             throttle.on_turn(origin)
         request = queue.pop()
         if request is not None:
@@ -176,10 +166,7 @@ def test_nothing_is_lost(pushed: list[tuple[int, int]], says: list[float | None]
 
 
 def test_sites_take_turns() -> None:
-    """Of sites in one slot each has one request out, then each has another one.
-
-    A new one comes last.
-    """
+    """Sites in one slot alternate; a new site is last."""
     queue = queue_of(Turns(lambda _: 0))
     for site in "aabb":
         queue.push(page(site, "slot"))

@@ -1,7 +1,4 @@
-"""What a robots.txt asks of a crawl's pace.
-
-Which values count, up to where, for whom, and what is logged of it.
-"""
+"""The intervals of robots.txt: which values count, for which agents, and what is logged."""
 
 from __future__ import annotations
 
@@ -28,16 +25,14 @@ PAGES = 4
 
 @pytest.fixture
 def site() -> Iterator[Clocked]:
-    """A site that asks for the delay."""
+    """A site with a Crawl-delay."""
     with Clocked({"/robots.txt": PACED}) as running:
         yield running
 
 
 @ensureDeferred
 async def test_off(site: Clocked) -> None:
-    """With a maximum of 0, nothing is delayed, logged, counted or forbidden, whatever is asked
-    for.
-    """
+    """With a maximum of 0, nothing is delayed, logged, counted or dropped."""
     settings = {"ROBOTS_CRAWL_DELAY_MAX": 0, "ROBOTS_CRAWL_DELAY_OVER": "forbid"}
     result = await crawl(urls(site, PAGES), settings)
     assert fetched(result) == PAGES
@@ -48,7 +43,7 @@ async def test_off(site: Clocked) -> None:
 @pytest.mark.parametrize("text", ["Crawl-delay: 3600", "Crawl-delay: inf", "Request-rate: 1/1h"])
 @ensureDeferred
 async def test_clamp(site: Clocked, text: str, caplog: pytest.LogCaptureFixture) -> None:
-    """More than the maximum counts as the maximum, and the log and the stats say so once."""
+    """An interval above the maximum is reduced to it, which the log and the stats say once."""
     site.replies["/robots.txt"] = robots(f"User-agent: *\n{text}\n")
     result = await crawl(urls(site, 3), {"ROBOTS_CRAWL_DELAY_MAX": DELAY})
     assert fetched(result) == 3
@@ -63,7 +58,7 @@ async def test_clamp(site: Clocked, text: str, caplog: pytest.LogCaptureFixture)
 
 @ensureDeferred
 async def test_unit(site: Clocked) -> None:
-    """A Crawl-delay counts in its unit, which may be a plural and end in a full stop."""
+    """A Crawl-delay may have a unit, in the plural and with a full stop."""
     site.replies["/robots.txt"] = robots(f"User-agent: *\nCrawl-delay: {DELAY / 60} mins.\n")
     result = await crawl(urls(site, 3))
     assert fetched(result) == 3
@@ -77,10 +72,7 @@ def said_of(site: Clocked, caplog: pytest.LogCaptureFixture) -> list[str]:
 
 @ensureDeferred
 async def test_forbid(site: Clocked) -> None:
-    """With "forbid" none of a site's pages is fetched that asks for more than the maximum.
-
-    Its robots.txt may be.
-    """
+    """With "forbid", pages of a site with a longer interval are dropped, but not its robots.txt."""
     site.replies["/robots.txt"] = robots("User-agent: *\nCrawl-delay: 61\n")
     result = await crawl(
         [*urls(site, 3), site.url("/robots.txt")], {"ROBOTS_CRAWL_DELAY_OVER": "forbid"}
@@ -106,7 +98,7 @@ async def test_forbid(site: Clocked) -> None:
 
 @ensureDeferred
 async def test_request_rate(site: Clocked) -> None:
-    """A Request-rate is one more lower bound: the larger interval counts."""
+    """Of Crawl-delay and Request-rate, the longer interval counts."""
     site.replies["/robots.txt"] = robots("User-agent: *\nCrawl-delay: 0.05\nRequest-rate: 5/1s\n")
     await crawl(urls(site, PAGES))
     assert min(gaps(site)) >= DELAY
@@ -117,7 +109,7 @@ async def test_request_rate(site: Clocked) -> None:
 async def test_window_of_a_request_rate(
     site: Clocked, window: str, counts: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A Request-rate with a time window counts inside of it only."""
+    """A Request-rate with a time window counts only in that window."""
     at_noon(monkeypatch)
     site.replies["/robots.txt"] = robots(f"User-agent: *\nRequest-rate: 5/1s {window}\n")
     result = await crawl(urls(site, PAGES))
@@ -127,33 +119,29 @@ async def test_window_of_a_request_rate(
 
 @ensureDeferred
 async def test_log_and_stats(site: Clocked, caplog: pytest.LogCaptureFixture) -> None:
-    """The log names the delay, its line and its site once.
-
-    The stats have the number of sites and the time added.
+    """The log names the interval, its line and its site once; the stats count sites and added
+    time.
     """
     began = time.monotonic()
     result = await crawl(urls(site, PAGES))
     asked = f"Crawl-delay {DELAY} s (robots.txt line 2) for {site.url('')}"
     assert said_of(site, caplog) == [f"{asked}: spacing its requests accordingly"]
     assert result.stat("crawl_delay/sites") == 1
-    # On a busy machine a page may come so late that its site's turn has come already: then it is
+    # On a busy machine a page may be so late that its turn has started already: then it is
     # not delayed.
     assert DELAY < result.stat("crawl_delay/added_seconds") <= time.monotonic() - began
 
 
 @ensureDeferred
 async def test_time_added_is_what_the_user_did_not_ask_for(site: Clocked) -> None:
-    """A wait that DOWNLOAD_DELAY causes anyway is not counted as added."""
+    """A wait that DOWNLOAD_DELAY causes anyway does not count as added."""
     result = await crawl(urls(site, 2), {"DOWNLOAD_DELAY": DELAY * 3})
     assert result.stat("crawl_delay/added_seconds") < DELAY
 
 
 @ensureDeferred
 async def test_agents(site: Clocked) -> None:
-    """Each agent has the delay of its group, also of one for several.
-
-    In a crawl with several the largest counts.
-    """
+    """Each agent has the interval of its group; a crawl with several agents uses the longest."""
     site.replies["/robots.txt"] = robots(
         f"User-agent: one\nUser-agent: two\nCrawl-delay: {DELAY}\nDisallow:\n\nUser-agent:"
         " *\nCrawl-delay: 0.01\n"
@@ -176,10 +164,7 @@ async def test_agents(site: Clocked) -> None:
 
 @ensureDeferred
 async def test_refreshed_file(site: Clocked) -> None:
-    """The delay of the file that is obeyed counts.
-
-    A refreshed one may ask for another, or for none.
-    """
+    """After a refresh, the interval of the new file counts."""
     files = iter([PACED, robots("User-agent: *\nDisallow: /x\n")])
     site.replies["/robots.txt"] = lambda _: next(files)
     first, *following = map(Request, urls(site, 8))
@@ -191,26 +176,26 @@ async def test_refreshed_file(site: Clocked) -> None:
 
 
 class Slow(Fixed):
-    """Gives a delay for everybody."""
+    """Has a delay for every agent."""
 
     def crawl_delay(self, user_agent: str | bytes) -> float | None:
-        """Give the delay."""
+        """Return the delay, or raise."""
         return DELAY
 
 
 class FailsToTell(Fixed):
-    """Raises when it is asked for a delay."""
+    """Raises for every agent."""
 
     def crawl_delay(self, user_agent: str | bytes) -> float | None:
-        """Raise."""
+        """Return the delay, or raise."""
         raise RuntimeError("cannot tell")
 
 
 class OwnDelay(RfcRobotParser):
-    """Our parser, with a delay for everybody."""
+    """Our parser, with a delay for every agent."""
 
     def crawl_delay(self, user_agent: str | bytes) -> float | None:
-        """Give the delay."""
+        """Return the delay, or raise."""
         return DELAY
 
 
@@ -219,10 +204,7 @@ class OwnDelay(RfcRobotParser):
 )
 @ensureDeferred
 async def test_parser_of_the_users(site: Clocked, parser: type, paced: bool) -> None:
-    """The delay that another parser gives counts.
-
-    Where it raises there is none.
-    """
+    """The interval of a third-party parser counts; if it raises, there is none."""
     site.replies["/robots.txt"] = robots("")
     pages = [f"{url}yes" for url in urls(site, PAGES)]
     result = await crawl(pages, {"ROBOTSTXT_PARSER": parser})
