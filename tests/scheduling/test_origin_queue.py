@@ -186,6 +186,7 @@ def test_unknown_origin(tmp_path: Path) -> None:
         found.push(request)
     assert sorted(drained(found)) == sorted([free.url, *urls(known)])
     assert len(found) == 3
+    found.close()
 
 
 def test_no_turn_is_asked_for_without_a_request(tmp_path: Path) -> None:
