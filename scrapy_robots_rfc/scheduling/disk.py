@@ -178,7 +178,7 @@ class QueueFolder:
             return False
 
     def _set_aside(self, key: str, name: str, error: object) -> None:
-        """Rename what cannot be read of a priority, so that the queue goes on without it."""
+        """Rename the file or folder of a damaged priority; the queue continues without it."""
         folder = self._path_of(key)
         path = folder / name
         new = folder / f"{name}.damaged"
@@ -186,7 +186,7 @@ class QueueFolder:
         while new.exists():
             number += 1
             new = folder / f"{name}.damaged.{number}"
-        with suppress(OSError):  # a class of the user's may have no file
+        with suppress(OSError):  # a third-party queue may have no file
             path.rename(new)
         priority = int(name.rstrip("s"))
         if not any((folder / each).exists() for each in (f"{priority}", f"{priority}s")):
@@ -197,7 +197,7 @@ class QueueFolder:
     # Open and closed.
 
     def use(self, key: str, work: Callable[[ScrapyPriorityQueue], T]) -> T:
-        """Use one of Scrapy's queues; if file descriptors lack, close all others and try again.
+        """Use one of Scrapy's queues; if no file descriptor is left, close all and try again.
 
         :raises OSError: no descriptor is left.
         """
@@ -239,7 +239,7 @@ class QueueFolder:
         )
         try:
             return make(self._state.get(key, ()))
-        except Exception as error:  # noqa: BLE001 - a damaged file, or a class of the user's
+        except Exception as error:  # noqa: BLE001 - a damaged file, or a third-party queue
             _raise_if_descriptors_lack(error)
         for name in self._names(key):
             try:
@@ -307,8 +307,8 @@ class QueueFolder:
     def pop(self, key: str) -> Request | None:
         """Remove and return the next request of a queue, or return `None` if it has none.
 
-        A request that cannot be made again, for instance because its callback has another name now,
-        is lost alone. Of a priority that cannot be read, what can be saved is.
+        A request that cannot be restored, for instance because its callback was renamed, is lost
+        alone. A damaged priority is repaired, or else set aside.
 
         :raises OSError: no file descriptor is left.
         """
@@ -322,7 +322,7 @@ class QueueFolder:
                 return request
             name, downstream = used
             if next_queue(queue) == used:
-                # It is damaged if the same request fails again.
+                # The queue is damaged if it cannot be read, or if the same request fails again.
                 last, failed = failed, (name, len(downstream))
                 if failed == last or error is None or isinstance(error, (OSError, struct.error)):
                     self._close(key)
@@ -395,7 +395,7 @@ class QueueFolder:
 class QueueOnDisk:
     """One of Scrapy's queues on disk, which is closed while others need its file descriptors.
 
-    :param key: its name in the scheduler's state, from which the name of its folder is made.
+    :param key: its name in the scheduler's state, which also determines its folder.
     """
 
     def __init__(self, folder: QueueFolder, key: str) -> None:
