@@ -66,6 +66,9 @@ ROBOTS_PARSED: object | None = getattr(signals, "robots_parsed", None)
 #: tracebacks, and not called.
 READING = "_read_response"
 
+# Download handlers with at most CONCURRENT_REQUESTS connections; those without a reactor.
+_SMALL_POOLS = ("downloader.handlers._aiohttp.", "downloader.handlers._httpx.")
+
 # The commands that bring a `start` of their own; view is a kind of fetch.
 _ASK_ONCE = ("scrapy.commands.fetch", "scrapy.commands.parse", "scrapy.commands.check")
 
@@ -160,27 +163,36 @@ def slot_delay(crawler: Crawler, slot: str) -> float:
     return _get(crawler, _slots(crawler).get(slot), "Slot.delay") or 0.0
 
 
+def has_small_pool(crawler: Crawler) -> bool:
+    """Return whether pages and robots.txt files share CONCURRENT_REQUESTS connections."""
+    handlers = crawler.settings.getwithbase("DOWNLOAD_HANDLERS")
+    paths = f"{handlers.get('http')} {handlers.get('https')}"
+    return any(pool in paths for pool in _SMALL_POOLS)
+
+
 def one_more(crawler: Crawler) -> Callable[[], None]:
     """Let the downloader have one request more than CONCURRENT_REQUESTS.
 
-    Otherwise slow robots.txt files would stop the crawl.
+    Otherwise slow robots.txt files would stop the crawl. A download handler with a small pool would
+    not send it.
 
     :returns: a function that undoes it.
     """
-    return _raised(crawler, _downloader(crawler), "Downloader.total_concurrency")
-
-
-def _raised(crawler: Crawler, owner: Private, key: str) -> Callable[[], None]:
-    """Raise a limit by one, and return a function that undoes it."""
-    name = key.partition(".")[2]
-    if not _get(crawler, owner, key):  # 0 means no limit
+    if has_small_pool(crawler):
+        return lambda: None
+    downloader = _downloader(crawler)
+    if not _get(crawler, downloader, "Downloader.total_concurrency"):  # 0 means no limit
         return lambda: None
     try:
-        setattr(owner, name, getattr(owner, name) + 1)
+        downloader.total_concurrency += 1
     except AttributeError:  # a property that cannot be set
-        _warn(crawler, key)
+        _warn(crawler, "Downloader.total_concurrency")
         return lambda: None
-    return lambda: setattr(owner, name, getattr(owner, name) - 1)
+
+    def undo() -> None:
+        downloader.total_concurrency -= 1
+
+    return undo
 
 
 def is_queued(crawler: Crawler, request: Request) -> bool:

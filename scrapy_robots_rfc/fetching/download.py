@@ -26,7 +26,7 @@ from scrapy_robots_rfc.cache.entry import Validators
 from scrapy_robots_rfc.errors import BrokenTransferError, ForeignAnswerError
 from scrapy_robots_rfc.fetching.crawl import Crawl
 from scrapy_robots_rfc.fetching.decoding import GZIP_MAGIC, MAX_EXPANSION, without_codings
-from scrapy_robots_rfc.fetching.pending import PendingFetch
+from scrapy_robots_rfc.fetching.pending import CUT_AFTER, PendingFetch
 from scrapy_robots_rfc.fetching.routes import Routes
 from scrapy_robots_rfc.fetching.sources import HttpCache
 from scrapy_robots_rfc.leaves import TRANSFERS
@@ -97,6 +97,7 @@ class Downloader:
         # One byte more than counts, so that the parser notices that there is more.
         self._limit = settings.max_size + 1
         self._meta = {**META, "download_timeout": settings.timeout}
+        self._has_small_pool = _scrapy.has_small_pool(crawler)
         if settings.unreachable_backoff:  # Scrapy's own retries would multiply with its attempts
             self._meta["dont_retry"] = True
         # Scheme -> what changes how its handler transfers our files.
@@ -129,6 +130,9 @@ class Downloader:
             headers[b"If-None-Match"] = known.etag
         if known is not None and known.last_modified is not None:
             headers[b"If-Modified-Since"] = known.last_modified
+        if self._has_small_pool and not fetch.was_cut:
+            # The connection of an attempt that is cut short serves others only after its timeout.
+            meta["download_timeout"] = min(meta["download_timeout"], CUT_AFTER)
         if fetch.source is not None:
             self.inherit_route(fetch.source, url, meta, headers)
         if url.startswith("ftp:"):

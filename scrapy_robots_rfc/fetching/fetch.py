@@ -13,7 +13,7 @@ from scrapy.http import Response
 from scrapy.utils.datatypes import LocalCache
 
 from scrapy_robots_rfc import _scrapy, signals, stats
-from scrapy_robots_rfc._runtime import Runtime, Waiter
+from scrapy_robots_rfc._runtime import LATE, Runtime, Waiter
 from scrapy_robots_rfc.cache.client import CacheClient
 from scrapy_robots_rfc.cache.entry import (
     CacheEntry,
@@ -197,7 +197,8 @@ class Fetcher:
             if state.cookie:
                 request.headers[b"Cookie"] = state.cookie
             answer = await self.pending.in_time(fetch, self.download.send(request))
-            if answer is CUT_SHORT:
+            is_short = request.meta["download_timeout"] < limits.timeout
+            if answer is CUT_SHORT or (is_short and isinstance(answer, LATE)):
                 return None
             if isinstance(answer, Exception):
                 if not isinstance(answer, IgnoreRequest):

@@ -400,7 +400,8 @@ class FileReader:
         """Read a file on the thread for an agent, unless the crawl is closing."""
 
         def read() -> None:
-            if not _scrapy.is_closing(self._crawler):
+            # Several requests may wait for this thread.
+            if file.unread(agent) and not _scrapy.is_closing(self._crawler):
                 file.prepare(agent)
 
         with contextlib.suppress(TimeoutError):  # a request for the site waits again

@@ -270,5 +270,7 @@ def _interrupt(fetch: PendingFetch, error: Exception) -> None:
 def max_fetches(crawler: Crawler) -> int:
     """Return the maximum number of fetches under way in a crawl."""
     concurrent_requests = crawler.settings.getint("CONCURRENT_REQUESTS")
+    if concurrent_requests and _scrapy.has_small_pool(crawler):
+        return max(1, min(MAX_FETCHES, 3 * concurrent_requests // 4))  # the others are for pages
     by_concurrency = _FETCHES_PER_REQUEST * concurrent_requests or MAX_FETCHES  # 0: no limit
     return max(1, min(MAX_FETCHES, by_concurrency, descriptor_limit() // 4))

@@ -131,10 +131,13 @@ class RfcRobotsTxtMiddleware(GateKeeper):
 
         :param counted: whether this look-up is counted in the stats.
         """
-        # Its file was known when it was handed out, and may have become stale since.
-        late = STALE_FOR if request in self.gate.handed_out else 0.0
-        keep = (self._throttle.known_for(origin), late)
-        return self.service.cached(origin, request, keep=keep, counted=counted)
+        known_for = self._throttle.known_for(origin)
+        robots = self.service.cached(origin, request, keep=(known_for, 0.0), counted=counted)
+        if robots is None and request in self.gate.handed_out:
+            # Its file was known when it was handed out, and has become stale since.
+            keep = (known_for, STALE_FOR)
+            robots = self.service.cached(origin, request, keep=keep, counted=counted)
+        return robots
 
     def _cause_without_file(
         self, request: Request, origin: Origin | None, *, is_robots_txt: bool

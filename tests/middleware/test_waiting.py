@@ -90,7 +90,10 @@ def test_order(results: Results) -> None:
 
 def test_few_fetches_at_once(results: Results) -> None:
     """No more than MAX_FETCHES are under way, and an origin in line is fetched when one ends."""
-    assert results["few_fetches"] == {"at first": True, "asked": 17, "last": 16, "outcomes": True}
+    found = dict(results["few_fetches"])
+    # Without a reactor, Scrapy has CONCURRENT_REQUESTS connections, also for robots.txt files.
+    assert found.pop("max") == found.pop("at once") in (16, 1)
+    assert found == {"asked": 17, "outcomes": [200] * 17}
 
 
 def test_lines_about_what_waits(results: Results) -> None:

@@ -11,12 +11,12 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 from unittest.mock import patch
 
-import pytest
 from scrapy import Request
 from scrapy.utils.asyncio import call_later
 
 from scrapy_robots_rfc import RobotsDisallowed
-from scrapy_robots_rfc._runtime import Waiter
+from scrapy_robots_rfc._runtime import Runtime, Waiter
+from scrapy_robots_rfc.scheduling.throttle import MIN_KNOWN_FOR
 from scrapy_robots_rfc.signals import robots_fetched
 from tests.support.crawling import Pages, short
 from tests.support.proxies import Proxy, dead
@@ -182,17 +182,26 @@ async def hanging_proxy(run: Run) -> dict[str, Any]:
     return {"found": results}
 
 
+class AfterASecond(Serial):
+    """Requests the next page when a file that is stale at once does not count as known any more."""
+
+    async def parse(self, response: Any, **_: Any) -> AsyncIterator[Request]:
+        await Runtime().sleep(1.1 * MIN_KNOWN_FOR)
+        for request in super().parse(response):
+            yield request
+
+
 async def stale(run: Run) -> dict[str, Any]:
     """Crawl with a file that expires, after which a proxy or a middleware fails."""
     results = []
     Fading.asked = 0
     by_proxy = [(handler, True) for handler in handlers(run, proxies=True)]
     for settings, proxied in [(beside(Fading), False), *by_proxy]:
-        with Site({"/robots.txt": robots(RULES)}) as site, pytest.MonkeyPatch.context() as patch:
-            patch.setattr("scrapy_robots_rfc.scheduling.throttle.MIN_KNOWN_FOR", 0.0)
+        with Site({"/robots.txt": robots(RULES)}) as site:
             proxy = f"http://{dead()}" if proxied else None
             urls = [Request(site.url("/a")), by(site.url("/x"), proxy)]
-            result = await run(Serial, {**NEVER, "ROBOTS_CACHE_MAX_AGE": 1e-9, **settings}, urls)
+            stale_soon = {**NEVER, "ROBOTS_CACHE_MAX_AGE": 0.1, **settings}
+            result = await run(AfterASecond, stale_soon, urls)
             error = result.outcomes[site.url("/x")]
             assert isinstance(error, RobotsDisallowed)
             results.append(
