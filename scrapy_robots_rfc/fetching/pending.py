@@ -4,6 +4,7 @@ An origin has at most one fetch at a time, whatever the routes of its requests. 
 those who wait continue. `fetch.py` says how a file is fetched.
 """
 
+import logging
 from collections import deque
 from collections.abc import Callable, Coroutine, Hashable
 from dataclasses import dataclass, field
@@ -25,10 +26,15 @@ Get: TypeAlias = Callable[["PendingFetch"], Coroutine[Any, Any, OriginPolicy | N
 
 T = TypeVar("T")
 
+logger: logging.Logger = logging.getLogger(__name__)
+
 #: Maximum number of fetches under way. A process with few file descriptors, or with a small
 #: CONCURRENT_REQUESTS, has fewer (`max_fetches`).
 MAX_FETCHES = 256
 _FETCHES_PER_REQUEST = 16
+
+# Every fourth place goes to an origin that was tried before.
+_TURN_OF_LATER = 4
 
 #: Seconds between two calls of `PendingFetches.tick`.
 TICK = 0.25
@@ -124,9 +130,10 @@ class PendingFetches:
         self._under_way: set[PendingFetch] = set()
         # Those whose site is being asked.
         self._asking: set[PendingFetch] = set()
-        # What to call when there is room: origins that were never tried come first.
+        # What to call when there is room. Origins that were never tried come first, mostly.
         self._new: deque[Callable[[], object]] = deque()
         self._later: deque[Callable[[], object]] = deque()
+        self._served = 0
 
     # Beginning and end.
 
@@ -153,7 +160,9 @@ class PendingFetches:
         except Exception as raised:  # noqa: BLE001 - `failed` logs it
             error = raised
         finally:
-            if not fetch.is_over:
+            if fetch.is_over:  # `tick` has ended it, but its exchange was still running
+                self._under_way.discard(fetch)
+            else:
                 self._end(fetch, value if error is None else self._failed(fetch, error))
 
     def _end(self, fetch: PendingFetch, value: OriginPolicy | None) -> None:
@@ -161,11 +170,11 @@ class PendingFetches:
         fetch.value = value
         del self._pending[fetch.origin]
         try:
-            self.leave(fetch)
             self._over(fetch)
         finally:  # those who wait continue, whatever is raised
             for waiter in fetch.waiters:
                 waiter.resolve(value)
+            self.leave(fetch)
 
     def cancel_all(self) -> None:
         """End all fetches without a value: the crawl ends."""
@@ -189,6 +198,7 @@ class PendingFetches:
 
     async def enter(self, fetch: PendingFetch) -> None:
         """Wait until a fetch that did not count as under way may count again."""
+        _raise_if_over(fetch)
         if self.has_room() and not self._new and not self._later:
             self._under_way.add(fetch)
             return
@@ -206,13 +216,24 @@ class PendingFetches:
         self._under_way.discard(fetch)
         # Each call may start a fetch, or find that its origin needs none any more: then the next
         # one has its place. Without this loop, that place would stay empty.
-        while self.has_room() and (line := self._new or self._later):
-            line.popleft()()
+        while self.has_room() and (self._new or self._later):
+            self._served += 1
+            # Otherwise new origins could keep those that were tried waiting for ever.
+            is_turn_of_later = self._served % _TURN_OF_LATER == 0
+            first, second = self._new, self._later
+            if is_turn_of_later:
+                first, second = second, first
+            start = (first or second).popleft()
+            try:
+                start()
+            except Exception:
+                logger.exception("A fetch of a robots.txt could not be started")
 
     # Time.
 
     async def in_time(self, fetch: PendingFetch, exchange: Coroutine[Any, Any, T]) -> T | Exception:
         """Return what an exchange with the site returns or raises, or why `tick` interrupts it."""
+        _raise_if_over(fetch)
         fetch.request = None
         fetch.interrupted = None
         fetch.asked = self._runtime.clock()
@@ -259,6 +280,12 @@ class PendingFetches:
         return fetch.waits_for_turn or (
             request is not None and _scrapy.is_queued(self._crawler, request)
         )
+
+
+def _raise_if_over(fetch: PendingFetch) -> None:
+    """Stop a fetch that was ended while a middleware held on to its cancelled request."""
+    if fetch.is_over:
+        raise RuntimeError("the fetch has ended")
 
 
 def _interrupt(fetch: PendingFetch, error: Exception) -> None:

@@ -3,7 +3,7 @@
 `fetch.py` says how a file is got.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 
 from scrapy import Request
 from scrapy.crawler import Crawler
@@ -165,6 +165,10 @@ class RobotsService:
         """Return the fetch of an origin that is under way, or `None`."""
         return self._fetcher.pending.of(origin)
 
+    def route_of(self, request: Request) -> Hashable:
+        """Return the route of a request."""
+        return self.download.routes.of(request)
+
     def has_room(self) -> bool:
         """Whether fewer than MAX_FETCHES fetches are under way."""
         return self._fetcher.pending.has_room()
@@ -198,9 +202,10 @@ class RobotsService:
         while True:
             fetch = self.fetch(origin, request)
             robots = await fetch.result()
-            failed = self._fetcher.failed.get((origin, fetch.route))
+            if robots is None or fetch.route == route:
+                return robots
             # A failure of another route says nothing about this request.
-            if robots is None or robots is not failed or fetch.route == route:
+            if robots.for_all and robots is not self._fetcher.failed.get((origin, fetch.route)):
                 return robots
 
     async def read_for(self, file: ParsedRobots, agent: Agent) -> None:

@@ -193,6 +193,8 @@ class RfcRobotsTxtMiddleware(GateKeeper):
             robots = await self.service.fetched_for(origin, request)
         finally:
             waiting[origin] -= 1
+            if not waiting[origin]:
+                del waiting[origin]
         if robots is None:
             return self._undecided(request, undecided(origin))
         return await _finished(self._judge(request, robots))

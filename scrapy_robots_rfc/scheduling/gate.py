@@ -15,7 +15,7 @@ a queue that has to wait is parked: until a time in `Gate.timed`, or until it is
 import enum
 import heapq
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Protocol, TypeAlias
@@ -62,6 +62,9 @@ class Files(Protocol):
     def fetching(self, origin: Origin) -> PendingFetch | None:
         """Return the fetch of an origin that is under way."""
 
+    def route_of(self, request: Request) -> Hashable:
+        """Return the route of a request."""
+
     def has_room(self) -> bool:
         """Whether fewer than MAX_FETCHES fetches are under way."""
 
@@ -89,12 +92,18 @@ class QueuedOrigin:
     :param parts: the parts of the queues that have its requests, by queue and slot.
     :param state: decided by `Gate.wait`.
     :param parked: the parts that are parked until the origin is woken.
+    :param is_owed: whether a fetch has ended and no request was handed out since. The next request
+        of its route is then handed out, whatever became of the file. Otherwise an origin whose file
+        is evicted or stale before its turn comes would fetch it for ever.
+    :param route: the route of that fetch.
     """
 
     origin: Origin | None
     parts: dict[tuple[object, str], Part] = field(default_factory=dict)
     state: State = State.READY
     parked: list[Part] = field(default_factory=list)
+    is_owed: bool = False
+    route: Hashable = None
 
     @property
     def size(self) -> int:
@@ -160,8 +169,8 @@ class Gate:
         """
         # 1. No robots.txt decides.
         # 2. A fetch is under way, or the origin is in line for one: its end wakes the origin.
-        # 3. The file is unknown or stale: it is fetched first, in the turn of a paced site.
-        # 4. The file is known: the turn of the site decides.
+        # 3. The site is paced, and its turn has not come. A fetch needs the turn, too.
+        # 4. The file is unknown or stale: it is fetched first.
         origin = queued.origin
         files = self._files
         if origin is None or files is None:
@@ -171,27 +180,28 @@ class Gate:
         if files.fetching(origin) is not None:
             queued.state = State.FETCHING
             return None
-        throttle = self._throttle
-        known_for = throttle.known_for(origin)
-        is_known = files.is_known(origin, None, known_for)
-        seconds = throttle.due(origin) if throttle.sites else 0.0
+        seconds = self._throttle.due(origin) if self._throttle.sites else 0.0
         if seconds != 0:
             queued.state = State.PACED
             return seconds
         queued.state = State.READY
-        return 0.0 if is_known else self._fetch_first(queued, peek, known_for)
+        if files.is_known(origin, None, self._throttle.known_for(origin)):
+            return 0.0
+        return self._fetch_first(queued, peek, files, origin)
 
-    def _fetch_first(self, queued: QueuedOrigin, peek: Peek, known_for: float) -> float | None:
+    def _fetch_first(
+        self, queued: QueuedOrigin, peek: Peek, files: Files, origin: Origin
+    ) -> float | None:
         """Start a fetch, or put the origin in line for one."""
-        origin, files = queued.origin, self._files
-        assert origin is not None
-        assert files is not None
-        if not files.has_room():
+        if not queued.is_owed and not files.has_room():
             queued.state = State.IN_LINE
             files.join_line(partial(self._leave_line, queued, peek))
             return None
         request = peek()
+        if queued.is_owed and (request is None or files.route_of(request) == queued.route):
+            return 0.0
         # The route of the request may have failed: then it is handed out, and dropped.
+        known_for = self._throttle.known_for(origin)
         if request is not None and files.is_known(origin, request, known_for):
             return 0.0
         queued.state = State.FETCHING
@@ -209,6 +219,7 @@ class Gate:
         """Note that a request leaves the scheduler, and take the turn of its site."""
         if queued.origin is None or self._files is None:
             return
+        queued.is_owed = False
         self.handed_out.add(request)
         if self._throttle.sites:
             self._throttle.take(request, queued.origin)
@@ -260,8 +271,10 @@ class Gate:
         if is_closing(self._crawler):  # its requests stay in the scheduler
             self.note_closing()
         queued = self.origins.get(fetch.origin)
-        if queued is not None:  # a request outside the scheduler may have started the fetch
-            queued.state = State.READY
+        if queued is not None:
+            queued.state = State.READY  # an inline request may have started the fetch
+            queued.is_owed = True
+            queued.route = fetch.route
         self.wake(fetch.origin)
 
     def give_back(self, request: Request) -> Request:

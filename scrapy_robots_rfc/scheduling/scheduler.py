@@ -88,16 +88,23 @@ class _Parking:
 
     def close(self, reason: str) -> Any:  # noqa: ANN401 - as the scheduler has it
         """Give back all that is parked, then close the scheduler, if it can be closed."""
-        for request in self._parked.take_all():
-            self._give_back(request)
         close = getattr(super(), "close", None)
-        return None if close is None else close(reason)
+        try:
+            for request in self._parked.take_all():
+                self._give_back(request)
+        finally:
+            closed = None if close is None else close(reason)
+        return closed
 
     def _give_back(self, request: Request) -> None:
         """Return a request to the scheduler, whose filter of duplicates has seen it."""
         dont_filter = request.dont_filter
         request.dont_filter = True
-        super().enqueue_request(request)  # type: ignore[misc]  # as above
+        try:
+            super().enqueue_request(request)  # type: ignore[misc]  # as above
+        except Exception:
+            text = "Lost %s: the scheduler does not take it back"
+            logger.exception(text, request, extra={"spider": self._spider})
         request.dont_filter = dont_filter
 
     def _log_bound(self) -> None:

@@ -42,6 +42,10 @@ class Files:
         """Return a fetch that was started."""
         return self.pending.get(origin)
 
+    def route_of(self, request: Request) -> str | None:
+        """Return the proxy of a request."""
+        return request.meta.get("proxy")
+
     def has_room(self) -> bool:
         """Return whether another fetch may start."""
         return len(self.pending) < self.most
