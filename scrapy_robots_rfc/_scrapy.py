@@ -59,6 +59,8 @@ _LOST: Mapping[str, tuple[str, ...]] = {
 }
 #: Private name -> what is lost without it.
 PRIVATE: Mapping[str, str] = {key: lost for lost, keys in _LOST.items() for key in keys}
+# Private name -> the attribute.
+_ATTRIBUTES = {key: key.partition(".")[2] for key in PRIVATE}
 
 #: Sent after a robots.txt was parsed, from Scrapy 2.18 on; `None` before.
 ROBOTS_PARSED: object | None = getattr(signals, "robots_parsed", None)
@@ -85,7 +87,7 @@ def _get(crawler: Crawler, owner: Private, key: str) -> Private:
     if owner is None:
         return None
     try:
-        return getattr(owner, key.partition(".")[2])
+        return getattr(owner, _ATTRIBUTES[key])
     except AttributeError:
         _warn(crawler, key)
         return None

@@ -28,3 +28,12 @@ def test_names_exist() -> None:
     for name, path in places:
         source = (PACKAGE / path).read_text(encoding="utf-8")
         assert all(re.search(rf"\b{part}\b", source) for part in name.split(".")), (name, path)
+
+
+def test_methods_exist() -> None:
+    """Each method that the page names is a method of that class, or of a class of Scrapy."""
+    source = "\n".join(path.read_text(encoding="utf-8") for path in PACKAGE.rglob("*.py"))
+    for owner, name in re.findall(r"`([A-Z]\w+)\.(\w+)`", TEXT):
+        body = re.search(rf"^class {owner}\b.*?(?=^\S|\Z)", source, re.DOTALL | re.MULTILINE)
+        assert body, owner
+        assert re.search(rf"^    (?:async )?def {name}\(", body[0], re.MULTILINE), (owner, name)
