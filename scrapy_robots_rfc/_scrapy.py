@@ -175,13 +175,10 @@ def has_small_pool(crawler: Crawler) -> bool:
 def one_more(crawler: Crawler) -> Callable[[], None]:
     """Let the downloader have one request more than CONCURRENT_REQUESTS.
 
-    Otherwise slow robots.txt files would stop the crawl. A download handler with a small pool would
-    not send it.
+    Otherwise slow robots.txt files would stop the crawl.
 
     :returns: a function that undoes it.
     """
-    if has_small_pool(crawler):
-        return lambda: None
     downloader = _downloader(crawler)
     if not _get(crawler, downloader, "Downloader.total_concurrency"):  # 0 means no limit
         return lambda: None

@@ -193,7 +193,9 @@ class Downloader:
         if self._wrapper is None:
             self._wrapper = partial(self._signal, self._crawler.signals.send_catch_log)
             self._crawler.signals.send_catch_log = self._wrapper  # type: ignore[method-assign]
-        take_back = _scrapy.one_more(self._crawler)
+        take_back: Callable[[], object] = bool
+        if not self._has_small_pool:  # such a handler would not send one request more
+            take_back = _scrapy.one_more(self._crawler)
         try:
             response = await engine.download_async(request)
             return response
