@@ -257,9 +257,9 @@ def _is_network(error: BaseException) -> bool:
             return False
         if isinstance(member, OSError) and member.errno in _NETWORK_ERRNO:
             return True
-        for kind in type(member).__mro__:
-            if kind.__name__ in _NETWORK.get(_package(kind), "").split():
-                return True
+        kinds = type(member).__mro__
+        if any(kind.__name__ in _NETWORK.get(_package(kind), "").split() for kind in kinds):
+            return True
         member = member.__cause__
     return False
 
@@ -300,21 +300,14 @@ def _named(error: BaseException) -> str:
 
 def _part(frames: list[tuple[str, str]]) -> tuple[str, str]:
     """Return the part of the crawl that raised an exception, as a dotted name, and its method."""
-    for owner, method in reversed(frames):
-        # Older versions of Scrapy have functions of these names in their own core, too.
-        if method in _HOOKS and not _is_in(owner, "scrapy.core"):
-            return owner, method
-    for owner, method in reversed(frames):
-        if method in _HANDLER:
-            return owner, method
+    innermost = frames[::-1]
+    # Older versions of Scrapy have functions of these names in their own core, too.
+    hooks = [each for each in innermost if each[1] in _HOOKS and not _is_in(each[0], "scrapy.core")]
+    handlers = [each for each in innermost if each[1] in _HANDLER]
     known = {"scrapy", "twisted", *sys.stdlib_module_names}
-    for owner, method in frames:
-        if owner.partition(".")[0] not in known:
-            return owner, method
-    for owner, method in reversed(frames):
-        if _is_in(owner, "scrapy"):
-            return owner, method
-    return "scrapy", ""
+    others = [each for each in frames if each[0].partition(".")[0] not in known]
+    scrapy = [each for each in innermost if _is_in(each[0], "scrapy")]
+    return [*hooks, *handlers, *others, *scrapy, ("scrapy", "")][0]
 
 
 def _frames(error: Exception) -> list[tuple[str, str]]:

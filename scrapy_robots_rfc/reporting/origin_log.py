@@ -193,12 +193,12 @@ class OriginLog:
 
     def _paced(self, robots: OriginPolicy, bound: Bound, interval: float) -> None:
         """Log the interval of a site; see `signals.py`."""
+        origin = robots.origin
         asked = robots.cited(bound.text)
         if bound.seconds <= interval:
-            self._sites.note(site_log.PACED, str(robots.origin), asked, robots.origin)
+            self._sites.note(site_log.PACED, str(origin), asked, origin)
         else:
-            site = str(robots.origin)
-            self._sites.note(site_log.PACED_LESS, site, asked, robots.origin, interval)
+            self._sites.note(site_log.PACED_LESS, str(origin), asked, origin, interval)
 
     def _note(self, kind: Kind, robots: OriginPolicy, *arguments: object) -> None:
         self._sites.note(kind, str(robots.origin), robots.origin.robots_url, *arguments)
