@@ -18,6 +18,7 @@ from scrapy.crawler import Crawler
 from scrapy.pqueues import ScrapyPriorityQueue
 from scrapy.utils.misc import build_from_crawler
 
+from scrapy_robots_rfc._runtime import descriptor_limit
 from scrapy_robots_rfc._scrapy import path_safe, start_queues
 from scrapy_robots_rfc.policy.origins import Origin
 from scrapy_robots_rfc.scheduling.throttle import slot_of
@@ -99,7 +100,7 @@ class QueueFolder:
         self._open: dict[str, ScrapyPriorityQueue] = {}
         # Open queues in which a peek may have moved the position of a file.
         self._peeked: set[str] = set()
-        self._max_open = _max_descriptors() // _DESCRIPTORS
+        self._max_open = min(MAX_DESCRIPTORS, descriptor_limit() // 4) // _DESCRIPTORS
         self._writer: threading.Thread | None = None
         self._recover()
 
@@ -434,16 +435,6 @@ class QueueOnDisk:
 def _priorities_in(folder: Path) -> list[Path]:
     """Return the files or folders of priorities."""
     return [path for path in folder.glob("*") if _PRIORITY.fullmatch(path.name)]
-
-
-def _max_descriptors() -> int:
-    """Return how many file descriptors the queues on disk may use."""
-    try:
-        import resource  # noqa: PLC0415 - not on every platform
-    except ImportError:
-        return MAX_DESCRIPTORS
-    allowed, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    return min(MAX_DESCRIPTORS, allowed // 4)
 
 
 def lacks_descriptors(error: object) -> bool:
