@@ -8,9 +8,7 @@ from __future__ import annotations
 import gzip
 import logging
 import struct
-import threading
 import zlib
-from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -20,15 +18,14 @@ from scrapy.core.downloader.handlers.http11 import HTTP11DownloadHandler
 from scrapy.exceptions import StopDownload
 from scrapy.signalmanager import SignalManager
 
-from tests.support.crawling import Pages, crawl, records
+from tests.support.crawling import crawl, records
 from tests.support.scenarios_unreachable import short
-from tests.support.site import PAGE, Reply, Site, robots
+from tests.support.site import Reply, Site, robots
 
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
 
     from tests.support.runtimes import Results
-    from tests.support.site import Asked
 
 RULES = b"User-agent: *\nDisallow: /x\n"
 CODED = (("Content-Encoding", "gzip"),)
@@ -76,40 +73,6 @@ async def test_a_handler_with_a_session_of_its_own(
     )
     assert [short(outcome) for _, outcome in sorted(result.outcomes.items())] == [200, "rule"]
     assert records(caplog) == []
-
-
-class Slots(Pages):
-    """Notes how many places the slots of the downloader have in the end."""
-
-    def closed(self, _: str) -> None:
-        """Note it."""
-        assert self.crawler.engine is not None
-        slots = self.crawler.engine.downloader.slots.values()
-        self.places = [slot.concurrency for slot in slots]
-
-
-@pytest.mark.reactor
-@ensureDeferred
-async def test_several_files_that_hang() -> None:
-    """Files that hang take no place in their slot: the page of another port comes before them.
-
-    In the end the slot is as before.
-    """
-    gate = threading.Event()
-
-    def page(_: Asked) -> Reply:
-        gate.set()
-        return PAGE
-
-    with ExitStack() as stack:
-        hanging = [
-            stack.enter_context(Site({"/robots.txt": robots("", gate=gate)})) for _ in range(3)
-        ]
-        other = stack.enter_context(Site({"/robots.txt": robots(""), "/a": page}))
-        urls = [site.url("/a") for site in (*hanging, other)]
-        result = await crawl(urls, {"CONCURRENT_REQUESTS_PER_DOMAIN": 1}, spider=Slots)
-        assert [site.targets for site in hanging] == 3 * [["/robots.txt", "/a"]]
-    assert result.spider.places == [1]
 
 
 @pytest.mark.parametrize("stops", [signals.headers_received, signals.bytes_received])

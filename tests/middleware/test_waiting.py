@@ -8,13 +8,13 @@ from __future__ import annotations
 import logging
 import re
 import threading
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import pytest
 from pytest_twisted import ensureDeferred
 from scrapy import Request
 
-from tests.support.crawling import Pages, close_when, crawl, records
+from tests.support.crawling import SETTINGS, Pages, close_when, crawl, records
 from tests.support.documents import block
 from tests.support.scenarios_obeying import OURS, Gate
 from tests.support.scenarios_unreachable import CloseSoon, short
@@ -202,6 +202,37 @@ async def test_one_undecided(
     settings = {"ROBOTS_UNREACHABLE_BACKOFF": [600], "JOBDIR": str(tmp_path) if job else None}
     await crawl([site.url("/"), other.url("/page")], settings, spider=CloseSoon)
     assert f"1 request {fate}" in records(caplog, logging.INFO)
+
+
+class Moving:
+    """A middleware that sends the requests of one site to another, before they are judged."""
+
+    moves: ClassVar[dict[str, str]] = {}
+
+    def process_request(self, request: Request) -> None:
+        """Change the URL of a request."""
+        for before, after in self.moves.items():
+            if request.url.startswith(before) and not request.url.endswith("/robots.txt"):
+                request._set_url(request.url.replace(before, after))
+
+
+@pytest.mark.reactor
+@ensureDeferred
+async def test_request_that_was_changed_after_it_left_the_queue(
+    site: Site, other: Site, tmp_path: Path
+) -> None:
+    """A request that waits in the middleware when the spider closes goes back to the queue."""
+    gate = threading.Event()
+    other.replies["/robots.txt"] = robots("", gate=gate)
+    middlewares = {**SETTINGS["DOWNLOADER_MIDDLEWARES"], Moving: 50}
+    settings = {"DOWNLOADER_MIDDLEWARES": middlewares, "JOBDIR": str(tmp_path)}
+    Moving.moves = {site.url(""): other.url("")}
+    closed = await crawl([site.url("/a")], settings, prepare=close_when(lambda _: other.fetches))
+    assert (closed.outcomes, closed.stat("undecided"), other.pages) == ({}, 1, [])
+    gate.set()
+    resumed = await crawl([], settings)
+    assert resumed.outcomes == {other.url("/a"): 200}
+    assert site.pages == []
 
 
 class Lambdas(Pages):

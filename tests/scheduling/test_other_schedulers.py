@@ -171,3 +171,47 @@ def test_attributes() -> None:
     scrapys = scheduler_around(Scheduler).from_crawler(get_crawler())
     assert isinstance(scrapys, Scheduler)
     assert isinstance(scrapys.df, RFPDupeFilter)
+
+
+class Bare:
+    """A scheduler with the three methods that Scrapy needs."""
+
+    def __init__(self) -> None:
+        self.queue: list[Request] = []
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> Bare:
+        """Make a scheduler."""
+        return cls()
+
+    def has_pending_requests(self) -> bool:
+        """Return whether there are requests."""
+        return bool(self.queue)
+
+    def enqueue_request(self, request: Request) -> bool:
+        """Queue a request."""
+        self.queue.append(request)
+        return True
+
+    def next_request(self) -> Request | None:
+        """Return a request."""
+        return self.queue.pop() if self.queue else None
+
+
+ADDON: dict[str, Any] = {"ADDONS": {"scrapy_robots_rfc.Addon": 500}, "DOWNLOADER_MIDDLEWARES": {}}
+
+
+@ensureDeferred
+async def test_without_open_and_close(site: Clocked) -> None:
+    """A scheduler that has neither `open` nor `close` crawls to the end."""
+    site.replies["/robots.txt"] = PACED
+    result = await crawl(urls(site, 3), {**ADDON, "SCHEDULER": Bare})
+    assert fetched(result) == 3
+    assert min(gaps(site)) >= DELAY
+
+
+@ensureDeferred
+async def test_class_that_is_not_a_scheduler(site: Clocked) -> None:
+    """A class that is not a scheduler ends the crawl with Scrapy's own error."""
+    with pytest.raises(TypeError, match="does not fully implement the scheduler interface"):
+        await crawl(urls(site, 1), {**ADDON, "SCHEDULER": RFPDupeFilter})

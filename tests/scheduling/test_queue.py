@@ -217,3 +217,23 @@ async def test_gate_of_a_crawl(site: Site) -> None:
         prepare=lambda crawler: crawler.signals.connect(opened, signals.spider_opened, weak=False),
     )
     assert gates == [result.crawler.get_downloader_middleware(GateKeeper).gate]  # type: ignore[union-attr]  # it has one
+
+
+def test_file_that_expires_while_many_requests_wait() -> None:
+    """A file that expires while 5,000 requests wait is fetched once."""
+    known: set[Origin] = set()
+    files = Files(known.__contains__)
+    crawler = get_crawler(Spider)
+    gate = add_gate(crawler, files=files)
+    queue = OriginPriorityQueue(crawler, FifoMemoryQueue, "")
+    for number in range(5000):
+        queue.push(page(1, number % 7, number))
+    origin = Origin("http", "site1.example", 80)
+    for _ in range(2):
+        assert [queue.pop() for _ in range(100)] == [None] * 100
+        assert list(files.pending) == [origin]
+        known.add(origin)
+        files.end(origin, gate)
+        assert len(slots_of(queue, 1000)) == 1000
+        known.clear()
+    assert len(files.started) == 2

@@ -79,7 +79,8 @@ class Gate:
                 self.crawler.spider.close_now()
 
 
-async def _waiting(run: Run, count: int, settings: dict[str, Any]) -> dict[str, Any]:
+async def waiting_pages(run: Run, count: int, settings: dict[str, Any]) -> dict[str, Any]:
+    """Crawl disallowed pages, which all wait for one robots.txt."""
     Gate.opened, Gate.expected = threading.Event(), count
     concurrent = {"CONCURRENT_REQUESTS": count + 1, "CONCURRENT_REQUESTS_PER_DOMAIN": count + 1}
     with Site({"/robots.txt": robots(FORBID_ALL, gate=Gate.opened)}) as site:
@@ -97,12 +98,12 @@ async def _waiting(run: Run, count: int, settings: dict[str, Any]) -> dict[str, 
 
 async def stock_leak(run: Run) -> dict[str, Any]:
     """Let 20 pages wait with Scrapy's own middleware."""
-    return await _waiting(run, 20, STOCK)
+    return await waiting_pages(run, 20, STOCK)
 
 
 async def waiting(run: Run) -> dict[str, Any]:
     """Let 1 to 50 pages wait."""
-    return {str(count): await _waiting(run, count, OURS) for count in (1, 2, 3, 20, 50)}
+    return {str(count): await waiting_pages(run, count, OURS) for count in (1, 2, 3, 20, 50)}
 
 
 async def access(run: Run) -> dict[str, Any]:
@@ -328,16 +329,20 @@ class ClosingBeside(ClosesItself):
 
 
 async def closing_beside(run: Run) -> dict[str, Any]:
-    """The spider is closed while a robots.txt hangs in the slot of pages that wait.
-
-    For a turn, for the one place.
+    """Close the spider while a robots.txt hangs in the slot of a page that waits for its turn, or
+    for the only place in the slot.
     """
     found = {}
     for name, pace, concurrency in (("paced", 0.05, 8), ("one by one", 0, 1)):
         paced = robots(f"User-agent: *\nCrawl-delay: {pace}\n")
         with Site({"/robots.txt": paced}) as site, Site({"/robots.txt": HANG}) as hanging:
             ClosingBeside.page, ClosingBeside.hanging = site.url("/"), hanging.url("").rstrip("/")
-            settings = {"CONCURRENT_REQUESTS_PER_DOMAIN": concurrency, "CLOSESPIDER_TIMEOUT": 20}
+            settings = {
+                "CONCURRENT_REQUESTS_PER_DOMAIN": concurrency,
+                "CLOSESPIDER_TIMEOUT": 20,
+                # As with Scrapy alone, the page has the place when this time is over.
+                "ROBOTS_TIMEOUT": 2,
+            }
             result = await run(ClosingBeside, settings, [site.url("/0")])
             found[name] = [result.spider.took, result.spider.reason, hanging.pages]
     return found

@@ -16,6 +16,7 @@ RUNTIMES = frozenset(
         "fetching/test_transfers.py",
         "fetching/test_unreachable.py",
         "middleware/test_waiting.py",
+        "scheduling/test_prerequisite.py",
         "test_runtimes.py",
     }
 )
