@@ -23,7 +23,8 @@ from urllib.parse import urlsplit
 
 from scrapy import Request, signals as scrapy_signals
 from scrapy.crawler import Crawler
-from scrapy.extensions.feedexport import ItemFilter
+from scrapy.exporters import CsvItemExporter, JsonLinesItemExporter
+from scrapy.extensions.feedexport import FileFeedStorage, ItemFilter
 from scrapy.utils.defer import ensure_awaitable
 from scrapy.utils.misc import build_from_crawler, load_object
 from w3lib.url import file_uri_to_path
@@ -200,6 +201,10 @@ class Report:
         """Open the file unless it is open. After an error, the next record tries again."""
         if self._file is None:
             self._file = self._storage.open(self._spider)
+            is_local = isinstance(self._storage, FileFeedStorage)
+            has_lines = isinstance(self._exporter, JsonLinesItemExporter | CsvItemExporter)
+            if is_local and has_lines and _has_torn_line(self._storage.path):
+                self._file.write(b"\n")
             self._exporter.start_exporting()
 
     def _flush(self) -> None:
@@ -247,6 +252,17 @@ def agent_name(crawler: Crawler, request: Request | None) -> str | None:
     except Exception:  # noqa: BLE001 - the meta of a request, or a property of the spider
         return None
     return printable(",".join(agent.tokens) or agent.identification) or None
+
+
+def _has_torn_line(path: str) -> bool:
+    """Return whether a file ends within a line, as after a full disk."""
+    if not Path(path).is_file():
+        return False  # reading a pipe would block
+    with suppress(OSError), Path(path).open("rb") as file:
+        if file.seek(0, os.SEEK_END):
+            file.seek(-1, os.SEEK_END)
+            return file.read() != b"\n"
+    return False
 
 
 def _class(crawler: Crawler, setting: str, name: str, what: str) -> Any:  # noqa: ANN401 - any class

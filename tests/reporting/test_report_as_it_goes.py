@@ -179,3 +179,15 @@ async def test_a_write_that_fails_costs_one_record(
         "xml": lambda: list(ElementTree.fromstring(text)),
     }
     assert len(readers[format_]()) == 3
+
+
+@ensureDeferred
+async def test_a_torn_last_line_is_ended(site: Site, tmp_path: Path) -> None:
+    """A crawl that appends to a report whose last line is incomplete starts a new line."""
+    site.replies["/robots.txt"] = robots(RULES)
+    path = tmp_path / "r.jsonl"
+    path.write_text('{"reason": "rule"}\n{"reason', encoding="utf-8")
+    await crawl(private(site, 1), {"ROBOTS_REPORT": path})
+    whole, torn, record = path.read_text(encoding="utf-8").splitlines()
+    assert (whole, torn) == ('{"reason": "rule"}', '{"reason')
+    assert json.loads(record)["url"] == site.url("/private/0")
