@@ -8,8 +8,8 @@ come. An origin with requests in the scheduler is in one of four states:
 - FETCHING: the file is being fetched, or its next attempt is due later.
 - PACED: the next request waits for its interval, or for an answer.
 
-`Gate.wait` is the only place that decides, and `Gate.wake` the only one that ends a wait. A part of
-a queue that has to wait is parked: until a time in `Gate.timed`, or until it is woken.
+`Gate.wait` is the only place that decides. A part of a queue that has to wait is parked: until a
+time, when `Gate.wake_due` wakes it, or until `Gate.wake` does.
 """
 
 import enum
