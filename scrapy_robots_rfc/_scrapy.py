@@ -79,7 +79,7 @@ _WARNED: WeakKeyDictionary[Crawler, set[str]] = WeakKeyDictionary()
 
 
 def _get(crawler: Crawler, owner: Private, key: str) -> Private:
-    """Return the value of a private name, or `None`, with one warning, if it is missing.
+    """Look up a private attribute; if it is missing, warn once and return `None`.
 
     :param owner: an object of the class that the name belongs to, or of a class that has replaced
         it; `None` if that object is missing, too.
@@ -119,7 +119,7 @@ def _slots(crawler: Crawler) -> dict[str, Private]:
 def is_closing(crawler: Crawler) -> bool:
     """Return whether the spider is being closed, or is closed.
 
-    `spider_closed` comes only when no request is in progress.
+    `spider_closed` is sent only once no requests are in progress.
     """
     slot = _slot(crawler)
     if slot is None:

@@ -67,7 +67,7 @@ class Placed(NamedTuple):
 
 #: A setting -> the middleware that it needs.
 MIDDLEWARES = {
-    # Next to the spider: `process_spider_input` sees a page right before the callback.
+    # Closest to the spider, so `process_spider_input` sees a page just before the callback.
     "ROBOTS_TAG_OBEY": Placed(
         "SPIDER_MIDDLEWARES", "scrapy_robots_rfc.RfcPageRulesMiddleware", 1000
     ),
@@ -96,7 +96,7 @@ _FIELDS = {row.key: field for field, row in BY_FIELD.items()}
 
 
 def load_needed(table: Mapping[str, str], settings: Settings) -> list[Any]:
-    """Load the classes of a table whose settings are set, each once."""
+    """Load each class in a table whose setting is set, without duplicates."""
     paths = [path for key, path in table.items() if value_of(settings, key)]
     return [load_object(path) for path in dict.fromkeys(paths)]
 

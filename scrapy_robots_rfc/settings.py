@@ -142,7 +142,7 @@ def _each(
 
 
 def _from_json(value: Value) -> Value:
-    """Return the list in a string of JSON, as on the command line, or else the value itself."""
+    """Parse a JSON list, as given on the command line; return any other value unchanged."""
     return json.loads(value) if isinstance(value, str) and value.lstrip().startswith("[") else value
 
 

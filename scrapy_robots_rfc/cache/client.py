@@ -302,7 +302,7 @@ class CacheClient:
     async def close(self) -> None:
         """Wait briefly for running calls, then release all locks and close the store.
 
-        If a call does not end in time, the store is closed when it does.
+        If a call overruns, the store is closed once that call finishes.
         """
         for seconds in _CLOSE_DELAYS:
             await self._runtime.sleep(seconds)  # calls that were spawned before can start

@@ -41,7 +41,7 @@ _INDENT = 22  # of the URLs in the text
 
 
 def _report(_: object, console: common.Console, opts: Namespace) -> int:
-    """Print the sums of the file; the exit code is 0."""
+    """Print the totals of the file; the exit code is 0."""
     sums = summed(opts.file, console, only=opts.only_run, keeps_all=opts.json)
     if sums.broken:
         broken = many(sums.broken, "broken record")

@@ -36,7 +36,7 @@ _LOOSE_NAME = re.compile(rf"({_WORD})(?: v?[\d.]+\w*)?$", re.ASCII)
 # What a single word does not contain.
 _separates_words = re.compile(r"[\s/();,]").search
 
-#: Words in the User-Agent headers of browsers, in lower case; they do not name a crawler.
+#: Lower-case words from browser User-Agent headers that do not identify a crawler.
 BROWSER_WORDS = frozenset(
     """
     mozilla applewebkit khtml gecko like chrome chromium headlesschrome crios safari version mobile

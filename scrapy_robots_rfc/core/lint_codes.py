@@ -14,7 +14,7 @@ class Severity(enum.Enum):
     ERROR = "error"
     #: The line has an effect, but not on every crawler, or not the one that was meant.
     WARNING = "warning"
-    #: The line has the effect that was meant, and could say so more clearly.
+    #: The line works as intended but could be clearer.
     NOTICE = "notice"
 
 

@@ -122,7 +122,7 @@ def specificity(pattern: str) -> int:
 
 
 class Placed(NamedTuple):
-    """A run of characters between wildcards whose normal form depends on its place in a target.
+    """A literal run between wildcards; its normal form depends on its position in the target.
 
     :param in_path: its normal form if it begins in the path.
     :param in_query: its normal form if it begins in the query.

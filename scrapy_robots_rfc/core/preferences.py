@@ -46,7 +46,7 @@ RECORDS = (USAGE, SIGNAL, *TRAINING)
 #: page, on the event loop, which takes ten milliseconds. Real files have a few, a hostile one
 #: 30,000.
 MAX_RECORDS, MAX_BYTES = 1000, 32_768
-# Maximum characters of a record, a header line or a meta in a message.
+# Maximum number of characters of a record, header line or meta tag shown in a message.
 _MAX_SHOWN = 200
 
 # Of several values for one label, the one with the highest number counts.

@@ -30,7 +30,7 @@ _split_at_rules = re.compile(rf"\n{USUAL_KEY}[ \t]*+(/{NORMAL_RUN}|)([^\n]*+)").
 _UNUSUAL_RULE = re.compile(rf"\n(?=[ \t]*+{FIRST_LETTERS})(?!{USUAL_KEY}){ANY_RULE}")
 # A line that is too long, with the part of it that counts as group 1.
 _TOO_LONG = re.compile(rf"(\n[^\n]{{{MAX_LINE}}})[^\n]+")
-# A pattern without escapes and `$`: `/a*b`.
+# A pattern without escapes or `$`: `/a*b`.
 _is_bare = re.compile(f"[*{re.escape(BARE)}]*+").fullmatch
 # Splits a pattern at everything that is not compared as it is: `/a`, `b` and `` for `/a*b$`.
 _split_at_special = re.compile(f"%[0-9A-Fa-f]{{2}}|[^{re.escape(BARE)}]").split
@@ -42,7 +42,8 @@ _PIECE = 65_536
 # searching the target for each literal. The literals then have one of these sizes.
 _FEW = 96
 _SIZES = (0, 1, 2, 3, 5, 8)
-# `prepare` parses the rules of a literal that this many rules share: one target may need them all.
+# When this many rules share a literal, `prepare` parses them up front, since one target may need
+# them all.
 _SHARED = 32
 # Maximum stored decisions, so that a crawl to which every rule of a large file applies does not
 # double its memory.

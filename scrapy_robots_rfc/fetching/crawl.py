@@ -1,4 +1,4 @@
-"""What the middleware offers to the fetch of a robots.txt."""
+"""The interface that the middleware provides to robots.txt fetching."""
 
 from typing import Protocol
 

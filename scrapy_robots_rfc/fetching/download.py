@@ -94,7 +94,7 @@ class Downloader:
         self.cache: HttpCache = HttpCache(crawler, settings)
         #: Finds the routes of requests.
         self.routes: Routes = Routes(crawler)
-        # One byte more than counts, so that the parser notices that there is more.
+        # One byte past the limit, so that the parser can tell that the file was truncated.
         self._limit = settings.max_size + 1
         self._meta = {**META, "download_timeout": settings.timeout}
         self._has_small_pool = _scrapy.has_small_pool(crawler)

@@ -32,7 +32,7 @@ from scrapy_robots_rfc.settings import PARSER_ACCEPTED, Settings
 
 logger: logging.Logger = logging.getLogger(__name__)
 
-# Seconds to wait for the thread; it takes a second at most for a file, and many may come at once.
+# Seconds to wait for the thread; a file takes up to a second, but many may be queued.
 _PATIENCE = 60.0
 
 
@@ -72,7 +72,7 @@ class ParsedRobots:
             return self.robots.decide(url, agent.tokens)
         try:
             allowed = self.parser.allowed(url, _name(agent))
-            # A coroutine or a text is true in Python, but it is not a verdict.
+            # Coroutines and strings are truthy, but neither is a verdict.
             if allowed not in (True, False):
                 raise TypeError(f"allowed() gave {allowed!r}, not True or False")
             return Decision(bool(allowed), Reason.PARSER)
@@ -332,7 +332,7 @@ class FileReader:
         except Exception as error:
             accepted = f"{PARSER_ACCEPTED} ({type(error).__name__}: {error})"
             raise SettingError("ROBOTSTXT_PARSER", settings.parser, accepted) from error
-        # A subclass that overrides allowed() decides with it, as a third-party parser does.
+        # If a subclass overrides allowed(), that method decides, as with a third-party parser.
         kind = type(probe)
         self._ours = issubclass(kind, RfcRobotParser) and kind.allowed is RfcRobotParser.allowed
         if not self._ours:

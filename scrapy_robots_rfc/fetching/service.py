@@ -1,6 +1,6 @@
 """RobotsService: the questions that the middleware and spiders ask about robots.txt files.
 
-`fetch.py` says how a file is got.
+See `fetch.py` for how a file is fetched.
 """
 
 from collections.abc import Callable, Hashable

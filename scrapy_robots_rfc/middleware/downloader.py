@@ -44,7 +44,7 @@ _Result: TypeAlias = Coroutine[Any, Any, Request | None] | Request | None
 # request.
 _MAX_ORIGINS = 10_000
 
-#: Seconds for which a request that was handed out is judged by a file that has become stale.
+#: How long, in seconds, a request that was handed out may still be judged by a stale file.
 STALE_FOR = 60.0
 
 

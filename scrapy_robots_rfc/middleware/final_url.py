@@ -29,7 +29,7 @@ from scrapy_robots_rfc.settings import Settings
 #: Seconds that a page waits for the robots.txt of its final URL.
 FETCH_TIME = 10.0
 
-#: The meta key of the URL that was judged, until the response arrives. A plugin that sends the
+#: Meta key that holds the judged URL until the response arrives. A plugin that sends the
 #: request to another URL copies it.
 JUDGED = "robots_judged_url"
 

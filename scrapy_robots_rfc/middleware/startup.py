@@ -220,7 +220,7 @@ def _unknown(settings: BaseSettings) -> Iterator[tuple[str, str]]:
 
 
 def _similar(name: str, known: Collection[str], cutoff: float) -> str | None:
-    """Return the known name that is most similar to another one, or `None` if none is similar."""
+    """Return the closest known name, or `None` if none is close enough."""
     from difflib import get_close_matches  # noqa: PLC0415 - loaded for a wrong name only
 
     return next(iter(get_close_matches(name, known, n=1, cutoff=cutoff)), None)

@@ -1,4 +1,4 @@
-"""Decide what a response for robots.txt means, and for how long (RFC 9309, 2.3.1 and 2.4).
+"""Interpret a robots.txt response and decide how long the result holds (RFC 9309, 2.3.1 and 2.4).
 
 An `Asking` has the URL of the next request; its `answered` returns the next `Asking`, or the
 `Access` that ends a fetch. `renew` and `review` return the `Validity` of a result within the user's

@@ -72,7 +72,7 @@ class OriginLog:
         self._settings = settings
         self._sites = sites
         self._runtime = Runtime()
-        #: Outcome -> cause -> how many origins had this outcome because of it.
+        #: Outcome -> cause -> number of origins.
         self.causes: defaultdict[Outcome, Counter[str]] = defaultdict(Counter)
         #: Origins whose pages were disallowed because their file was unreachable.
         self.unreachable: Names = Names()

@@ -198,7 +198,7 @@ class Report:
         return True
 
     def _open(self) -> None:
-        """Open the file unless it is open. After an error, the next record tries again."""
+        """Open the file if it is not already open. After an error, the next record tries again."""
         if self._file is None:
             self._file = self._storage.open(self._spider)
             is_local = isinstance(self._storage, FileFeedStorage)
@@ -275,7 +275,7 @@ def _class(crawler: Crawler, setting: str, name: str, what: str) -> Any:  # noqa
 
 
 def _refuse_unknown(options: Mapping[str, Any], *classes: object) -> None:
-    """Raise an error about an unknown option, unless a third-party class may know it."""
+    """Reject unknown options, unless a third-party class might accept them."""
     is_scrapy = all(getattr(each, "__module__", "").startswith("scrapy.") for each in classes)
     known = [*_OPTIONS, *_OTHER_OPTIONS.split()]
     for name in options if is_scrapy else ():

@@ -19,7 +19,7 @@ logger: logging.Logger = logging.getLogger(__name__)
 FULL = 3
 #: Sites that a summing line names.
 NAMED = 3
-#: Seconds between summing lines if LOGSTATS_INTERVAL is 0.
+#: Seconds between summary lines when LOGSTATS_INTERVAL is 0.
 DEFAULT_INTERVAL = 60.0
 
 

@@ -45,7 +45,7 @@ class TopK:
     def __init__(self, bound: int = REMEMBERED) -> None:
         self._bound = bound
         self.counts: Counter[str] = Counter()
-        #: Upper bound of the error of a count; a forgotten key counts as 0.
+        #: Upper bound on the error of a count; a forgotten key counts as 0.
         self.error: int = 0
 
     def add(self, key: str) -> bool:

@@ -33,7 +33,7 @@ MAX_DESCRIPTORS = 128
 #: Replaces the origin in the key of a queue whose requests no robots.txt decides about.
 NO_ORIGIN = "*"
 
-# File descriptors of one priority: two for its requests, and two for its start requests.
+# File descriptors per priority: two for requests and two for start requests.
 _DESCRIPTORS = 4
 # The name that Scrapy gives to the file or folder of a priority; start requests have the "s".
 _PRIORITY = re.compile(r"(-?\d+)s?")
@@ -154,7 +154,7 @@ class QueueFolder:
         return key
 
     def _restore_key(self, key: str, folder: Path) -> None:
-        """Replace a new key by the original one, if its first request has that."""
+        """Restore the original key, if the folder's first request reveals it."""
         request = self.peek(key)
         if request is None:
             return

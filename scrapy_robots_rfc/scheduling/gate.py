@@ -152,7 +152,7 @@ class Gate:
     # Called by the queues.
 
     def of(self, request: Request) -> QueuedOrigin:
-        """Return the origin of a request; without one if no robots.txt decides about it."""
+        """Return the queued origin of a request, or that for `None` if no robots.txt applies."""
         origin = None
         if not request.meta.get("dont_obey_robotstxt"):
             origin = self._origin_of(request)
@@ -304,7 +304,7 @@ class Gate:
         if self._files is None:
             return
         for queued in self.origins.values():
-            # First: there may be very many origins, and few have this state.
+            # Check this first: there may be many origins, but few are in this state.
             if queued.state is not State.FETCHING or queued.origin is None or not queued.size:
                 continue
             fetch = self._files.fetching(queued.origin)

@@ -273,7 +273,7 @@ class OriginPriorityQueue:
     # The end of the crawl.
 
     def take_all(self) -> list[Request]:
-        """Take out all requests, as a crawl closes."""
+        """Remove and return all requests when the crawl closes."""
         self._gate.note_closing()
         taken = []
         for queued in self._gate.origins.values():

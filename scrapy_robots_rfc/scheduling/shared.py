@@ -36,7 +36,8 @@ class SharedThrottle(OwnTurns):
         self._runtime = runtime
         self._origin = origin
         self._go_on = go_on
-        # Calls of the store, one after the other: a late end could end a later turn. `_take` is one
+        # Serialized calls of the store: a late `end` could otherwise release a later turn. `_take`
+        # is one
         # of them while a turn is requested.
         self._steps: list[Callable[[], Awaitable[object]]] = []
         # Whether to call `go_on` when the store has answered.

@@ -1,4 +1,4 @@
-"""Throttle: when the next request to a site may leave, so that its interval passes between two.
+"""Throttle: decide when the next request to a site may be sent, to keep its interval.
 
 `policy/pacing.py` reads intervals and counts them. A turn is permission to send to a paced site.
 The queue takes it when it hands out a request (`take`); the middleware takes it for other requests
@@ -27,7 +27,7 @@ from scrapy_robots_rfc.settings import Settings
 from scrapy_robots_rfc.signals import site_paced
 
 #: Seconds for which a site without requests is remembered, beyond its interval. By then its turns
-#: in a fleet have ended.
+#: in a fleet will have expired.
 REMEMBERED = 300.0
 
 #: Seconds for which a file, or a local failure, counts as known after its fetch.
@@ -279,7 +279,7 @@ class Throttle:
         self._wake_all()
 
     def tick(self) -> None:
-        """Release the turns of requests that have ended, and all waits when the spider closes."""
+        """Release the turns of finished requests, and end all waits when the spider closes."""
         self._release_ended()
         if self.in_place and _scrapy.is_closing(self._crawler):
             self._wake_all()
@@ -336,7 +336,7 @@ class Throttle:
     # Requests in the downloader.
 
     def _reached(self, request: Request) -> None:
-        """Give a turn to a request that has none: the interval of its site was not known."""
+        """Give the request a turn if the interval of its site was unknown when it was sent."""
         origin = self._origin_of(request)
         site = None if origin is None else self.sites.get(origin)
         if site is not None and request not in self._turns:
@@ -386,7 +386,7 @@ class Throttle:
 
 
 def slot_of(request: Request) -> str:
-    """Return the name of the downloader slot of a request: from its meta, or its host."""
+    """Return a request's downloader slot, taken from its meta or its host."""
     slot = request.meta.get("download_slot")
     return str(slot) if slot is not None else _hostname(urlparse_cached(request).netloc)
 

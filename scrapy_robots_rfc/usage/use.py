@@ -66,7 +66,7 @@ PERMITTED_KEY = "robots_use"
 # in bytes. Thirty requests with such meta take less than 100 KB of JOBDIR.
 _MAX_OTHERS = 32
 _MAX_LABEL = 64
-# Maximum `tdm-reservation` header lines that are read.
+# Maximum number of `tdm-reservation` header lines to read.
 _MAX_RESERVATIONS = 100
 # Maximum sites whose tdmrep.json is kept; the oldest is dropped first.
 _MAX_SITES = 10_000
@@ -214,7 +214,7 @@ class RfcUseMiddleware:
         enforcement.drop(request, decision, refusal, robots)
 
     def _of(self, request: Request) -> tuple[str, ...]:
-        """Return the uses that the meta of a request declares, or else the uses of the crawl."""
+        """Return the uses declared in the request's meta, or the uses of the crawl."""
         if DECLARED_KEY not in request.meta:
             return self._of_crawl()
         value = request.meta[DECLARED_KEY]

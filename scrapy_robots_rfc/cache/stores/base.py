@@ -36,7 +36,7 @@ class Store(ABC):
 
     @abstractmethod
     def put(self, key: str, value: bytes, seconds: float) -> None:
-        """Store a value, completely or not at all, in place of any other.
+        """Store a value atomically, replacing any existing one.
 
         :param seconds: when it expires, above 0; the store may drop it earlier.
         """

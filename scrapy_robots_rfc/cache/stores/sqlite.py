@@ -1,6 +1,7 @@
 """SqliteStore: a store in an SQLite file, for a crawl that is resumed, or for several processes.
 
-A damaged file is renamed, and a new one is made. The file of another program is never changed.
+A damaged file is renamed, and a new one is made. A file created by another program is never
+modified.
 """
 
 import contextlib
