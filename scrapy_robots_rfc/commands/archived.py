@@ -8,6 +8,7 @@ import math
 import os
 from base64 import b32encode
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from gzip import GzipFile
 from hashlib import sha1, sha256
@@ -22,6 +23,7 @@ from scrapy_robots_rfc.commands.common import (
     FoundRobots,
     Unknown,
     parsed,
+    stripped,
     whole_number,
 )
 from scrapy_robots_rfc.core.agents import NOBODY, Agent, agent_of
@@ -39,32 +41,52 @@ _LONGEST = 100_000_000
 # Maximum characters of an agent that are read.
 _LONGEST_AGENT = 1000
 _ADVICE = "name all files of the archive, or another time with --at"
-# The headers and the block of a record, and the uses that its crawl declared, if known.
-_Record = tuple[HTTPMessage, bytes, tuple[str, ...] | None]
+# Maximum agents of a crawl that are read.
+_MAX_AGENTS = 100
 _Bodies = dict[str | None, bytes | None]
+
+
+@dataclass(frozen=True, slots=True)
+class ArchivedRobots(FoundRobots):
+    """What governed an origin in an archived crawl.
+
+    :param time: the end of the fetch.
+    :param use: the uses that the crawl declared, or `None` if they are not known.
+    :param agent: the agent that the file was fetched for, or `None` if it is not known.
+    :param agents: the agents of all fetches of the archive.
+    :param dry_run: whether the crawl also sent disallowed requests.
+    """
+
+    time: str = ""
+    use: tuple[str, ...] | None = None
+    agent: Agent | None = None
+    agents: tuple[Agent, ...] = ()
+    dry_run: bool = False
+
+
+class _Info(NamedTuple):
+    """What a warcinfo record says about a crawl; see `ArchivedRobots`."""
+
+    use: tuple[str, ...] | None = None
+    dry_run: bool = False
+
+
+# The headers and the block of a record, and its crawl.
+_Record = tuple[HTTPMessage, bytes, _Info]
 
 
 class _Result(NamedTuple):
     """The result of a fetch, which is a metadata record.
 
-    :param use: the uses that the crawl declared, or `None` if they are not known.
-    :param user_agent: the User-Agent of the request for the file, or `None` if it is not known.
+    :param response: the ID of its last response record.
+    :param agent: the name of the crawler that the file was fetched for; empty if it is not known.
     """
 
     date: str
     fields: dict[str, str]
-    use: tuple[str, ...] | None
-    user_agent: str | None
-
-    @property
-    def agent(self) -> Agent | None:
-        """The crawler that the file was fetched for, or `None` if the archive does not name it.
-
-        Older archives have no such field. There it is the User-Agent of the request.
-        """
-        text = (self.fields.get("agent") or self.user_agent or "")[:_LONGEST_AGENT]
-        # Commas separate tokens. They may also be part of a User-Agent, which contains spaces.
-        return agent_of(text if " " in text else text.split(","))
+    info: _Info
+    response: str | None
+    agent: str
 
     @property
     def limit(self) -> int:
@@ -90,48 +112,77 @@ def found_in(
         raise Failed(f"--at {given} is not a time; write it as 2026-11-22T19:30:00Z") from None
     origins = list(origins)
     damaged: dict[str, None] = {}
-    last = _last_results(_records(paths, damaged), origins, latest)
-    bodies = _bodies(_records(paths, damaged), last.values())
+    last, names = _last_results(_records(paths, damaged), origins, latest)
+    bodies, urls = _responses(_records(paths, damaged), last.values())
+    agents = tuple(filter(None, map(_agent, names)))
     for path in damaged:
-        console.complain(f"{path} is damaged: the records after the damage are left out")
-    return {origin: _found(origin, last.get(str(origin)), bodies, settings) for origin in origins}
+        console.complain(f"{path} is damaged; only the records before the damage were read")
+    found: dict[Origin, FoundRobots | Unknown] = {}
+    for origin in origins:
+        result = last.get(str(origin))
+        found[origin] = one = _found(origin, result, bodies, settings)
+        if isinstance(one, ArchivedRobots) and result is not None:
+            url = stripped(urls.get(result.response) or one.source)
+            target = None if url == one.source else url
+            found[origin] = replace(one, redirected_to=target, agents=agents)
+    return found
 
 
 def _last_results(
     records: Iterable[_Record], origins: Sequence[Origin], latest: datetime
-) -> dict[str, _Result]:
-    """Return origin -> its last result up to a time."""
+) -> tuple[dict[str, _Result], Collection[str]]:
+    """Return origin -> its last result up to a time, and the names of the agents of all results."""
     names = {str(origin) for origin in origins}
     robots_urls = {origin.robots_url for origin in origins}
     user_agents: dict[str, str | None] = {}  # of the last request for each robots.txt
+    agents: dict[str, None] = {}
     results = []
-    for headers, block, use in records:
+    for headers, block, info in records:
         date, kind = headers["WARC-Date"], headers["WARC-Type"]
         url = headers.get("WARC-Target-URI", "")
         if kind == "request" and url in robots_urls:
             user_agents[url] = _user_agent(block)
         if kind == "metadata" and _time(date) <= latest:
             fields = _fields(block)
+            # Older archives do not have the field.
+            agent = (fields.get("agent") or user_agents.get(url) or "")[:_LONGEST_AGENT]
+            if len(agents) < _MAX_AGENTS:
+                agents[agent] = None
             if fields.get("origin") in names:
-                results.append(_Result(date, fields, use, user_agents.get(url)))
+                results.append(_Result(date, fields, info, headers["WARC-Refers-To"], agent))
     results.sort(key=lambda result: _time(result.date))
-    return {result.fields["origin"]: result for result in results}
+    return {result.fields["origin"]: result for result in results}, agents
 
 
-def _bodies(records: Iterable[_Record], results: Collection[_Result]) -> _Bodies:
-    """Return the digests of results, each with the file that has it, or `None`."""
+def _agent(name: str) -> Agent | None:
+    """Return the agent with an archived name, or `None` if the name is empty."""
+    # Commas separate tokens. They may also be part of a User-Agent, which contains spaces.
+    return agent_of(name if " " in name else name.split(","))
+
+
+def _responses(
+    records: Iterable[_Record], results: Collection[_Result]
+) -> tuple[_Bodies, dict[str | None, str]]:
+    """Return the digests of results, each with the file that has it, or `None`.
+
+    :returns: these, and the URLs of the last responses of results, by the IDs of their records.
+    """
     # If a file was unchanged (304) or is stale, an earlier response has its content.
     bodies: _Bodies = dict.fromkeys(result.fields.get("digest") for result in results)
     limits = {result.limit for result in results}
+    last_responses = {result.response for result in results}
+    urls: dict[str | None, str] = {}
     for headers, block, _ in records:
         if headers["WARC-Type"] != "response":
             continue
+        if headers["WARC-Record-ID"] in last_responses:
+            urls[headers["WARC-Record-ID"]] = headers.get("WARC-Target-URI", "")
         for limit in limits:
             body = _body(block, limit)
             digest = f"sha256:{sha256(body[:limit]).hexdigest()}"
             if digest in bodies:
                 bodies[digest] = body
-    return bodies
+    return bodies, urls
 
 
 def _time(text: str) -> datetime:
@@ -151,7 +202,10 @@ def _records(paths: Sequence[str], damaged: dict[str, None]) -> Iterator[_Record
                 if not file.seekable():
                     raise Failed(f"{path} cannot be read twice, as a pipe cannot: name a file")
                 is_packed = file.peek(2).startswith(GZIP_MAGIC)
-                yield from _whole_records(GzipFile(fileobj=file) if is_packed else file)
+                unpacked = GzipFile(fileobj=file) if is_packed else file
+                if not b"WARC/".startswith(unpacked.peek(5)[:5]):
+                    raise Failed(f"{path} is not a WARC file")
+                yield from _whole_records(unpacked)
         except Failed:
             raise
         except Exception as error:  # noqa: BLE001 - damaged gzip data may raise anything
@@ -162,7 +216,7 @@ def _records(paths: Sequence[str], damaged: dict[str, None]) -> Iterator[_Record
 
 def _whole_records(file: GzipFile | BufferedReader) -> Iterator[_Record]:
     """Yield the records of one file; raise at the first that is not whole."""
-    use = None
+    info = _Info()
     while version := file.readline(_LONGEST):
         headers = parse_headers(file)
         length = whole_number(headers["Content-Length"]) or 0
@@ -176,14 +230,17 @@ def _whole_records(file: GzipFile | BufferedReader) -> Iterator[_Record]:
         if headers["WARC-Type"] == "warcinfo":
             fields = _fields(block)
             # A crawl always writes `software`; without it the record is damaged.
-            use = uses_of(fields.get("use", "")) if "software" in fields else None
+            if "software" in fields:
+                info = _Info(uses_of(fields.get("use", "")), fields.get("robots") == "ignore")
+            else:
+                info = _Info()
         try:
             file.peek(1)  # this reads the checksum of a gzip member that ends here
         except Exception as error:
             if "CRC" not in str(error):  # the damage is after this record
-                yield headers, block, use
+                yield headers, block, info
             raise
-        yield headers, block, use
+        yield headers, block, info
 
 
 def _has_digest(block: bytes, headers: HTTPMessage) -> bool:
@@ -243,6 +300,13 @@ def _found(
     stale_since = 0.0 if fields.get("stale") == "yes" else None
     validity = Validity(outcome, math.inf, unreachable_since=stale_since)
     status = whole_number(fields.get("status"))
-    cause = f"{fields.get('cause')}, archived {last.date}"
+    cause = fields.get("cause", "")
     robots = OriginPolicy(origin, validity, status, cause, file, lambda: NOBODY)
-    return FoundRobots(robots, origin.robots_url, last.use, _ADVICE, last.agent)
+    return ArchivedRobots(
+        robots,
+        origin.robots_url,
+        time=last.date,
+        use=last.info.use,
+        agent=_agent(last.agent),
+        dry_run=last.info.dry_run,
+    )

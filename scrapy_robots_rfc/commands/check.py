@@ -14,7 +14,7 @@ from scrapy.settings import Settings as ScrapySettings
 
 from scrapy_robots_rfc._runtime import Runtime
 from scrapy_robots_rfc.commands import common
-from scrapy_robots_rfc.commands.archived import found_in
+from scrapy_robots_rfc.commands.archived import ArchivedRobots, found_in
 from scrapy_robots_rfc.commands.common import Console, Failed, FoundRobots, NamedAgent, Unknown
 from scrapy_robots_rfc.core.agents import NOBODY
 from scrapy_robots_rfc.core.decision import Decision, Reason, Rule
@@ -35,6 +35,7 @@ _VERDICTS = {
 }
 _USES = {True: "yes", False: "no", None: "neither yes nor no"}
 _CONTEXT = 2  # lines shown before and after the line that decided
+_NAMES = 5  # agents of an archive that a warning names
 _SEARCHED = 4096  # bytes searched for NUL, which no text contains
 #: The scheme of a URL that Scrapy's `Request` accepts. `localhost:8000/x` has none.
 _REQUESTED = re.compile("[A-Za-z][A-Za-z0-9+.-]*(?=://)|(?:about|data)(?=:)")
@@ -66,7 +67,7 @@ def _check(settings: ScrapySettings, console: Console, opts: Namespace) -> int:
     for number, (url, agent) in enumerate(product(urls, agents)):
         origin = Origin.of(url, ours.schemes)
         governs = not_a_url if origin is None else found[origin]
-        recorded = governs.agent if isinstance(governs, FoundRobots) else None
+        recorded = governs.agent if isinstance(governs, ArchivedRobots) else None
         if recorded is not None and not opts.agent:  # the project may have another one by now
             agent = NamedAgent(recorded, "archive")  # noqa: PLW2901 - as above
         record = _judged(url, governs, agent, ours, uses)
@@ -86,16 +87,17 @@ def _check(settings: ScrapySettings, console: Console, opts: Namespace) -> int:
 def _warn_of_other_agents(
     agents: Iterable[NamedAgent], found: Iterable[FoundRobots | Unknown], console: Console
 ) -> None:
-    """Warn of agents of the command line that differ from the agent of an archived crawl."""
-    recorded = dict.fromkeys(
-        NamedAgent(one.agent, "archive")
-        for one in found
-        if isinstance(one, FoundRobots) and one.agent is not None
-    )
-    for archived, agent in product(recorded, agents):
-        if [name.lower() for name in archived.tokens] != [name.lower() for name in agent.tokens]:
+    """Warn of agents of the command line that the archived crawl did not have."""
+    archived = [one for one in found if isinstance(one, ArchivedRobots)]
+    recorded = [NamedAgent(agent, "archive") for agent in archived[0].agents] if archived else []
+    names = list(dict.fromkeys(agent.name for agent in recorded))
+    if len(names) > _NAMES:
+        names[_NAMES:] = [f"{len(names) - _NAMES} others"]
+    known = {tuple(map(str.lower, agent.tokens)) for agent in recorded}
+    for agent in agents:
+        if recorded and tuple(map(str.lower, agent.tokens)) not in known:
             console.complain(
-                f"the archived crawl was made for {archived.name}, not for {agent.name}: it may"
+                f"the archived crawl was made for {listed(names)}, not for {agent.name}: it may"
                 " have decided otherwise"
             )
 
@@ -135,7 +137,10 @@ def _found_about(
     for source, file in files.items():
         kind = "an HTML page" if file.is_page else "a binary file"
         if file.is_page or b"\0" in file.content.data[:_SEARCHED]:
-            console.complain(f"{source} looks like {kind}, not a robots.txt; scrapy robots lint it")
+            console.complain(
+                f"{source} looks like {kind}, not a robots.txt;"
+                " run `scrapy robots lint` on it for details"
+            )
     return found
 
 
@@ -176,13 +181,15 @@ def _judged(
     deciding = url if other is None or not file.decide(url, tokens).allowed else other
     explanation = explain(file, deciding, tokens)
     use = file.preferences(url, tokens)
-    declared = settings.use if found.declared is None else found.declared
+    is_archived = isinstance(found, ArchivedRobots)
+    archived_use = found.use if isinstance(found, ArchivedRobots) else None
+    declared = settings.use if archived_use is None else archived_use
     refusal = refused_by((declared if uses is None else uses) or (), use)
     if refused is None and refusal is not None:
         decision = decision._replace(allowed=False, reason=Reason.USE, rule=None)
         refused = f"{robots.source} {refusal.why}"
     return record | {
-        "verdict": _verdict(decision),
+        "verdict": _verdict(decision, is_archived=is_archived),
         "why": refused or robots.why(decision),
         "reason": decision.reason.value,
         "rule": None if decision.rule is None else _rule_record(decision.rule),
@@ -203,9 +210,10 @@ def _without_file(url: str, unknown: Unknown, settings: Settings) -> dict[str, A
     return {"verdict": "allowed", "why": why, "reason": Reason.EXEMPT.value}
 
 
-def _verdict(decision: Decision) -> str:
+def _verdict(decision: Decision, *, is_archived: bool) -> str:
     """Return the key of `_VERDICTS` for a decision."""
-    if decision.reason in (Reason.UNREACHABLE, Reason.LOCAL):
+    # Without its file, a URL is undecided now, but the archived crawl dropped it.
+    if decision.reason in (Reason.UNREACHABLE, Reason.LOCAL) and not is_archived:
         return "undecided"
     return "allowed" if decision.allowed else "disallowed"
 
@@ -377,6 +385,8 @@ def _access_record(found: FoundRobots) -> dict[str, Any]:
     return {
         "result": robots.outcome.value,
         "redirected_to": found.redirected_to,
+        "archived": found.time if isinstance(found, ArchivedRobots) else None,
+        "dry_run": found.dry_run if isinstance(found, ArchivedRobots) else None,
         "status": robots.status,
         "cause": robots.cause,
         "stale": robots.stale,
@@ -400,10 +410,14 @@ def _show_access(found: FoundRobots, console: Console) -> None:
     elif robots.exempt is not None:
         text = f"{source} (not requested, ROBOTS_EXEMPT)"
     else:
-        text = f"{source} {common.meaning(robots.outcome, robots.cause, stale=robots.stale)}"
+        archived = f", archived {found.time}" if isinstance(found, ArchivedRobots) else ""
+        cause = f"{robots.cause}{archived}"
+        text = f"{source} {common.meaning(robots.outcome, cause, stale=robots.stale)}"
     console.fact("robots.txt", text)
     if found.redirected_to is not None:
         console.fact("redirected", f"to {found.redirected_to}")
+    if isinstance(found, ArchivedRobots) and found.dry_run:
+        console.fact("dry run", "the crawl also sent its disallowed requests")
 
 
 def _group_record(explanation: Explanation) -> dict[str, Any]:

@@ -306,9 +306,7 @@ class FoundRobots:
 
     robots: OriginPolicy
     source: str  # the URL of the robots.txt, or the name of a file that replaces it
-    declared: tuple[str, ...] | None = None  # the uses of an archived crawl, if known
     advice: str = ""  # if the file is unreachable, or the crawl itself failed
-    agent: Agent | None = None  # the agent of an archived crawl, if known
     redirected_to: str | None = None  # the URL that the file came from, if it is another one
 
     @property

@@ -32,7 +32,7 @@ FILE = "User-agent: *\nDisallow: /x\n"
 GROUPS = "User-agent: foobot\nDisallow: /x\n\nUser-agent: *\nAllow: /\n"
 USES = "User-agent: *\nContent-Usage: train-ai=n\nAllow: /\n"
 SECOND = "robots-2.warc.gz"
-DAMAGED = "robots.warc.gz is damaged: the records after the damage are left out"
+DAMAGED = "robots.warc.gz is damaged; only the records before the damage were read"
 MISSING = ("undecided", "the archive does not have the file with this digest")
 ADVICE = "name all files of the archive, or another time with --at"
 
@@ -147,6 +147,16 @@ def test_another_agent_is_warned_of(path: Path) -> None:
     )
 
 
+def test_each_agent_of_the_archive_is_known(path: Path) -> None:
+    """No warning is given for an agent of the archive, also if another one came later."""
+    with Site({"/robots.txt": file(GROUPS)}) as site:
+        archive(path, site.url("/x"), ROBOTSTXT_USER_AGENT="otherbot")
+        archive(path, site.url("/x"), ROBOTSTXT_USER_AGENT="foobot")
+        arguments = ("--archive", SECOND, site.url("/x"), "--agent")
+    assert check(path, *arguments, "otherbot").err == ""
+    assert "made for otherbot and foobot, not for barbot:" in check(path, *arguments, "barbot").err
+
+
 def test_as_it_was_at_a_time(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The last result up to a time counts, over all files of an archive."""
     now = time.time()
@@ -193,14 +203,35 @@ def test_what_an_archive_lacks_is_undecided(path: Path, url: str) -> None:
     assert (record["reason"], record["robots_txt"]) == (None, None)
 
 
-def test_an_unreachable_file_is_undecided(path: Path) -> None:
-    """A file that was unreachable leaves the URL undecided, as it was."""
-    with Site({"/robots.txt": Reply(503)}) as site:
+@pytest.mark.parametrize("status", [503, 429])
+def test_a_page_was_dropped_if_its_file_was_unreachable(path: Path, status: int) -> None:
+    """A page whose robots.txt was unreachable is disallowed, as the crawl decided."""
+    with Site({"/robots.txt": Reply(status)}) as site:
         archive(path, site.url("/x"))
-    ((verdict, why),) = verdicts(path, site.url("/x"))
-    assert verdict == "undecided"
-    assert why.startswith("robots.txt unreachable: 503, archived ")
-    assert check(path, site.url("/x")).err.endswith(f"; {ADVICE}\n")
+    assert verdicts(path, site.url("/x")) == [("disallowed", f"robots.txt unreachable: {status}")]
+    done = check(path, site.url("/x"))
+    assert (done.code, done.err) == (1, "")
+    assert f"unreachable ({status}, archived " in done.out
+
+
+def test_a_redirect_is_replayed(path: Path) -> None:
+    """The URL that the archived file came from is shown."""
+    with Site({"/robots.txt": redirect("/a"), "/a": file(FILE)}) as site:
+        archive(path, site.url("/x"))
+        url, target = site.url("/x"), site.url("/a")
+    assert f"  redirected to {target}" in check(path, url).lines
+    assert json.loads(check(path, url, "--json").out)["robots_txt"]["redirected_to"] == target
+
+
+@pytest.mark.parametrize("dry_run", [True, False])
+def test_a_dry_run_is_named(path: Path, dry_run: bool) -> None:
+    """The replay says whether the crawl was a dry run."""
+    with Site({"/robots.txt": file(FILE)}) as site:
+        archive(path, site.url("/x"), ROBOTS_DRY_RUN=dry_run)
+        url = site.url("/x")
+    line = "  dry run    the crawl also sent its disallowed requests"
+    assert (line in check(path, url).lines) is dry_run
+    assert json.loads(check(path, url, "--json").out)["robots_txt"]["dry_run"] is dry_run
 
 
 def test_a_file_that_was_unchanged(path: Path) -> None:
@@ -289,11 +320,11 @@ def test_a_damaged_result_does_not_decide(path: Path, tail: bytes) -> None:
     octets = bytearray(second.read_bytes())
     second.write_bytes(octets + tail)
     done = check(path, *arguments)
-    assert (done.code, done.err.count("is damaged: the records")) == (0, bool(tail))
+    assert (done.code, done.err.count("is damaged; only the records")) == (0, bool(tail))
     octets[-8] ^= 0xFF
     second.write_bytes(octets + tail)
     done = check(path, *arguments)
-    assert (done.code, done.err.count("is damaged: the records")) == (1, 1)
+    assert (done.code, done.err.count("is damaged; only the records")) == (1, 1)
 
 
 @pytest.mark.parametrize("algorithm", ["base32", "hex", "other"])
@@ -371,6 +402,15 @@ def test_a_pipe_cannot_be_read_twice(tmp_path: Path) -> None:
     os.close(ours)
     complaint = f"{name} cannot be read twice, as a pipe cannot: name a file"
     assert (done.code, done.err) == (2, f"scrapy robots check: {complaint}\n")
+
+
+@pytest.mark.parametrize("packed", [True, False])
+def test_another_file_is_not_an_archive(tmp_path: Path, packed: bool) -> None:
+    """A file of another kind is not called damaged."""
+    path = tmp_path / "robots.txt"
+    path.write_bytes(gzip.compress(FILE.encode()) if packed else FILE.encode())
+    done = check(path, "https://a.example/")
+    assert (done.code, done.err) == (2, "scrapy robots check: robots.txt is not a WARC file\n")
 
 
 @pytest.mark.parametrize(

@@ -122,6 +122,8 @@ def test_json_is_an_object_for_each_url(robots: Callable[..., Done], given: str)
             "url": given,
             "result": "successful",
             "redirected_to": None,
+            "archived": None,
+            "dry_run": None,
             "status": None,
             "cause": "given",
             "stale": False,

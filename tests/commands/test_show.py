@@ -79,6 +79,8 @@ def test_json(tmp_path: Path) -> None:
         "agent_from": "header",
         "result": "successful",
         "redirected_to": None,
+        "archived": None,
+        "dry_run": None,
         "status": 200,
         "cause": "200",
         "stale": False,

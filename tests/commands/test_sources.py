@@ -105,7 +105,10 @@ def test_web_page(tmp_path: Path) -> None:
     """A web page that is given as robots.txt has a warning; the exit code does not change."""
     (tmp_path / "page").write_text(HTML)
     for name, called in (("page", "page"), ("-", "standard input")):
-        text = f"{called} looks like an HTML page, not a robots.txt; scrapy robots lint it\n"
+        text = (
+            f"{called} looks like an HTML page, not a robots.txt; run `scrapy robots lint` on it"
+            " for details\n"
+        )
         done = run("check", f"{SITE}/x", f"{SITE}/y", "--robots", name, folder=tmp_path, stdin=HTML)
         assert (done.code, done.err) == (0, f"scrapy robots check: {text}")
 
@@ -121,5 +124,5 @@ def test_other_files_of_a_site(body: bytes, kind: str, tmp_path: Path) -> None:
     assert (
         done.err
         == f"scrapy robots check: {site.url('/robots.txt')} looks like {kind}, not a robots.txt;"
-        " scrapy robots lint it\n"
+        " run `scrapy robots lint` on it for details\n"
     )
