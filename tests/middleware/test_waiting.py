@@ -303,9 +303,14 @@ async def test_closed_meanwhile(site: Site, other: Site, caplog: pytest.LogCaptu
     log says how many.
     """
     site.replies["/robots.txt"] = Reply(503)
-    CloseSoon.expected = 1
+
+    def has_failed(crawler: Crawler) -> object:
+        assert crawler.stats is not None
+        return other.pages and crawler.stats.get_value("robotstxt/result/unreachable")
+
     pages = [*(site.url(f"/{n}") for n in range(5)), other.url("/page")]
-    result = await crawl(pages, {"ROBOTS_UNREACHABLE_BACKOFF": [600]}, spider=CloseSoon)
+    settings = {"ROBOTS_UNREACHABLE_BACKOFF": [600]}
+    result = await crawl(pages, settings, prepare=close_when(has_failed))
     assert result.outcomes == {other.url("/page"): 200}
     assert result.stat("undecided") == 5
     assert result.stat("origins/unreachable") == 1
