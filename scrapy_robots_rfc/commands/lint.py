@@ -10,7 +10,7 @@ from scrapy.settings import Settings
 from scrapy_robots_rfc.commands import common
 from scrapy_robots_rfc.commands.common import Console, Failed, FoundRobots
 from scrapy_robots_rfc.core.lint import Finding, lint
-from scrapy_robots_rfc.core.lint_codes import Severity
+from scrapy_robots_rfc.core.lint_codes import ADVICE, Severity
 from scrapy_robots_rfc.core.robotstxt import RobotsTxt
 from scrapy_robots_rfc.core.text import many, printable
 from scrapy_robots_rfc.policy.access import Outcome
@@ -112,7 +112,8 @@ def _show(name: str, finding: Finding, console: Console, style: str) -> None:
 
 def _explained(finding: Finding) -> list[str]:
     """Return the effect of a finding, and what was probably meant."""
-    return [finding.effect, *([f"meant: {finding.meant}"] if finding.meant else ())]
+    label = "" if finding.code in ADVICE else "meant: "
+    return [finding.effect, *([label + finding.meant] if finding.meant else ())]
 
 
 def _annotation(name: str, finding: Finding) -> str:

@@ -5,7 +5,8 @@ It reads lines and groups with `findings.py`, as the parser does. `docs/cli.md` 
 
 import difflib
 import re
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import chain, pairwise
@@ -51,7 +52,7 @@ _SITEMAPS = ("sitemap", "site-map")
 _RUN = re.compile("[A-Za-z_-]+")
 _TOKENS_HAVE = "product tokens have only letters, `-` and `_`"
 _is_absolute_url = re.compile("https?://[^/?#]", re.IGNORECASE).match
-_has_second_url = re.compile(r"(?<![\s,;])(?:[\s,;]++https?://|\s++/)", re.IGNORECASE).search
+_has_second_url = re.compile(r"(?<![\s,;])[\s,;]++(?:https?://|(?<=\s)/)", re.IGNORECASE).search
 _TAG = re.compile("<[^<>]*>")
 _has_invalid_escape = re.compile("%(?![0-9A-Fa-f]{2})").search
 
@@ -65,6 +66,9 @@ _SITE = re.compile(r"\A[A-Za-z]+://[^/]*")
 # `.*` and `.+` of a regular expression, and what only it escapes: `\.`, `\/`.
 _ANYTHING = re.compile(r"\.[*+]\??")
 _ESCAPED = re.compile(r"\\([^A-Za-z0-9])")
+# `(a|b)` in a pattern.
+_ALTERNATIVES = re.compile(r"([^()]*)\(([^()]*\|[^()]*)\)([^()]*)")
+_MAX_ALTERNATIVES = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,15 +102,16 @@ def lint(robots: RobotsTxt) -> list[Finding]:
     page = robots.begins_as_page
     if page:
         first = next(line for line in lines if line.kind is not LineKind.BLANK)
-        rules = "without a group in it, everything is allowed"
+        rules = "it has no User-agent group, so everything is allowed"
         if groups:
             count = sum(len(group.rules) for group in groups)
             rules = f"this crawler reads the {many(count, 'rule')} in it; others may not"
         findings.append(_finding(Code.MARKUP, first, rules=rules))
         lines[first.number - 1] = first._replace(kind=LineKind.COMMENT, flags=frozenset())
     if groups or not page:  # the lines of a mere page are not worth a finding each
+        shared = _shared_tokens(lines)
         for line, raw in zip(lines, raw_lines(robots), strict=True):
-            findings += _of_line(line, raw)
+            findings += _of_line(line, raw, shared)
         for line in lines[: groups[0].line - 1] if groups else lines:
             findings += _outside(line)
         findings += _of_names(groups, lines)
@@ -123,30 +128,44 @@ def _finding(code: Flag | Code, line: Line, **words: object) -> Finding:
     # A line is shown as it is read, which is with its key in lower case.
     colon = "" if Flag.NO_COLON in line.flags else ":"
     text = f"{line.key}{colon} {line.value}".rstrip() if line.key else line.value
-    key: str = line.key if line.kind is LineKind.RECORD else line.kind.value
-    words = {"key": _USUAL_KEYS.get(key, key.capitalize()), "value": short(line.value), **words}
+    words = {"key": _usual_key(line), "value": short(line.value), **words}
     return Finding(
         code, line.number, short(text), effect.format(**words), short(meant.format(**words))
     )
 
 
+def _usual_key(line: Line) -> str:
+    """Return the usual spelling of the key of a line."""
+    key: str = line.key if line.kind is LineKind.RECORD else line.kind.value
+    return _USUAL_KEYS.get(key, key.capitalize())
+
+
+def _shared_tokens(lines: Sequence[Line]) -> set[str]:
+    """Return the tokens with which several names begin, as `bot1` and `bot2` begin with `bot`."""
+    values = {line.value for line in lines if line.kind is LineKind.USER_AGENT}
+    names = {names_in_line(to_octets(value)) for value in values}
+    return {token for token, count in Counter(token for token, _ in names).items() if count > 1}
+
+
 # Findings about one line.
 
 
-def _of_line(line: Line, raw: str) -> Iterator[Finding]:
+def _of_line(line: Line, raw: str, shared: Collection[str]) -> Iterator[Finding]:
     """Yield the findings about a line.
 
     :param raw: the line as the file has it.
+    :param shared: tokens with which several names begin.
     """
     for flag in sorted(line.flags):
         similar = _similar_key(line.key) if flag is Flag.UNKNOWN_KEY else None
         if similar is not None:
             yield _finding(Code.ALMOST_A_KEY, line, similar=similar)
         elif flag is Flag.INVALID_TOKEN:
-            effect, meant = _of_name(line.value)
-            yield _finding(flag, line, effect=effect, meant=meant)
+            if not _names_nobody(line.value):
+                effect, meant = _of_name(line.value, shared)
+                yield _finding(flag, line, effect=effect, meant=meant)
         else:
-            yield _finding(flag, line, path=_path_meant(line.value))
+            yield _finding(flag, line, rule=_rule_meant(line))
     if line.kind is LineKind.JUNK:
         rest = line.value.lstrip(f"{ascii_letters}-")
         similar = _similar_key(line.value.removesuffix(rest).lower())
@@ -167,28 +186,40 @@ def _similar_key(key: str) -> str | None:
     return close[0].capitalize() if close else None
 
 
-def _of_name(value: str) -> tuple[str, str]:
-    """Return the effect of a name that is not a product token, and what was meant."""
+def _names_nobody(value: str) -> bool:
+    """Return whether a user-agent line selects no crawler."""
+    token, _ = names_in_line(to_octets(value))
+    return not token and not value[:1].isalnum()
+
+
+def _meant_by_nobody(value: str) -> str:
+    """Return what was meant by a user-agent line that selects no crawler."""
+    runs = _RUN.findall(_TAG.sub("", value))
+    if runs:
+        return f"User-agent: {max(runs, key=len)}"
+    if ANY in value:
+        return f"User-agent: {ANY}"
+    return f"User-agent: {ANY}, or the name of a crawler"
+
+
+def _of_name(value: str, shared: Collection[str]) -> tuple[str, str]:
+    """Return the effect of a name that is not a product token, and what was meant.
+
+    :param shared: tokens with which several names begin.
+    """
     octets = to_octets(value)
     token, name = names_in_line(octets)
     if token == ANY:
         return "it names every crawler", f"User-agent: {ANY}"
-    if not value:
-        return "it names no crawler", f"User-agent: {ANY}, or the name of a crawler"
     runs = _RUN.findall(_TAG.sub("", value))
-    if not token and not value[0].isalnum():
-        meant = "a product token, or `*`"
-        if runs:
-            meant = f"User-agent: {max(runs, key=len)}"
-        elif ANY in value:
-            meant = f"User-agent: {ANY}"
-        return f"it names no crawler: {_TOKENS_HAVE}", meant
     shown = as_text(octets[: len(name)])
     if not token:
         effect = f"only crawlers that compare whole names read `{shown}`: {_TOKENS_HAVE}"
         return effect, "the product token of the crawler"
     if name != token:
         effect = f"it names the crawlers `{shown}` and `{runs[0]}`: {_TOKENS_HAVE}"
+        if token in shared:  # the token alone would name the other crawler, too
+            return effect, "names that differ in their letters"
         return effect, f"User-agent: {runs[0]}"
     # Of a whole User-Agent header, the crawler's own name may come later.
     header_names = product_tokens(short(value))
@@ -202,6 +233,8 @@ def _path_meant(value: str) -> str:
     It may be a URL, a path of a file system, or a regular expression: `/private/` is meant by
     `https://www.example/private/`, `./private/`, `private/`, `\private\` and `^/private/.*$`.
     """
+    if value[:1] in ('"', "'"):
+        value = value.strip("\"'")
     path = _SITE.sub("", _TAG.sub("", value))
     path = _ESCAPED.sub(r"\1", _ANYTHING.sub("*", path.removeprefix("^")))
     path = path.replace("\\", "/")
@@ -215,6 +248,22 @@ def _path_meant(value: str) -> str:
     return "/" + path.removeprefix("./").removeprefix("../").lstrip("/")
 
 
+def _rule_meant(line: Line) -> str:
+    """Return the rules that were probably meant by a line with a wrong pattern."""
+    key = _usual_key(line)
+    alternatives = _ALTERNATIVES.fullmatch(line.value)
+    if alternatives is not None:
+        before, inside, after = alternatives.groups()
+        each = inside.split("|", _MAX_ALTERNATIVES)[:_MAX_ALTERNATIVES]
+        paths = [_path_meant(before + one + after) for one in each]
+        if not any(map(_is_regular_expression, paths)):
+            return "one line each: " + ", ".join(f"{key}: {path}" for path in paths)
+    path = _path_meant(line.value)
+    if _is_regular_expression(path):  # no pattern means the same as `/[0-9]`
+        path = "the paths as prefixes, or `*` for any characters"
+    return f"{key}: {path}"
+
+
 def _of_pattern(line: Line, raw: str) -> Iterator[Finding]:
     """Yield the findings about the pattern of a rule."""
     before, comment, _ = raw[:MAX_LINE].partition("#")
@@ -225,10 +274,7 @@ def _of_pattern(line: Line, raw: str) -> Iterator[Finding]:
     if _has_invalid_escape(line.value):
         yield _finding(Code.INVALID_ESCAPE, line)
     if Flag.NEVER_MATCHES not in line.flags and _is_regular_expression(line.value):
-        path = _path_meant(line.value)
-        if _is_regular_expression(path):  # no pattern means the same as `/[0-9]`
-            path = "the paths as prefixes, or `*` for any characters"
-        yield _finding(Code.REGULAR_EXPRESSION, line, path=path)
+        yield _finding(Code.REGULAR_EXPRESSION, line, rule=_rule_meant(line))
 
 
 def _of_record(line: Line) -> Iterator[Finding]:
@@ -251,6 +297,10 @@ def _of_record(line: Line) -> Iterator[Finding]:
         yield _finding(Code.NOT_OBEYED, line, effect=effect, meant=meant)
     elif line.key in _SITEMAPS and _has_second_url(line.value):
         yield _finding(Code.TWO_URLS, line)
+    elif line.key in (*_SITEMAPS, "license") and not line.value:
+        key = _usual_key(line)
+        example = f"{key}: https://www.example/{line.key.replace('-', '')}.xml"
+        yield _finding(Code.INVALID_VALUE, line, effect="ignored: it has no URL", example=example)
     elif line.key in (*_SITEMAPS, "license") and not _is_absolute_url(line.value):
         yield _finding(Code.RELATIVE_URL, line, name=line.key.replace("-", ""))
 
@@ -316,6 +366,13 @@ def _of_names(groups: Sequence[Group], lines: Sequence[Line]) -> Iterator[Findin
             yield _finding(code, agents[0], above=first.line)
         elif not group.rules:
             yield _finding(Code.NO_RULES, agents[0])
+        effect = "it names no crawler"
+        if all(_names_nobody(line.value) for line in agents):
+            effect += ", so the rules below it apply to nobody"
+        for line in agents:
+            if _names_nobody(line.value):
+                meant = _meant_by_nobody(line.value)
+                yield _finding(Code.NAMES_NOBODY, line, effect=effect, meant=meant)
         for line, (token, name) in zip(agents, names, strict=True):
             by_name.setdefault((token, name), group)
             if token in POLICY_TOKENS:

@@ -37,6 +37,7 @@ class Code(enum.StrEnum):
     RELATIVE_URL = enum.auto()
     TWO_URLS = enum.auto()
     # Findings about the group of a line.
+    NAMES_NOBODY = enum.auto()
     AGENTS_JOINED = enum.auto()
     SPLIT_GROUP = enum.auto()
     NAMED_TWICE = enum.auto()
@@ -75,7 +76,7 @@ _ERRORS: dict[Flag | Code, Text] = {
     Flag.OUTSIDE_GROUP: Text(f"{_OUTSIDE} (RFC 9309, 2.2.2)", AGENT_ABOVE),
     Flag.NEVER_MATCHES: Text(
         "it matches no URL, because every path begins with `/` (RFC 9309, 2.2.2)",
-        "{key}: {path}",
+        "{rule}",
     ),
     Flag.TOO_LONG: Text(f"everything after byte {MAX_LINE:,} is ignored", "several shorter lines"),
     Code.ALMOST_A_KEY: Text(
@@ -83,8 +84,8 @@ _ERRORS: dict[Flag | Code, Text] = {
         "{similar}: {value}",
     ),
     Code.MARKUP: Text(
-        "this looks like a web page: {rules}",
-        "a plain text file; or status 404, if the site has none",
+        "this is a web page; {rules}",
+        "serve a plain text file, or answer 404 if the site has no robots.txt",
     ),
     Code.FILE_TOO_LONG: Text(
         "the lines below it are beyond the size limit and are ignored (RFC 9309, 2.5)",
@@ -93,8 +94,9 @@ _ERRORS: dict[Flag | Code, Text] = {
     Code.RECORD_OUTSIDE_GROUP: Text("{effect}", AGENT_ABOVE),
     Code.USE_VOID: Text(
         "void as a whole: it is not clear what it permits (RFC 9651)",
-        "such as Content-Usage: train-ai=n, search=y",
+        "for example: Content-Usage: train-ai=n, search=y",
     ),
+    Code.NAMES_NOBODY: Text("{effect}", "{meant}"),
 }
 _WARNINGS: dict[Flag | Code, Text] = {
     Flag.MISSPELT_KEY: Text(
@@ -115,7 +117,8 @@ _WARNINGS: dict[Flag | Code, Text] = {
     ),
     Flag.NOT_UTF8: Text("its bytes are percent-encoded one by one", _AS_UTF8),
     Flag.OTHER_ENCODING: Text(
-        "converted by this crawler; others find no record and allow everything (RFC 9309, 2.3)",
+        "converted by this crawler; other crawlers cannot read it and allow everything"
+        " (RFC 9309, 2.3)",
         _AS_UTF8,
     ),
     Code.NO_RECORD: Text("ignored: it is not a record", "{meant}"),
@@ -129,12 +132,12 @@ _WARNINGS: dict[Flag | Code, Text] = {
     ),
     Code.REGULAR_EXPRESSION: Text(
         "not a regular expression: only `*` and a last `$` are special (RFC 9309, 2.2.3)",
-        "{key}: {path}",
+        "{rule}",
     ),
     Code.INVALID_ESCAPE: Text(
         "a `%` without two hexadecimal digits after it is a literal `%`", "`%25` in its place"
     ),
-    Code.INVALID_VALUE: Text("{effect}", "such as {example}"),
+    Code.INVALID_VALUE: Text("{effect}", "for example: {example}"),
     Code.DECIMAL_COMMA: Text(
         "read as {seconds:g} s by this crawler; others read another number or ignore it",
         "{key}: {seconds:g}",
@@ -192,6 +195,8 @@ _NOTICES: dict[Flag | Code, Text] = {
     Code.REPEATED_RULE: Text("it changes nothing: line {above} says the same", ""),
     Code.USE_UNKNOWN: Text("read, but no crawler is known to ask for `{label}`", ""),
 }
+#: Codes whose `meant` is advice or an example, and not what was meant.
+ADVICE = frozenset({Code.MARKUP, Code.INVALID_VALUE, Code.USE_VOID})
 #: The texts of all codes.
 TEXTS: dict[Flag | Code, Text] = {**_ERRORS, **_WARNINGS, **_NOTICES}
 

@@ -120,6 +120,14 @@ def test_names_that_differ_after_a_digit() -> None:
     codes = [(finding.code, finding.line) for finding in found]
     assert codes == [(Flag.INVALID_TOKEN, 1), (Flag.INVALID_TOKEN, 3), (Code.SAME_TOKEN, 3)]
     assert found[-1].effect.startswith("read as `bot` by many crawlers, as line 1 is")
+    assert {finding.meant for finding in found} == {"names that differ in their letters"}
+
+
+def test_a_line_that_names_nobody_beside_another() -> None:
+    """The rules apply to the other crawler of the group."""
+    [finding] = findings(b"User-agent: foobot\nUser-agent:\nDisallow: /")
+    assert (finding.code, finding.line) == (Code.NAMES_NOBODY, 2)
+    assert finding.effect == "it names no crawler"
 
 
 @pytest.mark.parametrize(
