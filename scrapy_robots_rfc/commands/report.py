@@ -38,6 +38,7 @@ URLS_OF_TEXT = 3
 NAMES = 5
 NO_SITE = "(no site)"
 _INDENT = 22  # of the URLs in the text
+_FOLDER = "scrapy_robots_rfc.commands"  # of the parts of the page
 
 
 def _report(_: object, console: common.Console, opts: Namespace) -> int:
@@ -71,12 +72,13 @@ def summed(
     name = common.source_name(source)
     if sums.broken > sums.records:
         raise common.Failed(
-            f"{name} is not a report of ROBOTS_REPORT: most of its lines are not records; name a"
-            " file that this setting wrote as JSON lines, unpacked, each with one of the fields"
-            f" {', '.join(sorted(MARKS))}"
+            f"{name} is not a report of ROBOTS_REPORT: most of its lines are not records;"
+            " expected an uncompressed JSON Lines file written by ROBOTS_REPORT, each line with one"
+            f" of the fields {', '.join(sorted(MARKS))}"
         )
     if only is not None and not 1 <= only <= len(sums.runs):
-        raise common.Failed(f"{name} has {many(len(sums.runs), 'run')}, but not a run {only}")
+        runs = many(len(sums.runs), "run")
+        raise common.Failed(f"{name} has only {runs}; there is no run {only}")
     return sums
 
 
@@ -90,7 +92,8 @@ def meaning(reason: str) -> str:
 
 def share(requests: int, total: int) -> str:
     """Return a share of all dropped requests, such as ``6.2%``."""
-    return f"{requests / total:.1%}"
+    text = f"{requests / total:.1%}"
+    return "<0.1%" if requests and text == "0.0%" else text
 
 
 def headline(sums: Sums) -> str:
@@ -200,8 +203,9 @@ def _group_record(sums: Sums, group: Group, most: int | None = None) -> dict[str
     return {
         **group._asdict(),
         "requests": requests,
+        "dry_run": sums.dry_groups[group],
         "share": share(requests, sums.total.requests),
-        "urls": [{"url": url, "requests": number} for url, number in urls],
+        "urls": [{"url": url, "requests": number, "dry_run": dry} for url, number, dry in urls],
         "more": more,
     }
 
@@ -259,8 +263,9 @@ def _show_groups(sums: Sums, console: common.Console) -> None:
     for group, requests in sums.groups.most_common(TOP_OF_TEXT):
         _show_row(_title(group, sums), requests, console, sums.total.requests)
         urls, more = sums.dropped_urls(group, URLS_OF_TEXT)
-        for url, number in urls:
-            console.print(" " * _INDENT + url + f" ({number:,} times)" * (number > 1))
+        for url, number, dry in urls:
+            times = f" ({number:,} times)" * (number > 1)
+            console.print(" " * _INDENT + url + times + _in_dry_run(dry, sums))
         if more:
             console.print(" " * _INDENT + f"and {many(more, 'more request')}")
     _show_rest(len(sums.groups) - TOP_OF_TEXT, "more", console)
@@ -274,7 +279,14 @@ def _title(group: Group, sums: Sums) -> str:
     if len(sums.agents) > 1:
         details.append(f"agent {group.agent or NOT_GIVEN}")
     why = group.why or group.rule or NOT_GIVEN
-    return f"{group.origin or NO_SITE}: {why} ({', '.join(details)})"
+    text = f"{group.origin or NO_SITE}: {why} ({', '.join(details)})"
+    return text + _in_dry_run(sums.dry_groups[group], sums)
+
+
+def _in_dry_run(requests: int, sums: Sums) -> str:
+    """Return how many requests a dry run sent, unless the title says that it sent all."""
+    is_mixed = sums.total.dry_run < sums.total.requests
+    return f", {requests:,} in a dry run" if requests and is_mixed else ""
 
 
 # The page.
@@ -282,11 +294,9 @@ def _title(group: Group, sums: Sums) -> str:
 
 def page(sums: Sums, source: str) -> str:
     """Return the page: a template with a script that draws the embedded numbers."""
-    folder = resources("scrapy_robots_rfc.commands")
-    style, script, template = (
-        (folder / f"report_page.{suffix}").read_text(encoding="utf-8")
-        for suffix in ("css", "js", "html")
-    )
+    folder = resources(_FOLDER)
+    style = (folder / "report_page.css").read_text(encoding="utf-8")
+    script = (folder / "report_page.js").read_text(encoding="utf-8")
     data = {
         **as_json(sums, source),
         "headline": headline(sums),
@@ -298,7 +308,7 @@ def page(sums: Sums, source: str) -> str:
         "dropped": list(_bounded(sums)),
     }
     data["more"]["dropped"] = max(0, len(sums.groups) - TOP)
-    return Template(template).substitute(
+    return Template(_template()).substitute(
         style=style,
         script=script,
         style_hash=_digest(style),
@@ -306,6 +316,10 @@ def page(sums: Sums, source: str) -> str:
         # So that `</script>` and `<!--` in a text have no effect.
         data=json.dumps(data).replace("<", "\\u003c"),
     )
+
+
+def _template() -> str:
+    return (resources(_FOLDER) / "report_page.html").read_text(encoding="utf-8")
 
 
 def _bounded(sums: Sums) -> Iterator[dict[str, Any]]:
@@ -323,14 +337,17 @@ def _digest(text: str) -> str:
 
 
 def _write(name: str, text: str, report: str) -> None:
-    """Write the page, but not over the report, or over something that is not a file."""
+    """Write the page. Of existing files, only an earlier page is overwritten."""
     path = Path(os.path.realpath(name))  # for `/dev/fd/N` that is a pipe, no such path exists
     try:
-        is_report = path.exists() and report != common.STANDARD and path.samefile(report)
-        is_something_else = Path(name).exists() and not path.is_file()
-        if name == common.STANDARD or is_report or is_something_else:
+        if name == common.STANDARD or (Path(name).exists() and not path.is_file()):
+            raise common.Failed(f"refusing to write to {name}: it is not a file; name another file")
+        if path.exists() and report != common.STANDARD and path.samefile(report):
+            raise common.Failed(f"refusing to overwrite {name}: it is the report itself")
+        if path.exists() and not _is_page(path):
             raise common.Failed(
-                f"{name} cannot be overwritten: it is the report, or not a file; name another file"
+                f"refusing to overwrite {name}: it is not an earlier page of this command;"
+                " delete it, or name another file"
             )
         path.write_text(text, encoding="utf-8")
     except OSError as error:
@@ -338,6 +355,13 @@ def _write(name: str, text: str, report: str) -> None:
             f"{path} cannot be written: {error.strerror};"
             " name a file in a folder that has room and that you may write to"
         ) from error
+
+
+def _is_page(path: Path) -> bool:
+    """Return whether a file is an earlier page, or empty."""
+    start = _template().partition("$")[0].encode()
+    with path.open("rb") as file:
+        return file.read(len(start)) in (start, b"")
 
 
 TOPIC = common.Topic(

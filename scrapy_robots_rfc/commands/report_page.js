@@ -56,9 +56,13 @@ const tiles = () => {
 const urlCount = data.dropped.reduce((sum, row) => sum + row.urls.length, 0);
 const isOpen = urlCount <= OPEN;
 
+// The title says it if all requests were sent in a dry run.
+const inDryRun = (requests) =>
+  requests && data.dry_run < data.requests ? `, ${count(requests)} in a dry run` : "";
+
 const urls = (row) => {
-  const items = row.urls.map(({ url, requests }) =>
-    html("li", {}, requests > 1 ? `${url} (${count(requests)} times)` : url),
+  const items = row.urls.map(({ url, requests, dry_run }) =>
+    html("li", {}, url + (requests > 1 ? ` (${count(requests)} times)` : "") + inDryRun(dry_run)),
   );
   const more = `and ${many(row.more, "more request")}; scrapy robots report --json lists every URL`;
   return html("details", isOpen ? { open: "" } : {}, [
@@ -76,7 +80,7 @@ const dropped = (row) => {
   ]);
   return [
     html("code", {}, row.why ?? row.rule ?? row.reason),
-    html("span", { class: "note" }, [site(row.origin), `, ${details.join(", ")}`]),
+    html("span", { class: "note" }, [site(row.origin), `, ${details.join(", ")}${inDryRun(row.dry_run)}`]),
     urls(row),
   ];
 };

@@ -99,6 +99,9 @@ class Sums:
     exempt: Counter[str | None] = field(default_factory=Counter)
     groups: Counter[Group] = field(default_factory=Counter)
     urls: dict[Group, Counter[str]] = field(default_factory=dict)
+    # The part of these that a dry run sent.
+    dry_groups: Counter[Group] = field(default_factory=Counter)
+    dry_urls: dict[Group, Counter[str]] = field(default_factory=dict)
     _kept: int = 0
 
     def read(self, file: BinaryIO) -> None:
@@ -144,6 +147,9 @@ class Sums:
         self.spiders[_text(fields, "spider")] += requests
         self.agents[group.agent] += requests
         self.groups[group] += requests
+        dry_run = requests * (fields.get("dry_run") is True)
+        if dry_run:
+            self.dry_groups[group] += dry_run
         if group.reason == Reason.UNREACHABLE.value:
             self.causes[(group.why or NOT_GIVEN).removeprefix(UNREACHABLE)] += requests
         url = _text(fields, "url", LONGEST if self.keeps_all else _FIELD)
@@ -157,16 +163,22 @@ class Sums:
             urls[url] = 0
         if url in urls:
             urls[url] += requests
+            if dry_run:
+                self.dry_urls.setdefault(group, Counter())[url] += dry_run
 
     def dropped_urls(
         self, group: Group, most: int | None = None
-    ) -> tuple[list[tuple[str, int]], int]:
-        """Return the first URLs of a group with their requests, and the number of other requests.
+    ) -> tuple[list[tuple[str, int, int]], int]:
+        """Return the first URLs of a group, and the number of requests for others.
+
+        Each URL has its requests, and how many of them a dry run sent.
 
         :param most: maximum URLs, or `None` for all that were kept.
         """
-        urls = list(islice(self.urls.get(group, {}).items(), most))
-        return urls, self.groups[group] - sum(requests for _, requests in urls)
+        dry = self.dry_urls.get(group, Counter())
+        counts = islice(self.urls.get(group, {}).items(), most)
+        urls = [(url, requests, dry[url]) for url, requests in counts]
+        return urls, self.groups[group] - sum(requests for _, requests, _ in urls)
 
 
 def _group(fields: Mapping[str, Any], reason: str, rule: str | None) -> Group:

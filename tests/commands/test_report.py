@@ -103,6 +103,31 @@ def test_title_says_what_a_dry_run_is(report: Report, dry_runs: list[bool], titl
     assert (done.code, done.err, done.lines[0]) == (0, "", title)
 
 
+def test_groups_count_the_requests_of_a_dry_run(report: Report, sums: Sums) -> None:
+    """Groups and URLs say how many requests a dry run sent, so dropped ones can be added up."""
+    a, b = "https://a.example/private/a", "https://a.example/private/b"
+    records = [record(url=a, dry_run=True), record(url=a), record(url=b), record(url=b)]
+    [group] = sums(records)["dropped"]
+    assert (group["requests"], group["dry_run"]) == (4, 1)
+    assert group["urls"] == [
+        {"url": a, "requests": 2, "dry_run": 1},
+        {"url": b, "requests": 2, "dry_run": 0},
+    ]
+    lines = report(records).lines
+    assert [line.partition(" (")[2] for line in lines[-3:]] == [
+        "rule, group *), 1 in a dry run",
+        "2 times), 1 in a dry run",
+        "2 times)",
+    ]
+    assert not any("in a dry run" in line for line in report(records[:1]).lines)
+
+
+def test_a_small_share_is_not_zero(sums: Sums) -> None:
+    """A share below 0.05% is not shown as 0.0%."""
+    rows = sums([record(count=9999), record(reason="local")])["by_reason"]
+    assert [row["share"] for row in rows] == ["100.0%", "<0.1%"]
+
+
 def test_header_says_when_and_who(report: Report) -> None:
     """The header has time, runs, spiders and agents, and what is in no other number."""
     records = [
@@ -146,7 +171,7 @@ def test_a_second_run_is_shown_as_such(report: Report, sums: Sums) -> None:
     assert "  run        only run 2 of 2" in report(records, "--run", "2").lines
     for number in ("0", "3"):
         done = report(records, "--run", number)
-        complaint = f"r.jsonl has 2 runs, but not a run {number}"
+        complaint = f"r.jsonl has only 2 runs; there is no run {number}"
         assert (done.code, done.err) == (2, f"scrapy robots report: {complaint}\n")
 
 
@@ -171,7 +196,7 @@ def test_dropped_urls_are_listed_by_reason_and_rule(report: Report, sums: Sums) 
     ]
     first, second = sums([*records, other, other])["dropped"]
     assert [row["url"] for row in first["urls"]] == urls
-    assert second["urls"] == [{"url": "https://a.example/b", "requests": 2}]
+    assert second["urls"] == [{"url": "https://a.example/b", "requests": 2, "dry_run": 0}]
     assert (first["more"], second["more"], second["line"]) == (0, 0, 3)
 
 
@@ -306,7 +331,7 @@ def test_a_closed_output_is_no_failure_and_a_full_disk_is(tmp_path: Path) -> Non
 def test_a_page_is_written_beside_the_text(report: Report, tmp_path: Path) -> None:
     """The page replaces an earlier one, with the permissions of a new file."""
     (tmp_path / "new").touch()
-    (tmp_path / "r.html").write_text("earlier")
+    report(CRAWL, "--html", "r.html")
     done = report(FEW, "--html", "r.html")
     assert (done.code, done.err, done.lines[0]) == (0, "", "3 requests dropped")
     assert (tmp_path / "r.html").read_text().startswith("<!DOCTYPE html>")

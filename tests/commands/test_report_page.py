@@ -125,6 +125,19 @@ def test_a_dry_run_is_titled_as_such(browser: Browser, tmp_path: Path) -> None:
     opened(browser, tmp_path, [record(dry_run=True)])
     assert text(browser, "h1") == "Dry run: 1 request would be dropped"
     assert text(browser, "#dropped h2") == "Disallowed URLs"
+    assert "in a dry run" not in text(browser, "#dropped")
+
+
+def test_rows_count_the_requests_of_a_dry_run(browser: Browser, tmp_path: Path) -> None:
+    """A rule and a URL say how many of their requests were sent in a dry run."""
+    url = "https://a.example/private/x"
+    opened(browser, tmp_path, [record(url=url, dry_run=True), record(url=url)])
+    [row] = browser.driver.find_elements(By.CSS_SELECTOR, "#dropped tbody th")
+    assert row.text.split("\n")[1:] == [
+        "https://a.example, rule, group *, agent newsbot, 1 in a dry run",
+        "1 URL",
+        f"{url} (2 times), 1 in a dry run",
+    ]
 
 
 def test_dropped_urls_are_listed_by_reason_and_rule(browser: Browser, tmp_path: Path) -> None:

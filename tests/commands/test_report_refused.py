@@ -19,8 +19,9 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.once
 
 ADVICE = (
-    "most of its lines are not records; name a file that this setting wrote as JSON lines,"
-    " unpacked, each with one of the fields dry_run, reason, robots_url, rule, token, why\n"
+    "most of its lines are not records; expected an uncompressed JSON Lines file written by"
+    " ROBOTS_REPORT, each line with one of the fields dry_run, reason, robots_url, rule, token,"
+    " why\n"
 )
 
 
@@ -71,8 +72,8 @@ UNREAD = "cannot be read: No such file or directory; name another file, or - for
     [
         (["nothere"], f"nothere {UNREAD}"),
         (["."], ". cannot be read: Is a directory; "),
-        (["good", "--html", "-"], "- cannot be overwritten: it is the report, or not a file; "),
-        (["good", "--html", "/dev/null"], "/dev/null cannot be overwritten"),
+        (["good", "--html", "-"], "refusing to write to -: it is not a file; name another file"),
+        (["good", "--html", "/dev/null"], "refusing to write to /dev/null: it is not a file"),
         (["good", "--html", "n" * 300], f"{'n' * 300} cannot be written: File name too long; "),
         (["good", "--run", "one"], "argument --run: invalid int value: 'one'"),
     ],

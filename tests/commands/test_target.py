@@ -44,7 +44,7 @@ def test_what_is_not_a_file_stays(folder: Path) -> None:
     for name in ("pipe", "link", "sub", "/dev/stdout"):
         done = run(*filled(name), folder=folder, stdout=writing)
         assert (done.code, done.err.count("\n")) == (2, 1)
-        assert f": {name} cannot be overwritten" in done.err
+        assert f": refusing to write to {name}: it is not a file" in done.err
         assert contents(folder) == before
     os.close(reading)
     os.close(writing)
@@ -59,19 +59,26 @@ def test_the_report_is_not_overwritten(folder: Path) -> None:
     for name in (own, f"sub/../{own}", "link", "again", str(folder / own)):
         done = run(*filled(name), folder=folder)
         assert (done.code, done.out, done.err.count("\n")) == (2, "", 1)
-        assert (
-            f": {name} cannot be overwritten: it is the report, or not a file; name another file\n"
-            in done.err
-        )
+        assert f": refusing to overwrite {name}: it is the report itself\n" in done.err
         assert contents(folder) == before
+
+
+def test_another_file_is_not_overwritten(folder: Path) -> None:
+    """Of existing files, only an earlier page and an empty file are overwritten."""
+    index = folder / "index.html"
+    for text in ("User-agent: *\n", "<!DOCTYPE html>\n<title>my site</title>\n"):
+        index.write_text(text)
+        done = run(*filled(index.name), folder=folder)
+        assert (done.code, done.out, index.read_text()) == (2, "", text)
+        assert "refusing to overwrite index.html: it is not an earlier page" in done.err
+    index.write_text("")
+    assert [run(*filled(index.name), folder=folder).code for _ in range(2)] == [0, 0]
 
 
 def test_a_link_is_followed(folder: Path) -> None:
     """A link stays a link; the file that it leads to is written, new or not."""
     (folder / "link").symlink_to("sub/new")
-    for earlier in (None, b"earlier"):
-        if earlier is not None:
-            (folder / "sub" / "new").write_bytes(earlier)
+    for _ in range(2):
         assert run(*filled("link"), folder=folder).code == 0
         assert (folder / "link").is_symlink()
         assert (folder / "sub" / "new").read_bytes().startswith(b"<!DOCTYPE html>")
