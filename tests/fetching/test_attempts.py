@@ -1,4 +1,4 @@
-"""The fetches that are under way: each ends with a value, and their number and time are bounded."""
+"""Fetches that are under way: each has a value, and their number and time are bounded."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ MAX = 16
 
 
 class Desk:
-    """The fetches of a crawl, on the clock of the test, which answers what they ask."""
+    """The fetches of a crawl, on a clock that the test sets."""
 
     def __init__(self) -> None:
         self.ended: list[PendingFetch] = []
@@ -54,7 +54,7 @@ class Desk:
         self.fetches = PendingFetches(crawler, self.ended.append, TIMEOUT, self.failed)
 
     def failed(self, _: PendingFetch, error: Exception) -> OriginPolicy:
-        """Make a value."""
+        """Return a value."""
         return policy(f"failed: {type(error).__name__}")
 
     def begin(self, host: str = "a", get: Get | None = None) -> PendingFetch:
@@ -62,7 +62,7 @@ class Desk:
         return self.fetches.begin(origin(host), None, get or self.get)
 
     async def get(self, fetch: PendingFetch) -> OriginPolicy:
-        """Ask; if the attempt is cut short, go to the end of the line and ask again."""
+        """Exchange, and again if the attempt was cut short."""
         while True:
             self.asked.append(fetch.origin.host)
             answer = await self.fetches.in_time(fetch, self.answer(fetch.origin.host))
@@ -90,14 +90,14 @@ async def turns(count: int = 5) -> None:
 
 
 def passes(desk: Desk, clock: Clock, seconds: float) -> None:
-    """Let time pass, with a tick as often as in a crawl."""
+    """Let time pass, with as many ticks as in a crawl."""
     for _ in range(round(seconds / TICK)):
         clock.now += TICK
         desk.fetches.tick()
 
 
 async def causes(*fetches: PendingFetch) -> list[str | None]:
-    """Return what those get who wait for fetches, three for each."""
+    """Return what each of three waiters gets for each fetch."""
     waiting = [deferred_from_coro(fetch.result()) for fetch in fetches for _ in range(3)]
     results = await maybe_deferred_to_future(DeferredList(waiting))
     return [None if value is None else value.cause for _, value in results]
@@ -105,7 +105,7 @@ async def causes(*fetches: PendingFetch) -> list[str | None]:
 
 @under_the_reactor
 async def test_one_value_for_all_who_wait() -> None:
-    """All who wait for a fetch get the same value, and the crawl is told of its end once."""
+    """All waiters of a fetch get the same value, and its end is reported once."""
     desk = Desk()
     fetch = desk.begin()
     assert desk.fetches.of(origin("a")) is fetch
@@ -128,7 +128,7 @@ async def test_fetch_that_raises() -> None:
 
 @under_the_reactor
 async def test_task_that_is_cancelled_from_outside() -> None:
-    """When another component cancels the task of a fetch, those who wait get a value."""
+    """If another component cancels the task of a fetch, its waiters get a value."""
     fetch = Desk().begin()
     await turns()
     Runtime().call_later(0, lambda: fetch.task and fetch.task.cancel())
@@ -137,7 +137,7 @@ async def test_task_that_is_cancelled_from_outside() -> None:
 
 @under_the_reactor
 async def test_end_of_the_crawl() -> None:
-    """When the crawl ends, all fetches end without a value, and nobody in line starts one."""
+    """When the crawl ends, all fetches end without a value, and none starts."""
     desk = Desk()
     fetches = [desk.begin(str(number)) for number in range(MAX)]
     await turns()
@@ -172,7 +172,7 @@ async def test_time_is_over(clock: Clock) -> None:
 @under_the_reactor
 @pytest.mark.parametrize("is_closed", [True, False])
 async def test_exchange_that_cannot_be_cancelled(clock: Clock, is_closed: bool) -> None:
-    """An exchange that swallows its cancellation is left alone: its fetch ends without it."""
+    """The fetch of an exchange that cannot be cancelled ends without it."""
     desk = Desk()
 
     async def get(fetch: PendingFetch) -> OriginPolicy:
@@ -228,7 +228,7 @@ async def test_line(clock: Clock) -> None:
 
 @under_the_reactor
 async def test_no_wake_up_is_lost() -> None:
-    """The place of a fetch that ends is taken, even if the first origins in line need none."""
+    """The place of an ended fetch is used, even if the first origins in line need none."""
     desk = Desk()
     for number in range(MAX):
         desk.begin(str(number))

@@ -22,7 +22,7 @@ ACCOUNT = {"ftp_user": USER, "ftp_password": PASSWORD}
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """A folder with two pages and a robots.txt that forbids one of them."""
+    """A folder with two pages and a robots.txt that disallows one of them."""
     (tmp_path / "robots.txt").write_bytes(b"User-agent: *\nDisallow: /closed\n")
     (tmp_path / "open").write_bytes(b"open")
     (tmp_path / "closed").write_bytes(b"closed")
@@ -30,7 +30,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def why(outcome: int | BaseException) -> str:
-    """Return why a page was refused."""
+    """Return why a page was dropped."""
     assert isinstance(outcome, RobotsDisallowed)
     return outcome.why
 
@@ -58,7 +58,7 @@ async def test_a_server_without_the_file_is_open(folder: Path) -> None:
 
 @ensureDeferred
 async def test_a_server_that_refuses_to_log_in_is_closed(folder: Path) -> None:
-    """2.3.1.4: any other reply means unreachable, and the reason is what the server answered."""
+    """Any other reply means unreachable (2.3.1.4), and is the reason."""
     with ftp_site(folder, anonymous=False) as site:
         done = await crawl([site.url("/open")])
         assert "robots.txt unreachable: the FTP server answered 530 " in why(
@@ -69,9 +69,7 @@ async def test_a_server_that_refuses_to_log_in_is_closed(folder: Path) -> None:
 
 @ensureDeferred
 async def test_the_account_of_the_page_is_used_for_its_server(folder: Path, tmp_path: Path) -> None:
-    """User and password of the page's meta are used on its host, and the name of its local file
-    is not.
-    """
+    """The user and password of a page are used on its host, but not its local file name."""
     local = tmp_path / "local"
     with ftp_site(folder, anonymous=False) as site:
         meta = {**ACCOUNT, "ftp_local_filename": str(local).encode()}
@@ -85,10 +83,7 @@ async def test_the_account_of_the_page_is_used_for_its_server(folder: Path, tmp_
 
 @ensureDeferred
 async def test_another_account_has_a_fetch_of_its_own(folder: Path) -> None:
-    """A login that fails says nothing of others, and is tried once.
-
-    The account of another page works.
-    """
+    """A failed login is tried once, and does not concern other accounts."""
     wrong = {**ACCOUNT, "ftp_password": "wrong"}
     with ftp_site(folder, anonymous=False) as site:
         pages = [Request(site.url("/closed"), meta=wrong), Request(site.url("/open"), meta=ACCOUNT)]
@@ -107,9 +102,7 @@ async def test_another_account_has_a_fetch_of_its_own(folder: Path) -> None:
 async def test_a_login_that_fails_closes_its_own_route_only(
     folder: Path, wrong: dict[str, str]
 ) -> None:
-    """One after the other: pages with an account that works are judged by the file, whoever
-    failed before.
-    """
+    """Pages with a working account are judged by the file, whichever account failed before."""
     with ftp_site(folder, anonymous=False) as site:
         pages = [Request(site.url("/1"), meta=wrong), Request(site.url("/2"), meta=wrong)]
         pages = [
@@ -132,7 +125,7 @@ async def test_a_login_that_fails_closes_its_own_route_only(
 @pytest.mark.parametrize(("user", "sent"), [(None, "anonymous"), (5, "5")])
 @ensureDeferred
 async def test_a_user_that_is_no_text(folder: Path, user: object, sent: str) -> None:
-    """None counts as no user, and everything else as its text; the crawl itself does not fail."""
+    """A user of None counts as absent, and other values as their text."""
     with ftp_site(folder) as site:
         done = await crawl(
             [Request(site.url("/closed"), meta={"ftp_user": user, "ftp_password": 7})]
@@ -144,9 +137,7 @@ async def test_a_user_that_is_no_text(folder: Path, user: object, sent: str) -> 
 
 @ensureDeferred
 async def test_a_long_file_is_cut_off(folder: Path) -> None:
-    """2.5: the transfer ends at the limit, so that the last line does not count and the server
-    sends no more.
-    """
+    """The transfer ends at the limit (2.5)."""
     lines = b"User-agent: *\nDisallow: /closed\n" + b"#" * 64_000_000 + b"\nDisallow: /open\n"
     (folder / "robots.txt").write_bytes(lines)
     with ftp_site(folder) as site:
@@ -159,10 +150,7 @@ async def test_a_long_file_is_cut_off(folder: Path) -> None:
 
 @ensureDeferred
 async def test_a_server_that_says_too_much_is_left() -> None:
-    """A reply without an end fills no memory.
-
-    The connection is closed, and the server is unreachable.
-    """
+    """A server whose reply does not end is disconnected, and unreachable."""
     with talker(b"220-\r\n", b"220-still greeting\r\n" * 1000) as address:
         done = await crawl([f"{address}/open"], {"ROBOTS_TIMEOUT": 20})
         assert why(done.outcomes[f"{address}/open"]) == "robots.txt unreachable: connection reset"
@@ -170,7 +158,7 @@ async def test_a_server_that_says_too_much_is_left() -> None:
 
 @ensureDeferred
 async def test_a_server_that_says_nothing_is_left_in_time() -> None:
-    """The pages of a server that does not go on wait until ROBOTS_TIMEOUT, and no longer."""
+    """The pages of a silent server wait until ROBOTS_TIMEOUT."""
     with talker(b"220 welcome\r\n") as address:
         done = await crawl([f"{address}/open"], {"ROBOTS_TIMEOUT": 0.3})
         assert why(done.outcomes[f"{address}/open"]) == "robots.txt unreachable: no answer in 0.3 s"
@@ -182,9 +170,7 @@ async def test_a_server_that_says_nothing_is_left_in_time() -> None:
 )
 @ensureDeferred
 async def test_a_page_is_judged_by_the_path_that_the_server_gets(folder: Path, target: str) -> None:
-    """2.2.2: Scrapy's handler sends another path than that of the URL, and both have to be
-    allowed.
-    """
+    """Scrapy's handler sends another path than the URL has, and both must be allowed (2.2.2)."""
     (folder / "robots.txt").write_bytes(b"User-agent: *\nDisallow: /closed/\nDisallow: /*.txt$\n")
     with ftp_site(folder) as site:
         done = await crawl([site.url(target)])
@@ -194,7 +180,7 @@ async def test_a_page_is_judged_by_the_path_that_the_server_gets(folder: Path, t
 
 @ensureDeferred
 async def test_half_a_file_is_none() -> None:
-    """2.3.1.4: a data connection that is reset in the middle of the file means unreachable."""
+    """A data connection that is reset means unreachable (2.3.1.4)."""
     with scripted({}, b"User-agent: *\n" * 30_000, reset=True) as address:
         done = await crawl([f"{address}/open"])
         assert why(done.outcomes[f"{address}/open"]) == "robots.txt unreachable: connection reset"
@@ -209,7 +195,7 @@ async def test_half_a_file_is_none() -> None:
 )
 @ensureDeferred
 async def test_a_transfer_that_fails_is_no_missing_file(reply: bytes, sent: bytes) -> None:
-    """2.3.1.4: 550 means "no such file" only before the transfer has begun (RFC 959, 5.4)."""
+    """550 means "no such file" only before the transfer begins (RFC 959, 5.4)."""
     with scripted({"RETR": reply}, sent) as address:
         done = await crawl([f"{address}/open"])
         assert (
@@ -230,7 +216,7 @@ async def test_a_transfer_that_fails_is_no_missing_file(reply: bytes, sent: byte
 async def test_the_cause_of_a_transfer_that_cannot_begin(
     replies: dict[str, bytes], cause: str
 ) -> None:
-    """The reason names what went wrong, in words."""
+    """The reason says in words what failed."""
     with scripted(replies) as address:
         done = await crawl([f"{address}/open"])
         assert why(done.outcomes[f"{address}/open"]) == f"robots.txt unreachable: {cause}"
@@ -238,7 +224,7 @@ async def test_the_cause_of_a_transfer_that_cannot_begin(
 
 @ensureDeferred
 async def test_a_setting_lets_ftp_pages_pass(folder: Path) -> None:
-    """A scheme that ROBOTS_SCHEMES takes away passes and is counted, as an unknown one."""
+    """Pages of a scheme that ROBOTS_SCHEMES removes pass, and are counted."""
     with ftp_site(folder) as site:
         done = await crawl([site.url("/closed")], {"ROBOTS_SCHEMES": {"ftp": None}})
         assert done.outcomes[site.url("/closed")] == 200
@@ -248,7 +234,7 @@ async def test_a_setting_lets_ftp_pages_pass(folder: Path) -> None:
 
 @ensureDeferred
 async def test_a_redirect_from_http_to_ftp_is_not_followed(folder: Path, site: Site) -> None:
-    """2.3.1.2: such a redirect is one without a usable Location."""
+    """A redirect to FTP counts as one without a Location (2.3.1.2)."""
     with ftp_site(folder) as other:
         site.replies = {
             "/robots.txt": Reply(301, headers=(("Location", other.url("/robots.txt")),)),
@@ -263,7 +249,7 @@ async def test_a_redirect_from_http_to_ftp_is_not_followed(folder: Path, site: S
 async def test_a_proxy_of_the_environment_is_not_the_cause(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Scrapy's handler uses no proxy, so that what fails is the server itself."""
+    """Scrapy's FTP handler uses no proxy, so the reason names none."""
     monkeypatch.setenv("ftp_proxy", "http://127.0.0.1:9")
     with ftp_site(folder, anonymous=False) as site:
         done = await crawl([site.url("/open")])
@@ -272,7 +258,7 @@ async def test_a_proxy_of_the_environment_is_not_the_cause(
 
 @ensureDeferred
 async def test_tdmrep_is_not_asked_for_by_ftp(folder: Path) -> None:
-    """A tdmrep.json is looked for at sites of the web only."""
+    """tdmrep.json is requested only by HTTP."""
     settings = {"ROBOTS_USE": ["tdm"]}
     with ftp_site(folder) as site:
         done = await crawl([site.url("/open")], settings)
@@ -282,7 +268,7 @@ async def test_tdmrep_is_not_asked_for_by_ftp(folder: Path) -> None:
 
 @ensureDeferred
 async def test_the_account_of_the_settings_is_used(folder: Path) -> None:
-    """FTP_USER and FTP_PASSWORD count where a page brings no account of its own."""
+    """FTP_USER and FTP_PASSWORD are used for pages without an account."""
     with ftp_site(folder, anonymous=False) as site:
         done = await crawl([site.url("/closed")], {"FTP_USER": USER, "FTP_PASSWORD": PASSWORD})
         assert why(done.outcomes[site.url("/closed")]) == "robots.txt line 2: Disallow: /closed"

@@ -49,7 +49,7 @@ def capsule() -> Iterator[Capsule]:
 async def pages(
     capsule: Capsule, settings: dict[str, Any] | None = None
 ) -> tuple[dict[str, int | str], Crawl]:
-    """Crawl all pages of a capsule; return what became of each, the reason of a refused one."""
+    """Crawl all pages of a capsule, and return the outcome of each."""
     paths = [path for path in capsule.pages if path != "/robots.txt"]
     done = await crawl([capsule.url(path) for path in paths], {**SETTINGS, **(settings or {})})
     ends = {path: done.outcomes[capsule.url(path)] for path in paths}
@@ -61,10 +61,7 @@ async def pages(
 
 @ensureDeferred
 async def test_a_capsule_is_crawled_by_its_rules(capsule: Capsule) -> None:
-    """The file is fetched once.
-
-    A page is judged by the group for the crawl's purpose, whose Allow is none.
-    """
+    """The file is fetched once, and the group for the crawl's purpose decides."""
     capsule.pages = {**capsule.pages, "/robots.txt": (TEXT, RULES)}
     ends, done = await pages(capsule)
     because = "robots.txt line 3: Disallow: /closed"
@@ -78,7 +75,7 @@ async def test_a_capsule_is_crawled_by_its_rules(capsule: Capsule) -> None:
 )
 @ensureDeferred
 async def test_any_parser_reads_the_rules_of_gemini(capsule: Capsule, parser: str) -> None:
-    """A parser of the user's is given the file in the terms of RFC 9309."""
+    """A third-party parser gets the file in the terms of RFC 9309."""
     capsule.pages = {
         **capsule.pages,
         "/closedx": (TEXT, "x"),
@@ -103,10 +100,7 @@ async def test_a_crawl_with_two_purposes_obeys_both(capsule: Capsule) -> None:
 async def test_a_store_and_an_archive_keep_the_file_of_a_capsule(
     capsule: Capsule, tmp_path: Path
 ) -> None:
-    """The next crawl does not ask for it again.
-
-    Both crawls, and `check`, judge by the rules of Gemini.
-    """
+    """The next crawl does not fetch the file again, and `check` judges by the rules of Gemini."""
     capsule.pages = {**capsule.pages, "/robots.txt": (TEXT, RULES)}
     archive = tmp_path / "robots.warc.gz"
     stored = {"ROBOTS_CACHE": f"sqlite:///{tmp_path / 'robots.sqlite'}"}
@@ -127,9 +121,7 @@ async def test_a_store_and_an_archive_keep_the_file_of_a_capsule(
 
 @ensureDeferred
 async def test_an_offline_replay_knows_capsules(capsule: Capsule, tmp_path: Path) -> None:
-    """With HTTPCACHE_IGNORE_MISSING, the robots.txt in the HTTP cache decides, and nothing is
-    asked for.
-    """
+    """With HTTPCACHE_IGNORE_MISSING, the robots.txt in the HTTP cache decides."""
     capsule.pages = {**capsule.pages, "/robots.txt": (TEXT, RULES)}
     settings = {"HTTPCACHE_ENABLED": True, "HTTPCACHE_DIR": str(tmp_path)}
     first, _ = await pages(capsule, settings)
@@ -141,7 +133,7 @@ async def test_an_offline_replay_knows_capsules(capsule: Capsule, tmp_path: Path
 
 @ensureDeferred
 async def test_a_scheme_of_ones_own(capsule: Capsule) -> None:
-    """With a handler and a description, its pages are judged, and its pace is obeyed."""
+    """With a handler and a description, a user's scheme is judged and paced."""
     capsule.pages = {**capsule.pages, "/robots.txt": (TEXT, f"{RULES}Crawl-delay: 0.05\n")}
     settings = {
         **SETTINGS,
@@ -171,7 +163,7 @@ async def test_a_scheme_of_ones_own(capsule: Capsule) -> None:
 )
 @ensureDeferred
 async def test_a_capsule_without_a_file(capsule: Capsule, answer: str, reason: str | None) -> None:
-    """2.3.1: what is not there allows everything; what cannot be known, nothing."""
+    """A missing file allows everything, an unknown one nothing (2.3.1)."""
     capsule.pages = {"/open": (TEXT, "x"), "/robots.txt": (answer, "")}
     ends, _ = await pages(capsule)
     assert ends == {"/open": 20 if reason is None else reason}
@@ -181,7 +173,7 @@ async def test_a_capsule_without_a_file(capsule: Capsule, answer: str, reason: s
 async def test_redirect_that_leads_nowhere_is_told(
     capsule: Capsule, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """One INFO line says that a redirect leads nowhere, so that everything is allowed."""
+    """One INFO line says that a redirect leads nowhere, so everything is allowed."""
     capsule.pages = {"/open": (TEXT, "x"), "/robots.txt": ("31 https://a.example/robots.txt", "")}
     await pages(capsule)
     logged = [line for line in records(caplog, logging.INFO) if "/robots.txt is" in line]
@@ -193,7 +185,7 @@ async def test_redirect_that_leads_nowhere_is_told(
 
 @ensureDeferred
 async def test_redirects_lead_to_other_capsules(capsule: Capsule) -> None:
-    """2.3.1.2: the file that a redirect leads to counts."""
+    """The target of a redirect counts (2.3.1.2)."""
     other = Capsule({"/r": (TEXT, RULES)})
     capsule.pages = {
         "/closed": (TEXT, "x"),
@@ -220,7 +212,7 @@ async def test_a_long_file_is_cut_off(capsule: Capsule) -> None:
 
 @ensureDeferred
 async def test_a_capsule_that_speaks_no_tls_is_closed(site: Site) -> None:
-    """2.3.1.4: a failure of TLS is one of the network."""
+    """A TLS failure is a network failure (2.3.1.4)."""
     url = site.url("/open").replace("http:", "gemini:")
     done = await crawl([url], SETTINGS)
     error = done.outcomes[url]
@@ -230,10 +222,7 @@ async def test_a_capsule_that_speaks_no_tls_is_closed(site: Site) -> None:
 
 @contextmanager
 def sending(octets: bytes, *, in_order: bool = True) -> Iterator[str]:
-    """Send octets to one client in place of a capsule, and close TLS, or the connection alone.
-
-    Give the address.
-    """
+    """Serve bytes to one client, close with or without TLS, and yield the address."""
     listening = socket.create_server(("127.0.0.1", 0))
 
     def serve() -> None:
@@ -269,7 +258,7 @@ def sending(octets: bytes, *, in_order: bool = True) -> Iterator[str]:
 )
 @ensureDeferred
 async def test_an_answer_that_is_none_of_gemini(octets: bytes, cause: str) -> None:
-    """2.3.1.4: it is the site's fault, and not that of the crawl."""
+    """An answer that is not Gemini is a failure of the site, not of the crawl (2.3.1.4)."""
     with sending(octets) as address:
         done = await crawl([f"{address}/open"], SETTINGS)
     error = done.outcomes[f"{address}/open"]
@@ -279,7 +268,7 @@ async def test_an_answer_that_is_none_of_gemini(octets: bytes, cause: str) -> No
 
 @ensureDeferred
 async def test_a_file_that_is_cut_off_is_none() -> None:
-    """Gemini ends an answer with TLS's own end: without it, somebody may have cut the file."""
+    """Without the end of TLS, a file may have been cut, and is unreachable."""
     with sending(f"{TEXT}\r\n{RULES}".encode(), in_order=False) as address:
         done = await crawl([f"{address}/open"], SETTINGS)
     error = done.outcomes[f"{address}/open"]
@@ -288,10 +277,10 @@ async def test_a_file_that_is_cut_off_is_none() -> None:
 
 
 class Asking(Pages):
-    """Asks what a capsule says; then for its pages, without errbacks."""
+    """Asks the service about a capsule, then requests its pages without errbacks."""
 
     async def start(self) -> AsyncIterator[Any]:
-        """Ask the service, and keep what it says."""
+        """Ask the service, and keep the answer."""
         [page, *_] = self.requests
         robots = await robots_service(self.crawler).robots(str(page))
         self.outcomes["delay"] = int(robots.crawl_delay() or 0)
@@ -301,7 +290,7 @@ class Asking(Pages):
 
 @ensureDeferred
 async def test_service_and_pace_know_capsules(capsule: Capsule) -> None:
-    """A spider's question and Crawl-delay work as on the web."""
+    """The service and Crawl-delay work as on the web."""
     capsule.pages = {**capsule.pages, "/robots.txt": (TEXT, f"{RULES}Crawl-delay: 1\n")}
     urls = [capsule.url("/open"), capsule.url("/closed*")]
     settings = {**SETTINGS, "ROBOTS_CRAWL_DELAY_MAX": 0.05}

@@ -1,6 +1,4 @@
-"""Offline replay: with HTTPCACHE_IGNORE_MISSING nothing leaves the machine, and the HTTP cache
-decides.
-"""
+"""Offline replay: with HTTPCACHE_IGNORE_MISSING nothing is sent, and the HTTP cache decides."""
 
 from __future__ import annotations
 
@@ -33,7 +31,7 @@ STORAGES = ("FilesystemCacheStorage", "DbmCacheStorage")
 
 
 class Cached:
-    """Crawls with one HTTP cache, and what leaves the machine meanwhile."""
+    """Crawls that share an HTTP cache."""
 
     def __init__(self, site: Site, folder: Path) -> None:
         self.site = site
@@ -61,7 +59,7 @@ class Cached:
 
 
 def what(outcome: int | BaseException) -> Any:
-    """What became of a page: a status, a reason of ours, or that the HTTP cache refused it."""
+    """Return the outcome of a page."""
     if isinstance(outcome, IgnoreRequest) and not isinstance(outcome, RobotsDisallowed):
         return "not in the cache"
     return short(outcome)
@@ -69,7 +67,7 @@ def what(outcome: int | BaseException) -> Any:
 
 @pytest.fixture
 def cached(site: Site, tmp_path: Path) -> Cached:
-    """A site with rules, and an HTTP cache that is empty."""
+    """A site with rules, and an empty HTTP cache."""
     site.replies["/robots.txt"] = robots(RULES)
     return Cached(site, tmp_path / "httpcache")
 
@@ -79,10 +77,7 @@ def cached(site: Site, tmp_path: Path) -> Cached:
 async def test_replay_obeys_the_robots_txt_in_the_http_cache(
     cached: Cached, storage: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """A crawl puts robots.txt into the HTTP cache.
-
-    Offline, that one decides, and the cache has or refuses the rest.
-    """
+    """A crawl stores robots.txt in the HTTP cache, which decides offline."""
     cached.settings["HTTPCACHE_STORAGE"] = f"scrapy.extensions.httpcache.{storage}"
     await cached.online("/a")
     assert await cached.offline("/a", "/b", "/x") == [200, "not in the cache", "rule"]
@@ -90,7 +85,7 @@ async def test_replay_obeys_the_robots_txt_in_the_http_cache(
 
 
 class Dated(httpcache.FilesystemCacheStorage):
-    """A storage whose copies are of 2001, with the time of Scrapy 2.19."""
+    """A storage whose copies are of 2001."""
 
     def retrieve_response(self, spider: Spider, request: Request) -> Response | None:
         """Return a copy."""
@@ -117,7 +112,7 @@ async def test_a_replay_says_when_an_old_file_was_stored(
 
 @ensureDeferred
 async def test_not_answered_from_the_cache(cached: Cached) -> None:
-    """While the network may be used, the HTTP cache answers pages and no robots.txt."""
+    """Online, the HTTP cache answers pages but not robots.txt."""
     await cached.online("/a")
     cached.site.replies["/robots.txt"] = robots("User-agent: *\nDisallow: /a\n")
     result = await cached.online("/a")
@@ -136,9 +131,7 @@ async def test_not_answered_from_the_cache(cached: Cached) -> None:
 )
 @ensureDeferred
 async def test_every_kind_of_answer(cached: Cached, reply: Reply) -> None:
-    """Redirects are followed in the HTTP cache, and what was compressed or cut is obeyed there
-    as it was online.
-    """
+    """Redirects, compressed and cut files are obeyed from the HTTP cache as online."""
     cached.site.replies |= {"/robots.txt": reply, "/moved": robots(RULES)}
     await cached.online("/a")
     assert await cached.offline("/a", "/x") == [200, "rule"]
@@ -146,9 +139,7 @@ async def test_every_kind_of_answer(cached: Cached, reply: Reply) -> None:
 
 @ensureDeferred
 async def test_what_scrapy_itself_put_there(cached: Cached) -> None:
-    """A robots.txt that Scrapy's own middleware put into the HTTP cache, in its content coding,
-    decides as well.
-    """
+    """A robots.txt that Scrapy's own middleware stored decides as well."""
     body = gzip.compress(RULES.encode())
     cached.site.replies["/robots.txt"] = Reply(body=body, headers=(("Content-Encoding", "gzip"),))
     await cached.online("/a", DOWNLOADER_MIDDLEWARES={})
@@ -157,10 +148,7 @@ async def test_what_scrapy_itself_put_there(cached: Cached) -> None:
 
 @ensureDeferred
 async def test_404_in_the_http_cache_opens(cached: Cached) -> None:
-    """A 404 in the HTTP cache opens.
-
-    An answer that says nothing of the rules does not take the place of rules.
-    """
+    """A stored 404 allows everything; an answer without rules does not replace rules."""
     del cached.site.replies["/robots.txt"]
     await cached.online("/a")
     assert await cached.offline("/a") == [200]
@@ -173,10 +161,7 @@ async def test_404_in_the_http_cache_opens(cached: Cached) -> None:
 
 @ensureDeferred
 async def test_tdmrep_comes_from_the_http_cache(cached: Cached) -> None:
-    """Offline, a tdmrep.json in the HTTP cache decides.
-
-    Where there is none, it is unknown, and nothing is sent.
-    """
+    """Offline, a stored tdmrep.json decides, and without one nothing is sent."""
     use = {"ROBOTS_USE": ["tdm"]}
     await cached.online("/a")
     assert await cached.offline("/a", **use) == [200]
@@ -188,10 +173,7 @@ async def test_tdmrep_comes_from_the_http_cache(cached: Cached) -> None:
 
 @ensureDeferred
 async def test_none_in_the_cache(cached: Cached, caplog: pytest.LogCaptureFixture) -> None:
-    """Without a robots.txt there, a request passes to the HTTP cache, which has it or refuses it.
-
-    One line says so.
-    """
+    """Without a stored robots.txt, requests go to the HTTP cache, and one line says so."""
     await cached.online("/a", ROBOTSTXT_OBEY=False)
     assert await cached.offline("/a", "/x", Request(cached.site.url("/b", "localhost"))) == [
         200,
@@ -221,9 +203,7 @@ async def test_none_in_the_cache(cached: Cached, caplog: pytest.LogCaptureFixtur
 async def test_what_would_be_sent(
     cached: Cached, settings: dict[str, Any], meta: dict[str, Any], why: str, obeyed: bool
 ) -> None:
-    """A request that the HTTP cache would send is refused, whether there is a robots.txt in the
-    cache or not.
-    """
+    """A request that the HTTP cache would send is dropped."""
     await cached.online("/a", ROBOTSTXT_OBEY=obeyed)
     for target in ("/a", "/robots.txt") if obeyed else ("/a",):
         request = Request(cached.site.url(target), meta=meta)
@@ -236,9 +216,7 @@ async def test_what_would_be_sent(
 
 @ensureDeferred
 async def test_replay_counts_a_robots_txt_once_in_a_dry_run(cached: Cached) -> None:
-    """In a dry run, a request for robots.txt itself that the HTTP cache would send counts once,
-    with its reason.
-    """
+    """In a dry run, a request for robots.txt that would be sent counts once."""
     request = Request(cached.site.url("/robots.txt"), meta={"dont_cache": True})
     offline = {**cached.settings, "HTTPCACHE_IGNORE_MISSING": True, "ROBOTS_DRY_RUN": True}
     result = await crawl([request], offline)
@@ -247,9 +225,7 @@ async def test_replay_counts_a_robots_txt_once_in_a_dry_run(cached: Cached) -> N
 
 @ensureDeferred
 async def test_policy_of_rfc_2616(cached: Cached) -> None:
-    """With the policy of RFC 2616 a robots.txt that it stores decides, and one that it does not
-    store is missing.
-    """
+    """With the RFC 2616 policy, a robots.txt decides if the policy stores it."""
     cached.site.replies["/a"] = Reply(body=PAGE.body, headers=DATED)
     await cached.online("/a", **RFC2616)
     assert await cached.offline("/a", "/x", **RFC2616) == [200, "not in the cache"]
@@ -260,10 +236,7 @@ async def test_policy_of_rfc_2616(cached: Cached) -> None:
 
 @ensureDeferred
 async def test_exceptions_of_the_user(cached: Cached, tmp_path: Path) -> None:
-    """An exempt site and a local file go before the HTTP cache.
-
-    What comes out of it is put into no store.
-    """
+    """Exempt sites and local files have precedence over the HTTP cache, which fills no store."""
     await cached.online("/a", "/x", ROBOTSTXT_OBEY=False)
     assert await cached.offline("/a", "/x", ROBOTS_EXEMPT=["127.0.0.1"]) == [200, 200]
     (tmp_path / "own.txt").write_text("User-agent: *\nDisallow: /a\n")
@@ -276,7 +249,7 @@ async def test_exceptions_of_the_user(cached: Cached, tmp_path: Path) -> None:
 
 @ensureDeferred
 async def test_a_cache_that_fails(cached: Cached, caplog: pytest.LogCaptureFixture) -> None:
-    """A storage that raises costs a warning and the copy, and no verdict."""
+    """A storage that raises causes a warning, and no other verdict."""
     cached.settings["HTTPCACHE_STORAGE"] = Failing
     result = await crawl(cached.requests("/x"), cached.settings)
     assert short(result.outcomes[cached.site.url("/x")]) == "rule"
@@ -285,7 +258,7 @@ async def test_a_cache_that_fails(cached: Cached, caplog: pytest.LogCaptureFixtu
 
 
 class Failing(httpcache.FilesystemCacheStorage):
-    """Stores nothing."""
+    """A storage that fails."""
 
     def store_response(self, *_: Any) -> None:
         """Fail."""
@@ -293,10 +266,7 @@ class Failing(httpcache.FilesystemCacheStorage):
 
 
 class Opaque(HttpCacheMiddleware):
-    """The middleware of the cache as another version of Scrapy may have it.
-
-    It is unknown what it stores where.
-    """
+    """An HTTP cache without the names of Scrapy's."""
 
     def __init__(self, *_: Any) -> None:
         """Store nothing."""
@@ -326,8 +296,8 @@ class Opaque(HttpCacheMiddleware):
 async def test_a_cache_that_cannot_be_asked(
     cached: Cached, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Where the parts of Scrapy's middleware are missing, one warning says what is lost, and no
-    site closes.
+    """If the names of the HTTP cache are missing, one warning says what is lost, and no site
+    closes.
     """
     ours = SETTINGS["DOWNLOADER_MIDDLEWARES"]
     stock = "scrapy.downloadermiddlewares.httpcache.HttpCacheMiddleware"

@@ -1,7 +1,4 @@
-"""Large files in real crawls.
-
-They are parsed on a thread, also when they are parsed again, and say what small ones say.
-"""
+"""Large files are parsed on a thread, with the same verdicts as small ones."""
 
 from __future__ import annotations
 
@@ -41,9 +38,7 @@ DAY = 86_400.0
 
 @pytest.fixture
 def elsewhere(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
-    """Whether each file that was read ahead of its questions was read on another thread than that
-    of the event loop.
-    """
+    """Whether each file was read on another thread than the event loop."""
     found: list[bool] = []
     prepare, here = RobotsTxt.prepare, threading.get_ident()
 
@@ -56,7 +51,7 @@ def elsewhere(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
 
 
 async def verdicts(service: RobotsService, site: Site) -> list[bool]:
-    """Of some pages, one by one."""
+    """Return the verdicts for some pages."""
     return [
         (await service.robots(site.url(page))).decide(site.url(page)).allowed
         for page in ("/x", "/y", "/x/1")
@@ -65,7 +60,7 @@ async def verdicts(service: RobotsService, site: Site) -> list[bool]:
 
 @ensureDeferred
 async def test_large_file_is_parsed_on_a_thread(site: Site, elsewhere: list[bool]) -> None:
-    """Its first questions find it read."""
+    """A large file is read on a thread before its first verdict."""
     site.replies["/robots.txt"] = robots(RULES)
 
     async def script(service: RobotsService) -> None:
@@ -77,7 +72,7 @@ async def test_large_file_is_parsed_on_a_thread(site: Site, elsewhere: list[bool
 
 @ensureDeferred
 async def test_small_file_is_parsed_at_once(site: Site, elsewhere: list[bool]) -> None:
-    """A thread would take longer than the parser does."""
+    """A small file is read at once, since a thread would take longer."""
     site.replies["/robots.txt"] = robots("User-agent: *\nDisallow: /x\n")
 
     async def script(service: RobotsService) -> None:
@@ -89,7 +84,7 @@ async def test_small_file_is_parsed_at_once(site: Site, elsewhere: list[bool]) -
 
 @ensureDeferred
 async def test_large_file_that_is_parsed_again(site: Site, elsewhere: list[bool]) -> None:
-    """It is parsed again on a thread, without another fetch."""
+    """A large file is parsed again on a thread, without another fetch."""
     site.replies["/robots.txt"] = robots(RULES)
     known = policy("503")
     entry = CacheEntry(known.validity, 503, "503", 0.0)
@@ -109,7 +104,7 @@ async def test_large_file_that_is_parsed_again(site: Site, elsewhere: list[bool]
 async def test_large_file_whose_refresh_fails(
     site: Site, clock: Clock, elsewhere: list[bool]
 ) -> None:
-    """The earlier copy that is obeyed then is parsed on a thread, too (2.4)."""
+    """The earlier copy that is used after a failed refresh is parsed on a thread, too (2.4)."""
     site.replies["/robots.txt"] = robots(RULES)
 
     async def script(service: RobotsService) -> None:
@@ -124,12 +119,12 @@ async def test_large_file_whose_refresh_fails(
 
 
 def by(agent: str, url: str) -> Request:
-    """A request of a product token of its own."""
+    """Return a request with its own product token."""
     return Request(url, meta={"robotstxt_user_agent": agent})
 
 
 def short(outcomes: dict[str, int | BaseException]) -> dict[str, object]:
-    """Path -> status, or the name of the exception."""
+    """Return the status, or the name of the exception, by path."""
     found = {url.rpartition("/")[2]: outcome for url, outcome in outcomes.items()}
     return {
         path: what if isinstance(what, int) else type(what).__name__ for path, what in found.items()
@@ -143,9 +138,7 @@ GROUPS = "".join(f"User-agent: bot{name}\nDisallow: /{name}\n" for name in "abc"
 async def test_each_product_token_has_it_read_on_the_thread(
     site: Site, elsewhere: list[bool]
 ) -> None:
-    """Pages of a token that asks for the first time wait for the thread, and each gets its
-    verdict.
-    """
+    """The pages of a new product token wait for the thread, which reads the file once for it."""
     site.replies["/robots.txt"] = robots(GROUPS)
     requests = [
         by(f"bot{name}", site.url(f"/{path}{name}")) for name in "abc" for path in ("a", "b", "c")
@@ -161,8 +154,8 @@ async def test_each_product_token_has_it_read_on_the_thread(
 
 @ensureDeferred
 async def test_spider_that_is_closed_meanwhile(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The thread reads no further file then, and what waits for it goes back to the scheduler,
-    undecided.
+    """When the spider closes, the thread reads no further file, and waiting requests go back to the
+    scheduler.
     """
     site.replies["/robots.txt"] = robots(GROUPS)
     begun, closing, prepare = threading.Event(), threading.Event(), RobotsTxt.prepare
@@ -189,7 +182,7 @@ async def test_spider_that_is_closed_meanwhile(site: Site, monkeypatch: pytest.M
 
 
 def test_unread_until_all_is_read() -> None:
-    """While the thread is at work, no page is judged: it would read the same, on the event loop."""
+    """While the thread reads a file, no page is judged on the event loop."""
     rules = "".join(f"Disallow: /*{'*'.join(letters)}\n" for letters in permutations("abcdefg"))
     body = f"User-agent: *\nCrawl-delay: 1\n{rules}".encode()
     file = ParsedRobots(None, RobotsTxt.parse(body), size=len(body), large=True)

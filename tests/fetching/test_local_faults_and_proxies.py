@@ -1,6 +1,5 @@
-"""What fails in the crawl itself or on the way through a proxy.
-
-See the two files of scenarios that say so.
+"""Failures of the crawl itself, and of proxies. See scenarios_local_faults.py and
+scenarios_failing_proxies.py.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ FIX = "fix it, or remove it from the settings"
 
 
 def proxied(results: Results, name: str) -> list[Any]:
-    """Return what came of a scenario with proxies."""
+    """Return the result of a scenario with proxies."""
     found: list[Any] = results[name]["found"]
     if not found:
         pytest.skip("without a reactor, this version of Scrapy sends nothing through a proxy")
@@ -37,9 +36,7 @@ def proxied(results: Results, name: str) -> list[Any]:
 
 
 def test_spider_that_stops_its_transfers(results: Results) -> None:
-    """A spider that stops every transfer, as Scrapy documents it, stops no robots.txt, and its
-    pages are fetched.
-    """
+    """A spider that stops every transfer does not stop robots.txt."""
     found = results["stopped"]["found"]
     assert len(found) >= 2
     assert all(
@@ -68,8 +65,8 @@ def test_spider_that_stops_its_transfers(results: Results) -> None:
 def test_local_fault_closes_the_gate_and_is_named_once(
     results: Results, name: str, cause: str, advice: str
 ) -> None:
-    """A part of the crawl that fails closes the gate at once, is named once with what to do, and
-    is not cached.
+    """If a part of the crawl fails, nothing is allowed; one log line says what to do, and nothing
+    is cached.
     """
     found = dict(results["local"][name])
     first, *traceback = found.pop("log")[0].split("\n")
@@ -83,10 +80,7 @@ def test_local_fault_closes_the_gate_and_is_named_once(
 
 
 def test_own_downloader_serves_every_site(results: Results) -> None:
-    """A DOWNLOADER that hides Scrapy's names serves every site.
-
-    One warning for each says what is lost.
-    """
+    """A DOWNLOADER without Scrapy's names serves every site, with one warning for each name."""
     log = results["own_downloader"]["log"]
     assert results["own_downloader"]["outcomes"] == [200, "rule", 200]
     assert all("this version of Scrapy has no" in line for line in log)
@@ -94,9 +88,7 @@ def test_own_downloader_serves_every_site(results: Results) -> None:
 
 
 def test_each_route_has_a_fetch_of_its_own(results: Results) -> None:
-    """Where a proxy fails, in whatever way, requests with another one have the file fetched for
-    themselves.
-    """
+    """If a proxy fails, the file is fetched for requests with another proxy."""
     found = proxied(results, "routes")
     cases = [[False, ""], [False, "407"], [True, ""], [True, "407"], [True, "502"]]
     assert [case[:2] for case in found] == cases * (len(found) // len(cases))
@@ -107,36 +99,26 @@ def test_each_route_has_a_fetch_of_its_own(results: Results) -> None:
 
 
 def test_route_of_a_later_request(results: Results) -> None:
-    """A proxy that fails closes the site at once for its own requests, without a pause, and for
-    no others.
-    """
+    """A proxy that fails closes the site at once, for its own requests only."""
     found = proxied(results, "later_route")
     assert found == [["unreachable", 200, "rule"]] * len(found)
 
 
 def test_attempts_of_each_route(results: Results) -> None:
-    """A site that answers 503 through a proxy is asked again, whatever becomes of another proxy
-    meanwhile.
-    """
+    """A site that answers 503 through one proxy is retried, although another proxy failed."""
     found = proxied(results, "second_attempt")
     assert [case[1:] for case in found] == [["rule", 2]] * len(found)
 
 
 def test_hanging_proxy_delays_no_other_for_long(results: Results) -> None:
-    """A proxy that never answers closes the site for its own requests alone, after its time.
-
-    Others go on then.
-    """
+    """A proxy that hangs closes the site for its own requests after ROBOTS_TIMEOUT."""
     found = proxied(results, "hanging_proxy")
     assert [outcome for outcome, _ in found] == [200] * len(found)
     assert all("through proxy" in line for _, lines in found for line in lines)
 
 
 def test_failing_proxy_closes_the_site_for_its_own_requests(results: Results) -> None:
-    """A proxy that fails closes a site for its own requests, for a while.
-
-    Log and reason name it, without a secret.
-    """
+    """The log and the reason name a failing proxy, without its password."""
     causes = [
         "connection refused",
         "407 Proxy Authentication Required",
@@ -161,9 +143,7 @@ def test_failing_proxy_closes_the_site_for_its_own_requests(results: Results) ->
 
 
 def test_only_a_proxy_leads_there(results: Results) -> None:
-    """A site that cannot be reached without a proxy is fetched with one, whichever request comes
-    first.
-    """
+    """A site that needs a proxy is fetched through one, whichever request comes first."""
     found = proxied(results, "direct_fails")
     half = len(found) // 2
     assert found[:half] == [["unreachable", 200, "rule"]] * half
@@ -177,21 +157,19 @@ def test_proxy_of_the_environment(results: Results) -> None:
 
 
 def test_failure_of_a_proxy_is_not_shared(results: Results) -> None:
-    """A crawl without the proxy that failed finds nothing of it in the store that both use."""
+    """The failure of a proxy is not stored for other crawls."""
     found = proxied(results, "not_shared")
     assert found == [["unreachable", 200, "rule"]] * len(found)
 
 
 def test_earlier_file_is_obeyed(results: Results) -> None:
-    """Where a proxy or a part of the crawl fails, and a file from before is at hand, that is
-    obeyed as stale.
-    """
+    """If a proxy or a part of the crawl fails, an earlier file is obeyed as stale."""
     found = results["stale"]["found"]
     assert found == [[200, "rule", True, 1]] * len(found) != []
 
 
 def test_causes_are_the_same_with_every_handler(results: Results) -> None:
-    """The log names what went wrong in words, the same with every download handler."""
+    """The causes in the log are the same with every download handler."""
     for found in results["causes"]["found"]:
         assert found.pop("no http").startswith("no valid HTTP answer: ")
         garbled = found.pop("garbled header")  # aiohttp's handler fails on what is not UTF-8
@@ -210,10 +188,10 @@ def test_causes_are_the_same_with_every_handler(results: Results) -> None:
 
 
 class Fallback:
-    """A middleware that answers whatever could not be downloaded."""
+    """A middleware that answers for every failed download."""
 
     def process_exception(self, request: Request, exception: Exception) -> Response | None:
-        """Answer with nothing."""
+        """Return an empty response."""
         return (
             None
             if isinstance(exception, IgnoreRequest)
@@ -225,9 +203,7 @@ class Fallback:
 async def test_answer_of_a_middleware_in_place_of_a_download_that_failed(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """What a middleware makes up for a robots.txt that cannot be reached is not the site's, and
-    opens nothing.
-    """
+    """An answer that a middleware makes up for a failed robots.txt allows nothing."""
     ours = SETTINGS["DOWNLOADER_MIDDLEWARES"]
     page = "http://127.0.0.1:1/a"  # no server listens there
     result = await crawl([page], {**NEVER, "DOWNLOADER_MIDDLEWARES": {**ours, Fallback: 560}})

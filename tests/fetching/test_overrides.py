@@ -1,7 +1,4 @@
-"""The user's exceptions in real crawls.
-
-Sites that are not asked, local files in place of a site's own.
-"""
+"""The user's exceptions in real crawls: exempt sites and local files."""
 
 from __future__ import annotations
 
@@ -50,10 +47,7 @@ DRY = {"ROBOTS_DRY_RUN": True}
 async def test_exempt_sites_are_not_asked(
     site: Site, other: Site, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Not one robots.txt is fetched of them, every page is.
-
-    Each use is counted by its entry, and listed at the end.
-    """
+    """No robots.txt of an exempt site is fetched; each used entry is counted and listed."""
     site.replies["/robots.txt"] = other.replies["/robots.txt"] = robots(CLOSED)
     pages = [*urls(site, 3), other.url("/x")]
     result = await crawl(pages, {"ROBOTS_EXEMPT": [site.url("")]})
@@ -72,9 +66,7 @@ async def test_exempt_sites_are_not_asked(
     "entries", [["*.a.example", "b.a.example"], ["b.a.example", "*.a.example"]]
 )
 def test_first_entry_counts(entries: list[str]) -> None:
-    """Where several entries cover an origin, the first of the list does, however they are
-    written.
-    """
+    """The first entry that covers an origin counts."""
     settings = read_settings(Settings({"ROBOTS_EXEMPT": ["c.example", *entries]}))
     overrides = Overrides(make_crawler(), settings, lambda *_: None, lambda: NOBODY)  # type: ignore[arg-type]
     known = overrides.robots(Origin("http", "b.a.example", 80))
@@ -84,9 +76,7 @@ def test_first_entry_counts(entries: list[str]) -> None:
 
 @ensureDeferred
 async def test_robots_txt_of_an_exempt_site(site: Site) -> None:
-    """A spider's own request for the robots.txt of such a site counts as allowed, as that of any
-    site does.
-    """
+    """A spider's request for the robots.txt of an exempt site counts as allowed."""
     site.replies["/robots.txt"] = robots(CLOSED)
     own = Request(site.url("/robots.txt"))
     result = await crawl([own, site.url("/x")], {"ROBOTS_EXEMPT": [site.url("")]})
@@ -96,9 +86,7 @@ async def test_robots_txt_of_an_exempt_site(site: Site) -> None:
 
 @ensureDeferred
 async def test_entries_cover_hosts_hosts_below_or_an_origin() -> None:
-    """A host is exempt on every port, `*.` exempts what is below it, an origin one scheme and
-    port; others not.
-    """
+    """An entry is a host, `*.` and a domain, or an origin."""
     exempt = ["intranet.example", "*.staging.example", "http://api.example:8443"]
     asked = ["http://staging.example", "http://api.example", "http://www.intranet.example"]
     free = {
@@ -124,10 +112,7 @@ async def test_entries_cover_hosts_hosts_below_or_an_origin() -> None:
 
 @ensureDeferred
 async def test_service_does_not_ask_exempt_sites_either(site: Site) -> None:
-    """A spider that asks the service learns that the site is exempt, and by which entry.
-
-    Nothing is fetched.
-    """
+    """The service says which entry exempts a site, without a fetch."""
     site.replies["/robots.txt"] = robots(CLOSED)
     sent: list[OriginPolicy | None] = []
 
@@ -150,10 +135,7 @@ async def test_service_does_not_ask_exempt_sites_either(site: Site) -> None:
 
 @ensureDeferred
 async def test_redirect_to_an_exempt_site(site: Site, other: Site) -> None:
-    """A robots.txt that redirects to an exempt site is followed there.
-
-    Its rules count for the first site.
-    """
+    """A robots.txt may redirect to an exempt site."""
     site.replies["/robots.txt"] = redirect(other.url("/robots.txt"))
     other.replies["/robots.txt"] = robots(RULES)
     result = await crawl(
@@ -168,7 +150,7 @@ async def test_redirect_to_an_exempt_site(site: Site, other: Site) -> None:
 
 @pytest.fixture
 def local(tmp_path: Path) -> Path:
-    """A file of the user's."""
+    """A local file."""
     path = tmp_path / "own.txt"
     path.write_text("# agreed by mail\nUser-agent: *\nDisallow: /local\n", encoding="utf-8")
     return path
@@ -178,9 +160,7 @@ def local(tmp_path: Path) -> Path:
 async def test_local_file_decides(
     site: Site, other: Site, local: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Its rules are obeyed and named, the site is not asked for its own, and other sites are as
-    always.
-    """
+    """A local file decides for its site, whose own file is not fetched."""
     site.replies["/robots.txt"] = other.replies["/robots.txt"] = robots(RULES)
     pages = [site.url("/local/x"), site.url("/private"), other.url("/local"), other.url("/private")]
     result = await crawl(pages, {"ROBOTS_OVERRIDES": {site.url(""): local}})
@@ -212,10 +192,7 @@ async def test_local_file_decides(
 
 @ensureDeferred
 async def test_local_file_is_read_at_start(site: Site, local: Path) -> None:
-    """What becomes of the file during the crawl changes nothing, for the service neither.
-
-    No store ever gets it.
-    """
+    """A local file is read at start, and not stored."""
     sent: list[object] = []
     OneStore.store = OneStore()
 
@@ -251,10 +228,7 @@ async def test_local_file_is_read_at_start(site: Site, local: Path) -> None:
 
 @ensureDeferred
 async def test_pace_of_a_local_file(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """A Crawl-delay of the local file is obeyed, and the log names that file.
-
-    The site's own counts no more.
-    """
+    """The Crawl-delay of a local file counts, and the log names the file."""
     local = tmp_path / "own.txt"
     local.write_text(f"User-agent: *\nCrawl-delay: {DELAY}\n", encoding="utf-8")
     with Clocked({"/robots.txt": robots("User-agent: *\nCrawl-delay: 60\n")}) as site:
@@ -271,10 +245,7 @@ async def test_pace_of_a_local_file(tmp_path: Path, caplog: pytest.LogCaptureFix
 
 @ensureDeferred
 async def test_which_exception_goes_first(site: Site, local: Path) -> None:
-    """Request meta goes before a local file, that before an exempt site.
-
-    A dry run lets through all the same.
-    """
+    """Request meta has precedence over a local file, and a local file over an exempt site."""
     settings = {"ROBOTS_OVERRIDES": {site.url(""): str(local)}, "ROBOTS_EXEMPT": ["127.0.0.1"]}
     free = Request(site.url("/local/free"), meta={"dont_obey_robotstxt": True})
     pages = [free, Request(site.url("/local"))]
@@ -292,7 +263,7 @@ async def test_which_exception_goes_first(site: Site, local: Path) -> None:
 
 @ensureDeferred
 async def test_local_file_and_another_parser(site: Site, local: Path) -> None:
-    """The parser that the user chose reads the local file too."""
+    """A third-party parser reads local files, too."""
     settings = {"ROBOTSTXT_PARSER": "scrapy.robotstxt.ProtegoRobotParser"}
     result = await crawl(
         [site.url("/local"), site.url("/x")],
@@ -310,10 +281,7 @@ async def test_local_file_and_another_parser(site: Site, local: Path) -> None:
 async def test_file_that_cannot_be_read_stops_the_crawl(
     site: Site, tmp_path: Path, kind: str
 ) -> None:
-    """The crawl does not start: the error names setting, origin and whole path.
-
-    No store is opened.
-    """
+    """If a local file cannot be read, the crawl does not start, and no store is opened."""
     path = tmp_path / "own.txt"
     settings: dict[str, Any] = {"JOBDIR": str(tmp_path / "job")}
     problems = {
@@ -345,7 +313,7 @@ async def test_file_that_cannot_be_read_stops_the_crawl(
 
 @ensureDeferred
 async def test_longest_local_file_counts_to_its_end(site: Site, tmp_path: Path) -> None:
-    """A file as long as ROBOTS_MAX_SIZE counts to its last octet."""
+    """A file as long as ROBOTS_MAX_SIZE counts to its last byte."""
     path = tmp_path / "own.txt"
     rule = b"\nUser-agent: *\nDisallow: /local"
     path.write_bytes(b"#" * (512_000 - len(rule)) + rule)
@@ -363,10 +331,7 @@ class Plan(scrapy.Spider):
 
 
 def test_missing_file_stops_a_process(site: Site, tmp_path: Path) -> None:
-    """`scrapy runspider` ends with status 1 and says what is missing.
-
-    A relative path is shown as it was looked for.
-    """
+    """`scrapy runspider` ends with status 1 and names the missing file."""
     (tmp_path / "plan.py").write_text(SPIDER.format(port=site.port), encoding="utf-8")
     overrides = json.dumps({site.url(""): "nowhere/own.txt"})
     addon = 'ADDONS={"scrapy_robots_rfc.Addon": 500}'
@@ -398,10 +363,7 @@ def values() -> int:
 
 @ensureDeferred
 async def test_many_exempt_sites_fill_no_memory(caplog: pytest.LogCaptureFixture) -> None:
-    """A crawl of many hosts below an exempt one does not fill the memory.
-
-    The first lines name ten entries.
-    """
+    """Many exempt hosts do not fill the memory."""
     exempt = [f"{number}.example" for number in range(12)]
 
     async def script(service: RobotsService) -> None:

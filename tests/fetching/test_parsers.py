@@ -1,7 +1,4 @@
-"""Parsers that a user sets in ROBOTSTXT_PARSER, in real crawls.
-
-Theirs is the verdict, ours the fetching.
-"""
+"""Third-party parsers in ROBOTSTXT_PARSER, in real crawls."""
 
 from __future__ import annotations
 
@@ -22,7 +19,7 @@ if TYPE_CHECKING:
 
 @ensureDeferred
 async def test_parser_of_the_users(site: Site) -> None:
-    """Another ROBOTSTXT_PARSER gives the verdicts, under our policy for everything else."""
+    """A third-party parser gives the verdicts, under our policy for everything else."""
     Fixed.asked.clear()
     site.replies["/robots.txt"] = robots("")
     settings = {
@@ -42,14 +39,14 @@ async def test_parser_of_the_users(site: Site) -> None:
 
 @ensureDeferred
 async def test_parser_without_a_verdict(site: Site) -> None:
-    """What a parser gives that is neither True nor False closes the gate."""
+    """A verdict that is neither True nor False disallows the page."""
     site.replies["/robots.txt"] = robots("")
     result = await crawl([site.url("/x")], {"ROBOTSTXT_PARSER": "tests.support.parsers.Undecided"})
     assert isinstance(result.outcomes[site.url("/x")], RobotsDisallowed)
 
 
 class Lenient(RfcRobotParser):
-    """Allows one page more."""
+    """Allows one more page."""
 
     def allowed(self, url: str | bytes, user_agent: str | bytes) -> bool:
         """Allow it."""
@@ -57,7 +54,7 @@ class Lenient(RfcRobotParser):
 
 
 class Slower(RfcRobotParser):
-    """Waits longer than the file asks for."""
+    """Adds a second to the delay."""
 
     def crawl_delay(self, user_agent: str | bytes) -> float | None:
         """Add one."""
@@ -77,7 +74,7 @@ class Slower(RfcRobotParser):
 async def test_another_parser_has_a_line_at_start(
     site: Site, caplog: pytest.LogCaptureFixture, parser: Any, named: str | None
 ) -> None:
-    """Where verdicts name no rule, one line at start says whose they are."""
+    """If verdicts name no rule, one line at start names the parser."""
     await crawl([site.url("/x")], {"ROBOTSTXT_PARSER": parser})
     logged = [line for line in records(caplog, logging.INFO) if "ROBOTSTXT_PARSER" in line]
     text = f"ROBOTSTXT_PARSER is {named}, so verdicts do not name a rule or a line"
@@ -86,9 +83,7 @@ async def test_another_parser_has_a_line_at_start(
 
 @ensureDeferred
 async def test_subclass_with_a_delay_of_its_own(site: Site) -> None:
-    """A subclass of our parser with a `crawl_delay` of its own is asked through it, and verdicts
-    keep their rules.
-    """
+    """The `crawl_delay` of a subclass of our parser is used, and verdicts keep their rules."""
     site.replies["/robots.txt"] = robots("User-agent: *\nCrawl-delay: 2\nDisallow: /x\n")
     delays: list[float | None] = []
 
@@ -107,7 +102,7 @@ async def test_subclass_with_a_delay_of_its_own(site: Site) -> None:
 
 @ensureDeferred
 async def test_subclass_of_our_parser(site: Site) -> None:
-    """A subclass of our parser with an `allowed` of its own is asked through it."""
+    """The `allowed` of a subclass of our parser is used."""
     site.replies["/robots.txt"] = robots("User-agent: *\nDisallow: /\n")
     result = await crawl([site.url("/special"), site.url("/x")], {"ROBOTSTXT_PARSER": Lenient})
     assert result.outcomes[site.url("/special")] == 200

@@ -1,6 +1,4 @@
-"""Memory, freshness and single flight of the service in real crawls, on a clock that the test
-sets.
-"""
+"""Memory and freshness of the service in real crawls, on a clock that the test sets."""
 
 from __future__ import annotations
 
@@ -36,7 +34,7 @@ DAY = 86_400.0
 
 @ensureDeferred
 async def test_file_is_asked_for_again_after_a_day(site: Site, clock: Clock) -> None:
-    """2.4: a file is used for 24 hours, and not a second longer."""
+    """A file is used for 24 hours (2.4)."""
     site.replies["/robots.txt"] = FORBID
 
     async def script(service: RobotsService) -> None:
@@ -53,9 +51,7 @@ async def test_file_is_asked_for_again_after_a_day(site: Site, clock: Clock) -> 
 
 @ensureDeferred
 async def test_unreachable_is_asked_again_after_its_time(site: Site, clock: Clock) -> None:
-    """2.3.1.4: an unreachable file closes the gate for ROBOTS_UNREACHABLE_TTL, and is then asked
-    for again.
-    """
+    """An unreachable file is requested again after ROBOTS_UNREACHABLE_TTL (2.3.1.4)."""
     site.replies["/robots.txt"] = Reply(503)
 
     async def script(service: RobotsService) -> None:
@@ -74,9 +70,8 @@ async def test_unreachable_is_asked_again_after_its_time(site: Site, clock: Cloc
 async def test_copy_is_obeyed_while_its_refresh_is_unreachable(
     site: Site, clock: Clock, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """2.3.1.4, 2.4: an earlier copy is obeyed, for 30 days; then the gate is closed.
-
-    After 30 days it opens.
+    """An earlier copy is obeyed for 30 days, then nothing is allowed for a day, then everything
+    (2.3.1.4, 2.4).
     """
     site.replies["/robots.txt"] = FORBID
     seen: list[tuple[Outcome, bool, bool, bool]] = []
@@ -132,7 +127,7 @@ async def test_least_recently_used_origin_goes_first(site: Site, other: Site) ->
 
 @ensureDeferred
 async def test_waiting_request_never_loses_its_entry(site: Site) -> None:
-    """More origins at once than the memory holds: every waiter gets the verdict of its own."""
+    """With more origins than the memory holds, each waiter gets its own verdict."""
     sites = [Site({"/robots.txt": FORBID}).__enter__() for _ in range(4)]
     try:
 
@@ -154,10 +149,7 @@ async def test_waiting_request_never_loses_its_entry(site: Site) -> None:
 
 @ensureDeferred
 async def test_cancelled_waiter_disturbs_no_other(site: Site) -> None:
-    """Each one that waits may be cancelled, also the one that began.
-
-    The fetch goes on, and the others get its result.
-    """
+    """If a waiter is cancelled, the fetch continues for the others."""
     gate = threading.Event()
     site.replies["/robots.txt"] = robots("User-agent: *\nDisallow: /x\n", gate=gate)
 
@@ -176,9 +168,7 @@ async def test_cancelled_waiter_disturbs_no_other(site: Site) -> None:
 
 @ensureDeferred
 async def test_what_a_spider_can_read(site: Site) -> None:
-    """The public value: outcome, status, file, sitemaps, delay, decisions for the crawl's own
-    agent or another.
-    """
+    """The result has outcome, status, file, sitemaps, delay and decisions."""
     text = (
         "User-agent: foobot\nDisallow: /foo\nCrawl-delay: 2.5\n\n"
         "User-agent: *\nDisallow: /any\n\nSitemap: https://a.example/s.xml\n"
@@ -207,9 +197,7 @@ async def test_what_a_spider_can_read(site: Site) -> None:
 
 @ensureDeferred
 async def test_sitemaps_that_a_spider_may_ask_for(site: Site, tmp_path: Path) -> None:
-    """Sitemaps are absolute URLs, each once, none of a scheme that a site has no business with,
-    and 1,000 at most.
-    """
+    """Sitemaps are absolute URLs of allowed schemes, each once, at most 1,000."""
     many = "".join(f"Sitemap: /{number}.xml\n" for number in range(2_000))
     site.replies["/robots.txt"] = robots(f"Sitemap: /0.xml\nSitemap: file:///etc/passwd\n{many}")
     own = tmp_path / "robots.txt"
@@ -229,7 +217,7 @@ async def test_sitemaps_that_a_spider_may_ask_for(site: Site, tmp_path: Path) ->
 
 @ensureDeferred
 async def test_where_there_is_no_file(site: Site) -> None:
-    """Without a file the value says so, and still decides."""
+    """Without a file, the result says so, and still decides."""
     site.replies["/robots.txt"] = Reply(410)
 
     async def script(service: RobotsService) -> None:
@@ -245,7 +233,7 @@ async def test_where_there_is_no_file(site: Site) -> None:
 @pytest.mark.parametrize("url", ["/x", "sftp://a.example/", "http://", "data:,x"])
 @ensureDeferred
 async def test_no_origin_no_answer(url: str) -> None:
-    """What has no robots.txt is an error of the caller's."""
+    """A URL without a robots.txt raises ValueError."""
 
     async def script(service: RobotsService) -> None:
         with pytest.raises(ValueError, match="http or https"):
@@ -256,7 +244,7 @@ async def test_no_origin_no_answer(url: str) -> None:
 
 @ensureDeferred
 async def test_robots_service_without_the_middleware() -> None:
-    """Where robots.txt is not obeyed there is no service, and the error says what to do."""
+    """If robots.txt is not obeyed, there is no service, and the error says what to do."""
     found: list[str] = []
 
     class Looking(Pages):
@@ -288,10 +276,7 @@ async def test_time_in_the_downloaders_queue_does_not_count(site: Site, other: S
 async def test_failed_route_closes_a_site_until_another_leads_there(
     site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A failed route closes a site for its own requests until another one leads there.
-
-    The oldest is forgotten.
-    """
+    """A failed route closes a site for its own requests until another route works."""
     monkeypatch.setattr("scrapy_robots_rfc.fetching.fetch.FAILED_ROUTES", 2)
     site.replies["/robots.txt"] = Reply(body=b"", headers=(("Cache-Control", "max-age=0"),))
     page = site.url("/")
@@ -319,7 +304,7 @@ async def test_failed_route_closes_a_site_until_another_leads_there(
 
 @ensureDeferred
 async def test_stale_file_is_kept(site: Site, clock: Clock) -> None:
-    """A file that is stale at once counts for as long after its fetch as the caller says."""
+    """A file that is stale at once counts as known for as long as the caller says."""
     site.replies["/robots.txt"] = Reply(body=b"", headers=(("Cache-Control", "no-cache"),))
     origin = Origin("http", "127.0.0.1", site.port)
 
@@ -355,29 +340,6 @@ async def test_mistake_of_ours_closes_the_site_for_who_waits(
     logged = [record.getMessage() for record in caplog.records if record.exc_info]
     assert len(logged) == 1
     assert "report it" in logged[0]
-
-
-@ensureDeferred
-async def test_the_signs_of_closing_are_where_we_look(site: Site) -> None:
-    """Scrapy's private signs of closing, which no public API gives, are still there and mean
-    what we think.
-    """
-    seen: list[bool] = []
-
-    class Looking(Pages):
-        async def start(self) -> AsyncIterator[Any]:
-            self.crawler.signals.connect(self.look, signals.spider_closed)
-            self.look()
-            async for request in super().start():
-                yield request
-
-        def look(self) -> None:
-            assert hasattr(self.crawler.engine._slot, "closing")
-            seen.append(_scrapy.is_closing(self.crawler))
-
-    result = await crawl([site.url("/")], spider=Looking)
-    assert seen == [False, True]
-    assert _scrapy.is_closing(result.crawler)
 
 
 @ensureDeferred

@@ -1,7 +1,4 @@
-"""Transfers of a robots.txt.
-
-How they end, where they are cut, and in which content coding they come.
-"""
+"""Transfers of robots.txt: how they end, where they are cut, and content codings."""
 
 from __future__ import annotations
 
@@ -32,26 +29,19 @@ CODED = (("Content-Encoding", "gzip"),)
 
 
 def test_a_body_that_ends_with_its_connection(results: Results) -> None:
-    """A body without length or chunks is whole when its connection ends, TLS or not.
-
-    So is an empty one.
-    """
+    """A body without a length is whole when its connection ends, with or without TLS."""
     assert "default" in results["endings"]
     for handler, outcomes in results["endings"].items():
         assert outcomes == 2 * ["rule", 200], handler
 
 
 def test_replay_sends_nothing(results: Results) -> None:
-    """Offline, the HTTP cache's robots.txt decides, it answers for a site without one, and
-    nothing is sent.
-    """
+    """Offline, the HTTP cache's robots.txt decides, and nothing is sent."""
     assert results["replayed"] == {"outcomes": [200, "rule", 200, "unreachable"], "asked": [0, 0]}
 
 
 class OwnHTTP11DownloadHandler(HTTP11DownloadHandler):
-    """A handler of the user's, whose attributes have names of aiohttp's and httpx's handlers,
-    but mean other things.
-    """
+    """A third-party handler that has attributes with the names of Scrapy's."""
 
     def __init__(self, crawler: Crawler) -> None:
         super().__init__(crawler)
@@ -63,10 +53,7 @@ class OwnHTTP11DownloadHandler(HTTP11DownloadHandler):
 async def test_a_handler_with_a_session_of_its_own(
     site: Site, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """A handler of the user's own, such as that of scrapy-zyte-api, is left alone.
-
-    No site closes, no warning comes.
-    """
+    """A third-party handler works without a warning."""
     site.replies["/robots.txt"] = robots("User-agent: *\nDisallow: /x\n")
     result = await crawl(
         [site.url("/a"), site.url("/x")], {"DOWNLOAD_HANDLERS": {"http": OwnHTTP11DownloadHandler}}
@@ -81,9 +68,7 @@ async def test_a_handler_with_a_session_of_its_own(
 async def test_an_error_in_our_handling_of_a_signal(
     site: Site, stops: object, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """An error there is logged as Scrapy logs that of a handler, and a handler of the spider's
-    stops no robots.txt.
-    """
+    """An error in our signal handling is logged, and a spider cannot stop robots.txt."""
 
     def fail(*_: object) -> None:
         raise ValueError
@@ -105,9 +90,7 @@ async def test_an_error_in_our_handling_of_a_signal(
 @pytest.mark.reactor
 @ensureDeferred
 async def test_another_component_that_wraps_the_signals(site: Site, other: Site) -> None:
-    """Who wraps the sending of signals while a robots.txt is on its way is called to the end,
-    and rules are obeyed.
-    """
+    """A component that wraps the sending of signals during a fetch is called to the end."""
     site.replies["/robots.txt"] = other.replies["/robots.txt"] = robots(
         "User-agent: *\nDisallow: /x\n"
     )
@@ -137,7 +120,7 @@ async def test_another_component_that_wraps_the_signals(site: Site, other: Site)
 @pytest.mark.reactor
 @ensureDeferred
 async def test_signals_of_pages_cost_nothing_more(site: Site) -> None:
-    """While no robots.txt is on its way, Scrapy sends signals itself."""
+    """While no robots.txt is fetched, Scrapy sends signals itself."""
     site.replies["/robots.txt"] = robots("")
     senders: list[object] = []
 
@@ -155,7 +138,7 @@ async def test_signals_of_pages_cost_nothing_more(site: Site) -> None:
 
 
 def with_comment(data: bytes, length: int) -> bytes:
-    """Gzip data whose header has a comment of so many octets (RFC 1952, 2.3)."""
+    """Return gzip data whose header has a long comment (RFC 1952, 2.3)."""
     compressor = zlib.compressobj(wbits=-zlib.MAX_WBITS)
     trailer = struct.pack("<II", zlib.crc32(data), len(data))
     comment = b"c" * length + b"\0"
@@ -217,10 +200,7 @@ LONG = b"b" * 988
 async def test_limit_by_decoded_octets(
     site: Site, body: bytes, page: str, expected: Any, chunked: bool
 ) -> None:
-    """2.5: the limit and the cut go by decoded octets.
-
-    A coding that breaks off before the limit is unreachable.
-    """
+    """The limit counts decoded bytes (2.5); a coding that ends before it is unreachable."""
     pieces = tuple(body[at : at + 10_000] for at in range(0, len(body), 10_000))
     site.replies["/robots.txt"] = (
         Reply(chunks=pieces, headers=CODED) if chunked else Reply(body=body, headers=CODED)
@@ -241,9 +221,7 @@ async def test_limit_by_decoded_octets(
 @pytest.mark.reactor
 @ensureDeferred
 async def test_accept_encoding_is_that_of_a_page(site: Site, settings: dict[str, Any]) -> None:
-    """The request for robots.txt offers the content codings that a page's request does, and no
-    other header differs.
-    """
+    """The headers of robots.txt requests are the same as those of pages."""
     await crawl([site.url("/a")], settings)
     file, page = (dict(asked.headers) for asked in site.asked)
     assert file == page

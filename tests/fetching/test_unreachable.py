@@ -1,7 +1,4 @@
-"""What happens when robots.txt fails.
-
-Under every runtime (scenarios_unreachable.py), and what the log says of it.
-"""
+"""What happens when robots.txt fails, in every runtime (scenarios_unreachable.py), and the log."""
 
 from __future__ import annotations
 
@@ -32,9 +29,7 @@ HTML = b"\n<!DOCTYPE html><title>Sorry</title>"
 
 
 def test_asked_again_until_it_is_there(results: Results) -> None:
-    """A file that fails twice is asked for after each delay of the backoff, once, and its
-    requests wait that long.
-    """
+    """A failed file is requested again after each delay of the backoff, while its pages wait."""
     assert results["recovers"] == {
         "outcomes": [200, 200, 200, "rule"],
         "first": ["/robots.txt"] * 3,
@@ -46,10 +41,7 @@ def test_asked_again_until_it_is_there(results: Results) -> None:
 
 
 def test_disallowed_after_the_last_attempt(results: Results) -> None:
-    """A file that fails for good is asked for as often as the backoff says.
-
-    All that waited are disallowed.
-    """
+    """After the last attempt of the backoff, all waiting pages are dropped."""
     assert results["gives_up"] == {
         "outcomes": ["unreachable"] * 5,
         "fetches": 2,
@@ -59,7 +51,7 @@ def test_disallowed_after_the_last_attempt(results: Results) -> None:
 
 
 def test_retry_after_makes_a_delay_longer(results: Results) -> None:
-    """Retry-After makes a delay longer, never shorter; nonsense is none."""
+    """Retry-After makes a delay longer, never shorter; invalid values are ignored."""
     gaps, outcomes = zip(*results["retry_after"]["gaps"], strict=True)
     assert outcomes == (200,) * 3
     for gap, least in zip(gaps, (1, 0.5, 0.01), strict=True):
@@ -67,12 +59,12 @@ def test_retry_after_makes_a_delay_longer(results: Results) -> None:
 
 
 def test_unknown_host_is_disallowed_at_once(results: Results) -> None:
-    """A host that does not resolve is disallowed at once."""
+    """The pages of a host that does not resolve are dropped at once."""
     assert results["at_once"] == {"outcome": "unreachable", "requests": 1}
 
 
 def test_many_failing_hosts_delay_no_other(results: Results) -> None:
-    """While forty hosts fail and their requests wait, another site is crawled to its end."""
+    """Forty failing hosts delay no other site."""
     assert results["many_failing"] == {
         "pages": 20,
         "others": 0,
@@ -82,18 +74,13 @@ def test_many_failing_hosts_delay_no_other(results: Results) -> None:
 
 
 def test_hanging_hosts_give_way_to_others(results: Results) -> None:
-    """Hosts that never answer give way to others, however many they are, and count as failed for
-    that no sooner.
-    """
+    """Many hanging hosts delay no other site, and do not fail sooner because of that."""
     assert results["many_hanging"] == {"pages": 10, "failed": 0, "reason": "enough"}
 
 
 @pytest.fixture
 def ahead(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Times that log lines show are seconds from when they are written.
-
-    One, and what was added up.
-    """
+    """Return the time of a log line that is some seconds ahead."""
     monkeypatch.setattr(Runtime, "at", lambda _, seconds: f"1 + {seconds - 1:g} s")
 
 
@@ -144,10 +131,10 @@ async def test_log_says_what_failed_and_how_it_ended(
 
 
 class Again(Pages):
-    """Asks for another page of a site whose first one was dropped."""
+    """Requests another page of a site whose first page was dropped."""
 
     def failed(self, failure: Any) -> Any:
-        """Ask."""
+        """Request again."""
         super().failed(failure)
         return failure.request.replace(url=failure.request.url.replace("/a", "/b"))
 
@@ -155,9 +142,7 @@ class Again(Pages):
 @pytest.mark.reactor
 @ensureDeferred
 async def test_next_request_asks_again(site: Site) -> None:
-    """After ROBOTS_UNREACHABLE_TTL the next request has the file fetched again, with the same
-    patience.
-    """
+    """After ROBOTS_UNREACHABLE_TTL, the next request starts a fetch with the whole backoff."""
     failing = site.replies["/robots.txt"] = Failing(3, Reply(503))
     settings = {"ROBOTS_UNREACHABLE_BACKOFF": [0.01], "ROBOTS_UNREACHABLE_TTL": 1e-9}
     result = await crawl([site.url("/a")], settings, spider=Again)
@@ -172,7 +157,7 @@ async def test_next_request_asks_again(site: Site) -> None:
 @pytest.mark.usefixtures("ahead")
 @ensureDeferred
 async def test_one_more_attempt_is_one(site: Site, caplog: pytest.LogCaptureFixture) -> None:
-    """One more is one."""
+    """The log has the singular for one attempt."""
     site.replies["/robots.txt"] = Failing(1, Reply(503))
     await crawl([site.url("/a")], {"ROBOTS_UNREACHABLE_BACKOFF": [0.01]})
     wait = (
@@ -191,7 +176,7 @@ async def test_one_more_attempt_is_one(site: Site, caplog: pytest.LogCaptureFixt
 async def test_recovery_after_a_pause_is_logged(
     site: Site, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """A site that answers when the next request tries again is logged at INFO."""
+    """A recovery at a later request is logged at INFO."""
     site.replies["/robots.txt"] = Failing(1, Reply(503))
     await crawl([site.url("/a")], {"ROBOTS_UNREACHABLE_TTL": 1e-9}, spider=Again)
     failed, recovered, *_ = records(caplog, logging.INFO)
@@ -200,29 +185,29 @@ async def test_recovery_after_a_pause_is_logged(
 
 
 class Late:
-    """A download handler of another package: what it asks for comes too late."""
+    """A third-party download handler that times out."""
 
     error: ClassVar[type[Exception]] = TimeoutError
     lazy = False
 
     @classmethod
     def from_crawler(cls, _: Any) -> Late:
-        """Make one."""
+        """Make a handler."""
         return cls()
 
     async def download_request(self, *_: Any) -> Any:
-        """Give up."""
+        """Time out."""
         raise self.error("too late")
 
     async def close(self) -> None:
-        """Have nothing to close."""
+        """Do nothing."""
 
 
 @pytest.mark.reactor
 @pytest.mark.parametrize("error", LATE)
 @ensureDeferred
 async def test_no_answer_in_time(error: type[Exception], caplog: pytest.LogCaptureFixture) -> None:
-    """Whoever gave up first, a fetch that took too long has one name."""
+    """A timeout has the same cause with every exception."""
     Late.error = error
     settings = {"DOWNLOAD_HANDLERS": {"http": Late}, "ROBOTS_UNREACHABLE_BACKOFF": []}
     await crawl(["http://a.example/a"], settings)
@@ -232,10 +217,7 @@ async def test_no_answer_in_time(error: type[Exception], caplog: pytest.LogCaptu
 @pytest.mark.reactor
 @ensureDeferred
 async def test_old_enough_is_not_reached(site: Site, caplog: pytest.LogCaptureFixture) -> None:
-    """A file that is unreachable for so long that it counts as unavailable has not recovered.
-
-    No line says so.
-    """
+    """A file that is unreachable beyond ROBOTS_UNREACHABLE_MAX_AGE has not recovered."""
     site.replies["/robots.txt"] = Reply(503)
     settings = {"ROBOTS_UNREACHABLE_BACKOFF": [0.05], "ROBOTS_UNREACHABLE_MAX_AGE": 0.01}
     result = await crawl([site.url("/a")], settings)
@@ -247,19 +229,19 @@ async def test_old_enough_is_not_reached(site: Site, caplog: pytest.LogCaptureFi
 
 
 class CloseWhileItFails(Again):
-    """Closes when the file of the site has failed so many times."""
+    """Closes the spider after some failures."""
 
     failing: Failing
     times = 3
 
     async def start(self) -> AsyncIterator[Any]:
-        """Ask for the first page, and look at the failures."""
+        """Request the first page, and watch the failures."""
         self.crawler.signals.connect(self.looked, response_downloaded)
         async for request in super().start():
             yield request
 
     def looked(self) -> None:
-        """Close, without waiting for the next attempt."""
+        """Close the spider."""
         if len(self.failing.arrived) == self.times:
             deferred_from_coro(self.crawler.engine.close_spider_async(reason="enough"))
 
@@ -267,9 +249,7 @@ class CloseWhileItFails(Again):
 @pytest.mark.reactor
 @ensureDeferred
 async def test_unreachable_origin_counts_once(site: Site) -> None:
-    """An origin that goes on being unreachable counts once, also when the crawl ends between two
-    attempts.
-    """
+    """An origin that stays unreachable counts once, also if the crawl ends between attempts."""
     CloseWhileItFails.failing = site.replies["/robots.txt"] = Failing(float("inf"), Reply(503))
     settings = {"ROBOTS_UNREACHABLE_BACKOFF": [0.5], "ROBOTS_UNREACHABLE_TTL": 1e-9}
     result = await crawl([site.url("/a")], settings, spider=CloseWhileItFails)
@@ -300,7 +280,7 @@ async def test_unreachable_origin_counts_once(site: Site) -> None:
 async def test_files_that_do_not_say_all(
     site: Site, reply: Reply, line: str | None, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """One INFO line says that a file was cut, is a web page, or is behind too many redirects."""
+    """One INFO line says that a file was cut, is a web page, or has too many redirects."""
     caplog.set_level(logging.INFO)
     site.replies["/robots.txt"] = site.replies["/robots.txt?again"] = reply
     await crawl([site.url("/a"), site.url("/b")])
@@ -318,9 +298,7 @@ async def test_files_that_do_not_say_all(
 async def test_file_that_becomes_a_page(
     site: Site, clock: Clock, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """A file in whose place a web page comes later, or a longer file, is logged once, when
-    that comes.
-    """
+    """A file that becomes a web page or too long is logged once."""
     page = "is a web page, not a robots.txt file: it has no rules, so everything is allowed"
     long = "is longer than ROBOTS_MAX_SIZE: only its first 512000 bytes count"
     days = [robots(RULES), Reply(body=HTML), Reply(body=HTML), robots(RULES + "#\n" * 300_000)]
@@ -343,7 +321,7 @@ async def test_file_that_becomes_a_page(
 @pytest.mark.reactor
 @ensureDeferred
 async def test_summary_counts_causes(caplog: pytest.LogCaptureFixture) -> None:
-    """Where files are not there for several causes, the sums say how often each was the cause."""
+    """The summary counts the causes of missing files."""
     with Site({"/robots.txt": Reply(404)}) as one, Site({"/robots.txt": Reply(403)}) as other:
         await crawl([one.url("/"), other.url("/")])
     assert "  sites: 2 unavailable (1 403, 1 404): everything is allowed" in lines(
@@ -356,7 +334,7 @@ async def test_summary_counts_causes(caplog: pytest.LogCaptureFixture) -> None:
 async def test_summary_says_what_unavailable_means(
     site: Site, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The sums name the causes of files that are not there, and say that everything is allowed."""
+    """The summary says that missing files allow everything."""
     caplog.set_level(logging.INFO)
     await crawl([site.url("/a")])
     assert "  sites: 1 unavailable (404): everything is allowed" in lines(caplog, logging.INFO)

@@ -1,4 +1,4 @@
-"""What users see of the middleware: verdicts, log lines, stats, signals, errbacks."""
+"""What users see of the middleware: verdicts, log lines, stats, signals and errbacks."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from scrapy_robots_rfc import (
 )
 from scrapy_robots_rfc.policy.access import Outcome
 from scrapy_robots_rfc.signals import request_disallowed, robots_fetched
-from tests.support.crawling import Pages, crawl, records
+from tests.support.crawling import crawl, records
 from tests.support.site import Reply, Site, redirect, robots
 
 if TYPE_CHECKING:
@@ -36,9 +36,7 @@ RULES = "# hello\nUser-agent: *\nDisallow: /private\n"
 
 @ensureDeferred
 async def test_errback_sees_the_decision(site: Site) -> None:
-    """The exception is an IgnoreRequest that carries verdict, reason, rule, line, token and
-    origin.
-    """
+    """The errback gets an IgnoreRequest with verdict, reason, rule, line, token and origin."""
     site.replies["/robots.txt"] = robots(RULES)
     result = await crawl([site.url("/private/x")])
     error = result.outcomes[site.url("/private/x")]
@@ -63,9 +61,7 @@ async def test_errback_sees_the_decision(site: Site) -> None:
 async def test_an_allow_that_matches_nothing_opens_nothing(
     site: Site, allowed: str, page: str
 ) -> None:
-    """A closed site stays closed to a page that an Allow nearly matches, at the first request
-    and at later ones.
-    """
+    """An Allow that nearly matches a page does not allow it."""
     site.replies["/robots.txt"] = robots(f"User-agent: *\nDisallow: /\nAllow: {allowed}\n")
     requests = [
         Request(site.url(page), dont_filter=True, meta={"number": number}) for number in range(4)
@@ -78,7 +74,7 @@ async def test_an_allow_that_matches_nothing_opens_nothing(
 async def test_log_line_has_the_reason(
     site: Site, other: Site, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The stock log line, with the line of the file or the access result added."""
+    """Scrapy's log line has the rule or the failure in parentheses."""
     site.replies["/robots.txt"] = robots(RULES)
     other.replies["/robots.txt"] = Reply(503)
     await crawl([site.url("/private"), other.url("/x")])
@@ -95,10 +91,7 @@ async def test_log_line_has_the_reason(
 async def test_first_drop_of_an_origin(
     site: Site, other: Site, caplog: pytest.LogCaptureFixture, dry_run: bool
 ) -> None:
-    """At INFO, the log has one line for an origin that forbids pages.
-
-    One that is unreachable has its warning.
-    """
+    """At INFO, the log has one line for a site with disallowed pages."""
     site.replies["/robots.txt"] = robots(RULES)
     other.replies["/robots.txt"] = Reply(503)
     pages = [*(site.url(f"/private/{n}") for n in range(3)), other.url("/x")]
@@ -114,7 +107,7 @@ async def test_first_drop_of_an_origin(
 
 @ensureDeferred
 async def test_unreachable_warns_once(site: Site, caplog: pytest.LogCaptureFixture) -> None:
-    """An origin that closes says so once, at WARNING, with what follows from it."""
+    """An unreachable site has one warning, which says what follows."""
     site.replies["/robots.txt"] = Reply(503)
     await crawl([site.url(f"/{n}") for n in range(5)])
     warnings = records(caplog)
@@ -126,7 +119,7 @@ async def test_unreachable_warns_once(site: Site, caplog: pytest.LogCaptureFixtu
 
 @ensureDeferred
 async def test_stats(site: Site, other: Site) -> None:
-    """Scrapy's own keys keep their meaning; ours count the rest."""
+    """Scrapy's stats keep their meaning; ours count the rest."""
     site.replies["/robots.txt"] = robots(RULES)
     other.replies["/robots.txt"] = redirect(site.url("/moved"))
     site.replies["/moved"] = Reply(500)
@@ -157,10 +150,7 @@ async def test_stats(site: Site, other: Site) -> None:
 
 @ensureDeferred
 async def test_exception_stat_is_scrapys(site: Site) -> None:
-    """An exception is counted under the key that Scrapy's own middleware uses.
-
-    IgnoreRequest is not.
-    """
+    """Exceptions are counted under the keys of Scrapy's own middleware."""
     site.replies["/robots.txt"] = Reply(reset=True)
     ours = await crawl([site.url("/x")])
     stock = {
@@ -176,7 +166,7 @@ async def test_exception_stat_is_scrapys(site: Site) -> None:
 
 
 class Dropping:
-    """Drops every robots.txt."""
+    """A middleware that drops every robots.txt."""
 
     def process_request(self, request: Request) -> None:
         """Raise."""
@@ -186,8 +176,8 @@ class Dropping:
 
 @ensureDeferred
 async def test_ignored_by_another_middleware(site: Site) -> None:
-    """2.3.1.4: a robots.txt that another middleware drops closes the gate, and is no exception
-    in the stats.
+    """If another middleware drops robots.txt, nothing is allowed (2.3.1.4), and no exception is
+    counted.
     """
     middlewares = {
         "scrapy.downloadermiddlewares.robotstxt.RobotsTxtMiddleware": None,
@@ -204,7 +194,7 @@ async def test_ignored_by_another_middleware(site: Site) -> None:
 
 @ensureDeferred
 async def test_signals(site: Site, other: Site) -> None:
-    """robots_fetched tells how a fetch ended, request_disallowed what was dropped and why."""
+    """robots_fetched has the result of a fetch, request_disallowed the decision."""
     site.replies["/robots.txt"] = robots(RULES)
     other.replies["/robots.txt"] = Reply(503)
     fetched: list[dict[str, Any]] = []
@@ -258,9 +248,7 @@ async def test_signals(site: Site, other: Site) -> None:
 )
 @ensureDeferred
 async def test_robots_parsed_is_sent_as_scrapy_sends_it(site: Site, other: Site) -> None:
-    """Scrapy's own signal carries the parser and the request that asked, once a file, and only
-    for files.
-    """
+    """Scrapy's robots_parsed has the parser and the request, once for each file."""
     site.replies["/robots.txt"] = robots(RULES)
     sent: list[tuple[Any, str]] = []
 
@@ -297,8 +285,8 @@ async def test_exception_in_signal_handlers(site: Site, caplog: pytest.LogCaptur
 
 @ensureDeferred
 async def test_userinfo_stays_out(site: Site, caplog: pytest.LogCaptureFixture) -> None:
-    """Section 3: credentials of a URL are neither sent to robots.txt nor logged by us, and make
-    no new origin.
+    """Credentials of a URL are not sent with robots.txt or logged, and make no new origin (section
+    3).
     """
     site.replies["/robots.txt"] = robots("User-agent: *\nDisallow: /\n")
     pages = [f"http://{user}:secret@{site.netloc}/x" for user in ("ann", "bob")]
@@ -313,9 +301,7 @@ async def test_userinfo_stays_out(site: Site, caplog: pytest.LogCaptureFixture) 
 
 @ensureDeferred
 async def test_what_the_request_for_robots_txt_carries(site: Site) -> None:
-    """The file is asked for with the crawl's User-Agent and codings, without what belongs to the
-    page's request.
-    """
+    """The robots.txt request has the crawl's User-Agent and codings, and nothing of the page."""
     page = Request(
         site.url("/x"),
         headers={"X-Mine": "1", "Authorization": "Basic eA==", "Cookie": "a=b"},
@@ -332,22 +318,13 @@ async def test_what_the_request_for_robots_txt_carries(site: Site) -> None:
     assert not {"X-Mine", "Authorization", "Cookie"} & set(headers)
 
 
-class BringsHtml(Pages):
-    """Follows nothing by itself."""
-
-
 @ensureDeferred
 async def test_no_meta_refresh_and_no_cookies(site: Site) -> None:
-    """An HTML page as robots.txt is read as it is.
-
-    No meta refresh is followed, its cookies are not stored.
-    """
+    """If robots.txt is an HTML page, its meta refresh and cookies are ignored."""
     html = b'<meta http-equiv="refresh" content="0;url=/other">\nUser-agent: *\nDisallow: /x\n'
     headers = (("Content-Type", "text/html"), ("Set-Cookie", "a=b"))
     site.replies["/robots.txt"] = Reply(body=html, headers=headers)
-    result = await crawl(
-        [site.url("/x"), site.url("/y")], {"METAREFRESH_ENABLED": True}, spider=BringsHtml
-    )
+    result = await crawl([site.url("/x"), site.url("/y")], {"METAREFRESH_ENABLED": True})
     assert isinstance(result.outcomes[site.url("/x")], RobotsDisallowed)
     assert site.targets == ["/robots.txt", "/y"]
     assert "Cookie" not in site.asked[1].headers
@@ -355,9 +332,7 @@ async def test_no_meta_refresh_and_no_cookies(site: Site) -> None:
 
 @ensureDeferred
 async def test_proxy_is_inherited(site: Site, other: Site) -> None:
-    """The file is fetched through the proxy, and with the credentials for it, that the page's
-    request goes through.
-    """
+    """The file is fetched through the proxy of the page, with its credentials."""
     with Site() as proxy:
         proxy.replies[site.url("/robots.txt")] = redirect(other.url("/r"))
         proxy.replies[other.url("/r")] = robots(RULES)
@@ -373,10 +348,7 @@ async def test_proxy_is_inherited(site: Site, other: Site) -> None:
 
 @ensureDeferred
 async def test_proxy_of_a_request_on_its_second_way(site: Site) -> None:
-    """A retried request has its credentials in a header already.
-
-    The file is fetched with them all the same.
-    """
+    """The credentials of a retried request are used as well."""
     with Site() as proxy:
         proxy.replies[site.url("/robots.txt")] = robots(RULES)
         page = Request(
@@ -390,7 +362,7 @@ async def test_proxy_of_a_request_on_its_second_way(site: Site) -> None:
 
 @ensureDeferred
 async def test_retries_are_scrapys(site: Site) -> None:
-    """RetryMiddleware retries a robots.txt as anything else, within one fetch."""
+    """RetryMiddleware retries robots.txt within one fetch."""
     answers = iter([Reply(503), robots(RULES)])
     site.replies["/robots.txt"] = lambda _: next(answers)
     result = await crawl([site.url("/private")], {"RETRY_ENABLED": True})
@@ -402,10 +374,7 @@ async def test_retries_are_scrapys(site: Site) -> None:
 
 @ensureDeferred
 async def test_http_cache_is_not_asked(site: Site, tmp_path: Any) -> None:
-    """HttpCacheMiddleware keeps pages.
-
-    Robots.txt comes from the site, as its 24 hours are not the cache's.
-    """
+    """robots.txt does not come from the HTTP cache, since it does not know the 24 hours."""
     settings = {"HTTPCACHE_ENABLED": True, "HTTPCACHE_DIR": str(tmp_path)}
     for _ in range(2):
         await crawl([site.url("/x")], settings)
@@ -414,7 +383,7 @@ async def test_http_cache_is_not_asked(site: Site, tmp_path: Any) -> None:
 
 @ensureDeferred
 async def test_off(site: Site) -> None:
-    """With ROBOTSTXT_OBEY off the middleware is not there."""
+    """With ROBOTSTXT_OBEY = False there is no middleware."""
     site.replies["/robots.txt"] = robots("User-agent: *\nDisallow: /\n")
     result = await crawl([site.url("/x")], {"ROBOTSTXT_OBEY": False})
     assert (result.outcomes[site.url("/x")], site.fetches) == (200, 0)
@@ -422,7 +391,7 @@ async def test_off(site: Site) -> None:
 
 @ensureDeferred
 async def test_only_one_of_the_two_middlewares(site: Site) -> None:
-    """Enabled by hand as documented, Scrapy's own middleware is out of the way."""
+    """If ours is enabled by hand, Scrapy's own middleware is disabled."""
     result = await crawl([site.url("/x")])
     assert result.crawler.get_downloader_middleware(RobotsTxtMiddleware) is None
     assert site.fetches == 1
@@ -431,7 +400,7 @@ async def test_only_one_of_the_two_middlewares(site: Site) -> None:
 @pytest.mark.parametrize("url", ["http://127.0.0.1:0/x", "http:///x", "http://a_b%2fc.example/x"])
 @ensureDeferred
 async def test_no_valid_authority(url: str) -> None:
-    """2.3: a URL whose robots.txt cannot be named is not fetched."""
+    """A URL without a valid authority is not fetched (2.3)."""
     result = await crawl([url])
     [error] = result.outcomes.values()
     assert isinstance(error, RobotsDisallowed)
@@ -442,7 +411,7 @@ async def test_no_valid_authority(url: str) -> None:
 
 @ensureDeferred
 async def test_a_crawl_that_is_closed_before_it_is_opened(caplog: pytest.LogCaptureFixture) -> None:
-    """A signal may end a crawl so soon that this middleware hears of the end only."""
+    """A crawl may be closed before it is opened."""
     crawler = get_crawler(settings_dict={"ROBOTSTXT_OBEY": True})
     middleware = RfcRobotsTxtMiddleware.from_crawler(crawler)  # the signals know it weakly
     send = crawler.signals.send_catch_log_async

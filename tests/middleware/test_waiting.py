@@ -1,6 +1,5 @@
-"""Requests that wait for a slow robots.txt delay no other site, and come out as they went in.
-
-See scenarios_waiting.py.
+"""Requests that wait for a slow robots.txt delay no other site, and do not change. See
+scenarios_waiting.py.
 """
 
 from __future__ import annotations
@@ -17,7 +16,6 @@ from scrapy import Request
 from tests.support.crawling import SETTINGS, Pages, close_when, crawl, records
 from tests.support.documents import block
 from tests.support.scenarios_obeying import OURS, Gate
-from tests.support.scenarios_unreachable import CloseSoon, short
 from tests.support.scenarios_waiting import FEW, Faithful, snapshot
 from tests.support.site import Reply, robots
 
@@ -40,10 +38,7 @@ DOCUMENTED = block("docs/failing.md", "text", "waiting for their").splitlines()
 
 
 def test_slow_origin_delays_no_other(results: Results) -> None:
-    """With 50 requests for a site whose robots.txt hangs, another site's page comes first.
-
-    Then all are decided.
-    """
+    """A page of another site comes before 50 pages of a site whose robots.txt hangs."""
     assert results["slow_origin"] == {
         "order": [200],
         "fetched": True,
@@ -54,15 +49,12 @@ def test_slow_origin_delays_no_other(results: Results) -> None:
 
 
 def test_more_slow_sites_than_concurrent_requests(results: Results) -> None:
-    """Robots.txt files that hang delay no other site, however many they are."""
+    """Several hanging robots.txt files delay no other site."""
     assert results["many_slow"] == {"first": True, "disallowed": 6}
 
 
 def test_request_that_waited(results: Results) -> None:
-    """A request that waited for a robots.txt is the very request that was yielded.
-
-    It was queued once, and its duplicates are dropped.
-    """
+    """A request that waited is the request that was yielded, and was queued once."""
     forbidden = "robots.txt line 2: Disallow: /"
     assert results["faithful"] == {
         "same": 4,
@@ -76,16 +68,11 @@ def test_request_that_waited(results: Results) -> None:
 
 
 def test_past_the_scheduler(results: Results) -> None:
-    """What other code downloads by itself waits in place, and gets its verdict."""
+    """Inline requests wait in the middleware, and obey robots.txt."""
     assert results["direct"] == {
         "outcomes": [200, "robots.txt line 2: Disallow: /"],
         "pages": ["/few/1"],
     }
-
-
-def test_order(results: Results) -> None:
-    """Waiting does not change the order in which start requests are fetched, and loses none."""
-    assert results["order"] == {"start": [True, 8], "followed": [True, 8]}
 
 
 def test_few_fetches_at_once(results: Results) -> None:
@@ -97,9 +84,7 @@ def test_few_fetches_at_once(results: Results) -> None:
 
 
 def test_lines_about_what_waits(results: Results) -> None:
-    """While requests wait, a line says for what, for which site longest, and when the last one
-    that is paced is due.
-    """
+    """Log lines say how many requests wait for robots.txt or a Crawl-delay, and for which site."""
     lines = set(results["logged"]["lines"])
     turn = "waiting for their Crawl-delay or Request-rate; the last will start by N"
     assert {
@@ -116,14 +101,14 @@ def test_lines_about_what_waits(results: Results) -> None:
 
 
 def test_turned_off(results: Results) -> None:
-    """With LOGSTATS_INTERVAL = 0, no line says what waits."""
+    """With LOGSTATS_INTERVAL = 0, no log line counts waiting requests."""
     assert results["logged"]["turned off"] == []
 
 
 @pytest.mark.reactor
 @ensureDeferred
 async def test_on_disk(site: Site, tmp_path: Path) -> None:
-    """With JOBDIR a request waits in the queue on disk, and comes out as it was."""
+    """With JOBDIR, requests wait on disk, and do not change."""
     Gate.opened, Gate.expected = threading.Event(), 1
     site.replies["/robots.txt"] = robots(FEW, gate=Gate.opened)
     urls = [site.url(target) for target in ("/few/1", "/few/2", "/x", "/y")]
@@ -141,9 +126,7 @@ async def test_on_disk(site: Site, tmp_path: Path) -> None:
 
 
 def all_wait(site: Site, count: int) -> Callable[[Crawler], object]:
-    """Return what says whether so many requests are queued, and the site was asked for its
-    robots.txt.
-    """
+    """Return a function that returns whether requests are queued during a fetch."""
 
     def condition(crawler: Crawler) -> object:
         assert crawler.stats is not None
@@ -155,9 +138,7 @@ def all_wait(site: Site, count: int) -> Callable[[Crawler], object]:
 @pytest.mark.reactor
 @ensureDeferred
 async def test_resumed_crawl_has_what_waits(site: Site, other: Site, tmp_path: Path) -> None:
-    """With JOBDIR requests that wait for a robots.txt delay no other site, and are there when
-    it is resumed.
-    """
+    """With JOBDIR, waiting requests delay no other site, and a resumed crawl has them."""
     gate = threading.Event()
     site.replies["/robots.txt"] = robots("User-agent: *\nDisallow: /x\n", gate=gate)
     urls = [site.url(f"/{number}") for number in range(30)]
@@ -178,7 +159,7 @@ async def test_resumed_crawl_has_what_waits(site: Site, other: Site, tmp_path: P
 @pytest.mark.reactor
 @ensureDeferred
 async def test_scheduler_of_the_users(site: Site) -> None:
-    """Requests wait in front of a third-party scheduler, and stay as they are."""
+    """Requests wait in front of a third-party scheduler, and do not change."""
     Gate.opened, Gate.expected = threading.Event(), 2
     site.replies["/robots.txt"] = robots(FEW, gate=Gate.opened)
     urls = [site.url("/few/1"), site.url("/x")]
@@ -190,22 +171,8 @@ async def test_scheduler_of_the_users(site: Site) -> None:
     assert len(spider.came) == 2
 
 
-@pytest.mark.reactor
-@pytest.mark.parametrize(("job", "fate"), [(False, DROPPED), (True, KEPT)])
-@ensureDeferred
-async def test_one_undecided(
-    site: Site, other: Site, caplog: pytest.LogCaptureFixture, tmp_path: Path, job: bool, fate: str
-) -> None:
-    """A line says what happens to a request that is waiting when the spider closes."""
-    site.replies["/robots.txt"] = Reply(503)
-    CloseSoon.expected = 1
-    settings = {"ROBOTS_UNREACHABLE_BACKOFF": [600], "JOBDIR": str(tmp_path) if job else None}
-    await crawl([site.url("/"), other.url("/page")], settings, spider=CloseSoon)
-    assert f"1 request {fate}" in records(caplog, logging.INFO)
-
-
 class Moving:
-    """A middleware that sends the requests of one site to another, before they are judged."""
+    """A middleware that changes the URLs of one site to another, before they are judged."""
 
     moves: ClassVar[dict[str, str]] = {}
 
@@ -236,10 +203,10 @@ async def test_request_that_was_changed_after_it_left_the_queue(
 
 
 class Lambdas(Pages):
-    """Asks for every other page with a callback that cannot be written to disk."""
+    """Requests every other page with a callback that cannot be written to disk."""
 
     async def start(self) -> AsyncIterator[Any]:
-        """Ask for all of them."""
+        """Request all pages."""
         for number, item in enumerate(self.requests):
             callback: Any = self.parse if number % 2 else lambda _: None
             yield Request(str(item), callback=callback)
@@ -250,7 +217,7 @@ class Lambdas(Pages):
 async def test_what_cannot_be_written_to_disk(
     site: Site, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Waiting requests that cannot be written to JOBDIR are counted with the others."""
+    """Waiting requests that cannot be written to JOBDIR are counted, too."""
     gate = threading.Event()
     site.replies["/robots.txt"] = robots("User-agent: *\nDisallow: /x\n", gate=gate)
     urls = [site.url(f"/{number}") for number in range(5)]
@@ -264,44 +231,10 @@ async def test_what_cannot_be_written_to_disk(
     assert resumed.outcomes == dict.fromkeys(urls[1::2], 200)
 
 
-class Slotted:
-    """A filter of duplicates that takes no attributes."""
-
-    __slots__ = ("seen",)
-
-    def __init__(self) -> None:
-        self.seen: set[str] = set()
-
-    def request_seen(self, request: Request) -> bool:
-        """Whether a request with its URL came before."""
-        seen = request.url in self.seen
-        self.seen.add(request.url)
-        return seen
-
-    def open(self) -> None:
-        """There is nothing to open."""
-
-    def close(self, reason: str) -> None:
-        """There is nothing to close."""
-
-    def log(self, request: Request, spider: object) -> None:
-        """Say nothing."""
-
-
-@ensureDeferred
-async def test_filter_of_duplicates_that_takes_no_attributes(site: Site) -> None:
-    """Requests that were set aside go back past a filter of duplicates whatever class it is of."""
-    site.replies["/robots.txt"] = robots("User-agent: *\nDisallow: /x\n")
-    result = await crawl([site.url("/a"), site.url("/b")], {"DUPEFILTER_CLASS": Slotted})
-    assert [short(outcome) for outcome in result.outcomes.values()] == [200, 200]
-
-
 @pytest.mark.reactor
 @ensureDeferred
 async def test_closed_meanwhile(site: Site, other: Site, caplog: pytest.LogCaptureFixture) -> None:
-    """What waits for another attempt when the spider closes is dropped with the queue, and the
-    log says how many.
-    """
+    """Requests that wait for another attempt when the spider closes are counted and logged."""
     site.replies["/robots.txt"] = Reply(503)
 
     def has_failed(crawler: Crawler) -> object:

@@ -1,4 +1,4 @@
-"""A fast site beside many whose robots.txt never comes."""
+"""A fast site beside sites that hang."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ LATE = 60
 
 
 def answer(_: Asked) -> Reply:
-    """Answer as slowly as a site does, so that the places of a crawl matter."""
+    """Answer after 20 ms, so that the number of concurrent requests matters."""
     time.sleep(0.02)
     return Reply(body=b"page", headers=(("Content-Type", "text/html"),))
 
 
 async def seconds_beside(hanging: list[str], places: int) -> float:
-    """Crawl all pages of a fast site beside other pages; return how long that took."""
+    """Crawl a fast site beside other pages, and return the seconds."""
     with Site() as site:
         pages = [site.url(f"/{number}") for number in range(PAGES)]
         site.replies |= {f"/{number}": answer for number in range(PAGES)}
@@ -49,10 +49,7 @@ async def seconds_beside(hanging: list[str], places: int) -> float:
 @pytest.mark.parametrize("places", [16, 4])
 @ensureDeferred
 async def test_fifty_sites_that_hang(places: int) -> None:
-    """Fifty sites whose robots.txt hangs take the places of a crawl for moments only.
-
-    All pages of a fast site come as if they were alone, long before a hanging site is given up.
-    """
+    """Fifty hanging robots.txt files hardly slow down a fast site."""
     with socket.create_server(("0.0.0.0", 0), backlog=200) as silent:
         port = silent.getsockname()[1]
         hanging = [f"http://127.3.0.{1 + number}:{port}/" for number in range(50)]

@@ -1,6 +1,4 @@
-"""The pace that a robots.txt asks for, in real crawls of sites that note when each request
-arrives.
-"""
+"""Crawl-delay and Request-rate in real crawls of sites that record when requests arrive."""
 
 from __future__ import annotations
 
@@ -14,12 +12,11 @@ from typing import TYPE_CHECKING, Any, cast
 import pytest
 from pytest_twisted import ensureDeferred
 from scrapy import Request, signals
-from scrapy.core.downloader import Downloader, Slot
 from scrapy.utils.defer import deferred_from_coro, maybe_deferred_to_future
 from twisted.internet.task import deferLater
 
 from scrapy_robots_rfc import robots_service
-from tests.support.crawling import Pages, at_once, crawl, records
+from tests.support.crawling import Pages, at_once, crawl
 from tests.support.site import Reply, redirect, robots
 from tests.support.timed_site import DELAY, PACED, Clocked, Following, before, fetched, gaps, urls
 
@@ -39,14 +36,14 @@ PAGES = 4
 
 @pytest.fixture
 def site() -> Iterator[Clocked]:
-    """A site that asks for the delay."""
+    """A site with a Crawl-delay."""
     with Clocked({"/robots.txt": PACED}) as running:
         yield running
 
 
 @pytest.fixture
 def other() -> Iterator[Clocked]:
-    """A site on another port, so in the same slot, that asks for nothing."""
+    """A site on another port, so in the same slot, without a Crawl-delay."""
     with Clocked() as running:
         yield running
 
@@ -91,11 +88,8 @@ MOVING: list[tuple[dict[str, Any], float]] = [
 
 @ensureDeferred
 async def test_what_moves_a_slots_delay() -> None:
-    """No setting gets below the interval, from robots.txt on, and one that asks for more counts as
-    well.
-
-    Scrapy sees to a delay of the user's, by the crawl's clock: hence the mean, and what a
-    busy machine takes.
+    """No setting shortens the interval, and a longer delay of the user counts. Scrapy measures that
+    delay by the clock of the crawl, so its mean is checked.
     """
 
     async def crawl_paced(settings: dict[str, Any], least: float) -> None:
@@ -124,7 +118,7 @@ async def test_own_slots(site: Clocked) -> None:
 
 @ensureDeferred
 async def test_retries_and_redirects(site: Clocked) -> None:
-    """A retry and the request that follows a redirect come an interval later, as any."""
+    """Retries and redirected requests are an interval apart, like all others."""
     answers = iter([Reply(503), Reply(503), Reply(200)])
     site.replies["/0"] = lambda _: next(answers)
     site.replies["/1"] = redirect("/2")
@@ -136,10 +130,7 @@ async def test_retries_and_redirects(site: Clocked) -> None:
 
 @ensureDeferred
 async def test_exempted_requests(site: Clocked) -> None:
-    """A request that is not judged waits for no turn.
-
-    The judged one after it comes an interval later.
-    """
+    """An exempt request waits for no turn, but the next request waits for an interval after it."""
     requests = [
         Request(url, meta={"dont_obey_robotstxt": n % 2}) for n, url in enumerate(urls(site, PAGES))
     ]
@@ -156,7 +147,7 @@ async def test_exempted_requests(site: Clocked) -> None:
 
 
 class Collecting(Following):
-    """Lets the downloader collect its idle slots between two pages."""
+    """Lets the downloader remove its idle slots between two pages."""
 
     collected = 0
 
@@ -170,10 +161,7 @@ class Collecting(Following):
 
 @ensureDeferred
 async def test_collected_slots(site: Clocked) -> None:
-    """A slot that the downloader drops and makes again knows no last request.
-
-    The interval passes all the same.
-    """
+    """The interval passes although the downloader has removed the slot and its last request."""
     first, *following = map(Request, urls(site, PAGES))
     result = await crawl([first], spider=Collecting, following=following, one_by_one=PAGES)
     assert fetched(result) == PAGES
@@ -183,10 +171,7 @@ async def test_collected_slots(site: Clocked) -> None:
 
 @ensureDeferred
 async def test_request_that_arrives_late(site: Clocked) -> None:
-    """A request that takes long to arrive shortens no interval by the server's clock.
-
-    It counts from the answer.
-    """
+    """The interval begins with the answer, so a slow connection does not shorten it."""
     site.late = {"/0": DELAY * 1.5, "/2": DELAY}
     assert fetched(await crawl(urls(site, PAGES))) == PAGES
     assert min(gaps(site)) >= DELAY
@@ -194,7 +179,7 @@ async def test_request_that_arrives_late(site: Clocked) -> None:
 
 @ensureDeferred
 async def test_request_without_an_answer(site: Clocked) -> None:
-    """A request that fails counts as any: the interval to the next one begins at its end."""
+    """After a failed request, the interval begins when the request ends."""
     site.replies["/0"] = site.replies["/1"] = Reply(reset=True)
     # On an open connection, Twisted would send it again at once.
     site.replies["/robots.txt"] = replace(PACED, headers=(("Connection", "close"),))
@@ -217,7 +202,7 @@ async def test_long_bodies_overlap(site: Clocked) -> None:
 
 @ensureDeferred
 async def test_origins_in_one_slot(site: Clocked, other: Clocked) -> None:
-    """Each origin of a slot has its own interval, and none waits for the turn of another."""
+    """Each origin of a slot has its own interval, and waits for no turn of another origin."""
     other.replies["/robots.txt"] = robots(f"User-agent: *\nCrawl-delay: {DELAY / 4}\n")
     with Clocked() as free:
         result = await crawl([*urls(site, 3), *urls(other, 4), *urls(free, 8)])
@@ -232,9 +217,7 @@ async def test_origins_in_one_slot(site: Clocked, other: Clocked) -> None:
 async def test_waiting_requests_are_nowhere_in_the_downloader(
     site: Clocked, other: Clocked
 ) -> None:
-    """With one place in the downloader, a free site's pages come while those of a paced one wait
-    for their turns.
-    """
+    """With CONCURRENT_REQUESTS = 1, pages of a free site are fetched while a paced site waits."""
     settings = {"CONCURRENT_REQUESTS": 1}
     first, *paced = map(Request, urls(site, 4))
     following = [*paced, *map(Request, urls(other, 20))]
@@ -250,7 +233,7 @@ async def test_waiting_requests_are_nowhere_in_the_downloader(
 @pytest.mark.parametrize("queue", ["DownloaderAwarePriorityQueue", "ScrapyPriorityQueue"])
 @ensureDeferred
 async def test_other_queues(site: Clocked, other: Clocked, queue: str) -> None:
-    """With one of Scrapy's queues, a paced site has its interval, too."""
+    """With a queue of Scrapy, a paced site has its interval, too."""
     settings = {"CONCURRENT_REQUESTS": 2, "SCHEDULER_PRIORITY_QUEUE": f"scrapy.pqueues.{queue}"}
     result = await crawl([*urls(site, 4), *urls(other, 8)], settings)
     assert fetched(result) == 12
@@ -259,21 +242,8 @@ async def test_other_queues(site: Clocked, other: Clocked, queue: str) -> None:
 
 
 @ensureDeferred
-async def test_other_slots_go_on(site: Clocked, other: Clocked) -> None:
-    """A site in a slot of its own does not wait for another one's delay."""
-    fast = [Request(url, meta={"download_slot": "fast"}) for url in urls(other, 10)]
-    result = await crawl([*urls(site, PAGES), *fast])
-    assert fetched(result) == PAGES + 10
-    assert min(gaps(site)) >= DELAY
-    assert before(other, site) >= 5
-
-
-@ensureDeferred
 async def test_hanging_robots_txt_in_the_slot(site: Clocked, other: Clocked) -> None:
-    """A robots.txt that hangs delays its own origin only.
-
-    A paced one in the same slot goes on at its pace.
-    """
+    """A hanging robots.txt delays only its own origin; a paced site in the same slot continues."""
     gate = threading.Event()
     other.replies["/robots.txt"] = robots("", gate=gate)
 
@@ -310,10 +280,7 @@ async def test_slot_of_robots_txt(site: Clocked) -> None:
 
 
 class Asking(Pages):
-    """Asks at each page for the rules of its site.
-
-    The robots.txt that this needs passes no scheduler.
-    """
+    """Requests the rules of the site for each page, outside the scheduler."""
 
     async def parse(self, response: Any, **_: Any) -> None:
         """Note the status, ask."""
@@ -323,9 +290,7 @@ class Asking(Pages):
 
 @ensureDeferred
 async def test_waiting_for_its_turn_is_no_timeout(site: Clocked) -> None:
-    """A robots.txt that is asked for again waits for its turn, which ROBOTS_TIMEOUT does not
-    count.
-    """
+    """The wait of a robots.txt for its turn does not count against ROBOTS_TIMEOUT."""
     site.replies["/robots.txt"] = robots(f"User-agent: *\nCrawl-delay: {3 * DELAY}\n")
     settings = {"ROBOTS_TIMEOUT": 2 * DELAY, "ROBOTS_CACHE_MAX_AGE": 2 * DELAY}
     result = await crawl(urls(site, 1), settings, spider=Asking)
@@ -334,29 +299,9 @@ async def test_waiting_for_its_turn_is_no_timeout(site: Clocked) -> None:
     assert min(gaps(site)) >= 3 * DELAY
 
 
-class WithoutSlots(Downloader):
-    """Has its slots where this package does not look for them."""
-
-    def _get_slot(self, request: Request, spider: Any = None) -> tuple[str, Slot]:
-        key, slot = super()._get_slot(request)
-        self.hidden = {**getattr(self, "hidden", {}), key: self.slots.pop(key)}
-        return key, slot
-
-
-@ensureDeferred
-async def test_downloader_of_the_users(site: Clocked, caplog: pytest.LogCaptureFixture) -> None:
-    """Where the downloader is not Scrapy's, the interval passes all the same."""
-    result = await crawl(urls(site, PAGES), {"DOWNLOADER": WithoutSlots})
-    assert fetched(result) == PAGES
-    assert min(gaps(site)) >= DELAY
-    assert records(caplog) == []
-
-
 @ensureDeferred
 async def test_refresh_while_pages_are_queued(site: Clocked) -> None:
-    """A file that is fetched again for a page that it forbids goes on to pace the pages that are
-    queued.
-    """
+    """A refreshed file continues to pace the pages that are queued."""
     site.replies["/robots.txt"] = robots(
         f"User-agent: *\nCrawl-delay: {DELAY}\nDisallow: /private\n"
     )
@@ -371,12 +316,12 @@ async def test_refresh_while_pages_are_queued(site: Clocked) -> None:
 
 
 def sleep(seconds: float) -> Deferred[None]:
-    """Wait."""
+    """Return a Deferred that fires after some seconds."""
     return deferLater(cast("Any", importlib.import_module("twisted.internet.reactor")), seconds)
 
 
 class Images(Pages):
-    """Downloads things past the scheduler, all at once, when a page is there."""
+    """Downloads six files outside the scheduler after the robots.txt has become stale."""
 
     async def parse(self, response: Any, **_: Any) -> None:
         """Download."""
@@ -392,9 +337,7 @@ class Images(Pages):
 @pytest.mark.reactor
 @ensureDeferred
 async def test_file_that_runs_out_while_images_wait(site: Clocked) -> None:
-    """What waits past the scheduler for a file that is asked for again leaves the turn to the
-    request for that file.
-    """
+    """Inline requests leave the turn to the robots.txt request that they wait for."""
     settings = {
         "ROBOTS_CACHE_MAX_AGE": 2 * DELAY,
         "ROBOTS_CACHE_MIN_AGE": 0,

@@ -1,4 +1,4 @@
-"""The order in which requests leave, beside that of a crawl that obeys no robots.txt."""
+"""The order of requests, compared with a crawl that does not obey robots.txt."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ pytestmark = [pytest.mark.reactor]
 
 
 def late(seconds: float) -> Any:
-    """Answer with rules after so many seconds."""
+    """Return a function that answers with rules after some seconds."""
 
     def answer(_: Asked) -> Reply:
         time.sleep(seconds)
@@ -38,12 +38,12 @@ def late(seconds: float) -> Any:
 
 
 class Linking(Pages):
-    """Asks for pages, and at the first one for 20 pages of another site."""
+    """Requests pages, and from the first page 20 pages of another site."""
 
     links: tuple[str, ...] = ()
 
     async def start(self) -> AsyncIterator[Any]:
-        """Ask for them with priorities, the last of each ten first."""
+        """Request the pages, with two priorities if `mixed`."""
         for number, item in enumerate(self.requests):
             yield Request(
                 str(item), callback=self.parse, priority=-(number % 2) if self.mixed else 0
@@ -61,10 +61,7 @@ class Linking(Pages):
 async def order(
     seconds: float, settings: dict[str, Any], *, links: int = 0, mixed: bool = False
 ) -> list[str]:
-    """Crawl a site whose robots.txt takes so long.
-
-    Return its pages in the order in which they came.
-    """
+    """Crawl a site with a slow robots.txt, and return its pages in their order."""
     with Site() as site, Site() as first:
         site.replies["/robots.txt"] = late(seconds)
         pages = [site.url(f"/{number}") for number in range(20)]
@@ -93,9 +90,7 @@ async def order(
 @pytest.mark.parametrize("kind", ["default", "fifo", "disk", "priorities"])
 @ensureDeferred
 async def test_one_at_a_time(seconds: float, kind: str, tmp_path: Path) -> None:
-    """With one request at a time the pages of a site come in the order in which they come
-    without robots.txt.
-    """
+    """With one request at a time, the order is the same as without robots.txt."""
     settings: dict[str, Any] = {"fifo": FIFO}.get(kind, {}) | {"CONCURRENT_REQUESTS": 1}
     found = []
     for obey in (False, True):
@@ -113,9 +108,7 @@ async def test_one_at_a_time(seconds: float, kind: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("kind", ["default", "fifo", "links"])
 @ensureDeferred
 async def test_many_at_a_time(seconds: float, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With 16 at a time, no page comes more than two places further from its place than without
-    robots.txt.
-    """
+    """With 16 requests at a time, no page moves by more than two places."""
     # Without it, a callback is interrupted after 10 ms: how many links are in the queue by then
     # depends on the machine, and with them Scrapy's own order.
     monkeypatch.setattr(task._Timer, "MAX_SLICE", 60.0)

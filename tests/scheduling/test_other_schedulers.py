@@ -1,7 +1,4 @@
-"""Schedulers of the user's own.
-
-A site that is slow, or paced, delays only itself, and nothing is lost.
-"""
+"""Third-party schedulers: a slow or paced site delays only itself, and nothing is lost."""
 
 from __future__ import annotations
 
@@ -30,10 +27,7 @@ pytestmark = pytest.mark.reactor
 
 
 class Outlives(Own):
-    """Its requests, and what it has seen, are somewhere else, as in Redis.
-
-    The next crawl finds them.
-    """
+    """A scheduler whose requests survive the crawl, as in Redis."""
 
     left: ClassVar[list[Request]] = []
     known: ClassVar[set[str]] = set()
@@ -44,10 +38,10 @@ class Outlives(Own):
 
 
 class Filtered(Pages):
-    """Asks for pages that a filter of duplicates looks at."""
+    """Requests pages that the duplicate filter checks."""
 
     async def start(self) -> AsyncIterator[Any]:
-        """Ask for all of them."""
+        """Request all pages."""
         for url in self.requests:
             yield Request(str(url), callback=self.parse, errback=self.failed)
 
@@ -61,14 +55,14 @@ def site() -> Iterator[Clocked]:
 
 @pytest.fixture
 def other() -> Iterator[Clocked]:
-    """Another one."""
+    """A second site."""
     with Clocked() as running:
         yield running
 
 
 @pytest.fixture(params=[Own, "scrapy.core.scheduler.Scheduler"], ids=["own", "scrapy"])
 def around(request: pytest.FixtureRequest) -> dict[str, Any]:
-    """A scheduler that does not use the queue of this package, as the add-on sets it."""
+    """The settings of a scheduler without our queue, as the add-on sets them."""
     return {
         "SCHEDULER": scheduler_around(request.param),
         "SCHEDULER_PRIORITY_QUEUE": "scrapy.pqueues.ScrapyPriorityQueue",
@@ -77,7 +71,7 @@ def around(request: pytest.FixtureRequest) -> dict[str, Any]:
 
 @ensureDeferred
 async def test_slow_robots_txt(site: Clocked, other: Clocked, around: dict[str, Any]) -> None:
-    """A robots.txt that hangs delays no page of another site, and its pages come afterwards."""
+    """A hanging robots.txt delays no page of another site, and its pages follow."""
     gate = threading.Event()
     site.replies["/robots.txt"] = robots("", gate=gate)
 
@@ -96,7 +90,7 @@ async def test_slow_robots_txt(site: Clocked, other: Clocked, around: dict[str, 
 
 @ensureDeferred
 async def test_paced_site(site: Clocked, other: Clocked, around: dict[str, Any]) -> None:
-    """A site that asks for an interval has it, and its pages delay none of another site."""
+    """A paced site has its interval, and delays no other site."""
     site.replies["/robots.txt"] = PACED
     result = await crawl([*urls(site, 4), *urls(other, 20)], {**around, "CONCURRENT_REQUESTS": 2})
     assert fetched(result) == 24
@@ -111,9 +105,7 @@ async def test_paced_site(site: Clocked, other: Clocked, around: dict[str, Any])
 async def test_stopped(
     site: Clocked, why: str, seconds: float, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """What waits when the crawl is stopped is in the user's scheduler, whose filter of
-    duplicates has seen it.
-    """
+    """When the crawl stops, waiting requests go back to the third-party scheduler."""
     gate = threading.Event()
     site.replies["/robots.txt"] = robots("User-agent: *\nCrawl-delay: 50\n", gate=gate)
     Outlives.left.clear()
@@ -157,14 +149,14 @@ async def test_more_than_may_wait(
 
 @ensureDeferred
 async def test_crawl_that_obeys_no_robots_txt(site: Site, around: dict[str, Any]) -> None:
-    """Where the middleware is not at work, the scheduler is as it was."""
+    """Without the middleware, the scheduler works as before."""
     result = await crawl(urls(site, 5), {**around, "ROBOTSTXT_OBEY": False})
     assert fetched(result) == 5
     assert "/robots.txt" not in site.targets
 
 
 def test_attributes() -> None:
-    """What extensions ask of the user's scheduler is there, and it is one of its class."""
+    """The wrapper is a subclass of the scheduler and has its attributes."""
     own = scheduler_around("tests.support.schedulers.Own")()
     assert isinstance(own, Own)
     assert (own.queue, own.seen, type(own).__name__) == ([], set(), "Own")

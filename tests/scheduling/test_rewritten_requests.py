@@ -1,6 +1,4 @@
-"""The pace of a site whose requests are sent to somewhere else, as gateways and rendering
-services have it.
-"""
+"""The interval of a site whose requests are sent to a gateway or a rendering service."""
 
 from __future__ import annotations
 
@@ -24,10 +22,7 @@ pytestmark = pytest.mark.reactor
 
 
 class Rewriting:
-    """Sends the pages of a site to a gateway.
-
-    A new request, which Scrapy schedules, as scrapy-splash does.
-    """
+    """Replaces requests for a site by requests for a gateway, as scrapy-splash does."""
 
     gateway: ClassVar[Clocked]
     site: ClassVar[Clocked]
@@ -45,7 +40,7 @@ class Rewriting:
 
 
 class InPlace(Rewriting):
-    """The same, with the request that there is, as it is about to be sent."""
+    """Changes the URL of requests for a site to that of a gateway, just before they are sent."""
 
     def sent(self, request: Request, url: str) -> Request | None:
         """Change it."""
@@ -55,38 +50,38 @@ class InPlace(Rewriting):
 
 @pytest.fixture
 def gateway() -> Iterator[Clocked]:
-    """Answers for others, and asks for nothing."""
+    """A gateway without a Crawl-delay."""
     with Clocked() as running:
         yield running
 
 
 @pytest.fixture
 def site(gateway: Clocked) -> Iterator[Clocked]:
-    """A site that asks for the delay."""
+    """A site with a Crawl-delay."""
     with Clocked({"/robots.txt": PACED}) as running:
         Rewriting.site, Rewriting.gateway = running, gateway
         yield running
 
 
 def through(middleware: type[Rewriting]) -> dict[str, Any]:
-    """The settings of a crawl with a middleware."""
+    """Return the settings of a crawl with a middleware."""
     return {"DOWNLOADER_MIDDLEWARES": {**SETTINGS["DOWNLOADER_MIDDLEWARES"], middleware: 800}}
 
 
 def seen(site: Clocked, gateway: Clocked) -> list[float]:
-    """When the site was asked for something, by itself or through the gateway."""
+    """Return when the site was requested, directly or through the gateway."""
     times = [when for when, target in gateway.arrivals if target != "/robots.txt"]
     return sorted([*times, *(when for when, _ in site.arrivals)])
 
 
 def least(times: list[float]) -> float:
-    """The shortest time between two of them."""
+    """Return the shortest time between two of them."""
     return min(after - before for before, after in pairwise(times))
 
 
 @ensureDeferred
 async def test_rewritten_in_place(site: Clocked, gateway: Clocked) -> None:
-    """The interval is that of the origin that was judged, not that of the gateway."""
+    """A request whose URL is changed late keeps the interval of the origin that was judged."""
     result = await crawl(urls(site, 4), through(InPlace))
     assert fetched(result) == 4
     assert site.targets == ["/robots.txt"]
@@ -97,10 +92,7 @@ async def test_rewritten_in_place(site: Clocked, gateway: Clocked) -> None:
 
 @ensureDeferred
 async def test_new_request(site: Clocked, gateway: Clocked) -> None:
-    """A new request for the gateway is judged and paced by its own URL.
-
-    The gateway's robots.txt counts for it.
-    """
+    """A new request for a gateway is judged and paced by the gateway's robots.txt."""
     gateway.replies["/robots.txt"] = robots(
         f"User-agent: *\nCrawl-delay: {DELAY}\nDisallow: /*1$\n"
     )
@@ -112,10 +104,7 @@ async def test_new_request(site: Clocked, gateway: Clocked) -> None:
 
 @ensureDeferred
 async def test_retry_of_a_rewritten_request(site: Clocked, gateway: Clocked) -> None:
-    """A retry is a new request, and is made from the gateway's URL.
-
-    It is paced as one of the gateway's.
-    """
+    """A retry is made from the gateway's URL, and paced as a request for the gateway."""
     bad: set[str] = set()
 
     def answer(asked: Asked) -> Reply:
@@ -137,7 +126,7 @@ async def test_retry_of_a_rewritten_request(site: Clocked, gateway: Clocked) -> 
 async def test_made_from_a_rewritten_one(
     site: Clocked, gateway: Clocked, middleware: type[Rewriting]
 ) -> None:
-    """A request with the meta of one that was sent to a gateway is paced by its own origin only."""
+    """A request with the meta of a rewritten request is paced only by its own origin."""
 
     class Carrying(Following):
         def parse(self, response: Any, **_: Any) -> Any:
@@ -155,7 +144,7 @@ async def test_made_from_a_rewritten_one(
 
 
 class Everything(InPlace):
-    """The same, for robots.txt as well."""
+    """Changes the URL of requests for robots.txt as well."""
 
     def process_request(self, request: Request) -> Request | None:
         """Put the gateway's URL in its place."""
@@ -166,9 +155,7 @@ class Everything(InPlace):
 
 @ensureDeferred
 async def test_robots_txt_through_a_gateway(site: Clocked, gateway: Clocked) -> None:
-    """A robots.txt that is asked for again through a gateway waits for the interval of its own
-    origin.
-    """
+    """A robots.txt that is refreshed through a gateway waits for the interval of its own origin."""
     target = f"/?url={quote(site.url('/robots.txt'))}"
     gateway.replies[target] = PACED
     first, *following = map(Request, urls(site, 10))
@@ -177,13 +164,3 @@ async def test_robots_txt_through_a_gateway(site: Clocked, gateway: Clocked) -> 
     assert fetched(result) == 10
     assert gateway.targets.count(target) > 1
     assert least(seen(site, gateway)) >= DELAY
-
-
-@ensureDeferred
-async def test_gateway_that_asks_for_a_pace(site: Clocked, gateway: Clocked) -> None:
-    """A gateway's own interval passes between requests to it."""
-    site.replies["/robots.txt"] = robots("User-agent: *\nCrawl-delay: 0.01\n")
-    gateway.replies["/robots.txt"] = PACED
-    result = await crawl(urls(site, 3), through(Rewriting))
-    assert fetched(result) == 3
-    assert least(sorted(when for when, _ in gateway.arrivals)) >= DELAY

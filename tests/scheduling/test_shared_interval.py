@@ -1,7 +1,4 @@
-"""The pace of a site over several crawls that share a store.
-
-Real ones, and a site that notes when requests arrive.
-"""
+"""The interval of a site in several crawls that share a store, in real crawls."""
 
 from __future__ import annotations
 
@@ -38,28 +35,26 @@ AROUND: dict[str, Any] = {
 
 @pytest.fixture
 def site() -> Iterator[Clocked]:
-    """A site that asks for the delay."""
+    """A site with a Crawl-delay."""
     with Clocked({"/robots.txt": PACED}) as running:
         yield running
 
 
 @pytest.fixture(autouse=True)
 def store() -> OneStore:
-    """The store of the crawls of a test."""
+    """The store of all crawls of a test."""
     OneStore.store = OneStore()
     return OneStore.store
 
 
 async def crawls(*requests: list[Any], settings: dict[str, Any] | None = None) -> list[Crawl]:
-    """Crawl side by side."""
+    """Run crawls side by side."""
     return await at_once(*(crawl(items, {**ONE_STORE, **(settings or {})}) for items in requests))
 
 
 @ensureDeferred
 async def test_several_crawls() -> None:
-    """The site sees the interval between all requests, whichever crawl sends them, from the one
-    for robots.txt on.
-    """
+    """All requests of several crawls, including robots.txt, are an interval apart."""
 
     async def crawl_paced(settings: dict[str, Any]) -> None:
         with Clocked({"/robots.txt": PACED}) as site:
@@ -86,7 +81,7 @@ async def test_several_crawls() -> None:
 
 @ensureDeferred
 async def test_slow_answers(site: Clocked) -> None:
-    """The next request waits for the answer to the one before, whichever crawl sent it."""
+    """The next request waits for the last answer, whichever crawl gets it."""
     site.late = {"/0": 2 * DELAY, "/1": DELAY}
     assert sum(map(fetched, await crawls(urls(site, 3), urls(site, 3)))) == 6
     assert min(gaps(site)) >= DELAY
@@ -94,7 +89,7 @@ async def test_slow_answers(site: Clocked) -> None:
 
 @ensureDeferred
 async def test_several_slots(site: Clocked) -> None:
-    """Requests of several slots of several crawls are an interval apart."""
+    """Requests of several slots and crawls are an interval apart."""
     requests = [
         Request(url, meta={"download_slot": f"slot {n % 2}"}) for n, url in enumerate(urls(site, 4))
     ]
@@ -105,7 +100,7 @@ async def test_several_slots(site: Clocked) -> None:
 
 @ensureDeferred
 async def test_requests_that_fail(site: Clocked) -> None:
-    """A request that ends without an answer ends its turn."""
+    """A request without an answer releases its turn."""
     site.replies["/0"] = Reply(reset=True)
     # On an open connection, Twisted would send it again at once.
     site.replies["/robots.txt"] = replace(PACED, headers=(("Connection", "close"),))
@@ -116,9 +111,7 @@ async def test_requests_that_fail(site: Clocked) -> None:
 
 @ensureDeferred
 async def test_file_that_is_asked_for_again(site: Clocked) -> None:
-    """A crawl that has never been at the site, and asks for a file again that another one has
-    stored, takes turns.
-    """
+    """A crawl that refreshes a file that another crawl has stored takes turns from the start."""
     text = f"User-agent: *\nCrawl-delay: {DELAY}\n"
     headers = (("Content-Type", "text/plain"), ("Cache-Control", "max-age=0"))
     site.replies["/robots.txt"] = Reply(body=text.encode(), headers=headers)
@@ -130,9 +123,7 @@ async def test_file_that_is_asked_for_again(site: Clocked) -> None:
 
 @ensureDeferred
 async def test_crawls_without_a_store_share_nothing(site: Clocked) -> None:
-    """Without a store, crawls at one site each ask for its robots.txt, and each have an interval
-    of their own.
-    """
+    """Without a store, each crawl fetches robots.txt and has its own interval."""
     results = await at_once(*(crawl([site.url(f"/{who}/{n}") for n in range(6)]) for who in "ab"))
     assert [fetched(result) for result in results] == [6, 6]
     assert site.fetches == 2
@@ -140,7 +131,7 @@ async def test_crawls_without_a_store_share_nothing(site: Clocked) -> None:
 
 
 class NoTurns(OneStore):
-    """Stores files, and fails where turns are taken."""
+    """A store that fails when a turn is taken."""
 
     def take_turn(self, key: str, owner: str, seconds: float) -> float:
         """Fail."""
@@ -153,10 +144,7 @@ class NoTurns(OneStore):
 
 @ensureDeferred
 async def test_store_without_turns(site: Clocked, caplog: pytest.LogCaptureFixture) -> None:
-    """Where turns cannot be taken, the crawl goes on with an interval of its own.
-
-    The log says it once.
-    """
+    """If turns cannot be taken, the crawl keeps its own interval, which the log says once."""
     OneStore.store = NoTurns()
     result = await crawl(
         urls(site, 4), {"ROBOTS_CACHE": "tests.scheduling.test_shared_interval.NoTurns"}
@@ -168,7 +156,7 @@ async def test_store_without_turns(site: Clocked, caplog: pytest.LogCaptureFixtu
 
 
 class Noting(OneStore):
-    """Notes what is asked of it."""
+    """A store that records whose turns are taken."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -190,7 +178,7 @@ NOTING = {"ROBOTS_CACHE": "tests.scheduling.test_shared_interval.Noting"}
 
 @ensureDeferred
 async def test_site_that_asks_for_nothing(site: Clocked) -> None:
-    """At a site without an interval the store is not asked for turns."""
+    """No turns are taken at a site without an interval."""
     OneStore.store = store = Noting()
     site.replies["/robots.txt"] = robots("User-agent: *\nAllow: /\n")
     assert fetched(await crawl(urls(site, 4), NOTING)) == 4
@@ -199,7 +187,7 @@ async def test_site_that_asks_for_nothing(site: Clocked) -> None:
 
 @ensureDeferred
 async def test_end_of_a_crawl(site: Clocked) -> None:
-    """When a crawl has ended, any worker may have the next turn after the interval."""
+    """After the end of a crawl, any worker may have the next turn after the interval."""
     OneStore.store = store = Noting()
     await crawl(urls(site, 2), NOTING)
     key = site.url("").rstrip("/")
@@ -208,7 +196,7 @@ async def test_end_of_a_crawl(site: Clocked) -> None:
 
 
 def all_queued(site: Clocked) -> Callable[[Crawler], bool]:
-    """Whether the robots.txt has come, and all requests wait in the scheduler since."""
+    """Return a function that returns whether all requests wait in the scheduler."""
 
     def queued(crawler: Crawler) -> bool:
         assert crawler.engine is not None
@@ -221,9 +209,7 @@ def all_queued(site: Clocked) -> Callable[[Crawler], bool]:
 async def test_closing_while_a_robots_txt_waits_for_its_turn(
     site: Clocked, store: OneStore, tmp_path: Path
 ) -> None:
-    """Pages whose robots.txt has to be asked for again, and waits for another's turn, stay in
-    JOBDIR.
-    """
+    """Pages stay in JOBDIR if their robots.txt waits for the turn of another worker."""
     headers = (("Content-Type", "text/plain"), ("Cache-Control", "max-age=0"))
     text = f"User-agent: *\nCrawl-delay: {DELAY}\n".encode()
     site.replies["/robots.txt"] = Reply(body=text, headers=headers)
@@ -250,7 +236,7 @@ async def test_closing_while_a_robots_txt_waits_for_its_turn(
 
 
 class Slow(OneStore):
-    """Has turns, but answers only when the test lets it."""
+    """A store whose turns come when the test allows it."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -267,7 +253,7 @@ class Slow(OneStore):
 async def test_turn_that_comes_when_the_spider_is_closed(
     site: Clocked,
 ) -> None:
-    """A turn that was asked for before the spider closed, and comes afterwards, is given back."""
+    """A turn that comes after the spider was closed is released."""
     store = OneStore.store = Slow()
 
     def prepare(crawler: Crawler) -> None:
@@ -290,9 +276,8 @@ async def test_closing_while_another_has_the_turn(
     tmp_path: Path,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """A spider that is closed does not wait for the turn of another worker.
-
-    Its requests are in JOBDIR, or are counted and logged.
+    """A closing spider does not wait for the turn of another worker. Its requests stay in JOBDIR,
+    or are counted and logged.
     """
     key = site.url("").rstrip("/")
     assert store.take_turn(key, "somebody", 1000) == 0

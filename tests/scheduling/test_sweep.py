@@ -1,4 +1,4 @@
-"""Which origins a crawl with very many of them forgets, on a clock that the test sets."""
+"""Which paced sites a broad crawl forgets, on a clock that the test sets."""
 
 from __future__ import annotations
 
@@ -22,23 +22,21 @@ AGENT = Agent(("bot",), "bot")
 
 
 class Clock(Runtime):
-    """Shows the time that it is given."""
+    """A clock that the test sets."""
 
     now = 0.0
 
     def clock(self) -> float:
-        """Return it."""
+        """Return the time."""
         return self.now
 
     def call_later(self, delay: float, function: object) -> Any:
-        """Nothing happens later."""
+        """Do nothing."""
 
 
 def test_a_site_is_forgotten_unless_it_was_used_lately() -> None:
-    """Of more than 1,000 paced sites those are forgotten that had no request for a day.
-
-    A request that has the turn may still be with other middlewares: its site stays, even if its
-    file is old or a local one.
+    """Beyond 1,000 paced sites, those without a request for a day are forgotten, unless one has the
+    turn.
     """
     crawler: Any = get_crawler(Spider)
     crawler.engine = SimpleNamespace(downloader=SimpleNamespace(slots={}), _slot=None)
@@ -68,10 +66,7 @@ def test_a_site_is_forgotten_unless_it_was_used_lately() -> None:
 
 
 def test_an_answer_wakes_those_that_wait_for_it() -> None:
-    """A request waits for the answer to another one, and the site asks for no interval any more.
-
-    A third one goes meanwhile: the answer still lets the first one ask again.
-    """
+    """An answer wakes the requests that wait for it, also if the site is not paced any more."""
     crawler: Any = get_crawler(Spider)
     crawler.engine = SimpleNamespace(downloader=SimpleNamespace(slots={}), _slot=None)
     clock = Clock()

@@ -1,7 +1,4 @@
-"""The turns that workers take at a site, worker by worker.
-
-What the site sees, and what the store is asked.
-"""
+"""The turns that workers take at a site: what the site sees, and what the store is asked."""
 
 from __future__ import annotations
 
@@ -26,9 +23,7 @@ def world() -> World:
 @pytest.mark.parametrize("latency", [0.0, 0.01, 0.3, 2.0])
 @pytest.mark.parametrize("way", [0.001, 0.4, 7.0])
 def test_interval_over_all(world: World, latency: float, way: float) -> None:
-    """The site sees no two requests closer than the interval, however far away it is, or the
-    store; and all get on.
-    """
+    """Requests are an interval apart at any latency, and every worker proceeds."""
     workers = [Worker(world, str(number), way=way, latency=latency) for number in range(4)]
     for worker in workers:
         worker.go()
@@ -40,9 +35,7 @@ def test_interval_over_all(world: World, latency: float, way: float) -> None:
 
 
 def test_far_from_the_store(world: World) -> None:
-    """A worker that is far from the store, and always asks a little later than the others, has
-    as many turns.
-    """
+    """A worker with a slow store has as many turns as the others."""
     workers = [Worker(world, str(latency), latency=latency) for latency in (0.0, 0.001, 0.15)]
     for worker in workers:
         worker.go()
@@ -53,9 +46,7 @@ def test_far_from_the_store(world: World) -> None:
 
 
 def test_one_worker_is_not_slower(world: World) -> None:
-    """A worker that has the site to itself waits for the interval and the ways, and for nothing
-    else.
-    """
+    """A single worker waits only for the interval and for answers."""
     worker = Worker(world, "alone", way=0.1, latency=0.005)
     worker.go()
     world.run(60)
@@ -63,9 +54,7 @@ def test_one_worker_is_not_slower(world: World) -> None:
 
 
 def test_unanswered_for_long(world: World) -> None:
-    """A turn goes on as long as its request is unanswered, far beyond the time after which it
-    would end by itself.
-    """
+    """A turn is kept as long as its request is unanswered."""
     slow, other = Worker(world, "slow", way=4 * HOLD), Worker(world, "other")
     slow.go()
     other.go()
@@ -78,10 +67,7 @@ def test_unanswered_for_long(world: World) -> None:
 @pytest.mark.parametrize("died", [0.01, BEAT - 0.01, 3 * BEAT + 0.01])
 @pytest.mark.parametrize("interval", [1.0, 50.0])
 def test_worker_that_dies(world: World, died: float, interval: float) -> None:
-    """The turn of a worker that dies ends by itself.
-
-    What it sent to the last is followed by the interval.
-    """
+    """The turn of a worker that dies expires, and the interval passes after its last request."""
     worker, other = Worker(world, "one", interval, way=died), Worker(world, "other", interval)
     worker.go()
     other.go()
@@ -93,7 +79,7 @@ def test_worker_that_dies(world: World, died: float, interval: float) -> None:
 
 
 def test_store_fails(world: World) -> None:
-    """While the store fails, each worker has an interval of its own; later all have one."""
+    """While the store fails, each worker keeps its own interval; afterwards they share one."""
     workers = [Worker(world, name, latency=0.001) for name in "ab"]
     for worker in workers:
         worker.works = False
@@ -113,10 +99,7 @@ def test_store_fails(world: World) -> None:
 
 
 def test_store_fails_while_a_turn_goes_on(world: World) -> None:
-    """A turn that cannot be taken again ends in the store.
-
-    The worker that has it goes on at its own pace.
-    """
+    """A worker whose turn cannot be renewed continues at its own interval."""
     worker = Worker(world, "one", way=2 * HOLD, latency=0.001)
     worker.go()
     world.run(1)
@@ -126,7 +109,7 @@ def test_store_fails_while_a_turn_goes_on(world: World) -> None:
 
 
 def test_turn_that_no_request_uses(world: World) -> None:
-    """A turn that comes when there is no request left ends soon, and others go on."""
+    """A turn that no request uses is released."""
     idle, other = Worker(world, "idle", latency=0.01), Worker(world, "other")
     idle.go()
     idle.left = 0
@@ -140,10 +123,7 @@ def test_turn_that_no_request_uses(world: World) -> None:
 
 
 def test_turn_that_was_taken_too_long_ago(world: World) -> None:
-    """A worker that stood still while it had a turn that it had not used asks again.
-
-    It may be another one's.
-    """
+    """A worker that stood still takes its unused turn again before it uses it."""
     worker = Worker(world, "one", latency=0.01)
     assert worker.turns.wait(1.0, world.now) is None
     worker.left = 0
@@ -155,10 +135,7 @@ def test_turn_that_was_taken_too_long_ago(world: World) -> None:
 
 
 def test_turn_that_was_lost(world: World) -> None:
-    """A worker cannot prolong a turn that is another one's by now, as after it stood still.
-
-    Then it has no turn without asking, also if its request is given up.
-    """
+    """A worker whose turn another worker has now does not use it."""
     one, other = Worker(world, "one"), Worker(world, "other")
     assert one.turns.wait(1.0, world.now) == 0
     one.turns.start("request")
@@ -171,9 +148,7 @@ def test_turn_that_was_lost(world: World) -> None:
 
 
 def test_request_for_robots_txt(world: World) -> None:
-    """A request that was sent before the interval was known is followed by it, whoever sends the
-    next one.
-    """
+    """The interval passes after a request that was sent before it was known."""
     one, other = Worker(world, "one"), Worker(world, "other")
     one.turns.sent(world.now + 10)
     other.go()
@@ -182,7 +157,7 @@ def test_request_for_robots_txt(world: World) -> None:
 
 
 def test_said_once(world: World) -> None:
-    """The store hears of such a request once, and not at all when its interval has passed."""
+    """The store is told of such a request once, and not if its interval has passed."""
     worker = Worker(world, "one")
     world.now = 100.0
     worker.turns.sent(99.0)
@@ -193,10 +168,7 @@ def test_said_once(world: World) -> None:
 
 
 def test_sent_during_a_turn(world: World) -> None:
-    """Such a request does not end a turn that goes on.
-
-    Its interval passes after a turn that no request uses.
-    """
+    """A request without a turn does not end a turn, and its interval passes."""
     worker, other = Worker(world, "one"), Worker(world, "other")
     assert worker.turns.wait(1.0, world.now) == 0
     worker.turns.sent(30.0)
@@ -208,9 +180,7 @@ def test_sent_during_a_turn(world: World) -> None:
 
 @pytest.mark.parametrize("before", [9.0, 11.0])
 def test_sent_while_the_store_is_asked(world: World, before: float) -> None:
-    """Such a request is followed by the interval also if it is sent while the store is asked for
-    a turn, which another worker has or has not.
-    """
+    """The interval passes after a request that is sent while a turn is being taken."""
     worker, other = Worker(world, "one", latency=0.01), Worker(world, "other")
     world.store.end_turn(str(SITE), "other", 10)
     world.now = before
@@ -223,9 +193,7 @@ def test_sent_while_the_store_is_asked(world: World, before: float) -> None:
 
 
 def test_answer_to_a_request_without_a_turn(world: World) -> None:
-    """The end of a request that had no turn does not end that of another one, and is followed by
-    the interval.
-    """
+    """The end of a request without a turn does not end the turn of another request."""
     worker, other = Worker(world, "one", way=5), Worker(world, "other")
     worker.go()
     other.go()
@@ -238,7 +206,7 @@ def test_answer_to_a_request_without_a_turn(world: World) -> None:
 
 
 def test_no_interval(world: World) -> None:
-    """Without an interval the store is not asked."""
+    """Without an interval, no turn is taken."""
     worker = Worker(world, "one")
     assert worker.turns.wait(0.0, world.now) == 0
     worker.turns.start("request")
@@ -247,9 +215,7 @@ def test_no_interval(world: World) -> None:
 
 
 def test_end_of_the_crawl(world: World) -> None:
-    """At the end of a crawl a turn that it still has is another one's at once, and the store is
-    asked nothing more.
-    """
+    """At its end, a crawl releases its turn and stops using the store."""
     worker, other = Worker(world, "one"), Worker(world, "other", latency=0.001)
     assert worker.turns.wait(1.0, world.now) == 0
     worker.turns.close()

@@ -145,7 +145,7 @@ ADDED = {
 
 
 def snapshot(request: Request) -> dict[str, Any]:
-    """All that a request carries, less what Scrapy adds."""
+    """Return everything that a request has, except what Scrapy adds."""
     carried = {
         name: getattr(request, name)
         for name in request.attributes
@@ -157,7 +157,7 @@ def snapshot(request: Request) -> dict[str, Any]:
 
 
 async def faithful(run: Run) -> dict[str, Any]:
-    """Requests that waited reach the callback and the errback as they were."""
+    """Crawl with requests that must reach the callback and the errback unchanged."""
     Gate.opened, Gate.expected = threading.Event(), 0
     with Site({"/robots.txt": robots(FEW, gate=Gate.opened)}) as site:
         urls = [site.url(target) for target in ("/few/1", "/few/2", "/x", "/y")]
@@ -178,7 +178,7 @@ async def faithful(run: Run) -> dict[str, Any]:
 
 
 class Direct(Pages):
-    """Downloads past the scheduler, as media pipelines do."""
+    """Downloads outside the scheduler, as media pipelines do."""
 
     async def start(self) -> AsyncIterator[Any]:
         """Download, without asking for anything else."""
@@ -195,7 +195,7 @@ class Direct(Pages):
 
 
 async def direct(run: Run) -> dict[str, Any]:
-    """Requests that do not pass the scheduler wait in the middleware."""
+    """Crawl with requests that do not pass the scheduler."""
     Gate.opened, Gate.expected = threading.Event(), 1
     with Site({"/robots.txt": robots(FEW, gate=Gate.opened)}) as site:
         result = await run(Direct, OURS, [site.url("/few/1"), site.url("/x")])
@@ -203,43 +203,6 @@ async def direct(run: Run) -> dict[str, Any]:
             "outcomes": [getattr(outcome, "why", outcome) for outcome in result.outcomes.values()],
             "pages": site.pages,
         }
-
-
-class Following(Pages):
-    """Requests the pages in a callback, so that they are in the usual queue."""
-
-    def parse(self, response: Any, **_: Any) -> Any:
-        """Ask for the others, once."""
-        if not self.outcomes:
-            for number in range(8):
-                yield response.follow(f"//{self.other}/few/{number}", self.parse)  # type: ignore[attr-defined]
-        self.outcomes[response.url] = response.status
-
-
-async def order(run: Run) -> dict[str, Any]:
-    """Start requests come in the order in which they come without a robots.txt; of others, all of
-    them come.
-
-    In what order requests of a callback come depends on when Scrapy's engine looks, also without
-    us.
-    """
-    found: dict[str, list[list[str]]] = {"start": [], "followed": []}
-    for obey in (False, True):
-        settings = {**OURS, "ROBOTSTXT_OBEY": obey, "CONCURRENT_REQUESTS": 1}
-        Gate.opened, Gate.expected = threading.Event(), 8
-        with Site({"/robots.txt": robots(FEW, gate=Gate.opened)}) as site:
-            await run(Pages, settings, [site.url(f"/few/{n}") for n in range(8)])
-            found["start"].append([target for target in site.targets if target != "/robots.txt"])
-        Gate.opened, Gate.expected = threading.Event(), 9
-        with Site() as site, Site({"/robots.txt": robots(FEW, gate=Gate.opened)}) as other:
-            Following.other = other.netloc  # type: ignore[attr-defined]
-            await run(Following, settings, [site.url("/")])
-            found["followed"].append(
-                sorted(target for target in other.targets if target != "/robots.txt")
-            )
-    return {
-        name: [without == with_ours, len(with_ours)] for name, (without, with_ours) in found.items()
-    }
 
 
 class Limited(Pages):
@@ -297,9 +260,8 @@ class Heard(logging.Handler):
 
 
 async def logged(run: Run) -> dict[str, Any]:
-    """Pages of one site wait for its robots.txt, which comes when that was logged.
-
-    Those of another one obey its pace, which is longer than it takes from one look to the next.
+    """Crawl a site whose robots.txt is sent when the log says that pages wait for it, and a paced
+    site.
     """
     pace = robots(f"User-agent: *\nCrawl-delay: {3.2 * TICK}\n")
     gate = threading.Event()
