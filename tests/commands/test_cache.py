@@ -208,7 +208,8 @@ def test_mistaken_path(robots: Callable[..., Done], tmp_path: Path) -> None:
     notes.write_text("what a user wrote\n", encoding="utf-8")
     why = {
         notes: (
-            f"{notes} is no SQLite database: it was not changed; remove it, or name another file"
+            f"{notes} is not an SQLite database: it was not changed; remove it, or choose another"
+            " path"
         ),
         tmp_path: (
             f"it cannot be opened (IsADirectoryError: [Errno 21] Is a directory: '{tmp_path}')"
