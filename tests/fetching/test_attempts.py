@@ -207,7 +207,7 @@ async def test_line(clock: Clock) -> None:
     assert not desk.fetches.has_room()
     passes(desk, clock, CUT_AFTER)
     await turns()
-    assert desk.asked == hosts  # nobody is in line
+    assert desk.asked == hosts  # the line is empty
     desk.fetches.join_line(lambda: desk.begin("b"))
     passes(desk, clock, TICK)
     await turns()
@@ -222,7 +222,7 @@ async def test_line(clock: Clock) -> None:
     assert desk.asked == [*hosts, "b", "c", cut]
     desk.fetches.join_line(lambda: None)
     passes(desk, clock, TIMEOUT - TICK)
-    assert not desk.fetches.of(origin(cut)).interrupted  # type: ignore[union-attr]  # it is there
+    assert not desk.fetches.of(origin(cut)).interrupted  # type: ignore[union-attr]  # set by `begin`
     desk.close()
 
 

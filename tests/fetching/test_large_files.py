@@ -92,7 +92,7 @@ async def test_large_file_that_is_parsed_again(site: Site, elsewhere: list[bool]
     async def script(service: RobotsService) -> None:
         for _ in range(2):
             assert await verdicts(service, site) == [False, True, False]
-            for number in range(MAX_PARSED):  # so many origins that no other file stays parsed
+            for number in range(MAX_PARSED):  # no other file stays parsed
                 service.memory.put(origin(f"{number}.example"), known, entry)
 
     await run(script)
@@ -162,7 +162,7 @@ async def test_spider_that_is_closed_meanwhile(site: Site, monkeypatch: pytest.M
     read: list[RobotsTxt] = []
 
     def slow(robots: RobotsTxt, tokens: Any) -> None:
-        if read:  # the first agent is that of the crawl, for which it is read with the fetch
+        if read:  # the file is read for the agent of the crawl when it is fetched
             begun.set()
             assert closing.wait(60)
         read.append(robots)
@@ -177,7 +177,7 @@ async def test_spider_that_is_closed_meanwhile(site: Site, monkeypatch: pytest.M
     result = await crawl(
         [by(f"bot{name}", site.url(f"/x{name}")) for name in "abc"], prepare=close_when(is_begun)
     )
-    assert [*result.outcomes.values()] == [200]  # that of any one of them: it was being read
+    assert [*result.outcomes.values()] == [200]  # the page whose file was being read
     assert (result.stat("undecided"), result.stat("allowed"), len(site.pages)) == (2, 1, 1)
 
 

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from pytest_twisted import ensureDeferred
-from scrapy import Request, signals
+from scrapy import Request
 from scrapy.utils.defer import deferred_from_coro, maybe_deferred_to_future
 from twisted.internet.defer import DeferredList
 
-from scrapy_robots_rfc import Reason, RobotsService, RobotsTxt, _scrapy, robots_service
+from scrapy_robots_rfc import Reason, RobotsService, RobotsTxt, robots_service
 from scrapy_robots_rfc.policy.access import Outcome
 from scrapy_robots_rfc.policy.origins import Origin
 from tests.support.crawling import Pages, crawl, records
@@ -340,27 +340,3 @@ async def test_mistake_of_ours_closes_the_site_for_who_waits(
     logged = [record.getMessage() for record in caplog.records if record.exc_info]
     assert len(logged) == 1
     assert "report it" in logged[0]
-
-
-@ensureDeferred
-async def test_queue_of_a_slot(site: Site) -> None:
-    """A request is found in the queue of its downloader slot until it is sent."""
-    seen: list[int] = []
-
-    class Looking(Pages):
-        async def start(self) -> AsyncIterator[Any]:
-            self.made: list[Request] = []
-            self.crawler.signals.connect(self.look, signals.request_left_downloader)
-            async for request in super().start():
-                self.made.append(request)
-                yield request
-
-        def look(self, request: Request) -> None:
-            if request in self.made:
-                seen.append(sum(_scrapy.is_queued(self.crawler, each) for each in self.made))
-
-    await crawl(
-        [Request(site.url(f"/{name}")) for name in "abc"], {"DOWNLOAD_DELAY": 0.1}, spider=Looking
-    )
-    assert seen[0] > 0
-    assert seen[-1] == 0

@@ -11,9 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from pytest_twisted import ensureDeferred
 from scrapy import signals
-from scrapy.core.downloader.handlers.http11 import HTTP11DownloadHandler
 from scrapy.exceptions import StopDownload
-from scrapy.signalmanager import SignalManager
 
 from tests.support.crawling import crawl, records
 from tests.support.scenarios_unreachable import short
@@ -38,28 +36,6 @@ def test_a_body_that_ends_with_its_connection(results: Results) -> None:
 def test_replay_sends_nothing(results: Results) -> None:
     """Offline, the HTTP cache's robots.txt decides, and nothing is sent."""
     assert results["replayed"] == {"outcomes": [200, "rule", 200, "unreachable"], "asked": [0, 0]}
-
-
-class OwnHTTP11DownloadHandler(HTTP11DownloadHandler):
-    """A third-party handler that has attributes with the names of Scrapy's."""
-
-    def __init__(self, crawler: Crawler) -> None:
-        super().__init__(crawler)
-        self._session = self._client = object()
-
-
-@pytest.mark.reactor
-@ensureDeferred
-async def test_a_handler_with_a_session_of_its_own(
-    site: Site, caplog: pytest.LogCaptureFixture
-) -> None:
-    """A third-party handler works without a warning."""
-    site.replies["/robots.txt"] = robots("User-agent: *\nDisallow: /x\n")
-    result = await crawl(
-        [site.url("/a"), site.url("/x")], {"DOWNLOAD_HANDLERS": {"http": OwnHTTP11DownloadHandler}}
-    )
-    assert [short(outcome) for _, outcome in sorted(result.outcomes.items())] == [200, "rule"]
-    assert records(caplog) == []
 
 
 @pytest.mark.parametrize("stops", [signals.headers_received, signals.bytes_received])
@@ -115,26 +91,6 @@ async def test_another_component_that_wraps_the_signals(site: Site, other: Site)
     result = await crawl(pages, {"CONCURRENT_REQUESTS": 1}, prepare=wrap)
     assert [short(result.outcomes[page]) for page in pages] == [200, 200, "rule", "rule"]
     assert seen.count(signals.response_received) == 4
-
-
-@pytest.mark.reactor
-@ensureDeferred
-async def test_signals_of_pages_cost_nothing_more(site: Site) -> None:
-    """While no robots.txt is fetched, Scrapy sends signals itself."""
-    site.replies["/robots.txt"] = robots("")
-    senders: list[object] = []
-
-    def watch(crawler: Crawler) -> None:
-        def note() -> None:
-            sender = crawler.signals.send_catch_log
-            senders.append(getattr(sender, "__func__", sender))
-
-        crawler.signals.connect(note, signals.response_received, weak=False)
-
-    await crawl([site.url("/a")], prepare=watch)
-    of_robots_txt, of_page = senders
-    assert of_robots_txt is not of_page
-    assert of_page is SignalManager.send_catch_log
 
 
 def with_comment(data: bytes, length: int) -> bytes:

@@ -154,24 +154,6 @@ async def test_next_request_asks_again(site: Site) -> None:
 
 
 @pytest.mark.reactor
-@pytest.mark.usefixtures("ahead")
-@ensureDeferred
-async def test_one_more_attempt_is_one(site: Site, caplog: pytest.LogCaptureFixture) -> None:
-    """The log has the singular for one attempt."""
-    site.replies["/robots.txt"] = Failing(1, Reply(503))
-    await crawl([site.url("/a")], {"ROBOTS_UNREACHABLE_BACKOFF": [0.01]})
-    wait = (
-        "its pages wait while it is retried after 0.01 s; if every attempt fails, the crawl gives"
-        " up in about 1.01 s (31 s at most), and nothing is allowed"
-    )
-    retrying = f"{site.url('/robots.txt')} is unreachable (503): {wait}"
-    assert records(caplog, logging.INFO)[:2] == [
-        retrying,
-        f"{site.url('/robots.txt')} is reachable again (200)",
-    ]
-
-
-@pytest.mark.reactor
 @ensureDeferred
 async def test_recovery_after_a_pause_is_logged(
     site: Site, caplog: pytest.LogCaptureFixture

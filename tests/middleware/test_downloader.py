@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from pytest_twisted import ensureDeferred
 from scrapy import Request, signals
-from scrapy.downloadermiddlewares.robotstxt import RobotsTxtMiddleware
 from scrapy.exceptions import IgnoreRequest
 from scrapy.utils.defer import deferred_from_coro
 from scrapy.utils.test import get_crawler
@@ -370,31 +369,6 @@ async def test_retries_are_scrapys(site: Site) -> None:
     assert site.fetches == 2
     assert result.stat("request_count") == 1
     assert result.stats["retry/count"] == 1
-
-
-@ensureDeferred
-async def test_http_cache_is_not_asked(site: Site, tmp_path: Any) -> None:
-    """robots.txt does not come from the HTTP cache, since it does not know the 24 hours."""
-    settings = {"HTTPCACHE_ENABLED": True, "HTTPCACHE_DIR": str(tmp_path)}
-    for _ in range(2):
-        await crawl([site.url("/x")], settings)
-    assert (site.fetches, site.pages) == (2, ["/x"])
-
-
-@ensureDeferred
-async def test_off(site: Site) -> None:
-    """With ROBOTSTXT_OBEY = False there is no middleware."""
-    site.replies["/robots.txt"] = robots("User-agent: *\nDisallow: /\n")
-    result = await crawl([site.url("/x")], {"ROBOTSTXT_OBEY": False})
-    assert (result.outcomes[site.url("/x")], site.fetches) == (200, 0)
-
-
-@ensureDeferred
-async def test_only_one_of_the_two_middlewares(site: Site) -> None:
-    """If ours is enabled by hand, Scrapy's own middleware is disabled."""
-    result = await crawl([site.url("/x")])
-    assert result.crawler.get_downloader_middleware(RobotsTxtMiddleware) is None
-    assert site.fetches == 1
 
 
 @pytest.mark.parametrize("url", ["http://127.0.0.1:0/x", "http:///x", "http://a_b%2fc.example/x"])

@@ -13,7 +13,7 @@ import pytest
 from pytest_twisted import ensureDeferred
 from scrapy import Request
 
-from tests.support.crawling import SETTINGS, Pages, close_when, crawl, records
+from tests.support.crawling import SETTINGS, Pages, close_when, crawl, records, short
 from tests.support.documents import block
 from tests.support.scenarios_obeying import OURS, Gate
 from tests.support.scenarios_waiting import FEW, Faithful, snapshot
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
 
     from tests.support.runtimes import Results
+    from tests.support.service_crawls import Clock
     from tests.support.site import Site
 
 
@@ -200,6 +201,32 @@ async def test_request_that_was_changed_after_it_left_the_queue(
     resumed = await crawl([], settings)
     assert resumed.outcomes == {other.url("/a"): 200}
     assert site.pages == []
+
+
+class Delaying:
+    """A middleware in which pages spend some time before they are judged."""
+
+    clock: ClassVar[Clock]
+    seconds: ClassVar[float]
+
+    def process_request(self, request: Request) -> None:
+        """Let time pass."""
+        if not request.url.endswith("/robots.txt"):
+            self.clock.now += self.seconds
+
+
+@pytest.mark.parametrize(("seconds", "expected"), [(30, ["rule", 1]), (90, [200, 2])])
+@ensureDeferred
+async def test_file_that_expires_after_a_request_left_the_queue(
+    site: Site, clock: Clock, seconds: float, expected: list[Any]
+) -> None:
+    """A request that left the queue is judged by its file for a minute after the file expires."""
+    files = iter([robots("User-agent: *\nDisallow: /\n"), robots("")])
+    site.replies["/robots.txt"] = lambda _: next(files)
+    Delaying.clock, Delaying.seconds = clock, 86_400 + seconds
+    middlewares = {**SETTINGS["DOWNLOADER_MIDDLEWARES"], Delaying: 50}
+    result = await crawl([site.url("/a")], {"DOWNLOADER_MIDDLEWARES": middlewares})
+    assert [short(result.outcomes[site.url("/a")]), site.fetches] == expected
 
 
 class Lambdas(Pages):

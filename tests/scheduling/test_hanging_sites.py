@@ -16,7 +16,7 @@ from tests.support.site import Asked, Reply, Site
 pytestmark = [pytest.mark.reactor]
 
 PAGES = 200
-#: Seconds until any hanging site is given up: longer than the whole crawl may take.
+#: ROBOTS_TIMEOUT, which is longer than the crawl.
 LATE = 60
 
 
@@ -55,7 +55,7 @@ async def test_fifty_sites_that_hang(places: int) -> None:
         hanging = [f"http://127.3.0.{1 + number}:{port}/" for number in range(50)]
         alone = await seconds_beside([], places)
         beside = await seconds_beside(hanging, places)
-    # With places for moments only it takes about as long; a busy machine is slow in one.
+    # The crawl takes about as long as alone, except on a busy machine.
     assert beside < 2 * alone + 3 < LATE
 
 
@@ -84,6 +84,6 @@ async def test_pages_of_a_slow_site() -> None:
             for each, slot in ((other, "slow"), (site, "fast"))
         ]
         settings = {"CONCURRENT_REQUESTS": 4, "CONCURRENT_REQUESTS_PER_DOMAIN": 4}
-        # No robots.txt is waited for, so that all pages are ready at once.
+        # No robots.txt is fetched, so all pages are ready at once.
         await crawl(requests, {**settings, "ROBOTS_EXEMPT": ["127.0.0.1"]})
     assert all(in_time)

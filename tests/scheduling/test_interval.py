@@ -48,7 +48,7 @@ def other() -> Iterator[Clocked]:
         yield running
 
 
-#: Settings that move the delay of a slot, and what the interval is with them at least.
+#: Settings that change the delay of a slot, and the shortest interval with them.
 MOVING: list[tuple[dict[str, Any], float]] = [
     ({}, DELAY),
     ({"CONCURRENT_REQUESTS_PER_DOMAIN": 1}, DELAY),
@@ -224,7 +224,7 @@ async def test_waiting_requests_are_nowhere_in_the_downloader(
     result = await crawl([first], settings, spider=Following, following=following)
     assert fetched(result) == 24
     assert min(gaps(site)) >= DELAY
-    # If those that wait had the only place, one would come between two of them.
+    # If waiting requests had the only place, one page would come between two of them.
     moments = [when for when, _ in site.arrivals]
     between = [sum(a < when < b for when, _ in other.arrivals) for a, b in pairwise(moments)]
     assert max(between) > 2

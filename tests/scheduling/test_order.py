@@ -109,8 +109,8 @@ async def test_one_at_a_time(seconds: float, kind: str, tmp_path: Path) -> None:
 @ensureDeferred
 async def test_many_at_a_time(seconds: float, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """With 16 requests at a time, no page moves by more than two places."""
-    # Without it, a callback is interrupted after 10 ms: how many links are in the queue by then
-    # depends on the machine, and with them Scrapy's own order.
+    # Otherwise Twisted interrupts a callback after 10 ms, so Scrapy's own order would depend on
+    # the machine.
     monkeypatch.setattr(task._Timer, "MAX_SLICE", 60.0)
     settings: dict[str, Any] = {"fifo": FIFO}.get(kind, {}) | {"CONCURRENT_REQUESTS": 16}
     found = [

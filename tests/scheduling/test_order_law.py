@@ -1,6 +1,6 @@
 """Law: the queue hands out the request that Scrapy's own queue would give then.
 
-There is no event loop: the test pushes, pops, ends fetches, lets files become stale, lets time
+The test has no event loop. It pushes, pops, ends fetches, lets files become stale, lets time
 pass, and closes and resumes the queues on disk.
 """
 

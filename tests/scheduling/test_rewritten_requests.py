@@ -40,7 +40,7 @@ class Rewriting:
 
 
 class InPlace(Rewriting):
-    """Changes the URL of requests for a site to that of a gateway, just before they are sent."""
+    """Changes the URL of requests for a site to the gateway, just before they are sent."""
 
     def sent(self, request: Request, url: str) -> Request | None:
         """Change it."""
@@ -155,7 +155,7 @@ class Everything(InPlace):
 
 @ensureDeferred
 async def test_robots_txt_through_a_gateway(site: Clocked, gateway: Clocked) -> None:
-    """A robots.txt that is refreshed through a gateway waits for the interval of its own origin."""
+    """A robots.txt that is refreshed through a gateway waits for the interval of the site."""
     target = f"/?url={quote(site.url('/robots.txt'))}"
     gateway.replies[target] = PACED
     first, *following = map(Request, urls(site, 10))

@@ -73,7 +73,7 @@ async def test_several_crawls() -> None:
         )  # they take turns
 
     jitter = {"DOWNLOAD_DELAY": 0.1, "DOWNLOAD_DELAY_JITTER": 1.0}
-    # Each at a site of its own; the store is one.
+    # Each crawl has another site; the store is shared.
     await at_once(
         crawl_paced({}), crawl_paced(jitter), crawl_paced({"CONCURRENT_REQUESTS_PER_DOMAIN": 1})
     )

@@ -10,7 +10,7 @@ import pytest
 from scrapy_robots_rfc.scheduling.shared import BEAT, HOLD
 from tests.support.fleet import SITE, Worker, World
 
-# What is lost where an end of a floating-point number is missing.
+# Allowed rounding error.
 NEARLY = 1e-9
 
 
@@ -129,7 +129,7 @@ def test_turn_that_was_taken_too_long_ago(world: World) -> None:
     worker.left = 0
     world.run(1)
     assert worker.turns.wait(1.0, world.now) == 0
-    world.now += HOLD + 1  # no timer of its own was called meanwhile
+    world.now += HOLD + 1  # without a call of its timer
     assert worker.turns.wait(1.0, world.now) is None
     assert worker.calls == ["take", "take"]
 
@@ -157,7 +157,7 @@ def test_request_for_robots_txt(world: World) -> None:
 
 
 def test_said_once(world: World) -> None:
-    """The store is told of such a request once, and not if its interval has passed."""
+    """The store learns about such a request once, unless its interval has passed."""
     worker = Worker(world, "one")
     world.now = 100.0
     worker.turns.sent(99.0)
