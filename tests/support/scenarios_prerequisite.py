@@ -37,19 +37,19 @@ class Urgent(Pages):
         self.gate.set()
 
 
-class UrgentLater(Pages):
-    """Requests the last page with a higher priority when the first page was fetched."""
+class UrgentFirst(Pages):
+    """Requests the last page with a higher priority, before the others are queued."""
 
     async def start(self) -> AsyncIterator[Any]:
-        *pages, urgent = [request async for request in super().start()]
-        self.later = [urgent.replace(priority=100)]
-        for page in pages:
-            yield page
+        first, *self.later = [request async for request in super().start()]
+        yield first
 
     def parse(self, response: Any, **_: Any) -> Iterator[Request]:
         super().parse(response)
-        while self.later:
-            yield self.later.pop()
+        if self.later:
+            yield self.later.pop().replace(priority=100)
+            yield from self.later
+            self.later = []
 
 
 async def urgent(run: Run) -> dict[str, Any]:
@@ -65,7 +65,7 @@ async def urgent(run: Run) -> dict[str, Any]:
         with TemporaryDirectory() as folder:
             settings = {**ONE, "JOBDIR": folder if is_on_disk else None}
             with Site({"/robots.txt": PACED}) as site:
-                await run(UrgentLater, settings, urls(site, 6))
+                await run(UrgentFirst, settings, urls(site, 6))
                 found["paced"].append(site.targets.index("/5"))
     return found
 
