@@ -106,6 +106,7 @@ async def test_the_last_call_comes_after_all_others() -> None:
         made.append("one")
 
     runtime.spawn(one())
+    await runtime.sleep(0)  # the task starts in the next turn of the reactor
     assert await threads.call(lambda: 5, limit=60) == 5
     with pytest.raises(TimeoutError):
         await threads.close(lambda: made.append("last"), limit=0.01)
