@@ -103,7 +103,9 @@ def test_refused_command_ends_with_the_error(
     assert done.returncode == 1
     assert site.targets == []
     if runtime != SELECT:  # Twisted logs a traceback twice
-        assert len(done.stderr.partition("[asyncio] ERROR: ")[2].splitlines()) <= 20
+        logged = done.stderr.partition("[asyncio] ERROR: ")[2].splitlines()
+        # Newer versions of Python mark the place in a line of its own.
+        assert len([line for line in logged if line.strip(" ^~")]) <= 20
 
 
 TOO_SMALL = (
