@@ -40,7 +40,7 @@ FINAL_URLS = "scrapy_robots_rfc.middleware.final_url.FinalUrls"
 DOWNLOADER_MIDDLEWARES = "DOWNLOADER_MIDDLEWARES"
 
 
-class Placed(NamedTuple):
+class OptionalMiddleware(NamedTuple):
     """A middleware that a setting needs; the add-on or the user enables it.
 
     :param setting: Scrapy's setting for middlewares of its kind.
@@ -68,11 +68,11 @@ class Placed(NamedTuple):
 #: A setting -> the middleware that it needs.
 MIDDLEWARES = {
     # Closest to the spider, so `process_spider_input` sees a page just before the callback.
-    "ROBOTS_TAG_OBEY": Placed(
+    "ROBOTS_TAG_OBEY": OptionalMiddleware(
         "SPIDER_MIDDLEWARES", "scrapy_robots_rfc.RfcPageRulesMiddleware", 1000
     ),
     # With an empty list, too: the spider or its requests may declare uses.
-    "ROBOTS_USE": Placed(
+    "ROBOTS_USE": OptionalMiddleware(
         DOWNLOADER_MIDDLEWARES, "scrapy_robots_rfc.RfcUseMiddleware", 1, empty=True
     ),
 }

@@ -14,7 +14,7 @@ from scrapy_robots_rfc.settings import BY_FIELD, TABLE, read_row
 logger: logging.Logger = logging.getLogger(__name__)
 
 #: Crawlers that obey all of our settings, or whose ignored settings were logged.
-settled: WeakSet[Crawler] = WeakSet()
+checked_crawlers: WeakSet[Crawler] = WeakSet()
 
 _MAX_SIZE = BY_FIELD["max_size"]
 
@@ -40,8 +40,8 @@ class RfcRobotParser(RobotParser):
         """
         if crawler is None:
             return cls(robotstxt_body)
-        if crawler not in settled:
-            settled.add(crawler)
+        if crawler not in checked_crawlers:
+            checked_crawlers.add(crawler)
             _warn_of_ignored_settings(crawler)
         return cls(robotstxt_body, max_size=read_row(_MAX_SIZE, crawler.settings))
 

@@ -15,10 +15,10 @@ from typing import Any, NamedTuple, TypeAlias
 
 from scrapy.settings import BaseSettings
 
-from scrapy_robots_rfc.core.agents import ACCEPTED, Agent, agent_of
-from scrapy_robots_rfc.core.preferences import uses_of
+from scrapy_robots_rfc.core.agents import ACCEPTED, Agent, parse_agent
+from scrapy_robots_rfc.core.preferences import parse_uses
 from scrapy_robots_rfc.core.robotstxt import RobotsTxt
-from scrapy_robots_rfc.core.text import hidden
+from scrapy_robots_rfc.core.text import masked
 from scrapy_robots_rfc.errors import MissingPackageError, SettingError
 from scrapy_robots_rfc.policy.origins import (
     SCHEME_ACCEPTED,
@@ -26,10 +26,10 @@ from scrapy_robots_rfc.policy.origins import (
     Origin,
     Scheme,
     Site,
-    named_origin,
+    parse_origin,
     scheme_of,
 )
-from scrapy_robots_rfc.policy.pacing import Bound, Over
+from scrapy_robots_rfc.policy.pacing import Bound, CrawlDelayOver
 
 #: A value as the user wrote it, of any type.
 Value: TypeAlias = Any
@@ -120,7 +120,7 @@ def _entry(key: object, value: Value, accepted: str, read: Callable[[], Any]) ->
     try:
         return read()
     except _WRONG:
-        raise SettingError(f"[{hidden(key)!r}]", hidden(value), accepted) from None
+        raise SettingError(f"[{masked(key)!r}]", masked(value), accepted) from None
 
 
 def _each(
@@ -181,11 +181,11 @@ def _overrides(value: Value, schemes: Mapping[str, Scheme] = SCHEMES) -> dict[Or
     paths: dict[Origin, str] = {}
     for key, path in _dict(value).items():
         try:
-            origin = named_origin(str(key), schemes)
+            origin = parse_origin(str(key), schemes)
         except _WRONG:
-            raise SettingError(" key", hidden(key), f"an origin, such as {_ORIGIN}") from None
+            raise SettingError(" key", masked(key), f"an origin, such as {_ORIGIN}") from None
         if origin in paths:
-            raise SettingError(" key", hidden(key), f"the only one for {origin}")
+            raise SettingError(" key", masked(key), f"the only one for {origin}")
         paths[origin] = _entry(key, path, "the path of a robots.txt file", partial(_path, path))
     return paths
 
@@ -231,7 +231,7 @@ class Settings(NamedTuple):
     user_agent: Agent | None = _setting(
         "ROBOTSTXT_USER_AGENT", None,
         f"{ACCEPTED}, such as 'foobot', or None",
-        _or_none(lambda value: agent_of(_from_json(value))),
+        _or_none(lambda value: parse_agent(_from_json(value))),
     )
     schemes: Mapping[str, Scheme] = _setting(
         "ROBOTS_SCHEMES", {}, f"{_DICT} schemes to descriptions: {SCHEME_ACCEPTED}", _schemes,
@@ -272,8 +272,8 @@ class Settings(NamedTuple):
         "ROBOTS_CRAWL_DELAY_MAX", 60.0,
         "a number, at least 0, at most 86400", _number(0, 86_400),
     )
-    crawl_delay_over: Over = _setting(
-        "ROBOTS_CRAWL_DELAY_OVER", "clamp", "'clamp' or 'forbid'", Over,
+    crawl_delay_over: CrawlDelayOver = _setting(
+        "ROBOTS_CRAWL_DELAY_OVER", "clamp", "'clamp' or 'forbid'", CrawlDelayOver,
     )
     unreachable_backoff: tuple[float, ...] = _setting(
         BACKOFF, [5, 15, 45],
@@ -300,7 +300,7 @@ class Settings(NamedTuple):
     use: tuple[str, ...] | None = _setting(
         "ROBOTS_USE", None,
         f"{_LIST} labels, such as ['train-ai'], or None",
-        lambda value: None if value == "None" else uses_of(_from_json(value)),
+        lambda value: None if value == "None" else parse_uses(_from_json(value)),
     )
     archive: str | None = _setting(
         "ROBOTS_ARCHIVE", None, "the path of a file, such as 'robots.warc.gz', or None",
@@ -319,7 +319,7 @@ class Settings(NamedTuple):
     def forbids(self, bound: Bound) -> bool:
         """Return whether a site's pages are disallowed because it asks for too long an interval."""
         too_long = 0 < self.crawl_delay_max < bound.seconds
-        return too_long and self.crawl_delay_over is Over.FORBID
+        return too_long and self.crawl_delay_over is CrawlDelayOver.FORBID
 
 
 #: The name of a field -> its row.
@@ -366,4 +366,4 @@ def read_row(row: Setting, settings: BaseSettings) -> Any:  # noqa: ANN401 - the
     except SettingError as entry:
         raise SettingError(row.key + entry.key, entry.value, entry.accepted) from None
     except _WRONG:
-        raise SettingError(row.key, hidden(value), row.accepted) from None
+        raise SettingError(row.key, masked(value), row.accepted) from None

@@ -7,7 +7,7 @@ from pydispatch.dispatcher import (  # type: ignore[import-untyped]  # Scrapy's
 from scrapy.signalmanager import SignalManager
 
 
-def is_heard(manager: SignalManager, signal: object) -> bool:
+def has_receivers(manager: SignalManager, signal: object) -> bool:
     """Return whether anything listens to a signal: sending one takes 30,000 instructions."""
     return any(liveReceivers(getAllReceivers(manager.sender, signal)))
 

@@ -22,7 +22,7 @@ from scrapy_robots_rfc.policy.origins import (
     Origin,
     Scheme,
 )
-from scrapy_robots_rfc.policy.pacing import Over
+from scrapy_robots_rfc.policy.pacing import CrawlDelayOver
 from scrapy_robots_rfc.settings import OUR_PARSER, TABLE, Settings, read_settings
 from tests.support.crawling import crawl
 
@@ -55,7 +55,7 @@ def test_defaults() -> None:
         stale_max_age=2_592_000,
         unreachable_max_age=2_592_000,
         crawl_delay_max=60,
-        crawl_delay_over=Over.CLAMP,
+        crawl_delay_over=CrawlDelayOver.CLAMP,
         unreachable_backoff=(5, 15, 45),
         page_rules=frozenset(),
         dry_run=False,
@@ -127,7 +127,7 @@ def test_defaults() -> None:
         ("ROBOTS_USE", "None", "use", None),
         ("ROBOTS_CRAWL_DELAY_MAX", "0.5", "crawl_delay_max", 0.5),
         ("ROBOTS_CRAWL_DELAY_MAX", 0, "crawl_delay_max", 0),
-        ("ROBOTS_CRAWL_DELAY_OVER", "forbid", "crawl_delay_over", Over.FORBID),
+        ("ROBOTS_CRAWL_DELAY_OVER", "forbid", "crawl_delay_over", CrawlDelayOver.FORBID),
         ("ROBOTS_UNREACHABLE_BACKOFF", "", "unreachable_backoff", ()),
         ("ROBOTS_UNREACHABLE_BACKOFF", [], "unreachable_backoff", ()),
         ("ROBOTS_UNREACHABLE_BACKOFF", "1, 2.5", "unreachable_backoff", (1, 2.5)),

@@ -94,7 +94,7 @@ class CacheClient:
 
     # Before a fetch, and after it.
 
-    async def look(
+    async def find_entry(
         self, origin: Origin, known: CacheEntry | None
     ) -> tuple[CacheEntry | None, bool, bool]:
         """Look for an entry before a fetch.
@@ -159,14 +159,14 @@ class CacheClient:
         # The clock of the machine that wrote it may be ahead, so no time in the past may be later
         # than now. If it is far ahead, the file is fetched again; otherwise the entry would stay
         # fresh until the clock of this machine has caught up.
-        moved = entry.moved(now - max(date, entry.fetched), now)
-        return moved.expiring(now) if entry.fetched > date + MAX_CLOCK_SKEW else moved
+        moved = entry.shifted(now - max(date, entry.fetched), now)
+        return moved.expiring_by(now) if entry.fetched > date + MAX_CLOCK_SKEW else moved
 
     async def save(self, origin: Origin, entry: CacheEntry) -> None:
         """Store an entry for as long as a crawl may need it."""
         now = self._runtime.clock()
         seconds = entry.stored_for(now, self._settings)
-        dated = entry.moved(self._runtime.date() - now)
+        dated = entry.shifted(self._runtime.date() - now)
 
         def put() -> None:
             self._store.put(str(origin), encode(dated), seconds)

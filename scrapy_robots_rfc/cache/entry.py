@@ -73,18 +73,18 @@ class CacheEntry(NamedTuple):
     cut: int | None = None
 
     @property
-    def for_all(self) -> bool:
+    def for_all_routes(self) -> bool:
         """Whether it applies to every route: the site responded, or an earlier file is obeyed."""
         return self.status is not None or self.validity.outcome is not Outcome.UNREACHABLE
 
-    def known_at(self, url: str) -> Validators | None:
+    def validators_for(self, url: str) -> Validators | None:
         """Return the validators if the file came from this URL; others do not know them."""
         known = self.validators
         if self.body is None or known is None or known.url != url:
             return None
         return known if known.etag or known.last_modified else None
 
-    def moved(self, seconds: float, latest: float = math.inf) -> Self:
+    def shifted(self, seconds: float, latest: float = math.inf) -> Self:
         """Return the same entry on another clock.
 
         :param seconds: how far the other clock is ahead.
@@ -95,7 +95,7 @@ class CacheEntry(NamedTuple):
         validity = Validity(outcome, fresh_until + seconds, *moved)
         return self._replace(validity=validity, fetched=min(self.fetched + seconds, latest))
 
-    def expiring(self, time: float) -> Self:
+    def expiring_by(self, time: float) -> Self:
         """Return the same entry, with its freshness limited to a time."""
         until = min(self.validity.fresh_until, time)
         return self._replace(validity=self.validity._replace(fresh_until=until))
@@ -103,13 +103,13 @@ class CacheEntry(NamedTuple):
     def reviewed(self, now: float, limits: Settings) -> Self:
         """Apply the settings of this crawl to an entry that another crawl may have stored."""
         if self.cut is not None and self.cut < limits.max_size:  # this crawl reads more of the file
-            return self.expiring(now)
+            return self.expiring_by(now)
         if self.status is not None and 400 <= self.status <= 499:
             # Does the status mean "unreachable": here, and in the crawl that stored it?
             here = self.status in limits.unreachable_statuses or self.status == PROXY_REFUSES
             there = self.validity.unreachable_since is not None
             if here is not there:
-                return self.expiring(now)
+                return self.expiring_by(now)
         validity = review(self.validity, self.fetched, now, limits)
         if validity.outcome is Outcome.SUCCESSFUL:
             return self._replace(validity=validity)
@@ -140,7 +140,7 @@ class Fetched(NamedTuple):
     confirmed: bool = False
 
 
-def following(
+def next_entry(
     old: CacheEntry | None,
     fetched: Fetched,
     now: float,
@@ -174,7 +174,7 @@ def following(
     return entry_of()
 
 
-def following_for_route(
+def entry_for_route(
     old: CacheEntry | None, access: Unreachable | Local, now: float, limits: Settings
 ) -> CacheEntry:
     """Return the entry for requests whose attempt says nothing about the site.
@@ -186,7 +186,7 @@ def following_for_route(
     """
     # Such a failure must never open the origin, however old it is.
     limits = limits._replace(unreachable_max_age=None)
-    entry = following(old, Fetched(Unreachable(access.status, access.cause)), now, limits)
+    entry = next_entry(old, Fetched(Unreachable(access.status, access.cause)), now, limits)
     if isinstance(access, Unreachable):
         return entry
     outcome = Outcome.LOCAL if entry.body is None else entry.validity.outcome
@@ -220,7 +220,7 @@ _TEXTS = {"outcome", "cause", "url", "etag", "last_modified"}
 
 def encode(entry: CacheEntry) -> bytes:
     """Return an entry as bytes, compressed by zlib."""
-    head = json.dumps(head_of(entry), separators=(",", ":"), allow_nan=False)
+    head = json.dumps(metadata_of(entry), separators=(",", ":"), allow_nan=False)
     text = b"%s\n%s" % (head.encode("ascii"), entry.body or b"")
     return zlib.compress(text, 6 if len(text) <= _MAX_COMPRESSED else 0)
 
@@ -242,7 +242,7 @@ def decode(value: object) -> CacheEntry:
         raise ValueError(f"damaged, or not of version {VERSION}") from None
 
 
-def head_of(entry: CacheEntry) -> dict[str, Any]:
+def metadata_of(entry: CacheEntry) -> dict[str, Any]:
     """Return all of an entry except its file, as JSON values, without absent values.
 
     Validators are left out, too, if their URL is too long, or must not be shown.

@@ -26,8 +26,8 @@ from scrapy_robots_rfc.commands.common import (
     stripped,
     whole_number,
 )
-from scrapy_robots_rfc.core.agents import NOBODY, Agent, agent_of
-from scrapy_robots_rfc.core.preferences import uses_of
+from scrapy_robots_rfc.core.agents import NO_AGENT, Agent, parse_agent
+from scrapy_robots_rfc.core.preferences import parse_uses
 from scrapy_robots_rfc.core.robotstxt import RobotsTxt
 from scrapy_robots_rfc.errors import DecodingError
 from scrapy_robots_rfc.fetching.decoding import GZIP_MAGIC, without_codings
@@ -157,7 +157,7 @@ def _last_results(
 def _agent(name: str) -> Agent | None:
     """Return the agent with an archived name, or `None` if the name is empty."""
     # Commas separate tokens. They may also be part of a User-Agent, which contains spaces.
-    return agent_of(name if " " in name else name.split(","))
+    return parse_agent(name if " " in name else name.split(","))
 
 
 def _responses(
@@ -231,7 +231,7 @@ def _whole_records(file: GzipFile | BufferedReader) -> Iterator[_Record]:
             fields = _fields(block)
             # A crawl always writes `software`; without it the record is damaged.
             if "software" in fields:
-                info = _Info(uses_of(fields.get("use", "")), fields.get("robots") == "ignore")
+                info = _Info(parse_uses(fields.get("use", "")), fields.get("robots") == "ignore")
             else:
                 info = _Info()
         try:
@@ -301,7 +301,7 @@ def _found(
     validity = Validity(outcome, math.inf, unreachable_since=stale_since)
     status = whole_number(fields.get("status"))
     cause = fields.get("cause", "")
-    robots = OriginPolicy(origin, validity, status, cause, file, lambda: NOBODY)
+    robots = OriginPolicy(origin, validity, status, cause, file, lambda: NO_AGENT)
     return ArchivedRobots(
         robots,
         origin.robots_url,

@@ -10,12 +10,12 @@ from scrapy import Spider
 from scrapy.crawler import Crawler
 from scrapy.settings import Settings
 
-from scrapy_robots_rfc.cache.entry import CacheEntry, decode, head_of
+from scrapy_robots_rfc.cache.entry import CacheEntry, decode, metadata_of
 from scrapy_robots_rfc.cache.stores.base import Store
-from scrapy_robots_rfc.cache.stores.opening import errors_of, open_store, sqlite_path
+from scrapy_robots_rfc.cache.stores.opening import explain_store_errors, open_store, sqlite_path
 from scrapy_robots_rfc.commands import common
 from scrapy_robots_rfc.commands.common import Console, Failed
-from scrapy_robots_rfc.core.text import error_text, many, printable, utc_text
+from scrapy_robots_rfc.core.text import error_text, pluralize, printable, utc_text
 from scrapy_robots_rfc.errors import StoreError
 from scrapy_robots_rfc.settings import CACHE, read_settings
 
@@ -51,7 +51,7 @@ def _cache(settings: Settings, console: Console, opts: Namespace) -> int:
     ours = read_settings(settings)
     keys = list(dict.fromkeys(str(common.origin_of(url, ours.schemes)) for url in opts.urls))
     address, option = (ours.cache, CACHE) if opts.store is None else (opts.store, "--store")
-    with errors_of(address, option):
+    with explain_store_errors(address, option):
         # The store would create a database at a mistyped path.
         path = sqlite_path(address) if isinstance(address, str) else None
         if path and not _call(lambda: Path(path).exists() and Path(path).stat().st_size):
@@ -85,7 +85,7 @@ def _ls(store: Store, name: str, _: object, console: Console, as_json: bool) -> 
         result = "stale" if stale else record["outcome"]
         console.print(_ROW.format(result, record["cause"], *times, size, record["origin"]))
     if not as_json:
-        console.print(f"{many(count, 'origin')} in {name}")
+        console.print(f"{pluralize(count, 'origin')} in {name}")
     return 0
 
 
@@ -119,7 +119,7 @@ def _record(key: str, copy: CacheEntry | ValueError) -> dict[str, Any]:
     if isinstance(copy, ValueError):
         return {"origin": key, "outcome": "unreadable", "cause": str(copy)}
     size = {} if copy.body is None else {"size": len(copy.body)}
-    return {"origin": key, **head_of(copy), **size}
+    return {"origin": key, **metadata_of(copy), **size}
 
 
 def _shown(key: str, value: float | str) -> str:
@@ -137,7 +137,7 @@ def _purge(store: Store, name: str, keys: list[str], console: Console, _: object
         deleted += was_there
         if keys and not was_there:
             console.complain(f"{key} is not in {name}")
-    console.print(f"{many(deleted, 'origin')} deleted from {name}")
+    console.print(f"{pluralize(deleted, 'origin')} deleted from {name}")
     return common.NO_ANSWER if deleted < len(keys) else 0
 
 

@@ -16,12 +16,17 @@ from scrapy_robots_rfc._runtime import Runtime
 from scrapy_robots_rfc.commands import common
 from scrapy_robots_rfc.commands.archived import ArchivedRobots, found_in
 from scrapy_robots_rfc.commands.common import Console, Failed, FoundRobots, NamedAgent, Unknown
-from scrapy_robots_rfc.core.agents import NOBODY
+from scrapy_robots_rfc.core.agents import NO_AGENT
 from scrapy_robots_rfc.core.decision import Decision, Reason, Rule
 from scrapy_robots_rfc.core.findings import Explanation, explain, groups_of, raw_lines, records_of
 from scrapy_robots_rfc.core.lines import as_text
-from scrapy_robots_rfc.core.preferences import POLICY_TOKENS, refused_by, unknown_labels, uses_of
-from scrapy_robots_rfc.core.text import listed, printable
+from scrapy_robots_rfc.core.preferences import (
+    POLICY_TOKENS,
+    find_refusal,
+    parse_uses,
+    unknown_labels,
+)
+from scrapy_robots_rfc.core.text import join_items, printable
 from scrapy_robots_rfc.fetching.parsed import OriginPolicy, ParsedRobots
 from scrapy_robots_rfc.policy.access import Outcome, Validity
 from scrapy_robots_rfc.policy.origins import Origin, other_reading
@@ -52,7 +57,7 @@ def _check(settings: ScrapySettings, console: Console, opts: Namespace) -> int:
     if opts.archive and opts.robots:
         raise Failed("--archive and --robots cannot be combined")
     ours = common.prepared(settings)
-    uses = uses_of(opts.use)
+    uses = parse_uses(opts.use)
     for label, nearest in unknown_labels(uses or ()):
         console.complain(
             f"unknown label --use {label}; did you mean {nearest}? Only a site that names the label"
@@ -97,7 +102,7 @@ def _warn_of_other_agents(
     for agent in agents:
         if recorded and tuple(map(str.lower, agent.tokens)) not in known:
             console.complain(
-                f"the archived crawl was made for {listed(names)}, not for {agent.name}: it may"
+                f"the archived crawl was made for {join_items(names)}, not for {agent.name}: it may"
                 " have decided otherwise"
             )
 
@@ -150,7 +155,7 @@ def _given(file: ParsedRobots, source: str, origin: Origin) -> FoundRobots:
     :param source: a path, or `-`.
     """
     validity = Validity(Outcome.SUCCESSFUL, math.inf)
-    robots = OriginPolicy(origin, validity, None, "given", file, lambda: NOBODY)
+    robots = OriginPolicy(origin, validity, None, "given", file, lambda: NO_AGENT)
     return FoundRobots(robots, common.source_name(source))
 
 
@@ -184,7 +189,7 @@ def _judged(
     is_archived = isinstance(found, ArchivedRobots)
     archived_use = found.use if isinstance(found, ArchivedRobots) else None
     declared = settings.use if archived_use is None else archived_use
-    refusal = refused_by((declared if uses is None else uses) or (), use)
+    refusal = find_refusal((declared if uses is None else uses) or (), use)
     if refused is None and refusal is not None:
         decision = decision._replace(allowed=False, reason=Reason.USE, rule=None)
         refused = f"{robots.source} {refusal.why}"
@@ -206,7 +211,7 @@ def _without_file(url: str, unknown: Unknown, settings: Settings) -> dict[str, A
     name = "" if scheme is None else scheme[0].lower()
     if not name or name in settings.schemes:
         return {"verdict": "undecided", "why": unknown.why}
-    why = f"robots.txt applies to {listed(list(settings.schemes))} URLs, not to {name}"
+    why = f"robots.txt applies to {join_items(list(settings.schemes))} URLs, not to {name}"
     return {"verdict": "allowed", "why": why, "reason": Reason.EXEMPT.value}
 
 
@@ -424,7 +429,7 @@ def _group_record(explanation: Explanation) -> dict[str, Any]:
     """Return which group applies, as keys of an object of JSON."""
     return {
         "group": explanation.token,
-        "group_why": explanation.choice,
+        "group_why": explanation.group_reason,
         "group_lines": [[group.line, group.last] for group in explanation.groups],
     }
 

@@ -32,9 +32,9 @@ from w3lib.url import safe_url_string
 
 from scrapy_robots_rfc import signals
 from scrapy_robots_rfc.addon import Addon
-from scrapy_robots_rfc.core.agents import NOBODY, Agent, agent_of
+from scrapy_robots_rfc.core.agents import NO_AGENT, Agent, parse_agent
 from scrapy_robots_rfc.core.robotstxt import RobotsTxt
-from scrapy_robots_rfc.core.text import listed, printable, without_credentials
+from scrapy_robots_rfc.core.text import join_items, printable, without_credentials
 from scrapy_robots_rfc.errors import RobotsDisallowed, RobotsError
 from scrapy_robots_rfc.fetching.faults import access_after
 from scrapy_robots_rfc.fetching.parsed import OriginPolicy, ParsedRobots, gemini_file
@@ -119,7 +119,7 @@ class Topic(NamedTuple):
 
 def _agent(name: str) -> Agent:
     """Return the agent that a value of `--agent` names."""
-    agent = agent_of(name)
+    agent = parse_agent(name)
     if agent is None or not (agent.tokens or any(map(str.isalnum, name))):
         raise ArgumentTypeError("not a crawler name; use a product token or a User-Agent")
     return agent
@@ -178,7 +178,7 @@ def agents_of(opts: Namespace, ours: Settings, settings: ScrapySettings) -> list
         return [NamedAgent(agent, "option") for agent in dict.fromkeys(opts.agent)]
     if ours.user_agent is not None:
         return [NamedAgent(ours.user_agent, "setting")]
-    return [NamedAgent(agent_of(default_header(settings)) or NOBODY, "header")]
+    return [NamedAgent(parse_agent(default_header(settings)) or NO_AGENT, "header")]
 
 
 def show_agent(record: Mapping[str, Any], console: Console) -> None:
@@ -224,7 +224,7 @@ def origin_of(url: str, schemes: Mapping[str, Scheme] = SCHEMES) -> Origin:
 
 def not_a_url(schemes: Iterable[str]) -> str:
     """Describe a text that has no origin with one of some schemes."""
-    return f"not an absolute {listed(list(schemes), 'or')} URL"
+    return f"not an absolute {join_items(list(schemes), 'or')} URL"
 
 
 def stripped(url: str) -> str:

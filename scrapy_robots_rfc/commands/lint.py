@@ -12,7 +12,7 @@ from scrapy_robots_rfc.commands.common import Console, Failed, FoundRobots
 from scrapy_robots_rfc.core.lint import Finding, lint
 from scrapy_robots_rfc.core.lint_codes import ADVICE, Severity
 from scrapy_robots_rfc.core.robotstxt import RobotsTxt
-from scrapy_robots_rfc.core.text import many, printable
+from scrapy_robots_rfc.core.text import pluralize, printable
 from scrapy_robots_rfc.policy.access import Outcome
 from scrapy_robots_rfc.policy.origins import Origin
 
@@ -55,11 +55,11 @@ def _lint(settings: Settings, console: Console, opts: Namespace) -> int:
         if not missing:
             counts.append(len(findings))
         if opts.format == "text":
-            console.print(printable(f"{name}: {missing or many(len(findings), 'finding')}"))
+            console.print(printable(f"{name}: {missing or pluralize(len(findings), 'finding')}"))
         elif missing:
             console.complain(f"{name}: {missing}")
     if opts.format == "text" and len(sources) > 1:
-        console.print(f"{many(sum(counts), 'finding')} in {many(len(counts), 'file')}")
+        console.print(f"{pluralize(sum(counts), 'finding')} in {pluralize(len(counts), 'file')}")
     return common.NO_ANSWER if common.NO_ANSWER in codes else max(codes)
 
 

@@ -28,7 +28,7 @@ from scrapy_robots_rfc.commands.report_sums import (
     Run,
     Sums,
 )
-from scrapy_robots_rfc.core.text import many, printable
+from scrapy_robots_rfc.core.text import pluralize, printable
 
 #: Rows of each list: a screenful in the text, elsewhere as many as a browser sorts at once.
 TOP_OF_TEXT, TOP = 10, 1000
@@ -45,7 +45,7 @@ def _report(_: object, console: common.Console, opts: Namespace) -> int:
     """Print the totals of the file; the exit code is 0."""
     sums = summed(opts.file, console, only=opts.only_run, keeps_all=opts.json)
     if sums.broken:
-        broken = many(sums.broken, "broken record")
+        broken = pluralize(sums.broken, "broken record")
         name = common.source_name(opts.file)
         console.complain(f"{name}: {broken} left out; everything else is summed up")
     if opts.html is not None:
@@ -77,7 +77,7 @@ def summed(
             f" of the fields {', '.join(sorted(MARKS))}"
         )
     if only is not None and not 1 <= only <= len(sums.runs):
-        runs = many(len(sums.runs), "run")
+        runs = pluralize(len(sums.runs), "run")
         raise common.Failed(f"{name} has only {runs}; there is no run {only}")
     return sums
 
@@ -98,7 +98,7 @@ def share(requests: int, total: int) -> str:
 
 def headline(sums: Sums) -> str:
     """Return the title of the report."""
-    requests, dry = many(sums.total.requests, "request"), sums.total.dry_run
+    requests, dry = pluralize(sums.total.requests, "request"), sums.total.dry_run
     if not sums.total.requests:
         return "No request was dropped"
     if not dry:
@@ -110,7 +110,7 @@ def headline(sums: Sums) -> str:
 
 def facts(sums: Sums, source: str) -> Iterator[tuple[str, str]]:
     """Yield names and texts: what was read, when it was written, and whose requests it is about."""
-    yield "file", f"{common.source_name(source)} ({many(sums.records, 'record')})"
+    yield "file", f"{common.source_name(source)} ({pluralize(sums.records, 'record')})"
     if sums.total.first and sums.total.last:
         yield "time", _period(sums.total.first, sums.total.last)
     if sums.only is not None:
@@ -121,11 +121,11 @@ def facts(sums: Sums, source: str) -> Iterator[tuple[str, str]]:
         yield "spider" + "s" * (len(sums.spiders) > 1), _named(sums.spiders)
         yield "agent" + "s" * (len(sums.agents) > 1), _named(sums.agents)
     if sums.allowed:
-        yield "allowed", f"{many(sums.allowed, 'request')}, not counted below"
+        yield "allowed", f"{pluralize(sums.allowed, 'request')}, not counted below"
     if sums.exempt:
-        yield "exempt", f"{many(sums.exempt.total(), 'request')}, not judged by robots.txt"
+        yield "exempt", f"{pluralize(sums.exempt.total(), 'request')}, not judged by robots.txt"
     if sums.broken:
-        yield "broken", f"{many(sums.broken, 'record')} left out"
+        yield "broken", f"{pluralize(sums.broken, 'record')} left out"
 
 
 def _period(first: str, last: str) -> str:
@@ -267,7 +267,7 @@ def _show_groups(sums: Sums, console: common.Console) -> None:
             times = f" ({number:,} times)" * (number > 1)
             console.print(" " * _INDENT + url + times + _in_dry_run(dry, sums))
         if more:
-            console.print(" " * _INDENT + f"and {many(more, 'more request')}")
+            console.print(" " * _INDENT + f"and {pluralize(more, 'more request')}")
     _show_rest(len(sums.groups) - TOP_OF_TEXT, "more", console)
 
 

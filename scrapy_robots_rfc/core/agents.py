@@ -11,7 +11,7 @@ from scrapy_robots_rfc.core.percent import to_octets
 
 #: The request meta key and the spider attribute that name the agent.
 USER_AGENT_KEY = "robotstxt_user_agent"
-#: What `agent_of` accepts, in words for the user.
+#: What `parse_agent` accepts, in words for the user.
 ACCEPTED = "a string, or a list of strings in order of preference"
 
 #: The value that addresses all crawlers in a user-agent line.
@@ -187,10 +187,10 @@ class Agent(NamedTuple):
 
 
 #: The agent of a crawl that sends no User-Agent.
-NOBODY = Agent((), "")
+NO_AGENT = Agent((), "")
 
 
-def agent_of(value: object) -> Agent | None:
+def parse_agent(value: object) -> Agent | None:
     """Return the agent that a user's value names, or `None` if it names none.
 
     :param value: a name, the value of a User-Agent header, or a list of those. ``None`` and ``""``

@@ -162,29 +162,29 @@ def keys_of(group: Group) -> tuple[GroupKey, ...]:
 class Explanation(NamedTuple):
     """Why a file decides about a URL as it does.
 
-    :param asked: the product tokens of the crawler, in order of preference; of several purposes of
-        a crawler that Gemini defines, the one that decided.
+    :param crawler_tokens: the product tokens of the crawler, in order of preference. If a Gemini
+        crawler has several purposes, only the one that decided is included.
     :param token: the token whose group applies, ``*`` for the group of all crawlers, or `None` if
         no group applies.
     :param groups: the groups of that token as the file has them; they count as one (2.2.1).
     :param matches: the rules that match, the most specific first, which decides (2.2.2).
     """
 
-    asked: Sequence[str]
+    crawler_tokens: Sequence[str]
     token: str | None
     groups: tuple[Group, ...]
     matches: tuple[Rule, ...]
 
     @property
-    def choice(self) -> str:
+    def group_reason(self) -> str:
         """The reason why this group applies, in words for the user."""
         others = "this crawler has no product token"
-        if self.asked:
-            others = f"no group names {' or '.join(self.asked)}"
+        if self.crawler_tokens:
+            others = f"no group names {' or '.join(self.crawler_tokens)}"
         if self.token is None:
             return f"none: {others}, and there is no group for all crawlers (*)"
         missing: list[str] = []
-        for name in self.asked:
+        for name in self.crawler_tokens:
             spellings = [spelling for spelling, _ in crawler_keys(name)]
             if self.token in spellings:
                 missing += spellings[: spellings.index(self.token)]
@@ -206,7 +206,7 @@ def explain(robots: RobotsTxt, url: str, tokens: Sequence[str]) -> Explanation:
     :param tokens: product tokens in order of preference.
     """
     tokens = deciding_tokens(robots, url, tokens)
-    token, key = robots.choose(tokens) or (None, None)
+    token, key = robots.select_group(tokens) or (None, None)
     lines, all_groups = _read(robots)
     groups = tuple(group for group in all_groups if key in keys_of(group))
     target = request_target(url)

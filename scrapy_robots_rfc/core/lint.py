@@ -35,7 +35,7 @@ from scrapy_robots_rfc.core.preferences import (
     read_records,
 )
 from scrapy_robots_rfc.core.robotstxt import RobotsTxt
-from scrapy_robots_rfc.core.text import many, short
+from scrapy_robots_rfc.core.text import pluralize, shorten
 
 # Characters of the longest key that is compared with the known ones.
 _LONGEST_KEY = 24
@@ -105,7 +105,7 @@ def lint(robots: RobotsTxt) -> list[Finding]:
         rules = "it has no User-agent group, so everything is allowed"
         if groups:
             count = sum(len(group.rules) for group in groups)
-            rules = f"this crawler reads the {many(count, 'rule')} in it; others may not"
+            rules = f"this crawler reads the {pluralize(count, 'rule')} in it; others may not"
         findings.append(_finding(Code.MARKUP, first, rules=rules))
         lines[first.number - 1] = first._replace(kind=LineKind.COMMENT, flags=frozenset())
     if groups or not page:  # the lines of a mere page are not worth a finding each
@@ -128,9 +128,9 @@ def _finding(code: Flag | Code, line: Line, **words: object) -> Finding:
     # A line is shown as it is read, which is with its key in lower case.
     colon = "" if Flag.NO_COLON in line.flags else ":"
     text = f"{line.key}{colon} {line.value}".rstrip() if line.key else line.value
-    words = {"key": _usual_key(line), "value": short(line.value), **words}
+    words = {"key": _usual_key(line), "value": shorten(line.value), **words}
     return Finding(
-        code, line.number, short(text), effect.format(**words), short(meant.format(**words))
+        code, line.number, shorten(text), effect.format(**words), shorten(meant.format(**words))
     )
 
 
@@ -222,7 +222,7 @@ def _of_name(value: str, shared: Collection[str]) -> tuple[str, str]:
             return effect, "names that differ in their letters"
         return effect, f"User-agent: {runs[0]}"
     # Of a whole User-Agent header, the crawler's own name may come later.
-    header_names = product_tokens(short(value))
+    header_names = product_tokens(shorten(value))
     meant = header_names[0] if header_names else runs[0]
     return f"it names the crawler `{runs[0]}`", f"User-agent: {meant}"
 

@@ -121,7 +121,7 @@ def specificity(pattern: str) -> int:
     return len(pattern) + 2 * (len(pattern.encode()) - len(pattern))
 
 
-class Placed(NamedTuple):
+class LiteralRun(NamedTuple):
     """A literal run between wildcards; its normal form depends on its position in the target.
 
     :param in_path: its normal form if it begins in the path.
@@ -163,7 +163,7 @@ class Pattern(NamedTuple):
     head: str
     parts: tuple[str, ...]
     anchored: bool
-    placed: tuple[Placed, ...] = ()
+    placed: tuple[LiteralRun, ...] = ()
 
     def matches(self, target: str) -> bool:
         """Return whether a target in normal form matches, in linear time for each part."""
@@ -203,7 +203,7 @@ def parse_pattern(pattern: str) -> Pattern:
         runs = list(filter(None, runs))
     if _is_normal_pattern(pattern):  # most patterns are their own normal form
         return Pattern(head, tuple(runs), anchored)
-    placed = tuple(Placed(normal_form(run), normal_form(run, in_query=True)) for run in runs)
+    placed = tuple(LiteralRun(normal_form(run), normal_form(run, in_query=True)) for run in runs)
     parts = tuple(run.in_query for run in placed)
     # After a `?` of the pattern, everything is in the query.
     one_form = "?" in head or all(run.in_path == run.in_query for run in placed)

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from scrapy_robots_rfc.core.decision import Refusal
 from scrapy_robots_rfc.core.lines import TRAINING, Record, as_text
 from scrapy_robots_rfc.core.percent import Pattern, parse_pattern, request_target, specificity
-from scrapy_robots_rfc.core.text import listed, printable
+from scrapy_robots_rfc.core.text import join_items, printable
 
 #: Known labels -> their synonyms in any source. Other labels are read as well, but a crawl that
 #: declares one gets a warning.
@@ -53,7 +53,7 @@ _MAX_SHOWN = 200
 _STRICTNESS = {None: 0, True: 1, False: 2}
 
 
-def uses_of(value: object) -> tuple[str, ...] | None:
+def parse_uses(value: object) -> tuple[str, ...] | None:
     """Return the labels that a user's value names, in lower case and without synonyms.
 
     :param value: a list of labels, or a string with commas.
@@ -166,14 +166,14 @@ def combined(*sources: Mapping[str, Preference]) -> Mapping[str, Preference]:
     return strictest
 
 
-def refused_by(uses: Iterable[str], stated: Mapping[str, Preference]) -> Refusal | None:
+def find_refusal(uses: Iterable[str], stated: Mapping[str, Preference]) -> Refusal | None:
     """Return what refuses all of some uses, or `None` if not all are refused."""
     preferences = [stated.get(use) for use in uses]
     refusals = [one for one in preferences if one is not None and one.allowed is False]
     if not preferences or len(refusals) < len(preferences):
         return None
     texts = (f"line {one.line}: {one.source}" if one.line else one.source for one in refusals)
-    why = listed(tuple(dict.fromkeys(printable(text[:_MAX_SHOWN]) for text in texts)))
+    why = join_items(tuple(dict.fromkeys(printable(text[:_MAX_SHOWN]) for text in texts)))
     return Refusal(why, min((one.line for one in refusals if one.line), default=None))
 
 
@@ -236,7 +236,7 @@ def _read_all(records: Iterable[Record]) -> dict[str, list[PathPreference]]:
     return by_kind
 
 
-def of_records(
+def record_preferences(
     read: Mapping[str, Sequence[PathPreference]], url: str | bytes
 ) -> Mapping[str, Preference]:
     """Return what the records of the group that applies say about a URL.
@@ -262,7 +262,7 @@ def _stated(
     return {label: Preference(allowed, line, source) for label, allowed in values.items()}
 
 
-def of_headers(
+def header_preferences(
     usage: Iterable[bytes], signals: Iterable[bytes]
 ) -> tuple[Mapping[str, Preference], bool]:
     """Return what the header lines of a response say, and whether some of them are not read.

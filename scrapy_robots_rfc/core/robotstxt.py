@@ -117,7 +117,7 @@ class RobotsTxt:
         known = self._asked.get(key)
         if known is not None:
             return known
-        token, group_key = self.choose(key) or (None, None)
+        token, group_key = self.select_group(key) or (None, None)
         data = self.content.data
         sections: tuple[Section, ...] = ()
         if group_key is not None:
@@ -129,7 +129,7 @@ class RobotsTxt:
         rules = self._asked[key] = Ruleset(index, token)
         return rules
 
-    def choose(self, tokens: str | Sequence[str]) -> tuple[str, GroupKey] | None:
+    def select_group(self, tokens: str | Sequence[str]) -> tuple[str, GroupKey] | None:
         """Return the token whose groups apply (2.2.1) and the key that selects them.
 
         Without any group for this crawler, return `None`.
@@ -197,7 +197,7 @@ class RobotsTxt:
 
         :param tokens: as for `decide`.
         """
-        chosen = self.choose(tokens)
+        chosen = self.select_group(tokens)
         parts: list[Section] = []
         if chosen is not None and self._has_any(keys):
             parts = [lines for selecting, lines in self._group_lines() if chosen[1] in selecting]
@@ -214,7 +214,7 @@ class RobotsTxt:
         """
         if not self.decide(url, tokens).allowed:
             return {}
-        stated = use.of_records(self._preferences_for(tokens), url)
+        stated = use.record_preferences(self._preferences_for(tokens), url)
         target = request_target(url)
         for token, label, rules in self._policy_rules():
             pattern = rules.index.find(target)

@@ -57,7 +57,7 @@ _MAX_LINES = 1 << 32
 _ParsedRule = tuple[int, str, Pattern, str]
 
 
-def texts_of(file: bytes, section: Section) -> Iterator[tuple[int, str]]:
+def text_pieces(file: bytes, section: Section) -> Iterator[tuple[int, str]]:
     """Yield the lines of a section in texts of up to 64 KiB, or one longer line; cut long lines.
 
     Each text begins with a line end. The number of the line above it comes first.
@@ -160,7 +160,7 @@ class RuleIndex:
         lines: dict[str, int] = {}
         others: dict[str, None] = {}  # the patterns that are not prefixes, in order
         for section in self._sections:
-            for above, text in texts_of(self._file, section):
+            for above, text in text_pieces(self._file, section):
                 line = above
                 parts = iter(split_at_rules(text))
                 for before, disallow, head, rest in zip(parts, parts, parts, parts, strict=False):

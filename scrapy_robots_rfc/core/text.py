@@ -18,18 +18,18 @@ def printable(text: str) -> str:
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
-def short(site_text: object) -> str:
+def shorten(site_text: object) -> str:
     """Escape and shorten a site's text, so that it neither controls a terminal nor fills it."""
     text = printable(str(site_text)[: _MAX_SHOWN + 1])
     return text if len(text) <= _MAX_SHOWN else f"{text[: _MAX_SHOWN - 3]}..."
 
 
-def listed(items: Sequence[str], word: str = "and") -> str:
+def join_items(items: Sequence[str], word: str = "and") -> str:
     """Join items as in ``5, 15 and 45``."""
     return f" {word} ".join(filter(None, [", ".join(items[:-1]), *items[-1:]]))
 
 
-def many(count: int, what: str) -> str:
+def pluralize(count: int, what: str) -> str:
     """Return a count with its noun, such as ``1 rule`` or ``2,000 rules``.
 
     :param what: the noun in the singular; its plural ends in ``s``.
@@ -49,16 +49,16 @@ def without_credentials(text: str, instead: str = "") -> str:
     return re.sub(r"(?i)\b(password|username)=[^&\s]*", r"\1=***", text)
 
 
-def hidden(value: Any) -> Any:  # noqa: ANN401 - a value of any setting
+def masked(value: Any) -> Any:  # noqa: ANN401 - a value of any setting
     """Return a value with ``***`` instead of the credentials in its addresses."""
     if isinstance(value, str):
         return without_credentials(value, "***@")
     if isinstance(value, Mapping):
-        return {hidden(key): hidden(item) for key, item in value.items()}
-    return [hidden(item) for item in value] if isinstance(value, (list, tuple)) else value
+        return {masked(key): masked(item) for key, item in value.items()}
+    return [masked(item) for item in value] if isinstance(value, (list, tuple)) else value
 
 
-def words_of(error: BaseException) -> str:
+def message_of(error: BaseException) -> str:
     """Return the text of an error on one line, without credentials."""
     try:
         return without_credentials(" ".join(str(error).split()))
@@ -68,7 +68,7 @@ def words_of(error: BaseException) -> str:
 
 def error_text(error: Exception) -> str:
     """Return the class and the text of an error on one short line, without credentials."""
-    text = printable(words_of(error))[:200]
+    text = printable(message_of(error))[:200]
     return f"{type(error).__name__}: {text}".removesuffix(": ")
 
 

@@ -212,7 +212,7 @@ class Downloader:
             exchange.is_over = True
             if not exchange.is_in_slot:
                 self._unwrap_after(exchange)
-            if signals.is_heard(self._crawler.signals, signals.robots_exchanged):
+            if signals.has_receivers(self._crawler.signals, signals.robots_exchanged):
                 self._crawler.signals.send_catch_log(
                     signals.robots_exchanged,
                     origin=exchange.fetch.origin,

@@ -15,7 +15,7 @@ from types import FrameType
 
 from scrapy_robots_rfc._runtime import LATE
 from scrapy_robots_rfc._scrapy import READING
-from scrapy_robots_rfc.core.text import short, words_of
+from scrapy_robots_rfc.core.text import message_of, shorten
 from scrapy_robots_rfc.errors import (
     BrokenTransferError,
     DecodingError,
@@ -182,7 +182,7 @@ def _fault_of_machine(error: BaseException) -> Local | None:
     # Twisted's exceptions are not OSErrors.
     number = getattr(error, "osError", getattr(error, "errno", None))
     if type(error).__name__ == "DNSLookupError":
-        in_text = _ERRNO_TEXT.search(words_of(error))
+        in_text = _ERRNO_TEXT.search(message_of(error))
         number = int(in_text[1]) if in_text else None
     own = _OWN_ERRNO.get(number) if isinstance(number, int) else None
     # A wrong address to bind, or a missing IPv6, has the same number as a lack of ports.
@@ -291,7 +291,7 @@ def _chain(error: BaseException) -> Iterator[BaseException]:
 
 
 def _text(error: BaseException) -> str:
-    return short(words_of(error))
+    return shorten(message_of(error))
 
 
 def _named(error: BaseException) -> str:

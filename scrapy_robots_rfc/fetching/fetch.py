@@ -19,8 +19,8 @@ from scrapy_robots_rfc.cache.entry import (
     CacheEntry,
     Fetched,
     Validators,
-    following,
-    following_for_route,
+    entry_for_route,
+    next_entry,
 )
 from scrapy_robots_rfc.cache.memory import MemoryCache
 from scrapy_robots_rfc.core.text import error_text
@@ -33,18 +33,18 @@ from scrapy_robots_rfc.fetching.pending import CUT_SHORT, PendingFetch, PendingF
 from scrapy_robots_rfc.fetching.routes import through
 from scrapy_robots_rfc.policy.access import (
     Access,
-    Asking,
+    FetchStep,
     Freshness,
     Local,
     Successful,
     Unavailable,
     Unreachable,
-    at_least,
+    backoff_delays,
     etag,
     freshness,
     last_modified,
-    pauses,
     retry_after,
+    with_retry_after,
 )
 from scrapy_robots_rfc.policy.origins import Origin
 from scrapy_robots_rfc.settings import Settings
@@ -160,7 +160,7 @@ class Fetcher:
             return robots, False
         if self._store is None:
             return None, True
-        copy, fresh, ours = await self._store.look(fetch.origin, copy)
+        copy, fresh, ours = await self._store.find_entry(fetch.origin, copy)
         fetch.copy = copy
         if copy is not None and fresh and _suits(copy, fetch):
             return await self._use(fetch, copy), False
@@ -186,13 +186,13 @@ class Fetcher:
         copy = fetch.copy
         limits = self._settings
         cookies = FetchCookies()
-        state = Asking(
+        state = FetchStep(
             fetch.origin.robots_url,
             scheme=limits.schemes[fetch.origin.scheme],
             cookie_for=cookies.header_for,
         )
         while True:
-            known = None if copy is None else copy.known_at(state.url)
+            known = None if copy is None else copy.validators_for(state.url)
             request = self.download.request(state.url, fetch, known)
             if state.cookie:
                 request.headers[b"Cookie"] = state.cookie
@@ -215,7 +215,7 @@ class Fetcher:
                 unreachable_statuses=limits.unreachable_statuses,
                 cached=copy.body if copy is not None and known is not None else None,
             )
-            if not isinstance(access, Asking):
+            if not isinstance(access, FetchStep):
                 break
             state = access
         self._count(stats.RESPONSE_COUNT)
@@ -286,12 +286,12 @@ class Fetcher:
         now = self._runtime.clock()
         limits = self._settings
         if isinstance(access, Local | Unreachable) and access.route:
-            return following_for_route(fetch.copy, access, now, limits)
+            return entry_for_route(fetch.copy, access, now, limits)
         if isinstance(access, Unreachable):
-            ttl = at_least(limits.unreachable_ttl, access.retry_after)
+            ttl = with_retry_after(limits.unreachable_ttl, access.retry_after)
             limits = limits._replace(unreachable_ttl=ttl)
         unreachable_since = None if fetch.last is None else fetch.last.unreachable_since
-        return following(fetch.copy, fetched, now, limits, unreachable_since)
+        return next_entry(fetch.copy, fetched, now, limits, unreachable_since)
 
     def _delays(
         self, fetch: PendingFetch, robots: OriginPolicy, access: Access
@@ -303,13 +303,13 @@ class Fetcher:
         same_proxy = access.route and fetch.route is not None
         if same_proxy or access.hopeless or self.download.cache.offline:
             return ()
-        return pauses(fetch.attempts, access.retry_after, self._settings)
+        return backoff_delays(fetch.attempts, access.retry_after, self._settings)
 
     def _undecided(self, fetch: PendingFetch, error: Exception) -> OriginPolicy:
         """Return the result of a fetch that raised: nothing is known, and it is tried again."""
         advice = "report it, unless a download handler or a middleware of yours is the cause"
         local = Local(f"{__name__}: {error_text(error)}", advice, error)
-        entry = following_for_route(None, local, self._runtime.clock(), self._settings)
+        entry = entry_for_route(None, local, self._runtime.clock(), self._settings)
         robots = self._files.policy(fetch.origin, entry)
         self._note(fetch, robots, local)
         self._remember_failure(fetch, robots)
@@ -385,7 +385,7 @@ class Fetcher:
 
     def _is_heard(self) -> bool:
         """Return whether anything listens to the signals of a fetch."""
-        heard = partial(signals.is_heard, self._signals)
+        heard = partial(signals.has_receivers, self._signals)
         parsed = _scrapy.ROBOTS_PARSED
         return heard(signals.robots_fetched) or (parsed is not None and heard(parsed))
 
@@ -420,7 +420,7 @@ class Fetcher:
 
 def _suits(copy: CacheEntry, fetch: PendingFetch) -> bool:
     """Return whether a copy decides for the route of a fetch."""
-    return fetch.route is None or copy.for_all
+    return fetch.route is None or copy.for_all_routes
 
 
 def _doubling(seconds: float, longest: float) -> Iterator[float]:

@@ -15,7 +15,7 @@ from twisted.internet.error import ConnectionDone
 from twisted.internet.protocol import ClientCreator, Protocol, connectionDone
 from twisted.python.failure import Failure
 
-from scrapy_robots_rfc.core.text import short
+from scrapy_robots_rfc.core.text import shorten
 from scrapy_robots_rfc.errors import BrokenTransferError
 
 # Maximum bytes on the control connection of one transfer; a greeting may be long.
@@ -72,7 +72,7 @@ async def retrieve(request: Request, settings: BaseSettings, limit: int) -> Resp
         has_begun = file.body or any(re.match(r"1\d\d[ -]", mark) for mark in before)
         if reason is error and not has_begun and line.startswith("550"):
             return Response(request.url, status=404)
-        raise BrokenTransferError(f"the FTP server answered {short(line)}") from error
+        raise BrokenTransferError(f"the FTP server answered {shorten(line)}") from error
     finally:
         client.transport.abortConnection()
     return Response(request.url, body=bytes(file.body[:limit]))

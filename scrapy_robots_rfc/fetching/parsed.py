@@ -18,16 +18,23 @@ from scrapy_robots_rfc import _scrapy
 from scrapy_robots_rfc._runtime import Runtime, Threads
 from scrapy_robots_rfc.cache.entry import CacheEntry
 from scrapy_robots_rfc.cache.memory import LARGE
-from scrapy_robots_rfc.core.agents import NOBODY, Agent, GroupKey, agent_of
+from scrapy_robots_rfc.core.agents import NO_AGENT, Agent, GroupKey, parse_agent
 from scrapy_robots_rfc.core.decision import Decision, Reason
 from scrapy_robots_rfc.core.percent import request_target
 from scrapy_robots_rfc.core.robotstxt import RobotsTxt
 from scrapy_robots_rfc.core.ruleset import ROBOTS_TXT
 from scrapy_robots_rfc.errors import SettingError
-from scrapy_robots_rfc.parser import RfcRobotParser, settled
+from scrapy_robots_rfc.parser import RfcRobotParser, checked_crawlers
 from scrapy_robots_rfc.policy.access import Outcome, Validity
 from scrapy_robots_rfc.policy.origins import Dialect, Origin, other_reading
-from scrapy_robots_rfc.policy.pacing import KEYS, Bound, Over, Pace, pace_of_number, paces_of
+from scrapy_robots_rfc.policy.pacing import (
+    KEYS,
+    Bound,
+    CrawlDelayOver,
+    Pace,
+    pace_of_number,
+    paces_of,
+)
 from scrapy_robots_rfc.settings import PARSER_ACCEPTED, Settings
 
 logger: logging.Logger = logging.getLogger(__name__)
@@ -115,7 +122,7 @@ class ParsedRobots:
             # the event loop for each agent.
             self._paces = paces_of(self.robots.records_by_group(*KEYS))
             self.unpaced = not self._paces
-        chosen = self.robots.choose(agent.tokens) if self._paces else None
+        chosen = self.robots.select_group(agent.tokens) if self._paces else None
         return None if chosen is None else self._paces.get(chosen[1])
 
     def _log_once(self, text: str, error: Exception) -> None:
@@ -138,7 +145,7 @@ class OriginPolicy:
     :param cause: how the last fetch ended, in a few words: ``200``, ``404``, ``no answer in 30 s``.
     :param file: the parsed file that is obeyed, or `None` if there is none.
     :param fetched: when the last fetch ended, on `Runtime.clock`, or minus infinity without one.
-    :param for_all: whether it governs every route, as `CacheEntry.for_all` says.
+    :param for_all_routes: whether it governs every route, as `CacheEntry.for_all_routes` says.
     :param override: the path of the local file (ROBOTS_OVERRIDES) that decides instead of the
         site's, or `None`.
     :param exempt: the entry of ROBOTS_EXEMPT that exempts the site, or `None`.
@@ -151,7 +158,7 @@ class OriginPolicy:
     file: ParsedRobots | None = field(repr=False)
     _agent: Callable[[], Agent] = field(repr=False)
     fetched: float = -math.inf
-    for_all: bool = True
+    for_all_routes: bool = True
     override: str | None = None
     exempt: str | None = None
 
@@ -237,7 +244,7 @@ class OriginPolicy:
                 decision = decision._replace(stale=True)
         if not decision.allowed:
             return decision, self.why(decision)
-        if settings is None or settings.crawl_delay_over is not Over.FORBID:
+        if settings is None or settings.crawl_delay_over is not CrawlDelayOver.FORBID:
             return decision, None
         why = self.refused(url, self.bound(agent), settings)
         if why is not None:
@@ -276,7 +283,7 @@ class OriginPolicy:
         return reason
 
     def _agent_of(self, agent: Agent | str | list[str] | None) -> Agent:
-        return agent if isinstance(agent, Agent) else agent_of(agent) or self._agent()
+        return agent if isinstance(agent, Agent) else parse_agent(agent) or self._agent()
 
 
 #: The beginning of the reason if robots.txt is unreachable; the cause follows.
@@ -323,7 +330,7 @@ class FileReader:
         self._agent = agent
         self._threads = Threads(1, Runtime(), "robots.txt parser")
         self._failures = set[str]()  # names of exceptions that were logged
-        settled.add(crawler)
+        checked_crawlers.add(crawler)
         try:
             self._parser: type[Any] = load_object(settings.parser)
             # Fails at start if a dependency is missing, or if the class is not a parser.
@@ -380,7 +387,14 @@ class FileReader:
                     Outcome.UNREACHABLE, validity.fresh_until, unreachable_since=entry.fetched
                 )
         return OriginPolicy(
-            origin, validity, entry.status, cause, file, self._agent, entry.fetched, entry.for_all
+            origin,
+            validity,
+            entry.status,
+            cause,
+            file,
+            self._agent,
+            entry.fetched,
+            entry.for_all_routes,
         )
 
     async def policy_aside(self, origin: Origin, entry: CacheEntry) -> OriginPolicy:
@@ -392,7 +406,7 @@ class FileReader:
             try:
                 agent = self._agent()
             except Exception:  # noqa: BLE001 - the property is the user's, who sees its error when a page is judged
-                agent = NOBODY
+                agent = NO_AGENT
             await self.read_for(file, agent)
         return robots
 

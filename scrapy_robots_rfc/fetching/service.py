@@ -12,7 +12,7 @@ from scrapy_robots_rfc import _scrapy, stats
 from scrapy_robots_rfc._runtime import Runtime
 from scrapy_robots_rfc.cache.client import CacheClient
 from scrapy_robots_rfc.cache.memory import MemoryCache
-from scrapy_robots_rfc.cache.stores.opening import errors_of, open_store
+from scrapy_robots_rfc.cache.stores.opening import explain_store_errors, open_store
 from scrapy_robots_rfc.core.agents import Agent
 from scrapy_robots_rfc.errors import RobotsUndecided
 from scrapy_robots_rfc.fetching.crawl import Crawl
@@ -64,7 +64,7 @@ class RobotsService:
         # Offline the HTTP cache may have old files, which no other crawl may get.
         if self._crawler.settings.getbool("HTTPCACHE_IGNORE_MISSING"):
             return None
-        with errors_of(self._settings.cache):
+        with explain_store_errors(self._settings.cache):
             found = open_store(self._settings.cache, self._crawler)
         if found is None:
             return None
@@ -127,9 +127,9 @@ class RobotsService:
         robots: OriginPolicy | None = self.memory.get(origin)
         known_for, late = keep
         now = self._runtime.clock() - late
-        if robots is None or not robots.for_all or now >= _known_until(robots, known_for):
+        if robots is None or not robots.for_all_routes or now >= _known_until(robots, known_for):
             route = self.download.routes.of(request)
-            if robots is not None and route is not None and not robots.for_all:
+            if robots is not None and route is not None and not robots.for_all_routes:
                 robots = None
             # A failure of this route counts, unless another route led to the site later.
             failed = self._fetcher.failed.get((origin, route))
@@ -152,7 +152,7 @@ class RobotsService:
         if self._sources and self.exception_of(origin) is not None:
             return True
         robots: OriginPolicy | None = self.memory.get(origin)
-        if robots is None or not robots.for_all:
+        if robots is None or not robots.for_all_routes:
             return False
         return self._runtime.clock() < _known_until(robots, known_for)
 
@@ -205,7 +205,9 @@ class RobotsService:
             if robots is None or fetch.route == route:
                 return robots
             # A failure of another route says nothing about this request.
-            if robots.for_all and robots is not self._fetcher.failed.get((origin, fetch.route)):
+            if robots.for_all_routes and robots is not self._fetcher.failed.get(
+                (origin, fetch.route)
+            ):
                 return robots
 
     async def read_for(self, file: ParsedRobots, agent: Agent) -> None:

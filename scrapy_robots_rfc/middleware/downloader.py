@@ -19,7 +19,7 @@ from scrapy.utils.misc import load_object
 from scrapy_robots_rfc import stats
 from scrapy_robots_rfc._runtime import Cancellable, Runtime
 from scrapy_robots_rfc._scrapy import is_closing
-from scrapy_robots_rfc.core.agents import NOBODY, Agent
+from scrapy_robots_rfc.core.agents import NO_AGENT, Agent
 from scrapy_robots_rfc.core.decision import Decision, Reason, Refusal
 from scrapy_robots_rfc.core.ruleset import ROBOTS_TXT
 from scrapy_robots_rfc.errors import RobotsUndecided
@@ -243,7 +243,7 @@ class RfcRobotsTxtMiddleware(GateKeeper):
         try:
             agent = self.agent()
         except Exception:  # noqa: BLE001 - of the spider's property; the next page that is judged shows it
-            agent = NOBODY
+            agent = NO_AGENT
         self._throttle.note(robots, agent)
 
     def agent(self) -> Agent:

@@ -18,7 +18,7 @@ from scrapy_robots_rfc._scrapy import is_closing
 from scrapy_robots_rfc.core.agents import Agent
 from scrapy_robots_rfc.core.decision import Decision, Reason, Refusal
 from scrapy_robots_rfc.core.percent import request_target
-from scrapy_robots_rfc.core.text import short
+from scrapy_robots_rfc.core.text import shorten
 from scrapy_robots_rfc.fetching.parsed import UNREACHABLE, OriginPolicy, ParsedRobots
 from scrapy_robots_rfc.fetching.service import RobotsService, undecided
 from scrapy_robots_rfc.middleware.enforcement import Enforcement
@@ -168,5 +168,5 @@ class FinalUrls:
         robots: OriginPolicy | None,
     ) -> None:
         self._count(stats.FORBIDDEN_REDIRECTS)
-        why = f"redirected to {short(without_userinfo(url))}; {why}"
+        why = f"redirected to {shorten(without_userinfo(url))}; {why}"
         self._middleware.enforcement.drop(request, decision, Refusal(why), robots)

@@ -12,7 +12,7 @@ from scrapy.crawler import Crawler
 
 from scrapy_robots_rfc import stats
 from scrapy_robots_rfc._runtime import Runtime
-from scrapy_robots_rfc.core.text import many
+from scrapy_robots_rfc.core.text import pluralize
 from scrapy_robots_rfc.policy.origins import Origin
 from scrapy_robots_rfc.scheduling.gate import Gate
 from scrapy_robots_rfc.scheduling.throttle import Throttle
@@ -58,7 +58,7 @@ class Progress:
             )
         else:
             text = "%s waiting when the spider closed: dropped, like the rest of the queue"
-        self._log(text, many(waiting, "request"))
+        self._log(text, pluralize(waiting, "request"))
 
     def _log(self, text: str, *arguments: object) -> None:
         logger.info(text, *arguments, extra={"spider": self._crawler.spider})
@@ -87,8 +87,8 @@ class Progress:
             return False
         self._log(
             "%s waiting for the robots.txt of %s (longest: %s, %.0f s)",
-            many(count, "request"),
-            many(len(origins), "site"),
+            pluralize(count, "request"),
+            pluralize(len(origins), "site"),
             longest.origin,
             now - longest.since,
         )
@@ -106,7 +106,7 @@ class Progress:
         self._log(
             "%s waiting for their Crawl-delay or Request-rate; the last will start by %s"
             " (slowest: %s, every %g s)",
-            many(waiting.total(), "request"),
+            pluralize(waiting.total(), "request"),
             self._runtime.at(last[slowest]),
             slowest,
             self._throttle.interval(slowest),

@@ -15,11 +15,11 @@ from scrapy.utils.python import to_unicode
 
 from scrapy_robots_rfc.core.agents import (
     ACCEPTED,
-    NOBODY,
+    NO_AGENT,
     USER_AGENT_KEY,
     Agent,
-    agent_of,
     is_token,
+    parse_agent,
 )
 from scrapy_robots_rfc.errors import AgentError, SettingError
 
@@ -43,12 +43,12 @@ class UserAgents:
         self._warned = False
         spider = self._of_spider()
         try:
-            agent_of(spider)
+            parse_agent(spider)
         except TypeError:
             key = f"the spider's {USER_AGENT_KEY}"
             raise SettingError(key, spider, f"{ACCEPTED}, or None") from None
         # The agent of requests without a User-Agent header; it may change until the spider opens.
-        self._default = agent_of(default_header(crawler.settings, crawler.spider)) or NOBODY
+        self._default = parse_agent(default_header(crawler.settings, crawler.spider)) or NO_AGENT
 
     def of(self, request: Request) -> Agent:
         """Return the agent of a request.
@@ -62,7 +62,7 @@ class UserAgents:
         agent = self._setting
         if named:
             try:
-                agent = agent_of(named) or agent
+                agent = parse_agent(named) or agent
             except TypeError:
                 raise AgentError(f"{USER_AGENT_KEY} is {named!r}; it must be {ACCEPTED}") from None
         if agent is not None:
@@ -72,12 +72,12 @@ class UserAgents:
 
     def default(self) -> Agent:
         """Return the agent of requests that do not name one."""
-        return agent_of(self._of_spider()) or self._setting or self._default
+        return parse_agent(self._of_spider()) or self._setting or self._default
 
     def opened(self, spider: Spider) -> None:
         """Read the default header again, and warn of names that site owners cannot know."""
         header = default_header(self._crawler.settings, spider)
-        self._default = agent_of(header) or NOBODY
+        self._default = parse_agent(header) or NO_AGENT
         shown = to_unicode(header or "", errors="replace")
         agent = self.default()
         extra = {"spider": spider}
@@ -107,7 +107,9 @@ class UserAgents:
     def passes(self, request: Request) -> None:
         """Remember the agent that the header of our robots.txt request names now."""
         if not self._warned and self._setting is None and self._of_spider() is None:
-            request.meta[_ASSUMED] = agent_of(request.headers.get(b"User-Agent")) or self._default
+            request.meta[_ASSUMED] = (
+                parse_agent(request.headers.get(b"User-Agent")) or self._default
+            )
 
     def sent(self, request: Request) -> None:
         """Warn once if the User-Agent header that was sent names another agent."""
@@ -115,7 +117,7 @@ class UserAgents:
         if self._warned or assumed is None:
             return
         header = request.headers.get(b"User-Agent") or b""
-        sent = agent_of(header) or NOBODY
+        sent = parse_agent(header) or NO_AGENT
         if [token.lower() for token in sent.tokens] == [each.lower() for each in assumed.tokens]:
             return
         self._warned = True
@@ -136,7 +138,7 @@ class UserAgents:
 
 @lru_cache(maxsize=1024)
 def _agent_of_header(header: bytes) -> Agent:
-    return agent_of(header) or NOBODY
+    return parse_agent(header) or NO_AGENT
 
 
 def _is_virtual(token: str) -> bool:

@@ -1,6 +1,6 @@
 """Interpret a robots.txt response and decide how long the result holds (RFC 9309, 2.3.1 and 2.4).
 
-An `Asking` has the URL of the next request; its `answered` returns the next `Asking`, or the
+An `FetchStep` has the URL of the next request; its `answered` returns the next `FetchStep`, or the
 `Access` that ends a fetch. `renew` and `review` return the `Validity` of a result within the user's
 settings, `freshness` reads the site's own headers (RFC 9111), and `pauses` is the backoff.
 `fetching/` makes the requests. Times are seconds on a monotonic clock, unless a parameter says
@@ -15,7 +15,7 @@ from email.utils import parsedate_to_datetime
 from typing import NamedTuple, TypeAlias
 from urllib.parse import urlsplit
 
-from scrapy_robots_rfc.policy.origins import SCHEMES, Origin, Scheme, joined
+from scrapy_robots_rfc.policy.origins import SCHEMES, Origin, Scheme, join_url
 from scrapy_robots_rfc.settings import Settings
 
 #: Maximum seconds that count of the Retry-After header of an unreachable file.
@@ -136,7 +136,7 @@ def _no_cookie(_url: str) -> bytes:
     return b""
 
 
-class Asking(NamedTuple):
+class FetchStep(NamedTuple):
     """A fetch that has not ended.
 
     :param url: the URL to request next, without userinfo.
@@ -160,7 +160,7 @@ class Asking(NamedTuple):
         *,
         unreachable_statuses: Collection[int],
         cached: bytes | None = None,
-    ) -> "Asking | Access":
+    ) -> "FetchStep | Access":
         """Return the next request, or the result of the fetch.
 
         :param status: the status code from the download handler.
@@ -189,7 +189,7 @@ class Asking(NamedTuple):
         # 5xx, and any status that does not exist: when in doubt, nothing is allowed.
         return Unreachable(status, str(status))
 
-    def _redirected(self, status: int, location: bytes | None) -> "Asking | Unavailable":
+    def _redirected(self, status: int, location: bytes | None) -> "FetchStep | Unavailable":
         target = target_of(self.url, location, self.scheme)
         if target is None:
             return Unavailable(status, f"{status} without a usable Location")
@@ -221,7 +221,7 @@ def target_of(url: str, location: bytes | None, scheme: Scheme = _HTTP) -> str |
     except UnicodeDecodeError:
         text = location.decode("latin-1")
     try:
-        target = joined(url, text.strip())
+        target = join_url(url, text.strip())
         parts = urlsplit(target)
     except ValueError:
         return None
@@ -301,17 +301,19 @@ def review(old: Validity, fetched: float, now: float, limits: Settings) -> Valid
     return validity._replace(fresh_until=again if validity.outcome is old.outcome else now)
 
 
-def pauses(attempts: int, retry_after: float | None, settings: Settings) -> tuple[float, ...]:
+def backoff_delays(
+    attempts: int, retry_after: float | None, settings: Settings
+) -> tuple[float, ...]:
     """Return the seconds before each further attempt, or nothing if there is none.
 
     :param attempts: the number of attempts before the one that has just failed.
     :param retry_after: seconds that the server asked for; they lengthen the first pause only.
     """
     delays = settings.unreachable_backoff[attempts:]
-    return (at_least(delays[0], retry_after), *delays[1:]) if delays else ()
+    return (with_retry_after(delays[0], retry_after), *delays[1:]) if delays else ()
 
 
-def at_least(seconds: float, retry_after: float | None) -> float:
+def with_retry_after(seconds: float, retry_after: float | None) -> float:
     """Return the seconds, or up to `MAX_RETRY_AFTER` if the server asked for more."""
     return max(seconds, min(retry_after or 0.0, MAX_RETRY_AFTER))
 

@@ -209,7 +209,7 @@ def _without_dot_segments(path: str) -> str:
     return f"/{'/'.join(left)}"
 
 
-def joined(base: str, reference: str) -> str:
+def join_url(base: str, reference: str) -> str:
     """Join a URL and a reference as `urljoin` does, also for schemes that it does not know.
 
     :raises ValueError: if the reference is not a URL.
@@ -272,7 +272,7 @@ class Site(NamedTuple):
         return origin.host.endswith(f".{self.host}") if self.below else origin.host == self.host
 
 
-def named_origin(text: str, schemes: Mapping[str, Scheme] = SCHEMES) -> Origin:
+def parse_origin(text: str, schemes: Mapping[str, Scheme] = SCHEMES) -> Origin:
     """Read an origin: ``https://example.com``, with or without a port.
 
     :param schemes: the schemes that it may have.
@@ -295,7 +295,7 @@ def sitemap_urls(values: Iterable[str], base: str) -> list[str]:
     urls = dict[str, None]()
     for value in values:
         try:
-            url = joined(base, value)
+            url = join_url(base, value)
         except ValueError:  # such as brackets without an IPv6 address
             continue
         origin = Origin.of(url)

@@ -22,7 +22,7 @@ KEYS = ("crawl-delay", "request-rate")
 _MAX_WINDOWS = 16
 
 
-class Over(enum.Enum):
+class CrawlDelayOver(enum.Enum):
     """How to treat a site that asks for a longer interval than ROBOTS_CRAWL_DELAY_MAX."""
 
     #: The maximum is used.
@@ -52,7 +52,7 @@ class Pace(NamedTuple):
 
     bounds: tuple[Bound, ...]
 
-    def joined(self, other: "Pace") -> "Pace":
+    def merged_with(self, other: "Pace") -> "Pace":
         """Return the bounds of both."""
         return _largest((*self.bounds, *other.bounds)) or self
 
@@ -105,7 +105,7 @@ def paces_of(
             continue
         for key in keys:
             known = paces.get(key)
-            paces[key] = pace if known is None else known.joined(pace)
+            paces[key] = pace if known is None else known.merged_with(pace)
     return paces
 
 

@@ -25,7 +25,7 @@ from warcio.warcwriter import WARCWriter
 
 from scrapy_robots_rfc import signals, stats
 from scrapy_robots_rfc._runtime import Runtime
-from scrapy_robots_rfc.core.preferences import USE_ATTRIBUTE, uses_of
+from scrapy_robots_rfc.core.preferences import USE_ATTRIBUTE, parse_uses
 from scrapy_robots_rfc.core.text import error_text, utc_text
 from scrapy_robots_rfc.errors import SettingError
 from scrapy_robots_rfc.fetching.parsed import OriginPolicy
@@ -150,7 +150,7 @@ class Archive:
                 break
         use = self._settings.use
         with suppress(TypeError):  # a wrong attribute stops the crawl, see `RfcUseMiddleware`
-            spider_use = uses_of(getattr(self._spider, USE_ATTRIBUTE, None))
+            spider_use = parse_uses(getattr(self._spider, USE_ATTRIBUTE, None))
             use = use if spider_use is None else spider_use
         info = {
             "software": f"scrapy-robots-rfc/{version('scrapy-robots-rfc')}",

@@ -10,7 +10,7 @@ from scrapy.utils.datatypes import LocalCache
 from scrapy_robots_rfc import signals, stats
 from scrapy_robots_rfc._runtime import Runtime
 from scrapy_robots_rfc.core.decision import Decision, Reason
-from scrapy_robots_rfc.core.text import listed
+from scrapy_robots_rfc.core.text import join_items
 from scrapy_robots_rfc.fetching.parsed import OriginPolicy
 from scrapy_robots_rfc.fetching.pending import PendingFetch
 from scrapy_robots_rfc.policy.access import Access, Local, Outcome, Unreachable
@@ -141,7 +141,11 @@ class OriginLog:
         outcome = robots.outcome
         if outcome is Outcome.UNREACHABLE and max_age is not None and max_age <= soonest:
             outcome = Outcome.UNAVAILABLE
-        times = (listed([_seconds(delay) for delay in delays]), _seconds(soonest), _seconds(latest))
+        times = (
+            join_items([_seconds(delay) for delay in delays]),
+            _seconds(soonest),
+            _seconds(latest),
+        )
         self._note(site_log.RETRYING, robots, robots.cause, *times, _CONSEQUENCE[outcome])
 
     def _given_up(self, robots: OriginPolicy, fetch: PendingFetch, *, of_route: bool) -> None:

@@ -32,7 +32,13 @@ from w3lib.url import file_uri_to_path
 from scrapy_robots_rfc import signals, stats
 from scrapy_robots_rfc._runtime import Runtime
 from scrapy_robots_rfc.core.decision import Decision
-from scrapy_robots_rfc.core.text import error_text, many, printable, utc_text, without_credentials
+from scrapy_robots_rfc.core.text import (
+    error_text,
+    pluralize,
+    printable,
+    utc_text,
+    without_credentials,
+)
 from scrapy_robots_rfc.errors import SettingError
 from scrapy_robots_rfc.fetching.parsed import EXEMPT, OriginPolicy
 from scrapy_robots_rfc.middleware.downloader import at_work
@@ -232,7 +238,7 @@ class Report:
                 self._file.close()
         logger.info(
             "ROBOTS_REPORT: wrote %s to %s; failed writes: %d",
-            many(self._stats.get_value(_RECORDS, 0), "decision"),
+            pluralize(self._stats.get_value(_RECORDS, 0), "decision"),
             self._place,
             self._losses.count,
             extra={"spider": self._spider},

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from scrapy.crawler import Crawler
 
 from scrapy_robots_rfc._runtime import Cancellable, Runtime
-from scrapy_robots_rfc.core.text import many, short
+from scrapy_robots_rfc.core.text import pluralize, shorten
 
 logger: logging.Logger = logging.getLogger(__name__)
 
@@ -167,10 +167,10 @@ class SiteLog:
             events.first = dict.fromkeys(events.first, False)
             if not events.count:
                 continue
-            names = ", ".join(map(short, events.named))
+            names = ", ".join(map(shorten, events.named))
             if events.count > len(events.named):
                 names += ", ..."
-            more = many(events.count, "more time")
+            more = pluralize(events.count, "more time")
             logger.log(
                 kind.level,
                 "%s: %s (%s); each is logged at DEBUG",

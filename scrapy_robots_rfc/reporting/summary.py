@@ -11,7 +11,7 @@ from scrapy.crawler import Crawler
 
 from scrapy_robots_rfc import signals, stats
 from scrapy_robots_rfc.core.decision import Decision, Reason
-from scrapy_robots_rfc.core.text import many, short
+from scrapy_robots_rfc.core.text import pluralize, shorten
 from scrapy_robots_rfc.fetching.parsed import OriginPolicy
 from scrapy_robots_rfc.policy.access import Outcome
 from scrapy_robots_rfc.reporting.origin_log import Names, OriginLog
@@ -118,7 +118,7 @@ class Summary:
         rule = decision.rule
         if rule is not None:
             local = "" if decision.override is None else f" local file {decision.override}"
-            self._rules.add(short(str(rule)), site, f"{site}{local} line {rule.line}")
+            self._rules.add(shorten(str(rule)), site, f"{site}{local} line {rule.line}")
 
     def _closed(self, spider: Spider) -> None:
         self._log.closed()
@@ -214,7 +214,7 @@ def _pages(counts: Counter[str]) -> str:
 def _delays(counts: Counter[str]) -> str:
     sites = counts[stats.CRAWL_DELAY_SITES]
     added = f"{counts[stats.CRAWL_DELAY_ADDED]:.1f}".removesuffix(".0")
-    return f"{many(sites, 'site')} paced, {added} s added" if sites else ""
+    return f"{pluralize(sites, 'site')} paced, {added} s added" if sites else ""
 
 
 def _ranked(top: TopK, rows: list[tuple[str, int]]) -> str:
@@ -232,13 +232,13 @@ def _ranked(top: TopK, rows: list[tuple[str, int]]) -> str:
 def _all_of(names: Names) -> str:
     """Return the names with their texts, and how many more there were."""
     more = f" and {names.more} more" if names.more else ""
-    return ", ".join(f"{name} ({short(text)})" for name, text in names.named.items()) + more
+    return ", ".join(f"{name} ({shorten(text)})" for name, text in names.named.items()) + more
 
 
 def _most(counts: Mapping[str, int], rest: str, number: int) -> str:
     """Return the names with the highest counts, and one sum for all others."""
     ordered = sorted(sorted(counts.items()), key=itemgetter(1), reverse=True)
-    named = [f"{count} {short(name)}" for name, count in ordered[:number]]
+    named = [f"{count} {shorten(name)}" for name, count in ordered[:number]]
     others = sum(count for _, count in ordered[number:])
     return ", ".join([*named, f"{others} {rest}"] if others else named)
 
@@ -246,7 +246,7 @@ def _most(counts: Mapping[str, int], rest: str, number: int) -> str:
 def _by_cause(counts: Mapping[str, int]) -> str:
     """Return the only cause, or the most frequent ones with their counts."""
     if len(counts) == 1:
-        return short(next(iter(counts)))
+        return shorten(next(iter(counts)))
     return _most(counts, "other causes", _CAUSES)
 
 

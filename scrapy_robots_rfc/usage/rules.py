@@ -255,13 +255,13 @@ def bounded_texts(sources: Iterable[tuple[str, str]]) -> tuple[list[tuple[str, s
 # Preferences of use.
 
 
-def of_page(rules: PageRules) -> Mapping[str, Preference]:
+def page_preferences(rules: PageRules) -> Mapping[str, Preference]:
     """Return the preferences in rules of a page: `noai`, `noimageai`, `noml` refuse training."""
     places = [place for name in ("noai", "noimageai", "noml") for place in rules.where(name)]
     return {TRAIN_AI: Preference(False, None, places[0])} if places else {}
 
 
-def of_tdm(*sources: tuple[str, object]) -> Mapping[str, Preference]:
+def tdm_preferences(*sources: tuple[str, object]) -> Mapping[str, Preference]:
     """Return the preferences of TDMRep: 1 reserves text and data mining and training, 0 does not.
 
     :param sources: places and values of file, header and document, in this order. Each overrides
@@ -316,8 +316,8 @@ def parse_tdmrep(body: bytes) -> tuple[Reservation, ...]:
     )
 
 
-def reservation_of(entries: Iterable[Reservation], url: str | bytes) -> list[tuple[str, object]]:
-    """Return place and value of the first entry that matches a URL, or nothing, for `of_tdm`."""
+def find_reservation(entries: Iterable[Reservation], url: str | bytes) -> list[tuple[str, object]]:
+    """Return place and value of the first entry that matches a URL, or nothing."""
     target = request_target(url)
     for entry in entries:
         if entry.pattern.matches(target):

@@ -32,10 +32,10 @@ from scrapy_robots_rfc.core.preferences import (
     USE_ATTRIBUTE,
     Preference,
     combined,
-    of_headers,
-    refused_by,
+    find_refusal,
+    header_preferences,
+    parse_uses,
     unknown_labels,
-    uses_of,
 )
 from scrapy_robots_rfc.core.ruleset import ROBOTS_TXT
 from scrapy_robots_rfc.core.text import error_text
@@ -50,10 +50,10 @@ from scrapy_robots_rfc.usage.rules import (
     MAX_TDMREP_BYTES,
     TDMREP,
     Reservation,
-    of_page,
-    of_tdm,
+    find_reservation,
+    page_preferences,
     parse_tdmrep,
-    reservation_of,
+    tdm_preferences,
 )
 
 logger: logging.Logger = logging.getLogger(__name__)
@@ -170,7 +170,7 @@ class RfcUseMiddleware:
         uses = self._of(request)
         self._sent[request] = robots, preferences
         request.meta[PERMITTED_KEY] = _permitted(uses, preferences)
-        refusal = refused_by(uses, preferences)
+        refusal = find_refusal(uses, preferences)
         if refusal is not None:
             refusal = refusal._replace(why=f"{robots.source} {refusal.why}")
             self._refuse(request, "robots.txt", refusal, robots)
@@ -187,12 +187,12 @@ class RfcUseMiddleware:
         tdm = list[tuple[str, object]]()
         # Sites of other schemes do not have the file.
         if TDM in uses and robots.origin.scheme in ("http", "https"):
-            tdm += reservation_of(await self._entries(request, robots), request.url)
+            tdm += find_reservation(await self._entries(request, robots), request.url)
         own = _of_response(response, self._robots.user_agents.of(request).tokens, tdm)
         preferences = combined(preferences, own)
         count_cut(response, self._count)
         request.meta[PERMITTED_KEY] = _permitted(uses, preferences)
-        refusal = refused_by(uses, preferences) if own else None
+        refusal = find_refusal(uses, preferences) if own else None
         if refusal is not None:
             where = next((own[use].source for use in uses if use in own), "")
             source = _SOURCES.get(where.partition(" ")[0], "header")
@@ -219,7 +219,7 @@ class RfcUseMiddleware:
             return self._of_crawl()
         value = request.meta[DECLARED_KEY]
         try:
-            return uses_of(value) or ()
+            return parse_uses(value) or ()
         except TypeError:
             raise AgentError(f"{DECLARED_KEY} is {value!r}; it must be {_ACCEPTED}") from None
 
@@ -227,7 +227,7 @@ class RfcUseMiddleware:
         """Return the uses that the spider declares, or else the setting."""
         value = getattr(self._crawler.spider, USE_ATTRIBUTE, None)
         try:
-            uses = uses_of(value)
+            uses = parse_uses(value)
         except TypeError:
             key = f"the spider's {USE_ATTRIBUTE}"
             raise SettingError(key, value, f"{_ACCEPTED}, or None") from None
@@ -321,7 +321,7 @@ def _of_response(
     :param tdm: places and values of its tdmrep.json.
     """
     get_lines = response.headers.getlist
-    stated, cut = of_headers(get_lines("Content-Usage"), get_lines("Content-Signal"))
+    stated, cut = header_preferences(get_lines("Content-Usage"), get_lines("Content-Signal"))
     lines = get_lines("tdm-reservation")
     if cut or len(lines) > _MAX_RESERVATIONS:
         page_of(response).cut = True
@@ -334,4 +334,4 @@ def _of_response(
         if name.strip().lower() == "tdm-reservation"
     ]
     rules = rules_of(response, tokens)
-    return combined(stated, of_page(rules), of_tdm(*tdm, *headers, *metas))
+    return combined(stated, page_preferences(rules), tdm_preferences(*tdm, *headers, *metas))

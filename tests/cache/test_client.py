@@ -136,7 +136,7 @@ async def test_entries_are_moved_to_the_clock_of_the_crawl(store: Breakable) -> 
     dated = decode(store.get("https://a.example") or b"")
     assert (dated.fetched, dated.validity.fresh_until) == (1_699_999_990, 1_700_000_090)
     assert await one.client.load(A) == copy
-    assert await two.client.load(A) == copy.moved(5 - 1060)
+    assert await two.client.load(A) == copy.shifted(5 - 1060)
     assert await two.client.load(B) is None
     await one.client.close()
     await two.client.close()

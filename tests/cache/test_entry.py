@@ -6,7 +6,14 @@ from typing import Any
 
 import pytest
 
-from scrapy_robots_rfc.cache.entry import CacheEntry, Fetched, Validators, decode, encode, following
+from scrapy_robots_rfc.cache.entry import (
+    CacheEntry,
+    Fetched,
+    Validators,
+    decode,
+    encode,
+    next_entry,
+)
 from scrapy_robots_rfc.policy.access import (
     Freshness,
     Outcome,
@@ -40,7 +47,7 @@ def follow(old: CacheEntry | None, access: Any, now: float = 200, **said: Any) -
     """Return the entry after a fetch."""
     confirmed = isinstance(access, Successful) and access.status == 304
     validators = VALIDATORS if isinstance(access, Successful) else None
-    return following(old, Fetched(access, Freshness(**said), validators, confirmed), now, LIMITS)
+    return next_entry(old, Fetched(access, Freshness(**said), validators, confirmed), now, LIMITS)
 
 
 def test_file_has_what_its_server_gave() -> None:
@@ -69,7 +76,7 @@ def test_no_file_replaces_a_file(old: CacheEntry | None) -> None:
 @pytest.mark.parametrize("old", [FILE, STALE])
 def test_a_file_that_cannot_be_reached(old: CacheEntry) -> None:
     """2.3.1.4: the earlier file is still used, with its validators."""
-    copy = following(old, Fetched(Unreachable(500, "500")), 200, LIMITS)
+    copy = next_entry(old, Fetched(Unreachable(500, "500")), 200, LIMITS)
     validity = copy.validity
     assert (validity.outcome, validity.fresh_until, validity.confirmed) == (
         Outcome.SUCCESSFUL,
@@ -83,9 +90,9 @@ def test_a_file_that_cannot_be_reached(old: CacheEntry) -> None:
 def test_a_run_of_failures_that_no_copy_knows_of() -> None:
     """2.3.1.4: the time of being unreachable starts with the first of several attempts."""
     failed = Fetched(Unreachable(500, "500"))
-    assert following(None, failed, 200, LIMITS, 150).validity.unreachable_since == 150
-    assert following(CLOSED, failed, 200, LIMITS, 150).validity.unreachable_since == 0
-    stale = following(FILE, failed, 200, LIMITS, 150)
+    assert next_entry(None, failed, 200, LIMITS, 150).validity.unreachable_since == 150
+    assert next_entry(CLOSED, failed, 200, LIMITS, 150).validity.unreachable_since == 0
+    stale = next_entry(FILE, failed, 200, LIMITS, 150)
     assert (stale.validity.unreachable_since, stale.body, stale.validity.confirmed) == (
         150,
         b"file",

@@ -89,9 +89,9 @@ async def test_the_newest_copy_counts(store: MemoryStore, one: Worker, two: Work
     """An older copy in the store does not replace the copy in memory."""
     await two.client.save(ORIGIN, file(b"old", -50, 50))
     known = file(b"new", -20, -10)
-    assert await one.client.look(ORIGIN, known) == (known, False, True)
+    assert await one.client.find_entry(ORIGIN, known) == (known, False, True)
     older = file(b"oldest", -90, -10)
-    found, fresh, ours = await one.client.look(ORIGIN, older)
+    found, fresh, ours = await one.client.find_entry(ORIGIN, older)
     assert found is not None
     assert (found.body, fresh, ours) == (b"old", True, False)
 
@@ -116,7 +116,7 @@ async def test_who_gets_the_lease_looks_again() -> None:
     value = plain.get(str(ORIGIN))
     assert value is not None
     store.finish = lambda: store.put(str(ORIGIN), value, 1000)
-    found, fresh, _ = await one.client.look(ORIGIN, None)
+    found, fresh, _ = await one.client.find_entry(ORIGIN, None)
     assert found is not None
     assert (found.body, fresh) == (b"file", True)
     await until(lambda: store.lease(str(ORIGIN), "other", 1))
@@ -129,7 +129,7 @@ async def test_the_end_waits_for_what_is_written(
     store: MemoryStore, one: Worker, two: Worker
 ) -> None:
     """An entry that is published just before the end is in the store, and no lease remains."""
-    assert (await one.client.look(ORIGIN, None))[1:] == (False, True)
+    assert (await one.client.find_entry(ORIGIN, None))[1:] == (False, True)
     one.runtime.spawn(one.client.publish(ORIGIN, file(b"file", 0, 100), stored=True))
     await one.client.close()
     assert store.get(str(ORIGIN)) is not None
@@ -160,7 +160,7 @@ async def test_no_other_fetches_before_a_file_is_written() -> None:
     """Even at the end of a crawl, a file is stored before its lease is released."""
     store = Recording()
     one = Worker(store)
-    await one.client.look(ORIGIN, None)
+    await one.client.find_entry(ORIGIN, None)
     one.runtime.spawn(one.client.publish(ORIGIN, file(b"file", 0, 100), stored=True))
     await one.client.close()
     assert store.done == ["put", "release"]

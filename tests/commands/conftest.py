@@ -10,7 +10,7 @@ from scrapy.crawler import Crawler
 from scrapy.settings import Settings
 from scrapy.spiders import Spider
 
-from scrapy_robots_rfc.cache.stores.opening import store_of
+from scrapy_robots_rfc.cache.stores.opening import make_store
 from tests.support.browser import CHROMIUM, DRIVER, Browser
 from tests.support.command_copies import Done
 from tests.support.command_line import run
@@ -52,7 +52,7 @@ def address(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 @pytest.fixture
 def store(address: str) -> Iterator[Store]:
     """Return that store, opened."""
-    made = store_of(address, Crawler(Spider, Settings()))
+    made = make_store(address, Crawler(Spider, Settings()))
     assert made is not None
     made[0].open()
     made[0].get("")  # a file of SQLite is empty before the first call

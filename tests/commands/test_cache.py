@@ -14,7 +14,7 @@ from scrapy.settings import Settings
 from scrapy.spiders import Spider
 
 from scrapy_robots_rfc.cache.entry import encode
-from scrapy_robots_rfc.cache.stores.opening import store_of
+from scrapy_robots_rfc.cache.stores.opening import make_store
 from scrapy_robots_rfc.core.text import utc_text
 from tests.support.command_copies import CLOSED, DAY, HOUR, MISSING, NOW, OPEN, fill
 from tests.support.command_line import run
@@ -239,7 +239,7 @@ def test_store_of_a_project(tmp_path: Path) -> None:
     (tmp_path / "scrapy.cfg").write_text("[settings]\ndefault = plan_settings\n", encoding="utf-8")
     (tmp_path / "plan_settings.py").write_text("JOBDIR = 'job'\n", encoding="utf-8")
     (tmp_path / "job").mkdir()
-    store = store_of(f"sqlite:///{tmp_path}/job/robots.sqlite", Crawler(Spider, Settings()))
+    store = make_store(f"sqlite:///{tmp_path}/job/robots.sqlite", Crawler(Spider, Settings()))
     assert store is not None
     store[0].open()
     fill(store[0], a=OPEN)
@@ -259,7 +259,7 @@ def test_store_of_a_project(tmp_path: Path) -> None:
 def test_reader_closes_the_output(tmp_path: Path) -> None:
     """`scrapy robots cache ls | head -1` prints no error."""
     address = f"sqlite:///{tmp_path}/robots.sqlite"
-    store = store_of(address, Crawler(Spider, Settings()))
+    store = make_store(address, Crawler(Spider, Settings()))
     assert store is not None
     store[0].open()
     for number in range(600):  # more than a pipe has room for

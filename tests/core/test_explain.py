@@ -26,7 +26,7 @@ FILE = RobotsTxt.parse(
 def test_choice(tokens: list[str], token: str, choice: str) -> None:
     """The explanation has the group of the verdict, and says why it applies."""
     explanation = explain(FILE, "/a/b", tokens)
-    assert (explanation.token, explanation.choice) == (token, choice)
+    assert (explanation.token, explanation.group_reason) == (token, choice)
     assert explanation.token == FILE.decide("/a/b", tokens).token
 
 
@@ -34,7 +34,7 @@ def test_no_group() -> None:
     """A file without a group that applies has no matching rule."""
     explanation = explain(RobotsTxt.parse(b"User-agent: other\nDisallow: /\n"), "/", ["foobot"])
     assert (
-        explanation.choice
+        explanation.group_reason
         == "none: no group names foobot, and there is no group for all crawlers (*)"
     )
     assert (explanation.groups, explanation.matches) == ((), ())

@@ -12,7 +12,7 @@ from scrapy_robots_rfc.core.agents import GroupKey
 from scrapy_robots_rfc.core.findings import explain
 from scrapy_robots_rfc.core.groups import Section, agent_lines, sections_for
 from scrapy_robots_rfc.core.robotstxt import RobotsTxt
-from scrapy_robots_rfc.core.ruleset import texts_of
+from scrapy_robots_rfc.core.ruleset import text_pieces
 from tests.support.memory import growth
 
 _PIECE = 65_536  # maximum bytes of a text
@@ -43,7 +43,7 @@ def test_texts_are_whole_lines_and_the_whole_section(longest: int, end: bytes) -
     """Each piece has at most 64 KiB; together, they have each line once."""
     octets = b"\nUser-agent: *" + _lines(longest, longest) + end
     section = Section(14, len(octets), 1)
-    texts = list(texts_of(octets, section))
+    texts = list(text_pieces(octets, section))
     assert len(texts) > 4
     assert "".join(text for _, text in texts).encode() == octets[14:]
     number = 1
@@ -57,7 +57,7 @@ def test_texts_are_whole_lines_and_the_whole_section(longest: int, end: bytes) -
 def test_a_longer_line_is_a_text_of_its_own() -> None:
     """A line that is longer than a piece is a piece of its own."""
     octets = b"\n# x\n" + b"a" * 3 * _PIECE + b"\nAllow: /"
-    texts = list(texts_of(octets, Section(0, len(octets), 0)))
+    texts = list(text_pieces(octets, Section(0, len(octets), 0)))
     assert texts == [(0, "\n# x"), (1, "\n" + "a" * 16_664), (2, "\nAllow: /")]
 
 

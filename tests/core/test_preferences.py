@@ -14,7 +14,7 @@ from scrapy_robots_rfc.core.preferences import (
     MAX_BYTES,
     MAX_RECORDS,
     Preference,
-    of_headers,
+    header_preferences,
     parse_usage,
 )
 from scrapy_robots_rfc.core.robotstxt import RobotsTxt
@@ -118,11 +118,11 @@ def test_header_lines() -> None:
     """Content-Usage lines of a response are one dictionary, and Content-Signal lines are combined
     with them.
     """
-    found, cut = of_headers([b"train-ai=y", b"search=n"], [b"ai-train=no", b"ai-input=yes"])
+    found, cut = header_preferences([b"train-ai=y", b"search=n"], [b"ai-train=no", b"ai-input=yes"])
     assert said(found) == {"train-ai": "no", "search": "no", "ai-input": "yes"}
     assert found["search"].source == "header Content-Usage: train-ai=y, search=n"
     assert found["train-ai"].source == "header Content-Signal: ai-train=no, ai-input=yes"
-    assert (of_headers([], []), cut) == (({}, False), False)
+    assert (header_preferences([], []), cut) == (({}, False), False)
 
 
 @pytest.mark.parametrize(
@@ -132,9 +132,9 @@ def test_header_lines_beyond_the_bound(lines: list[bytes]) -> None:
     """A Content-Usage that is too long is ignored; of Content-Signal lines, those within the limit
     count.
     """
-    assert of_headers(lines, []) == ({}, True)
+    assert header_preferences(lines, []) == ({}, True)
     signals = [line.replace(b"=n", b"=no") for line in lines]
-    found, cut = of_headers([], signals)
+    found, cut = header_preferences([], signals)
     assert cut
     assert found.keys() == (set() if len(lines) == 1 else {"search", "a", "b"})
 

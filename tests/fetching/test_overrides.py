@@ -15,7 +15,7 @@ from scrapy import Request
 from scrapy.settings import Settings
 
 from scrapy_robots_rfc import Reason, RobotsDisallowed, RobotsService
-from scrapy_robots_rfc.core.agents import NOBODY
+from scrapy_robots_rfc.core.agents import NO_AGENT
 from scrapy_robots_rfc.errors import SettingError
 from scrapy_robots_rfc.fetching.overrides import Overrides
 from scrapy_robots_rfc.fetching.parsed import OriginPolicy
@@ -68,7 +68,7 @@ async def test_exempt_sites_are_not_asked(
 def test_first_entry_counts(entries: list[str]) -> None:
     """The first entry that covers an origin counts."""
     settings = read_settings(Settings({"ROBOTS_EXEMPT": ["c.example", *entries]}))
-    overrides = Overrides(make_crawler(), settings, lambda *_: None, lambda: NOBODY)  # type: ignore[arg-type]
+    overrides = Overrides(make_crawler(), settings, lambda *_: None, lambda: NO_AGENT)  # type: ignore[arg-type]
     known = overrides.robots(Origin("http", "b.a.example", 80))
     assert known is not None
     assert known.exempt == entries[0]

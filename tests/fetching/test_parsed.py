@@ -68,7 +68,7 @@ def test_pace_of_each_agent(name: str) -> None:
     robots = RobotsTxt.parse(FILES[name].encode())
     file = ParsedRobots(None, robots)
     for agent in AGENTS:
-        chosen = robots.choose(agent.tokens)
+        chosen = robots.select_group(agent.tokens)
         assert chosen is not None
         groups = robots.records_by_group(*pacing.KEYS)
         own = [record for keys, records in groups if chosen[1] in keys for record in records]

@@ -7,7 +7,7 @@ from hypothesis import given, strategies as st
 
 from scrapy_robots_rfc.policy.access import (
     MAX_REDIRECTS,
-    Asking,
+    FetchStep,
     Outcome,
     Successful,
     Unavailable,
@@ -16,7 +16,7 @@ from scrapy_robots_rfc.policy.access import (
 from scrapy_robots_rfc.policy.origins import SCHEMES, Origin
 
 ORIGIN = Origin("http", "a.example", 80)
-FIRST = Asking(ORIGIN.robots_url, scheme=SCHEMES["http"])
+FIRST = FetchStep(ORIGIN.robots_url, scheme=SCHEMES["http"])
 CLOSED = (429,)
 
 
@@ -90,7 +90,7 @@ def test_304_confirms_the_file_at_hand_only() -> None:
 def test_redirect_is_followed_without_userinfo(status: int, location: bytes, target: str) -> None:
     """2.3.1.2: a redirect is followed, relative to the requested URL, without userinfo."""
     following = FIRST.answered(status, location, b"", unreachable_statuses=())
-    assert following == Asking(target, ((FIRST.url, b""),))
+    assert following == FetchStep(target, ((FIRST.url, b""),))
 
 
 @pytest.mark.parametrize(
@@ -131,7 +131,7 @@ def test_five_redirects_are_followed() -> None:
     state = FIRST
     for hop in range(MAX_REDIRECTS):
         following = state.answered(301, f"/{hop}".encode(), b"", unreachable_statuses=())
-        assert isinstance(following, Asking)
+        assert isinstance(following, FetchStep)
         state = following
     assert isinstance(state.answered(301, b"/5", b"", unreachable_statuses=()), Unavailable)
     assert isinstance(state.answered(200, None, b"x", unreachable_statuses=()), Successful)
@@ -143,7 +143,7 @@ def test_any_answer_has_a_meaning(status: int, location: bytes | None) -> None:
     raises, and nothing becomes allowed by accident.
     """
     following = FIRST.answered(status, location, b"", unreachable_statuses=CLOSED)
-    if isinstance(following, Asking):
+    if isinstance(following, FetchStep):
         assert Origin.of(following.url) is not None
         assert "@" not in following.url.split("/")[2]
     elif following.outcome is not Outcome.UNREACHABLE:

@@ -29,7 +29,7 @@ MORNING = VisitTime(time(6), time(8, 45))
 def pace(text: str, *tokens: str) -> Pace | None:
     """Return what a file asks of an agent."""
     robots = RobotsTxt.parse(text.encode())
-    chosen = robots.choose(tokens or ("foobot",))
+    chosen = robots.select_group(tokens or ("foobot",))
     groups = robots.records_by_group(*KEYS)
     own = [records for keys, records in groups if chosen and chosen[1] in keys]
     return pace_of(chain.from_iterable(own))

@@ -7,7 +7,7 @@ import math
 import pytest
 from hypothesis import given, strategies as st
 
-from scrapy_robots_rfc.policy.access import at_least, pauses, retry_after
+from scrapy_robots_rfc.policy.access import backoff_delays, retry_after, with_retry_after
 from tests.support.entries import limits
 
 # Sun, 06 Nov 1994 08:49:37 GMT, the example of RFC 9110, 5.6.7.
@@ -33,17 +33,22 @@ def test_delays_come_in_turn_and_end(
     attempts: int, asked: float | None, to_come: tuple[float, ...]
 ) -> None:
     """The delays are used in order. A longer Retry-After replaces one, up to the maximum."""
-    assert pauses(attempts, asked, DELAYS) == to_come
+    assert backoff_delays(attempts, asked, DELAYS) == to_come
 
 
 def test_no_delays_give_one_attempt() -> None:
     """With an empty list, there is one attempt, whatever the server asks for."""
-    assert pauses(0, 10, DELAYS._replace(unreachable_backoff=())) == ()
+    assert backoff_delays(0, 10, DELAYS._replace(unreachable_backoff=())) == ()
 
 
 def test_time_to_be_left_alone_grows_up_to_the_cap() -> None:
     """The time until the next attempt grows in the same way, up to the maximum."""
-    assert [at_least(100, asked) for asked in (None, 10.0, 200.0, 1e9)] == [100, 100, 200, 300]
+    assert [with_retry_after(100, asked) for asked in (None, 10.0, 200.0, 1e9)] == [
+        100,
+        100,
+        200,
+        300,
+    ]
 
 
 @pytest.mark.parametrize(

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from scrapy_robots_rfc.policy.access import Asking, Outcome, target_of
+from scrapy_robots_rfc.policy.access import FetchStep, Outcome, target_of
 from scrapy_robots_rfc.policy.origins import (
     SCHEMES,
     Answers,
     Origin,
     Scheme,
     Site,
-    named_origin,
+    parse_origin,
     scheme_of,
 )
 
@@ -44,10 +44,10 @@ def test_what_a_status_means(scheme: str, status: int, outcome: Outcome) -> None
     """2.3.1: each scheme has its own statuses. Any other status allows nothing."""
     origin = Origin.of(f"{scheme}://a.example/x")
     assert origin is not None
-    access = Asking(origin.robots_url, scheme=SCHEMES[scheme]).answered(
+    access = FetchStep(origin.robots_url, scheme=SCHEMES[scheme]).answered(
         status, None, b"", unreachable_statuses=(429,)
     )
-    assert not isinstance(access, Asking)
+    assert not isinstance(access, FetchStep)
     assert (access.outcome, access.status) == (outcome, status)
 
 
@@ -73,9 +73,9 @@ def test_redirects_stay_in_their_scheme(url: str, location: bytes, target: str |
 def test_redirects_of_an_own_scheme() -> None:
     """Redirects within a scheme of the user are followed."""
     scheme = Scheme(300, Answers.GEMINI)
-    asking = Asking("spartan://a.example:300/robots.txt", scheme=scheme)
+    asking = FetchStep("spartan://a.example:300/robots.txt", scheme=scheme)
     then = asking.answered(30, b"/r", b"", unreachable_statuses=())
-    assert isinstance(then, Asking)
+    assert isinstance(then, FetchStep)
     assert (then.url, then.scheme) == ("spartan://a.example:300/r", scheme)
 
 
@@ -91,7 +91,7 @@ def test_origins_of_schemes() -> None:
     assert SFTP is not None
     own = Origin.of("sftp://a.example/x", {**SCHEMES, "sftp": SFTP})
     assert str(own) == "sftp://a.example:22"
-    assert named_origin("gemini://a.example") == Origin("gemini", "a.example", 1965)
+    assert parse_origin("gemini://a.example") == Origin("gemini", "a.example", 1965)
     assert Site.of("a.example").covers(Origin("ftp", "a.example", 21))
     assert not Site.of("ftp://a.example").covers(Origin("http", "a.example", 80))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from scrapy_robots_rfc.policy.origins import Origin, Site, named_origin
+from scrapy_robots_rfc.policy.origins import Origin, Site, parse_origin
 
 
 def origin(url: str) -> Origin:
@@ -108,10 +108,10 @@ def test_what_is_no_name(name: str) -> None:
 def test_named_origin_has_a_scheme_and_one_host() -> None:
     """An origin has a scheme and one host; the port is optional."""
     assert (
-        named_origin("https://A.example")
-        == named_origin("https://a.example:443/")
+        parse_origin("https://A.example")
+        == parse_origin("https://a.example:443/")
         == Origin("https", "a.example", 443)
     )
     for name in ("a.example", "a.example:443", "https://*.a.example"):
         with pytest.raises(ValueError, match=r"^"):
-            named_origin(name)
+            parse_origin(name)

@@ -10,7 +10,7 @@ from hypothesis import example, given, strategies as st
 
 from scrapy_robots_rfc.core.preferences import LABEL_OF, parse_signal, parse_usage
 from scrapy_robots_rfc.core.robotstxt import RobotsTxt
-from scrapy_robots_rfc.usage.rules import parse_tdmrep, reservation_of
+from scrapy_robots_rfc.usage.rules import find_reservation, parse_tdmrep
 
 SYNONYMS = {*LABEL_OF}
 
@@ -80,7 +80,7 @@ def test_nothing_raises(value: bytes, url: str) -> None:
     parse_usage(value)
     parse_signal(value)
     with suppress(ValueError):
-        reservation_of(parse_tdmrep(value), url)
+        find_reservation(parse_tdmrep(value), url)
     robots = RobotsTxt.parse(
         b"User-agent: *\nContent-Usage: /" + value + b"\nContent-Signal: " + value + b"\n"
     )

@@ -229,7 +229,7 @@ async def closing_handler(run: Run) -> dict[str, Any]:
         return {"reason": result.stats["finish_reason"], "pages": site.pages}
 
 
-class Asking(Pages):
+class FetchStep(Pages):
     """Uses the service in start() and in a callback."""
 
     async def start(self) -> AsyncIterator[Any]:
@@ -248,7 +248,7 @@ async def asking(run: Run) -> dict[str, Any]:
     """Crawl with a spider that uses the service."""
     text = "User-agent: *\nDisallow: /x\nCrawl-delay: 0.3\nSitemap: http://a.example/map.xml\n"
     with Site({"/robots.txt": robots(text)}) as site:
-        result = await run(Asking, {}, [site.url("/y")])
+        result = await run(FetchStep, {}, [site.url("/y")])
         known = result.spider.second
         return {
             "same": result.spider.first is known,

@@ -9,20 +9,20 @@ import pytest
 from scrapy_robots_rfc.core.preferences import Preference
 from scrapy_robots_rfc.usage.rules import (
     MAX_TDMREP_BYTES,
-    of_page,
-    of_tdm,
+    find_reservation,
+    page_preferences,
     parse_rules,
     parse_tdmrep,
-    reservation_of,
+    tdm_preferences,
 )
 
 
 @pytest.mark.parametrize("directive", ["noai", "noimageai", "noml"])
 def test_directives_of_the_page(directive: str) -> None:
     """These directives of a page refuse training."""
-    found = of_page(parse_rules([directive.encode()], [], ["x"], now=0))
+    found = page_preferences(parse_rules([directive.encode()], [], ["x"], now=0))
     assert found == {"train-ai": Preference(False, None, f"X-Robots-Tag: {directive}")}
-    assert of_page(parse_rules([b"noindex"], [], ["x"], now=0)) == {}
+    assert page_preferences(parse_rules([b"noindex"], [], ["x"], now=0)) == {}
 
 
 @pytest.mark.parametrize(
@@ -38,7 +38,7 @@ def test_directives_of_the_page(directive: str) -> None:
 )
 def test_tdm_reservation(values: list[object], allowed: bool | None) -> None:
     """File, header and document override each other in this order; other values do nothing."""
-    found = of_tdm(*(("here", value) for value in values))
+    found = tdm_preferences(*(("here", value) for value in values))
     assert {label: one.allowed for label, one in found.items()} == (
         {} if allowed is None else {"tdm": allowed, "train-ai": allowed}
     )
@@ -49,7 +49,7 @@ def test_a_deeply_nested_reservation() -> None:
     nested: list[object] = []
     for _ in range(100_000):
         nested = [nested]
-    assert of_tdm(("here", nested)) == {}
+    assert tdm_preferences(("here", nested)) == {}
 
 
 def test_tdmrep_file() -> None:
@@ -58,9 +58,9 @@ def test_tdmrep_file() -> None:
         b'[{"location": "/a*", "tdm-reservation": 1}, 3, {"location": 4}, {"location": "/a/b",'
         b' "tdm-reservation": 0}]'
     )
-    found = reservation_of(entries, "https://e.example/a/b")
+    found = find_reservation(entries, "https://e.example/a/b")
     assert found == [("/.well-known/tdmrep.json /a*", 1)]
-    assert reservation_of(entries, "/c") == []
+    assert find_reservation(entries, "/c") == []
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from scrapy.crawler import Crawler
 from scrapy.utils.misc import build_from_crawler, load_object
 
 from scrapy_robots_rfc.cache.stores.base import Store
-from scrapy_robots_rfc.core.text import error_text, hidden, without_credentials
+from scrapy_robots_rfc.core.text import error_text, masked, without_credentials
 from scrapy_robots_rfc.errors import MissingPackageError, RobotsError, SettingError, StoreError
 from scrapy_robots_rfc.settings import CACHE, CACHE_ACCEPTED
 
@@ -21,7 +21,7 @@ _REDIS = ("redis://", "rediss://")
 
 
 @contextmanager
-def errors_of(spec: object, key: str = CACHE) -> Iterator[None]:
+def explain_store_errors(spec: object, key: str = CACHE) -> Iterator[None]:
     """Add the setting and what it accepts to each `StoreError` that is raised within.
 
     :param spec: the value.
@@ -30,18 +30,18 @@ def errors_of(spec: object, key: str = CACHE) -> Iterator[None]:
     try:
         yield
     except StoreError as error:
-        text = f"{key} = {hidden(spec)!r} cannot be used: {error}; it must be {CACHE_ACCEPTED}"
+        text = f"{key} = {masked(spec)!r} cannot be used: {error}; it must be {CACHE_ACCEPTED}"
         raise StoreError(text) from error
 
 
 def open_store(spec: object, crawler: Crawler, key: str = CACHE) -> tuple[Store, str] | None:
-    """Open and return the store and the name that `store_of` returns.
+    """Open and return the store and the name that `make_store` returns.
 
     :raises StoreError: also for whatever the user's class raises. With Scrapy's NotConfigured
         the crawl would continue without the middleware, and robots.txt would not be obeyed.
     """
     try:
-        made = store_of(spec, crawler, key)
+        made = make_store(spec, crawler, key)
         if made is not None:
             made[0].open()
     except RobotsError:
@@ -51,7 +51,7 @@ def open_store(spec: object, crawler: Crawler, key: str = CACHE) -> tuple[Store,
     return made
 
 
-def store_of(spec: object, crawler: Crawler, key: str = CACHE) -> tuple[Store, str] | None:
+def make_store(spec: object, crawler: Crawler, key: str = CACHE) -> tuple[Store, str] | None:
     """Return the store for a value of ROBOTS_CACHE, not opened, and its name in texts for the user.
 
     :param spec: an address, a class, or the path of a class.

@@ -11,7 +11,7 @@ from scrapy import Spider
 from scrapy.crawler import Crawler
 from scrapy.exceptions import NotConfigured
 
-from scrapy_robots_rfc.cache.stores.opening import open_store, store_of
+from scrapy_robots_rfc.cache.stores.opening import make_store, open_store
 from scrapy_robots_rfc.cache.stores.redis import RedisStore
 from scrapy_robots_rfc.cache.stores.sqlite import SqliteStore
 from scrapy_robots_rfc.errors import SettingError, StoreError
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 def opened(spec: object, **settings: Any) -> tuple[Any, str]:
     """Return the store for a value of the setting."""
-    found = store_of(spec, Crawler(Spider, settings))
+    found = make_store(spec, Crawler(Spider, settings))
     assert found is not None
     return found
 
@@ -32,7 +32,7 @@ def opened(spec: object, **settings: Any) -> tuple[Any, str]:
 @pytest.mark.parametrize("spec", ["memory:", None, ""])
 def test_memory_alone_needs_no_store(spec: str | None) -> None:
     """Without a store, the crawl uses only its memory."""
-    assert store_of(spec, Crawler(Spider)) is None
+    assert make_store(spec, Crawler(Spider)) is None
 
 
 @pytest.mark.parametrize(
@@ -64,9 +64,9 @@ def test_without_the_extra(tmp_path: Path) -> None:
     """If redis-py is not installed, the error says how to install it, and everything else works."""
     code = (
         "import sys; sys.modules['redis'] = None\n"
-        "from scrapy_robots_rfc.cache.stores.opening import store_of\n"
-        "assert store_of('sqlite:///x', None)\n"
-        "store_of('redis://:' + 'sec' + 'ret@h', None)\n"
+        "from scrapy_robots_rfc.cache.stores.opening import make_store\n"
+        "assert make_store('sqlite:///x', None)\n"
+        "make_store('redis://:' + 'sec' + 'ret@h', None)\n"
     )
     found = subprocess.run(
         [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False

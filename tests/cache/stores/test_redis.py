@@ -13,7 +13,7 @@ from redis.connection import SSLConnection
 from scrapy import Spider
 from scrapy.crawler import Crawler
 
-from scrapy_robots_rfc.cache.stores.opening import store_of
+from scrapy_robots_rfc.cache.stores.opening import make_store
 from scrapy_robots_rfc.cache.stores.redis import RedisStore
 from scrapy_robots_rfc.errors import StoreError
 from tests.support.store_places import pass_by
@@ -85,7 +85,7 @@ def test_address_is_read_and_shown_without_credentials(
     store = RedisStore(text)
     options = raw(store).connection_pool.connection_kwargs
     assert options | expected == options
-    assert store_of(text, Crawler(Spider)) == (ANY, shown)
+    assert make_store(text, Crawler(Spider)) == (ANY, shown)
     assert PASSWORD not in repr(store)
     assert (raw(store).connection_pool.connection_class is SSLConnection) is text.startswith(
         "rediss:"
