@@ -104,7 +104,7 @@ def test_contents_of_the_wheel(wheel: Path) -> None:
     needed = [
         line for line in lines if line.startswith("Requires-Dist: ") and "extra ==" not in line
     ]
-    assert needed == ["Requires-Dist: scrapy>=2.15"]
+    assert needed == ["Requires-Dist: queuelib>=1.6.1", "Requires-Dist: scrapy>=2.15"]
 
 
 @pytest.mark.wheel

@@ -95,8 +95,7 @@ def rows(found: dict[tuple[int, int], str]) -> Iterator[Row]:
     # Old dependencies warn on a newer CPython; in the other rows a warning is an error.
     lenient = ("-W", "default")
     oldest_runs = ((*SUITE, *lenient), (*OTHER_REACTOR, *lenient))
-    # Its oldest queues cannot be peeked at, so tests of proxies and of killed crawls fail there.
-    yield Row("oldest", found[min(found)], oldest_runs, OLDEST, may_fail=True)
+    yield Row("oldest", found[min(found)], oldest_runs, OLDEST)
     for (major, minor), python in found.items():
         if (major, minor) != sys.version_info[:2]:
             yield Row(f"python{major}.{minor}", python, (SUITE,))

@@ -149,7 +149,8 @@ def test_damaged_priority(
     expected = [f"data:,{kind}{number}" for kind in ("", "start") for number in range(10)]
     assert sorted(drained(queue)) == sorted(expected)
     assert levels(caplog) == ["WARNING"]
-    assert [path.name for path in folder.iterdir()] == ["-1.damaged"]
+    # Scrapy 2.15 leaves empty queues behind.
+    assert {path.name for path in folder.iterdir()} - {"-1", "-1s"} == {"-1.damaged"}
 
 
 #: The sizes of requests.

@@ -11,6 +11,7 @@ from scrapy.utils.asyncio import call_later
 
 from scrapy_robots_rfc.fetching.pending import TICK
 from tests.support.crawling import Pages, short
+from tests.support.scenarios_local_faults import handlers
 from tests.support.scenarios_obeying import FORBID_ALL, OURS, ClosesItself, waiting_pages
 from tests.support.site import HANG, Asked, Reply, Site, robots
 from tests.support.timed_site import DELAY, PACED, Clocked, gaps, urls
@@ -143,10 +144,13 @@ async def without_our_queue(run: Run) -> dict[str, Any]:
 
 async def failed_routes(run: Run) -> dict[str, Any]:
     """Crawl a site through a proxy that refuses connections, and through no other."""
+    supported = handlers(run, proxies=True)
+    if not supported:
+        return {}
     proxy = "http://127.0.0.1:1"
     with Site({"/robots.txt": robots(FORBID_ALL)}) as site:
         requests = [Request(url, meta={"proxy": proxy}) for url in urls(site, 20)]
-        result = await run(Pages, {}, requests)
+        result = await run(Pages, supported[0], requests)
         outcomes = {short(outcome) for outcome in result.outcomes.values()}
         return {
             "outcomes": sorted(map(str, outcomes)),
