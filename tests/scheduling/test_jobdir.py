@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 import pytest
 from pytest_twisted import ensureDeferred
-from scrapy import Request, squeues
+from scrapy import Request, signals, squeues
 
 from tests.support.crawling import Pages, crawl
-from tests.support.site import Reply, Site
+from tests.support.site import Asked, Reply, Site, robots
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from scrapy.crawler import Crawler
 
 pytestmark = pytest.mark.reactor
 
@@ -64,3 +68,59 @@ async def test_file_that_expires_while_requests_wait(
     assert sorted(site.pages) == sorted(f"/{number}" for number in range(PAGES))
     assert site.fetches > 2
     assert result.stats["scheduler/dequeued/disk"] == PAGES
+
+
+class Links(Pages):
+    """Requests 20 pages of another site from its first page, with two priorities."""
+
+    linked: str
+
+    def parse(self, response: Any, **_: Any) -> Any:
+        if response.url.endswith("/first"):
+            for number in range(20):
+                yield Request(
+                    f"{self.linked}/{number}", callback=self.parse, priority=-(number % 2)
+                )
+
+
+@pytest.mark.parametrize("queue", [squeues.PickleLifoDiskQueue, squeues.PickleFifoDiskQueue])
+@pytest.mark.parametrize("pages", [1, 6])
+@ensureDeferred
+async def test_order_after_a_stop(queue: type[Any], pages: int, tmp_path: Path) -> None:
+    """A crawl that stops while robots.txt is fetched, or later, resumes in the order of Scrapy."""
+
+    def slow(_: Asked) -> Reply:
+        time.sleep(0.3)
+        return robots("User-agent: *\nDisallow: /x\n")
+
+    async def pages_in_order(*, obey: bool) -> list[str]:
+        sent: list[str] = []
+
+        def listen(crawler: Crawler) -> None:
+            crawler.signals.connect(
+                lambda request: sent.append(request.url),
+                signals.request_reached_downloader,
+                weak=False,
+            )
+
+        with Site() as first, Site({"/robots.txt": slow}) as site:
+            settings = {
+                "CONCURRENT_REQUESTS": 1,
+                "JOBDIR": str(tmp_path / str(obey)),
+                "ROBOTSTXT_OBEY": obey,
+                "SCHEDULER_DISK_QUEUE": queue,
+            }
+            spider = type("Spider", (Links,), {"linked": site.url("")})
+            for closing in ({"CLOSESPIDER_PAGECOUNT": pages}, {}):
+                await crawl(
+                    [first.url("/first")],
+                    {**settings, **closing},
+                    spider=spider,
+                    prepare=listen,
+                )
+            paths = [urlsplit(url).path for url in sent if url.startswith(site.url(""))]
+        return [path for path in paths if path != "/robots.txt"]
+
+    without = await pages_in_order(obey=False)
+    assert len(without) == 20
+    assert await pages_in_order(obey=True) == without
