@@ -48,6 +48,18 @@ class MissingPackageError(SettingError):
         self.args = (f"{key} {problem}: pip install {package}",)
 
 
+def error_of_component(key: str, value: object, accepted: str, error: Exception) -> SettingError:
+    """Return the error of a setting whose class cannot be loaded or created.
+
+    :param error: the exception that loading or creating the class raised.
+    """
+    package = error.name if isinstance(error, ModuleNotFoundError) else None
+    # If the value begins with the name, the path is wrong, and no package is missing.
+    if package and not str(value).startswith(package):
+        return MissingPackageError(key, value, package)
+    return SettingError(key, value, f"{accepted} ({type(error).__name__}: {error})")
+
+
 class StoreError(RobotsError):
     """A store of robots.txt files failed or cannot be opened.
 

@@ -59,13 +59,17 @@ _ALLOWED = "allowed"
 
 # Parts of the descriptions of accepted values.
 _LIST = "a list or a comma-separated string of"
-_DICT = "a dict, or one in JSON, from"
+_DICT = "a dict or a JSON object that maps"
 _ORIGIN = "'https://example.com' or 'https://example.com:8443'"
 _SITE = f"such as 'example.com', '*.example.com', 'example.com:8443', {_ORIGIN}"
 _PAGE_RULE = "'nofollow', 'noindex' or 'link-nofollow'"
 _STATUS = "a status from 400 to 499"
-_FEED = "a dict of the feed's options, 'allowed' True or False; its key a URI or a path"
-_REPORT = f"a path or URI such as 'robots.jsonl', or {_DICT} it to options as in FEEDS"
+_PLACE = "a path or URI, such as 'robots.jsonl'"
+_REPORT = (
+    f"{_PLACE}, or a dict or JSON object with one entry, such as"
+    " {'robots.jsonl': {'allowed': True}}"
+)
+_FEED = "a dict of feed options, such as {'format': 'csv'}; 'allowed' must be True or False"
 
 #: The exceptions that a reader raises if a value is not accepted.
 _WRONG = (ValueError, TypeError, LookupError, AttributeError, OverflowError, RecursionError)
@@ -165,6 +169,8 @@ def _path(value: Value) -> str:
 
 def _archive(value: Value) -> str:
     path = _path(value)
+    if "://" in path:
+        raise ValueError(value)
     if find_spec("warcio") is None:
         raise MissingPackageError("ROBOTS_ARCHIVE", value, "warcio")
     return path
@@ -185,7 +191,7 @@ def _overrides(value: Value, schemes: Mapping[str, Scheme] = SCHEMES) -> dict[Or
         except _WRONG:
             raise SettingError(" key", masked(key), f"an origin, such as {_ORIGIN}") from None
         if origin in paths:
-            raise SettingError(" key", masked(key), f"the only one for {origin}")
+            raise SettingError(" key", masked(key), f"removed: {origin} has another entry")
         paths[origin] = _entry(key, path, "the path of a robots.txt file", partial(_path, path))
     return paths
 
@@ -203,9 +209,9 @@ def _schemes(value: Value) -> Mapping[str, Scheme]:
 
 
 def _feed(value: Value) -> dict[str, Mapping[str, Any]]:
-    def read(key: Value, options: Value) -> tuple[str, Mapping[str, Any]]:
+    def checked(options: Value) -> Mapping[str, Any]:
         _boolean(options.get(_ALLOWED, False))
-        return str(key.absolute()) if isinstance(key, Path) else _path(key), options
+        return dict(options)
 
     if value in (None, "None"):
         return {}
@@ -213,9 +219,14 @@ def _feed(value: Value) -> dict[str, Mapping[str, Any]]:
     feeds = {value: {}} if is_path or isinstance(value, os.PathLike) else _dict(value)
     if len(feeds) > 1:
         raise ValueError(value)
-    return dict(
-        _entry(key, options, _FEED, partial(read, key, options)) for key, options in feeds.items()
-    )
+    read = {}
+    for key, options in feeds.items():
+        try:
+            place = str(key.absolute()) if isinstance(key, Path) else _path(key)
+        except _WRONG:
+            raise SettingError(" key", masked(key), _PLACE) from None
+        read[place] = _entry(key, options, _FEED, partial(checked, options))
+    return read
 
 
 # A field of `Settings` has its row in place of a default, which is of another type.
@@ -234,7 +245,9 @@ class Settings(NamedTuple):
         _or_none(lambda value: parse_agent(_from_json(value))),
     )
     schemes: Mapping[str, Scheme] = _setting(
-        "ROBOTS_SCHEMES", {}, f"{_DICT} schemes to descriptions: {SCHEME_ACCEPTED}", _schemes,
+        "ROBOTS_SCHEMES", {},
+        f"{_DICT} schemes to descriptions, such as {{'gemini': None, 'web': {{'port': 8080}}}}",
+        _schemes,
     )
     timeout: float = _setting("ROBOTS_TIMEOUT", 30.0, "a number above 0", _number(0, above=True))
     max_size: int = _setting(
@@ -303,7 +316,7 @@ class Settings(NamedTuple):
         lambda value: None if value == "None" else parse_uses(_from_json(value)),
     )
     archive: str | None = _setting(
-        "ROBOTS_ARCHIVE", None, "the path of a file, such as 'robots.warc.gz', or None",
+        "ROBOTS_ARCHIVE", None, "the path of a local file, such as 'robots.warc.gz', or None",
         _or_none(_archive),
     )
     # fmt: on

@@ -203,6 +203,8 @@ def test_accepted(key: str, value: Any, field: str, expected: object) -> None:
         ("ROBOTS_OVERRIDES", "a.txt"),
         ("ROBOTS_SCHEMES", ["ftp"]),
         ("ROBOTS_OVERRIDES", ["https://a.example"]),
+        ("ROBOTS_REPORT", {"a.jsonl": {}, "b.jsonl": {}}),
+        ("ROBOTS_ARCHIVE", "https://h.example/robots.warc.gz"),
     ],
 )
 def test_refused(key: str, value: Any) -> None:
@@ -218,7 +220,7 @@ SITE = f"a site, such as 'example.com', '*.example.com', 'example.com:8443', {OR
 STATUS = "a status from 400 to 499"
 KEY = f"an origin, such as {ORIGIN}"
 FILE = "the path of a robots.txt file"
-FEED = "a dict of the feed's options, 'allowed' True or False; its key a URI or a path"
+FEED = "a dict of feed options, such as {'format': 'csv'}; 'allowed' must be True or False"
 TWICE = {"https://a.example": "a.txt", "https://A.example:443/": "b.txt"}
 
 
@@ -276,9 +278,9 @@ TWICE = {"https://a.example": "a.txt", "https://A.example:443/": "b.txt"}
             "ROBOTS_OVERRIDES",
             TWICE,
             "{} key = 'https://A.example:443/'",
-            "the only one for https://a.example",
+            "removed: https://a.example has another entry",
         ),
-        ("ROBOTS_REPORT", {"": {}}, "{}[''] = {{}}", FEED),
+        ("ROBOTS_REPORT", {"": {}}, "{} key = ''", "a path or URI, such as 'robots.jsonl'"),
         ("ROBOTS_REPORT", {"a%s": 7}, "{}['a%s'] = 7", FEED),
         ("ROBOTS_REPORT", {"a": {"allowed": 2}}, "{}['a'] = {{'allowed': 2}}", FEED),
     ],
@@ -306,19 +308,27 @@ def test_sites_of_own_schemes() -> None:
 
 
 @pytest.mark.parametrize(
-    ("key", "value", "package"),
+    ("key", "value", "module", "package"),
     [
-        ("ROBOTS_ARCHIVE", "robots.warc.gz", "warcio"),
-        ("ROBOTS_CACHE", "redis://:secret@127.0.0.1", "redis"),
+        ("ROBOTS_ARCHIVE", "robots.warc.gz", "warcio", "warcio"),
+        ("ROBOTS_CACHE", "redis://:secret@127.0.0.1", "redis", "redis"),
+        ("ROBOTS_REPORT", "s3://me:secret@bucket/r.jsonl", "boto3", "boto3"),
+        ("ROBOTS_REPORT", "gs://bucket/r.jsonl", "google", "google-cloud-storage"),
+        (
+            "ROBOTSTXT_PARSER",
+            "scrapy.robotstxt.RerpRobotParser",
+            "robotexclusionrulesparser",
+            "robotexclusionrulesparser",
+        ),
     ],
 )
 @ensureDeferred
 async def test_missing_package(
-    monkeypatch: pytest.MonkeyPatch, key: str, value: str, package: str
+    monkeypatch: pytest.MonkeyPatch, key: str, value: str, module: str, package: str
 ) -> None:
     """If a setting needs a package that is not installed, the error says this first."""
     monkeypatch.delitem(sys.modules, "scrapy_robots_rfc.cache.stores.redis", raising=False)
-    monkeypatch.setitem(sys.modules, package, None)
+    monkeypatch.setitem(sys.modules, module, None)
     with pytest.raises(SettingError) as caught:
         await crawl(["http://127.0.0.1:1/"], {key: value})
     assert str(caught.value) == (

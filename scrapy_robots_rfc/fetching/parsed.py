@@ -23,7 +23,7 @@ from scrapy_robots_rfc.core.decision import Decision, Reason
 from scrapy_robots_rfc.core.percent import request_target
 from scrapy_robots_rfc.core.robotstxt import RobotsTxt
 from scrapy_robots_rfc.core.ruleset import ROBOTS_TXT
-from scrapy_robots_rfc.errors import SettingError
+from scrapy_robots_rfc.errors import error_of_component
 from scrapy_robots_rfc.parser import RfcRobotParser, checked_crawlers
 from scrapy_robots_rfc.policy.access import Outcome, Validity
 from scrapy_robots_rfc.policy.origins import Dialect, Origin, other_reading
@@ -337,8 +337,9 @@ class FileReader:
             probe = build_from_crawler(self._parser, crawler, b"")
             probe.allowed  # noqa: B018 - as above
         except Exception as error:
-            accepted = f"{PARSER_ACCEPTED} ({type(error).__name__}: {error})"
-            raise SettingError("ROBOTSTXT_PARSER", settings.parser, accepted) from error
+            raise error_of_component(
+                "ROBOTSTXT_PARSER", settings.parser, PARSER_ACCEPTED, error
+            ) from error
         # If a subclass overrides allowed(), that method decides, as with a third-party parser.
         kind = type(probe)
         self._ours = issubclass(kind, RfcRobotParser) and kind.allowed is RfcRobotParser.allowed

@@ -211,7 +211,7 @@ def _unknown(settings: BaseSettings) -> Iterator[tuple[str, str]]:
     for key in sorted(map(str, settings)):
         if key in _SETTINGS or _PART not in key.lower() or not settings.getpriority(key):
             continue
-        similar = _similar(key, _SETTINGS, _VERY_SIMILAR)
+        similar = _similar(key.upper(), _SETTINGS, _VERY_SIMILAR)
         if similar is None and key.startswith(_PREFIXES):
             similar = known.get(_similar(key.partition("_")[2], known, _SIMILAR) or "")
         elif similar is None:  # it may be a setting of the user's own

@@ -67,9 +67,9 @@ SCHEMES: Mapping[str, Scheme] = MappingProxyType({
 })  # fmt: skip
 #: The accepted descriptions in ROBOTS_SCHEMES.
 SCHEME_ACCEPTED = (
-    "None for 'ftp' or 'gemini'; or, for a scheme of your own with a name in lower case, "
-    "{'port': NUMBER from 1 to 65535} and, if they differ from http, "
-    "'answers': 'ftp' or 'gemini', and 'rules': 'gemini'"
+    "None to disable 'ftp' or 'gemini', or, for another scheme with a name in lower case, a dict"
+    " such as {'port': 8080}, to which 'answers': 'ftp' or 'gemini' and 'rules': 'gemini' may be"
+    " added"
 )
 _SCHEME_NAME = re.compile("[a-z][a-z0-9+.-]*")  # RFC 3986, 3.1
 # Always obeyed, or without a host that could have a robots.txt.

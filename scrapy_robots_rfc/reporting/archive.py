@@ -68,7 +68,7 @@ class Archive:
         except OSError as error:
             raise SettingError(
                 ARCHIVE,
-                str(self._path),
+                settings.archive,
                 f"the path of a file that can be written ({error_text(error)})",
             ) from None
         crawler.signals.connect(self._exchanged, signals.robots_exchanged)

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from difflib import get_close_matches
 from functools import partial
+from importlib import import_module
 from importlib.metadata import version
 from io import BytesIO
 from pathlib import Path
@@ -34,12 +35,13 @@ from scrapy_robots_rfc._runtime import Runtime
 from scrapy_robots_rfc.core.decision import Decision
 from scrapy_robots_rfc.core.text import (
     error_text,
+    masked,
     pluralize,
     printable,
     utc_text,
     without_credentials,
 )
-from scrapy_robots_rfc.errors import SettingError
+from scrapy_robots_rfc.errors import MissingPackageError, SettingError
 from scrapy_robots_rfc.fetching.parsed import EXEMPT, OriginPolicy
 from scrapy_robots_rfc.middleware.downloader import at_work
 from scrapy_robots_rfc.policy.origins import without_userinfo
@@ -71,6 +73,12 @@ _OTHER_OPTIONS = (
     "allowed format item_classes item_filter overwrite store_empty uri_params"
     " batch_item_count postprocessing"
 )
+# Schemes of Scrapy's storages that need a package: the module, and the name of the package. Scrapy
+# imports the second one only when it uploads the file.
+_PACKAGES = {
+    "s3": ("boto3", "boto3"),
+    "gs": ("google.cloud.storage", "google-cloud-storage"),
+}
 
 
 class Report:
@@ -102,12 +110,15 @@ class Report:
         self._file: Any = None
         try:
             self._prepare(crawler, uri, {**_OPTIONS, "format": Path(uri).suffix[1:], **options})
+        except MissingPackageError:
+            raise
         except Exception as error:  # noqa: BLE001 - the user's own classes may raise anything
-            raise SettingError(
-                f"{REPORT}[{without_credentials(uri)!r}]",
-                dict(options),
-                f"options that Scrapy's feeds accept ({error_text(error)})",
-            ) from None
+            place = without_credentials(uri)
+            # Without options, the user may have written only the place.
+            key, value = (f"{REPORT}[{place!r}]", options) if options else (REPORT, place)
+            problem = error_text(error).removeprefix("ValueError: ")
+            accepted = f"a feed that Scrapy can export, such as 'robots.jsonl' ({problem})"
+            raise SettingError(key, masked(value), accepted) from None
         crawler.signals.connect(self._decided, signals.request_disallowed)
         crawler.signals.connect(self._decided, signals.request_allowed)
         crawler.signals.connect(self._closed, scrapy_signals.spider_closed)
@@ -120,7 +131,14 @@ class Report:
         filled_in = _filled_in(uri, options, crawler)
         self._place = without_credentials(filled_in)
         filter_class = load_object(options.get("item_filter", ItemFilter))
-        storage = _class(crawler, "FEED_STORAGES", urlsplit(filled_in).scheme, "scheme")
+        scheme = urlsplit(filled_in).scheme
+        storage = _class(crawler, "FEED_STORAGES", scheme, "scheme")
+        if _is_scrapy(storage) and scheme in _PACKAGES:
+            module, package = _PACKAGES[scheme]
+            try:
+                import_module(module)
+            except ImportError:
+                raise MissingPackageError(REPORT, self._place, package) from None
         _refuse_unknown(options, storage, filter_class)
         self._accepts: Callable[[Any], bool] = filter_class(options).accepts
         self._store_empty: bool = options.get(
@@ -280,11 +298,14 @@ def _class(crawler: Crawler, setting: str, name: str, what: str) -> Any:  # noqa
     return load_object(known[name])
 
 
+def _is_scrapy(component: object) -> bool:
+    return getattr(component, "__module__", "").startswith("scrapy.")
+
+
 def _refuse_unknown(options: Mapping[str, Any], *classes: object) -> None:
     """Reject unknown options, unless a third-party class might accept them."""
-    is_scrapy = all(getattr(each, "__module__", "").startswith("scrapy.") for each in classes)
     known = [*_OPTIONS, *_OTHER_OPTIONS.split()]
-    for name in options if is_scrapy else ():
+    for name in options if all(map(_is_scrapy, classes)) else ():
         if name not in known:
             similar = get_close_matches(str(name), known, 1)
             hint = f"; did you mean {similar[0]!r}?" if similar else ""

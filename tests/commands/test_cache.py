@@ -29,12 +29,7 @@ if TYPE_CHECKING:
 
 def complaint(address: str, because: str) -> str:
     """Return the line that is printed about a store that cannot be used."""
-    return (
-        f"scrapy robots cache: --store = {address!r} cannot be used: {because}; it must be"
-        " 'memory:', 'sqlite:///PATH' (four slashes before an absolute path),"
-        " 'redis://HOST:PORT/DB', 'rediss://...', a subclass of scrapy_robots_rfc.Store or its"
-        " import path, or None\n"
-    )
+    return f"scrapy robots cache: --store = {address!r} cannot be used: {because}\n"
 
 
 def test_ls(robots: Callable[..., Done], store: Store, address: str) -> None:

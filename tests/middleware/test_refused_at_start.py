@@ -15,7 +15,6 @@ from scrapy.crawler import CrawlerRunner
 from scrapy.utils.reactor import is_asyncio_reactor_installed
 
 from scrapy_robots_rfc.errors import SettingError
-from scrapy_robots_rfc.settings import CACHE_ACCEPTED
 from tests.support.command_line import TIMEOUT, environment
 from tests.support.crawling import ASYNCIO_REACTOR, Pages
 
@@ -112,7 +111,7 @@ TOO_SMALL = (
     "ROBOTS_MAX_SIZE = 5 is not accepted; it must be a whole number, at least 512000 (RFC 9309,"
     " 2.5)"
 )
-NO_DISK = f"ROBOTS_CACHE = 'shop.store.Broken' cannot be used: no disk; it must be {CACHE_ACCEPTED}"
+NO_DISK = "ROBOTS_CACHE = 'shop.store.Broken' cannot be used: no disk"
 #: Wrong settings of spiders in a script, and the error that is logged for each.
 WRONG = {
     "NoParser": (

@@ -80,10 +80,11 @@ def unknown(key: str, near: str = "") -> str:
             ],
         ),
         (
-            {"ROBOT_DRY_RUN": True, "ROBOTTXT_OBEY": True},
+            {"ROBOT_DRY_RUN": True, "ROBOTTXT_OBEY": True, "robots_cache": "x", "my_robot": 1},
             [
                 unknown("ROBOTTXT_OBEY", "ROBOTSTXT_OBEY"),
                 unknown("ROBOT_DRY_RUN", "ROBOTS_DRY_RUN"),
+                unknown("robots_cache", "ROBOTS_CACHE"),
             ],
         ),
         ({"ROBOTSTXT_TIMEOUT": 5}, [unknown("ROBOTSTXT_TIMEOUT", "ROBOTS_TIMEOUT")]),

@@ -12,7 +12,13 @@ from scrapy.utils.misc import build_from_crawler, load_object
 
 from scrapy_robots_rfc.cache.stores.base import Store
 from scrapy_robots_rfc.core.text import error_text, masked, without_credentials
-from scrapy_robots_rfc.errors import MissingPackageError, RobotsError, SettingError, StoreError
+from scrapy_robots_rfc.errors import (
+    MissingPackageError,
+    RobotsError,
+    SettingError,
+    StoreError,
+    error_of_component,
+)
 from scrapy_robots_rfc.settings import CACHE, CACHE_ACCEPTED
 
 #: The address of an SQLite file begins with this. An absolute path adds a fourth slash.
@@ -22,7 +28,7 @@ _REDIS = ("redis://", "rediss://")
 
 @contextmanager
 def explain_store_errors(spec: object, key: str = CACHE) -> Iterator[None]:
-    """Add the setting and what it accepts to each `StoreError` that is raised within.
+    """Add the setting to each `StoreError` that is raised within.
 
     :param spec: the value.
     :param key: the setting, or the option of a command.
@@ -30,8 +36,10 @@ def explain_store_errors(spec: object, key: str = CACHE) -> Iterator[None]:
     try:
         yield
     except StoreError as error:
-        text = f"{key} = {masked(spec)!r} cannot be used: {error}; it must be {CACHE_ACCEPTED}"
-        raise StoreError(text) from error
+        address = str(spec)
+        is_relative = address.startswith(SQLITE) and not address.startswith(f"{SQLITE}/")
+        hint = "; an absolute path needs four slashes: sqlite:////PATH" if is_relative else ""
+        raise StoreError(f"{key} = {masked(spec)!r} cannot be used: {error}{hint}") from error
 
 
 def open_store(spec: object, crawler: Crawler, key: str = CACHE) -> tuple[Store, str] | None:
@@ -80,8 +88,7 @@ def make_store(spec: object, crawler: Crawler, key: str = CACHE) -> tuple[Store,
         if not issubclass(found, Store):
             raise TypeError("it is another class")
     except Exception as error:
-        accepted = f"{CACHE_ACCEPTED} ({type(error).__name__}: {error})"
-        raise SettingError(key, spec, accepted) from error
+        raise error_of_component(key, spec, CACHE_ACCEPTED, error) from error
     return build_from_crawler(found, crawler), f"{found.__module__}.{found.__qualname__}"
 
 
