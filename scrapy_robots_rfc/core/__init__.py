@@ -1,4 +1,4 @@
-"""Reads robots.txt (RFC 9309, 2.1 and 2.2) and what sites declare in it beside rules.
+"""The robots.txt parser (RFC 9309, 2.1 and 2.2), which also reads records other than rules.
 
-No I/O, no clock, no Scrapy here.
+This package does no I/O, does not read the clock and does not import Scrapy.
 """

@@ -1,6 +1,6 @@
-"""Names of crawlers (RFC 9309, 2.2.1): in a User-Agent header, a setting, or a user-agent line.
+"""Parse crawler names from User-Agent headers, settings and user-agent lines (RFC 9309, 2.2.1).
 
-`ruleset.py` finds the groups that a name selects.
+`groups.py` finds the groups that a name selects.
 """
 
 import re
@@ -9,32 +9,32 @@ from typing import NamedTuple
 
 from scrapy_robots_rfc.core.percent import to_octets
 
-#: The request meta key and the spider attribute that name the agent.
+#: The request meta key and spider attribute that set the agent.
 USER_AGENT_KEY = "robotstxt_user_agent"
-#: What `parse_agent` accepts, in words for the user.
+#: A description of the values that `parse_agent` accepts, for error messages.
 ACCEPTED = "a string, or a list of strings in order of preference"
 
-#: The value that addresses all crawlers in a user-agent line.
+#: The name that stands for all crawlers in a user-agent line.
 ANY = "*"
 
 # A product token, or the beginning of a name (RFC 9309, 2.2): `FooBot` in `FooBot2`.
 _RUN = re.compile("[A-Za-z_-]+")
 # The name in a user-agent line or in a setting: `FooBot2` in `FooBot2/1.0 (beta)`.
 _NAME = re.compile("[^ \t/;]*")
-# A product in a User-Agent header, whose name may have more characters than a product token (RFC
-# 9110, 5.6.2): `FooBot2` in `FooBot2/1.0`.
+# A product in a User-Agent header: `FooBot2` in `FooBot2/1.0`. HTTP allows more characters in it
+# than robots.txt allows in a product token (RFC 9110, 5.6.2).
 _WORD = r"[A-Za-z_][\w.!#$%&'*+^`|~-]*"
 _PRODUCT = re.compile(rf"(?<![^\s;,(])({_WORD})(?=/)", re.ASCII)
 # The first word of a header without a version: `FooBot` in `FooBot (+https://foo.example)`.
 _FIRST_WORD = re.compile(rf"\A({_WORD})(?=[\s;,]|$)", re.ASCII)
 # A comment: `(compatible; FooBot/2.1)`.
 _COMMENT = re.compile(r"\(([^()]*)\)")
-# A URL or a mail address: `+https://foo.example/bot`, `www.foo.example`, `bot@foo.example`.
+# A URL or an email address: `+https://foo.example/bot`, `www.foo.example`, `bot@foo.example`.
 _URL = re.compile(r"\+?(?:[A-Za-z][A-Za-z0-9+.-]*://|www\.)[^\s;,()]*|[^\s;,()@]+@[^\s;,()]+")
 # A name with a version after a space: `FooBot 2.1`, `FooBot v2`.
 _LOOSE_NAME = re.compile(rf"({_WORD})(?: v?[\d.]+\w*)?$", re.ASCII)
-# What a single word does not contain.
-_separates_words = re.compile(r"[\s/();,]").search
+# A character that never occurs inside a name.
+_has_separator = re.compile(r"[\s/();,]").search
 
 #: Lower-case words from browser User-Agent headers that do not identify a crawler.
 BROWSER_WORDS = frozenset(
@@ -49,53 +49,54 @@ BROWSER_WORDS = frozenset(
 
 
 def is_token(value: str) -> bool:
-    """Return whether a string is a product token: ASCII letters, `_` and `-` (2.2.1)."""
+    """Return whether a string is a product token, made of ASCII letters, `_` and `-` (2.2.1)."""
     return _RUN.fullmatch(value) is not None
 
 
 class GroupKey(NamedTuple):
-    """Selects user-agent lines, by their token or by their whole name.
+    """A key that selects user-agent lines, either by product token or by full name.
 
-    :param text: the token or the name, in lower case.
-    :param whole: whether it is a whole name.
+    :param text: the token or the name, in lowercase.
+    :param whole: True if `text` is a full name.
     """
 
     text: str
     whole: bool = False
 
 
-#: Selects the lines that address all crawlers.
+#: The key of the group for all crawlers.
 ANY_KEY = GroupKey(ANY)
 
 
 def _lower(text: str) -> str:
-    """Return bytes, one character each, with ASCII letters in lower case."""
+    """Convert only the ASCII letters of Latin-1 text to lowercase."""
     if text.isascii():
         return text.lower()
     return text.encode("latin-1").lower().decode("latin-1")
 
 
-def _beginning(pattern: re.Pattern[str], text: str) -> str:
+def _match_start(pattern: re.Pattern[str], text: str) -> str:
     match = pattern.match(text)
     return match[0] if match else ""
 
 
 def names_in_line(value: str) -> tuple[str, str]:
-    """Return the token and the whole name in a user-agent line, in lower case.
+    """Return the product token and the full name in a user-agent line, in lowercase.
 
-    The name ends at a blank, ``/`` or ``;``, and the token is the run of token characters with
-    which it begins: ``bot`` and ``bot1`` for ``bot1/2.0``. Either may be empty.
+    The name ends at a space, tab, ``/`` or ``;``. The token consists of the token characters at the
+    start of the name. For example, ``bot1/2.0`` has the token ``bot`` and the name ``bot1``. Either
+    one may be empty.
 
-    :param value: bytes, one character each.
+    :param value: the value of the line, decoded as Latin-1.
     """
     if value[:1] == ANY and value[1:2] in ("", " ", "\t", "\v", "\f"):
         return ANY, ""
-    name = _lower(_beginning(_NAME, value))
-    return _beginning(_RUN, name), name
+    name = _lower(_match_start(_NAME, value))
+    return _match_start(_RUN, name), name
 
 
 def line_keys(token: str, name: str) -> tuple[GroupKey, ...]:
-    """Return the keys that select a user-agent line, given its token and its whole name."""
+    """Return the keys that select a user-agent line with this token and full name."""
     keys = (GroupKey(token), GroupKey(name, whole=True))
     return tuple(key for key in keys if key.text)
 
@@ -103,25 +104,27 @@ def line_keys(token: str, name: str) -> tuple[GroupKey, ...]:
 def crawler_keys(name: str) -> tuple[tuple[str, GroupKey], ...]:
     """Return the keys that select the lines for a crawler, in order of preference.
 
-    A product token selects lines by their token: ``bot`` also selects ``bot1`` (2.2.1). A name
-    with other characters selects lines by their whole name. If there are none, the token with
-    which it begins does: ``bot2`` selects ``bot2``, or else ``bot``, but never ``bot1``.
+    A product token matches the token of a line, so ``bot`` also selects ``bot1`` (2.2.1). A name
+    with other characters matches the full name of a line first, and then falls back to its leading
+    token. So ``bot2`` selects ``bot2`` if the file has it, otherwise ``bot``, but never ``bot1``.
 
-    :returns: each key, after its text as the crawler spells it.
+    :returns: pairs of a name, spelled as the crawler spells it, and its key.
     """
     if name == ANY:
         return ((ANY, ANY_KEY),)
-    whole = _beginning(_NAME, name)
-    if is_token(whole):
-        return ((whole, GroupKey(whole.lower())),)
-    spellings = (whole, _beginning(_RUN, whole))
+    full_name = _match_start(_NAME, name)
+    if is_token(full_name):
+        return ((full_name, GroupKey(full_name.lower())),)
+    spellings = (full_name, _match_start(_RUN, full_name))
     return tuple(
-        (each, GroupKey(_lower(to_octets(each)), whole=True)) for each in spellings if each
+        (spelling, GroupKey(_lower(to_octets(spelling)), whole=True))
+        for spelling in spellings
+        if spelling
     )
 
 
 def _names_in_header(header: str) -> list[str]:
-    """Return the names in a User-Agent header, those beside `compatible` in a comment first."""
+    """Return the names in a User-Agent header, starting with those next to `compatible`."""
     beside_compatible: list[str] = []
     in_comments: list[str] = []
     for comment in _COMMENT.findall(header):
@@ -151,16 +154,16 @@ def _is_sent_by_browsers(name: str) -> bool:
 def product_tokens(identification: str | bytes) -> tuple[str, ...]:
     """Return the names in a crawler's identification, in order of preference.
 
-    A single word is returned as it is. In a User-Agent header, names in product position and in
-    comments count, but neither words that browsers send nor words of URLs. Names in a comment that
-    says ``compatible`` come first.
+    A single word is returned unchanged. In a User-Agent header, the names are the products and the
+    products in comments, except for words that browsers send and words inside URLs. Names from a
+    comment that contains ``compatible`` come first.
 
-    :param identification: a name, or the value of a User-Agent header; bytes are read as UTF-8.
-    :returns: the names as written; empty if the string names no crawler, so that only the ``*``
+    :param identification: a name or the value of a User-Agent header. Bytes are decoded as UTF-8.
+    :returns: the names as written, or an empty tuple if there is none. In that case, only the ``*``
         group can apply.
     """
-    text = _text_of(identification)
-    if text and not _separates_words(text):
+    text = _to_text(identification)
+    if text and not _has_separator(text):
         return (text,)
     spellings: dict[str, str] = {}
     for name in _names_in_header(text):
@@ -169,7 +172,7 @@ def product_tokens(identification: str | bytes) -> tuple[str, ...]:
     return tuple(spellings.values())
 
 
-def _text_of(identification: str | bytes) -> str:
+def _to_text(identification: str | bytes) -> str:
     if isinstance(identification, bytes):
         identification = identification.decode("utf-8", "replace")
     return identification.strip()
@@ -178,8 +181,8 @@ def _text_of(identification: str | bytes) -> str:
 class Agent(NamedTuple):
     """The identity of the crawler for robots.txt.
 
-    :param tokens: its names in order of preference; if empty, only the ``*`` group can apply.
-    :param identification: the whole string, for third-party parsers.
+    :param tokens: its names in order of preference. If empty, only the ``*`` group can apply.
+    :param identification: the full string, which is passed to third-party parsers.
     """
 
     tokens: tuple[str, ...]
@@ -191,31 +194,31 @@ NO_AGENT = Agent((), "")
 
 
 def parse_agent(value: object) -> Agent | None:
-    """Return the agent that a user's value names, or `None` if it names none.
+    """Parse a user-supplied value into an agent.
 
-    :param value: a name, the value of a User-Agent header, or a list of those. ``None`` and ``""``
-        name none.
-    :raises TypeError: if it is something else.
+    :param value: a name, the value of a User-Agent header, or a list of either.
+    :returns: `None` if the value is `None` or empty.
+    :raises TypeError: if the value has any other type.
     """
     if value is None:
         return None
     names = tuple(value) if isinstance(value, (list, tuple)) else (value,)
     if not all(isinstance(name, (str, bytes)) for name in names):
         raise TypeError(ACCEPTED)
-    return _agent_of(names, isinstance(value, str))
+    return _agent_from_names(names, isinstance(value, str))
 
 
 @lru_cache(maxsize=1024)
-def _agent_of(names: tuple[str | bytes, ...], may_be_list: bool) -> Agent | None:
-    """Return the agent of some names.
+def _agent_from_names(names: tuple[str | bytes, ...], split_commas: bool) -> Agent | None:
+    """Return an agent with these names.
 
-    :param may_be_list: whether a single name may be a list with commas, as on the command line.
+    :param split_commas: accept a comma-separated list as a single name, as on the command line.
     """
-    texts = [text for text in map(_text_of, names) if text]
-    if may_be_list and texts:
-        # A User-Agent header with commas has other separators, too.
+    texts = [text for text in map(_to_text, names) if text]
+    if split_commas and texts:
+        # If it is a User-Agent header with commas, some part contains another separator.
         parts = [part.strip() for part in texts[0].split(",")]
-        if not any(_separates_words(part) for part in parts):
+        if not any(_has_separator(part) for part in parts):
             texts = [part for part in parts if part]
     if not texts:
         return None

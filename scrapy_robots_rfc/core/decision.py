@@ -1,7 +1,4 @@
-"""`Decision`: whether a URL may be fetched, and why. Log, stats, signals and spiders get it.
-
-`ruleset.py` finds the decision in a file; `policy/access.py` decides without a file.
-"""
+"""The decision about a URL, which is passed to logs, stats, signals and spiders."""
 
 import enum
 from typing import NamedTuple
@@ -19,42 +16,41 @@ class RuleKind(enum.Enum):
 class Reason(enum.Enum):
     """Why a URL is allowed or disallowed.
 
-    The values are stable, because stat keys and reports contain them.
+    The values appear in stat keys and reports, so they must not change.
     """
 
-    #: The most specific rule that matches the URL decided (RFC 9309, 2.2.2).
+    #: Decided by the most specific rule that matches the URL (RFC 9309, 2.2.2).
     RULE = "rule"
-    #: No rule of the group that applies matches the URL (2.2.2): allowed.
+    #: Allowed, because no rule of the group matches the URL (2.2.2).
     NO_RULE = "no_rule"
-    #: The file has neither a group for the product token nor a `*` group (2.2.1): allowed.
+    #: Allowed, because the file has no group for the product token and no `*` group (2.2.1).
     NO_GROUP = "no_group"
-    #: The URL is `/robots.txt` itself (2.2.2): allowed.
+    #: Allowed, because the URL is `/robots.txt` itself (2.2.2).
     ROBOTS_TXT = "robots_txt"
-    #: The file is unavailable, for example 404 (2.3.1.3): allowed.
+    #: Allowed, because the file is unavailable, for example after a 404 (2.3.1.3).
     UNAVAILABLE = "unavailable"
-    #: The file is unreachable, for example 503 or a timeout (2.3.1.4): disallowed.
+    #: Disallowed, because the file is unreachable, for example after a 503 or timeout (2.3.1.4).
     UNREACHABLE = "unreachable"
-    #: A part of the crawl failed on the way to the file, so the rules are unknown: disallowed.
+    #: Disallowed, because the crawl itself failed to get the file, so the rules are unknown.
     LOCAL = "local"
-    #: A third-party `RobotParser` decided; it does not name a rule.
+    #: Decided by a third-party `RobotParser`, which does not report the rule.
     PARSER = "parser"
-    #: The site asks for a longer interval than the user's maximum, and the user disallows such
-    #: sites.
+    #: Disallowed, because the site's Crawl-delay exceeds the maximum and the user set `forbid`.
     CRAWL_DELAY = "crawl_delay"
-    #: A rule of the page: its links are not followed, or its items are dropped.
+    #: A robots meta tag or header of the page disallows following its links or using its items.
     PAGE = "page"
-    #: The site refuses all uses that the crawl declares (ROBOTS_USE): disallowed.
+    #: Disallowed, because the site refuses all uses that the crawl declares (ROBOTS_USE).
     USE = "use"
-    #: The user exempted the site, so its robots.txt is not fetched: allowed.
+    #: Allowed, because the user exempted the site, so its robots.txt is not fetched.
     EXEMPT = "exempt"
 
 
 class Rule(NamedTuple):
-    r"""An allow or disallow line of a file.
+    r"""An Allow or Disallow line.
 
-    :param kind: allow or disallow.
-    :param pattern: the path pattern as the file writes it, in UTF-8; other bytes become ``\\xNN``.
-    :param line: its line number in the file, from 1.
+    :param kind: Allow or Disallow.
+    :param pattern: the path pattern as written, decoded as UTF-8. Invalid bytes become ``\\xNN``.
+    :param line: the line number, starting at 1.
     """
 
     kind: RuleKind
@@ -67,16 +63,16 @@ class Rule(NamedTuple):
 
 
 class Decision(NamedTuple):
-    """Whether a URL may be fetched, and why. All URLs that one rule decides share it.
+    """The decision about a URL. URLs that match the same rule share one instance.
 
-    :param allowed: the verdict.
-    :param reason: the kind of reason.
+    :param allowed: True if the URL may be fetched.
+    :param reason: why it is allowed or disallowed.
     :param rule: the rule that decided, or `None` if no rule did.
     :param token: the product token whose group applied, ``*`` for the group of all crawlers, or
-        `None` without a group.
+        `None` if no group applied.
     :param origin: ``scheme://authority`` of the file, or `None` if no file was fetched.
-    :param stale: whether the file is an earlier copy, obeyed because it could not be refreshed.
-    :param override: the path of the local file that decided instead of the site's own, or `None`.
+    :param stale: True if the file has expired but could not be refreshed.
+    :param override: the path of the local file that replaced the site's own, or `None`.
     """
 
     allowed: bool
@@ -89,11 +85,11 @@ class Decision(NamedTuple):
 
 
 class Refusal(NamedTuple):
-    """The reason why a request or its response is refused, in words for the user.
+    """A human-readable reason for dropping a request or response.
 
-    :param why: the reason: a rule, a cause, or records, header lines and metas about uses.
-    :param line: the line of robots.txt that decided, or `None` if none did.
-    :param by: where the refusal comes from.
+    :param why: the rule, cause, header or meta tag that is responsible.
+    :param line: the line number in robots.txt, or `None` if the reason is not in the file.
+    :param by: the source of the refusal.
     """
 
     why: str

@@ -1,7 +1,4 @@
-"""Read the values of Crawl-delay, Request-rate and Visit-time, which RFC 9309 does not define.
-
-`policy/pacing.py` says what a crawl does with them.
-"""
+"""Parse Crawl-delay, Request-rate and Visit-time values, which RFC 9309 does not define."""
 
 import re
 from datetime import time
@@ -18,20 +15,23 @@ _UNITS = {
     **dict.fromkeys(("w", "week"), 604_800),
 }
 _UNIT = rf"({'|'.join(_UNITS)})s?"
-# Few files have such values, so these are compiled on first use. A delay is `10`, `2.5 s` or `inf`;
-# a rate `30/1m` or `1/5 0600-0845`; a window `0600-0845`.
+# Few files contain these records, so the patterns are compiled on first use.
 _FLAGS = re.IGNORECASE | re.ASCII
+# A Crawl-delay: `10`, `2.5 s`, `inf`.
 _DELAY = rf"([+-]?)\s*{_NUMBER}\s*{_UNIT}\.?"
+# A number anywhere in a value: `10` in `about 10`.
 _ANY_NUMBER = r"\d+(?:[.,]\d+)?(?:e\+?\d+)?|\binf(?:inity|inite)?\b"
+# A Request-rate: `30/1m`, `1/5 0600-0845`.
 _RATE = rf"(\d{{1,9}})\s*/\s*{_NUMBER}\s*{_UNIT}(?![\w.,/])(?:\s+(.*))?"
+# A Visit-time: `0600-0845`.
 _WINDOW = r"(\d\d):?(\d\d)\s*-\s*(\d\d):?(\d\d)(?!\d)"
 
 
 class VisitTime(NamedTuple):
-    """The time of day in which a site wants to be crawled.
+    """The time of day when a site wants to be crawled.
 
-    :param start: in UTC.
-    :param end: in UTC; before `start` if midnight is between them.
+    :param start: the start, in UTC.
+    :param end: the end, in UTC. It is before `start` if the window includes midnight.
     """
 
     start: time
@@ -39,11 +39,11 @@ class VisitTime(NamedTuple):
 
 
 class RequestRate(NamedTuple):
-    """The number of requests that a site accepts in a number of seconds.
+    """The number of requests that a site accepts per period.
 
-    :param requests: a positive number.
-    :param seconds: the period, above 0.
-    :param window: when the rate counts, or `None` if it always does.
+    :param requests: the number of requests, at least 1.
+    :param seconds: the length of the period, above 0.
+    :param window: the time of day when the rate applies, or `None` if it always does.
     """
 
     requests: int
@@ -57,24 +57,24 @@ class RequestRate(NamedTuple):
 
 
 def _seconds(number: str, unit: str = "") -> float:
-    # float() reads `inf`, and reads a thousand digits as infinity; it raises for neither.
+    # float() accepts `inf`, and returns infinity if there are too many digits.
     number = "inf" if number[:1] in "iI" else number.replace(",", ".")
     return float(number) * _UNITS[unit.lower()]
 
 
 def plain_delay(value: str) -> float | None:
-    """Return the seconds of a Crawl-delay such as ``10``, ``10 min.`` or ``inf``.
+    """Parse a well-formed Crawl-delay such as ``10``, ``10 min.`` or ``inf``.
 
-    :returns: `None` for a negative number and for any other value.
+    :returns: the delay in seconds, or `None` if it is negative or malformed.
     """
     match = re.fullmatch(_DELAY, value, _FLAGS)
     return _seconds(match[2], match[3]) if match and match[1] != "-" else None
 
 
 def parse_delay(value: str) -> float | None:
-    """Return the seconds of a Crawl-delay; if it contains other text, the largest number.
+    """Parse a Crawl-delay, using the largest number in it if it is malformed.
 
-    :returns: `None` for a negative number and for a value without a number.
+    :returns: the delay in seconds, or `None` if it is negative or contains no number.
     """
     if re.fullmatch(_DELAY, value, _FLAGS):
         return plain_delay(value)
@@ -82,7 +82,7 @@ def parse_delay(value: str) -> float | None:
 
 
 def parse_window(value: str) -> VisitTime | None:
-    """Return a Visit-time such as ``0600-0845``, or `None` for any other value."""
+    """Parse a Visit-time such as ``0600-0845``; return `None` if it is malformed."""
     match = re.search(_WINDOW, value, _FLAGS)
     if match is None:
         return None
@@ -93,7 +93,7 @@ def parse_window(value: str) -> VisitTime | None:
 
 
 def parse_rate(value: str) -> RequestRate | None:
-    """Return a Request-rate such as ``30/1m`` or ``1/5 0600-0845``, or `None` for another value."""
+    """Parse a Request-rate such as ``30/1m`` or ``1/5 0600-0845``; return `None` if malformed."""
     match = re.match(_RATE, value, _FLAGS)
     if match is None:
         return None

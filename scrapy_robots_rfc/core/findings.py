@@ -1,7 +1,7 @@
-"""Explain a robots.txt to users: its lines, groups and records, and why a URL is allowed.
+"""Read a robots.txt line by line, to explain its lines, groups and decisions to users.
 
-`lint`, `show` and `check` use this module. It reads a file line by line, with the parser's own
-`read_line`. A crawl does not: `groups.py` finds the same groups faster.
+The commands `lint`, `show` and `check` use this module. Crawls use `groups.py`, which is faster.
+Both read lines with `read_line`, so they agree about their meaning.
 """
 
 import enum
@@ -28,7 +28,7 @@ from scrapy_robots_rfc.core.lines import (
 from scrapy_robots_rfc.core.percent import parse_pattern, request_target, specificity, to_octets
 from scrapy_robots_rfc.core.robotstxt import RobotsTxt
 
-# Control characters except for the tab.
+# Any control character except the tab.
 _has_control_characters = re.compile("[\x00-\x08\x0a-\x1f\x7f]").search
 _has_blanks = re.compile("[ \t]").search
 # `FooBot` or `*`.
@@ -36,7 +36,7 @@ _is_token = re.compile(r"\*|[A-Za-z_-]+").fullmatch
 
 
 class Flag(enum.StrEnum):
-    """An odd property of a line. The linter has a finding for each."""
+    """A questionable property of a line, which the linter reports."""
 
     MISSPELT_KEY = enum.auto()
     NO_COLON = enum.auto()
@@ -53,13 +53,13 @@ class Flag(enum.StrEnum):
 
 
 class Line(NamedTuple):
-    """A line of the file, as it is read.
+    """A parsed line of the file.
 
-    :param number: its number, from 1; lines end in CR, LF or CRLF.
+    :param number: the line number, starting at 1. Lines end with CR, LF or CRLF.
     :param kind: the kind of line.
-    :param key: its key in lower case, as the file spells it, or empty if it has none.
-    :param value: its value without surrounding blanks and comment; for junk, the line itself.
-    :param flags: its odd properties.
+    :param key: the key in lowercase, including misspellings, or an empty string without a key.
+    :param value: the value without comment and surrounding whitespace. For junk, the entire line.
+    :param flags: the questionable properties of the line.
     """
 
     number: int
@@ -70,12 +70,12 @@ class Line(NamedTuple):
 
 
 def raw_lines(robots: RobotsTxt) -> list[str]:
-    """Return the lines of a file as it has them: bytes, one character each."""
+    """Return the unparsed lines of a file, decoded as Latin-1."""
     return robots.content.data.decode("latin-1").removesuffix("\n").split("\n")[1:]
 
 
 def lines_of(robots: RobotsTxt) -> Iterator[Line]:
-    """Yield every line, with its odd properties."""
+    """Parse all lines and flag their questionable properties."""
     encoding = robots.content.encoding
     in_group = False
     for number, line in enumerate(raw_lines(robots), 1):
@@ -84,7 +84,7 @@ def lines_of(robots: RobotsTxt) -> Iterator[Line]:
         value_bytes = value.encode("latin-1")
         is_rule = kind in RULES
         in_group = in_group or kind is LineKind.USER_AGENT
-        odd = {
+        checks = {
             Flag.MISSPELT_KEY: key in MISSPELT,
             Flag.NO_COLON: key and ":" not in text,
             Flag.UNKNOWN_KEY: kind is LineKind.RECORD and key not in KEYS,
@@ -98,23 +98,23 @@ def lines_of(robots: RobotsTxt) -> Iterator[Line]:
             Flag.BYTE_ORDER_MARK: number == 1 and encoding == "utf-8",
             Flag.OTHER_ENCODING: number == 1 and encoding not in ("", "utf-8"),
         }
-        flags = frozenset(flag for flag, is_found in odd.items() if is_found)
+        flags = frozenset(flag for flag, applies in checks.items() if applies)
         yield Line(number, kind, as_text(key), as_text(value), flags)
 
 
 def records_of(robots: RobotsTxt) -> tuple[Record, ...]:
-    """Return the records inside and outside of groups (2.2.4)."""
+    """Return all records, including those outside of groups (2.2.4)."""
     lines = (line for line in lines_of(robots) if line.kind is LineKind.RECORD)
     return tuple(Record(line.key, line.value, line.number) for line in lines)
 
 
 class Group(NamedTuple):
-    """User-agent lines and the lines after them (RFC 9309, 2.1).
+    """Consecutive user-agent lines and the lines that follow them (RFC 9309, 2.1).
 
-    :param tokens: the values of its user-agent lines, as the file spells them.
-    :param rules: its allow and disallow lines.
-    :param line: the number of its first line, from 1.
-    :param last: the number of its last line.
+    :param tokens: the values of the user-agent lines, as written.
+    :param rules: the Allow and Disallow lines.
+    :param line: the number of the first line, starting at 1.
+    :param last: the number of the last line.
     """
 
     tokens: tuple[str, ...]
@@ -124,24 +124,24 @@ class Group(NamedTuple):
 
 
 def groups_of(robots: RobotsTxt) -> tuple[Group, ...]:
-    """Return the groups as the file has them, not combined (RFC 9309, 2.1)."""
+    """Return the groups as written, without combining those for the same crawler (2.1)."""
     groups: list[list[Line]] = []
-    ended = True
+    starts_group = True
     for line in lines_of(robots):
         if line.kind is LineKind.USER_AGENT:
-            if ended:  # only a user-agent line that follows a rule begins a new group
+            if starts_group:
                 groups.append([])
-            ended = False
+            starts_group = False
         elif line.kind in RULES:
-            ended = True
+            starts_group = True  # the next user-agent line does not belong to this group
         elif line.kind is not LineKind.RECORD:
             continue
         if groups:
             groups[-1].append(line)
-    return tuple(map(_group_of, groups))
+    return tuple(map(_make_group, groups))
 
 
-def _group_of(lines: list[Line]) -> Group:
+def _make_group(lines: list[Line]) -> Group:
     rules = [line for line in lines if line.kind in RULES]
     return Group(
         tuple(line.value for line in lines if line.kind is LineKind.USER_AGENT),
@@ -152,7 +152,7 @@ def _group_of(lines: list[Line]) -> Group:
 
 
 def keys_of(group: Group) -> tuple[GroupKey, ...]:
-    """Return the keys that select a group, in the order of its user-agent lines."""
+    """Return the keys that select a group."""
     keys: dict[GroupKey, None] = {}
     for value in group.tokens:
         keys.update(dict.fromkeys(line_keys(*names_in_line(to_octets(value)))))
@@ -160,14 +160,14 @@ def keys_of(group: Group) -> tuple[GroupKey, ...]:
 
 
 class Explanation(NamedTuple):
-    """Why a file decides about a URL as it does.
+    """The explanation of a decision about a URL.
 
     :param crawler_tokens: the product tokens of the crawler, in order of preference. If a Gemini
         crawler has several purposes, only the one that decided is included.
     :param token: the token whose group applies, ``*`` for the group of all crawlers, or `None` if
         no group applies.
-    :param groups: the groups of that token as the file has them; they count as one (2.2.1).
-    :param matches: the rules that match, the most specific first, which decides (2.2.2).
+    :param groups: the groups for that token, which apply as if they were one group (2.2.1).
+    :param matches: the matching rules, most specific first. The first one decides (2.2.2).
     """
 
     crawler_tokens: Sequence[str]
@@ -177,44 +177,45 @@ class Explanation(NamedTuple):
 
     @property
     def group_reason(self) -> str:
-        """The reason why this group applies, in words for the user."""
-        others = "this crawler has no product token"
+        """A human-readable explanation of why this group applies."""
+        why_no_group = "this crawler has no product token"
         if self.crawler_tokens:
-            others = f"no group names {' or '.join(self.crawler_tokens)}"
+            why_no_group = f"no group names {' or '.join(self.crawler_tokens)}"
         if self.token is None:
-            return f"none: {others}, and there is no group for all crawlers (*)"
+            return f"none: {why_no_group}, and there is no group for all crawlers (*)"
         missing: list[str] = []
         for name in self.crawler_tokens:
             spellings = [spelling for spelling, _ in crawler_keys(name)]
             if self.token in spellings:
                 missing += spellings[: spellings.index(self.token)]
-                but = f"; no group names {' or '.join(missing)}" if missing else ""
-                return f"{self.token}, named in the file{but}"
+                exception = f"; no group names {' or '.join(missing)}" if missing else ""
+                return f"{self.token}, named in the file{exception}"
             missing.append(name)
-        return f"all crawlers (*): {others}"
+        return f"all crawlers (*): {why_no_group}"
 
 
-@lru_cache(maxsize=64)  # `check` explains many URLs by a few files
-def _read(robots: RobotsTxt) -> tuple[list[str], tuple[Group, ...]]:
+@lru_cache(maxsize=64)  # `check` explains many URLs with a few files
+def _lines_and_groups(robots: RobotsTxt) -> tuple[list[str], tuple[Group, ...]]:
     return raw_lines(robots), groups_of(robots)
 
 
 def explain(robots: RobotsTxt, url: str, tokens: Sequence[str]) -> Explanation:
-    """Return why a file decides about a URL as it does.
+    """Explain the decision of a file about a URL.
 
-    :param url: as for `RobotsTxt.decide`.
+    :param url: the URL, in any form that `RobotsTxt.decide` accepts.
     :param tokens: product tokens in order of preference.
     """
     tokens = deciding_tokens(robots, url, tokens)
     token, key = robots.select_group(tokens) or (None, None)
-    lines, all_groups = _read(robots)
+    lines, all_groups = _lines_and_groups(robots)
     groups = tuple(group for group in all_groups if key in keys_of(group))
     target = request_target(url)
     ranked: list[tuple[tuple[int, bool], Rule]] = []
     for rule in chain.from_iterable(group.rules for group in groups):
-        _, _, pattern = read_line(lines[rule.line - 1])  # the text may have escapes
+        # Parse the line again, because `Rule.pattern` may contain `\xNN` escapes.
+        _, _, pattern = read_line(lines[rule.line - 1])
         if pattern and parse_pattern(pattern).matches(target):
             ranked.append(((specificity(pattern), rule.kind is RuleKind.ALLOW), rule))
-    # Equally specific rules stay in the order of the file.
+    # The sort is stable, so equally specific rules stay in file order.
     ranked.sort(key=lambda rank_and_rule: rank_and_rule[0], reverse=True)
     return Explanation(tokens, token, groups, tuple(rule for _, rule in ranked))

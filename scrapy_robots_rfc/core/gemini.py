@@ -1,7 +1,7 @@
-"""A robots.txt with the rules of "robots.txt for Gemini": only Disallow lines, with a path prefix.
+"""Support for "robots.txt for Gemini", which only has Disallow lines with a path prefix.
 
-Its groups are the same as in RFC 9309. A crawler may have purposes besides its name, the virtual
-user agents: the most restrictive of their groups counts.
+Groups work as in RFC 9309. In addition, a crawler may use "virtual user agents" that describe its
+purpose. If it uses several, the most restrictive group applies.
 """
 
 import re
@@ -11,23 +11,23 @@ from scrapy_robots_rfc.core.decision import Decision
 from scrapy_robots_rfc.core.lines import RULE_KEYS, Content
 from scrapy_robots_rfc.core.robotstxt import RobotsTxt
 
-#: The virtual user agents of the specification, each a possible purpose of a crawler.
+#: The virtual user agents that the specification defines.
 VIRTUAL_AGENTS = frozenset({"archiver", "indexer", "researcher", "webproxy"})
 
 _DISALLOW = "|".join(key for key in RULE_KEYS if key != "allow")
-# Lines that RFC 9309 reads differently: `Allow: /x`, and Disallow lines with `*` or `$`, such as
-# `Disallow: /x$`.
+# The start of an Allow line, which Gemini does not have: `Allow: /x`.
 _ALLOW_LINE = re.compile(rb"^(?=[ \t]*allow[ \t:])", re.IGNORECASE | re.MULTILINE)
+# A Disallow line with characters that are only special in RFC 9309: `Disallow: /x$`.
 _SPECIAL = re.compile(
     rf"^[ \t]*(?:{_DISALLOW})[ \t:][^#\n]*[*$][^#\n]*".encode(), re.IGNORECASE | re.MULTILINE
 )
 
 
 class GeminiFile(RobotsTxt):
-    """A robots.txt of a Gemini capsule, with the methods of `RobotsTxt`.
+    """The robots.txt of a Gemini capsule.
 
-    An Allow line becomes a comment, and ``*`` and ``$`` in patterns become escapes. Line numbers
-    stay the same.
+    To parse it with the rules of RFC 9309, Allow lines are turned into comments, and ``*`` and
+    ``$`` are percent-encoded. Line numbers do not change.
     """
 
     def __init__(self, body: bytes = b"", *, max_size: int = RobotsTxt.MAX_SIZE) -> None:
@@ -38,16 +38,16 @@ class GeminiFile(RobotsTxt):
     def decide(self, url: str | bytes, tokens: str | Sequence[str]) -> Decision:
         """Return whether a URL may be fetched, and why.
 
-        :param url: as for `RobotsTxt`.
-        :param tokens: as for `RobotsTxt`. Of several virtual user agents, the first one whose group
-            disallows the URL decides.
+        :param url: see `RobotsTxt.decide`.
+        :param tokens: see `RobotsTxt.decide`. If there are several virtual user agents, the first
+            one that may not fetch the URL decides.
         """
         return super().decide(url, deciding_tokens(self, url, tokens))
 
     def prepare(self, tokens: str | Sequence[str]) -> None:
-        """Prepare the file as `RobotsTxt.prepare` does, for each virtual user agent."""
-        for some in (*_with_one_virtual(tokens), tokens):
-            super().prepare(some)
+        """Prepare the file for each virtual user agent; see `RobotsTxt.prepare`."""
+        for combination in (*_with_one_virtual(tokens), tokens):
+            super().prepare(combination)
 
 
 def _escaped(line: re.Match[bytes]) -> bytes:
@@ -55,22 +55,25 @@ def _escaped(line: re.Match[bytes]) -> bytes:
 
 
 def _with_one_virtual(tokens: str | Sequence[str]) -> list[tuple[str, ...]]:
-    """Return, for each virtual user agent, the tokens without the other virtual user agents."""
+    """Return one list of tokens per virtual user agent, without the other virtual user agents."""
     if isinstance(tokens, str):
         return []
     virtual = [name for name in tokens if name.lower() in VIRTUAL_AGENTS]
-    found: list[tuple[str, ...]] = []
+    combinations: list[tuple[str, ...]] = []
     for agent in virtual:
         others = set(virtual) - {agent}
-        found.append(tuple(name for name in tokens if name not in others))
-    return found
+        combinations.append(tuple(name for name in tokens if name not in others))
+    return combinations
 
 
 def deciding_tokens(
     file: RobotsTxt, url: str | bytes, tokens: str | Sequence[str]
 ) -> str | Sequence[str]:
-    """Return the tokens that decide about a URL, with at most one virtual user agent for Gemini."""
-    each = _with_one_virtual(tokens) if isinstance(file, GeminiFile) else []
-    if len(each) < 2:
+    """Return the tokens that decide about a URL, with at most one virtual user agent."""
+    combinations = _with_one_virtual(tokens) if isinstance(file, GeminiFile) else []
+    if len(combinations) < 2:
         return tokens
-    return next((some for some in each if not RobotsTxt.decide(file, url, some).allowed), each[0])
+    for combination in combinations:
+        if not RobotsTxt.decide(file, url, combination).allowed:
+            return combination
+    return combinations[0]

@@ -1,48 +1,49 @@
-r"""Find the groups and records of a file fast, for a crawl (RFC 9309, 2.1 and 2.2.4).
+r"""Find the groups and records of a file quickly, for use in a crawl (RFC 9309, 2.1 and 2.2.4).
 
-The functions search for what they need instead of reading a file line by line; `lines.py` reads the
-lines with an unusual spelling. They find the same groups as `findings.py`: a property test compares
-the two. A file is the bytes of `Content`, in which a line end precedes each line, the first one
-too. So all regular expressions begin with the line end.
+These functions use regular expressions to find the lines they need instead of reading every line.
+A property test checks that they find the same groups as `findings.py`. They work on the bytes of
+`Content`, where every line, including the first, has a newline in front. That is why the regular
+expressions start with a newline.
 """
 
 import math
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
+from itertools import chain, zip_longest
 from typing import NamedTuple
 
 from scrapy_robots_rfc.core.agents import ANY, GroupKey, line_keys, names_in_line
 from scrapy_robots_rfc.core.lines import MAX_LINE, RULE_KEYS, RULES, LineKind, Record, read_line
 
-# The key and colon of a rule in its usual spelling: `Disallow:`, `  ALLOW :`. Group 1 is empty for
+# The key and colon of a correctly spelled rule: `Disallow:`, `  ALLOW :`. Group 1 is empty for
 # Allow.
 USUAL_KEY = r"[ \t]*+(?i:(dis)?+allow)[ \t]*+:"
-# The first letters of the keys of rules. Checking them first takes half the time.
+# The first letter of a rule: `a`, `D`. Checking it first halves the search time.
 FIRST_LETTERS = f"(?i:[{''.join(sorted({key[0] for key in RULE_KEYS}))}])"
-# A line that may be a rule, in any spelling: `Disallow: /x`, `disalow /x`.
+# A line that may be a rule, including misspellings: `Disallow: /x`, `disalow /x`.
 ANY_RULE = rf"[ \t]*+(?={FIRST_LETTERS})(?i:{'|'.join(RULE_KEYS)})[ \t:][^\n]*+"
 
-# A line that may be a user-agent line, with its name if that is a product token or `*`. The line
-# `User-agent: FooBot/2.1` has the name `FooBot`, and `user agent FooBot` is read by `lines.py`.
+# A line that may be a user-agent line: `User-agent: FooBot/2.1`, `user agent FooBot`. Group 2 is
+# the product token, `FooBot`, and group 3 is `*`. If both are missing, the line needs `read_line`.
 _agent_lines = re.compile(
     rb"\n([ \t]*+(?i:user[- ]?agent)"
     rb"(?:[ \t]*+:[ \t]*+(?:([A-Za-z_-]++)(?![^ \t/;#\n])|(\*)(?![^ \t\v\f#\n])))?[^\n]*+)"
 ).finditer
-# A rule in its usual spelling: `Disallow:`.
+# A correctly spelled rule: `Disallow:`.
 _has_usual_rule = re.compile(rf"\n{USUAL_KEY}".encode()).search
-# Lines that may be rules: `disalow /x`.
+# A line that may be a rule: `disalow /x`.
 _rule_lines = re.compile(rf"\n({ANY_RULE})".encode()).finditer
 _SHORTEST_RULE = len("\nallow:")
 
 
 class AgentLine(NamedTuple):
-    """A user-agent line.
+    """The position and the names of a user-agent line.
 
-    :param start: the offset of its first byte.
-    :param end: the offset after its last byte.
-    :param token: its token, see `names_in_line`.
-    :param name: its whole name.
+    :param start: the offset of the first byte.
+    :param end: the offset after the last byte.
+    :param token: the product token, as returned by `names_in_line`.
+    :param name: the full name.
     """
 
     start: int
@@ -50,7 +51,7 @@ class AgentLine(NamedTuple):
     token: str
     name: str
 
-    def is_for(self, key: GroupKey) -> bool:
+    def has_key(self, key: GroupKey) -> bool:
         """Return whether a key selects the line."""
         return key.text == (self.name if key.whole else self.token)
 
@@ -73,19 +74,19 @@ def agent_lines(file: bytes) -> list[AgentLine]:
     return agents
 
 
-@lru_cache(maxsize=64)  # a hostile file may repeat a line that takes long to read
+@lru_cache(maxsize=64)  # a hostile file may repeat a line that is slow to read
 def _unusual_names(line: bytes) -> tuple[str, str] | None:
-    """Return the names in a line with an unusual spelling, or `None` for another kind of line."""
+    """Parse a line that may be a user-agent line, or return `None` if it is not."""
     kind, _, value = read_line(line.decode("latin-1"))
     return names_in_line(value) if kind is LineKind.USER_AGENT else None
 
 
 class Section(NamedTuple):
-    """Some lines of a file, including the line end before the first one.
+    """A range of lines, including the newline before the first line.
 
-    :param start: the offset of that line end.
+    :param start: the offset of that newline.
     :param end: the offset after the last line.
-    :param above: the number of the line above the first one.
+    :param above: the number of the line before the first line.
     """
 
     start: int
@@ -93,8 +94,17 @@ class Section(NamedTuple):
     above: int
 
 
+def _section(file: bytes, start: int, next_agent: AgentLine | None, previous: Section) -> Section:
+    """Return the section from an offset to the next user-agent line or the end of the file.
+
+    :param previous: the section before it. Line numbers are counted from there.
+    """
+    end = len(file) if next_agent is None else next_agent.start - 1
+    return Section(start, end, previous.above + file.count(b"\n", previous.start, start))
+
+
 def _has_rules(file: bytes, start: int, end: int) -> bool:
-    """Return whether there is a rule in a part of a file."""
+    """Return whether part of a file contains a rule."""
     if end - start < _SHORTEST_RULE:
         return False
     if _has_usual_rule(file, start, end):
@@ -106,78 +116,68 @@ def _has_rules(file: bytes, start: int, end: int) -> bool:
 def groups_in(
     file: bytes, agents: Sequence[AgentLine]
 ) -> Iterator[tuple[tuple[GroupKey, ...], Section]]:
-    """Yield the groups of a file in order (2.1): the keys that select each, and its lines.
+    """Yield the keys and the lines of each group, in file order (2.1).
 
     :param agents: the user-agent lines of the file.
     """
-    line = 0
-    counted = 0
-    at = 0
-    while at < len(agents):
-        first = at
-        at += 1
-        # More user-agent lines may follow before the first rule. The next one after a rule begins
-        # another group.
-        while at < len(agents) and not _has_rules(file, agents[at - 1].end, agents[at].start):
-            at += 1
-        start = agents[first].end
-        end = agents[at].start - 1 if at < len(agents) else len(file)
-        line += file.count(b"\n", counted, start)
-        counted = start
-        keys = dict[GroupKey, None]()
-        for agent in agents[first:at]:
-            keys.update(dict.fromkeys(line_keys(agent.token, agent.name)))
-        yield tuple(keys), Section(start, end, line)
+    section = Section(0, 0, 0)
+    names: list[AgentLine] = []
+    for agent, next_agent in zip_longest(agents, agents[1:]):
+        names.append(agent)
+        # A user-agent line starts a new group only if a rule precedes it.
+        if next_agent is None or _has_rules(file, agent.end, next_agent.start):
+            section = _section(file, names[0].end, next_agent, section)
+            keys = chain.from_iterable(line_keys(name.token, name.name) for name in names)
+            yield tuple(dict.fromkeys(keys)), section
+            names = []
 
 
 def sections_for(file: bytes, agents: Sequence[AgentLine], key: GroupKey) -> Iterator[Section]:
-    """Yield the lines of the groups that a key selects. Consecutive groups are one section.
+    """Yield the lines of the groups that a key selects, merging consecutive groups.
 
-    A section starts after the last user-agent line above the first rule, so that it is the same for
-    all crawlers that the group names.
+    Each section starts after the last user-agent line before the first rule. That way, it is the
+    same for all crawlers that share the group, so they can share an index.
 
     :param agents: the user-agent lines of the file.
     """
-    line = 0
-    counted = 0
+    section = Section(0, 0, 0)
     at = 0
     while at < len(agents):
-        first = at
+        start = agents[at].end
         at += 1
-        if not agents[first].is_for(key):
+        if not agents[at - 1].has_key(key):
             continue
-        start = agents[first].end
         has_rules = False
         while at < len(agents):
-            is_selected = agents[at].is_for(key)
-            # Once there are rules, it does not matter whether a selected line begins a group.
+            is_selected = agents[at].has_key(key)
+            # After the first rule, a selected line continues the section whether or not it starts
+            # a new group.
             if not is_selected or not has_rules:
                 rules_between = _has_rules(file, agents[at - 1].end, agents[at].start)
                 if rules_between and not is_selected:
-                    break  # a group begins that the key does not select
+                    break  # this line starts a group that the key does not select
                 has_rules = has_rules or rules_between
             if not has_rules:
                 start = agents[at].end
             at += 1
-        end = agents[at].start - 1 if at < len(agents) else len(file)
-        line += file.count(b"\n", counted, start)
-        counted = start
-        yield Section(start, end, line)
+        next_agent = agents[at] if at < len(agents) else None
+        section = _section(file, start, next_agent, section)
+        yield section
 
 
 def records_in(
     file: bytes, sections: Iterable[Section], keys: Sequence[str], max_lines: float = math.inf
 ) -> Iterator[list[Record]]:
-    """Yield the records with some keys in each section, in order.
+    """Yield a list of the records with the given keys for each section.
 
-    Their values are bytes, one character each.
+    The values of the records are decoded as Latin-1.
 
-    :param keys: in lower case.
-    :param max_lines: maximum lines that are read, in all sections.
+    :param keys: the keys to find, in lowercase.
+    :param max_lines: the maximum number of lines to read in total.
     """
-    # Lines that begin with one of the keys: `Crawl-delay: 5`.
+    # A line that starts with one of the keys: `Crawl-delay: 5`.
     lines = re.compile(rf"\n[ \t]*+(?i:{'|'.join(keys)})[^\n]*+".encode("ascii"))
-    read = lru_cache(maxsize=64)(read_line)  # a hostile file may repeat a line
+    read = lru_cache(maxsize=64)(read_line)  # a hostile file may repeat a line that is slow to read
     for start, end, above in sections:
         records = list[Record]()
         line = above

@@ -1,8 +1,4 @@
-"""Divide a file into lines, and read one line (RFC 9309, 2.2).
-
-A crawl (`groups.py`, `ruleset.py`) and the commands (`findings.py`) both use `read_line`, so that
-they agree.
-"""
+"""Prepare the content of a file, and parse single lines (RFC 9309, 2.2)."""
 
 import codecs
 import enum
@@ -10,18 +6,18 @@ import re
 from dataclasses import dataclass
 from typing import NamedTuple
 
-#: Bytes of a line that count: 8 times 2,083, the longest URL that browsers once accepted (as in
-#: Google's reference parser).
+#: Maximum line length in bytes. The rest of a longer line is ignored. As in Google's reference
+#: parser, this is 8 times the maximum URL length of old browsers.
 MAX_LINE = 16_664
 
 BLANKS = " \t"  # RFC 9309, 2.2: WS = %x20 / %x09
 
 
 class LineKind(enum.Enum):
-    """The kinds of lines."""
+    """The kind of a line."""
 
     BLANK = "blank"
-    #: A line with a comment and nothing else (RFC 9309, 2.2: `EmptyLine`).
+    #: A line that contains only a comment (`EmptyLine` in RFC 9309, 2.2).
     COMMENT = "comment"
     USER_AGENT = "user-agent"
     ALLOW = "allow"
@@ -32,14 +28,14 @@ class LineKind(enum.Enum):
     JUNK = "junk"
 
 
-# A named tuple takes more memory, and a hostile file has 100,000 records.
+# A named tuple would use more memory, and a hostile file may have 100,000 records.
 @dataclass(frozen=True, slots=True)
 class Record:
-    """A record that is neither a user-agent line nor a rule (RFC 9309, 2.2.4).
+    """A record other than a user-agent line or rule (RFC 9309, 2.2.4).
 
-    :param key: its key in lower case.
-    :param value: as the file writes it: text, or bytes, one character each.
-    :param line: its line number, from 1.
+    :param key: the key, in lowercase.
+    :param value: the value as written. `records_in` decodes it as Latin-1, `records_of` as UTF-8.
+    :param line: the line number, starting at 1.
     """
 
     key: str
@@ -47,14 +43,14 @@ class Record:
     line: int
 
 
-#: Keys of records with paths -> whether these may be used for AI training.
+#: Keys of records with a path -> whether the record allows AI training on it.
 TRAINING = {"disallowaitraining": False, "allowaitraining": True}
-#: Keys of records that RFC 9309 does not define and that some crawlers read.
+#: Keys that RFC 9309 does not define but that some crawlers support.
 KNOWN_RECORDS = frozenset(
     {"sitemap", "crawl-delay", "request-rate", "visit-time", "host", "clean-param", "noindex"}
     | {"content-signal", "content-usage", "license", *TRAINING}
 )
-#: Frequent misspellings of keys, which are read as the keys.
+#: Common misspellings of keys that are accepted.
 MISSPELT: dict[str, LineKind] = {
     "useragent": LineKind.USER_AGENT,
     "user agent": LineKind.USER_AGENT,
@@ -74,17 +70,18 @@ KEYS: dict[str, LineKind] = {
     **MISSPELT,
 }
 RULES = (LineKind.ALLOW, LineKind.DISALLOW)
-#: The keys of rules, in lower case.
+#: The keys of rules, including misspellings, in lowercase.
 RULE_KEYS = tuple(key for key, kind in KEYS.items() if kind in RULES)
 
 _words_of = re.compile("[^ \t]+").findall
 
 
 def read_line(line: str) -> tuple[LineKind, str, str]:
-    """Read one line (RFC 9309, 2.2) as leniently as `docs/rfc9309.md` says. Never raises.
+    """Parse a line leniently, as described in `docs/rfc9309.md`. This never raises.
 
-    :param line: its bytes, one character each, without the line end.
-    :returns: its kind, its key in lower case, and its value. A line without a key is all value.
+    :param line: the line without its line ending, decoded as Latin-1.
+    :returns: the kind, the key in lowercase, and the value. If the line has no key, the value is
+        the entire line.
     """
     text, comment, _ = line[:MAX_LINE].partition("#")
     text = text.strip(BLANKS)
@@ -101,38 +98,36 @@ def read_line(line: str) -> tuple[LineKind, str, str]:
 
 
 def as_text(characters: str) -> str:
-    r"""Decode bytes, one character each, as UTF-8; other bytes become ``\\xNN``."""
+    r"""Decode Latin-1 text as UTF-8, replacing invalid bytes with ``\\xNN``."""
     if characters.isascii():
         return characters
     return characters.encode("latin-1").decode("utf-8", "backslashreplace")
 
 
-# Byte order marks of UTF-8, also encoded twice, because a program read the mark as text. Google's
-# reference parser skips a mark without its end, too.
+# UTF-8 byte order marks, including marks that some program encoded twice. Like Google's reference
+# parser, this also skips an incomplete mark.
 _utf8_marks = re.compile(b"(?:\xef\xbb\xbf|\xc3\xaf\xc2\xbb\xc2\xbf)++|\xef\xbb?").match
-# Other marks. UTF-32-LE comes before UTF-16-LE, because its mark begins with the other one.
+# Other byte order marks. UTF-32-LE must come before UTF-16-LE, which is a prefix of it.
 _WIDE_MARKS = {
     codecs.BOM_UTF32_LE: "utf-32-le",
     codecs.BOM_UTF32_BE: "utf-32-be",
     codecs.BOM_UTF16_LE: "utf-16-le",
     codecs.BOM_UTF16_BE: "utf-16-be",
 }
-
-
-# Maximum lines of blanks that are shortened, which takes five milliseconds.
+# Maximum number of whitespace-only lines to strip, which takes about 5 ms.
 _MAX_BLANK_LINES = 50_000
-# A line of blanks alone, after the end of the line before it.
+# A line that only contains whitespace: `  `.
 _blank_line = re.compile(b"\n[ \t]++(?=\n|\\Z)")
 
 
 class Content(NamedTuple):
-    """The part of a file that counts, up to the size limit (RFC 9309, 2.5).
+    """The content of a file up to the size limit (RFC 9309, 2.5).
 
-    :param data: the whole lines in UTF-8, without byte order marks. An LF precedes each line,
-        the first one too, so that all lines are found in the same way.
-    :param truncated: whether the file is longer than the limit.
-    :param size: bytes of the file, up to the limit.
-    :param encoding: the encoding that its byte order mark names, or empty if it has none.
+    :param data: the complete lines in UTF-8, without byte order marks. Every line, including the
+        first, has a newline in front, so that the same regular expressions find all lines.
+    :param truncated: True if the file is longer than the limit.
+    :param size: the size of the file in bytes, but at most the limit.
+    :param encoding: the encoding according to the byte order mark, or an empty string without one.
     """
 
     data: bytes
@@ -142,10 +137,10 @@ class Content(NamedTuple):
 
 
 def content_of(body: bytes, max_size: int) -> Content:
-    """Return the part of a file that counts: its first bytes, without a line that the limit cuts.
+    """Decode and normalize a file, dropping everything after the last complete line in the limit.
 
     :param body: the file.
-    :param max_size: the limit, in bytes.
+    :param max_size: the limit in bytes.
     """
     data = body[:max_size]
     truncated = len(data) < len(body)
@@ -156,8 +151,8 @@ def content_of(body: bytes, max_size: int) -> Content:
             encoding = wide_encoding
             data = data[len(mark) :].decode(encoding, "replace").encode()
             break
-    # Whether the last line does not count: the limit cuts it, or may cut it in a wide encoding.
-    cut = truncated and (encoding != "" or body[max_size] not in b"\n\r")
+    # In a wide encoding, it is not clear whether the limit falls between two lines.
+    drop_last_line = truncated and (encoding != "" or body[max_size] not in b"\n\r")
     marks = _utf8_marks(data)
     if marks is not None:
         encoding = encoding or "utf-8"
@@ -166,7 +161,7 @@ def content_of(body: bytes, max_size: int) -> Content:
     if b"\r" in data:
         data = data.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
     if b"\n " in data or b"\n\t" in data:
-        # Blanks alone take time in each search. A hostile file has 250,000 such lines.
+        # Whitespace slows down every search, and a hostile file may have 250,000 such lines.
         data = _blank_line.sub(b"\n", data, count=_MAX_BLANK_LINES)
-    end = data.rfind(b"\n") + 1 if cut else len(data)
+    end = data.rfind(b"\n") + 1 if drop_last_line else len(data)
     return Content(data[:end], truncated, size, encoding)

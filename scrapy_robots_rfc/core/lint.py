@@ -99,7 +99,7 @@ def lint(robots: RobotsTxt) -> list[Finding]:
     lines = list(lines_of(robots))
     groups = groups_of(robots)
     findings = list[Finding]()
-    page = robots.begins_as_page
+    page = robots.starts_with_markup
     if page:
         first = next(line for line in lines if line.kind is not LineKind.BLANK)
         rules = "it has no User-agent group, so everything is allowed"

@@ -1,7 +1,7 @@
-"""Compare URLs with path patterns: their normal form, and `*` and `$` (RFC 9309, 2.2.2).
+"""Normalize URLs and path patterns, and match them (RFC 9309, 2.2.2 and 2.2.3).
 
-A str in this module contains bytes, one character each (U+0000 to U+00FF). A character is bare if
-it is not percent-encoded.
+Strings in this module are bytes decoded as Latin-1. A character is "bare" if it is not
+percent-encoded.
 """
 
 import re
@@ -13,90 +13,88 @@ from typing import NamedTuple
 
 #: Unreserved characters, which are always bare in the normal form (RFC 3986, 2.3).
 UNRESERVED = string.ascii_letters + string.digits + "-._~"
-#: Reserved characters that equal their escapes; they are bare in the normal form of path and query.
-#: `*` and `$` are not among them: patterns give them a meaning, so the characters themselves are
-#: always `%2A` and `%24`.
-_BARE_EITHER_WAY = "!'(),:@[]"
-#: Delimiters, which differ from their escapes: `/a/b` is not `/a%2Fb`, and `?a=b` is
-#: not `?a%3Db`.
-_DELIMITERS_OF_PATH = "/?"
-_DELIMITERS_OF_QUERY = "&=+;"
-#: Characters that are bare in the normal form.
-BARE = UNRESERVED + _BARE_EITHER_WAY + _DELIMITERS_OF_PATH + _DELIMITERS_OF_QUERY
+#: Reserved characters that are equivalent to their escapes, and bare in the normal form. They do
+#: not include `*` and `$`, which have a meaning in patterns and are always escaped elsewhere.
+_EQUAL_TO_ESCAPES = "!'(),:@[]"
+#: Delimiters, which differ from their escapes. `/a/b` is not the same as `/a%2Fb`, and `?a=b` is
+#: not the same as `?a%3Db`.
+_PATH_DELIMITERS = "/?"
+_QUERY_DELIMITERS = "&=+;"
+#: Characters that may be bare in the normal form.
+BARE = UNRESERVED + _EQUAL_TO_ESCAPES + _PATH_DELIMITERS + _QUERY_DELIMITERS
 
 
 @cache
-def _table(distinct: str) -> dict[str, str]:
-    """Return the normal form of every spelling of every byte, such as `%2f` and `%2F`.
+def _table(delimiters: str) -> dict[str, str]:
+    """Return a table from every spelling of every byte, such as `%2f`, to its normal form.
 
-    Escapes of the characters in `distinct` stay escapes.
+    Escaped delimiters stay escaped.
     """
     table: dict[str, str] = {}
     for byte in range(256):
         raw, escape = chr(byte), f"%{byte:02X}"
         table[raw] = raw if raw in BARE else escape
         for high, low in product({escape[1], escape[1].lower()}, {escape[2], escape[2].lower()}):
-            table[f"%{high}{low}"] = escape if raw in distinct else table[raw]
+            table[f"%{high}{low}"] = escape if raw in delimiters else table[raw]
     return table
 
 
 # An escape, or a character that is never bare: `%2f`, ` `.
-_TO_CHANGE = re.compile(f"%[0-9A-Fa-f]{{2}}|[^{re.escape(BARE)}]", re.DOTALL)
+_TO_NORMALIZE = re.compile(f"%[0-9A-Fa-f]{{2}}|[^{re.escape(BARE)}]", re.DOTALL)
 
-# Escapes of characters that are never bare are normal in the path and in the query: `%20`, `%C3`. A
-# text of such escapes and of bare characters is its own normal form. Nearly every URL is, so this
-# is checked before anything is converted.
+# The escape of a character that is never bare: `%20`, `%C3`. It is normal in paths and queries.
 _NORMAL_ESCAPE = "%(?:[01][0-9A-F]|2[02345A]|3[CE]|5[CE]|60|7[BCDF]|[89A-F][0-9A-F])"
-#: A regular expression for a run of characters that is its own normal form: `/a%20b`.
+#: Text that is already in normal form: `/a%20b`. Nearly all URLs are, so callers check this first.
 NORMAL_RUN = f"[{re.escape(BARE)}]*+(?:{_NORMAL_ESCAPE}[{re.escape(BARE)}]*+)*+"
 
-# With this many percent signs, a text is changed in pieces: a hostile URL may have 300,000.
-_MANY = 16
+# Text with at least this number of percent signs is normalized in pieces. A hostile URL may have
+# 300,000.
+_MANY_ESCAPES = 16
 
-# The scheme (RFC 3986, 3.1) and the authority before a path: `https://a.example` in
+# The scheme and authority (RFC 3986, 3) before a path: `https://a.example` in
 # `https://a.example/b`.
 _before_path = re.compile("(?:[A-Za-z][A-Za-z0-9+.-]*://|//|)[^/?]*").match
 
-#: A URL (or a path) without a fragment whose request target, group 1, is its own normal form:
-#: `https://a.example/b?c`.
+#: A URL or path without a fragment whose request target is already in normal form:
+#: `https://a.example/b?c`. Group 1 is the target.
 is_normal_url: Callable[[str], re.Match[str] | None] = re.compile(
     rf"(?:https?://[^/?#]*|(?!//))(/{NORMAL_RUN})\Z"
 ).match
-# A pattern that is its own normal form: `/a*%20$`.
+# A pattern that is already in normal form: `/a*%20$`.
 _is_normal_pattern = re.compile(
     rf"[*{re.escape(BARE)}]*(?:{_NORMAL_ESCAPE}[*{re.escape(BARE)}]*)*\$?\Z"
 ).match
 
 
-def _changed(text: str, table: Mapping[str, str]) -> str:
-    """Return a text in which a table replaces each escape and each character that is not bare."""
-    if text.count("%") < _MANY:
-        return _TO_CHANGE.sub(lambda match: table[match[0]], text)
-    # Many pieces between two percent signs are equal, as in Cyrillic text: each is changed once.
+def _replace(text: str, table: Mapping[str, str]) -> str:
+    """Replace escapes and characters that are never bare according to a table."""
+    if text.count("%") < _MANY_ESCAPES:
+        return _TO_NORMALIZE.sub(lambda match: table[match[0]], text)
+    # Long escaped text, such as Cyrillic, repeats the same escapes, so replace each only once.
     first, *pieces = text.split("%")
-    changed = {
-        piece: _TO_CHANGE.sub(lambda match: table[match[0]], f"%{piece}") for piece in {*pieces}
+    normalized = {
+        piece: _TO_NORMALIZE.sub(lambda match: table[match[0]], f"%{piece}") for piece in {*pieces}
     }
-    return _changed(first, table) + "".join(map(changed.__getitem__, pieces))
+    return _replace(first, table) + "".join(map(normalized.__getitem__, pieces))
 
 
 def normal_form(text: str, *, in_query: bool = False) -> str:
-    """Return the form in which paths, queries and patterns are compared (RFC 9309, 2.2.2).
+    """Return the normal form of a path, query or pattern (RFC 9309, 2.2.2).
 
-    Idempotent; never raises.
+    This is idempotent and never raises.
 
-    :param text: bytes, one character each. The text after the first ``?`` is a query.
-    :param in_query: whether the whole text is in a query, so that a ``?`` in it is not a delimiter.
+    :param text: the text, decoded as Latin-1. Everything after the first ``?`` is the query.
+    :param in_query: treat the entire text as part of a query, where ``?`` is not a delimiter.
     """
-    of_query = _table(_DELIMITERS_OF_QUERY)
+    query_table = _table(_QUERY_DELIMITERS)
     if in_query:
-        return _changed(text, of_query)
+        return _replace(text, query_table)
     path, delimiter, query = text.partition("?")
-    return _changed(path, _table(_DELIMITERS_OF_PATH)) + delimiter + _changed(query, of_query)
+    return _replace(path, _table(_PATH_DELIMITERS)) + delimiter + _replace(query, query_table)
 
 
 def to_octets(text: str | bytes) -> str:
-    """Return bytes, one character each; a str is encoded as UTF-8 (RFC 3986, 2.5)."""
+    """Decode bytes as Latin-1, after encoding a str as UTF-8 (RFC 3986, 2.5)."""
     if isinstance(text, str):
         if text.isascii():
             return text
@@ -105,10 +103,11 @@ def to_octets(text: str | bytes) -> str:
 
 
 def request_target(url: str | bytes) -> str:
-    """Return path and query of a URL in normal form (2.2.2).
+    """Return the path and query of a URL in normal form (2.2.2).
 
-    :param url: an absolute URL, or a path and query; in any spelling. Without a scheme, everything
-        before the first ``/`` or ``?`` is the authority, as in Google's reference parser.
+    :param url: an absolute URL, or a path and query. Percent-encoding is optional. Without a
+        scheme, everything before the first ``/`` or ``?`` is the authority, as in Google's
+        reference parser.
     """
     text = to_octets(url).partition("#")[0]
     before = _before_path(text)
@@ -117,67 +116,68 @@ def request_target(url: str | bytes) -> str:
 
 
 def specificity(pattern: str) -> int:
-    """Return the octets of a pattern (2.2.2); one outside ASCII counts as its escape, three."""
+    """Return the length of a pattern in octets (2.2.2), with non-ASCII octets percent-encoded."""
     return len(pattern) + 2 * (len(pattern.encode()) - len(pattern))
 
 
 class LiteralRun(NamedTuple):
-    """A literal run between wildcards; its normal form depends on its position in the target.
+    """The text between two wildcards. Its normal form depends on where it matches.
 
-    :param in_path: its normal form if it begins in the path.
-    :param in_query: its normal form if it begins in the query.
+    :param in_path: the normal form if the match starts in the path.
+    :param in_query: the normal form if the match starts in the query.
     """
 
     in_path: str
     in_query: str
 
     def find(self, target: str, start: int, last: bool) -> int:
-        """Return the end of its leftmost occurrence in a target, or -1 without one.
+        """Return the end of the leftmost match in a target, or -1 if there is none.
 
-        :param start: the first place where it may begin.
-        :param last: whether the target must end with it.
+        :param start: the offset at which to start searching.
+        :param last: True if the match must be at the end of the target.
         """
-        query = len(target.partition("?")[0])
-        # The first `?` of a run that begins in the path begins the query.
-        before = len(self.in_path.partition("?")[0])
-        path_end = query + len(self.in_path) - before
-        for run, low, high in (
+        query_start = len(target.partition("?")[0])
+        # If the text itself contains `?`, it may extend from the path into the query.
+        length_in_path = len(self.in_path.partition("?")[0])
+        path_end = query_start + len(self.in_path) - length_in_path
+        for text, low, high in (
             (self.in_path, start, path_end),
-            (self.in_query, max(start, query + 1), len(target)),
+            (self.in_query, max(start, query_start + 1), len(target)),
         ):
-            at = target.find(run, max(low, len(target) - len(run)) if last else low, high)
+            first = max(low, len(target) - len(text)) if last else low
+            at = target.find(text, first, high)
             if at >= 0:
-                return at + len(run)
+                return at + len(text)
         return -1
 
 
 class Pattern(NamedTuple):
     """A pattern in normal form, split at its wildcards.
 
-    :param head: the beginning of every target.
-    :param parts: the parts that follow in this order, each anywhere after the previous one.
-    :param anchored: whether the target must end with the last part (with the head, without parts).
-    :param placed: the parts, if the normal form of one depends on its place; otherwise empty.
+    :param head: the text before the first wildcard, with which a target must start.
+    :param parts: the texts after each wildcard. A target must contain them in this order.
+    :param anchored: True if the target must end where the pattern ends.
+    :param runs: the parts in both of their normal forms, if any of these differ.
     """
 
     head: str
     parts: tuple[str, ...]
     anchored: bool
-    placed: tuple[LiteralRun, ...] = ()
+    runs: tuple[LiteralRun, ...] = ()
 
     def matches(self, target: str) -> bool:
-        """Return whether a target in normal form matches, in linear time for each part."""
+        """Return whether a target in normal form matches. Each part takes linear time."""
         if not target.startswith(self.head):
             return False
         if not self.parts:
             return not self.anchored or target == self.head
         end = len(self.head)
-        if len(self.parts) > len(target) - end:  # each part has a character
+        if len(self.parts) > len(target) - end:  # each part has at least one character
             return False
-        # The leftmost occurrence leaves the most room for the next parts: no other one is tried.
-        if self.placed:
-            for number, run in enumerate(self.placed, 1):
-                end = run.find(target, end, self.anchored and number == len(self.placed))
+        # Trying the leftmost match is enough, because it leaves the most room for the next parts.
+        if self.runs:
+            for number, run in enumerate(self.runs, 1):
+                end = run.find(target, end, self.anchored and number == len(self.runs))
                 if end < 0:
                     return False
             return True
@@ -191,20 +191,19 @@ class Pattern(NamedTuple):
 
 
 def parse_pattern(pattern: str) -> Pattern:
-    """Parse a pattern: ``*`` matches anything, a last ``$`` the end of the target (2.2.3).
+    """Parse a pattern, where ``*`` matches any text and a final ``$`` matches the end (2.2.3).
 
-    :param pattern: as the file writes it; bytes, one character each.
+    :param pattern: the pattern as written, decoded as Latin-1.
     """
     anchored = pattern.endswith("$")
-    head, *runs = (pattern[:-1] if anchored else pattern).split("*")
-    if runs:
-        # After a last `*`, anything may come before the end.
-        anchored = anchored and bool(runs[-1])
-        runs = list(filter(None, runs))
-    if _is_normal_pattern(pattern):  # most patterns are their own normal form
-        return Pattern(head, tuple(runs), anchored)
-    placed = tuple(LiteralRun(normal_form(run), normal_form(run, in_query=True)) for run in runs)
-    parts = tuple(run.in_query for run in placed)
-    # After a `?` of the pattern, everything is in the query.
-    one_form = "?" in head or all(run.in_path == run.in_query for run in placed)
-    return Pattern(normal_form(head), parts, anchored, () if one_form else placed)
+    head, *parts = pattern.removesuffix("$").split("*")
+    if parts:
+        anchored = anchored and parts[-1] != ""  # `/a*$` means the same as `/a*`
+        parts = [part for part in parts if part]
+    if _is_normal_pattern(pattern):  # this is the most common case
+        return Pattern(head, tuple(parts), anchored)
+    runs = tuple(LiteralRun(normal_form(part), normal_form(part, in_query=True)) for part in parts)
+    if "?" in head or all(run.in_path == run.in_query for run in runs):
+        # Either all parts are in the query, or it does not matter where they are.
+        return Pattern(normal_form(head), tuple(run.in_query for run in runs), anchored)
+    return Pattern(normal_form(head), tuple(run.in_query for run in runs), anchored, runs)

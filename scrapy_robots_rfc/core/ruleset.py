@@ -1,9 +1,9 @@
-"""The rules of one group, indexed so that the most specific match is found fast (RFC 9309, 2.2.2).
+"""An index of the rules of a group that finds the most specific match quickly (RFC 9309, 2.2.2).
 
-Most rules are prefixes, such as `/shop/`. In sorted order, the longest prefix of a target comes
-directly before the target, or only rules that begin with that prefix come between. All other rules
-have a wildcard or an escape. Each of them contains a literal: characters that a target must contain
-to match it. Only the rules whose literal is in the target are tried.
+Most rules are plain prefixes, such as `/shop/`. They are sorted, so a binary search for the target
+ends at the longest matching prefix, or at a longer rule that starts with it. All other rules have a
+wildcard or an escape. Each of them also has a "literal", which is a piece of text that every
+matching target contains. They are only tried if the target contains their literal.
 """
 
 import re
@@ -20,47 +20,48 @@ from scrapy_robots_rfc.core.lines import BLANKS, MAX_LINE, RULES, as_text, read_
 from scrapy_robots_rfc.core.percent import BARE, NORMAL_RUN, Pattern, parse_pattern, specificity
 from scrapy_robots_rfc.core.preferences import PathPreference
 
-#: The target that is always allowed (RFC 9309, 2.2.2).
+#: The request target that is always allowed (RFC 9309, 2.2.2).
 ROBOTS_TXT = "/robots.txt"
 
-# Splits a text at rules in their usual spelling: `Disallow: /a*b` becomes `Dis`, the prefix `/a`
-# and the rest `*b`.
+# Splits a text at correctly spelled rules: `Disallow: /a*b` becomes `Dis`, `/a` and `*b`.
 _split_at_rules = re.compile(rf"\n{USUAL_KEY}[ \t]*+(/{NORMAL_RUN}|)([^\n]*+)").split
-# A rule in another spelling: `disalow: /x`, `Disallow /x`.
+# A misspelled rule: `disalow: /x`, `Disallow /x`.
 _UNUSUAL_RULE = re.compile(rf"\n(?=[ \t]*+{FIRST_LETTERS})(?!{USUAL_KEY}){ANY_RULE}")
-# A line that is too long, with the part of it that counts as group 1.
+# A line longer than `MAX_LINE`: `Disallow: /aaaa...`. Group 1 is the part up to the limit.
 _TOO_LONG = re.compile(rf"(\n[^\n]{{{MAX_LINE}}})[^\n]+")
 # A pattern without escapes or `$`: `/a*b`.
 _is_bare = re.compile(f"[*{re.escape(BARE)}]*+").fullmatch
-# Splits a pattern at everything that is not compared as it is: `/a`, `b` and `` for `/a*b$`.
+# Splits a pattern at escapes and special characters: `/a*b$` becomes `/a`, `b` and ``.
 _split_at_special = re.compile(f"%[0-9A-Fa-f]{{2}}|[^{re.escape(BARE)}]").split
 
-# Bytes that one regular expression or sort processes, approximately. No other thread runs during
-# that time, and 64 KiB take some milliseconds.
+# Approximate number of bytes to process at a time. Regular expressions hold the GIL, so a larger
+# piece would block the event loop for more than a few milliseconds.
 _PIECE = 65_536
-# With more rules that are not prefixes, all substrings of a target are looked up, instead of
-# searching the target for each literal. The literals then have one of these sizes.
-_FEW = 96
+# Maximum number of rules with wildcards for which the target is searched for each literal. With
+# more rules, all substrings of the target are looked up, and literals have one of these sizes.
+_MAX_SEARCHES = 96
 _SIZES = (0, 1, 2, 3, 5, 8)
-# When this many rules share a literal, `prepare` parses them up front, since one target may need
-# them all.
-_SHARED = 32
-# Maximum stored decisions, so that a crawl to which every rule of a large file applies does not
-# double its memory.
+# If at least this number of rules share a literal, `prepare` parses them in advance, because a
+# single target may need all of them.
+_MANY_RULES = 32
+# Maximum number of decisions to cache. Caching one for each rule could double the memory of a file.
 _MAX_DECISIONS = 256
-# Sorts after every byte.
+# A character that sorts after every byte.
 _AFTER_ALL = "\u0100"
-# More lines than a file has.
+# A number larger than any line number.
 _MAX_LINES = 1 << 32
 
-# A rule that is not a prefix: its rank, its needle, the parsed pattern, and the pattern as written.
+# The rank, the needle, the parsed pattern and the original pattern of a rule with a wildcard.
 _ParsedRule = tuple[int, str, Pattern, str]
 
 
 def text_pieces(file: bytes, section: Section) -> Iterator[tuple[int, str]]:
-    """Yield the lines of a section in texts of up to 64 KiB, or one longer line; cut long lines.
+    """Decode a section in pieces of up to 64 KiB, and truncate lines that are too long.
 
-    Each text begins with a line end. The number of the line above it comes first.
+    A piece is longer if it consists of a single longer line.
+
+    :returns: pairs of the number of the line before the piece, and the piece, which starts with a
+        newline.
     """
     start, end, above = section
     while start < end:
@@ -76,10 +77,11 @@ def text_pieces(file: bytes, section: Section) -> Iterator[tuple[int, str]]:
 
 
 def split_at_rules(text: str) -> list[str]:
-    """Split a text at its rules into four parts for each, and the text after the last one.
+    """Split a text at its rules.
 
-    The parts are the text before the rule, a text that is empty for an allow, the prefix at the
-    beginning of the pattern, and the rest of the line.
+    :returns: four strings for each rule, followed by the text after the last rule. They are the
+        text before the rule, ``Dis`` or `None`, the literal prefix of the pattern, and the rest of
+        the line.
     """
     parts = _split_at_rules(text)
     if _UNUSUAL_RULE.search("".join(parts[::4])):
@@ -87,39 +89,42 @@ def split_at_rules(text: str) -> list[str]:
     return parts
 
 
-@lru_cache(maxsize=64)  # a hostile file may repeat a line that takes long to read
+@lru_cache(maxsize=64)  # a hostile file may repeat a line that is slow to read
 def _usual(line: str) -> str:
-    """Return a line with its rule in the usual spelling, or an empty line if it has none."""
+    """Correct the spelling of a rule, or return an empty line if it is not a rule."""
     kind, _, pattern = read_line(line[1:])
     return f"\n{kind.value}:{pattern}" if kind in RULES else "\n"
 
 
 class RuleIndex:
-    """The rules of one group, for all crawlers to which it applies. The first lookup builds it.
+    """The rules of a group, shared by all crawlers to which it applies.
 
-    :param file: the bytes of the file.
+    The index is built by the first lookup.
+
+    :param file: the content of the file.
     :param sections: the lines of the group.
     """
 
     def __init__(self, file: bytes, sections: Sequence[Section]) -> None:
         self._file = file
         self._sections = sections
-        #: Whether `prepare` has ended, so that no lookup takes long.
+        #: True after `prepare`, when every lookup is fast.
         self.prepared: bool = False
-        #: The group's preferences of use, after they were read.
+        #: The preferences of the group, once they have been read.
         self.preferences: Mapping[str, Sequence[PathPreference]] | None = None
-        #: Pattern -> the line of the first rule that allows, or else the first one, negated.
+        #: Pattern -> the line of its first Allow rule, or the negated line of its first Disallow
+        #: rule if it has no Allow rule.
         self.lines: dict[str, int] = {}
-        self._prefixes: list[str] = []  # sorted; the first one is empty
-        # For each prefix, the index of the longest other prefix with which it begins.
+        self._prefixes: list[str] = []  # sorted, starting with an empty string
+        # For each prefix, the index of the longest other prefix that it starts with.
         self._parents: list[int] = []
-        # Literal -> the other rules: first their patterns, one per line, and parsed rules after a
-        # target with the literal was looked up.
+        # Literal -> the rules with wildcards that have this literal. They are stored as one pattern
+        # per line until a target contains the literal, and parsed then.
         self._others: dict[str, str | tuple[_ParsedRule, ...]] = {}
         self._sizes: set[int] = set()  # sizes of the literals, if substrings are looked up
 
     def find(self, target: str) -> str:
-        """Return the pattern of the rule that decides about a target in normal form, or nothing."""
+        """Return the pattern that decides about a target in normal form, or an empty string."""
         prefixes = self._prefixes or self.build()
         at = bisect_right(prefixes, target) - 1
         while not target.startswith(prefixes[at]):
@@ -128,8 +133,8 @@ class RuleIndex:
         others = self._others
         if not others:
             return best
-        rank = None  # computed only for a target that contains a literal: most do not
-        # `in` looks up a set of substrings, or searches the target itself.
+        rank = None  # computed when needed, because most targets contain no literal
+        # `literal in pieces` either looks it up in a set of substrings, or searches the target.
         pieces = self._pieces_of(target) if self._sizes else target
         for literal in others if pieces is target else pieces:
             if literal in pieces:
@@ -147,18 +152,18 @@ class RuleIndex:
         return best
 
     def prepare(self) -> None:
-        """Build the index, and parse the rules of each literal that many rules share."""
+        """Build the index, and parse the rules of literals that many rules share."""
         if not self._prefixes:
             self.build()
         for literal, rules in self._others.items():
-            if isinstance(rules, str) and rules.count("\n") >= _SHARED:
+            if isinstance(rules, str) and rules.count("\n") >= _MANY_RULES:
                 self._parse(literal, rules)
         self.prepared = True
 
     def build(self) -> list[str]:
         """Index all rules, and return the prefixes."""
         lines: dict[str, int] = {}
-        others: dict[str, None] = {}  # the patterns that are not prefixes, in order
+        others: dict[str, None] = {}  # patterns with wildcards or escapes, in file order
         for section in self._sections:
             for above, text in text_pieces(self._file, section):
                 line = above
@@ -180,8 +185,8 @@ class RuleIndex:
         self.lines = lines
         self._parents = _parents_of(prefixes)
         self._others = {key: "\n".join(patterns) or () for key, patterns in by_literal.items()}
-        self._sizes = {*map(len, by_literal)} if len(others) > _FEW else set()
-        self._prefixes = prefixes  # last, because another thread may look up a target
+        self._sizes = {*map(len, by_literal)} if len(others) > _MAX_SEARCHES else set()
+        self._prefixes = prefixes  # set last, because another thread may look up a target
         return prefixes
 
     def _pieces_of(self, target: str) -> set[str]:
@@ -190,16 +195,16 @@ class RuleIndex:
         return pieces & self._others.keys()
 
     def _rank(self, pattern: str) -> int:
-        """Return the rank of a rule: by specificity, then allow first, then the earlier line."""
+        """Return a number that ranks rules by specificity, then Allow, then file order."""
         line = self.lines.get(pattern, 0)
         return (specificity(pattern) << 1 | (line > 0)) * _MAX_LINES - abs(line)
 
     def _parse(self, literal: str, text: str) -> tuple[_ParsedRule, ...]:
-        """Parse the rules of a literal, store and return them, the most specific one first."""
+        """Parse and store the rules of a literal, starting with the most specific one."""
         patterns = text.split("\n")
         rules: list[_ParsedRule] = []
         for pattern in patterns:
-            # A single rule needs no needle besides its literal.
+            # A needle only helps if there are several rules to tell apart.
             needle = literal if len(patterns) == 1 else _needle(_runs_of(pattern))
             rules.append((self._rank(pattern), needle, parse_pattern(pattern), pattern))
         rules.sort(reverse=True)
@@ -208,62 +213,64 @@ class RuleIndex:
 
 
 def _runs_of(pattern: str) -> list[str]:
-    """Split a pattern into runs of characters that a target must contain; some may be empty."""
+    """Split a pattern into the texts that a target must contain. Some may be empty."""
     return pattern.split("*") if _is_bare(pattern) else _split_at_special(pattern)
 
 
 def _parents_of(prefixes: list[str]) -> list[int]:
-    """Return, for each prefix, the index of the longest other prefix with which it begins.
+    """Return the index of the longest other prefix that each prefix starts with.
 
-    :param prefixes: sorted, so that all that begin with one follow it directly.
+    :param prefixes: the prefixes in sorted order, so that each is directly followed by all prefixes
+        that start with it.
     """
     parents = [0] * len(prefixes)
-    begins_with_last = map(str.startswith, prefixes[2:], prefixes[1:])
-    for at in compress(range(1, len(prefixes)), begins_with_last):
+    next_starts_with_it = map(str.startswith, prefixes[2:], prefixes[1:])
+    for at in compress(range(1, len(prefixes)), next_starts_with_it):
         end = bisect_left(prefixes, prefixes[at] + _AFTER_ALL, at)
-        parents[at + 1 : end] = [at] * (end - at - 1)  # longer ones overwrite it later
+        parents[at + 1 : end] = [at] * (end - at - 1)  # a longer prefix may overwrite some later
     return parents
 
 
 def _by_literal(patterns: Collection[str]) -> dict[str, list[str]]:
-    """Return patterns by a literal of each.
+    """Group patterns by literal.
 
-    The literal of a pattern is its longest run. If there are many patterns, it is an end of the
-    rarest run, so that few patterns share a literal. The needle of each pattern is then a key, too,
-    so that it is looked up in targets.
+    The literal of a pattern is the longest text between its wildcards. If there are many patterns,
+    it is the start or end of the least common text instead, so that few patterns share it. In that
+    case, the needles are keys as well, so that they are among the looked-up substrings.
     """
-    found: dict[str, list[str]] = {}
-    if len(patterns) <= _FEW:
+    by_literal: dict[str, list[str]] = {}
+    if len(patterns) <= _MAX_SEARCHES:
         for pattern in patterns:
-            found.setdefault(max(_runs_of(pattern), key=len), []).append(pattern)
-        return found
+            by_literal.setdefault(max(_runs_of(pattern), key=len), []).append(pattern)
+        return by_literal
     counts = Counter(chain.from_iterable(map(_runs_of, patterns)))
     for pattern in patterns:
         runs = _runs_of(pattern)
-        found.setdefault(_needle(runs), [])
-        ends = _ends(min(runs, key=counts.__getitem__))
-        found.setdefault(min(ends, key=lambda end: len(found.get(end, ()))), []).append(pattern)
-    return found
+        by_literal.setdefault(_needle(runs), [])
+        start, end = _ends(min(runs, key=counts.__getitem__))
+        is_end_rarer = len(by_literal.get(end, ())) < len(by_literal.get(start, ()))
+        by_literal.setdefault(end if is_end_rarer else start, []).append(pattern)
+    return by_literal
 
 
 def _ends(run: str) -> tuple[str, str]:
-    """Return the first and the last characters of a run, as many as the largest fitting size."""
+    """Return the start and the end of a text, each with the largest of `_SIZES` that fits."""
     size = _SIZES[bisect_right(_SIZES, len(run)) - 1]
     return run[:size], run[len(run) - size :]
 
 
 def _needle(runs: Sequence[str]) -> str:
-    """Return the last characters of a pattern's runs: few rules with one literal share them."""
+    """Return the end of a pattern, which usually differs between rules with the same literal."""
     return _ends(runs[-1] or runs[-2])[1]
 
 
 @dataclass(slots=True, eq=False, repr=False)
 class Ruleset:
-    """The decisions for one product token.
+    """The rules and cached decisions for a product token.
 
     :param index: the rules of its group.
-    :param token: as the crawler writes it, or `None` if no group applies.
-    :param decisions: the decisions so far, by the pattern that decided.
+    :param token: the token as the crawler spells it, or `None` if no group applies.
+    :param decisions: cached decisions, by the pattern that decided.
     """
 
     index: RuleIndex
@@ -271,7 +278,7 @@ class Ruleset:
     decisions: dict[str, Decision] = field(default_factory=dict)
 
     def decision_by(self, pattern: str) -> Decision:
-        """Return and store the decision of a pattern; an empty one means that no rule matches."""
+        """Return and cache the decision of a pattern, which is empty if no rule matches."""
         line = self.index.lines.get(pattern)
         if line is None:
             decision = Decision(True, Reason.NO_RULE, None, self.token)
