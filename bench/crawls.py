@@ -1,15 +1,13 @@
 """Measure what sites do to each other in one crawl: `python -m bench.crawls [ROW ...]`.
 
-Every row is a real crawl of sites on this machine (`bench.sites`), compared with the same crawl
-without the other sites where that matters. The exit code is 1 if a row misses its limit.
+Each row is a crawl of sites on this machine (`bench.sites`). Most rows compare it with the same
+crawl without the other sites. The exit code is 1 if a row misses its limit.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import resource
-import subprocess
 import sys
 import time
 from collections import Counter
@@ -22,6 +20,8 @@ from scrapy import Request, Spider
 from scrapy.crawler import AsyncCrawlerProcess
 from scrapy.exceptions import CloseSpider
 
+from bench.crawling import MODES, OURS, SETTINGS
+from bench.processes import call
 from bench.report import table
 from bench.sites import Sites, serving
 
@@ -31,25 +31,15 @@ if TYPE_CHECKING:
     from scrapy.http import Response
     from twisted.python.failure import Failure
 
-SETTINGS: dict[str, Any] = {
-    "ADDONS": {"scrapy_robots_rfc.Addon": 500},
-    "LOG_LEVEL": "ERROR",
-    "TELNETCONSOLE_ENABLED": False,
-    "REMOTE_CONTROL_ENABLED": False,
-    "CONCURRENT_ITEMS": 1,  # there are none, and Scrapy makes as many tasks for each page
-    "DOWNLOAD_DELAY": 0,
-    "USER_AGENT": "examplebot/1.0 (+https://crawler.example)",
-}
-
 
 @dataclass
 class Crawl:
-    """A crawl that ends when it has all the pages that are measured.
+    """A crawl that ends when it has fetched all measured pages.
 
-    :param others: URLs of the other sites, which are queued first.
-    :param measured: URLs of the pages that are measured.
-    :param slot: the downloader slot of all of them, or an empty string for one per host.
-    :param files: limit of open files; 0 leaves it.
+    :param others: URLs of pages of the other sites, which are queued first.
+    :param measured: URLs of the measured pages.
+    :param slot: the downloader slot of all pages, or an empty string for one per host.
+    :param files: maximum number of open files, or 0 for the limit of this process.
     """
 
     others: list[str]
@@ -64,16 +54,8 @@ class Crawl:
         :param limit: seconds after which the spider is closed.
         """
         settings = {"CLOSESPIDER_TIMEOUT": limit, **self.settings}
-        done = subprocess.run(
-            [sys.executable, "-m", "bench.crawls", "--crawl"],
-            input=json.dumps(asdict(self) | {"settings": settings}),
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE if "LOG_LEVEL" in self.settings else None,
-            text=True,
-            check=True,
-            timeout=limit + 300,
-        )
-        return Pages(**json.loads(done.stdout), log=done.stderr or "")
+        (times, failed), log = call("bench.crawls.crawl", asdict(self) | {"settings": settings})
+        return Pages(times, failed, log)
 
 
 @dataclass
@@ -81,72 +63,77 @@ class Pages:
     """The pages of a crawl.
 
     :param times: seconds from the start of the spider to each measured page.
-    :param failed: how many requests failed, by the exception.
+    :param failed: exception -> number of requests.
     """
 
     times: list[float]
     failed: dict[str, int]
-    log: str = ""
+    log: str
 
     @property
     def rate(self) -> float:
-        """Pages a second, without start and end."""
+        """Pages per second, without start and end."""
         cut = len(self.times) // 20
         return (len(self.times) - 2 * cut - 1) / (self.times[-1 - cut] - self.times[cut])
 
 
-class Both(Spider):
+class TwoGroups(Spider):
     """Requests the pages of a `Crawl`."""
 
-    name = "both"
+    name = "groups"
 
-    def __init__(self, crawl: dict[str, Any]) -> None:
+    def __init__(self, plan: Crawl) -> None:
         super().__init__()
-        self._crawl = crawl
-        self._meta = {"download_slot": crawl["slot"]} if crawl["slot"] else {}
+        self._plan = plan
+        self._meta = {"download_slot": plan.slot} if plan.slot else {}
         self.times: list[float] = []
         self.failures: Counter[str] = Counter()
 
     async def start(self) -> AsyncIterator[Request]:
         """Yield all requests."""
-        self._began = time.monotonic()
-        for url in self._crawl["others"]:
+        self._start = time.monotonic()
+        for url in self._plan.others:
             yield Request(url, self.ignore, errback=self.failed, meta=self._meta)
-        for url in self._crawl["measured"]:
+        for url in self._plan.measured:
             yield Request(url, errback=self.failed, meta=self._meta)
 
     def parse(self, _response: Response, **_: object) -> None:
-        """Note when a measured page came, and end the crawl after the last one."""
-        self.times.append(time.monotonic() - self._began)
-        if len(self.times) == len(self._crawl["measured"]):
+        """Record when a measured page arrived, and end the crawl after the last one."""
+        self.times.append(time.monotonic() - self._start)
+        if len(self.times) == len(self._plan.measured):
             raise CloseSpider
 
     def ignore(self, _response: Response, **_: object) -> None:
-        """Do nothing with the pages of the other sites."""
+        """Ignore a page of the other sites."""
 
     def failed(self, failure: Failure) -> None:
         """Count a failure."""
         self.failures[type(failure.value).__name__] += 1
 
 
-def child(crawl: dict[str, Any]) -> None:
-    """Run a crawl in this process, and print its pages."""
-    if crawl["files"]:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (crawl["files"], crawl["files"]))
-    process = AsyncCrawlerProcess(SETTINGS | crawl["settings"])
-    crawler = process.create_crawler(Both)
-    process.crawl(crawler, crawl=crawl)
+def crawl(fields: dict[str, Any]) -> tuple[list[float], dict[str, int]]:
+    """Run a crawl in this process.
+
+    :param fields: of a `Crawl`.
+    """
+    plan = Crawl(**fields)
+    if plan.files:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (plan.files, plan.files))
+    fixed = {"CONCURRENT_ITEMS": 1, "DOWNLOAD_DELAY": 0}
+    process = AsyncCrawlerProcess(SETTINGS | MODES[OURS] | fixed | plan.settings)
+    crawler = process.create_crawler(TwoGroups)
+    process.crawl(crawler, plan=plan)
     process.start()
-    assert isinstance(crawler.spider, Both)
-    print(json.dumps({"times": crawler.spider.times, "failed": crawler.spider.failures}))
+    assert isinstance(crawler.spider, TwoGroups)
+    return crawler.spider.times, crawler.spider.failures
 
 
 @dataclass(frozen=True)
 class Size:
-    """How much is crawled.
+    """The size of a benchmark.
 
-    :param share: of the sites and pages of the full rows.
-    :param runs: alternating runs, of which the median counts.
+    :param share: the share of the sites and pages that is crawled.
+    :param runs: number of alternating runs, of which the median counts.
     :param delay: the Crawl-delay of paced sites, in seconds.
     """
 
@@ -155,16 +142,16 @@ class Size:
     delay: float = 5.0
 
     def of(self, number: int) -> int:
-        """Return how many of a full row's sites or pages there are."""
+        """Return the number of sites or pages to crawl, out of the full number."""
         return max(2, round(number * self.share))
 
 
-#: Name, measured, limit, and whether the limit is kept.
+#: Name, measured value, limit, and whether the limit is kept.
 Row = tuple[str, str, str, bool]
 
 
 def _ratio(alone: Crawl, both: Crawl, runs: int) -> float:
-    """Return how many times as long the measured pages take beside other sites."""
+    """Return how many times as long the measured pages take with the other sites."""
     ratios = []
     for _ in range(runs):
         before, after = alone.run(), both.run()
@@ -186,17 +173,17 @@ def hanging(sites: Sites, size: Size) -> list[Row]:
 
 
 def many_hanging(sites: Sites, size: Size) -> list[Row]:
-    """Crawl sites that answer after many that hang."""
+    """Crawl sites that answer, after many sites that hang."""
     others, answering = sites.urls(3, size.of(1000), 1), sites.urls(2, size.of(100), 1)
     pages = Crawl(others, answering).run(200)
     last = max(pages.times, default=0)
-    name = f"first pages of {len(answering)} sites after {len(others)} that hang"
+    name = f"first pages of {len(answering)} sites, after {len(others)} that hang"
     is_kept = len(pages.times) == len(answering) and last <= 90
     return [(name, f"{len(pages.times)} pages, {last:.1f} s", "90 s", is_kept)]
 
 
 def paced(sites: Sites, size: Size) -> list[Row]:
-    """Crawl free sites beside paced ones."""
+    """Crawl sites without a Crawl-delay beside sites with one."""
     free, others = sites.urls(2, 20, size.of(300)), sites.urls(1, 20, size.of(1000))
     settings = {"CONCURRENT_REQUESTS_PER_DOMAIN": 8}
     ratios = []
@@ -213,7 +200,7 @@ def paced(sites: Sites, size: Size) -> list[Row]:
     least = min(intervals, default=size.delay)
     ratio = median(ratios)
     return [
-        ("rate of 20 free sites beside 20 paced ones", f"{ratio:.3f}", "0.97", ratio >= 0.97),
+        ("rate of 20 sites beside 20 with a Crawl-delay", f"{ratio:.3f}", "0.97", ratio >= 0.97),
         (
             f"shortest interval, Crawl-delay {size.delay:g}",
             f"{least:.3f} s",
@@ -272,14 +259,12 @@ def main() -> int:
     """Print the table, and return 1 if a limit is missed."""
     parser = argparse.ArgumentParser(prog="python -m bench.crawls", description=__doc__)
     parser.add_argument("rows", nargs="*", metavar="ROW", help=f"one of {', '.join(ROWS)}")
-    parser.add_argument("--share", type=float, default=1.0, help="of the sites and pages")
-    parser.add_argument("--runs", type=int, default=5, help="the median of these counts")
-    parser.add_argument("--delay", type=float, default=5.0, help="Crawl-delay of paced sites")
-    parser.add_argument("--crawl", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("--share", type=float, default=1.0, help="share of the sites and pages")
+    parser.add_argument("--runs", type=int, default=5, help="runs, of which the median counts")
+    parser.add_argument(
+        "--delay", type=float, default=5.0, help="Crawl-delay of slow sites, in seconds"
+    )
     options = parser.parse_args()
-    if options.crawl:
-        child(json.load(sys.stdin))
-        return 0
     if unknown := set(options.rows) - set(ROWS):
         parser.error(f"unknown rows: {', '.join(sorted(unknown))}")
     size = Size(options.share, options.runs, options.delay)

@@ -1,18 +1,16 @@
 """Measure how costs grow with rules, groups, URLs, agents and origins: `python -m bench.growth`.
 
-Times are the best of several; "later" is one more verdict when everything is built. Protego is
-measured in the same run. Then come the files and pages that are made to cost most.
+Protego is measured in the same run, and the fastest of several runs counts. "First" is reading the
+file and one verdict, and "later" is one more verdict. The last tables have the files and pages that
+cost most.
 """
 
 from __future__ import annotations
 
 import argparse
 import gc
-import json
 import math
 import random
-import subprocess
-import sys
 import threading
 import time
 from contextlib import contextmanager
@@ -23,9 +21,11 @@ from typing import TYPE_CHECKING
 from scrapy.http import HtmlResponse
 
 from bench.files import AGENT, generated
+from bench.hosts import resident
+from bench.parsers import life, without_gc
 from bench.peers import CORE, PEERS, PROTEGO
+from bench.processes import call
 from bench.report import table
-from bench.timing import life, quiet, resident
 from scrapy_robots_rfc.cache.entry import CacheEntry, Validators
 from scrapy_robots_rfc.cache.memory import LARGE, MemoryCache
 from scrapy_robots_rfc.core.agents import Agent
@@ -42,15 +42,15 @@ if TYPE_CHECKING:
 
 _BASE = "https://site.example"
 _AGENT = Agent((AGENT,), AGENT)
-# Microseconds after which Protego is not measured with larger files.
-_PATIENCE = 3e6
+# If Protego takes more microseconds than this, it is not measured with larger files.
+_MAX_MICROS = 3e6
 _REPEAT = 5
-_QUICK = 1_000
+_MAX_QUICK = 1_000
 
 
 @dataclass(frozen=True)
 class Case:
-    """A file and the URLs and agents that are asked about."""
+    """A file, and the URLs and agents that parsers decide about."""
 
     body: bytes
     urls: Sequence[str]
@@ -98,7 +98,7 @@ def _letters(number: int) -> str:
     return "".join("abcdefghij"[int(digit)] for digit in str(number))
 
 
-#: What grows, its sizes, and the case of a size.
+#: What grows, its sizes, and the function that makes the case of a size.
 GROWTH: Sequence[tuple[str, Sequence[int], Callable[[int], Case]]] = (
     ("plain rules", (12, 100, 1_000, 10_000, 50_000), _rules),
     ("wildcard rules", (10, 100, 1_000, 5_000), _wildcards),
@@ -140,7 +140,7 @@ PAGES = {
 
 
 def measure(peer: Peer, case: Case) -> tuple[float, float]:
-    """Return the microseconds of a file with its first verdict, and of one more verdict."""
+    """Return the microseconds of a file with its first verdict, and of a later verdict."""
     agents = case.agents
     first = min(life(peer, case.body, case.urls[:1], agents) for _ in range(_REPEAT))
     ask = peer.load(case.body)
@@ -151,32 +151,33 @@ def measure(peer: Peer, case: Case) -> tuple[float, float]:
         for url, agent in questions:
             ask(url, agent)
         later = min(later, (perf_counter_ns() - start) / 1000 / len(questions))
-        if later > _PATIENCE:
+        if later > _MAX_MICROS:
             break
     return first, later
 
 
 def compare(cases: Iterable[tuple[str, Case]]) -> list[list[str]]:
     """Return a row for each case: our times, and how many times as long Protego takes."""
-    rows, is_patient = [], True
+    rows, is_protego_fast = [], True
     for name, case in cases:
-        with quiet():
+        with without_gc():
             ours = measure(PEERS[CORE], case)
-            theirs = measure(PEERS[PROTEGO], case) if is_patient else None
+            theirs = measure(PEERS[PROTEGO], case) if is_protego_fast else None
         row = [name]
         for number, micros in enumerate(ours):
             ratio = "-" if theirs is None else f"{theirs[number] / micros:,.1f} times"
             row += [f"{micros:,.1f}", ratio]
         rows.append(row)
-        is_patient = theirs is not None and max(theirs) * len(case.urls) < _PATIENCE
+        is_protego_fast = theirs is not None and max(theirs) * len(case.urls) < _MAX_MICROS
     return rows
 
 
 def origins(count: int) -> list[float]:
-    """Fill a memory with origins, and ask each.
+    """Fill a memory cache with origins, and get a verdict from each.
 
-    :returns: processor microseconds of putting an origin with its first verdict, of a verdict in
-        turn and at random; the longest pause of the garbage collector in milliseconds; KiB of each.
+    :returns: processor microseconds to put an origin and get its first verdict, to get verdicts in
+        turn, and at random; the longest pause of the garbage collector in milliseconds; KiB of each
+        origin.
     """
     files = [file for file in generated(1000) if len(file.body) <= LARGE]
 
@@ -201,7 +202,7 @@ def origins(count: int) -> list[float]:
         before = resident()
         for number in range(count):
             file, origin = files[number % len(files)], origin_of(number)
-            body = bytes(bytearray(file.body))  # no two origins share their bytes
+            body = bytes(bytearray(file.body))  # origins do not share bytes
             validity = Validity(Outcome.SUCCESSFUL, number + 86400.0, float(number))
             validators = Validators(origin.robots_url, b'"%x-5f2a"' % number)
             entry = CacheEntry(validity, 200, "200", float(number), validators, body)
@@ -238,7 +239,7 @@ def longest_pause() -> Iterator[list[float]]:
 def longest_block(body: bytes) -> float:
     """Return the longest time that parsing a file blocks the event loop, in milliseconds.
 
-    A crawl parses a large file on a thread; this thread stands for the event loop.
+    A crawl parses large files on a thread. Here, the calling thread plays the event loop.
     """
     longest = math.inf
     for _ in range(_REPEAT):
@@ -260,7 +261,7 @@ def longest_block(body: bytes) -> float:
 
 
 def page_rules(text: str) -> float:
-    """Return the milliseconds that the page rules of a web page take."""
+    """Return the milliseconds that it takes to find the page rules of a web page."""
     best = math.inf
     for _ in range(_REPEAT):
         page = HtmlResponse(f"{_BASE}/", body=text.encode()[:_MEBI], encoding="utf-8")
@@ -279,35 +280,28 @@ _HEAD_ORIGINS = ("", "put, us", "in turn, us", "at random, us", "collector, ms",
 def main() -> None:
     """Print all tables."""
     parser = argparse.ArgumentParser(prog="python -m bench.growth", description=__doc__)
-    quick = f"only sizes up to {_QUICK:,}"
-    parser.add_argument("--quick", action="store_true", help=quick)
-    parser.add_argument("--child", type=int, help=argparse.SUPPRESS)
-    options = parser.parse_args()
-    if options.child:
-        print(json.dumps(origins(options.child)))
-        return
+    help_text = f"only sizes up to {_MAX_QUICK:,}, and not the files that cost most"
+    parser.add_argument("--quick", action="store_true", help=help_text)
+    is_quick = parser.parse_args().quick
     for name, sizes, make in GROWTH:
-        taken = [size for size in sizes if size <= _QUICK or not options.quick]
-        rows = compare((f"{size:,}", make(size)) for size in taken)
+        chosen = [size for size in sizes if size <= _MAX_QUICK or not is_quick]
+        rows = compare((f"{size:,}", make(size)) for size in chosen)
         print(table(f"Growth with {name}", _HEAD, rows))
     rows = []
-    for count in (_QUICK, 2 * _QUICK) if options.quick else (10_000, 100_000, 1_000_000):
-        command = [sys.executable, "-m", "bench.growth", "--child", str(count)]
-        done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
-        rows.append([f"{count:,}", *(f"{cost:,.2f}" for cost in json.loads(done.stdout))])
-    title = (
-        "Growth with origins in memory (at 100,000: put 100, in turn 70, collector 150, 2.5 KiB)"
-    )
-    print(table(title, _HEAD_ORIGINS, rows))
-    if options.quick:
+    for count in (_MAX_QUICK, 2 * _MAX_QUICK) if is_quick else (10_000, 100_000, 1_000_000):
+        costs, _ = call("bench.growth.origins", count)
+        rows.append([f"{count:,}", *(f"{cost:,.2f}" for cost in costs)])
+    goals = "goals at 100,000: put 100, in turn 70, collector 150, 2.5 KiB"
+    print(table(f"Growth with origins in memory ({goals})", _HEAD_ORIGINS, rows))
+    if is_quick:
         return
     rows = compare(WORST.items())
     for row, case in zip(rows, WORST.values(), strict=True):
         row.append(f"{longest_block(case.body):,.1f}")
-    title = "The files that cost most (later: 5,000 us, block: 20 ms)"
+    title = "Files that cost most (goals: later 5,000 us, block 20 ms)"
     print(table(title, (*_HEAD, "block, ms"), rows))
     pages = [[name, f"{page_rules(text):.1f}"] for name, text in PAGES.items()]
-    print(table("Page rules of web pages of 1 MiB (20 ms)", ("", "ms"), pages))
+    print(table("Page rules of web pages of 1 MiB (goal: 20 ms)", ("", "ms"), pages))
 
 
 if __name__ == "__main__":

@@ -1,9 +1,9 @@
 """Count the processor instructions that robots.txt costs: `python -m bench.instructions`.
 
 Crawls without robots.txt, with Scrapy's own middleware and with ours run under Valgrind, so the
-load of the machine does not matter. One crawl requests one page, one more pages of the same origin,
-one a page of each of several origins; the differences are the cost of a start, a page and an
-origin. The exit code is 1 if a goal is missed.
+load of the machine does not matter. The first crawl requests one page, the second one more pages of
+the same origin, and the third one a page of each of several origins. The differences are the costs
+of a start, a page and an origin. The exit code is 1 if a goal is missed.
 """
 
 from __future__ import annotations
@@ -12,16 +12,16 @@ import argparse
 import os
 import re
 import shutil
-import subprocess
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from scrapy import Request, Spider
 from scrapy.crawler import CrawlerProcess
 
-from bench.hosts import MODES, OFF, OURS, STOCK
+from bench.crawling import MODES, OFF, OURS, SETTINGS, STOCK
+from bench.processes import call
 from bench.report import table
 from bench.sites import serving
 
@@ -30,24 +30,15 @@ if TYPE_CHECKING:
 
     from scrapy.http import Response
 
-_SETTINGS: dict[str, Any] = {
-    "LOG_ENABLED": False,
-    "LOGSTATS_INTERVAL": 0,
-    "TELNETCONSOLE_ENABLED": False,
-    "REMOTE_CONTROL_ENABLED": False,
-    "CONCURRENT_REQUESTS": 16,
-    "CONCURRENT_REQUESTS_PER_DOMAIN": 16,
-    "USER_AGENT": "examplebot/1.0 (+https://crawler.example)",
-}
 _VALGRIND = (
     "valgrind",
     "--tool=cachegrind",
     "--cache-sim=no",
     "--cachegrind-out-file=/dev/null",
 )
-# About how many times slower Python is under Valgrind.
-_SLOWER = 30
-#: Largest instructions: of a start beyond Scrapy's own, of a page as a share of one without
+# How much slower Python is under Valgrind, roughly.
+_SLOWDOWN = 30
+#: Goals: instructions of a start beyond Scrapy's own, of a page as a share of a page without
 #: robots.txt, and of an origin as a share of Scrapy's own.
 START, PAGE, ORIGIN = 145e6, 1.007, 1.01
 
@@ -79,28 +70,23 @@ class Pages(Spider):
 
 def crawl(mode: str, port: int, origins: int, pages: int) -> None:
     """Crawl in this process."""
-    # Under Valgrind all answers would count as slow, which takes more work.
+    # Under Valgrind, every answer would count as slow, which costs more instructions.
     clock = time.monotonic
-    time.monotonic = lambda: clock() / _SLOWER
-    process = CrawlerProcess({**_SETTINGS, **MODES[mode]})
+    time.monotonic = lambda: clock() / _SLOWDOWN
+    concurrency = {"CONCURRENT_REQUESTS": 16, "CONCURRENT_REQUESTS_PER_DOMAIN": 16}
+    quiet = {"LOG_ENABLED": False, "LOGSTATS_INTERVAL": 0}
+    process = CrawlerProcess({**SETTINGS, **MODES[mode], **concurrency, **quiet})
     process.crawl(Pages, port=port, origins=origins, pages=pages)
     process.start()
 
 
-def count(
-    mode: str, port: int, origins: int, pages: int, prefix: tuple[str, ...] = _VALGRIND
-) -> int:
-    """Return the instructions of a crawl in another process; 0 without Valgrind before it."""
-    # Bytecode is read from disk; otherwise each process would compile all that it imports.
-    environment = {**os.environ, "PYTHONHASHSEED": "0"}
-    environment.pop("PYTHONDONTWRITEBYTECODE", None)
-    numbers = map(str, (port, origins, pages))
-    command = [*prefix, sys.executable, "-m", "bench.instructions", "--crawl", mode, *numbers]
-    done = subprocess.run(
-        command, capture_output=True, text=True, env=environment, check=True, timeout=1800
-    )
-    refs = re.search(r"I +refs: +([\d,]+)", done.stderr)
-    return int(refs[1].replace(",", "")) if refs else 0
+def count(mode: str, port: int, origins: int, pages: int) -> int:
+    """Return the instructions of a crawl in another process."""
+    crawl_arguments = (mode, port, origins, pages)
+    _, log = call("bench.instructions.crawl", *crawl_arguments, prefix=_VALGRIND)
+    refs = re.search(r"I +refs: +([\d,]+)", log)
+    assert refs is not None, log
+    return int(refs[1].replace(",", ""))
 
 
 def measure(pages: int, origins: int) -> dict[str, tuple[float, float, float]]:
@@ -108,7 +94,7 @@ def measure(pages: int, origins: int) -> dict[str, tuple[float, float, float]]:
     sizes = ((1, 1), (1, 1 + pages), (1 + origins, 1))
     with serving() as sites, ThreadPoolExecutor(os.cpu_count()) as pool:
         for mode in MODES:
-            count(mode, sites.port, 1, 1, ())  # writes the bytecode
+            call("bench.instructions.crawl", mode, sites.port, 1, 1)  # writes the bytecode
         runs = {
             mode: [pool.submit(count, mode, sites.port, *size) for size in sizes] for mode in MODES
         }
@@ -132,21 +118,17 @@ def report(costs: dict[str, tuple[float, float, float]]) -> int:
     ]
     cells = [[name, f"{measured:,.3f}", f"{goal:g}"] for name, measured, goal in goals]
     print(table("Ours", ["", "measured", "goal"], cells))
-    print(f"A page with Scrapy's own is {stock_page / off_page:.3f} of one without robots.txt.")
+    share = stock_page / off_page
+    print(f"With Scrapy's own, a page costs {share:.3f} of a page without robots.txt.")
     return int(any(measured > goal for _, measured, goal in goals))
 
 
 def main() -> int:
     """Measure and report."""
     parser = argparse.ArgumentParser(prog="python -m bench.instructions", description=__doc__)
-    parser.add_argument("--pages", type=int, default=600, help="pages that share the cost")
-    parser.add_argument("--origins", type=int, default=60, help="origins that share the cost")
-    parser.add_argument("--crawl", nargs=4, help=argparse.SUPPRESS)
+    parser.add_argument("--pages", type=int, default=600, help="pages of the second crawl")
+    parser.add_argument("--origins", type=int, default=60, help="origins of the third crawl")
     options = parser.parse_args()
-    if options.crawl:
-        mode, *numbers = options.crawl
-        crawl(mode, *map(int, numbers))
-        return 0
     if shutil.which("valgrind") is None:
         print("Valgrind is not installed, so nothing was measured.")
         return 0

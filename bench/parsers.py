@@ -1,0 +1,133 @@
+"""Measure the time and the memory of parsers, each on the same files in turn."""
+
+from __future__ import annotations
+
+import gc
+import tracemalloc
+from contextlib import contextmanager
+from time import perf_counter_ns
+from typing import TYPE_CHECKING
+
+from bench.files import AGENT, URLS
+from bench.peers import CORE, GOOGLE, OURS, PROTEGO, allows
+from bench.report import table
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from bench.files import File
+    from bench.peers import Peer
+
+#: Number of verdicts -> largest share of Protego's time.
+LIVES = {1: 0.28, 5: 0.28, 21: 0.28, 100: 0.23, 1000: 0.16}
+# With more verdicts than this, only the fast parsers are measured.
+_MAX_FOR_SLOW = 100
+_EXAMPLES = 5
+
+
+def show_verdicts(peers: Sequence[Peer], files: Sequence[File]) -> None:
+    """Print how many URLs each parser allows, and how many verdicts differ from ours."""
+    verdicts: dict[str, dict[str, bool]] = {peer.name: {} for peer in peers}
+    for peer in peers:
+        for file in files:
+            ask = peer.load(file.body)
+            verdicts[peer.name] |= {url: allows(ask(url, AGENT)) for url in file.urls}
+    ours = verdicts[CORE]
+    rows, examples = [], []
+    for name, theirs in verdicts.items():
+        differing = [url for url, allowed in theirs.items() if allowed is not ours[url]]
+        rows.append([name, f"{sum(theirs.values()):,}", f"{len(differing):,}"])
+        if name in (OURS, GOOGLE):
+            verdict = {True: "allows", False: "disallows"}
+            examples += [f"  {name} {verdict[theirs[url]]} {url}" for url in differing[:_EXAMPLES]]
+    title = f"Verdicts on {len(ours):,} URLs of {len(files):,} files"
+    print(table(title, ["", "allowed", "different from ours"], rows))
+    print("\n".join(examples))
+
+
+@contextmanager
+def without_gc() -> Iterator[None]:
+    """Run the block without garbage collection."""
+    gc.collect()
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
+
+
+def life(peer: Peer, body: bytes, urls: Sequence[str], agents: Sequence[str] = (AGENT,)) -> float:
+    """Return the microseconds that reading a file and deciding about URLs takes."""
+    start = perf_counter_ns()
+    ask = peer.load(body)
+    for number, url in enumerate(urls):
+        ask(url, agents[number % len(agents)])
+    return (perf_counter_ns() - start) / 1000
+
+
+def lives(
+    peers: Sequence[Peer], files: Sequence[File], count: int, repeat: int
+) -> dict[str, float]:
+    """Return the mean microseconds of reading a file and deciding this many times."""
+    sums = dict.fromkeys((peer.name for peer in peers), 0.0)
+    with without_gc():
+        for file in files:
+            urls = file.urls[:count]
+            best = {peer.name: life(peer, file.body, urls) for peer in peers}
+            for _ in range(repeat):
+                for peer in peers:
+                    best[peer.name] = min(best[peer.name], life(peer, file.body, urls))
+            for name, micros in best.items():
+                sums[name] += micros / len(files)
+    return sums
+
+
+def show_lives(peers: Sequence[Peer], files: Sequence[File], repeat: int) -> None:
+    """Print how long reading a file and n verdicts takes, and where fast-robotstxt is faster."""
+    columns = {}
+    for count in LIVES:
+        fast = [peer for peer in peers if peer.name in (OURS, CORE, PROTEGO)]
+        columns[count] = lives(peers if count <= _MAX_FOR_SLOW else fast, files, count, repeat)
+    rows = []
+    for peer in peers:
+        row = [peer.name]
+        for times in columns.values():
+            own = times.get(peer.name)
+            row += ["-", ""] if own is None else [f"{own:,.1f}", f"{own / times[PROTEGO]:.2f}"]
+        rows.append(row)
+    rows.append(["goal: ours (core)", *(c for goal in LIVES.values() for c in ("", f"{goal:.2f}"))])
+    head = ["", *(cell for count in LIVES for cell in (f"n = {count:,}", "share"))]
+    title = "Reading a file and n verdicts on different URLs: us per file, share of Protego's time"
+    print(table(title, head, rows))
+    for count, times in columns.items():
+        if GOOGLE in times:
+            print(f"n = {count}: {GOOGLE} takes {times[GOOGLE] / times[CORE]:.2f} of our time")
+
+
+def memory(peer: Peer, files: Sequence[File]) -> tuple[float, float]:
+    """Return the mean bytes of a file after reading it, and after its verdicts."""
+    gc.collect()
+    tracemalloc.start()
+    try:
+        start = tracemalloc.get_traced_memory()[0]
+        # Copy the bodies, so that bytes that a parser keeps are counted.
+        asks = [peer.load(bytes(bytearray(file.body))) for file in files]
+        read = tracemalloc.get_traced_memory()[0] - start
+        for ask, file in zip(asks, files, strict=True):
+            for url in file.urls:
+                ask(url, AGENT)
+        gc.collect()
+        asked = tracemalloc.get_traced_memory()[0] - start
+    finally:
+        tracemalloc.stop()
+    return read / len(files), asked / len(files)
+
+
+def show_memory(peers: Sequence[Peer], files: Sequence[File]) -> None:
+    """Print the memory of a file in each parser that is written in Python."""
+    rows = []
+    for peer in peers:
+        memory(peer, files[:3])  # load what the parser keeps only once
+        read, asked = memory(peer, files)
+        rows.append([peer.name, f"{read:,.0f}", f"{asked:,.0f}"])
+    print(table("Memory of a file, bytes", ["", "read", f"{URLS} verdicts"], rows))
