@@ -1,6 +1,6 @@
-"""The linter: it finds odd lines in a robots.txt and says what was probably meant.
+"""A linter that finds mistakes in robots.txt files and suggests corrections.
 
-It reads lines and groups with `findings.py`, as the parser does. `docs/cli.md` lists the codes.
+`docs/cli.md` lists the codes.
 """
 
 import difflib
@@ -37,10 +37,10 @@ from scrapy_robots_rfc.core.preferences import (
 from scrapy_robots_rfc.core.robotstxt import RobotsTxt
 from scrapy_robots_rfc.core.text import pluralize, shorten
 
-# Characters of the longest key that is compared with the known ones.
-_LONGEST_KEY = 24
-_KEYS_TO_MEAN = tuple(sorted({"user-agent", "allow", "disallow", *KNOWN_RECORDS}))
-# Keys that are not simply capitalized in their usual spelling.
+# Longer keys are not compared with the known keys.
+_MAX_SIMILAR_KEY = 24
+_KEYS_TO_SUGGEST = tuple(sorted({"user-agent", "allow", "disallow", *KNOWN_RECORDS}))
+# Keys whose usual spelling does not simply start with a capital letter.
 _USUAL_KEYS = {
     "site-map": "Sitemap",
     "disallowaitraining": "DisallowAITraining",
@@ -50,36 +50,39 @@ _PACES = ("crawl-delay", "request-rate", "visit-time")
 _SITEMAPS = ("sitemap", "site-map")
 
 _RUN = re.compile("[A-Za-z_-]+")
-_TOKENS_HAVE = "product tokens have only letters, `-` and `_`"
+_ONLY_LETTERS = "product tokens only contain letters, `-` and `_`"
 _is_absolute_url = re.compile("https?://[^/?#]", re.IGNORECASE).match
 _has_second_url = re.compile(r"(?<![\s,;])[\s,;]++(?:https?://|(?<=\s)/)", re.IGNORECASE).search
 _TAG = re.compile("<[^<>]*>")
 _has_invalid_escape = re.compile("%(?![0-9A-Fa-f]{2})").search
 
-# What is typical of a regular expression: `^/private`, `/foo/.*`, `/a.+b`, `\.pdf`, `[0-9]`,
+# Text that suggests a regular expression: `^/private`, `/foo/.*`, `/a.+b`, `\.pdf`, `[0-9]`,
 # `(a|b)`.
 _is_regular_expression = re.compile(
     r"^\^|(?:^|[/)\]])\.[*+]|\.\+|\\[.dwsDWS/?*$]|\[\^?\w-\w|\([^()|]*\|[^()]*\)"
 ).search
-# A scheme and an authority: `https://www.example` in `https://www.example/a`.
+# A scheme and authority: `https://www.example` in `https://www.example/a`.
 _SITE = re.compile(r"\A[A-Za-z]+://[^/]*")
-# `.*` and `.+` of a regular expression, and what only it escapes: `\.`, `\/`.
+# A regular expression for any text: `.*`, `.+`.
 _ANYTHING = re.compile(r"\.[*+]\??")
+# An escaped character of a regular expression: `\.`, `\/`.
 _ESCAPED = re.compile(r"\\([^A-Za-z0-9])")
-# `(a|b)` in a pattern.
+# A pattern with alternatives: `/(a|b)/c`.
 _ALTERNATIVES = re.compile(r"([^()]*)\(([^()]*\|[^()]*)\)([^()]*)")
 _MAX_ALTERNATIVES = 4
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One finding about a line. A site wrote parts of it: escape them for a terminal.
+    """A mistake in a line.
 
-    :param code: the kind of finding.
-    :param line: the number of the line, from 1.
-    :param text: the line as it is read, without comment; shortened.
-    :param effect: what a crawler makes of it, according to RFC 9309 and this package.
-    :param meant: what was probably meant, or what helps; empty if neither is known.
+    The strings contain text from the site, so escape them before printing them to a terminal.
+
+    :param code: the kind of mistake.
+    :param line: the line number, starting at 1.
+    :param text: the parsed line, without its comment and truncated.
+    :param effect: how crawlers read the line.
+    :param meant: the suggested correction, or an empty string.
     """
 
     code: Flag | Code
@@ -90,99 +93,102 @@ class Finding:
 
     @property
     def severity(self) -> Severity:
-        """How bad it is."""
+        """The severity of the mistake."""
         return severity_of(self.code)
 
 
 def lint(robots: RobotsTxt) -> list[Finding]:
-    """Return the findings about a file, by line. Never raises."""
+    """Return the findings about a file, sorted by line. This never raises."""
     lines = list(lines_of(robots))
     groups = groups_of(robots)
     findings = list[Finding]()
-    page = robots.starts_with_markup
-    if page:
+    is_markup = robots.starts_with_markup
+    if is_markup:
         first = next(line for line in lines if line.kind is not LineKind.BLANK)
-        rules = "it has no User-agent group, so everything is allowed"
+        effect = "this is a web page without a user-agent line, so everything is allowed"
         if groups:
-            count = sum(len(group.rules) for group in groups)
-            rules = f"this crawler reads the {pluralize(count, 'rule')} in it; others may not"
-        findings.append(_finding(Code.MARKUP, first, rules=rules))
+            rules = pluralize(sum(len(group.rules) for group in groups), "rule")
+            effect = f"this is a web page; this crawler reads the {rules} in it, but others may not"
+        findings.append(_make_finding(Code.MARKUP, first, effect=effect))
         lines[first.number - 1] = first._replace(kind=LineKind.COMMENT, flags=frozenset())
-    if groups or not page:  # the lines of a mere page are not worth a finding each
+    if groups or not is_markup:  # do not report every line of a web page
         shared = _shared_tokens(lines)
         for line, raw in zip(lines, raw_lines(robots), strict=True):
-            findings += _of_line(line, raw, shared)
+            findings += _check_line(line, raw, shared)
         for line in lines[: groups[0].line - 1] if groups else lines:
-            findings += _outside(line)
-        findings += _of_names(groups, lines)
+            findings += _check_outside_group(line)
+        findings += _check_names(groups, lines)
         for group in groups:
-            findings += _of_group(group, lines)
+            findings += _check_group(group, lines)
     if robots.content.truncated:
         last = lines[-1] if lines else Line(1, LineKind.BLANK, "", "")
-        findings.append(_finding(Code.FILE_TOO_LONG, last))
+        findings.append(_make_finding(Code.FILE_TOO_LONG, last))
     return sorted(findings, key=lambda finding: finding.line)
 
 
-def _finding(code: Flag | Code, line: Line, **words: object) -> Finding:
-    effect, meant = TEXTS[code]
-    # A line is shown as it is read, which is with its key in lower case.
+def _make_finding(code: Flag | Code, line: Line, **words: object) -> Finding:
+    """Return a finding with the texts of a code, in which `words` replace the placeholders."""
+    template = TEXTS[code]
+    words = {"key": _spelled_key(line), "value": shorten(line.value), **words}
+    effect = template.effect.format(**words)
+    meant = shorten(template.meant.format(**words))
     colon = "" if Flag.NO_COLON in line.flags else ":"
     text = f"{line.key}{colon} {line.value}".rstrip() if line.key else line.value
-    words = {"key": _usual_key(line), "value": shorten(line.value), **words}
-    return Finding(
-        code, line.number, shorten(text), effect.format(**words), shorten(meant.format(**words))
-    )
+    return Finding(code, line.number, shorten(text), effect, meant)
 
 
-def _usual_key(line: Line) -> str:
+def _spelled_key(line: Line) -> str:
     """Return the usual spelling of the key of a line."""
     key: str = line.key if line.kind is LineKind.RECORD else line.kind.value
     return _USUAL_KEYS.get(key, key.capitalize())
 
 
 def _shared_tokens(lines: Sequence[Line]) -> set[str]:
-    """Return the tokens with which several names begin, as `bot1` and `bot2` begin with `bot`."""
+    """Return the tokens shared by several names, such as `bot` for `bot1` and `bot2`."""
     values = {line.value for line in lines if line.kind is LineKind.USER_AGENT}
     names = {names_in_line(to_octets(value)) for value in values}
     return {token for token, count in Counter(token for token, _ in names).items() if count > 1}
 
 
-# Findings about one line.
+# Checks of single lines.
 
 
-def _of_line(line: Line, raw: str, shared: Collection[str]) -> Iterator[Finding]:
-    """Yield the findings about a line.
+def _check_line(line: Line, raw: str, shared: Collection[str]) -> Iterator[Finding]:
+    """Check a line.
 
-    :param raw: the line as the file has it.
-    :param shared: tokens with which several names begin.
+    :param raw: the unparsed line.
+    :param shared: the tokens shared by several names.
     """
     for flag in sorted(line.flags):
         similar = _similar_key(line.key) if flag is Flag.UNKNOWN_KEY else None
         if similar is not None:
-            yield _finding(Code.ALMOST_A_KEY, line, similar=similar)
+            yield _make_finding(Code.ALMOST_A_KEY, line, similar=similar)
         elif flag is Flag.INVALID_TOKEN:
             if not _names_nobody(line.value):
-                effect, meant = _of_name(line.value, shared)
-                yield _finding(flag, line, effect=effect, meant=meant)
+                effect, meant = _describe_name(line.value, shared)
+                yield _make_finding(flag, line, effect=effect, meant=meant)
         else:
-            yield _finding(flag, line, rule=_rule_meant(line))
+            yield _make_finding(flag, line, rule=_suggest_rules(line))
     if line.kind is LineKind.JUNK:
-        rest = line.value.lstrip(f"{ascii_letters}-")
-        similar = _similar_key(line.value.removesuffix(rest).lower())
-        meant = f"{similar}: {rest.lstrip()}" if similar else f"a comment: # {line.value}"
-        yield _finding(Code.NO_RECORD, line, meant=meant)
+        without_first_word = line.value.lstrip(f"{ascii_letters}-")
+        similar = _similar_key(line.value.removesuffix(without_first_word).lower())
+        meant = f"a comment: # {line.value}"
+        if similar:
+            meant = f"{similar}: {without_first_word.lstrip()}"
+        yield _make_finding(Code.NO_RECORD, line, meant=meant)
     elif line.kind in RULES:
-        yield from _of_pattern(line, raw)
+        yield from _check_pattern(line, raw)
     elif line.kind is LineKind.RECORD:
-        yield from _of_record(line)
+        yield from _check_record(line)
 
 
 @lru_cache(maxsize=1024)
 def _similar_key(key: str) -> str | None:
-    if len(key) > _LONGEST_KEY:
+    """Return the known key that is most similar to an unknown key, if any."""
+    if len(key) > _MAX_SIMILAR_KEY:
         return None
     plain = key.replace("_", "-").replace(" ", "-")
-    close = difflib.get_close_matches(plain, _KEYS_TO_MEAN, n=1, cutoff=0.8)
+    close = difflib.get_close_matches(plain, _KEYS_TO_SUGGEST, n=1, cutoff=0.8)
     return close[0].capitalize() if close else None
 
 
@@ -192,8 +198,8 @@ def _names_nobody(value: str) -> bool:
     return not token and not value[:1].isalnum()
 
 
-def _meant_by_nobody(value: str) -> str:
-    """Return what was meant by a user-agent line that selects no crawler."""
+def _suggest_name(value: str) -> str:
+    """Suggest a correction of a user-agent line that selects no crawler."""
     runs = _RUN.findall(_TAG.sub("", value))
     if runs:
         return f"User-agent: {max(runs, key=len)}"
@@ -202,160 +208,162 @@ def _meant_by_nobody(value: str) -> str:
     return f"User-agent: {ANY}, or the name of a crawler"
 
 
-def _of_name(value: str, shared: Collection[str]) -> tuple[str, str]:
-    """Return the effect of a name that is not a product token, and what was meant.
+def _describe_name(value: str, shared: Collection[str]) -> tuple[str, str]:
+    """Return the effect and the suggested correction of a name that is not a product token.
 
-    :param shared: tokens with which several names begin.
+    :param shared: the tokens shared by several names.
     """
     octets = to_octets(value)
     token, name = names_in_line(octets)
     if token == ANY:
-        return "it names every crawler", f"User-agent: {ANY}"
+        return "it matches every crawler", f"User-agent: {ANY}"
     runs = _RUN.findall(_TAG.sub("", value))
-    shown = as_text(octets[: len(name)])
+    full_name = as_text(octets[: len(name)])
     if not token:
-        effect = f"only crawlers that compare whole names read `{shown}`: {_TOKENS_HAVE}"
+        effect = f"only crawlers that compare full names match `{full_name}` ({_ONLY_LETTERS})"
         return effect, "the product token of the crawler"
     if name != token:
-        effect = f"it names the crawlers `{shown}` and `{runs[0]}`: {_TOKENS_HAVE}"
-        if token in shared:  # the token alone would name the other crawler, too
+        effect = f"it matches the crawlers `{full_name}` and `{runs[0]}` ({_ONLY_LETTERS})"
+        if token in shared:  # the token alone would also match the other crawler
             return effect, "names that differ in their letters"
         return effect, f"User-agent: {runs[0]}"
-    # Of a whole User-Agent header, the crawler's own name may come later.
+    # If the value is a full User-Agent header, the name of the crawler may come later.
     header_names = product_tokens(shorten(value))
-    meant = header_names[0] if header_names else runs[0]
-    return f"it names the crawler `{runs[0]}`", f"User-agent: {meant}"
+    suggestion = header_names[0] if header_names else runs[0]
+    return f"it matches the crawler `{runs[0]}`", f"User-agent: {suggestion}"
 
 
-def _path_meant(value: str) -> str:
-    r"""Return the pattern that was probably meant by one that RFC 9309 does not have.
+def _suggest_path(value: str) -> str:
+    r"""Suggest a valid pattern for a URL, a file system path or a regular expression.
 
-    It may be a URL, a path of a file system, or a regular expression: `/private/` is meant by
-    `https://www.example/private/`, `./private/`, `private/`, `\private\` and `^/private/.*$`.
+    For example, this returns `/private/` for `https://www.example/private/`, `./private/`,
+    `private/`, `\private\` and `^/private/.*$`.
     """
     if value[:1] in ('"', "'"):
         value = value.strip("\"'")
     path = _SITE.sub("", _TAG.sub("", value))
     path = _ESCAPED.sub(r"\1", _ANYTHING.sub("*", path.removeprefix("^")))
     path = path.replace("\\", "/")
-    if path.endswith("*$"):
-        path = path.removesuffix("*$")
-    path = path.removesuffix("*")  # a pattern is a prefix
+    path = path.removesuffix("*$").removesuffix("*")  # patterns are prefixes anyway
     if path[:1] == "*":
         return path
-    if path[:1] == "?":  # a query of any page
+    if path[:1] == "?":  # this was probably meant to match the query of any page
         return f"/*{path}"
     return "/" + path.removeprefix("./").removeprefix("../").lstrip("/")
 
 
-def _rule_meant(line: Line) -> str:
-    """Return the rules that were probably meant by a line with a wrong pattern."""
-    key = _usual_key(line)
+def _suggest_rules(line: Line) -> str:
+    """Suggest rules for a line with an invalid pattern."""
+    key = _spelled_key(line)
     alternatives = _ALTERNATIVES.fullmatch(line.value)
     if alternatives is not None:
         before, inside, after = alternatives.groups()
-        each = inside.split("|", _MAX_ALTERNATIVES)[:_MAX_ALTERNATIVES]
-        paths = [_path_meant(before + one + after) for one in each]
+        choices = inside.split("|", _MAX_ALTERNATIVES)[:_MAX_ALTERNATIVES]
+        paths = [_suggest_path(before + choice + after) for choice in choices]
         if not any(map(_is_regular_expression, paths)):
             return "one line each: " + ", ".join(f"{key}: {path}" for path in paths)
-    path = _path_meant(line.value)
-    if _is_regular_expression(path):  # no pattern means the same as `/[0-9]`
+    path = _suggest_path(line.value)
+    if _is_regular_expression(path):  # for example, no pattern is equivalent to `/[0-9]`
         path = "the paths as prefixes, or `*` for any characters"
     return f"{key}: {path}"
 
 
-def _of_pattern(line: Line, raw: str) -> Iterator[Finding]:
-    """Yield the findings about the pattern of a rule."""
+def _check_pattern(line: Line, raw: str) -> Iterator[Finding]:
+    """Check the pattern of a rule."""
     before, comment, _ = raw[:MAX_LINE].partition("#")
     if comment and line.value and before[-1] not in BLANKS:
-        yield _finding(Code.CUT_BY_COMMENT, line)
+        yield _make_finding(Code.CUT_BY_COMMENT, line)
     if "$" in line.value[:-1]:
-        yield _finding(Code.DOLLAR_INSIDE, line)
+        yield _make_finding(Code.DOLLAR_INSIDE, line)
     if _has_invalid_escape(line.value):
-        yield _finding(Code.INVALID_ESCAPE, line)
+        yield _make_finding(Code.INVALID_ESCAPE, line)
     if Flag.NEVER_MATCHES not in line.flags and _is_regular_expression(line.value):
-        yield _finding(Code.REGULAR_EXPRESSION, line, rule=_rule_meant(line))
+        yield _make_finding(Code.REGULAR_EXPRESSION, line, rule=_suggest_rules(line))
 
 
-def _of_record(line: Line) -> Iterator[Finding]:
-    """Yield the findings about the value of a record."""
+def _check_record(line: Line) -> Iterator[Finding]:
+    """Check the value of a record."""
     if line.key in (USAGE, SIGNAL):
-        yield from _of_use(line)
+        yield from _check_use(line)
     elif line.key == "crawl-delay":
-        yield from _of_delay(line)
+        yield from _check_delay(line)
     elif line.key == "request-rate" and parse_rate(line.value) is None:
-        effect = "ignored: it is not a number of requests in a number of seconds"
-        yield _finding(Code.INVALID_VALUE, line, effect=effect, example="Request-rate: 1/5")
+        effect = "ignored, because it is not a number of requests per number of seconds"
+        yield _make_finding(Code.INVALID_VALUE, line, effect=effect, example="Request-rate: 1/5")
     elif line.key == "visit-time" and parse_window(line.value) is None:
-        effect = "ignored: it is not a time of day"
-        yield _finding(Code.INVALID_VALUE, line, effect=effect, example="Visit-time: 0600-0845")
+        effect = "ignored, because it is not a time of day"
+        yield _make_finding(
+            Code.INVALID_VALUE, line, effect=effect, example="Visit-time: 0600-0845"
+        )
     elif line.key == "visit-time":
-        yield _finding(Code.NOT_OBEYED, line, effect="this crawler does not obey it", meant="")
+        yield _make_finding(Code.NOT_OBEYED, line, effect="ignored by this crawler", meant="")
     elif line.key == "noindex":
-        effect = "ignored by this crawler, Google and Bing: no crawler is known to obey it"
-        meant = "a robots meta or X-Robots-Tag with `noindex` on pages that are allowed"
-        yield _finding(Code.NOT_OBEYED, line, effect=effect, meant=meant)
+        effect = "ignored by this crawler, Google and Bing; no crawler is known to support it"
+        meant = "a robots meta tag or X-Robots-Tag with `noindex` on pages that are allowed"
+        yield _make_finding(Code.NOT_OBEYED, line, effect=effect, meant=meant)
     elif line.key in _SITEMAPS and _has_second_url(line.value):
-        yield _finding(Code.TWO_URLS, line)
+        yield _make_finding(Code.TWO_URLS, line)
     elif line.key in (*_SITEMAPS, "license") and not line.value:
-        key = _usual_key(line)
+        key = _spelled_key(line)
         example = f"{key}: https://www.example/{line.key.replace('-', '')}.xml"
-        yield _finding(Code.INVALID_VALUE, line, effect="ignored: it has no URL", example=example)
+        effect = "ignored, because it has no URL"
+        yield _make_finding(Code.INVALID_VALUE, line, effect=effect, example=example)
     elif line.key in (*_SITEMAPS, "license") and not _is_absolute_url(line.value):
-        yield _finding(Code.RELATIVE_URL, line, name=line.key.replace("-", ""))
+        yield _make_finding(Code.RELATIVE_URL, line, name=line.key.replace("-", ""))
 
 
-def _of_delay(line: Line) -> Iterator[Finding]:
+def _check_delay(line: Line) -> Iterator[Finding]:
+    """Check a Crawl-delay."""
     seconds = plain_delay(line.value)
     if seconds is not None:
         if "," in line.value:
-            yield _finding(Code.DECIMAL_COMMA, line, seconds=seconds)
+            yield _make_finding(Code.DECIMAL_COMMA, line, seconds=seconds)
         return
     largest = parse_delay(line.value)
     if largest is None:
-        effect = "ignored: it is negative" if "-" in line.value else "ignored: it has no number"
+        is_negative = "-" in line.value
+        effect = f"ignored, because it {'is negative' if is_negative else 'has no number'}"
         example = "Crawl-delay: 10"
     else:
-        effect = "not a number of seconds: the largest number in it counts"
+        effect = "not a plain number, so the largest number in it is used"
         example = f"Crawl-delay: {largest:.15g}"
-    yield _finding(Code.INVALID_VALUE, line, effect=effect, example=example)
+    yield _make_finding(Code.INVALID_VALUE, line, effect=effect, example=example)
 
 
-def _of_use(line: Line) -> Iterator[Finding]:
-    """Yield the findings about a Content-Usage or a Content-Signal."""
-    read = read_records([Record(line.key, to_octets(line.value), line.number)])
-    stated = (one.labels.items() for one in chain.from_iterable(read.values()))
-    preferences = list(chain.from_iterable(stated))
+def _check_use(line: Line) -> Iterator[Finding]:
+    """Check a Content-Usage or Content-Signal."""
+    by_kind = read_records([Record(line.key, to_octets(line.value), line.number)])
+    by_label = [record.labels.items() for record in chain.from_iterable(by_kind.values())]
+    preferences = list(chain.from_iterable(by_label))
     if line.key == USAGE and not preferences:
-        yield _finding(Code.USE_VOID, line)
+        yield _make_finding(Code.USE_VOID, line)
     yes, no = ("y", "n") if line.key == USAGE else ("yes", "no")
     for label, preference in preferences:
         if preference.allowed is not None and label not in LABELS:
-            yield _finding(Code.USE_UNKNOWN, line, label=label)
+            yield _make_finding(Code.USE_UNKNOWN, line, label=label)
         elif preference.allowed is None and (line.key, label) != (SIGNAL, "use"):
-            # `use` of a Content-Signal has other values.
-            yield _finding(Code.USE_NO_VALUE, line, label=label, yes=yes, no=no)
+            # The `use` of a Content-Signal does not take yes or no.
+            yield _make_finding(Code.USE_NO_VALUE, line, label=label, yes=yes, no=no)
 
 
-def _outside(line: Line) -> Iterator[Finding]:
-    """Yield the finding about a record above the first group."""
+def _check_outside_group(line: Line) -> Iterator[Finding]:
+    """Check a record above the first group."""
     if line.key == SIGNAL:
-        yield _finding(Code.SIGNAL_OUTSIDE_GROUP, line)
+        yield _make_finding(Code.SIGNAL_OUTSIDE_GROUP, line)
     elif line.key in _PACES or line.key in RECORDS:
         by = ""
         if line.key == "crawl-delay":
             by = " by this crawler, Protego and urllib.robotparser"
-        effect = f"ignored{by}: it belongs to no group, because no user-agent line is above it"
-        yield _finding(Code.RECORD_OUTSIDE_GROUP, line, effect=effect)
+        yield _make_finding(Code.RECORD_OUTSIDE_GROUP, line, by=by)
 
 
-# Findings about groups.
+# Checks of groups.
 
 
-def _of_names(groups: Sequence[Group], lines: Sequence[Line]) -> Iterator[Finding]:
-    """Yield the findings about crawlers that several groups name."""
+def _check_names(groups: Sequence[Group], lines: Sequence[Line]) -> Iterator[Finding]:
+    """Check the user-agent lines of all groups."""
     by_name: dict[tuple[str, str], Group] = {}
-    by_token: dict[str, tuple[str, int]] = {}  # the first name of each token, and its line
+    by_token: dict[str, tuple[str, int]] = {}  # token -> its first name and line
     for group in groups:
         own = lines[group.line - 1 : group.last]
         agents = [line for line in own if line.kind is LineKind.USER_AGENT]
@@ -363,51 +371,51 @@ def _of_names(groups: Sequence[Group], lines: Sequence[Line]) -> Iterator[Findin
         first = next((by_name[name] for name in names if name in by_name and any(name)), None)
         if first is not None:
             code = Code.SPLIT_GROUP if _rules(first) == _rules(group) else Code.NAMED_TWICE
-            yield _finding(code, agents[0], above=first.line)
+            yield _make_finding(code, agents[0], above=first.line)
         elif not group.rules:
-            yield _finding(Code.NO_RULES, agents[0])
-        effect = "it names no crawler"
+            yield _make_finding(Code.NO_RULES, agents[0])
+        effect = "it matches no crawler"
         if all(_names_nobody(line.value) for line in agents):
-            effect += ", so the rules below it apply to nobody"
+            effect += ", so the rules below it never apply"
         for line in agents:
             if _names_nobody(line.value):
-                meant = _meant_by_nobody(line.value)
-                yield _finding(Code.NAMES_NOBODY, line, effect=effect, meant=meant)
+                meant = _suggest_name(line.value)
+                yield _make_finding(Code.NAMES_NOBODY, line, effect=effect, meant=meant)
         for line, (token, name) in zip(agents, names, strict=True):
             by_name.setdefault((token, name), group)
             if token in POLICY_TOKENS:
-                yield _finding(Code.POLICY_GROUP, line, label=POLICY_TOKENS[token])
-            known = by_token.setdefault(token, (name, group.line))
-            if token and known[0] != name and known[1] != group.line:
-                shown = line.value[: len(token)]
-                yield _finding(Code.SAME_TOKEN, line, token=shown, above=known[1])
+                yield _make_finding(Code.POLICY_GROUP, line, label=POLICY_TOKENS[token])
+            first_name, first_line = by_token.setdefault(token, (name, group.line))
+            if token and first_name != name and first_line != group.line:
+                spelling = line.value[: len(token)]
+                yield _make_finding(Code.SAME_TOKEN, line, token=spelling, above=first_line)
 
 
 def _rules(group: Group) -> set[tuple[object, str]]:
     return {(rule.kind, rule.pattern) for rule in group.rules}
 
 
-def _of_group(group: Group, lines: Sequence[Line]) -> Iterator[Finding]:
-    """Yield the findings about the lines of a group.
+def _check_group(group: Group, lines: Sequence[Line]) -> Iterator[Finding]:
+    """Check the lines of a group against each other.
 
-    :param lines: the lines of the file.
+    :param lines: all lines of the file.
     """
     own = lines[group.line - 1 : group.last]
     agents = [line for line in own if line.kind is LineKind.USER_AGENT]
     for above, line in pairwise(agents):
         between = lines[above.number : line.number - 1]
-        if any(one.kind in (LineKind.BLANK, LineKind.RECORD) for one in between):
-            yield _finding(Code.AGENTS_JOINED, line, above=above.number)
-    first: dict[str, Line] = {}
+        if any(other.kind in (LineKind.BLANK, LineKind.RECORD) for other in between):
+            yield _make_finding(Code.AGENTS_JOINED, line, above=above.number)
+    by_pattern: dict[str, Line] = {}
     first_delay: Line | None = None
     for line in own:
         if line.kind in RULES and line.value:
-            other = first.setdefault(line.value, line)
+            other = by_pattern.setdefault(line.value, line)
             if line.kind is not other.kind:
-                yield _finding(Code.CONTRADICTION, line, above=other.number)
+                yield _make_finding(Code.CONTRADICTION, line, above=other.number)
             elif line is not other:
-                yield _finding(Code.REPEATED_RULE, line, above=other.number)
+                yield _make_finding(Code.REPEATED_RULE, line, above=other.number)
         elif line.key == "crawl-delay" and parse_delay(line.value) is not None:
             first_delay = first_delay or line
             if parse_delay(line.value) != parse_delay(first_delay.value):
-                yield _finding(Code.DELAYS_DIFFER, line, above=first_delay.number)
+                yield _make_finding(Code.DELAYS_DIFFER, line, above=first_delay.number)

@@ -1,4 +1,4 @@
-"""The codes of the linter, with the severity and the text of each finding."""
+"""The codes of the linter, with their severities and texts."""
 
 import enum
 from typing import NamedTuple
@@ -8,20 +8,20 @@ from scrapy_robots_rfc.core.lines import MAX_LINE
 
 
 class Severity(enum.Enum):
-    """How bad a finding is. GitHub's annotations have the same values."""
+    """The severity of a finding. The values match GitHub's annotations."""
 
     #: The line has no effect.
     ERROR = "error"
-    #: The line has an effect, but not on every crawler, or not the one that was meant.
+    #: The line does not work for every crawler, or probably does not do what was intended.
     WARNING = "warning"
     #: The line works as intended but could be clearer.
     NOTICE = "notice"
 
 
 class Code(enum.StrEnum):
-    """Findings besides the flags of a line. The values are stable: all outputs have them."""
+    """Codes of findings besides `Flag`. They are part of the output, so keep them stable."""
 
-    # Findings about the value of a line, or its place in the file.
+    # Codes about the value of a line or its position in the file.
     ALMOST_A_KEY = enum.auto()
     NO_RECORD = enum.auto()
     MARKUP = enum.auto()
@@ -36,7 +36,7 @@ class Code(enum.StrEnum):
     RECORD_OUTSIDE_GROUP = enum.auto()
     RELATIVE_URL = enum.auto()
     TWO_URLS = enum.auto()
-    # Findings about the group of a line.
+    # Codes about the group of a line.
     NAMES_NOBODY = enum.auto()
     AGENTS_JOINED = enum.auto()
     SPLIT_GROUP = enum.auto()
@@ -47,7 +47,7 @@ class Code(enum.StrEnum):
     REPEATED_RULE = enum.auto()
     CONTRADICTION = enum.auto()
     DELAYS_DIFFER = enum.auto()
-    # Findings about records on the use of pages, see `preferences.py`.
+    # Codes about records on the use of pages; see `preferences.py`.
     USE_VOID = enum.auto()
     USE_NO_VALUE = enum.auto()
     USE_UNKNOWN = enum.auto()
@@ -55,154 +55,152 @@ class Code(enum.StrEnum):
 
 
 class Text(NamedTuple):
-    """The text of a finding.
+    """The text of a finding, with placeholders that `_make_finding` in `lint.py` replaces.
 
-    Braces contain the usual spelling of the key, the value of the line, or a word that the check
-    gives.
-
-    :param effect: what a crawler makes of the line.
-    :param meant: what was probably meant; empty if that is unknown.
+    :param effect: how crawlers read the line.
+    :param meant: the suggested correction, or an empty string.
     """
 
     effect: str
     meant: str
 
 
-AGENT_ABOVE = "a line `User-agent: *` above it"
+_AGENT_ABOVE = "a line `User-agent: *` above it"
 _AS_UTF8 = "the file saved as UTF-8"
-_OUTSIDE = "ignored: it belongs to no group, because no user-agent line is above it"
+_NO_GROUP = "because there is no user-agent line above it"
 
 _ERRORS: dict[Flag | Code, Text] = {
-    Flag.OUTSIDE_GROUP: Text(f"{_OUTSIDE} (RFC 9309, 2.2.2)", AGENT_ABOVE),
+    Flag.OUTSIDE_GROUP: Text(f"ignored, {_NO_GROUP} (RFC 9309, 2.2.2)", _AGENT_ABOVE),
     Flag.NEVER_MATCHES: Text(
-        "it matches no URL, because every path begins with `/` (RFC 9309, 2.2.2)",
+        "it matches no URL, because every path starts with `/` (RFC 9309, 2.2.2)",
         "{rule}",
     ),
     Flag.TOO_LONG: Text(f"everything after byte {MAX_LINE:,} is ignored", "several shorter lines"),
     Code.ALMOST_A_KEY: Text(
-        "ignored: it is not read as `{similar}`, because keys are compared whole (RFC 9309, 2.2)",
+        "ignored, because it is neither `{similar}` nor another known key (RFC 9309, 2.2)",
         "{similar}: {value}",
     ),
     Code.MARKUP: Text(
-        "this is a web page; {rules}",
-        "serve a plain text file, or answer 404 if the site has no robots.txt",
+        "{effect}",
+        "serve a plain text file, or return 404 if the site has no robots.txt",
     ),
     Code.FILE_TOO_LONG: Text(
-        "the lines below it are beyond the size limit and are ignored (RFC 9309, 2.5)",
+        "all lines after this one are ignored because of the size limit (RFC 9309, 2.5)",
         "a shorter file",
     ),
-    Code.RECORD_OUTSIDE_GROUP: Text("{effect}", AGENT_ABOVE),
+    Code.RECORD_OUTSIDE_GROUP: Text(f"ignored{{by}}, {_NO_GROUP}", _AGENT_ABOVE),
     Code.USE_VOID: Text(
-        "void as a whole: it is not clear what it permits (RFC 9651)",
+        "ignored, because it is not a valid dictionary (RFC 9651)",
         "for example: Content-Usage: train-ai=n, search=y",
     ),
     Code.NAMES_NOBODY: Text("{effect}", "{meant}"),
 }
 _WARNINGS: dict[Flag | Code, Text] = {
     Flag.MISSPELT_KEY: Text(
-        "read as `{key}` by this crawler and many others; the rest ignore it", "{key}: {value}"
+        "this crawler and many others read it as `{key}`, but some ignore it", "{key}: {value}"
     ),
     Flag.NO_COLON: Text(
-        "read as if it had a colon by this crawler and some others; the rest ignore it",
+        "this crawler and some others accept the missing colon, but the rest ignore the line",
         "{key}: {value}",
     ),
     Flag.INVALID_TOKEN: Text("{effect}", "{meant}"),
     Flag.SPACE_IN_PATTERN: Text(
-        "part of the pattern, percent-encoded",
-        "`%20` in its place; or two lines, if these are two patterns",
+        "the space is part of the pattern",
+        "`%20` instead of the space, or two lines if these are two patterns",
     ),
     Flag.CONTROL_OCTET: Text(
-        "percent-encoded in a value; a key that contains it is unknown",
+        "the control character is part of the key or value",
         "the line without the control character",
     ),
-    Flag.NOT_UTF8: Text("its bytes are percent-encoded one by one", _AS_UTF8),
+    Flag.NOT_UTF8: Text("each invalid byte is percent-encoded", _AS_UTF8),
     Flag.OTHER_ENCODING: Text(
-        "converted by this crawler; other crawlers cannot read it and allow everything"
+        "this crawler converts the file, but other crawlers cannot read it and allow everything"
         " (RFC 9309, 2.3)",
         _AS_UTF8,
     ),
-    Code.NO_RECORD: Text("ignored: it is not a record", "{meant}"),
+    Code.NO_RECORD: Text("ignored, because it is not a `key: value` line", "{meant}"),
     Code.DOLLAR_INSIDE: Text(
-        "an ordinary character here: only a last `$` is the end of a URL (RFC 9309, 2.2.3)",
-        "`%24` in its place, or nothing after it",
+        "the `$` is an ordinary character, because it is not at the end (RFC 9309, 2.2.3)",
+        "`%24` instead, or no text after it",
     ),
     Code.CUT_BY_COMMENT: Text(
-        "the pattern is `{value}`: a `#` begins a comment (RFC 9309, 2.2)",
-        "`%23` in its place, or a space before the comment",
+        "the pattern is `{value}`, because `#` starts a comment (RFC 9309, 2.2)",
+        "`%23` instead, or a space before the comment",
     ),
     Code.REGULAR_EXPRESSION: Text(
-        "not a regular expression: only `*` and a last `$` are special (RFC 9309, 2.2.3)",
+        "regular expressions are not supported, only `*` and a final `$` (RFC 9309, 2.2.3)",
         "{rule}",
     ),
     Code.INVALID_ESCAPE: Text(
-        "a `%` without two hexadecimal digits after it is a literal `%`", "`%25` in its place"
+        "a `%` that is not followed by two hexadecimal digits is a literal `%`", "`%25` instead"
     ),
     Code.INVALID_VALUE: Text("{effect}", "for example: {example}"),
     Code.DECIMAL_COMMA: Text(
-        "read as {seconds:g} s by this crawler; others read another number or ignore it",
+        "this crawler reads it as {seconds:g} s, but others may not",
         "{key}: {seconds:g}",
     ),
     Code.NOT_OBEYED: Text("{effect}", "{meant}"),
     Code.RELATIVE_URL: Text(
-        "read as relative to the robots.txt by this crawler; many others ignore it",
-        "the whole URL, such as https://www.example/{name}.xml",
+        "this crawler resolves it against the URL of the file, but many others ignore it",
+        "the full URL, such as https://www.example/{name}.xml",
     ),
-    Code.TWO_URLS: Text("read as one URL", "a line for each URL"),
+    Code.TWO_URLS: Text("it is read as a single URL", "one line for each URL"),
     Code.AGENTS_JOINED: Text(
-        "it ends no group: the rules below it apply to line {above}, too (RFC 9309, 2.1)",
+        "it does not start a new group, so the rules below also apply to line {above}"
+        " (RFC 9309, 2.1)",
         "a rule above it, such as an empty `Disallow:`",
     ),
     Code.NAMED_TWICE: Text(
-        "its rules and the rules of line {above} both apply (RFC 9309, 2.2.1); some crawlers obey"
-        " only one group",
+        "these rules and the rules of line {above} both apply (RFC 9309, 2.2.1), but some crawlers"
+        " only use one of the groups",
         "one group with the rules of both",
     ),
     Code.SAME_TOKEN: Text(
-        "read as `{token}` by many crawlers, as line {above} is: both groups apply to them",
+        "many crawlers read this and line {above} as `{token}`, so both groups apply to them",
         "names that differ in their letters",
     ),
     Code.CONTRADICTION: Text(
         "as specific as line {above}; Allow wins (RFC 9309, 2.2.2)", "one of them"
     ),
     Code.DELAYS_DIFFER: Text(
-        "line {above} has another delay; this crawler obeys the longest, others one of them",
+        "line {above} has a different delay; this crawler uses the longest one",
         "one of them",
     ),
     Code.USE_NO_VALUE: Text(
-        "it neither permits nor refuses `{label}`", "{label}={yes} or {label}={no}"
+        "it neither allows nor disallows `{label}`", "{label}={yes} or {label}={no}"
     ),
     Code.SIGNAL_OUTSIDE_GROUP: Text(
-        "it counts for every group that does not say otherwise",
-        "the same line in each group, for crawlers that ignore it here",
+        "this crawler applies it to every group that does not override it",
+        "the same line in each group, because some crawlers ignore it here",
     ),
 }
 _NOTICES: dict[Flag | Code, Text] = {
-    Flag.UNKNOWN_KEY: Text("ignored: no crawler is known to read such a record", ""),
+    Flag.UNKNOWN_KEY: Text("ignored, because the key is unknown", ""),
     Flag.BYTE_ORDER_MARK: Text(
-        "skipped by this crawler and most others; the rest read it as part of the key",
+        "this crawler and most others skip the byte order mark, but some ignore the first line",
         f"{_AS_UTF8} without a byte order mark",
     ),
     Code.SPLIT_GROUP: Text(
-        "it has the same rules as the group of line {above} (RFC 9309, 2.2.1)", "one group"
+        "it has the same rules as the group on line {above} (RFC 9309, 2.2.1)", "one group"
     ),
     Code.POLICY_GROUP: Text(
-        "not a crawler: the rules of its group say which pages may be used for `{label}`", ""
+        "not a crawler; its rules define which pages may be used for `{label}`", ""
     ),
     Code.NO_RULES: Text(
         "everything is allowed, because the group has no rules (RFC 9309, 2.2.2)",
-        "an empty `Disallow:`, to say so",
+        "an empty `Disallow:`, which makes this explicit",
     ),
-    Code.REPEATED_RULE: Text("it changes nothing: line {above} says the same", ""),
-    Code.USE_UNKNOWN: Text("read, but no crawler is known to ask for `{label}`", ""),
+    Code.REPEATED_RULE: Text("it has no effect, because it repeats line {above}", ""),
+    Code.USE_UNKNOWN: Text("`{label}` is not a known label", ""),
 }
-#: Codes whose `meant` is advice or an example, and not what was meant.
+#: Codes whose `meant` is advice or an example instead of a correction.
 ADVICE = frozenset({Code.MARKUP, Code.INVALID_VALUE, Code.USE_VOID})
 #: The texts of all codes.
 TEXTS: dict[Flag | Code, Text] = {**_ERRORS, **_WARNINGS, **_NOTICES}
 
 
 def severity_of(code: Flag | Code) -> Severity:
-    """Return how bad the findings of a code are."""
+    """Return the severity of a code."""
     if code in _ERRORS:
         return Severity.ERROR
     return Severity.WARNING if code in _WARNINGS else Severity.NOTICE

@@ -60,7 +60,7 @@ def test_json(tmp_path: Path) -> None:
         ("-", 5, "error", "never_matches"),
     ]
     assert found[1]["text"] == "dissallow: /y"
-    assert found[1]["effect"].startswith("read as `Disallow`")
+    assert found[1]["effect"].endswith("read it as `Disallow`, but some ignore it")
     assert found[1]["meant"] == "Disallow: /y"
     assert found[0]["meant"] is None
     assert done.code == 3

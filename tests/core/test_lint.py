@@ -119,7 +119,7 @@ def test_names_that_differ_after_a_digit() -> None:
     found = findings(b"User-agent: bot1\nAllow: /\nUser-agent: bot2\nDisallow: /")
     codes = [(finding.code, finding.line) for finding in found]
     assert codes == [(Flag.INVALID_TOKEN, 1), (Flag.INVALID_TOKEN, 3), (Code.SAME_TOKEN, 3)]
-    assert found[-1].effect.startswith("read as `bot` by many crawlers, as line 1 is")
+    assert found[-1].effect.startswith("many crawlers read this and line 1 as `bot`")
     assert {finding.meant for finding in found} == {"names that differ in their letters"}
 
 
@@ -127,7 +127,7 @@ def test_a_line_that_names_nobody_beside_another() -> None:
     """The rules apply to the other crawler of the group."""
     [finding] = findings(b"User-agent: foobot\nUser-agent:\nDisallow: /")
     assert (finding.code, finding.line) == (Code.NAMES_NOBODY, 2)
-    assert finding.effect == "it names no crawler"
+    assert finding.effect == "it matches no crawler"
 
 
 @pytest.mark.parametrize(
