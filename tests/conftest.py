@@ -16,8 +16,7 @@ from scrapy.utils.asyncio import call_later
 from scrapy_robots_rfc import _runtime
 from scrapy_robots_rfc.cache.stores.redis import RedisStore
 from tests.support.redis_server import COMMAND, RedisServer
-from tests.support.runtimes import MODES, Crawls, Results
-from tests.support.scheduling import FileScheduling, group_of, slow_first
+from tests.support.scheduling import FileScheduling, slow_first
 from tests.support.service_crawls import Clock
 from tests.support.site import Site
 
@@ -61,7 +60,8 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     """With `-m reactor`, ignore files without such a test, because importing them takes long."""
     if config.option.markexpr != "reactor" or not collection_path.name.startswith("test_"):
         return None
-    return "mark.reactor" not in collection_path.read_text(encoding="utf-8") or None
+    text = collection_path.read_text(encoding="utf-8")
+    return not ("mark.reactor" in text or "in_every_runtime" in text) or None
 
 
 def pytest_collection_finish() -> None:
@@ -113,29 +113,6 @@ def open_redis(request: pytest.FixtureRequest) -> Iterator[Callable[..., RedisSt
     yield open_store
     for store in stores:
         store.close()
-
-
-@pytest.fixture(scope="session")
-def _crawls() -> Iterator[Crawls]:
-    crawls = Crawls()
-    yield crawls
-    crawls.close()
-
-
-@pytest.fixture(scope="session", params=MODES)
-def results(request: pytest.FixtureRequest, _crawls: Crawls) -> Results:
-    """The results of all scenarios in one runtime."""
-    return Results(request.param, _crawls)
-
-
-@pytest.fixture(autouse=True)
-def _crawled_elsewhere(request: pytest.FixtureRequest) -> None:
-    # The scenarios run in other processes, so running such a test with another reactor is useless.
-    if "results" in request.fixturenames:
-        assert not request.node.get_closest_marker("reactor")
-        assert group_of(request.node.nodeid) == "runtimes", (
-            "add this file to RUNTIMES in tests/support/scheduling.py"
-        )
 
 
 @pytest.fixture

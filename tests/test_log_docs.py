@@ -12,9 +12,8 @@ from scrapy.exceptions import IgnoreRequest
 
 from tests.support.crawling import SETTINGS, crawl, lines
 from tests.support.documents import block, plain
-from tests.support.scenarios_unreachable import Failing
 from tests.support.service_crawls import run
-from tests.support.site import Reply, robots
+from tests.support.site import Failing, Reply, robots
 
 if TYPE_CHECKING:
     from scrapy import Request

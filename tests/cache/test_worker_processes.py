@@ -16,10 +16,9 @@ from scrapy_robots_rfc import RobotsDisallowed
 from scrapy_robots_rfc.cache import client as fetches
 from scrapy_robots_rfc.scheduling import shared
 from tests.support.crawling import crawl
-from tests.support.runtimes import MODES
 from tests.support.site import Reply, Site, redirect, robots
 from tests.support.timed_site import DELAY, PACED, Clocked, gaps
-from tests.support.workers import Worker, fleet
+from tests.support.workers import MODES, Worker, fleet
 
 if TYPE_CHECKING:
     from tests.support.redis_server import RedisServer

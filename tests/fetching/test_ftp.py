@@ -9,9 +9,8 @@ from pytest_twisted import ensureDeferred
 from scrapy import Request
 
 from scrapy_robots_rfc import RobotsDisallowed
-from tests.support.crawling import crawl
+from tests.support.crawling import Serial, crawl
 from tests.support.ftp_site import PASSWORD, USER, ftp_site, scripted, talker
-from tests.support.scenarios_local_faults import Serial
 from tests.support.site import PAGE, Reply, Site
 
 if TYPE_CHECKING:

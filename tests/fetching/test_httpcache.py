@@ -14,8 +14,7 @@ from scrapy.exceptions import IgnoreRequest
 from scrapy.extensions import httpcache
 
 from scrapy_robots_rfc import RobotsDisallowed
-from tests.support.crawling import SETTINGS, Crawl, crawl, records
-from tests.support.scenarios_unreachable import short
+from tests.support.crawling import SETTINGS, Crawl, crawl, records, short
 from tests.support.site import PAGE, Reply, Site, redirect, robots
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""Transfers of robots.txt: how they end, where they are cut, and content codings."""
+"""Transfers of robots.txt: signals, headers and content codings. See also runtimes/."""
 
 from __future__ import annotations
 
@@ -13,29 +13,14 @@ from pytest_twisted import ensureDeferred
 from scrapy import signals
 from scrapy.exceptions import StopDownload
 
-from tests.support.crawling import crawl, records
-from tests.support.scenarios_unreachable import short
+from tests.support.crawling import crawl, records, short
 from tests.support.site import Reply, Site, robots
 
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
 
-    from tests.support.runtimes import Results
-
 RULES = b"User-agent: *\nDisallow: /x\n"
 CODED = (("Content-Encoding", "gzip"),)
-
-
-def test_a_body_that_ends_with_its_connection(results: Results) -> None:
-    """A body without a length is whole when its connection ends, with or without TLS."""
-    assert "default" in results["endings"]
-    for handler, outcomes in results["endings"].items():
-        assert outcomes == 2 * ["rule", 200], handler
-
-
-def test_replay_sends_nothing(results: Results) -> None:
-    """Offline, the HTTP cache's robots.txt decides, and nothing is sent."""
-    assert results["replayed"] == {"outcomes": [200, "rule", 200, "unreachable"], "asked": [0, 0]}
 
 
 @pytest.mark.parametrize("stops", [signals.headers_received, signals.bytes_received])

@@ -1,4 +1,4 @@
-"""What happens when robots.txt fails, in every runtime (scenarios_unreachable.py), and the log."""
+"""What is logged and counted when robots.txt fails. See also runtimes/."""
 
 from __future__ import annotations
 
@@ -11,71 +11,19 @@ from scrapy.signals import response_downloaded
 from scrapy.utils.defer import deferred_from_coro
 
 from scrapy_robots_rfc._runtime import LATE, Runtime
-from tests.support.crawling import Pages, crawl, lines, records
-from tests.support.scenarios_unreachable import Failing, short
+from tests.support.crawling import Pages, crawl, lines, records, short
 from tests.support.service_crawls import run
-from tests.support.site import Reply, Site, robots
+from tests.support.site import Failing, Reply, Site, robots
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from scrapy_robots_rfc import RobotsService
-    from tests.support.runtimes import Results
     from tests.support.service_crawls import Clock
 
 DAY = 86_400.0
 RULES = "User-agent: *\nDisallow: /x\n"
 HTML = b"\n<!DOCTYPE html><title>Sorry</title>"
-
-
-def test_asked_again_until_it_is_there(results: Results) -> None:
-    """A failed file is requested again after each delay of the backoff, while its pages wait."""
-    assert results["recovers"] == {
-        "outcomes": [200, 200, 200, "rule"],
-        "first": ["/robots.txt"] * 3,
-        "paused": [True, True],
-        "soon": True,
-        "counted": [3, 2],
-        "origins": [1, 0],
-    }
-
-
-def test_disallowed_after_the_last_attempt(results: Results) -> None:
-    """After the last attempt of the backoff, all waiting pages are dropped."""
-    assert results["gives_up"] == {
-        "outcomes": ["unreachable"] * 5,
-        "fetches": 2,
-        "pages": [],
-        "origins": 1,
-    }
-
-
-def test_retry_after_makes_a_delay_longer(results: Results) -> None:
-    """Retry-After makes a delay longer, never shorter; invalid values are ignored."""
-    gaps, outcomes = zip(*results["retry_after"]["gaps"], strict=True)
-    assert outcomes == (200,) * 3
-    for gap, least in zip(gaps, (1, 0.5, 0.01), strict=True):
-        assert least <= gap < least + 0.9
-
-
-def test_unknown_host_is_disallowed_at_once(results: Results) -> None:
-    """The pages of a host that does not resolve are dropped at once."""
-    assert results["at_once"] == {"outcome": "unreachable", "requests": 1}
-
-
-def test_many_failing_hosts_delay_no_other(results: Results) -> None:
-    """Forty failing hosts delay no other site."""
-    assert results["many_failing"] == {
-        "pages": 20,
-        "others": 0,
-        "undecided": True,
-        "reason": "enough",
-    }
-
-
-def test_hanging_hosts_give_way_to_others(results: Results) -> None:
-    """Many hanging hosts delay no other site, and do not fail sooner because of that."""
-    assert results["many_hanging"] == {"pages": 10, "failed": 0, "reason": "enough"}
 
 
 @pytest.fixture

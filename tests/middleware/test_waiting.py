@@ -1,11 +1,8 @@
-"""Requests that wait for a slow robots.txt delay no other site, and do not change. See
-scenarios_waiting.py.
-"""
+"""Requests that wait for a slow robots.txt do not change, and are kept when the spider closes."""
 
 from __future__ import annotations
 
 import logging
-import re
 import threading
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -14,10 +11,8 @@ from pytest_twisted import ensureDeferred
 from scrapy import Request
 
 from tests.support.crawling import SETTINGS, Pages, close_when, crawl, records, short
-from tests.support.documents import block
-from tests.support.scenarios_obeying import OURS, Gate
-from tests.support.scenarios_waiting import FEW, Faithful, snapshot
 from tests.support.site import Reply, robots
+from tests.support.waiting import FEW, Faithful, snapshot
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
@@ -25,7 +20,6 @@ if TYPE_CHECKING:
 
     from scrapy.crawler import Crawler
 
-    from tests.support.runtimes import Results
     from tests.support.service_crawls import Clock
     from tests.support.site import Site
 
@@ -35,92 +29,23 @@ KEPT = (
     "waiting when the spider closed: those in JOBDIR will be checked when the crawl resumes, those"
     " that cannot be written there are dropped"
 )
-DOCUMENTED = block("docs/failing.md", "text", "waiting for their").splitlines()
-
-
-def test_slow_origin_delays_no_other(results: Results) -> None:
-    """A page of another site comes before 50 pages of a site whose robots.txt hangs."""
-    assert results["slow_origin"] == {
-        "order": [200],
-        "fetched": True,
-        "disallowed": 40,
-        "first": True,
-        "look_ups": 2,
-    }
-
-
-def test_more_slow_sites_than_concurrent_requests(results: Results) -> None:
-    """Several hanging robots.txt files delay no other site."""
-    assert results["many_slow"] == {"first": True, "disallowed": 6}
-
-
-def test_request_that_waited(results: Results) -> None:
-    """A request that waited is the request that was yielded, and was queued once."""
-    forbidden = "robots.txt line 2: Disallow: /"
-    assert results["faithful"] == {
-        "same": 4,
-        "arguments": True,
-        "dropped": True,
-        "outcomes": ["200", "200", forbidden, forbidden],
-        "scheduled": 8,
-        "enqueued": 4,
-        "fetched": 1,
-    }
-
-
-def test_past_the_scheduler(results: Results) -> None:
-    """Inline requests wait in the middleware, and obey robots.txt."""
-    assert results["direct"] == {
-        "outcomes": [200, "robots.txt line 2: Disallow: /"],
-        "pages": ["/few/1"],
-    }
-
-
-def test_few_fetches_at_once(results: Results) -> None:
-    """No more than MAX_FETCHES are under way, and an origin in line is fetched when one ends."""
-    found = dict(results["few_fetches"])
-    # Without a reactor, Scrapy has CONCURRENT_REQUESTS connections, also for robots.txt files.
-    assert found.pop("max") == found.pop("at once") in (16, 1)
-    assert found == {"asked": 17, "outcomes": [200] * 17}
-
-
-def test_lines_about_what_waits(results: Results) -> None:
-    """Log lines say how many requests wait for robots.txt or a Crawl-delay, and for which site."""
-    lines = set(results["logged"]["lines"])
-    turn = "waiting for their Crawl-delay or Request-rate; the last will start by N"
-    assert {
-        f"N requests {turn} (slowest: http://N.N.N.N, every N.N s)",
-        f"N request {turn} (slowest: http://N.N.N.N, every N.N s)",
-    } <= lines
-    # How many wait for the robots.txt at the first look, depends on when Scrapy looks.
-    awaited, paced = (re.sub(r"\d+(:\d+)*", "N", line).partition(" (")[0] for line in DOCUMENTED)
-    started = {line.partition(" (")[0].replace("request ", "requests ") for line in lines}
-    assert {paced, awaited.replace("sites", "site")} <= {
-        line.replace("sites", "site") for line in started
-    }
-    assert any(line.endswith("(longest: http://N.N.N.N, N s)") for line in lines)
-
-
-def test_turned_off(results: Results) -> None:
-    """With LOGSTATS_INTERVAL = 0, no log line counts waiting requests."""
-    assert results["logged"]["turned off"] == []
 
 
 @pytest.mark.reactor
 @ensureDeferred
 async def test_on_disk(site: Site, tmp_path: Path) -> None:
     """With JOBDIR, requests wait on disk, and do not change."""
-    Gate.opened, Gate.expected = threading.Event(), 1
-    site.replies["/robots.txt"] = robots(FEW, gate=Gate.opened)
+    gate = threading.Event()
+    site.replies["/robots.txt"] = robots(FEW, gate=gate)
     urls = [site.url(target) for target in ("/few/1", "/few/2", "/x", "/y")]
-    result = await crawl(urls, {**OURS, "JOBDIR": str(tmp_path)}, spider=Faithful)
+    result = await crawl(urls, {"JOBDIR": str(tmp_path)}, spider=Faithful, gate=gate)
     assert result.stats["scheduler/enqueued/disk"] == 4
     assert "scheduler/unserializable" not in result.stats
     sent = {
         request.url: before for request, before in reversed(result.spider.sent)
     }  # without the duplicates
-    assert [snapshot(request) for request, _ in result.spider.came] == [
-        sent[request.url] for request, _ in result.spider.came
+    assert [snapshot(request) for request in result.spider.came] == [
+        sent[request.url] for request in result.spider.came
     ]
     assert [result.outcomes[url] for url in urls[:2]] == [200, 200]
     assert sorted(result.outcomes) == sorted(urls)
@@ -161,11 +86,11 @@ async def test_resumed_crawl_has_what_waits(site: Site, other: Site, tmp_path: P
 @ensureDeferred
 async def test_scheduler_of_the_users(site: Site) -> None:
     """Requests wait in front of a third-party scheduler, and do not change."""
-    Gate.opened, Gate.expected = threading.Event(), 2
-    site.replies["/robots.txt"] = robots(FEW, gate=Gate.opened)
+    gate = threading.Event()
+    site.replies["/robots.txt"] = robots(FEW, gate=gate)
     urls = [site.url("/few/1"), site.url("/x")]
-    settings = {**OURS, "SCHEDULER": "tests.support.schedulers.Own"}
-    result = await crawl(urls, settings, spider=Faithful)
+    settings = {"SCHEDULER": "tests.support.schedulers.Own"}
+    result = await crawl(urls, settings, spider=Faithful, gate=gate)
     spider = result.spider
     assert len(spider.dropped) == 2
     assert all(snapshot(request) == before for request, before in spider.sent)

@@ -13,8 +13,7 @@ from twisted.internet.defer import Deferred
 from scrapy_robots_rfc.reporting import site_log
 from scrapy_robots_rfc.reporting.site_log import SiteLog
 from tests.support.crawling import Pages, crawl, lines, make_crawler, records
-from tests.support.scenarios_unreachable import Failing
-from tests.support.site import Reply, robots
+from tests.support.site import Failing, Reply, robots
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Real crawls in the process of the test, with the reactor that pytest runs."""
+"""Real crawls in the process of the test, with the reactor that pytest runs, or without one."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from scrapy import Request, Spider, signals
 from scrapy.crawler import Crawler
+from scrapy.utils.asyncio import call_later
 from scrapy.utils.defer import deferred_from_coro
-from scrapy.utils.reactor import is_asyncio_reactor_installed
+from scrapy.utils.reactor import is_asyncio_reactor_installed, is_reactor_installed
 from twisted.internet.defer import Deferred, DeferredList
-from twisted.internet.task import LoopingCall
 
 from scrapy_robots_rfc import RobotsDisallowed
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Coroutine, Iterable
+    from collections.abc import AsyncIterator, Coroutine, Iterable, Iterator
 
     from scrapy.http import Response
     from twisted.python.failure import Failure
@@ -66,11 +66,33 @@ class Pages(Spider):
         assert response.request is not None
         self.outcomes[response.request.url] = response.status
 
-    def failed(self, failure: Failure) -> None:
+    def failed(self, failure: Failure) -> Any:
         """Record the exception, or the status of an error page."""
         error: Any = failure.value
         request: Request = failure.request  # type: ignore[attr-defined]  # Scrapy puts it there
         self.outcomes[request.url] = error.response.status if hasattr(error, "response") else error
+
+
+class Serial(Pages):
+    """Requests one page after another."""
+
+    async def start(self) -> AsyncIterator[Any]:
+        for request in self.next_request():
+            yield request
+
+    def parse(self, response: Response, **_: Any) -> Any:
+        super().parse(response)
+        yield from self.next_request()
+
+    def failed(self, failure: Failure) -> Any:
+        super().failed(failure)
+        yield from self.next_request()
+
+    def next_request(self) -> Iterator[Request]:
+        if self.requests:
+            item = self.requests.pop(0)
+            request = Request(item) if isinstance(item, str) else item
+            yield request.replace(callback=self.parse, errback=self.failed, dont_filter=True)
 
 
 @dataclass
@@ -104,13 +126,15 @@ def short(outcome: int | BaseException) -> Any:
 
 
 def make_crawler(spider: type[Spider] = Pages, settings: dict[str, Any] | None = None) -> Crawler:
-    """Return a crawler with the middleware, for the reactor that is installed."""
+    """Return a crawler with the middleware, for the installed reactor or for none."""
     merged = {**SETTINGS, **(settings or {})}
     if merged.get("ROBOTS_USE") is not None:
         merged["DOWNLOADER_MIDDLEWARES"] = {USE: 101, **merged["DOWNLOADER_MIDDLEWARES"]}
-    merged.setdefault(
-        "TWISTED_REACTOR", ASYNCIO_REACTOR if is_asyncio_reactor_installed() else None
-    )
+    if is_reactor_installed():
+        reactor = ASYNCIO_REACTOR if is_asyncio_reactor_installed() else None
+        merged.setdefault("TWISTED_REACTOR", reactor)
+    else:
+        merged["TWISTED_REACTOR_ENABLED"] = False
     return Crawler(spider, merged)
 
 
@@ -129,7 +153,10 @@ async def crawl(
     """
     crawler = make_crawler(spider, settings)
     prepare(crawler)
-    await crawler.crawl(requests, **arguments)
+    if is_reactor_installed():
+        await crawler.crawl(requests, **arguments)
+    else:
+        await crawler.crawl_async(requests, **arguments)
     return Crawl(crawler, crawler.spider, dict(crawler.stats.get_stats()))
 
 
@@ -148,17 +175,14 @@ def close_when(condition: Callable[[Crawler], object]) -> Callable[[Crawler], No
     """Return a `prepare` function for `crawl` that closes the spider once a condition is true."""
 
     def prepare(crawler: Crawler) -> None:
-        def begin() -> None:
-            look.start(0.02)
-
-        def close() -> None:
+        def look() -> None:
+            assert crawler.engine is not None
             if condition(crawler):
-                look.stop()
-                assert crawler.engine is not None
                 deferred_from_coro(crawler.engine.close_spider_async(reason="test"))
+            elif crawler.crawling:
+                call_later(0.02, look)
 
-        look = LoopingCall(close)
-        crawler.signals.connect(begin, signals.spider_opened, weak=False)
+        crawler.signals.connect(look, signals.spider_opened, weak=False)
 
     return prepare
 

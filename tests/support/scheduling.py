@@ -9,21 +9,9 @@ from xdist.scheduler import LoadScopeScheduling
 if TYPE_CHECKING:
     import pytest
 
-#: The files whose tests use the results of scenarios. One worker runs them (see `runtimes.py`).
-RUNTIMES = frozenset(
-    {
-        "fetching/test_local_faults_and_proxies.py",
-        "fetching/test_transfers.py",
-        "fetching/test_unreachable.py",
-        "middleware/test_waiting.py",
-        "scheduling/test_prerequisite.py",
-        "test_runtimes.py",
-    }
-)
-#: The slowest files, and the group "runtimes". They start first, so that no worker is the last one
-#: for long.
+#: The slowest files. They start first, so that no worker is the last one for long.
 SLOW = (
-    "runtimes",
+    "test_without_reactor.py",
     "test_missing_names.py",
     "example/test_fleet.py",
     "scheduling/test_interval.py",
@@ -45,19 +33,18 @@ SLOW = (
 
 
 class FileScheduling(LoadScopeScheduling):  # type: ignore[misc]  # pytest-xdist has no types
-    """Assigns all tests of a file, or of a group of files, to one worker."""
+    """Assigns all tests of a file to one worker."""
 
     def _split_scope(self, nodeid: str) -> str:
-        return group_of(nodeid)
+        return file_of(nodeid)
 
 
-def group_of(nodeid: str) -> str:
-    """Return the group that one worker runs: a file in tests/, or "runtimes"."""
-    file = nodeid.partition("::")[0].removeprefix("tests/")
-    return "runtimes" if file in RUNTIMES else file
+def file_of(nodeid: str) -> str:
+    """Return the path of a test file in tests/."""
+    return nodeid.partition("::")[0].removeprefix("tests/")
 
 
 def slow_first(items: list[pytest.Item]) -> None:
     """Move slow tests to the front; otherwise keep the order."""
     ranks = {name: rank for rank, name in enumerate(SLOW)}
-    items.sort(key=lambda item: ranks.get(group_of(item.nodeid), len(ranks)))
+    items.sort(key=lambda item: ranks.get(file_of(item.nodeid), len(ranks)))

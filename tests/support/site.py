@@ -8,8 +8,10 @@ from __future__ import annotations
 import socket
 import struct
 import threading
+import time
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from tests.support.serving import Served
@@ -59,6 +61,30 @@ def robots(text: str, **other: Any) -> Reply:
 def redirect(location: str, status: int = 302) -> Reply:
     """Return a redirect."""
     return Reply(status, headers=(("Location", location),))
+
+
+class Failing:
+    """A robots.txt that fails a number of times, and records when it was requested.
+
+    :param times: how often it fails.
+    :param reply: the reply that it fails with.
+    """
+
+    def __init__(self, times: float, reply: Reply) -> None:
+        self.times = times
+        self.reply = reply
+        self.arrived: list[float] = []
+
+    def __call__(self, _: Asked) -> Reply:
+        self.arrived.append(time.monotonic())
+        if len(self.arrived) <= self.times:
+            return self.reply
+        return robots("User-agent: *\nDisallow: /x\n")
+
+    @property
+    def gaps(self) -> list[float]:
+        """The seconds between successive requests."""
+        return [after - before for before, after in pairwise(self.arrived)]
 
 
 PAGE = Reply(body=b"<p>page", headers=(("Content-Type", "text/html"),))

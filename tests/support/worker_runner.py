@@ -2,27 +2,35 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 import sys
-from functools import partial
 from typing import Any
+
+from scrapy.utils.reactor import install_reactor
+from twisted.internet.defer import Deferred
 
 from scrapy_robots_rfc.cache import client as fetches
 from scrapy_robots_rfc.scheduling import shared
-from tests.support.crawling import Pages
-from tests.support.runtime_runner import one_crawl, run_in
+from tests.support.crawling import ASYNCIO_REACTOR, crawl
+
+REACTORS = {
+    "asyncio": ASYNCIO_REACTOR,
+    "select": "twisted.internet.selectreactor.SelectReactor",
+    "none": None,
+}
 
 
-async def work(mode: str, urls: list[str], settings: dict[str, Any]) -> dict[str, Any]:
-    """Crawl, and return outcomes and stats."""
-    crawl = await one_crawl(mode, Pages, settings, urls)
+async def work(urls: list[str], settings: dict[str, Any]) -> None:
+    """Crawl, and print outcomes and stats."""
+    result = await crawl(urls, settings)
     outcomes = {
         url: outcome if isinstance(outcome, int) else type(outcome).__name__
-        for url, outcome in crawl.outcomes.items()
+        for url, outcome in result.outcomes.items()
     }
-    stats = {key: value for key, value in crawl.stats.items() if isinstance(value, (int, float))}
-    return {"outcomes": outcomes, "stats": stats}
+    stats = {key: value for key, value in result.stats.items() if isinstance(value, (int, float))}
+    sys.stdout.write(json.dumps({"outcomes": outcomes, "stats": stats}) + "\n")
 
 
 def main(mode: str, urls: list[str], settings: dict[str, Any], hold: float | None) -> None:
@@ -40,7 +48,17 @@ def main(mode: str, urls: list[str], settings: dict[str, Any], hold: float | Non
     sys.stdout.write("ready\n")
     sys.stdout.flush()
     sys.stdin.readline()
-    sys.stdout.write(json.dumps(run_in(mode, partial(work, mode, urls, settings))) + "\n")
+    path = REACTORS[mode]
+    if path is None:
+        asyncio.run(work(urls, settings))
+        return
+    install_reactor(path)
+    from twisted.internet import reactor as installed  # noqa: PLC0415 - after its installation
+
+    reactor: Any = installed  # the module stands for the reactor
+    crawled = Deferred.fromCoroutine(work(urls, settings))
+    crawled.addBoth(lambda _: reactor.callLater(0, reactor.stop))
+    reactor.run()
 
 
 if __name__ == "__main__":

@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 
 HERE = Path(__file__).parent
 
+#: The runtimes: two reactors, and none.
+MODES = ("asyncio", "select", "none")
+
 #: Maximum seconds of a crawl.
 TIMEOUT = 100
 
@@ -22,7 +25,7 @@ TIMEOUT = 100
 class Worker:
     """A process. It crawls after `start`.
 
-    :param mode: the runtime: ``asyncio``, ``select`` or ``none``.
+    :param mode: the runtime, one of `MODES`.
     :param hold: see `worker_runner.main`.
     """
 

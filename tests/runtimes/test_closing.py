@@ -1,0 +1,99 @@
+"""Spiders that are closed while requests wait for robots.txt."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from scrapy import Request
+from scrapy.utils.asyncio import call_later
+from scrapy.utils.defer import deferred_from_coro
+
+from scrapy_robots_rfc.fetching.pending import TICK
+from scrapy_robots_rfc.signals import robots_fetched
+from tests.support.crawling import Pages, close_when, crawl, short
+from tests.support.running import in_every_runtime
+from tests.support.site import HANG, robots
+from tests.support.timed_site import urls
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from scrapy.crawler import Crawler
+
+    from tests.support.site import Site
+
+
+@in_every_runtime
+async def test_closing_while_robots_txt_hangs(site: Site) -> None:
+    """The spider closes at once although robots.txt hangs, and no page is fetched."""
+    site.replies["/robots.txt"] = HANG
+
+    def all_wait(crawler: Crawler) -> bool:
+        return bool(site.fetches) and crawler.stats.get_value("scheduler/enqueued") == 10
+
+    result = await crawl(urls(site, 10), prepare=close_when(all_wait))
+    assert (site.pages, result.outcomes, result.stats["finish_reason"]) == ([], {}, "test")
+    assert result.stats["elapsed_time_seconds"] < 5
+    counted = {key: value for key, value in result.stats.items() if key.startswith("robotstxt/")}
+    assert counted == {
+        "robotstxt/cache/misses": 1,
+        "robotstxt/request_count": 1,
+        "robotstxt/undecided": 10,
+    }
+
+
+@pytest.mark.parametrize(("pace", "places"), [(0.05, 8), (0, 1)], ids=["paced", "one place"])
+@in_every_runtime
+async def test_closing_while_robots_txt_hangs_in_the_slot(
+    site: Site, other: Site, pace: float, places: int
+) -> None:
+    """A robots.txt that hangs in the slot of other pages does not delay the end."""
+    site.replies["/robots.txt"] = robots(f"User-agent: *\nCrawl-delay: {pace}\n")
+    other.replies["/robots.txt"] = HANG
+    pages = [site.url("/0"), other.url("/x"), *urls(site, 4)[1:]]
+    # A page gets the only place in the slot when the timeout is over, as with Scrapy alone.
+    settings = {"CONCURRENT_REQUESTS_PER_DOMAIN": places, "ROBOTS_TIMEOUT": 1}
+    result = await crawl(pages, settings, prepare=close_when(lambda _: other.fetches))
+    assert (other.pages, result.stats["finish_reason"]) == ([], "test")
+    assert result.stats["elapsed_time_seconds"] < 5
+
+
+class Inline(Pages):
+    """Downloads a page in `start`, and closes itself while the page waits for robots.txt."""
+
+    async def start(self) -> AsyncIterator[Any]:
+        [url] = self.requests
+        call_later(2 * TICK, lambda: deferred_from_coro(self.crawler.engine.close_spider_async()))
+        try:
+            await self.crawler.engine.download_async(Request(str(url)))
+        except Exception as error:  # noqa: BLE001 - the test checks its class
+            self.outcomes[str(url)] = error
+        nothing: tuple[Request, ...] = ()
+        for request in nothing:
+            yield request
+
+
+@in_every_runtime
+async def test_inline_request_at_the_end(site: Site) -> None:
+    """An inline request that waits for robots.txt when the spider closes ends with an exception."""
+    site.replies["/robots.txt"] = HANG
+    result = await crawl([site.url("/a")], spider=Inline)
+    assert short(result.outcomes[site.url("/a")]) == "RobotsUndecided"
+    assert (result.stat("undecided"), site.pages) == (1, [])
+
+
+@in_every_runtime
+async def test_signal_handler_closes_the_spider(site: Site) -> None:
+    """A signal handler may close the spider; then no page is fetched."""
+
+    def prepare(crawler: Crawler) -> None:
+        async def close() -> None:
+            assert crawler.engine is not None
+            await crawler.engine.close_spider_async(reason="enough")
+
+        crawler.signals.connect(close, robots_fetched, weak=False)
+
+    site.replies["/robots.txt"] = robots("")
+    result = await crawl([site.url("/x")], prepare=prepare)
+    assert (result.stats["finish_reason"], site.pages) == ("enough", [])

@@ -1,0 +1,196 @@
+"""Failures of the crawl itself during the fetch of robots.txt."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from scrapy import Request, signals
+from scrapy.core.downloader import Downloader
+from scrapy.exceptions import IgnoreRequest, NotConfigured, StopDownload
+from scrapy.http import Response, TextResponse
+
+from tests.support.crawling import SETTINGS, Serial, crawl, records, short
+from tests.support.handlers import HANDLERS
+from tests.support.running import in_every_runtime
+from tests.support.site import Site, robots
+
+if TYPE_CHECKING:
+    from scrapy.crawler import Crawler
+
+RULES = "User-agent: *\nDisallow: /x\n"
+#: A retry would come so late that the crawl would not end.
+NEVER = {"ROBOTS_UNREACHABLE_BACKOFF": [3600]}
+CLASS = "scrapy.core.downloader.handlers.DownloadHandlers"
+FIX = "fix it, or remove it from the settings"
+
+
+@pytest.mark.parametrize("fail", [False, True])
+@pytest.mark.parametrize("signal", [signals.headers_received, signals.bytes_received])
+@pytest.mark.parametrize("handler", HANDLERS)
+@in_every_runtime
+async def test_spider_that_stops_its_transfers(
+    site: Site, handler: dict[str, Any], signal: object, fail: bool
+) -> None:
+    """A spider that stops every transfer does not stop robots.txt."""
+
+    def prepare(crawler: Crawler) -> None:
+        def stop() -> None:
+            raise StopDownload(fail=fail)
+
+        crawler.signals.connect(stop, signal, weak=False)
+
+    site.replies["/robots.txt"] = robots("#\n" * 50_000 + RULES)
+    pages = [site.url("/a"), site.url("/x")]
+    result = await crawl(pages, {**NEVER, **handler}, prepare=prepare)
+    assert [short(result.outcomes[page]) for page in pages] == [200, "rule"]
+    assert site.pages == ["/a"]
+
+
+class Raising:
+    """A middleware that raises for every robots.txt."""
+
+    error: Exception = KeyError("token")
+
+    def process_request(self, request: Request) -> None:
+        if request.url.endswith("/robots.txt"):
+            # A new error, because an error that is raised again keeps its traceback.
+            raise type(self.error)(*self.error.args)
+
+
+class Dropping(Raising):
+    """A middleware that drops the request."""
+
+    error = IgnoreRequest("not in the list")
+
+
+class Offline(Raising):
+    """A middleware that uses another server, which refuses connections."""
+
+    error = ConnectionRefusedError(111, "Connection refused")
+
+
+class Unloadable:
+    """A download handler whose library is missing."""
+
+    lazy = True
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> None:
+        raise NotConfigured("needs the `nowhere` library")
+
+
+class Crashing:
+    """A download handler that raises."""
+
+    lazy = True
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> Crashing:
+        return cls()
+
+    async def download_request(self, request: Request) -> None:
+        raise AttributeError("no attribute `session`")
+
+    async def close(self) -> None:
+        """Do nothing."""
+
+
+@pytest.mark.parametrize(
+    ("part", "cause", "advice"),
+    [
+        (Raising, "Raising: KeyError: 'token'", FIX),
+        (Offline, "Offline: ConnectionRefusedError: [Errno 111] Connection refused", FIX),
+        (Crashing, "Crashing: AttributeError: no attribute `session`", FIX),
+        (
+            Dropping,
+            "Dropping: IgnoreRequest: not in the list",
+            "let it pass requests for robots.txt, or name the site in ROBOTS_EXEMPT",
+        ),
+        (
+            Unloadable,
+            f"{CLASS}: NotSupported: Unsupported URL scheme 'http': needs the `nowhere` library",
+            "check DOWNLOAD_HANDLERS, and install what the handler needs",
+        ),
+    ],
+)
+@in_every_runtime
+async def test_local_fault_disallows_everything_and_is_logged_once(
+    site: Site, part: type, cause: str, advice: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """If a part of the crawl fails, nothing is allowed; one log line says what to do, and nothing
+    is cached.
+    """
+    site.replies["/robots.txt"] = robots(RULES)
+    settings: dict[str, Any] = (
+        {"DOWNLOADER_MIDDLEWARES": {**SETTINGS["DOWNLOADER_MIDDLEWARES"], part: 200}}
+        if issubclass(part, Raising)
+        else {"DOWNLOAD_HANDLERS": {"http": part}}
+    )
+    pages = [site.url("/a"), site.url("/b")]
+    result = await crawl(pages, {**NEVER, **settings}, spider=Serial)
+    assert [short(outcome) for outcome in result.outcomes.values()] == ["local"] * 2
+    assert site.targets == []
+    # A failure decides for the requests of the next second, so both pages may share one.
+    assert result.stat("request_count") == result.stat("result/local") in (1, 2)
+    assert result.stat("forbidden/local") == 2
+    [record] = [record for record in caplog.records if "robots.txt could not" in record.message]
+    assert record.message.removeprefix(site.url("/robots.txt")).replace(f"{__name__}.", "") == (
+        f" could not be requested because the crawl itself failed ({cause}): nothing is allowed"
+        f" until this is fixed; {advice}"
+    )
+    assert record.levelno == logging.ERROR
+    assert bool(record.exc_info) is (advice == FIX)
+
+
+class Fallback:
+    """A middleware that answers for every failed download."""
+
+    def process_exception(self, request: Request, exception: Exception) -> Response | None:
+        """Return an empty response."""
+        if isinstance(exception, IgnoreRequest):
+            return None
+        return TextResponse(request.url, body=b"", request=request)
+
+
+@in_every_runtime
+async def test_answer_of_a_middleware_in_place_of_a_download_that_failed(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """An answer that a middleware makes up for a failed robots.txt allows nothing."""
+    middlewares = {**SETTINGS["DOWNLOADER_MIDDLEWARES"], Fallback: 560}
+    page = "http://127.0.0.1:1/a"  # no server listens there
+    result = await crawl([page], {**NEVER, "DOWNLOADER_MIDDLEWARES": middlewares})
+    assert short(result.outcomes[page]) == "local"
+    [line] = records(caplog, logging.ERROR)
+    assert "another downloader middleware: answered 200 in place of a download that failed" in line
+
+
+_HIDDEN = ("handlers", "slots", "total_concurrency", "_process_queue", "_latercall")
+
+
+class Own(Downloader):
+    """A third-party downloader, as the package sees it: with the interface that the engine uses."""
+
+    def __getattribute__(self, name: str) -> Any:
+        caller = sys._getframe(1).f_globals["__name__"]
+        if name in _HIDDEN and caller.startswith("scrapy_robots_rfc"):
+            raise AttributeError(f"Own has no `{name}`")
+        return super().__getattribute__(name)
+
+
+@in_every_runtime
+async def test_own_downloader_serves_every_site(
+    site: Site, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A DOWNLOADER without Scrapy's names serves every site, with one warning for each name."""
+    site.replies["/robots.txt"] = robots(RULES)
+    with Site(tls=True) as secure:
+        pages = [site.url("/a"), site.url("/x"), secure.url("/a")]
+        result = await crawl(pages, {**NEVER, "DOWNLOADER": Own})
+    assert [short(result.outcomes[page]) for page in pages] == [200, "rule", 200]
+    warnings = records(caplog)
+    assert all("this version of Scrapy has no" in line for line in warnings)
+    assert len(warnings) == len(set(warnings))

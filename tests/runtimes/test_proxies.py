@@ -1,0 +1,315 @@
+"""Routes: a proxy that fails is not the site's answer, and other routes are used."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import socket
+import threading
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from scrapy import Request
+from scrapy.utils.asyncio import call_later
+
+from scrapy_robots_rfc import RobotsDisallowed
+from scrapy_robots_rfc._runtime import Runtime, Waiter
+from scrapy_robots_rfc.scheduling.throttle import MIN_KNOWN_FOR
+from scrapy_robots_rfc.signals import robots_fetched
+from tests.support.crawling import Pages, Serial, crawl, records, short
+from tests.support.handlers import HANDLERS, PROXY_HANDLERS
+from tests.support.proxies import Proxy, dead
+from tests.support.running import in_every_runtime
+from tests.support.site import HANG, Failing, Reply, Site, robots
+from tests.support.timed_site import urls
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterator
+    from pathlib import Path
+
+RULES = "User-agent: *\nDisallow: /x\n"
+NEVER = {"ROBOTS_UNREACHABLE_BACKOFF": [3600]}
+SECRET = "http://user:secret@"
+REFUSES = "407 Proxy Authentication Required"
+
+every_handler = pytest.mark.parametrize("handler", PROXY_HANDLERS)
+
+
+@pytest.fixture
+def site() -> Iterator[Site]:
+    """A site with rules."""
+    with Site({"/robots.txt": robots(RULES)}) as running:
+        yield running
+
+
+@pytest.fixture
+def live() -> Iterator[Proxy]:
+    """A proxy that forwards requests."""
+    with Proxy() as proxy:
+        yield proxy
+
+
+def by(url: str, proxy: str | None) -> Request:
+    """Return a request through a proxy."""
+    return Request(url, meta={"proxy": proxy})
+
+
+@pytest.mark.parametrize(
+    ("tls", "refuses"),
+    # By http, a client cannot tell a 502 of the proxy from an answer of the site.
+    [(False, ""), (False, REFUSES), (True, ""), (True, REFUSES), (True, "502 Bad Gateway")],
+)
+@every_handler
+@in_every_runtime
+async def test_each_route_has_its_own_fetch(
+    live: Proxy, handler: dict[str, Any], tls: bool, refuses: str
+) -> None:
+    """If a proxy fails, the file is fetched for requests with another proxy."""
+    with Site({"/robots.txt": robots(RULES)}, tls=tls) as site, Proxy(refuses) as bad:
+        first, second = f"{SECRET}{bad.netloc if refuses else dead()}", f"http://{live.netloc}"
+        requests = [
+            by(site.url("/1"), first),
+            by(site.url("/a"), second),
+            by(site.url("/x"), second),
+            by(site.url("/x2"), first),
+        ]
+        result = await crawl(requests, {**NEVER, **handler})
+    _, *outcomes, last = [short(result.outcomes[request.url]) for request in requests]
+    assert outcomes == [200, "rule"]
+    # A request by the proxy that fails may find the file that came by the other one.
+    assert last in {"unreachable", "rule"}
+    assert site.fetches == 1
+
+
+@pytest.mark.parametrize(
+    ("tls", "refuses", "cause"),
+    [
+        (False, "", "connection refused"),
+        (False, REFUSES, REFUSES),
+        (True, "", "connection refused"),
+        (True, REFUSES, "407 to CONNECT"),
+    ],
+)
+@every_handler
+@in_every_runtime
+async def test_failing_proxy_closes_the_site_for_its_own_requests(
+    handler: dict[str, Any],
+    tls: bool,
+    refuses: str,
+    cause: str,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """The log and the reason name a failing proxy, without its password."""
+    with Site({"/robots.txt": robots(RULES)}, tls=tls) as site, Proxy(refuses) as bad:
+        netloc = bad.netloc if refuses else dead()
+        by_proxy = [by(url, f"{SECRET}{netloc}") for url in urls(site, 2)]
+        requests = [*by_proxy, Request(site.url("/a")), Request(site.url("/x"))]
+        result = await crawl(requests, handler, spider=Serial)
+    first, second, allowed, ruled = result.outcomes.values()
+    cause = f"{cause}, through proxy http://{netloc}"
+    assert isinstance(first, RobotsDisallowed)
+    assert isinstance(second, RobotsDisallowed)
+    assert {first.why, second.why} == {f"robots.txt unreachable: {cause}"}
+    assert (allowed, short(ruled)) == (200, "rule")
+    assert len(bad.asked) == bool(refuses)
+    [line] = records(caplog)
+    assert line.startswith(
+        f"{site.url('/robots.txt')} is unreachable ({cause}): nothing is allowed"
+    )
+    assert line.endswith(" that way; the next attempt is in 300 s")
+    assert SECRET not in caplog.text
+
+
+class Later(Pages):
+    """Requests the first page, and the others after its robots.txt has failed once."""
+
+    async def start(self) -> AsyncIterator[Any]:
+        failed: Waiter[None] = Waiter()
+        # The signal is sent before the backoff begins.
+        self.crawler.signals.connect(
+            lambda: call_later(0, failed.resolve, None), robots_fetched, weak=False
+        )
+        first, *others = [request async for request in super().start()]
+        yield first
+        await failed
+        for request in others:
+            yield request
+
+
+@every_handler
+@in_every_runtime
+async def test_route_of_a_later_request(site: Site, live: Proxy, handler: dict[str, Any]) -> None:
+    """A proxy that fails closes the site at once, for its own requests only."""
+    requests = [by(site.url("/1"), f"http://{dead()}")]
+    requests += [by(site.url(target), f"http://{live.netloc}") for target in ("/a", "/x")]
+    result = await crawl(requests, {**NEVER, **handler}, spider=Later)
+    outcomes = [short(result.outcomes[request.url]) for request in requests]
+    assert outcomes == ["unreachable", 200, "rule"]
+
+
+@every_handler
+@in_every_runtime
+async def test_attempts_of_each_route(site: Site, live: Proxy, handler: dict[str, Any]) -> None:
+    """A site that answers 503 through one proxy is retried, although another proxy failed."""
+    site.replies["/robots.txt"] = Failing(1, Reply(503))
+    second = by(site.url("/x"), f"http://{live.netloc}")
+    settings = {**handler, "ROBOTS_UNREACHABLE_BACKOFF": [0.1]}
+    result = await crawl([by(site.url("/1"), f"http://{dead()}"), second], settings)
+    assert (short(result.outcomes[second.url]), site.fetches) == ("rule", 2)
+
+
+@every_handler
+@in_every_runtime
+async def test_hanging_proxy_delays_no_other_for_long(
+    site: Site, live: Proxy, handler: dict[str, Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    """A proxy that hangs closes the site for its own requests after ROBOTS_TIMEOUT."""
+    with socket.create_server(("", 0)) as silent:
+        requests = [
+            by(site.url("/1"), f"{SECRET}127.0.0.1:{silent.getsockname()[1]}"),
+            by(site.url("/a"), f"http://{live.netloc}"),
+        ]
+        settings = {**NEVER, **handler, "ROBOTS_TIMEOUT": 0.5, "DOWNLOAD_TIMEOUT": 1}
+        result = await crawl(requests, settings)
+    assert result.outcomes[site.url("/a")] == 200
+    assert all("through proxy" in line for line in records(caplog))
+
+
+@pytest.mark.parametrize(
+    ("position", "outcome"), [(0, "unreachable"), (1, "CannotResolveHostError")]
+)
+@every_handler
+@in_every_runtime
+async def test_only_a_proxy_leads_there(
+    site: Site, live: Proxy, handler: dict[str, Any], position: int, outcome: str
+) -> None:
+    """A site that needs a proxy is fetched through one, whichever request comes first."""
+    host = "http://unknown.invalid"
+    live.names = {"unknown.invalid": site.port}
+    requests = [by(f"{host}{target}", f"http://{live.netloc}") for target in ("/a", "/x")]
+    requests.insert(position, Request(f"{host}/1"))
+    result = await crawl(requests, {**NEVER, **handler}, spider=Serial)
+    outcomes = [short(result.outcomes[f"{host}{target}"]) for target in ("/1", "/a", "/x")]
+    assert outcomes == [outcome, 200, "rule"]
+
+
+@every_handler
+@in_every_runtime
+async def test_proxy_of_the_environment(
+    site: Site,
+    live: Proxy,
+    handler: dict[str, Any],
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """A proxy from the environment is a route like any other."""
+    with Proxy(REFUSES) as bad:
+        netloc = bad.netloc
+        monkeypatch.setenv("http_proxy", f"{SECRET}{netloc}")
+        monkeypatch.setenv("no_proxy", "")
+        own = by(site.url("/a"), f"http://{live.netloc}")
+        result = await crawl([*urls(site, 2), own], handler, spider=Serial)
+    outcomes = [short(outcome) for outcome in result.outcomes.values()]
+    assert outcomes == ["unreachable", "unreachable", 200]
+    assert len(bad.asked) == 1
+    [line] = records(caplog)
+    assert f"through proxy http://{netloc}" in line
+    assert "secret" not in line
+
+
+@every_handler
+@in_every_runtime
+async def test_only_a_failing_route(site: Site, handler: dict[str, Any]) -> None:
+    """One request by a failing route finds out that it fails, and all its pages are dropped."""
+    requests = [by(url, f"http://{dead()}") for url in urls(site, 20)]
+    result = await crawl(requests, handler)
+    assert [short(outcome) for outcome in result.outcomes.values()] == ["unreachable"] * 20
+    assert (result.stat("request_count"), site.targets) == (1, [])
+
+
+@pytest.mark.parametrize("refuses", [REFUSES, ""])
+@every_handler
+@in_every_runtime
+async def test_failure_of_a_proxy_is_not_shared(
+    site: Site, tmp_path: Path, handler: dict[str, Any], refuses: str
+) -> None:
+    """The failure of a proxy is not stored for other crawls."""
+    settings = {"ROBOTS_CACHE": f"sqlite:///{tmp_path}/copies.db", **handler}
+    with Proxy(refuses) as bad:
+        request = by(site.url("/a"), f"http://{bad.netloc if refuses else dead()}")
+        failed = await crawl([request], settings)
+        direct = await crawl([site.url("/a"), site.url("/x")], settings)
+    assert [short(outcome) for outcome in failed.outcomes.values()] == ["unreachable"]
+    assert [short(direct.outcomes[site.url(page)]) for page in ("/a", "/x")] == [200, "rule"]
+
+
+class AfterASecond(Serial):
+    """Requests the next page when a file that is stale at once does not count as known any more."""
+
+    async def parse(self, response: Any, **_: Any) -> AsyncIterator[Request]:
+        await Runtime().sleep(1.1 * MIN_KNOWN_FOR)
+        for request in super().parse(response):
+            yield request
+
+
+@every_handler
+@in_every_runtime
+async def test_earlier_file_is_obeyed(site: Site, handler: dict[str, Any]) -> None:
+    """If a proxy fails, an earlier file is obeyed as stale."""
+    requests = [Request(site.url("/a")), by(site.url("/x"), f"http://{dead()}")]
+    settings = {**NEVER, "ROBOTS_CACHE_MAX_AGE": 0.1, **handler}
+    result = await crawl(requests, settings, spider=AfterASecond)
+    error = result.outcomes[site.url("/x")]
+    assert isinstance(error, RobotsDisallowed)
+    assert (short(error), error.decision.stale, site.fetches) == ("rule", True, 1)
+
+
+@contextlib.contextmanager
+def answering(answer: bytes) -> Iterator[str]:
+    """Serve the same bytes to every client, and disconnect; yield the URL of a page."""
+    server = socket.create_server(("127.0.0.1", 0))
+
+    def serve() -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                client, _ = server.accept()
+                with contextlib.suppress(OSError), client:
+                    client.recv(65536)
+                    client.sendall(answer)
+
+    threading.Thread(target=serve, daemon=True).start()
+    yield f"http://127.0.0.1:{server.getsockname()[1]}/"
+    server.shutdown(socket.SHUT_RDWR)
+    server.close()
+
+
+@pytest.mark.parametrize("handler", HANDLERS)
+@in_every_runtime
+async def test_causes_are_the_same_with_every_handler(handler: dict[str, Any]) -> None:
+    """The causes in the log are the same with every download handler."""
+    with contextlib.ExitStack() as stack:
+        sites = {
+            "connection reset": Site({"/robots.txt": Reply(reset=True)}),
+            "the transfer broke off": Site({"/robots.txt": robots(RULES, cut=5)}),
+            "no answer in 2 s": Site({"/robots.txt": HANG}),
+            "TLS: wrong version number": Site(),
+        }
+        answers = {
+            "connection closed without an answer": b"",
+            "no valid HTTP answer: ": b"hello you\r\n\r\n",
+            # aiohttp's handler fails on what is not UTF-8.
+            "503|its answer cannot be read: ": b"HTTP/1.1 503 Busy\r\nRetry-After: \xff\r\n\r\n",
+        }
+        pages = {
+            "connection refused": f"http://{dead()}/",
+            "unknown host": "http://no-such-host.invalid/",
+            **{cause: stack.enter_context(site).url("/") for cause, site in sites.items()},
+            **{cause: stack.enter_context(answering(data)) for cause, data in answers.items()},
+        }
+        tls = "TLS: wrong version number"
+        pages[tls] = pages[tls].replace("http:", "https:")
+        result = await crawl(pages.values(), {"ROBOTS_TIMEOUT": 2, **handler})
+    for cause, page in pages.items():
+        outcome = result.outcomes[page]
+        assert isinstance(outcome, RobotsDisallowed)
+        assert re.match(f"robots.txt unreachable: (?:{cause})", outcome.why)

@@ -1,0 +1,177 @@
+"""Transfers of robots.txt: their size, their time and their end, with each download handler."""
+
+from __future__ import annotations
+
+import gc
+import gzip
+import threading
+import time
+from contextlib import ExitStack
+from itertools import product
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import pytest
+from scrapy import Request
+from scrapy.utils.defer import maybe_deferred_to_future
+from twisted.internet.defer import Deferred
+
+from scrapy_robots_rfc import RobotsTxt
+from scrapy_robots_rfc._runtime import Runtime
+from scrapy_robots_rfc.signals import robots_fetched
+from tests.support.crawling import Pages, crawl, short
+from tests.support.handlers import HANDLERS
+from tests.support.hostile_files import hostile
+from tests.support.memory_store import MemoryStore
+from tests.support.running import in_every_runtime
+from tests.support.site import HANG, PAGE, Reply, Site, robots
+from tests.support.timed_site import urls
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from tests.support.site import Asked
+
+RULES = "User-agent: *\nDisallow: /x\n"
+FIRST = b"User-agent: *\nDisallow: /first\n"
+COMMENT = b"# " + b"x" * 997 + b"\n"
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        Reply(body=FIRST, endless=True),
+        Reply(chunks=(FIRST + COMMENT * 600 + b"Disallow: /last\n",)),
+        Reply(body=gzip.compress(FIRST + COMMENT * 5000), headers=(("Content-Encoding", "gzip"),)),
+    ],
+    ids=["endless", "chunked", "compressed"],
+)
+@pytest.mark.parametrize("handler", HANDLERS)
+@in_every_runtime
+async def test_size_limit(site: Site, reply: Reply, handler: dict[str, Any]) -> None:
+    """Endless, chunked and compressed files are cut at the limit, whatever DOWNLOAD_MAXSIZE is."""
+    site.replies["/robots.txt"] = reply
+    pages = [site.url("/first"), site.url("/last")]
+    result = await crawl(pages, {"DOWNLOAD_MAXSIZE": 1000, **handler})
+    assert [short(result.outcomes[page]) for page in pages] == ["rule", 200]
+    assert result.stat("truncated") == 1
+
+
+@pytest.mark.parametrize("handler", HANDLERS)
+@in_every_runtime
+async def test_body_that_ends_with_its_connection(handler: dict[str, Any]) -> None:
+    """A body without a length is whole when its connection ends, with or without TLS."""
+    pages = []
+    with ExitStack() as stack:
+        for tls, body in product((False, True), (RULES.encode(), b"")):
+            site = Site({"/robots.txt": Reply(body=body, closes=True)}, tls=tls)
+            pages.append(stack.enter_context(site).url("/x"))
+        result = await crawl(pages, {"DOWNLOAD_VERIFY_CERTIFICATES": False, **handler})
+    assert [short(result.outcomes[page]) for page in pages] == ["rule", 200] * 2
+
+
+@in_every_runtime
+async def test_timeout(site: Site) -> None:
+    """A robots.txt that hangs is unreachable after ROBOTS_TIMEOUT, with retries enabled, too."""
+    site.replies["/robots.txt"] = HANG
+    result = await crawl(urls(site, 2), {"ROBOTS_TIMEOUT": 0.4, "RETRY_ENABLED": True})
+    assert [short(outcome) for outcome in result.outcomes.values()] == ["unreachable"] * 2
+    assert site.pages == []
+    assert result.stats["elapsed_time_seconds"] < 5
+
+
+class HangingHandler(Pages):
+    """Connects a signal handler that never ends."""
+
+    async def start(self) -> AsyncIterator[Any]:
+        self.crawler.signals.connect(self.hang, robots_fetched)
+        async for request in super().start():
+            yield request
+
+    async def hang(self) -> None:
+        await maybe_deferred_to_future(Deferred())
+
+
+@in_every_runtime
+async def test_hanging_signal_handler(site: Site) -> None:
+    """A signal handler that hangs delays requests by ROBOTS_TIMEOUT at most, and the file is
+    obeyed.
+    """
+    site.replies["/robots.txt"] = robots(RULES)
+    pages = [site.url("/x"), site.url("/y")]
+    result = await crawl(pages, {"ROBOTS_TIMEOUT": 0.5}, spider=HangingHandler)
+    assert [short(result.outcomes[page]) for page in pages] == ["rule", 200]
+    assert 0.5 <= result.stats["elapsed_time_seconds"] < 5
+
+
+class Slow(MemoryStore):
+    """A store that answers only after a page was fetched."""
+
+    fetched: ClassVar[threading.Event]
+    in_time: ClassVar[list[bool]]
+
+    def get(self, key: str) -> bytes | None:
+        self.in_time.append(self.fetched.wait(60))
+        return super().get(key)
+
+
+@in_every_runtime
+async def test_slow_store(site: Site) -> None:
+    """While a store is slow, the crawl continues."""
+    Slow.fetched, Slow.in_time = threading.Event(), []
+
+    def answer(_: Asked) -> Reply:
+        Slow.fetched.set()
+        return PAGE
+
+    site.replies = {"/robots.txt": robots(RULES), "/exempt": answer}
+    exempt = Request(site.url("/exempt"), meta={"dont_obey_robotstxt": True})
+    result = await crawl([site.url("/y"), exempt], {"ROBOTS_CACHE": f"{__name__}.Slow"})
+    assert result.outcomes == {site.url("/y"): 200, exempt.url: 200}
+    assert all(Slow.in_time)
+    assert result.stat("cache/store_errors") == 0
+
+
+class Ticking(Pages):
+    """Runs a timer every 10 ms, and measures the longest CPU time of the event loop between two
+    ticks.
+    """
+
+    ticks = 0
+    longest = 0.0
+
+    async def start(self) -> AsyncIterator[Any]:
+        self.is_closed, self.last_tick = False, time.thread_time()
+        self.tick()
+        async for request in super().start():
+            yield request
+
+    def tick(self) -> None:
+        now = time.thread_time()
+        self.longest = max(self.longest, now - self.last_tick)
+        self.last_tick = now
+        self.ticks += 1
+        if not self.is_closed:
+            Runtime().call_later(0.01, self.tick)
+
+    def closed(self, _: str) -> None:
+        self.is_closed = True
+
+
+@in_every_runtime
+async def test_large_file_does_not_stop_the_event_loop(site: Site, other: Site) -> None:
+    """While 200,000 hostile bytes are parsed, timers of the event loop still run."""
+    body = hostile("escapes", 200_000) + b"Disallow: /x\n"
+    began = time.thread_time()
+    RobotsTxt.parse(body).prepare("*")
+    parse_time = time.thread_time() - began
+    site.replies["/robots.txt"] = Reply(200, body)
+    await crawl([other.url("/y")])  # loads modules
+    gc.collect()
+    gc.freeze()
+    pages = [site.url(target) for target in ("/x", "/x/1", "/y", "/y/1")]
+    result = await crawl(pages, spider=Ticking)
+    gc.unfreeze()
+    assert [short(result.outcomes[page]) for page in pages] == ["rule", "rule", 200, 200]
+    assert site.fetches == 1
+    assert result.spider.longest / parse_time < 0.5
+    assert result.spider.ticks > 3

@@ -1,0 +1,97 @@
+"""Sites whose robots.txt fails temporarily or permanently."""
+
+from __future__ import annotations
+
+import socket
+from typing import Any
+
+import pytest
+from scrapy.exceptions import CloseSpider
+
+from scrapy_robots_rfc.fetching import pending
+from tests.support.crawling import Pages, crawl, short
+from tests.support.running import in_every_runtime
+from tests.support.site import Failing, Reply, Site
+from tests.support.timed_site import urls
+
+
+@in_every_runtime
+async def test_retries(site: Site) -> None:
+    """A failed file is requested again after each delay of the backoff, while its pages wait."""
+    failing = site.replies["/robots.txt"] = Failing(2, Reply(503))
+    settings = {
+        "ROBOTS_UNREACHABLE_BACKOFF": [0.1, 0.4],
+        "RETRY_ENABLED": True,
+        "CONCURRENT_REQUESTS": 2,
+    }
+    pages = [site.url(target) for target in ("/a", "/b", "/c", "/x")]
+    result = await crawl(pages, settings)
+    assert [short(result.outcomes[page]) for page in pages] == [200, 200, 200, "rule"]
+    assert site.targets[:3] == ["/robots.txt"] * 3
+    first, second = failing.gaps
+    assert 0.1 <= first < 2
+    assert 0.4 <= second < 2
+    counted = ("request_count", "result/unreachable", "origins/successful", "origins/unreachable")
+    assert [result.stat(key) for key in counted] == [3, 2, 1, 0]
+
+
+@in_every_runtime
+async def test_retry_after_makes_a_delay_longer(site: Site) -> None:
+    """Retry-After makes a delay longer."""
+    reply = Reply(429, headers=(("Retry-After", "1"),))
+    failing = site.replies["/robots.txt"] = Failing(1, reply)
+    result = await crawl([site.url("/a")], {"ROBOTS_UNREACHABLE_BACKOFF": [0.01]})
+    assert 1 <= failing.gaps[0] < 2
+    assert result.outcomes == {site.url("/a"): 200}
+
+
+@in_every_runtime
+async def test_unknown_host_is_disallowed_at_once() -> None:
+    """The pages of a host that does not resolve are dropped at once."""
+    page = "http://no-such-host.invalid/"
+    result = await crawl([page], {"ROBOTS_UNREACHABLE_BACKOFF": [600]})
+    assert short(result.outcomes[page]) == "unreachable"
+    assert result.stat("request_count") == 1
+
+
+class CloseSoon(Pages):
+    """Closes the spider when the expected number of pages were fetched."""
+
+    expected: int
+
+    def parse(self, response: Any, **_: Any) -> None:
+        super().parse(response)
+        if len(self.outcomes) == self.expected:
+            raise CloseSpider("enough")
+
+
+@in_every_runtime
+async def test_many_failing_hosts_delay_no_other(site: Site) -> None:
+    """Forty failing hosts delay no other site."""
+    with Site() as closed:
+        port = closed.port
+    failing = [f"http://127.0.1.{number + 1}:{port}/" for number in range(40)]
+    settings = {"ROBOTS_UNREACHABLE_BACKOFF": [600], "CONCURRENT_REQUESTS": 4}
+    pages = urls(site, 20)
+    result = await crawl([*failing, *pages], settings, spider=CloseSoon, expected=20)
+    assert result.outcomes == dict.fromkeys(pages, 200)
+    assert result.stat("undecided") >= 40
+
+
+@in_every_runtime
+async def test_hanging_hosts_give_way_to_others(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Many hanging hosts delay no other site, and do not fail sooner because of that."""
+    monkeypatch.setattr(pending, "CUT_AFTER", 0.3)
+    monkeypatch.setattr(pending, "MAX_FETCHES", 8)
+    with socket.create_server(("", 0), backlog=100) as hanging:
+        port = hanging.getsockname()[1]
+        pages = [f"http://127.0.1.{number + 1}:{port}/" for number in range(24)]
+        pages += urls(site, 10)
+        # Enough connections for the handler without a reactor, which continues requests that were
+        # cancelled.
+        settings = {"CONCURRENT_REQUESTS": 40}
+        result = await crawl(pages, settings, spider=CloseSoon, expected=10)
+    assert result.outcomes == dict.fromkeys(pages[24:], 200)
+    assert result.stat("result/unreachable") == 0

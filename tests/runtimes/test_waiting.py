@@ -1,0 +1,331 @@
+"""Requests wait in the queue for robots.txt and for their turn, and delay no other site."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import re
+import threading
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from scrapy import Request, signals
+
+from scrapy_robots_rfc.fetching.pending import TICK, max_fetches
+from scrapy_robots_rfc.middleware import progress
+from tests.support.crawling import Pages, crawl, records, short
+from tests.support.documents import block
+from tests.support.running import in_every_runtime
+from tests.support.site import PAGE, Reply, Site, redirect, robots
+from tests.support.timed_site import DELAY, PACED, Clocked, fetched, gaps, urls
+from tests.support.waiting import FEW, Faithful, snapshot
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Iterator
+    from pathlib import Path
+
+    from scrapy.crawler import Crawler
+
+    from tests.support.site import Asked
+
+FORBID_ALL = "User-agent: *\nDisallow: /\n"
+ONE = {"CONCURRENT_REQUESTS": 1}
+SCRAPYS_QUEUE = {"SCHEDULER_PRIORITY_QUEUE": "scrapy.pqueues.DownloaderAwarePriorityQueue"}
+
+
+def opens(gate: threading.Event, count: int) -> Callable[[Crawler], None]:
+    """Return a function that prepares a crawler to set an event when requests are scheduled."""
+    left = list(range(count))
+
+    def scheduled() -> None:
+        left.pop()
+        if not left:
+            gate.set()
+
+    return lambda crawler: crawler.signals.connect(scheduled, signals.request_scheduled, weak=False)
+
+
+class Opens(Pages):
+    """Sets `gate` when the first page was fetched."""
+
+    gate: threading.Event
+
+    def parse(self, response: Any, **_: Any) -> None:
+        super().parse(response)
+        self.gate.set()
+
+
+@pytest.mark.parametrize("count", [1, 3, 50])
+@pytest.mark.parametrize("queue", [{}, SCRAPYS_QUEUE], ids=["ours", "scrapy's"])
+@in_every_runtime
+async def test_waiting_requests_get_the_verdict(
+    site: Site, count: int, queue: dict[str, Any]
+) -> None:
+    """However many pages wait, robots.txt is fetched once, and no disallowed page is fetched."""
+    gate = threading.Event()
+    site.replies["/robots.txt"] = robots(FORBID_ALL, gate=gate)
+    places = {"CONCURRENT_REQUESTS": count + 1, "CONCURRENT_REQUESTS_PER_DOMAIN": count + 1}
+    result = await crawl(urls(site, count), {**places, **queue}, prepare=opens(gate, count))
+    assert site.targets == ["/robots.txt"]
+    assert [short(outcome) for outcome in result.outcomes.values()] == ["rule"] * count
+
+
+@in_every_runtime
+async def test_slow_site_delays_no_other(site: Site, other: Site) -> None:
+    """A page of another site comes before 50 pages of a site whose robots.txt hangs."""
+    gate = threading.Event()
+    site.replies["/robots.txt"] = robots(FEW, gate=gate)
+    pages = [site.url(f"/few/{number}" if number < 10 else f"/{number}") for number in range(50)]
+    result = await crawl([*pages, other.url("/page")], spider=Opens, gate=gate)
+    assert next(iter(result.outcomes)) == other.url("/page")
+    assert Counter(site.pages) == {f"/few/{number}": 1 for number in range(10)}
+    assert Counter(map(short, result.outcomes.values())) == {200: 11, "rule": 40}
+    assert result.stat("cache/misses") == 2
+
+
+@in_every_runtime
+async def test_several_slow_sites_delay_no_other(other: Site) -> None:
+    """Several hanging robots.txt files delay no other site."""
+    gate = threading.Event()
+    with contextlib.ExitStack() as stack:
+        sites = [Site({"/robots.txt": robots(FORBID_ALL, gate=gate)}) for _ in range(6)]
+        pages = [stack.enter_context(site).url() for site in sites] + [other.url("/page")]
+        result = await crawl(pages, {"CONCURRENT_REQUESTS": 8}, spider=Opens, gate=gate)
+    assert [short(outcome) for outcome in result.outcomes.values()] == [200, *["rule"] * 6]
+
+
+@in_every_runtime
+async def test_request_that_waited(site: Site) -> None:
+    """A request that waited is the request that was yielded, and was queued once."""
+    gate = threading.Event()
+    site.replies["/robots.txt"] = robots(FEW, gate=gate)
+    pages = [site.url(target) for target in ("/few/1", "/few/2", "/x", "/y")]
+    result = await crawl(pages, spider=Faithful, gate=gate)
+    spider = result.spider
+    sent = {id(request): before for request, before in spider.sent}
+    assert [sent[id(request)] == snapshot(request) for request in spider.came] == [True] * 4
+    assert spider.arguments == [2, 2]
+    assert sorted(spider.dropped) == sorted(pages)
+    assert [short(result.outcomes[page]) for page in pages] == [200, 200, "rule", "rule"]
+    assert (spider.scheduled, result.stats["scheduler/enqueued"], site.fetches) == (8, 4, 1)
+
+
+class Limited(Pages):
+    """Records the maximum number of fetches."""
+
+    async def start(self) -> AsyncIterator[Any]:
+        type(self).max_fetches = max_fetches(self.crawler)
+        async for request in super().start():
+            yield request
+
+    max_fetches = 0
+
+
+@in_every_runtime
+async def test_few_fetches_at_once() -> None:
+    """No more than MAX_FETCHES are under way, and an origin in line is fetched when one ends."""
+    gate = threading.Event()
+    under_way: list[int] = []
+    counts: list[int] = []
+
+    def answer(_: Asked) -> Reply:
+        under_way.append(1)
+        counts.append(len(under_way))
+        if len(counts) == Limited.max_fetches:
+            threading.Timer(2 * TICK, gate.set).start()
+        gate.wait(20)
+        under_way.pop()
+        return robots(FEW)
+
+    with contextlib.ExitStack() as stack:
+        sites = [stack.enter_context(Site({"/robots.txt": answer})) for _ in range(17)]
+        settings = {"CONCURRENT_REQUESTS": 1, "CONCURRENT_REQUESTS_PER_DOMAIN": 100}
+        result = await crawl([site.url("/few/1") for site in sites], settings, spider=Limited)
+    # Without a reactor, Scrapy has CONCURRENT_REQUESTS connections, also for robots.txt files.
+    assert Limited.max_fetches == max(counts) in (16, 1)
+    assert len(counts) == 17
+    assert fetched(result) == 17
+
+
+@in_every_runtime
+async def test_log_lines_about_waiting_requests(
+    site: Site, other: Site, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Log lines say how many requests wait for robots.txt or a Crawl-delay, and for which site.
+
+    With LOGSTATS_INTERVAL = 0, there are none.
+    """
+    gate = threading.Event()
+
+    class Heard(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            if "for the robots.txt of" in record.getMessage():
+                gate.set()
+
+    heard = Heard()
+    progress.logger.addHandler(heard)
+    monkeypatch.setattr(progress, "MIN_WAIT", 0.01)
+    site.replies["/robots.txt"] = robots(FORBID_ALL, gate=gate)
+    other.replies["/robots.txt"] = robots(f"User-agent: *\nCrawl-delay: {3.2 * TICK}\n")
+    pages = [*urls(site, 3), *urls(other, 3)]
+    await crawl(pages, {"LOGSTATS_INTERVAL": 0.02})
+    progress.logger.removeHandler(heard)
+    lines = {re.sub(r"\b\d+(:\d+)*\b", "N", line) for line in records(caplog, logging.INFO)}
+    turn = "waiting for their Crawl-delay or Request-rate; the last will start by N"
+    assert {
+        f"N requests {turn} (slowest: http://N.N.N.N, every N.N s)",
+        f"N request {turn} (slowest: http://N.N.N.N, every N.N s)",
+    } <= lines
+    # The first line may count one request and one site.
+    documented = block("docs/failing.md", "text", "waiting for their").splitlines()
+    awaited, paced = (re.sub(r"\d+(:\d+)*", "N", line).partition(" (")[0] for line in documented)
+    started = {
+        line.partition(" (")[0].replace("request ", "requests ").replace("sites", "site")
+        for line in lines
+    }
+    assert {paced, awaited.replace("sites", "site")} <= started
+    assert any(line.endswith("(longest: http://N.N.N.N, N s)") for line in lines)
+    caplog.clear()
+    await crawl(pages, {"LOGSTATS_INTERVAL": 0})
+    assert "waiting for" not in caplog.text
+
+
+class Urgent(Pages):
+    """Requests the last page with a higher priority, after the others were queued."""
+
+    gate: threading.Event
+
+    async def start(self) -> AsyncIterator[Any]:
+        *pages, urgent = [request async for request in super().start()]
+        for page in pages:
+            yield page
+        yield urgent.replace(priority=100)
+        self.gate.set()
+
+
+class UrgentFirst(Pages):
+    """Requests the last page with a higher priority, before the others are queued."""
+
+    async def start(self) -> AsyncIterator[Any]:
+        first, *self.later = [request async for request in super().start()]
+        yield first
+
+    def parse(self, response: Any, **_: Any) -> Iterator[Request]:
+        super().parse(response)
+        if self.later:
+            yield self.later.pop().replace(priority=100)
+            yield from self.later
+            self.later = []
+
+
+@pytest.mark.parametrize("is_on_disk", [False, True])
+@in_every_runtime
+async def test_priority(site: Site, other: Site, tmp_path: Path, is_on_disk: bool) -> None:
+    """A request with a higher priority that is queued during a fetch is sent first, and one that is
+    queued during a Crawl-delay is sent next.
+    """
+    settings = {**ONE, "JOBDIR": str(tmp_path) if is_on_disk else None}
+    gate = threading.Event()
+    site.replies["/robots.txt"] = robots("", gate=gate)
+    await crawl(urls(site, 6), settings, spider=Urgent, gate=gate)
+    assert site.targets[1] == "/5"
+    other.replies["/robots.txt"] = PACED
+    await crawl(urls(other, 6), settings, spider=UrgentFirst)
+    assert other.targets[2] == "/5"
+
+
+@pytest.mark.parametrize("text", ["", f"User-agent: *\nCrawl-delay: {DELAY}\n"])
+@in_every_runtime
+async def test_file_that_is_stale_at_once(text: str) -> None:
+    """A file that is stale at once is fetched about once a second, and all pages are fetched."""
+    file = Reply(body=text.encode(), headers=(("Cache-Control", "max-age=0"),))
+    late = {f"/{number}": 0.1 for number in range(12)}
+    with Clocked({"/robots.txt": file}, late=late) as site:
+        result = await crawl(urls(site, 12), {**ONE, "ROBOTS_CACHE_MIN_AGE": 0})
+    assert fetched(result) == 12
+    assert 1 < site.fetches <= result.stats["elapsed_time_seconds"] + 2
+    assert min(gaps(site)) >= DELAY or not text
+
+
+class Media(Pages):
+    """Yields an item with two files of another site."""
+
+    files: tuple[str, ...]
+
+    def parse(self, response: Any, **_: Any) -> Iterator[dict[str, Any]]:
+        super().parse(response)
+        yield {"file_urls": list(self.files)}
+
+
+@in_every_runtime
+async def test_media_pipeline(site: Site, other: Site, tmp_path: Path) -> None:
+    """The requests of a media pipeline wait for robots.txt and obey it."""
+
+    def slow(_: Asked) -> Reply:
+        gate = threading.Event()
+        threading.Timer(2 * TICK, gate.set).start()
+        return robots("User-agent: *\nDisallow: /x\n", gate=gate)
+
+    other.replies["/robots.txt"] = slow
+    pipelines = {"scrapy.pipelines.files.FilesPipeline": 1}
+    settings = {"ITEM_PIPELINES": pipelines, "FILES_STORE": str(tmp_path)}
+    files = (other.url("/a"), other.url("/x"))
+    await crawl([site.url("/")], settings, spider=Media, files=files)
+    assert other.targets == ["/robots.txt", "/a"]
+
+
+@in_every_runtime
+async def test_pacing() -> None:
+    """Every request obeys the Crawl-delay of its site, including redirects, retries and other
+    slots.
+    """
+    settings = {
+        "CONCURRENT_REQUESTS_PER_DOMAIN": 8,
+        "DOWNLOAD_DELAY": 0.01,
+        "AUTOTHROTTLE_ENABLED": True,
+        "AUTOTHROTTLE_START_DELAY": 0.01,
+        "AUTOTHROTTLE_MAX_DELAY": 0.02,
+        "RETRY_ENABLED": True,
+    }
+    with Clocked({"/robots.txt": PACED, "/1": redirect("/x")}) as site:
+        answers = iter([Reply(500), Reply(503)])
+        site.replies["/0"] = lambda _: next(answers, PAGE)
+        other_slot = Request(site.url("/3"), meta={"download_slot": "3"})
+        result = await crawl([*urls(site, 3), other_slot], settings)
+    assert (fetched(result), len(site.arrivals)) == (4, 8)
+    assert min(gaps(site)) >= DELAY
+    assert result.stat("crawl_delay/sites") == 1
+
+
+class Busy(Site):
+    """Notes whether it got a request while it was answering another one."""
+
+    busy = together = False
+
+    def reply(self, asked: Asked) -> Reply:
+        self.together = self.together or self.busy
+        self.busy = True
+        self.closed.wait(0.05)
+        self.busy = False
+        return super().reply(asked)
+
+
+@pytest.mark.parametrize(
+    "one_request",
+    [
+        {"CONCURRENT_REQUESTS_PER_DOMAIN": 1, "DOWNLOAD_DELAY": 0.01},
+        {"DOWNLOAD_SLOTS": {"127.0.0.1": {"concurrency": 1, "delay": 0.01}}},
+    ],
+    ids=["setting", "slot"],
+)
+@in_every_runtime
+async def test_one_request_at_a_time(one_request: dict[str, Any]) -> None:
+    """With one request at a time, the server never gets two at once, including robots.txt."""
+    # Few pages leave the queue before the file is stale.
+    stale = {"ROBOTS_CACHE_MAX_AGE": 0.2, "CONCURRENT_REQUESTS": 2}
+    with Busy({"/robots.txt": robots("")}) as site:
+        result = await crawl(urls(site, 30), {**one_request, **stale})
+    assert fetched(result) == 30
+    assert site.fetches > 1
+    assert not site.together

@@ -1,0 +1,36 @@
+"""The tests of `runtimes/` without a reactor, in a process of their own."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import pytest
+
+OPTIONS = [
+    "-o",
+    "addopts=--import-mode=importlib",
+    "-p",
+    "no:twisted",
+    "-p",
+    "no:anyio",
+    "-n",
+    "0",
+    "-q",
+]
+
+
+def test_without_a_reactor(pytestconfig: pytest.Config) -> None:
+    """Crawls without a reactor have the same results as crawls with one."""
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", *OPTIONS, "tests/runtimes"],
+        cwd=pytestconfig.rootpath,
+        env={**os.environ, "TESTS_WITHOUT_REACTOR": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout
