@@ -37,7 +37,7 @@ help:
 	@echo "make test           run the tests, with the asyncio reactor and with another one"
 	@echo "make coverage       run the tests, and report which lines and branches they miss"
 	@echo "make check          run ruff, mypy --strict, and checks of file sizes and documents"
-	@echo "make bench          run the benchmarks (make bench -- --corpus DIR)"
+	@echo "make bench          compare parsers and memory; ARGS=--all runs all benchmarks, ARGS='--all --quick' small ones"
 	@echo "make conformance    compare verdicts with other parsers (ARGS=--write records them)"
 	@echo "make matrix         run the tests on every CPython found, with the oldest and newest dependencies"
 	@echo "make plugins        test the recipes of docs/plugins.md with the plugins"
@@ -91,8 +91,13 @@ check: $(READY)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/python -m tools.check_files
-	$(BIN)/python -m tools.check_docs
+	$(BIN)/rumdl check --no-cache .
+	@echo "Looking for long files, paths of one machine, registries, and the address of the repository"
+	@git ls-files -z '*.py' | xargs -0 awk 'FNR > (FILENAME ~ /^scrapy_robots_rfc/ ? 450 : 530) \
+		{ print FILENAME " is too long"; code = 1; nextfile } END { exit code }'
+	@! git grep -nIE '(^|[^[:alnum:]_./])/(home|root|Users|work)/[[:alnum:]_.]' -- ':!tests' ':!Makefile'
+	@! git grep -nIE 'pypi\.org|pythonhosted\.org|index-url|npmjs\.' -- ':!tests' ':!Makefile'
+	@! git grep -nI 'github\.com/[^/]*/scrapy-robots-rfc' -- ':!pyproject.toml' ':!Makefile'
 	$(SCHEMA)github-workflows .github/workflows/*.yml
 	$(SCHEMA)github-issue-forms .github/ISSUE_TEMPLATE/[!c]*.yml
 	$(SCHEMA)github-issue-config .github/ISSUE_TEMPLATE/config.yml
@@ -120,6 +125,10 @@ docs-serve: $(DOCS)/.ready
 	@NO_MKDOCS_2_WARNING=1 $(DOCS)/bin/mkdocs serve $(ARGS)
 
 release-check: $(RELEASE)/.ready
+	@rm -rf dist && $(RELEASE)/bin/python -m build
+	@$(RELEASE)/bin/twine check --strict dist/*
+	@$(RELEASE)/bin/check-wheel-contents dist/*.whl
+	@$(RELEASE)/bin/validate-pyproject pyproject.toml
 	@$(RELEASE)/bin/python -m tools.release $(ARGS)
 
 clean:

@@ -6,8 +6,7 @@ import ast
 import textwrap
 from typing import TYPE_CHECKING
 
-from tests.support.documents import block, blocks
-from tools.check_docs import FENCE, LINK, ROOT, documents
+from tests.support.documents import FENCE, LINK, ROOT, block, blocks, documents
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

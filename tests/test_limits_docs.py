@@ -14,10 +14,9 @@ from scrapy import signals
 from scrapy.core.engine import ExecutionEngine
 
 from tests.support.crawling import make_crawler
-from tests.support.documents import block, imported
+from tests.support.documents import ROOT, block, imported
 from tests.support.serving import Served
 from tests.support.site import robots
-from tools.check_docs import ROOT
 
 if TYPE_CHECKING:
     from pathlib import Path

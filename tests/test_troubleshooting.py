@@ -12,11 +12,10 @@ from scrapy.robotstxt import ProtegoRobotParser
 
 from scrapy_robots_rfc.reporting.summary import HEADING
 from tests.support.crawling import crawl
-from tests.support.documents import block, settings
+from tests.support.documents import ROOT, block, settings
 from tests.support.log_texts import texts
 from tests.support.service_crawls import run
 from tests.support.site import Reply
-from tools.check_docs import ROOT
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -14,8 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.documents import blocks
-from tools.check_docs import ROOT
+from tests.support.documents import ROOT, blocks
 
 PAGE = (ROOT / "docs" / "upstream.md").read_text(encoding="utf-8")
 VERSIONS = (

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 import sysconfig
@@ -85,8 +86,9 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.wheel
 def test_contents_of_the_wheel(wheel: Path) -> None:
-    """The wheel contains the package with its HTML, the licence and `py.typed`, and needs only
-    Scrapy.
+    """The wheel contains the package, its HTML, the licence and `py.typed`, and needs only Scrapy.
+
+    Its README has absolute links.
     """
     with zipfile.ZipFile(wheel) as archive:
         names = set(archive.namelist())
@@ -101,6 +103,8 @@ def test_contents_of_the_wheel(wheel: Path) -> None:
     other = {name for name in names if ".dist-info/" in name}
     assert names - other == package | {"scrapy_robots_rfc/py.typed"}
     assert any(name.endswith("/licenses/LICENSE") for name in other)
+    links = re.findall(r"\]\(([^)]+)\)", "\n".join(lines))
+    assert [link for link in links if not link.startswith("https://")] == []
     needed = [
         line for line in lines if line.startswith("Requires-Dist: ") and "extra ==" not in line
     ]

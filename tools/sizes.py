@@ -1,15 +1,14 @@
-"""Print lines and statements of the package by folder: `python -m tools.sizes [REVISION]`.
+"""Print the sizes of the project: `python -m tools.sizes`.
 
-Statements are `ast.stmt` nodes without docstrings, so the width of lines does not change them. The
-kernel is everything that is not one of the `LEAVES`. Below are the lines of the rest and the words
-of the documents.
+For each folder of the package, print lines and statements. Statements are `ast.stmt` nodes without
+docstrings, so the width of lines does not change them. The kernel is everything but the `LEAVES`.
 """
 
 import ast
-import subprocess
-import sys
+import re
 from collections import defaultdict
 
+from scrapy_robots_rfc._scrapy import PRIVATE
 from tools.repository import ROOT
 
 PACKAGE = "scrapy_robots_rfc"
@@ -38,29 +37,11 @@ def _is_docstring(node: ast.stmt) -> bool:
     return is_constant and isinstance(ast.literal_eval(node.value), str)  # type: ignore[attr-defined]  # an Expr
 
 
-def sources(revision: str | None = None) -> dict[str, str]:
-    """Return the files of the package by their paths in it, now or at a revision."""
-    if revision is None:
-        folder = ROOT / PACKAGE
-        paths = sorted(folder.rglob("*.py"))
-        return {path.relative_to(folder).as_posix(): path.read_text("utf-8") for path in paths}
-    names = _git("ls-tree", "-r", "--name-only", revision, "--", PACKAGE).splitlines()
-    return {
-        name.removeprefix(f"{PACKAGE}/"): _git("show", f"{revision}:{name}")
-        for name in names
-        if name.endswith(".py")
-    }
-
-
-def _git(*arguments: str) -> str:
-    command = ["git", *arguments]
-    return subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout
-
-
-def main(revision: str | None = None) -> None:
+def main() -> None:
     """Print the tables."""
     sizes: defaultdict[str, list[int]] = defaultdict(lambda: [0, 0])
-    for path, source in sources(revision).items():
+    for file in (ROOT / PACKAGE).rglob("*.py"):
+        path, source = file.relative_to(ROOT / PACKAGE).as_posix(), file.read_text("utf-8")
         leaf = next((leaf for leaf in LEAVES if path.startswith(leaf)), None)
         folder = leaf or (path.split("/")[0] + "/" if "/" in path else "top level")
         for name in (folder, "leaves" if leaf else "kernel", "package"):
@@ -70,13 +51,18 @@ def main(revision: str | None = None) -> None:
     for name in (*sorted(set(sizes) - set(sums)), *sums):
         lines, count = sizes[name]
         print(f"{name:24}{lines:>8,} lines {count:>8,} statements")
-    for name, pattern in (("tests", "*.py"), ("bench", "*.py"), ("tools", "*.py")):
-        count = sum(path.read_text("utf-8").count("\n") for path in (ROOT / name).rglob(pattern))
-        print(f"{name:24}{count:>8,} lines")
+    for folder in ("tests", "bench", "tools"):
+        files = (ROOT / folder).rglob("*.py")
+        count = sum(len(file.read_text("utf-8").splitlines()) for file in files)
+        print(f"{folder:24}{count:>8,} lines")
     documents = [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")]
     words = sum(len(path.read_text("utf-8").split()) for path in documents)
     print(f"{'documents':24}{words:>8,} words")
+    print(f"{'private names of Scrapy':24}{len(PRIVATE):>8,}")
+    glossary = (ROOT / "ARCHITECTURE.md").read_text("utf-8").split("### ")[1]
+    rows = re.findall("^[|] ", glossary, re.MULTILINE)
+    print(f"{'terms of the glossary':24}{len(rows) - 1:>8,}")
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:2])
+    main()

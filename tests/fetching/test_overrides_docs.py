@@ -11,9 +11,8 @@ from pytest_twisted import ensureDeferred
 from scrapy_robots_rfc.errors import SettingError
 from scrapy_robots_rfc.policy.origins import Site as Name
 from tests.support.crawling import crawl, lines
-from tests.support.documents import block, plain, settings
+from tests.support.documents import ROOT, block, plain, settings
 from tests.support.site import robots
-from tools.check_docs import ROOT
 
 if TYPE_CHECKING:
     from pathlib import Path

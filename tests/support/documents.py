@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import re
 import textwrap
 from importlib.util import module_from_spec, spec_from_file_location
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
-from tools.check_docs import FENCE, ROOT
+ROOT = Path(__file__).resolve().parent.parent.parent
+LINK = re.compile(r"\[[^\]\n]*\]\(<?([^)\s>]+)>?\)")
+FENCE = re.compile(r"^( *)```(\w*)[^\n]*\n(.*?)^ *```$", re.MULTILINE | re.DOTALL)
 
-if TYPE_CHECKING:
-    from pathlib import Path
+
+def documents() -> list[Path]:
+    """Return every document of the project."""
+    return sorted(path for pattern in ("*.md", "docs/**/*.md") for path in ROOT.glob(pattern))
 
 
 def blocks(page: str, language: str) -> list[str]:

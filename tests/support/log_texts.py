@@ -6,7 +6,7 @@ import ast
 import re
 from typing import TYPE_CHECKING
 
-from tools.check_docs import ROOT
+from tests.support.documents import ROOT
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
