@@ -221,8 +221,8 @@ async def test_proxy_of_the_environment(
 @in_every_runtime
 async def test_only_a_failing_route(site: Site, handler: dict[str, Any]) -> None:
     """One request by a failing route finds out that it fails, and all its pages are dropped."""
-    requests = [by(url, f"http://{dead()}") for url in urls(site, 20)]
-    result = await crawl(requests, handler)
+    proxy = f"http://{dead()}"
+    result = await crawl([by(url, proxy) for url in urls(site, 20)], handler)
     assert [short(outcome) for outcome in result.outcomes.values()] == ["unreachable"] * 20
     assert (result.stat("request_count"), site.targets) == (1, [])
 
