@@ -1,4 +1,4 @@
-"""The interface that the middleware provides to robots.txt fetching."""
+"""The methods of the middleware that fetching calls."""
 
 from typing import Protocol
 
@@ -7,19 +7,23 @@ from scrapy import Request
 from scrapy_robots_rfc.core.agents import Agent
 from scrapy_robots_rfc.fetching.parsed import OriginPolicy
 from scrapy_robots_rfc.fetching.pending import PendingFetch
+from scrapy_robots_rfc.policy.origins import Origin
 
 
 class Crawl(Protocol):
     """The crawl that robots.txt files are fetched for."""
 
-    def agent(self) -> Agent:
-        """Return the agent of requests that name none; may raise what the spider raises."""
+    def default_agent(self) -> Agent:
+        """Return the agent of requests that name none; may raise any error of the spider."""
 
-    def sent(self, request: Request) -> None:
+    def known_for(self, origin: Origin) -> float:
+        """Return the seconds for which a file is known after its fetch, even if it is stale."""
+
+    def robots_txt_answered(self, request: Request) -> None:
         """Note that a robots.txt request was answered, or was cancelled after it was sent."""
 
-    def found(self, robots: OriginPolicy) -> None:
-        """Note what governs an origin from now on, or paces the request for its next file."""
+    def policy_changed(self, robots: OriginPolicy) -> None:
+        """Note the policy of an origin. It also paces the request for the next file."""
 
-    def over(self, fetch: PendingFetch) -> None:
+    def fetch_ended(self, fetch: PendingFetch) -> None:
         """Note that a fetch has ended, just before those who wait for it continue."""

@@ -91,7 +91,7 @@ class Downloader:
         self._crawler = crawler
         self._crawl = crawl
         #: Stores complete answers; offline it returns them, and nothing is sent.
-        self.cache: HttpCache = HttpCache(crawler, settings)
+        self.http_cache: HttpCache = HttpCache(crawler, settings)
         #: Finds the routes of requests.
         self.routes: Routes = Routes(crawler)
         # One byte past the limit, so that the parser can tell that the file was truncated.
@@ -173,12 +173,12 @@ class Downloader:
         the download is raised.
         """
         exchange: _Exchange = request.meta[MARK]
-        if not self.cache.offline:
+        if not self.http_cache.offline:
             response = await self._exchanged(request, exchange)
             body = self._body(response, exchange)
-            self.cache.store(request.url, response, body)
+            self.http_cache.store(request.url, response, body)
             return response, body
-        stored = self.cache.answer(request.url)
+        stored = self.http_cache.answer(request.url)
         if stored is None:
             return None, b""
         exchange.codings = stored.headers.getlist(b"Content-Encoding")
@@ -205,7 +205,7 @@ class Downloader:
             if _scrapy.withdraw(self._crawler, current):
                 exchange.is_in_slot = False
             elif exchange.is_unanswered:
-                self._crawl.sent(current)
+                self._crawl.robots_txt_answered(current)
             raise
         finally:
             take_back()
@@ -314,7 +314,7 @@ class Downloader:
         # that gets longer than DOWNLOAD_MAXSIZE, or decode it without a bound.
         exchange.codings = response.headers.getlist(b"Content-Encoding")
         response.headers.pop(b"Content-Encoding", None)
-        self._crawl.sent(request)
+        self._crawl.robots_txt_answered(request)
 
     def _left(self, exchange: _Exchange, **_: object) -> None:
         """Note that the downloader does not have the request any more."""

@@ -87,7 +87,7 @@ class Fetcher:
         self._runtime = Runtime()
         #: The fetches that are under way.
         self.pending: PendingFetches = PendingFetches(
-            crawler, crawl.over, settings.timeout, self._undecided
+            crawler, crawl.fetch_ended, settings.timeout, self._undecided
         )
         #: The memory of the crawl.
         self.memory: MemoryCache = MemoryCache(
@@ -96,7 +96,9 @@ class Fetcher:
             evicted=partial(self._count, stats.CACHE_EVICTIONS),
         )
         #: The failures of routes.
-        self.failed: LocalCache[tuple[Origin, Hashable], OriginPolicy] = LocalCache(FAILED_ROUTES)
+        self.failed_routes: LocalCache[tuple[Origin, Hashable], OriginPolicy] = LocalCache(
+            FAILED_ROUTES
+        )
 
     async def get(self, fetch: PendingFetch) -> OriginPolicy:
         """Look for a copy, ask the site, conclude, notify; repeat while attempts are left."""
@@ -147,7 +149,7 @@ class Fetcher:
     async def _look(self, fetch: PendingFetch) -> tuple[OriginPolicy | None, bool]:
         """Return a fresh copy, and whether this crawl may ask the site if there is none."""
         copy = fetch.copy = self.memory.entry(fetch.origin)
-        failed = self.failed.get((fetch.origin, fetch.route))
+        failed = self.failed_routes.get((fetch.origin, fetch.route))
         fetch.before = None if copy is None else copy.validity
         if failed is not None and (copy is None or failed.fetched >= copy.fetched):
             fetch.before = failed.validity
@@ -155,7 +157,7 @@ class Fetcher:
         if copy is not None and fresh and _suits(copy, fetch):
             # It is large and its parsed form was dropped, or it came by another route.
             robots = self.memory.get(fetch.origin)
-            robots = robots or await self._files.policy_aside(fetch.origin, copy)
+            robots = robots or await self._files.prepared_policy(fetch.origin, copy)
             self.memory.put(fetch.origin, robots, copy)
             return robots, False
         if self._store is None:
@@ -166,13 +168,13 @@ class Fetcher:
             return await self._use(fetch, copy), False
         if copy is not None and ours and self._store.shared:
             # Its pace applies to the request that follows.
-            self._crawl.found(await self._files.policy_aside(fetch.origin, copy))
+            self._crawl.policy_changed(await self._files.prepared_policy(fetch.origin, copy))
         return None, ours or fresh  # a fresh copy may not decide for this route
 
     async def _use(self, fetch: PendingFetch, copy: CacheEntry) -> OriginPolicy:
         """Use a fresh copy of the store."""
         self._count(stats.CACHE_STORE_HITS)
-        robots = await self._files.policy_aside(fetch.origin, copy)
+        robots = await self._files.prepared_policy(fetch.origin, copy)
         self._note(fetch, robots)
         self.memory.put(fetch.origin, robots, copy)
         await self._notify(fetch, robots)
@@ -255,7 +257,7 @@ class Fetcher:
         """Return what is known now, how the attempt ended, and the pauses before further ones."""
         access = fetched.access
         entry = self._entry_after(fetch, fetched)
-        robots = await self._files.policy_aside(fetch.origin, entry)
+        robots = await self._files.prepared_policy(fetch.origin, entry)
         if isinstance(access, Successful) and robots.file is None:
             # It cannot be parsed. Other crawls may have a parser that works.
             access = Unreachable(access.status, robots.cause, hopeless=True)
@@ -270,7 +272,7 @@ class Fetcher:
             self.memory.put(fetch.origin, robots, entry)
             if not _suits(entry, fetch):
                 # Otherwise its requests would start the same fetch again, for ever.
-                self.failed[fetch.origin, fetch.route] = robots
+                self.failed_routes[fetch.origin, fetch.route] = robots
             if self._store is not None:
                 stored = fetched.freshness.stored
                 self._runtime.spawn(self._store.publish(fetch.origin, entry, stored=stored))
@@ -301,7 +303,7 @@ class Fetcher:
             return ()
         # A retry may use another proxy, unless the page itself names one.
         same_proxy = access.route and fetch.route is not None
-        if same_proxy or access.hopeless or self.download.cache.offline:
+        if same_proxy or access.hopeless or self.download.http_cache.offline:
             return ()
         return backoff_delays(fetch.attempts, access.retry_after, self._settings)
 
@@ -316,14 +318,14 @@ class Fetcher:
         return robots
 
     def _remember_failure(self, fetch: PendingFetch, robots: OriginPolicy) -> None:
-        self.failed[fetch.origin, fetch.route] = robots
+        self.failed_routes[fetch.origin, fetch.route] = robots
         if self._store is not None:
             self._runtime.spawn(self._store.unlock(fetch.origin))
 
     async def _note_shortage(self, fetch: PendingFetch, fetched: Fetched, pause: float) -> None:
         """Log that the machine lacks something, which says nothing about the site."""
         entry = self._entry_after(fetch, fetched)
-        robots = await self._files.policy_aside(fetch.origin, entry)
+        robots = await self._files.prepared_policy(fetch.origin, entry)
         self._note(fetch, robots, fetched.access, (pause,))
 
     def _note(
@@ -345,7 +347,7 @@ class Fetcher:
             if robots.stale and not (fetch.before is not None and fetch.before.stale):
                 self._count(stats.ORIGINS_STALE)
         # Sending a signal is slow. After a route has failed, a success may end that, too.
-        if self.failed or not self._is_ordinary(fetch, robots):
+        if self.failed_routes or not self._is_ordinary(fetch, robots):
             self._signals.send_catch_log(
                 signals.robots_attempted, robots=robots, fetch=fetch, access=access, delays=delays
             )
@@ -372,7 +374,7 @@ class Fetcher:
 
         :param access: how the attempt ended, or `None` if none was made.
         """
-        self._crawl.found(robots)
+        self._crawl.policy_changed(robots)
         if not self._is_heard():  # most crawls have no handlers, and need no task for them
             return
         sent: Waiter[None] = Waiter()
@@ -402,7 +404,7 @@ class Fetcher:
         try:
             if parsed is not None and robots.file is not None and not failed:
                 await send(parsed, robotparser=robots.file.parser, request=fetch.source)
-            if access is None or self.download.cache.offline:
+            if access is None or self.download.http_cache.offline:
                 return
             await send(
                 signals.robots_fetched,

@@ -95,11 +95,11 @@ class ParsedRobots:
         if self.robots is not None:
             if not self.own_delay:
                 self.pace(agent)
-            self.robots.prepare(agent.tokens)  # last, because `unread` is false after it
+            self.robots.prepare(agent.tokens)  # last, because the file counts as prepared after it
 
-    def unread(self, agent: Agent) -> bool:
-        """Return whether our parser has not yet read it for an agent."""
-        return self.robots is not None and not self.robots.prepared(agent.tokens)
+    def needs_thread(self, agent: Agent) -> bool:
+        """Return whether it is large and not yet prepared for an agent."""
+        return self.large and self.robots is not None and not self.robots.prepared(agent.tokens)
 
     def crawl_delay(self, agent: Agent) -> float | None:
         """Return the Crawl-delay in seconds, from our parser or a third-party one."""
@@ -398,29 +398,31 @@ class FileReader:
             entry.for_all_routes,
         )
 
-    async def policy_aside(self, origin: Origin, entry: CacheEntry) -> OriginPolicy:
-        """Return the policy of an origin, and read a large file on the thread for the crawl."""
+    async def prepared_policy(self, origin: Origin, entry: CacheEntry) -> OriginPolicy:
+        """Return the policy of an origin, and prepare a large file for the crawl's own agent.
+
+        Otherwise the first page of a site could block the event loop for a second.
+        """
         robots = self.policy(origin, entry)
         file = robots.file
-        # Without the thread, the first page of a site may block the event loop for a second.
         if file is not None and file.large:
             try:
                 agent = self._agent()
             except Exception:  # noqa: BLE001 - the property is the user's, who sees its error when a page is judged
                 agent = NO_AGENT
-            await self.read_for(file, agent)
+            await self.prepare(file, agent)
         return robots
 
-    async def read_for(self, file: ParsedRobots, agent: Agent) -> None:
-        """Read a file on the thread for an agent, unless the crawl is closing."""
+    async def prepare(self, file: ParsedRobots, agent: Agent) -> None:
+        """Prepare a large file for an agent on a thread, unless the crawl ends first."""
 
-        def read() -> None:
-            # Several requests may wait for this thread.
-            if file.unread(agent) and not _scrapy.is_closing(self._crawler):
+        def prepare() -> None:
+            # An earlier call, for another request, may have prepared it.
+            if file.needs_thread(agent) and not _scrapy.is_closing(self._crawler):
                 file.prepare(agent)
 
         with contextlib.suppress(TimeoutError):  # a request for the site waits again
-            await self._threads.call(read, limit=_PATIENCE)
+            await self._threads.call(prepare, limit=_PATIENCE)
 
     def stop(self) -> None:
         """Stop the thread."""

@@ -1,7 +1,7 @@
-"""The fetches that are under way, and who waits for them.
+"""The fetches of robots.txt files that are under way.
 
 An origin has at most one fetch at a time, whatever the routes of its requests. However it ends,
-those who wait continue. `fetch.py` says how a file is fetched.
+all that wait for it continue. `fetch.py` has the steps of a fetch.
 """
 
 import logging
@@ -21,7 +21,7 @@ from scrapy_robots_rfc.fetching.parsed import OriginPolicy
 from scrapy_robots_rfc.policy.access import Outcome, Validity
 from scrapy_robots_rfc.policy.origins import Origin
 
-#: How a fetch gets its value, which is `None` if the crawl ends first.
+#: Gets the policy of a fetch, or `None` if the crawl ends first.
 Get: TypeAlias = Callable[["PendingFetch"], Coroutine[Any, Any, OriginPolicy | None]]
 
 T = TypeVar("T")
@@ -33,47 +33,48 @@ logger: logging.Logger = logging.getLogger(__name__)
 MAX_FETCHES = 256
 _FETCHES_PER_REQUEST = 16
 
-# Every fourth place goes to an origin that was tried before.
-_TURN_OF_LATER = 4
+# Every fourth time that there is room, an origin that was tried before continues first. Otherwise
+# new origins could keep it waiting for ever.
+_RETRY_EVERY = 4
 
 #: Seconds between two calls of `PendingFetches.tick`.
 TICK = 0.25
 
-#: Seconds after which an attempt is cut short while other origins are in line for a fetch. The next
-#: attempt has the whole ROBOTS_TIMEOUT.
+#: Seconds after which an attempt is cut short while other origins wait for room. The next attempt
+#: has the whole ROBOTS_TIMEOUT.
 CUT_AFTER = 10.0
 
-#: Why an attempt was cut short: the origin goes to the end of the line.
-CUT_SHORT = RuntimeError("other origins are in line")
+#: Interrupts an attempt so that another origin has room. The fetch continues later.
+CUT_SHORT = RuntimeError("other origins wait for room")
 
 
 @dataclass(slots=True, eq=False, repr=False)
 class PendingFetch:
     """A fetch that is under way.
 
-    :param route: the route of its source (see `download.py`), which may contain credentials.
+    :param route: the route of its source (see `routes.py`), which may contain credentials.
     :param source: the request that it was started for, or `None`.
     :param since: when it started.
-    :param is_over: whether it has ended.
-    :param value: the result, or `None` if the crawl ended first.
+    :param has_ended: whether it has ended.
+    :param policy: the result, or `None` if the crawl ended first.
     :param attempts: number of failed attempts that are followed by another one.
     :param copy: the newest copy of the file, fresh or not.
-    :param before: what governed these requests before, or `None` if nothing did.
-    :param last: what the last attempt gave.
+    :param before: the validity of the previous policy of these requests, or `None` without one.
+    :param last: the validity after the last attempt.
     :param was_cut: whether an attempt was cut short.
     :param waits_for_lease: whether another worker was fetching the file.
-    :param request: the request that is with the downloader.
+    :param request: the robots.txt request that the downloader has.
     :param waits_for_turn: whether that request waits for the turn of its site.
-    :param asked: when the site was last known not to have the request yet.
-    :param interrupted: what its present attempt is told when it takes too long.
+    :param timed_from: when the time of the present attempt began to count.
+    :param interruption: why `tick` interrupted the present attempt, or `None`.
     """
 
     origin: Origin
     route: Hashable = None
     source: Request | None = None
     since: float = 0.0
-    is_over: bool = False
-    value: OriginPolicy | None = None
+    has_ended: bool = False
+    policy: OriginPolicy | None = None
     attempts: int = 0
     copy: CacheEntry | None = None
     before: Validity | None = None
@@ -82,58 +83,62 @@ class PendingFetch:
     waits_for_lease: bool = False
     request: Request | None = None
     waits_for_turn: bool = False
-    asked: float = 0.0
-    interrupted: Exception | None = None
+    timed_from: float = 0.0
+    interruption: Exception | None = None
     task: Cancellable | None = None
     waiters: list[Waiter[OriginPolicy | None]] = field(default_factory=list)
 
     async def result(self) -> OriginPolicy | None:
-        """Wait for the value. Whoever stops waiting does not end the fetch."""
-        if self.is_over:
-            return self.value
+        """Wait for the policy. The fetch continues if the caller is cancelled."""
+        if self.has_ended:
+            return self.policy
         waiter: Waiter[OriginPolicy | None] = Waiter()
         self.waiters.append(waiter)
         return await waiter
 
-    def interruption(self) -> Exception | None:
-        """Return why `tick` interrupted the present attempt, or `None`."""
-        return self.interrupted
-
     def changes(self, outcome: Outcome) -> bool:
-        """Whether something else governed before, or nothing."""
+        """Return whether an outcome differs from the previous one of these requests."""
         return self.before is None or self.before.outcome is not outcome
+
+    def interrupt(self, error: Exception) -> None:
+        """Cancel the present attempt."""
+        self.interruption = error
+        if self.task is not None:
+            self.task.cancel()
 
 
 class PendingFetches:
-    """The pending fetches of a crawl.
+    """The fetches of a crawl that are under way.
 
-    :param over: called with each fetch that has ended, before those who wait continue.
+    :param on_end: called with each fetch that has ended, before those who wait for it continue.
     :param timeout: seconds that an attempt may take at its site.
-    :param failed: returns the value of a fetch that raised an exception.
+    :param on_error: returns the policy of a fetch that raised an exception.
     """
 
     def __init__(
         self,
         crawler: Crawler,
-        over: Callable[[PendingFetch], object],
+        on_end: Callable[[PendingFetch], object],
         timeout: float,
-        failed: Callable[[PendingFetch, Exception], OriginPolicy],
+        on_error: Callable[[PendingFetch, Exception], OriginPolicy],
     ) -> None:
         self._crawler = crawler
-        self._over = over
+        self._on_end = on_end
         self._timeout = timeout
-        self._failed = failed
+        self._on_error = on_error
         self._runtime = Runtime()
         self._max = max_fetches(crawler)
         self._pending: dict[Origin, PendingFetch] = {}
-        # The fetches that count as under way. One that sleeps before its next attempt does not.
-        self._under_way: set[PendingFetch] = set()
-        # Those whose site is being asked.
-        self._asking: set[PendingFetch] = set()
-        # What to call when there is room. Origins that were never tried come first, mostly.
+        # The fetches that count towards the maximum. One that sleeps before its next attempt does
+        # not.
+        self._counted: set[PendingFetch] = set()
+        # The fetches that have an exchange with their site.
+        self._exchanging: set[PendingFetch] = set()
+        # Called when there is room: the fetches of origins that were never tried, and the next
+        # attempts of those that were.
         self._new: deque[Callable[[], object]] = deque()
-        self._later: deque[Callable[[], object]] = deque()
-        self._served = 0
+        self._retries: deque[Callable[[], object]] = deque()
+        self._admitted = 0
 
     # Beginning and end.
 
@@ -144,44 +149,45 @@ class PendingFetches:
     def begin(
         self, origin: Origin, route: Hashable, get: Get, source: Request | None = None
     ) -> PendingFetch:
-        """Start a fetch. It counts as under way at once, even beyond the maximum."""
+        """Start a fetch. It counts at once, even beyond the maximum."""
         fetch = PendingFetch(origin, route, source, self._runtime.clock())
         self._pending[origin] = fetch
-        self._under_way.add(fetch)
+        self._counted.add(fetch)
         fetch.task = self._runtime.spawn(self._run(fetch, get))
         return fetch
 
     async def _run(self, fetch: PendingFetch, get: Get) -> None:
-        value = None
+        policy = None
         error: Exception | None = RuntimeError("cancelled")
         try:
-            value = await get(fetch)
+            policy = await get(fetch)
             error = None
-        except Exception as raised:  # noqa: BLE001 - `failed` logs it
+        except Exception as raised:  # noqa: BLE001 - `on_error` logs it
             error = raised
         finally:
-            if fetch.is_over:  # `tick` has ended it, but its exchange was still running
-                self._under_way.discard(fetch)
+            if fetch.has_ended:  # `tick` has ended it, but its exchange was still running
+                self._counted.discard(fetch)
             else:
-                self._end(fetch, value if error is None else self._failed(fetch, error))
+                self._end(fetch, policy if error is None else self._on_error(fetch, error))
 
-    def _end(self, fetch: PendingFetch, value: OriginPolicy | None) -> None:
-        fetch.is_over = True
-        fetch.value = value
+    def _end(self, fetch: PendingFetch, policy: OriginPolicy | None) -> None:
+        """End a fetch, and resume all that wait for it, whatever `on_end` raises."""
+        fetch.has_ended = True
+        fetch.policy = policy
         del self._pending[fetch.origin]
         try:
-            self._over(fetch)
-        finally:  # those who wait continue, whatever is raised
+            self._on_end(fetch)
+        finally:
             for waiter in fetch.waiters:
-                waiter.resolve(value)
+                waiter.resolve(policy)
             self.leave(fetch)
 
     def cancel_all(self) -> None:
-        """End all fetches without a value: the crawl ends."""
+        """End all fetches without a policy, because the crawl ends."""
         self._new.clear()
-        self._later.clear()
+        self._retries.clear()
         for fetch in list(self._pending.values()):
-            if not fetch.is_over:  # the end of another one may have ended it
+            if not fetch.has_ended:  # the end of another one may have ended it
                 self._end(fetch, None)
                 if fetch.task is not None:
                     fetch.task.cancel()
@@ -189,70 +195,74 @@ class PendingFetches:
     # The maximum.
 
     def has_room(self) -> bool:
-        """Whether fewer than the maximum are under way."""
-        return len(self._under_way) < self._max
+        """Return whether another fetch may start."""
+        return len(self._counted) < self._max
 
-    def join_line(self, start: Callable[[], object]) -> None:
-        """Call a function when there is room: it starts the fetch of an origin never tried."""
+    def when_room(self, start: Callable[[], object]) -> None:
+        """Call a function, which starts the first fetch of an origin, when there is room."""
         self._new.append(start)
 
     async def enter(self, fetch: PendingFetch) -> None:
-        """Wait until a fetch that did not count as under way may count again."""
-        _raise_if_over(fetch)
-        if self.has_room() and not self._new and not self._later:
-            self._under_way.add(fetch)
+        """Wait until there is room for the next attempt of a fetch, then count it again."""
+        _raise_if_ended(fetch)
+        if self.has_room() and not self._new and not self._retries:
+            self._counted.add(fetch)
             return
         entered: Waiter[None] = Waiter()
-        self._later.append(partial(self._let_in, fetch, entered))
+        self._retries.append(partial(self._admit, fetch, entered))
         await entered
 
-    def _let_in(self, fetch: PendingFetch, entered: Waiter[None]) -> None:
-        if not fetch.is_over:
-            self._under_way.add(fetch)
+    def _admit(self, fetch: PendingFetch, entered: Waiter[None]) -> None:
+        if not fetch.has_ended:
+            self._counted.add(fetch)
             entered.resolve(None)
 
     def leave(self, fetch: PendingFetch) -> None:
-        """Count a fetch no longer as under way, and serve those in line."""
-        self._under_way.discard(fetch)
-        # Each call may start a fetch, or find that its origin needs none any more: then the next
-        # one has its place. Without this loop, that place would stay empty.
-        while self.has_room() and (self._new or self._later):
-            self._served += 1
-            # Otherwise new origins could keep those that were tried waiting for ever.
-            is_turn_of_later = self._served % _TURN_OF_LATER == 0
-            first, second = self._new, self._later
-            if is_turn_of_later:
-                first, second = second, first
-            start = (first or second).popleft()
+        """Stop counting a fetch, and let those start that wait for room."""
+        self._counted.discard(fetch)
+        # An origin may not need a fetch any more when it is called. So this continues until there
+        # is no room; otherwise room would stay unused, and the others would wait for ever.
+        while self.has_room() and (self._new or self._retries):
+            start = self._next_queue().popleft()
             try:
                 start()
             except Exception:
                 logger.exception("A fetch of a robots.txt could not be started")
 
+    def _next_queue(self) -> deque[Callable[[], object]]:
+        """Return the queue of the next start, which is mostly that of new origins."""
+        self._admitted += 1
+        is_turn_of_retries = self._admitted % _RETRY_EVERY == 0
+        if is_turn_of_retries:
+            return self._retries or self._new
+        return self._new or self._retries
+
     # Time.
 
     async def in_time(self, fetch: PendingFetch, exchange: Coroutine[Any, Any, T]) -> T | Exception:
-        """Return what an exchange with the site returns or raises, or why `tick` interrupts it."""
-        _raise_if_over(fetch)
-        fetch.request = None
-        fetch.interrupted = None
-        fetch.asked = self._runtime.clock()
-        self._asking.add(fetch)
+        """Return the result or the error of an exchange, or the error by which `tick` ends it."""
+        _raise_if_ended(fetch)
+        self._start_clock(fetch)
         try:
             return await exchange
         except CANCELLED:
-            reason = fetch.interruption()
-            if reason is None:  # the crawl ends
+            if fetch.interruption is None:  # the crawl ends
                 raise
             self._runtime.forget_cancellation()
-            return reason
-        except Exception as error:  # noqa: BLE001 - whatever goes wrong is a result
+            return fetch.interruption
+        except Exception as error:  # noqa: BLE001 - any error is a result
             return error
         finally:
-            self._asking.discard(fetch)
+            self._exchanging.discard(fetch)
+
+    def _start_clock(self, fetch: PendingFetch) -> None:
+        fetch.request = None
+        fetch.interruption = None
+        fetch.timed_from = self._runtime.clock()
+        self._exchanging.add(fetch)
 
     def tick(self) -> None:
-        """Interrupt attempts that take too long, and end all when the crawl ends.
+        """Interrupt attempts that take too long, and end all fetches when the crawl ends.
 
         Called every `TICK` seconds. The time in the queue of a downloader slot, or until the turn
         of the site, does not count. Usually a download handler ends an exchange earlier.
@@ -261,37 +271,32 @@ class PendingFetches:
             self.cancel_all()
             return
         now = self._runtime.clock()
-        in_line = len(self._new) + len(self._later)
-        for fetch in list(self._asking):
-            if self._is_held(fetch):
-                fetch.asked = now
-            elif fetch.interrupted is not None:  # a middleware holds on to the cancelled request
-                self._end(fetch, self._failed(fetch, fetch.interrupted))
-                self._asking.discard(fetch)
-            elif now - fetch.asked >= self._timeout + TICK:
-                _interrupt(fetch, TimeoutError())
-            elif in_line and not fetch.was_cut and now - fetch.asked >= CUT_AFTER:
-                in_line -= 1
-                _interrupt(fetch, CUT_SHORT)
+        waiting_for_room = len(self._new) + len(self._retries)
+        for fetch in list(self._exchanging):
+            if self._is_unsent(fetch):
+                fetch.timed_from = now
+                continue
+            seconds = now - fetch.timed_from
+            if fetch.interruption is not None:  # a middleware ignores the cancellation
+                self._exchanging.discard(fetch)
+                self._end(fetch, self._on_error(fetch, fetch.interruption))
+            elif seconds >= self._timeout + TICK:
+                fetch.interrupt(TimeoutError())
+            elif waiting_for_room and not fetch.was_cut and seconds >= CUT_AFTER:
+                waiting_for_room -= 1
+                fetch.interrupt(CUT_SHORT)
 
-    def _is_held(self, fetch: PendingFetch) -> bool:
-        """Whether the site cannot have the request yet."""
-        request = fetch.request
-        return fetch.waits_for_turn or (
-            request is not None and _scrapy.is_queued(self._crawler, request)
-        )
+    def _is_unsent(self, fetch: PendingFetch) -> bool:
+        """Return whether the site cannot have the request yet."""
+        if fetch.waits_for_turn:
+            return True
+        return fetch.request is not None and _scrapy.is_queued(self._crawler, fetch.request)
 
 
-def _raise_if_over(fetch: PendingFetch) -> None:
-    """Stop a fetch that was ended while a middleware held on to its cancelled request."""
-    if fetch.is_over:
+def _raise_if_ended(fetch: PendingFetch) -> None:
+    """Stop a task whose fetch was ended while a middleware ignored its cancellation."""
+    if fetch.has_ended:
         raise RuntimeError("the fetch has ended")
-
-
-def _interrupt(fetch: PendingFetch, error: Exception) -> None:
-    fetch.interrupted = error
-    if fetch.task is not None:
-        fetch.task.cancel()
 
 
 def max_fetches(crawler: Crawler) -> int:

@@ -1,9 +1,4 @@
-"""RobotsService: the questions that the middleware and spiders ask about robots.txt files.
-
-See `fetch.py` for how a file is fetched.
-"""
-
-from collections.abc import Callable, Hashable
+"""RobotsService: finds and fetches robots.txt files for the middleware and for spiders."""
 
 from scrapy import Request
 from scrapy.crawler import Crawler
@@ -13,13 +8,13 @@ from scrapy_robots_rfc._runtime import Runtime
 from scrapy_robots_rfc.cache.client import CacheClient
 from scrapy_robots_rfc.cache.memory import MemoryCache
 from scrapy_robots_rfc.cache.stores.opening import explain_store_errors, open_store
-from scrapy_robots_rfc.core.agents import Agent
 from scrapy_robots_rfc.errors import RobotsUndecided
 from scrapy_robots_rfc.fetching.crawl import Crawl
 from scrapy_robots_rfc.fetching.download import Downloader
 from scrapy_robots_rfc.fetching.fetch import Fetcher
-from scrapy_robots_rfc.fetching.parsed import FileReader, OriginPolicy, ParsedRobots
-from scrapy_robots_rfc.fetching.pending import PendingFetch
+from scrapy_robots_rfc.fetching.parsed import FileReader, OriginPolicy
+from scrapy_robots_rfc.fetching.pending import PendingFetch, PendingFetches
+from scrapy_robots_rfc.fetching.routes import Routes
 from scrapy_robots_rfc.fetching.sources import HttpCache, Source
 from scrapy_robots_rfc.leaves import SOURCES, load_needed
 from scrapy_robots_rfc.policy.origins import Origin, sitemap_urls
@@ -33,7 +28,7 @@ _MAX_SITEMAPS = 1_000
 class RobotsService:
     """The robots.txt files of a crawl.
 
-    :param crawler: the crawl, which may not have an engine yet.
+    :param crawler: its engine need not exist yet.
     :param crawl: called back about fetches.
     :raises SettingError: ROBOTSTXT_PARSER, or a local file, cannot be used.
     :raises StoreError: the store of ROBOTS_CACHE cannot work.
@@ -42,22 +37,28 @@ class RobotsService:
     def __init__(self, crawler: Crawler, settings: Settings, crawl: Crawl) -> None:
         self._crawler = crawler
         self._settings = settings
+        self._crawl = crawl
         self._count = stats.counter(crawler)
         self._runtime = Runtime()
-        self._files = FileReader(crawler, settings, crawl.agent)
+        #: Parses files.
+        self.files: FileReader = FileReader(crawler, settings, crawl.default_agent)
         # Local files are read before a store is opened.
         self._sources: list[Source] = [
-            source(crawler, settings, self._files.parse, crawl.agent)
+            source(crawler, settings, self.files.parse, crawl.default_agent)
             for source in load_needed(SOURCES, settings)
         ]
         #: The client of the store, or `None` if nothing is stored beyond the process.
         self.store: CacheClient | None = self._open_store()
-        self._fetcher = Fetcher(crawler, settings, crawl, self._files, self.store)
-        #: Makes exchanges, and finds the routes of requests.
+        self._fetcher = Fetcher(crawler, settings, crawl, self.files, self.store)
+        #: The fetches under way.
+        self.pending: PendingFetches = self._fetcher.pending
+        #: Sends robots.txt requests.
         self.download: Downloader = self._fetcher.download
+        #: Finds the routes of requests.
+        self.routes: Routes = self.download.routes
         #: Scrapy's HTTP cache.
-        self.cache: HttpCache = self.download.cache
-        #: What the crawl remembers.
+        self.http_cache: HttpCache = self.download.http_cache
+        #: The cached files of this crawl.
         self.memory: MemoryCache = self._fetcher.memory
 
     def _open_store(self) -> CacheClient | None:
@@ -65,13 +66,14 @@ class RobotsService:
         if self._crawler.settings.getbool("HTTPCACHE_IGNORE_MISSING"):
             return None
         with explain_store_errors(self._settings.cache):
-            found = open_store(self._settings.cache, self._crawler)
-        if found is None:
+            opened = open_store(self._settings.cache, self._crawler)
+        if opened is None:
             return None
-        return CacheClient(*found, self._settings, runtime=self._runtime, count=self._count)
+        store, name = opened
+        return CacheClient(store, name, self._settings, runtime=self._runtime, count=self._count)
 
     async def robots(self, url: str) -> OriginPolicy:
-        """Return what is known of the robots.txt of a URL; fetch it if it is not cached.
+        """Return the policy of the origin of a URL; fetch its robots.txt if it is not cached.
 
         It shares memory and fetches with the crawl. Await it in a spider's callback, under any
         reactor or none. If it is cancelled, the fetch continues for others.
@@ -88,7 +90,7 @@ class RobotsService:
         return await self.get(origin)
 
     async def get(self, origin: Origin) -> OriginPolicy:
-        """Return what is known of an origin's robots.txt; fetch it if it is not cached.
+        """Return the policy of an origin; fetch its robots.txt if it is not cached.
 
         :raises RobotsUndecided: the spider was closed first.
         """
@@ -108,74 +110,75 @@ class RobotsService:
         robots = await self.robots(url)
         return sitemap_urls(robots.sitemaps[:_MAX_SITEMAPS], robots.origin.robots_url)
 
-    def cached(
+    def cached(self, origin: Origin) -> OriginPolicy | None:
+        """Return the policy of an origin if its robots.txt is in memory and fresh, or `None`."""
+        robots = self.known(origin)
+        if robots is None or self._runtime.clock() >= robots.validity.fresh_until:
+            return None
+        return robots
+
+    def known(
         self,
         origin: Origin,
         request: Request | None = None,
         *,
-        keep: tuple[float, float] = (0.0, 0.0),
+        stale_for: float = 0.0,
         counted: bool = True,
     ) -> OriginPolicy | None:
-        """Return what is known of an origin, or `None` if its robots.txt has to be fetched.
+        """Return the policy of an origin, or `None` if its robots.txt has to be fetched first.
+
+        A file is known while it is fresh, and for `Crawl.known_for` seconds after its fetch.
 
         :param request: the request to judge; its route may have failed.
-        :param keep: how long a stale file counts, in seconds: since its fetch, and beyond that.
+        :param stale_for: seconds for which the file is still known after that.
         :param counted: whether this look-up is counted in the stats.
         """
-        if self._sources and (exception := self.exception_of(origin)) is not None:
-            return exception
+        if self._sources:
+            exception = self.exception_of(origin)
+            if exception is not None:
+                return exception
+        now = self._runtime.clock() - stale_for
         robots: OriginPolicy | None = self.memory.get(origin)
-        known_for, late = keep
-        now = self._runtime.clock() - late
-        if robots is None or not robots.for_all_routes or now >= _known_until(robots, known_for):
-            route = self.download.routes.of(request)
-            if robots is not None and route is not None and not robots.for_all_routes:
-                robots = None
-            # A failure of this route counts, unless another route led to the site later.
-            failed = self._fetcher.failed.get((origin, route))
-            if robots is None or (failed is not None and failed.fetched >= robots.fetched):
-                robots = failed
-            if robots is None or now >= _known_until(robots, known_for):
+        if robots is None or not robots.for_all_routes or self._is_expired(robots, now):
+            robots = self._policy_by_route(origin, robots, request)
+            if robots is None or self._is_expired(robots, now):
                 return None
         if counted:
             self._count(stats.CACHE_HITS)
         return robots
 
-    def is_known(self, origin: Origin, request: Request | None, known_for: float) -> bool:
-        """Whether a request of an origin can be judged without a fetch.
+    def is_known(self, origin: Origin) -> bool:
+        """Return whether any request of an origin can be judged without a fetch."""
+        robots = self.known(origin, counted=False)
+        return robots is not None and (robots.for_all_routes or not self.routes.are_used)
 
-        :param request: the request, or `None` for any request, whatever its route.
-        :param known_for: seconds for which a file counts as known after its fetch.
-        """
-        if request is not None or not self.download.routes.are_used:
-            return self.cached(origin, request, keep=(known_for, 0.0), counted=False) is not None
-        if self._sources and self.exception_of(origin) is not None:
-            return True
-        robots: OriginPolicy | None = self.memory.get(origin)
-        if robots is None or not robots.for_all_routes:
+    def _is_expired(self, robots: OriginPolicy, now: float) -> bool:
+        if now < robots.validity.fresh_until:
             return False
-        return self._runtime.clock() < _known_until(robots, known_for)
+        return now >= robots.fetched + self._crawl.known_for(robots.origin)
+
+    def _policy_by_route(
+        self, origin: Origin, robots: OriginPolicy | None, request: Request | None
+    ) -> OriginPolicy | None:
+        """Return the policy of an origin, or the later failure of a request's route.
+
+        :param robots: the policy of the origin, which may be the failure of a direct request.
+        """
+        route = self.routes.of(request)
+        failure = self._fetcher.failed_routes.get((origin, route))
+        if robots is None or (route is not None and not robots.for_all_routes):
+            return failure
+        if failure is not None and failure.fetched >= robots.fetched:
+            return failure
+        return robots
 
     def exception_of(self, origin: Origin) -> OriginPolicy | None:
-        """Return what governs an origin if the user made an exception of it; else ``None``."""
-        found = (source.robots(origin) for source in self._sources)
-        return next((robots for robots in found if robots is not None), None)
-
-    def fetching(self, origin: Origin) -> PendingFetch | None:
-        """Return the fetch of an origin that is under way, or `None`."""
-        return self._fetcher.pending.of(origin)
-
-    def route_of(self, request: Request) -> Hashable:
-        """Return the route of a request."""
-        return self.download.routes.of(request)
-
-    def has_room(self) -> bool:
-        """Whether fewer than MAX_FETCHES fetches are under way."""
-        return self._fetcher.pending.has_room()
-
-    def join_line(self, start: Callable[[], object]) -> None:
-        """Call a function when there is room for another fetch."""
-        self._fetcher.pending.join_line(start)
+        """Return the policy of an origin if the user made an exception for it, or `None`."""
+        for source in self._sources:
+            robots = source.robots(origin)
+            if robots is not None:
+                return robots
+        return None
 
     def fetch(self, origin: Origin, request: Request | None = None) -> PendingFetch:
         """Start, or join, the fetch of an origin's robots.txt.
@@ -186,52 +189,42 @@ class RobotsService:
         """
         exception = self.exception_of(origin)
         if exception is not None or _scrapy.is_closing(self._crawler):
-            return PendingFetch(origin, is_over=True, value=exception)
-        fetches = self._fetcher.pending
-        pending = fetches.of(origin)
-        if pending is not None:
+            return PendingFetch(origin, has_ended=True, policy=exception)
+        fetch = self.pending.of(origin)
+        if fetch is not None:
             self._count(stats.WAITS)
-            return pending
+            return fetch
         self._count(stats.CACHE_MISSES)
-        route = self.download.routes.of(request)
-        return fetches.begin(origin, route, self._fetcher.get, request)
+        return self.pending.begin(origin, self.routes.of(request), self._fetcher.get, request)
 
-    async def fetched_for(self, origin: Origin, request: Request) -> OriginPolicy | None:
+    async def fetch_for(self, origin: Origin, request: Request) -> OriginPolicy | None:
         """Fetch an origin's robots.txt for a request, or return `None` if the spider is closed."""
-        route = self.download.routes.of(request)
+        route = self.routes.of(request)
         while True:
             fetch = self.fetch(origin, request)
             robots = await fetch.result()
             if robots is None or fetch.route == route:
                 return robots
-            # A failure of another route says nothing about this request.
-            if robots.for_all_routes and robots is not self._fetcher.failed.get(
-                (origin, fetch.route)
-            ):
+            # The fetch was started for a request with another route. Its failure says nothing
+            # about this request.
+            failure = self._fetcher.failed_routes.get((origin, fetch.route))
+            if robots.for_all_routes and robots is not failure:
                 return robots
 
-    async def read_for(self, file: ParsedRobots, agent: Agent) -> None:
-        """Read a large file on a thread for one more agent, unless the crawl ends first."""
-        await self._files.read_for(file, agent)
-
     def tick(self) -> None:
-        """Interrupt what takes too long, and all when the crawl ends; called every `TICK`."""
+        """Interrupt attempts that take too long, and all when the crawl ends."""
         if _scrapy.is_closing(self._crawler):
-            self._files.stop()
-        self._fetcher.pending.tick()
+            self.files.stop()
+        self.pending.tick()
 
     async def close(self) -> None:
         """End all fetches, write what is left within two seconds, and close the store."""
-        self._fetcher.pending.cancel_all()
-        self._files.stop()
+        self.pending.cancel_all()
+        self.files.stop()
         if self.store is not None:
             await self.store.close()
 
 
 def undecided(origin: Origin) -> RobotsUndecided:
-    """Return the error of a request that the end of the crawl left without a verdict."""
+    """Return the error of a request that is undecided when the crawl ends."""
     return RobotsUndecided(f"the spider closed before {origin.robots_url} was there")
-
-
-def _known_until(robots: OriginPolicy, known_for: float) -> float:
-    return max(robots.validity.fresh_until, robots.fetched + known_for)

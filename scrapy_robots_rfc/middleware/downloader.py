@@ -127,16 +127,14 @@ class RfcRobotsTxtMiddleware(GateKeeper):
     def known(
         self, origin: Origin, request: Request, *, counted: bool = True
     ) -> OriginPolicy | None:
-        """Return what a request is judged by, or `None` if its robots.txt has to be fetched.
+        """Return the policy that decides about a request, or `None` if it has to be fetched first.
 
         :param counted: whether this look-up is counted in the stats.
         """
-        known_for = self._throttle.known_for(origin)
-        robots = self.service.cached(origin, request, keep=(known_for, 0.0), counted=counted)
+        robots = self.service.known(origin, request, counted=counted)
         if robots is None and request in self.gate.handed_out:
-            # Its file was known when it was handed out, and has become stale since.
-            keep = (known_for, STALE_FOR)
-            robots = self.service.cached(origin, request, keep=keep, counted=counted)
+            # Its file was known when it was handed out, and has expired since.
+            robots = self.service.known(origin, request, counted=counted, stale_for=STALE_FOR)
         return robots
 
     def _cause_without_file(
@@ -145,8 +143,8 @@ class RfcRobotsTxtMiddleware(GateKeeper):
         """Return why the file of a request cannot be fetched at all, or `None`."""
         if origin is None:
             return None if is_robots_txt else "no valid authority"
-        if self.service.cache.offline and self.service.exception_of(origin) is None:
-            return self.service.cache.why_closed(request)
+        if self.service.http_cache.offline and self.service.exception_of(origin) is None:
+            return self.service.http_cache.why_closed(request)
         return None
 
     def _pass_exempt(self, request: Request) -> _Result:
@@ -173,7 +171,7 @@ class RfcRobotsTxtMiddleware(GateKeeper):
         """Judge a request; if it may be fetched, let it through in its site's turn."""
         agent = self.user_agents.of(request)
         file = robots.file
-        if file is not None and file.large and file.unread(agent):
+        if file is not None and file.needs_thread(agent):
             return self._read(request, robots, file, agent)
         decision, reason = robots.verdict(request.url, agent, self._settings)
         is_sent = reason is None or self._settings.dry_run
@@ -190,7 +188,7 @@ class RfcRobotsTxtMiddleware(GateKeeper):
         waiting = self._progress.waiting
         waiting[origin] += 1
         try:
-            robots = await self.service.fetched_for(origin, request)
+            robots = await self.service.fetch_for(origin, request)
         finally:
             waiting[origin] -= 1
             if not waiting[origin]:
@@ -203,8 +201,8 @@ class RfcRobotsTxtMiddleware(GateKeeper):
         self, request: Request, robots: OriginPolicy, file: ParsedRobots, agent: Agent
     ) -> Request | None:
         """Wait until a large file is read for the agent of a request, then judge it."""
-        await self.service.read_for(file, agent)
-        if file.unread(agent) and is_closing(self._crawler):
+        await self.service.files.prepare(file, agent)
+        if file.needs_thread(agent) and is_closing(self._crawler):
             return self._undecided(request, undecided(robots.origin))
         return await _finished(self._judge(request, robots))
 
@@ -233,26 +231,30 @@ class RfcRobotsTxtMiddleware(GateKeeper):
 
     # Called by `fetching/`, see `Crawl` there.
 
-    def sent(self, request: Request) -> None:
+    def robots_txt_answered(self, request: Request) -> None:
         """Check the headers of a robots.txt request that was sent, and start its interval."""
         self.user_agents.sent(request)
         self._throttle.answered(request)
 
-    def found(self, robots: OriginPolicy) -> None:
-        """Pace a site by the file that was just fetched."""
+    def default_agent(self) -> Agent:
+        """Return the agent of a request that names none."""
+        return self.user_agents.default()
+
+    def known_for(self, origin: Origin) -> float:
+        """Return the seconds for which a file is known after its fetch."""
+        return self._throttle.known_for(origin)
+
+    def policy_changed(self, robots: OriginPolicy) -> None:
+        """Pace a site as its file asks the crawl's own agent."""
         try:
-            agent = self.agent()
+            agent = self.default_agent()
         except Exception:  # noqa: BLE001 - of the spider's property; the next page that is judged shows it
             agent = NO_AGENT
         self._throttle.note(robots, agent)
 
-    def agent(self) -> Agent:
-        """Return the agent of a request that names none."""
-        return self.user_agents.default()
-
-    def over(self, fetch: PendingFetch) -> None:
+    def fetch_ended(self, fetch: PendingFetch) -> None:
         """Wake the origin of a fetch that has ended."""
-        self.gate.fetch_over(fetch)
+        self.gate.fetch_ended(fetch)
 
     # The crawl begins and ends.
 

@@ -102,12 +102,12 @@ class FinalUrls:
         robots = self._middleware.known(origin, request)
         if robots is None:
             robots = await self._in_time(
-                self._middleware.service.fetched_for(origin, request), origin
+                self._middleware.service.fetch_for(origin, request), origin
             )
         agent = self._middleware.user_agents.of(request)
         if robots is not None and robots.file is not None:
             file = robots.file
-            if file.large and file.unread(agent):
+            if file.needs_thread(agent):
                 robots = await self._in_time(self._read(robots, file, agent), origin)
         if robots is None:
             if is_closing(self._crawler):
@@ -124,8 +124,8 @@ class FinalUrls:
     async def _read(
         self, robots: OriginPolicy, file: ParsedRobots, agent: Agent
     ) -> OriginPolicy | None:
-        await self._middleware.service.read_for(file, agent)
-        return None if file.unread(agent) else robots
+        await self._middleware.service.files.prepare(file, agent)
+        return None if file.needs_thread(agent) else robots
 
     async def _in_time(
         self, work: Coroutine[Any, Any, OriginPolicy | None], origin: Origin

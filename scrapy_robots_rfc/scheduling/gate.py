@@ -26,6 +26,7 @@ from scrapy.crawler import Crawler
 
 from scrapy_robots_rfc._scrapy import is_closing, wake
 from scrapy_robots_rfc.fetching.pending import PendingFetch
+from scrapy_robots_rfc.fetching.service import RobotsService
 from scrapy_robots_rfc.policy.origins import Origin
 from scrapy_robots_rfc.scheduling.throttle import Throttle
 
@@ -51,28 +52,6 @@ class Part(Protocol):
 
     def wake(self) -> None:
         """Make the part the next one of its slot."""
-
-
-class Files(Protocol):
-    """What the gate needs to know about robots.txt files."""
-
-    def is_known(self, origin: Origin, request: Request | None, known_for: float) -> bool:
-        """Return whether a request of an origin can be judged without a fetch."""
-
-    def fetching(self, origin: Origin) -> PendingFetch | None:
-        """Return the fetch of an origin that is under way."""
-
-    def route_of(self, request: Request) -> Hashable:
-        """Return the route of a request."""
-
-    def has_room(self) -> bool:
-        """Whether fewer than MAX_FETCHES fetches are under way."""
-
-    def fetch(self, origin: Origin, request: Request | None = None) -> object:
-        """Start a fetch for a request."""
-
-    def join_line(self, start: Callable[[], object]) -> None:
-        """Call a function when there is room for another fetch."""
 
 
 class State(enum.Enum):
@@ -123,7 +102,7 @@ class Gate:
         self,
         crawler: Crawler,
         origin_of: Callable[[Request], Origin | None],
-        files: Files | None,
+        files: RobotsService | None,
         throttle: Throttle,
     ) -> None:
         self._crawler = crawler
@@ -177,7 +156,7 @@ class Gate:
             return 0.0
         if queued.state is State.IN_LINE:
             return None
-        if files.fetching(origin) is not None:
+        if files.pending.of(origin) is not None:
             queued.state = State.FETCHING
             return None
         seconds = self._throttle.due(origin) if self._throttle.sites else 0.0
@@ -185,24 +164,23 @@ class Gate:
             queued.state = State.PACED
             return seconds
         queued.state = State.READY
-        if files.is_known(origin, None, self._throttle.known_for(origin)):
+        if files.is_known(origin):
             return 0.0
         return self._fetch_first(queued, peek, files, origin)
 
     def _fetch_first(
-        self, queued: QueuedOrigin, peek: Peek, files: Files, origin: Origin
+        self, queued: QueuedOrigin, peek: Peek, files: RobotsService, origin: Origin
     ) -> float | None:
         """Start a fetch, or put the origin in line for one."""
-        if not queued.is_owed and not files.has_room():
+        if not queued.is_owed and not files.pending.has_room():
             queued.state = State.IN_LINE
-            files.join_line(partial(self._leave_line, queued, peek))
+            files.pending.when_room(partial(self._leave_line, queued, peek))
             return None
         request = peek()
-        if queued.is_owed and (request is None or files.route_of(request) == queued.route):
+        if queued.is_owed and (request is None or files.routes.of(request) == queued.route):
             return 0.0
         # The route of the request may have failed: then it is handed out, and dropped.
-        known_for = self._throttle.known_for(origin)
-        if request is not None and files.is_known(origin, request, known_for):
+        if request is not None and files.known(origin, request, counted=False) is not None:
             return 0.0
         queued.state = State.FETCHING
         files.fetch(origin, request)
@@ -266,7 +244,7 @@ class Gate:
 
     # Called by the middleware.
 
-    def fetch_over(self, fetch: PendingFetch) -> None:
+    def fetch_ended(self, fetch: PendingFetch) -> None:
         """Wake the origin of a fetch that has ended."""
         if is_closing(self._crawler):  # its requests stay in the scheduler
             self.note_closing()
@@ -307,7 +285,7 @@ class Gate:
             # Check this first: there may be many origins, but few are in this state.
             if queued.state is not State.FETCHING or queued.origin is None or not queued.size:
                 continue
-            fetch = self._files.fetching(queued.origin)
+            fetch = self._files.pending.of(queued.origin)
             if fetch is not None:
                 yield queued.size, fetch
 

@@ -113,7 +113,7 @@ async def test_one_value_for_all_who_wait() -> None:
     desk.answers["a"].callback("value")
     assert await causes(fetch) == ["value"] * 3
     assert (desk.asked, desk.ended, desk.fetches.of(origin("a"))) == (["a"], [fetch], None)
-    assert await fetch.result() is fetch.value
+    assert await fetch.result() is fetch.policy
 
 
 @under_the_reactor
@@ -142,7 +142,7 @@ async def test_end_of_the_crawl() -> None:
     fetches = [desk.begin(str(number)) for number in range(MAX)]
     await turns()
     fetches.append(desk.begin("not started"))
-    desk.fetches.join_line(lambda: desk.begin("in line"))
+    desk.fetches.when_room(lambda: desk.begin("in line"))
     desk.close()
     assert await causes(*fetches) == [None] * 3 * (MAX + 1)
     assert desk.ended == fetches
@@ -154,7 +154,7 @@ def test_credentials_of_a_route() -> None:
 
 
 @under_the_reactor
-async def test_time_is_over(clock: Clock) -> None:
+async def test_time_has_ended(clock: Clock) -> None:
     """An attempt is interrupted after its time; waiting for the turn of the site does not count."""
     desk = Desk()
     fetch = desk.begin()
@@ -164,7 +164,7 @@ async def test_time_is_over(clock: Clock) -> None:
     fetch.waits_for_turn = False
     passes(desk, clock, TIMEOUT)
     await turns()
-    assert not fetch.is_over
+    assert not fetch.has_ended
     passes(desk, clock, TICK)
     assert await causes(fetch) == ["TimeoutError"] * 3
 
@@ -208,21 +208,21 @@ async def test_line(clock: Clock) -> None:
     passes(desk, clock, CUT_AFTER)
     await turns()
     assert desk.asked == hosts  # the line is empty
-    desk.fetches.join_line(lambda: desk.begin("b"))
+    desk.fetches.when_room(lambda: desk.begin("b"))
     passes(desk, clock, TICK)
     await turns()
     assert desk.asked == [*hosts, "b"]
     cut = next(host for host in hosts if desk.answers[host].called)
-    desk.fetches.join_line(lambda: desk.begin("c"))
+    desk.fetches.when_room(lambda: desk.begin("c"))
     desk.answers["b"].callback("value")
     await turns()
     assert desk.asked == [*hosts, "b", "c"]
     desk.answers["c"].callback("value")
     await turns()
     assert desk.asked == [*hosts, "b", "c", cut]
-    desk.fetches.join_line(lambda: None)
+    desk.fetches.when_room(lambda: None)
     passes(desk, clock, TIMEOUT - TICK)
-    assert not desk.fetches.of(origin(cut)).interrupted  # type: ignore[union-attr]  # set by `begin`
+    assert not desk.fetches.of(origin(cut)).interruption  # type: ignore[union-attr]  # set by `begin`
     desk.close()
 
 
@@ -235,8 +235,8 @@ async def test_no_wake_up_is_lost() -> None:
     await turns()
     served: list[int] = []
     for number in range(2000):
-        desk.fetches.join_line(partial(served.append, number))
-    desk.fetches.join_line(lambda: desk.begin("last"))
+        desk.fetches.when_room(partial(served.append, number))
+    desk.fetches.when_room(lambda: desk.begin("last"))
     desk.answers["0"].callback("value")
     await turns()
     assert len(served) == 2000

@@ -192,13 +192,13 @@ def test_unread_until_all_is_read() -> None:
     def look(frame: FrameType, event: str, _: object) -> None:
         if event == "call" and "scrapy_robots_rfc" in frame.f_code.co_filename:
             steps.append(frame.f_code.co_name)
-            assert file.unread(agent)
+            assert file.needs_thread(agent)
 
     sys.setprofile(look)
     try:
         file.prepare(agent)
     finally:
         sys.setprofile(None)
-    assert not file.unread(agent)
+    assert not file.needs_thread(agent)
     assert "records_by_group" in steps
     assert len(steps) > 5000  # its rules were read, too

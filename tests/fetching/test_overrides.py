@@ -126,7 +126,7 @@ async def test_service_does_not_ask_exempt_sites_either(site: Site) -> None:
         decision = known.decide(site.url("/x"))
         assert (decision.allowed, decision.reason) == (True, Reason.EXEMPT)
         assert known.why(decision) == "exempt: `127.0.0.1` of ROBOTS_EXEMPT"
-        sent.append(service.fetch(known.origin).value)
+        sent.append(service.fetch(known.origin).policy)
         assert sent == [known]
 
     await run(script, {"ROBOTS_EXEMPT": ["127.0.0.1"]})
@@ -209,7 +209,7 @@ async def test_local_file_is_read_at_start(site: Site, local: Path) -> None:
             known.why(known.decide(site.url("/x")))
             == f"local file {local}: no rule of the group `*` matches"
         )
-        assert service.cached(known.origin) is known
+        assert service.known(known.origin) is known
         assert known.fetched == -math.inf  # no page waits after a fetch that never was
 
     def prepare(crawler: Crawler) -> None:
@@ -371,7 +371,7 @@ async def test_many_exempt_sites_fill_no_memory(caplog: pytest.LogCaptureFixture
         before = values()
         for number in range(10_100):
             origin = Origin("http", f"{number}.below.example", 80)
-            known = service.cached(origin)
+            known = service.known(origin)
             assert known is not None
             assert known.exempt == "*.below.example"
         assert 9_000 < values() - before <= 10_000

@@ -289,35 +289,38 @@ async def test_failed_route_closes_a_site_until_another_leads_there(
             known = await service.fetch(origin, request).result()
             assert known is not None
             assert known.outcome is Outcome.UNREACHABLE
-        assert [service.cached(origin, request) is None for request in (*requests, None)] == [
+        assert [service.known(origin, request) is None for request in (*requests, None)] == [
             True,
             False,
             False,
             True,
             True,
         ]
-        assert (await service.robots(page)).outcome is Outcome.SUCCESSFUL
-        assert [service.cached(origin, request) for request in requests] == [None] * 4
+        robots = await service.robots(page)
+        assert robots.outcome is Outcome.SUCCESSFUL
+        assert [service.known(origin, request) for request in requests] == [robots] * 4
 
     await run(script, {"ROBOTS_UNREACHABLE_BACKOFF": [], "ROBOTS_CACHE_MIN_AGE": 0})
 
 
 @ensureDeferred
 async def test_stale_file_is_kept(site: Site, clock: Clock) -> None:
-    """A file that is stale at once counts as known for as long as the caller says."""
+    """A file that is stale at once is known for a second, or for longer if the caller says so."""
     site.replies["/robots.txt"] = Reply(body=b"", headers=(("Cache-Control", "no-cache"),))
     origin = Origin("http", "127.0.0.1", site.port)
 
     async def script(service: RobotsService) -> None:
         known = await service.fetch(origin).result()
         assert known is not None
-        clock.now += 59
+        clock.now += 0.9
         assert service.cached(origin) is None
-        assert service.cached(origin, keep=(0, 60)) is known
-        assert service.cached(origin, keep=(60, 0)) is known
-        clock.now += 1
-        assert service.cached(origin, keep=(0, 60)) is None
-        assert service.cached(origin, keep=(60, 0)) is None
+        assert service.known(origin) is known
+        clock.now += 0.1
+        assert service.known(origin) is None
+        clock.now += 59.9
+        assert service.known(origin, stale_for=60) is known
+        clock.now += 0.1
+        assert service.known(origin, stale_for=60) is None
 
     await run(script, {"ROBOTS_CACHE_MIN_AGE": 0})
 
@@ -334,7 +337,7 @@ async def test_mistake_of_ours_closes_the_site_for_who_waits(
         known = await service.fetch(origin).result()
         assert known is not None
         assert (known.outcome, "ZeroDivisionError" in known.cause) == (Outcome.LOCAL, True)
-        assert (service.cached(origin), service.cached(origin, keep=(1, 0))) == (None, known)
+        assert service.known(origin) is known
 
     await run(script, requests=[site.url("/x"), site.url("/y")])
     logged = [record.getMessage() for record in caplog.records if record.exc_info]

@@ -152,12 +152,12 @@ class Order(RuleBasedStateMachine):
             self.queued[request.url] -= 1
             return
 
-    @precondition(lambda self: self.files.pending)
+    @precondition(lambda self: self.files.fetches)
     @rule(data=st.data(), comes=st.booleans())
     def end_fetch(self, data: st.DataObject, comes: bool) -> None:
         """End a fetch, with a file or without."""
-        site = data.draw(st.sampled_from(sorted(self.files.pending)))
-        source = self.files.pending[site].source
+        site = data.draw(st.sampled_from(sorted(self.files.fetches)))
+        source = self.files.fetches[site].source
         if source is not None:
             assert Origin.of(source.url) == site
         if comes:
@@ -198,7 +198,7 @@ class Order(RuleBasedStateMachine):
             return
         for _ in range(20 * self.queued.total() + 40):
             self.pop()
-            for site in list(self.files.pending):
+            for site in list(self.files.fetches):
                 self.known.add(site)
                 self.owed.add(site)
                 self.files.end(site, self.gate)

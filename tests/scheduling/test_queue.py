@@ -191,7 +191,7 @@ def test_inline_fetch_of_an_origin_in_line() -> None:
     for site in (1, 2, 3):
         queue.push(page(site, site))
     assert queue.pop() is None
-    [first] = files.pending
+    [first] = files.fetches
     in_line = Origin.of("http://site2.example/")
     assert in_line is not None
     files.fetch(in_line)
@@ -201,7 +201,7 @@ def test_inline_fetch_of_an_origin_in_line() -> None:
     assert request is not None
     assert request.url == "http://site2.example/0"
     files.end(first, gate)
-    assert [origin.host for origin in files.pending] == ["site3.example"]
+    assert [origin.host for origin in files.fetches] == ["site3.example"]
 
 
 @ensureDeferred
@@ -231,7 +231,7 @@ def test_file_that_expires_while_many_requests_wait() -> None:
     origin = Origin("http", "site1.example", 80)
     for _ in range(2):
         assert [queue.pop() for _ in range(100)] == [None] * 100
-        assert list(files.pending) == [origin]
+        assert list(files.fetches) == [origin]
         known.add(origin)
         files.end(origin, gate)
         assert len(slots_of(queue, 1000)) == 1000

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Files:
-    """Stands for the service: its files come when the test ends their fetches.
+    """Stands for the service and its fetches: files come when the test ends their fetches.
 
     :param known: returns whether the file of an origin is known.
     :param most: maximum number of fetches under way.
@@ -28,45 +28,48 @@ class Files:
     def __init__(
         self, known: Callable[[Origin], object] = lambda _: True, *, most: int = 1000
     ) -> None:
-        self.known = known
+        self.has_file = known
         self.most = most
-        self.pending: dict[Origin, PendingFetch] = {}
+        self.fetches: dict[Origin, PendingFetch] = {}
+        self.pending = self
+        self.routes = SimpleNamespace(of=lambda request: request.meta.get("proxy"))
         self.started: list[tuple[Origin, Request | None]] = []
-        self.line: list[Callable[[], object]] = []
+        self.waiting: list[Callable[[], object]] = []
 
-    def is_known(self, origin: Origin, _request: Request | None, _known_for: float) -> bool:
+    def is_known(self, origin: Origin) -> bool:
         """Return what the test says."""
-        return bool(self.known(origin))
+        return bool(self.has_file(origin))
 
-    def fetching(self, origin: Origin) -> PendingFetch | None:
+    def known(self, origin: Origin, _request: Request, *, counted: bool) -> object:
+        """Return a value if the file is known, as the test says."""
+        assert not counted
+        return True if self.is_known(origin) else None
+
+    def of(self, origin: Origin) -> PendingFetch | None:
         """Return a fetch that was started."""
-        return self.pending.get(origin)
-
-    def route_of(self, request: Request) -> str | None:
-        """Return the proxy of a request."""
-        return request.meta.get("proxy")
+        return self.fetches.get(origin)
 
     def has_room(self) -> bool:
         """Return whether another fetch may start."""
-        return len(self.pending) < self.most
+        return len(self.fetches) < self.most
 
-    def join_line(self, start: Callable[[], object]) -> None:
-        """Remember who is in line."""
-        self.line.append(start)
+    def when_room(self, start: Callable[[], object]) -> None:
+        """Remember a function that waits for room."""
+        self.waiting.append(start)
 
     def fetch(self, origin: Origin, request: Request | None = None) -> PendingFetch:
         """Start a fetch."""
-        fetch = self.pending[origin] = PendingFetch(origin, source=request)
+        fetch = self.fetches[origin] = PendingFetch(origin, source=request)
         self.started.append((origin, request))
         return fetch
 
     def end(self, origin: Origin, gate: Gate) -> None:
         """End a fetch, as `PendingFetches` does."""
-        fetch = self.pending.pop(origin)
-        fetch.is_over = True
-        while self.line and self.has_room():
-            self.line.pop(0)()
-        gate.fetch_over(fetch)
+        fetch = self.fetches.pop(origin)
+        fetch.has_ended = True
+        while self.waiting and self.has_room():
+            self.waiting.pop(0)()
+        gate.fetch_ended(fetch)
 
 
 class Turns:
@@ -85,10 +88,6 @@ class Turns:
     def clock(self) -> float:
         """Return the time."""
         return self.now
-
-    def known_for(self, _: Origin) -> float:
-        """Return how long a file counts as known, in seconds."""
-        return 1.0
 
     def interval(self, _: Origin) -> float:
         """Return the interval of a site."""
@@ -115,7 +114,7 @@ def add_gate(
     gate = Gate(
         crawler,
         lambda request: Origin.of(request.url, *([] if schemes is None else [schemes])),
-        files or Files(),
+        cast("Any", files or Files()),
         turns or cast("Any", Turns()),
     )
     keeper = GateKeeper()
