@@ -1,4 +1,4 @@
-"""The cases of `tests/cases/*.toml` that any parser can decide: one file, one agent, one URL.
+"""The cases of `tests/cases/*.toml` with one file, one agent and one URL, for any parser.
 
 `python -m bench.conformance` writes them to `docs/conformance.jsonl`.
 """
@@ -14,12 +14,12 @@ from tests.support.case_files import cases
 if TYPE_CHECKING:
     from tests.support.case_files import Case
 
-#: What decides the verdict.
+#: What decides the verdict of a case.
 RFC = "rfc"
 GOOGLE = "google"
 OURS = "ours"
 
-#: Sections of the RFC -> their rows in the table of docs/rfc9309.md.
+#: Section of the RFC -> its rows in the table of docs/rfc9309.md.
 SECTIONS = {
     "2.1": range(1, 3),
     "2.2": range(3, 8),
@@ -31,14 +31,11 @@ SECTIONS = {
     "2.5": range(37, 38),
     "3": range(38, 39),
 }
-
-#: Rows that only permit something (MAY).
+#: Rows with a MAY.
 PERMISSIONS = {21, 24}
-
-#: Decisions that follow from the RFC, against Google's parser or common practice.
+#: Decisions that follow from the RFC, although Google's parser or common practice differs.
 OF_RFC = {"index-html", "record-in-group"}
-
-#: Decisions that Google's parser makes, where the RFC says nothing.
+#: Decisions that agree with Google's parser, where the RFC leaves room.
 OF_GOOGLE = {
     "leading-run",
     "line-limit",
@@ -55,7 +52,7 @@ OF_GOOGLE = {
 class Question:
     """A case that any parser can decide.
 
-    :param basis: what decides the verdict; a parser that differs is wrong only with `RFC`.
+    :param basis: what decides the verdict. A parser that differs is wrong only if it is `RFC`.
     :param agent: the crawler's product token, or in some cases a whole User-Agent header.
     """
 
@@ -70,6 +67,11 @@ class Question:
         return tuple(name for name, those in SECTIONS.items() if any(row in those for row in rows))
 
     @property
+    def decisions(self) -> list[str]:
+        """The decisions that the case tests."""
+        return [name for name in self.case.clauses if isinstance(name, str)]
+
+    @property
     def url(self) -> str:
         """The URL of the page."""
         assert isinstance(self.case.url, str)
@@ -77,51 +79,43 @@ class Question:
 
     @property
     def reason(self) -> str:
-        """The decisions on which the verdict rests, or the sections of the RFC."""
-        decisions = [name for name in self.case.clauses if isinstance(name, str)]
-        return ", ".join(decisions or [f"RFC {section}" for section in self.sections])
+        """The decisions that lead to the verdict, or the sections of the RFC."""
+        return ", ".join(self.decisions or [f"RFC {section}" for section in self.sections])
 
     def line(self) -> str:
         """Return the case as a line of JSON."""
         case = self.case
-        fields: dict[str, Any] = {
+        body: dict[str, Any] = {"body": case.octets.decode("latin-1")}
+        fields = {
             "id": case.id,
             "basis": self.basis,
             "clause": self.sections,
-            "decision": [name for name in case.clauses if isinstance(name, str)],
+            "decision": self.decisions,
             "says": case.says,
+            **({"body_parts": case.body_parts} if case.body_parts else body),
+            "agent": self.agent,
+            **({"url_parts": case.url_parts} if case.url_parts else {"url": case.url}),
+            "allowed": case.allowed,
         }
-        if case.body_parts:
-            fields["body_parts"] = case.body_parts
-        else:
-            fields["body"] = case.octets.decode("latin-1")
-        fields["agent"] = self.agent
-        if case.url_parts:
-            fields["url_parts"] = case.url_parts
-        else:
-            fields["url"] = case.url
-        fields["allowed"] = case.allowed
         return json.dumps(fields)
 
 
 def basis_of(case: Case) -> str:
-    """Return what decides a verdict: what the case says itself, or else its clauses."""
+    """Return what decides a verdict."""
     names = {name for name in case.clauses if isinstance(name, str)} - OF_RFC
     rows = {row for row in case.clauses if isinstance(row, int)}
     if case.basis:
         return case.basis
     if names and names <= OF_GOOGLE:
         return GOOGLE
-    if names or rows <= PERMISSIONS:
-        return OURS
-    return RFC
+    return OURS if names or rows <= PERMISSIONS else RFC
 
 
 def questions() -> list[Question]:
-    """Return the cases with one agent and a URL of text, in the order of the folder."""
-    found = []
+    """Return the cases with one agent and a URL that is text, in the order of the files."""
+    asked = []
     for case in cases():
         agents = [case.asked] if isinstance(case.asked, str) else case.asked
         if len(agents) == 1 and isinstance(case.url, str):
-            found.append(Question(case, basis_of(case), agents[0]))
-    return found
+            asked.append(Question(case, basis_of(case), agents[0]))
+    return asked

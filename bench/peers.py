@@ -1,12 +1,12 @@
-"""The parsers that the bench compares: each reads bytes and decides about URLs.
+"""The parsers that benchmarks compare. Each reads bytes and decides about URLs.
 
-Protego, urllib and rerp are loaded through Scrapy's own classes, so decoding counts as in a crawl.
-A parser that is not installed is left out.
+Protego, urllib and rerp are loaded by Scrapy's classes for them, which decode the file.
 """
 
 from __future__ import annotations
 
 import importlib
+import platform
 import signal
 import tempfile
 from collections.abc import Callable
@@ -39,7 +39,7 @@ ROBOTSPY = "robotspy"
 RERP = "rerp"
 AI_CRAWLERS = "ai-crawler-robots"
 
-# The other parsers have no limit on the size of a file, and all are to do the same work.
+# The other parsers read files of any size, so ours must do the same work.
 _NO_LIMIT = 1 << 30
 
 
@@ -57,13 +57,13 @@ class Peer:
 
     @property
     def version(self) -> str:
-        """The version that is installed."""
-        return metadata.version(self.package)
+        """The installed version, or the version of CPython."""
+        return metadata.version(self.package) if self.package else platform.python_version()
 
 
 def of_scrapy(parser: type[RobotParser]) -> Load:
-    """Return how Scrapy loads one of its parsers."""
-    # Scrapy's parsers take no crawler, too.
+    """Return the function that loads a parser as Scrapy does."""
+    # Scrapy's parsers also accept `None` as the crawler.
     return lambda body: parser.from_crawler(None, body).allowed  # type: ignore[arg-type]
 
 
@@ -82,7 +82,7 @@ def _google(body: bytes) -> Ask:
 
 
 def _robotspy(body: bytes) -> Ask:
-    with tempfile.NamedTemporaryFile() as file:  # robotspy decodes only what it reads itself
+    with tempfile.NamedTemporaryFile() as file:  # robotspy decodes only files that it opens
         file.write(body)
         file.flush()
         parser = importlib.import_module("robots").RobotsParser.from_uri(Path(file.name).as_uri())
@@ -117,7 +117,7 @@ PEERS = {
 
 
 def allows(answer: object) -> bool:
-    """Return whether the answer of a parser allows."""
+    """Return whether the answer of a parser is that the URL is allowed."""
     return bool(getattr(answer, "allowed", answer))
 
 
@@ -132,7 +132,7 @@ def answer(load: Load, body: bytes, url: str, agent: str, limit: float = 60) -> 
         return "allows" if allows(load(body)(url, agent)) else "disallows"
     except TimeoutError:
         return f"takes more than {limit:g} s"
-    except Exception as error:  # noqa: BLE001 - whatever a parser raises is its answer
+    except Exception as error:  # noqa: BLE001 - parsers raise all kinds of exceptions
         return f"raises {type(error).__name__}"
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
@@ -143,12 +143,12 @@ def _stop(_signal: int, _frame: FrameType | None) -> None:
 
 
 def installed(*names: str) -> list[Peer]:
-    """Return the parsers that can be loaded here."""
-    found = []
+    """Return the parsers that are installed."""
+    peers = []
     for name in names:
         try:
             PEERS[name].load(b"")("https://site.example/", AGENT)
         except ImportError:
             continue
-        found.append(PEERS[name])
-    return found
+        peers.append(PEERS[name])
+    return peers

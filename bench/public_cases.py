@@ -1,9 +1,9 @@
-"""Compare parsers on questions from outside this project: a part of `make conformance`.
+"""Compare parsers on crawlers and files of another project, as part of `make conformance`.
 
-The crawlers are the 150 of the package ai-crawler-robots. Each of them asks for some URLs of each
-policy that this package brings, and of the files of this project's cases. Every verdict other than
-ours has a reason: the decision that the file of a case tests, or, for the policies, the first step
-of simplifying the file after which both parsers agree.
+The package ai-crawler-robots has 150 crawlers and some robots.txt files. Each parser decides about
+URLs of these files, and of the files of our own cases, for each crawler. Each verdict other than
+ours has a reason: the decision that our case tests, or the first step of simplifying the file after
+which both parsers agree.
 """
 
 from __future__ import annotations
@@ -20,22 +20,21 @@ from bench.peers import CORE, PEERS, allows, answer
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
-    from pathlib import Path
 
     from bench.peers import Ask, Load
 
-# Larger files of the cases test limits.
-_LARGEST = 20_000
+# Larger files and URLs of our cases are left out, because they test limits.
+_MAX_SIZE = 20_000
 _URLS = 3
-# Seconds for one verdict.
-_LIMIT = 5
+# Maximum seconds for one verdict.
+_TIMEOUT = 5
 _KEYS = ("user-agent", "allow", "disallow")
 UNEXPLAINED = "unexplained"
 
 
 @dataclass(frozen=True, slots=True)
 class PublicFile:
-    """A file, URLs of its host, and the decision that it tests, or an empty string."""
+    """A file, URLs of its host, and the decision that it tests, if it is one of our cases."""
 
     name: str
     body: bytes
@@ -45,10 +44,7 @@ class PublicFile:
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """A verdict of a parser that is not ours.
-
-    :param crawlers: the crawlers that get it.
-    """
+    """A verdict of a parser that differs from ours, and the crawlers that get it."""
 
     parser: str
     file: str
@@ -58,11 +54,10 @@ class Difference:
     crawlers: tuple[str, ...]
 
     def __str__(self) -> str:
-        crawlers = ", ".join(self.crawlers)
-        if len(self.crawlers) > 3:
-            crawlers = f"{len(self.crawlers)} crawlers"
-        url = self.url if len(self.url) < 60 else f"{self.url[:57]}..."
-        return f"{self.file}: {self.parser} {self.answer} {url} for {crawlers} ({self.reason})"
+        count = f"{len(self.crawlers)} crawlers"
+        return (
+            f"{self.file}: {self.parser} {self.answer} {self.url:.60} for {count} ({self.reason})"
+        )
 
 
 def crawlers() -> list[str]:
@@ -71,19 +66,16 @@ def crawlers() -> list[str]:
     return sorted(record["token"] or record["slug"] for record in records)
 
 
-def files(folder: Path | None = None) -> list[PublicFile]:
-    """Return all files, and the files of a folder if it is given."""
+def files() -> list[PublicFile]:
+    """Return all files."""
     module = import_module("ai_crawler_robots")
-    bodies = {slug: module.policy(slug)["robots_txt"].encode() for slug in module.policies()}
-    if folder is not None:
-        bodies |= {path.name: path.read_bytes() for path in sorted(folder.glob("*.txt"))}
-    found = [
-        PublicFile(name, body, urls_of("e.example", body, _URLS), "")
-        for name, body in bodies.items()
-    ]
+    found = []
+    for slug in module.policies():
+        body = module.policy(slug)["robots_txt"].encode()
+        found.append(PublicFile(slug, body, urls_of("e.example", body, _URLS), ""))
     for question in questions():
         body = question.case.octets
-        if len(body) < _LARGEST and len(question.url) < _LARGEST:
+        if len(body) < _MAX_SIZE and len(question.url) < _MAX_SIZE:
             urls = (question.url, *urls_of("e.example", body, _URLS))
             found.append(PublicFile(question.case.id, body, urls, question.reason))
     return found
@@ -92,33 +84,33 @@ def files(folder: Path | None = None) -> list[PublicFile]:
 def compare(
     name: str, load: Load, asked: Sequence[PublicFile], agents: Sequence[str]
 ) -> Iterator[Difference]:
-    """Yield the verdicts of a parser that are not ours."""
+    """Yield the verdicts of a parser that differ from ours."""
     for file in asked:
         differing: dict[tuple[str, str, str], list[str]] = defaultdict(list)
-        ours, parsed = _once(PEERS[CORE].load), _once(load)
+        ours, theirs = _once(PEERS[CORE].load), _once(load)
         for url in dict.fromkeys(file.urls):
             for agent in agents:
                 expected = answer(ours, file.body, url, agent)
-                given = answer(parsed, file.body, url, agent, _LIMIT)
+                given = answer(theirs, file.body, url, agent, _TIMEOUT)
                 if given != expected:
                     reason = file.reason or _reason(load, file.body, url, agent)
                     differing[url, given, reason].append(agent)
                 if given.startswith("takes"):
-                    break  # the other crawlers would take as long
+                    break  # it would be as slow for the other crawlers
         for (url, given, reason), names in differing.items():
             yield Difference(name, file.name, url, given, reason, tuple(names))
 
 
 def _once(load: Load) -> Load:
-    """Return a function that reads a file when it is asked about first."""
+    """Return a function that reads each file only once."""
     asks: dict[bytes, Ask] = {}
 
-    def parsed(body: bytes) -> Ask:
+    def load_once(body: bytes) -> Ask:
         if body not in asks:
             asks[body] = load(body)
         return asks[body]
 
-    return parsed
+    return load_once
 
 
 def counts(differences: Sequence[Difference]) -> dict[str, Counter[str]]:
@@ -129,11 +121,11 @@ def counts(differences: Sequence[Difference]) -> dict[str, Counter[str]]:
     return found
 
 
-# Why two parsers differ about a file that tests no decision.
-
-
 def _reason(load: Load, body: bytes, url: str, agent: str) -> str:
-    """Return the first step of simplifying a file after which a parser agrees with ours."""
+    """Return the first step of simplifying a file after which a parser agrees with ours.
+
+    This explains differences on files that are not ours.
+    """
     expected = allows(PEERS[CORE].load(body)(url, agent))
     run = re.match(r"[A-Za-z_-]*", agent)
     if run and run[0] != agent and allows(load(body)(url, run[0])) is expected:
