@@ -65,6 +65,7 @@ def _check(settings: ScrapySettings, console: Console, opts: Namespace) -> int:
         )
     agents = common.agents_of(opts, ours, settings)
     found = _found_about(urls, ours, settings, console, opts)
+    _warn_of_odd_files(found.values(), console)
     if opts.agent:
         _warn_of_other_agents(agents, found.values(), console)
     not_a_url = Unknown(common.not_a_url(ours.schemes), common.URL_ADVICE)
@@ -138,14 +139,6 @@ def _found_about(
         schemes = {origin.scheme for origin in origins}
         given = {scheme: common.parsed(body, scheme, ours) for scheme in schemes}
         found = {one: _given(given[one.scheme], opts.robots, one) for one in origins}
-    files = {one.source: one.file for one in found.values() if isinstance(one, FoundRobots)}
-    for source, file in files.items():
-        kind = "an HTML page" if file.is_page else "a binary file"
-        if file.is_page or b"\0" in file.content.data[:_SEARCHED]:
-            console.complain(
-                f"{source} looks like {kind}, not a robots.txt;"
-                " run `scrapy robots lint` on it for details"
-            )
     return found
 
 
@@ -276,6 +269,7 @@ def _show(settings: ScrapySettings, console: Console, opts: Namespace) -> int:
     ours = common.prepared(settings)
     origin = common.origin_of(opts.url, ours.schemes)
     found = common.found_about(settings, [origin])[origin]
+    _warn_of_odd_files([found], console)
     for number, agent in enumerate(common.agents_of(opts, ours, settings)):
         record = _file_record(found, agent, ours)
         if opts.json:
@@ -382,6 +376,18 @@ SHOW = common.Topic(
 
 
 # Both.
+
+
+def _warn_of_odd_files(found: Iterable[FoundRobots | Unknown], console: Console) -> None:
+    """Warn of files that are web pages or binary."""
+    files = {one.source: one.file for one in found if isinstance(one, FoundRobots)}
+    for source, file in files.items():
+        kind = "an HTML page" if file.is_page else "a binary file"
+        if file.is_page or b"\0" in file.content.data[:_SEARCHED]:
+            console.complain(
+                f"{source} looks like {kind}, not a robots.txt;"
+                " run `scrapy robots lint` on it for details"
+            )
 
 
 def _access_record(found: FoundRobots) -> dict[str, Any]:

@@ -58,9 +58,13 @@ def _lint(settings: Settings, console: Console, opts: Namespace) -> int:
             console.print(printable(f"{name}: {missing or pluralize(len(findings), 'finding')}"))
         elif missing:
             console.complain(f"{name}: {missing}")
+    failed = codes.count(common.NO_ANSWER)
     if opts.format == "text" and len(sources) > 1:
-        console.print(f"{pluralize(sum(counts), 'finding')} in {pluralize(len(counts), 'file')}")
-    return common.NO_ANSWER if common.NO_ANSWER in codes else max(codes)
+        total = f"{pluralize(sum(counts), 'finding')} in {pluralize(len(counts), 'file')}"
+        without = len(sources) - len(counts) - failed
+        total += f"; {pluralize(without, 'site')} without robots.txt" * bool(without)
+        console.print(total + f"; {failed} could not be read" * bool(failed))
+    return common.NO_ANSWER if failed else max(codes)
 
 
 def _fetched(origins: Iterable[Origin], settings: Settings) -> Mapping[Origin, FoundRobots]:

@@ -92,7 +92,7 @@ def meaning(reason: str) -> str:
 
 def share(requests: int, total: int) -> str:
     """Return a share of all dropped requests, such as ``6.2%``."""
-    text = f"{requests / total:.1%}"
+    text = f"{requests / (total or 1):.1%}"
     return "<0.1%" if requests and text == "0.0%" else text
 
 
@@ -115,9 +115,11 @@ def facts(sums: Sums, source: str) -> Iterator[tuple[str, str]]:
         yield "time", _period(sums.total.first, sums.total.last)
     if sums.only is not None:
         yield "run", f"only run {sums.only} of {len(sums.runs)}"
+    elif len(sums.runs) == 1:
+        yield from (("run", _ending(run)) for run in sums.runs.values())
     elif sums.runs:
         yield "runs", f"{len(sums.runs):,}"
-    if sums.groups:
+    if sums.spiders:
         yield "spider" + "s" * (len(sums.spiders) > 1), _named(sums.spiders)
         yield "agent" + "s" * (len(sums.agents) > 1), _named(sums.agents)
     if sums.allowed:
@@ -145,10 +147,14 @@ def _named(counts: Counter[str | None]) -> str:
 
 
 def _described(run: Run) -> str:
-    """Return number, spider and time of a run."""
+    """Return the number, spider, time and end of a run."""
     period = f", {_period(run.first, run.last)}" if run.first and run.last else ""
     dry = " (dry run)" if run.dry_run else ""
-    return f"run {run.number}: {run.spider or NOT_GIVEN}{period}{dry}"
+    return f"run {run.number}: {run.spider or NOT_GIVEN}{period}{dry}, {_ending(run)}"
+
+
+def _ending(run: Run) -> str:
+    return run.end or "no end recorded"
 
 
 # JSON.

@@ -20,6 +20,7 @@ from scrapy_robots_rfc.core.decision import Reason
 from scrapy_robots_rfc.core.text import printable
 from scrapy_robots_rfc.fetching.parsed import UNREACHABLE
 from scrapy_robots_rfc.policy.origins import without_userinfo
+from scrapy_robots_rfc.reporting.report import RUN
 
 #: A record of ROBOTS_REPORT has one of these fields, however few its feed has.
 MARKS = frozenset({"reason", "why", "rule", "robots_url", "token", "dry_run"})
@@ -29,6 +30,7 @@ LONGEST = 1_000_000
 NOT_GIVEN = "not given"
 #: Maximum URLs that are kept, of one group and of all groups.
 MAX_URLS_OF_GROUP, MAX_URLS = 1000, 20_000
+_EXEMPT = Reason.EXEMPT.value
 _FIELD = 2000  # characters of a field that are read
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z", re.ASCII)
 
@@ -68,6 +70,7 @@ class Run:
     last: str | None = None
     requests: int = 0
     dry_run: int = 0
+    end: str | None = None
 
     def note(self, time: str | None) -> None:
         """Extend the time from the first to the last record."""
@@ -127,17 +130,24 @@ class Sums:
         rule = _text(fields, "rule")
         reason = _text(fields, "reason") or (NOT_GIVEN if rule is None else Reason.RULE.value)
         requests = whole_number(fields.get("count")) or 1
-        is_dropped = fields.get("allowed") is not True and reason != Reason.EXEMPT.value
+        is_dropped = fields.get("allowed") is not True and reason not in (_EXEMPT, RUN)
         for one in counted:
             one.note(_text(fields, "time"))
             one.requests += requests * is_dropped
             one.dry_run += requests * (is_dropped and fields.get("dry_run") is True)
+        if reason == RUN:
+            run.end = _text(fields, "why")
         if self.total not in counted:
             return
         if is_dropped:
             self._add_dropped(fields, _group(fields, reason, rule), requests)
-        elif reason == Reason.EXEMPT.value:
+        elif reason == _EXEMPT:
             self.exempt[rule] += requests
+        elif reason == RUN:
+            # The report of a crawl that dropped nothing has no other record with these names.
+            if not run.requests:
+                self.spiders[run.spider] += 0
+                self.agents[_text(fields, "agent")] += 0
         else:
             self.allowed += requests
 

@@ -70,6 +70,8 @@ _ESCAPED = re.compile(r"\\([^A-Za-z0-9])")
 # A pattern with alternatives: `/(a|b)/c`.
 _ALTERNATIVES = re.compile(r"([^()]*)\(([^()]*\|[^()]*)\)([^()]*)")
 _MAX_ALTERNATIVES = 4
+# Bytes that are searched for NUL.
+_SEARCHED = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +104,9 @@ def lint(robots: RobotsTxt) -> list[Finding]:
     lines = list(lines_of(robots))
     groups = groups_of(robots)
     findings = list[Finding]()
+    start = robots.content.data[:_SEARCHED]
+    if not groups and start.count(0) > len(start) / 4:  # half of UTF-16, or more of UTF-32, is NUL
+        return [_make_finding(Code.NO_BYTE_ORDER_MARK, lines[0])]
     is_markup = robots.starts_with_markup
     if is_markup:
         first = next(line for line in lines if line.kind is not LineKind.BLANK)

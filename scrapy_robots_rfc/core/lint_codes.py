@@ -25,6 +25,7 @@ class Code(enum.StrEnum):
     ALMOST_A_KEY = enum.auto()
     NO_RECORD = enum.auto()
     MARKUP = enum.auto()
+    NO_BYTE_ORDER_MARK = enum.auto()
     FILE_TOO_LONG = enum.auto()
     DOLLAR_INSIDE = enum.auto()
     CUT_BY_COMMENT = enum.auto()
@@ -83,6 +84,11 @@ _ERRORS: dict[Flag | Code, Text] = {
     Code.MARKUP: Text(
         "{effect}",
         "serve a plain text file, or return 404 if the site has no robots.txt",
+    ),
+    Code.NO_BYTE_ORDER_MARK: Text(
+        "the file seems to be UTF-16 or UTF-32; without a byte order mark, crawlers cannot read it"
+        " and allow everything",
+        _AS_UTF8,
     ),
     Code.FILE_TOO_LONG: Text(
         "all lines after this one are ignored because of the size limit (RFC 9309, 2.5)",

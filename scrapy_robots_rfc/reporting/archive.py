@@ -30,7 +30,13 @@ from scrapy_robots_rfc.core.text import error_text, utc_text
 from scrapy_robots_rfc.errors import SettingError
 from scrapy_robots_rfc.fetching.parsed import OriginPolicy
 from scrapy_robots_rfc.policy.origins import Origin, without_userinfo
-from scrapy_robots_rfc.reporting.report import ARCHIVE, LossLog, agent_name, refuse_shared_place
+from scrapy_robots_rfc.reporting.report import (
+    ARCHIVE,
+    LossLog,
+    agent_name,
+    refuse_shared_place,
+    run_of,
+)
 from scrapy_robots_rfc.settings import Settings
 
 #: Request headers that are left out, because they may contain passwords.
@@ -155,6 +161,8 @@ class Archive:
         info = {
             "software": f"scrapy-robots-rfc/{version('scrapy-robots-rfc')}",
             "format": "WARC File Format 1.1",
+            "run": run_of(self._crawler),
+            "spider": "" if self._spider is None else self._spider.name,
             "robots": "ignore" if self._settings.dry_run else "obey",
             "use": ", ".join(use or ()),
         }

@@ -21,6 +21,7 @@ from io import BytesIO
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
+from weakref import WeakKeyDictionary
 
 from scrapy import Request, signals as scrapy_signals
 from scrapy.crawler import Crawler
@@ -51,6 +52,10 @@ from scrapy_robots_rfc.settings import Settings
 logger: logging.Logger = logging.getLogger(__name__)
 
 REPORT, ARCHIVE = "ROBOTS_REPORT", "ROBOTS_ARCHIVE"
+#: The reason of the last record of a crawl.
+RUN = "run"
+# Crawler -> the start of its crawl.
+_RUNS: WeakKeyDictionary[Crawler, str] = WeakKeyDictionary()
 _RECORDS = stats.RECORDS.format(output="report")
 
 _NAMES = (
@@ -98,7 +103,7 @@ class Report:
         self._runtime = Runtime()
         self._settings = settings
         self._version = version("scrapy-robots-rfc")
-        self._run = utc_text(self._runtime.date())
+        self._run = run_of(crawler)
         # Make the URIs of local files now, because the working folder may be deleted later.
         self._overrides: dict[str | None, str] = {
             path: Path(path).absolute().as_uri() for path in settings.overrides.values()
@@ -205,6 +210,17 @@ class Report:
         fixed = {"run": self._run, "spider": self._spider.name, "version": self._version}
         return {**FIELDS, "time": utc_text(self._runtime.date()), **fixed, **fields}
 
+    def _end(self, reason: str) -> dict[str, Any]:
+        """Return the last record. It shows that the crawl ended, even if it dropped nothing."""
+        allowed = pluralize(self._stats.get_value(stats.ALLOWED, 0), "request")
+        return self._record(
+            agent=agent_name(self._crawler, None),
+            reason=RUN,
+            why=f"ended ({reason}), {allowed} allowed",
+            dry_run=self._settings.dry_run,
+            count=0,
+        )
+
     def _write(self, record: dict[str, Any]) -> bool:
         """Write a record and return whether the report has it; never raise.
 
@@ -239,11 +255,16 @@ class Report:
         self._file.write(content)
         self._file.flush()
 
-    async def _closed(self) -> None:
-        """Write a record for each used entry of ROBOTS_EXEMPT, and wait for the storage."""
+    async def _closed(self, reason: str) -> None:
+        """Write the last records, and wait for the storage.
+
+        :param reason: why the spider closed, such as ``finished``.
+        """
         for entry, count in exempted(self._stats.get_stats()).items():
             why = EXEMPT.format(exempt=entry)
             self._write(self._record(reason="exempt", rule=entry, why=why, count=count))
+        if self._file is not None or self._store_empty:
+            self._write(self._end(reason))
         try:
             if self._file is not None or self._store_empty:
                 self._open()
@@ -261,6 +282,11 @@ class Report:
             self._losses.count,
             extra={"spider": self._spider},
         )
+
+
+def run_of(crawler: Crawler) -> str:
+    """Return the start of a crawl, which identifies it in its report and in its archive."""
+    return _RUNS.setdefault(crawler, utc_text(Runtime().date()))
 
 
 def agent_name(crawler: Crawler, request: Request | None) -> str | None:

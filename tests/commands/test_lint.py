@@ -173,12 +173,12 @@ def test_several_sources_have_a_total(tmp_path: Path) -> None:
     assert [line for line in done.lines if "finding" in line] == [
         "own.txt: 2 findings",
         f"{site.url('/robots.txt')}: 3 findings",
-        "5 findings in 2 files",
+        "5 findings in 2 files; 1 site without robots.txt",
     ]
     assert (done.code, done.err) == (3, "")
     assert partial.code == 2
     assert "nowhere cannot be read" in partial.err
-    assert partial.lines[-1] == "2 findings in 1 file"
+    assert partial.lines[-1] == "2 findings in 1 file; 1 could not be read"
 
 
 def test_full_output(tmp_path: Path) -> None:

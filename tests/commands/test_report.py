@@ -13,7 +13,7 @@ import pytest
 from scrapy_robots_rfc.commands.report_sums import MEANINGS
 from scrapy_robots_rfc.core.decision import Reason
 from tests.support.command_line import run
-from tests.support.reports import FEW, crawl, exempt, exported, record, unreachable
+from tests.support.reports import FEW, crawl, ended, exempt, exported, record, unreachable
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -60,7 +60,7 @@ def sums(report: Report) -> Sums:
 def test_lists_add_up_to_the_total(sums: Sums) -> None:
     """Each list of dropped requests adds up to the total, in order; exempt ones are apart."""
     found = sums(CRAWL)
-    dropped = [item for item in CRAWL if item["reason"] != "exempt"]
+    dropped = [item for item in CRAWL if item["reason"] not in ("exempt", "run")]
     assert found["requests"] == len(dropped)
     for field in ("reason", "origin", "spider", "agent"):
         counts = Counter(item[field] for item in dropped)
@@ -157,11 +157,12 @@ def second_run(**fields: Any) -> dict[str, Any]:
 def test_a_second_run_is_shown_as_such(report: Report, sums: Sums) -> None:
     """Runs that wrote to the same file are listed, and the sums can be limited to one of them."""
     records = [record(), *(second_run(line=line) for line in (3, 4)), exempt("a.example", 1)]
+    records.append(ended(5))
     lines = report(records).lines
     heading = lines.index("runs (--run N sums up one of them)")
     assert lines[heading + 1 : heading + 3] == [
-        "          1  run 1: news, 2026-11-21 22:40:01 UTC",
-        "          2  run 2: news, 2026-11-22 08:00:00 UTC",
+        "          1  run 1: news, 2026-11-21 22:40:01 UTC, ended (finished), 5 requests allowed",
+        "          2  run 2: news, 2026-11-22 08:00:00 UTC, no end recorded",
     ]
     assert sums(records)["requests"] == 3
     second = sums(records, "--run", "2")
@@ -173,6 +174,23 @@ def test_a_second_run_is_shown_as_such(report: Report, sums: Sums) -> None:
         done = report(records, "--run", number)
         complaint = f"r.jsonl has only 2 runs; there is no run {number}"
         assert (done.code, done.err) == (2, f"scrapy robots report: {complaint}\n")
+
+
+def test_a_run_that_dropped_nothing(report: Report, sums: Sums) -> None:
+    """The report of a crawl that dropped nothing says who crawled, when, and how it ended."""
+    assert report([ended(7)]).lines == [
+        "No request was dropped",
+        "  file       r.jsonl (1 record)",
+        "  time       2026-11-21 22:40:01 UTC",
+        "  run        ended (finished), 7 requests allowed",
+        "  spider     news",
+        "  agent      newsbot",
+    ]
+    [run] = sums([ended(7)])["runs"]
+    assert (run["spider"], run["requests"], run["end"]) == (
+        *("news", 0),
+        "ended (finished), 7 requests allowed",
+    )
 
 
 # Dropped URLs.

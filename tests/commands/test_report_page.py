@@ -102,7 +102,7 @@ def test_the_header_says_when_and_who(shown: Shown) -> None:
     """The header has the file, the time, the runs, the spiders and the agents."""
     facts = text(shown[0], ".facts").splitlines()
     assert dict(zip(facts[::2], facts[1::2], strict=True)) == {
-        "file": "robots.jsonl (959 records)",
+        "file": "robots.jsonl (961 records)",
         "time": "2026-11-21 08:00:00 to 09:30:00 UTC",
         "runs": "2",
         "spiders": "shops (718), news (239)",

@@ -116,13 +116,14 @@ def test_web_page(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("body", "kind"), [(HTML.encode(), "an HTML page"), (b"\x7fELF\x00\x01\x00", "a binary file")]
 )
-def test_other_files_of_a_site(body: bytes, kind: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("topic", ["check", "show"])
+def test_other_files_of_a_site(topic: str, body: bytes, kind: str, tmp_path: Path) -> None:
     """A web page or binary file that a site serves as its robots.txt has a warning."""
     with Site({"/robots.txt": Reply(200, body)}) as site:
-        done = run("check", site.url("/x"), folder=tmp_path)
+        done = run(topic, site.url("/x"), folder=tmp_path)
     assert done.code == 0
     assert (
         done.err
-        == f"scrapy robots check: {site.url('/robots.txt')} looks like {kind}, not a robots.txt;"
+        == f"scrapy robots {topic}: {site.url('/robots.txt')} looks like {kind}, not a robots.txt;"
         " run `scrapy robots lint` on it for details\n"
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import json
 import logging
 import os
 import resource
@@ -123,7 +124,7 @@ async def test_closed_whatever_else_fails(tmp_path: Path, caplog: pytest.LogCapt
         feeds = {str(report): {"format": "jsonlines"}}
         await archived(path, site.url("/x"), ROBOTS_REPORT=feeds)
     assert len(records(path)) == 4
-    assert report.read_text().count("\n") == 1
+    assert report.read_text().count("\n") == 2
     assert "RuntimeError: the throttle does not close" in caplog.text
 
 
@@ -135,19 +136,28 @@ class ForSearch(Pages):
 
 @ensureDeferred
 async def test_declared_uses(tmp_path: Path) -> None:
-    """The first record has the uses that the spider, or else the setting, declares, if any."""
+    """The first record has the run, as in the report, and the uses that the crawl declares, if any.
+
+    The spider declares them, or else the setting.
+    """
+    report = tmp_path / "r.jsonl"
     for number, (use, spider) in enumerate(
         [(["train-ai", "tdm"], Pages), (["tdm"], ForSearch), (None, Pages)]
     ):
         path = tmp_path / f"{number}.warc.gz"
         with Site({"/robots.txt": robots(FILE)}) as site:
             await crawl(
-                [site.url("/y")], {"ROBOTS_ARCHIVE": str(path), "ROBOTS_USE": use}, spider=spider
+                [site.url("/y")],
+                {"ROBOTS_ARCHIVE": str(path), "ROBOTS_USE": use, "ROBOTS_REPORT": report},
+                spider=spider,
             )
     found = [records(tmp_path / f"{number}.warc.gz")[0][2].decode() for number in range(3)]
     assert "use: train-ai, tdm\r\n" in found[0]
     assert "use: search\r\n" in found[1]
     assert "use: " not in found[2]
+    runs = [json.loads(line)["run"] for line in report.read_text().splitlines()]
+    for run, text in zip(runs, found, strict=True):
+        assert f"run: {run}\r\nspider: pages\r\n" in text
 
 
 @ensureDeferred

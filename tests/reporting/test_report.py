@@ -23,6 +23,7 @@ from scrapy.signals import spider_opened
 
 from scrapy_robots_rfc.reporting.report import FIELDS
 from tests.support.crawling import crawl, records
+from tests.support.reports import read
 from tests.support.site import Reply, Site, robots
 
 if TYPE_CHECKING:
@@ -34,11 +35,6 @@ pytestmark = pytest.mark.reactor
 
 RULES = "User-agent: *\nDisallow: /private\n"
 CLOSED = "User-agent: *\nDisallow: /\n"
-
-
-def read(path: Path) -> list[dict[str, Any]]:
-    """The records of a file of JSON lines."""
-    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
 
 
 def private(site: Site, count: int) -> list[str]:
@@ -297,7 +293,12 @@ async def test_all_formats_say_the_same(site: Site, tmp_path: Path) -> None:
         )
         found.append((result.stat("report/records"), result.stat("report/errors")))
     assert found == [(2, 0)] * 4
-    lines = read(tmp_path / "r.jsonl")
+    lines = [
+        json.loads(line)
+        for line in (tmp_path / "r.jsonl").read_text(encoding="utf-8").split("\n")
+        if line
+    ]
+    assert len(lines) == 3
     assert json.loads((tmp_path / "r.json").read_text(encoding="utf-8")) == lines
     rows = list(csv.DictReader(io.StringIO((tmp_path / "r.csv").read_text(encoding="utf-8"))))
     assert rows == [
@@ -328,7 +329,7 @@ async def test_options_of_a_feed_are_obeyed(site: Site, tmp_path: Path) -> None:
         (await crawl(private(site, 2), {"ROBOTS_REPORT": {path: options}})).stat("report/records")
         for path, options in report.items()
     ]
-    assert paths[0].read_text(encoding="utf-8").split() == ["Disallow:", "/private,2"] * 2
+    assert paths[0].read_text(encoding="utf-8").split() == ["Disallow:", "/private,2"] * 2 + [","]
     assert not paths[1].exists()
     assert len(read(paths[2])) == 2
     assert counted == [2, 0, 2]
@@ -413,7 +414,18 @@ def shop(params: dict[str, Any], spider: Any) -> dict[str, Any]:
 
 
 @ensureDeferred
-async def test_file_is_empty_if_nothing_is_disallowed(site: Site, tmp_path: Path) -> None:
-    """The report of a crawl that drops nothing is an empty file."""
-    await crawl([site.url("/x")], {"ROBOTS_REPORT": {tmp_path / "r.jsonl": {}}})
-    assert (tmp_path / "r.jsonl").read_bytes() == b""
+async def test_the_last_record_shows_that_a_crawl_ended(site: Site, tmp_path: Path) -> None:
+    """The last record has the agent and the number of allowed requests, if none was dropped, too.
+
+    Without `store_empty`, a crawl that drops nothing leaves no file.
+    """
+    path = tmp_path / "r.jsonl"
+    await crawl([site.url("/x")], {"ROBOTS_REPORT": path, "ROBOTSTXT_USER_AGENT": "foobot"})
+    record = json.loads(path.read_text(encoding="utf-8"))
+    assert list(record) == list(FIELDS)
+    assert [record[name] for name in ("spider", "agent", "reason", "why", "count")] == [
+        *("pages", "foobot", "run", "ended (finished), 1 request allowed", 0)
+    ]
+    path.unlink()
+    await crawl([site.url("/x")], {"ROBOTS_REPORT": {path: {"store_empty": False}}})
+    assert not path.exists()

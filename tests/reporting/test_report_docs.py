@@ -13,6 +13,7 @@ from scrapy import Request
 from scrapy_robots_rfc.reporting.report import FIELDS
 from tests.support.crawling import crawl, records
 from tests.support.documents import block, plain, settings
+from tests.support.reports import read
 from tests.support.site import Reply, robots
 from tests.test_reference_pages import rows
 
@@ -44,7 +45,7 @@ async def test_record(proxy: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPat
     )
     shown_settings = settings(block("docs/report.md", "python", "ROBOTS_REPORT"))
     await crawl([page], {**shown_settings, "ROBOTSTXT_USER_AGENT": "foobot"})
-    written = json.loads((tmp_path / "robots.jsonl").read_text(encoding="utf-8"))
+    [written] = read(tmp_path / "robots.jsonl")
     shown = json.loads(plain(block("docs/report.md", "json", "digest")))
     assert list(written) == list(shown)
     times = {"time": "", "run": "", "fresh_until": ""}

@@ -28,7 +28,8 @@ def private(site: Site, count: int) -> list[str]:
 
 def urls(*files: bytes) -> list[list[str]]:
     """The URLs in files of JSON lines."""
-    return [sorted(json.loads(line)["url"] for line in file.splitlines()) for file in files]
+    records = [[json.loads(line) for line in file.splitlines()] for file in files]
+    return [sorted(record["url"] for record in file if record["url"]) for file in records]
 
 
 def contents(folder: Path) -> dict[str, bytes]:

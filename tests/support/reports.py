@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 from typing import TYPE_CHECKING, Any
 
 from scrapy.exporters import JsonLinesItemExporter
@@ -11,6 +12,7 @@ from scrapy_robots_rfc.reporting.report import FIELDS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
+    from pathlib import Path
 
 
 def record(**fields: Any) -> dict[str, Any]:
@@ -51,6 +53,20 @@ def exempt(entry: str, count: int, **fields: Any) -> dict[str, Any]:
     nothing = dict.fromkeys(names.split())
     why = f"exempt: `{entry}` of ROBOTS_EXEMPT"
     return record(**nothing, reason="exempt", rule=entry, why=why, count=count, **fields)
+
+
+def ended(allowed: int = 1, **fields: Any) -> dict[str, Any]:
+    """The last record of a crawl."""
+    names = "url referrer origin token line rule robots_url digest outcome fresh_until"
+    nothing = dict.fromkeys(names.split())
+    why = f"ended (finished), {allowed:,} requests allowed"
+    return record(**nothing, reason="run", why=why, count=0, **fields)
+
+
+def read(path: Path) -> list[dict[str, Any]]:
+    """The records of a file of JSON lines, without the last record of each crawl."""
+    found = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    return [record for record in found if record["reason"] != "run"]
 
 
 def exported(records: Iterable[dict[str, Any]], fields: Sequence[str] | None = None) -> bytes:
@@ -116,6 +132,8 @@ def crawl() -> list[dict[str, Any]]:
         *made,
         exempt("*.staging.example", 41, time=last),
         exempt("intranet.example", 12, time=last),
+        ended(1203, spider="shops", time=last),
+        ended(411, spider="news", time=last),
     ]
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import json
 import logging
 import weakref
 from typing import TYPE_CHECKING, Any
@@ -23,6 +22,7 @@ from scrapy_robots_rfc.settings import read_settings
 from scrapy_robots_rfc.usage.page_rules import MAX_DOCUMENT, page_of, unendorsed
 from tests.support.crawling import crawl, lines, records
 from tests.support.linked_crawls import AsyncLinked, Linked, Starts
+from tests.support.reports import read
 from tests.support.site import Reply, Site, robots
 
 if TYPE_CHECKING:
@@ -385,7 +385,7 @@ async def test_report(site: Site, tmp_path: Path, caplog: pytest.LogCaptureFixtu
     own = Request(site.url("/b"), headers={"Referer": "https://e.example/"})
     await run([site.url(), site.url("/a"), own], settings)
     assert site.pages == ["/"]
-    found = [json.loads(line) for line in file.read_text().splitlines()]
+    found = read(file)
     assert [each["referrer"] for each in found] == [site.url(), "https://e.example/", None]
     del found[1]
     where = "X-Robots-Tag: none, \\x1b[2J"

@@ -15,6 +15,7 @@ from scrapy_robots_rfc.core.preferences import LABELS
 from scrapy_robots_rfc.errors import SettingError
 from tests.support.crawling import SETTINGS, USE, Pages, crawl
 from tests.support.documents import block, settings
+from tests.support.reports import read
 from tests.support.site import PAGE, Reply, Site, redirect, robots
 from tests.support.timed_site import DELAY
 from tests.test_reference_pages import rows
@@ -102,7 +103,7 @@ async def test_refusal_names_the_line(
     assert error.why == "robots.txt line 3: content-usage: /closed train-ai=n, search=y"
     assert f"Forbidden by robots.txt: <GET {site.url('/closed')}> ({error.why})" in caplog.text
     assert (result.stat("forbidden/use"), result.stat("use/robots.txt")) == (1, 1)
-    record = json.loads((tmp_path / "r.jsonl").read_text(encoding="utf-8"))
+    [record] = read(tmp_path / "r.jsonl")
     assert (record["reason"], record["why"], record["line"], record["rule"]) == (
         "use",
         error.why,
