@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
-from scrapy import Request, Spider
+from scrapy import Spider
 from scrapy.core.downloader.middleware import DownloaderMiddlewareManager
-from scrapy.core.scheduler import BaseScheduler, Scheduler
+from scrapy.core.scheduler import Scheduler
 from scrapy.crawler import Crawler
 from scrapy.downloadermiddlewares.robotstxt import RobotsTxtMiddleware
 from scrapy.settings import Settings
@@ -87,17 +87,9 @@ TABLE = (
     Row("nothing set", {}),
     Row("the project template", {"ROBOTSTXT_OBEY": True}),
     Row("not obeying", {"ROBOTSTXT_OBEY": False}, obey=False),
-    Row("not obeying, as text", {"ROBOTSTXT_OBEY": "0"}, obey="0", priority="cmdline"),
     Row("not obeying, by a spider", {"ROBOTSTXT_OBEY": False}, obey=False, priority="spider"),
-    Row(
-        "not obeying, by an earlier add-on",
-        {"ROBOTSTXT_OBEY": False},
-        obey=False,
-        priority="addon",
-    ),
     Row("a command's default gives way", {"ROBOTSTXT_OBEY": False}, priority="command"),
     Row("a third-party parser", {"ROBOTSTXT_PARSER": "my.Parser"}, parser="my.Parser"),
-    Row("Scrapy's parser on purpose", {"ROBOTSTXT_PARSER": PROTEGO}, parser=PROTEGO),
     Row(
         "other middlewares",
         mw({OTHER: None, "my.Other": 5}),
@@ -105,7 +97,6 @@ TABLE = (
     ),
     Row("stock moved, by path", mw({STOCK: 543}), {STOCK: None, OURS: 543}),
     Row("stock moved, by class", mw({RobotsTxtMiddleware: 543}), {STOCK: None, OURS: 543}),
-    Row("stock moved by a spider", mw({STOCK: 7}), {STOCK: None, OURS: 7}, priority="spider"),
     Row(
         "stock moved by a command line",
         mw(f'{{"{STOCK}": 7}}'),
@@ -114,14 +105,12 @@ TABLE = (
     ),
     Row("stock disabled, by path", mw({STOCK: None})),
     Row("ours placed, by path", mw({OURS: 50}), {STOCK: None, OURS: 50}),
-    Row("ours placed, by full path", mw({OURS_IN_FULL: 50}), {STOCK: None, OURS_IN_FULL: 50}),
     Row(
         "ours placed, by class",
         mw({RfcRobotsTxtMiddleware: 50}),
         {STOCK: None, RfcRobotsTxtMiddleware: 50},
     ),
     Row("ours and stock placed", mw({OURS: 50, STOCK: 60}), {STOCK: None, OURS: 50}),
-    Row("ours by hand", mw({STOCK: None, OURS: 100})),
     Row("a subclass of ours", mw({Stricter: 50}), {STOCK: None, Stricter: 50}),
     Row(
         "a subclass instead of ours",
@@ -130,33 +119,21 @@ TABLE = (
     ),
     Row("ours disabled", mw({OURS: None, STOCK: 60}), {OURS: None, STOCK: 60}),
     Row("a subclass of stock stays", mw({OwnStock: 50}), {OwnStock: 50, STOCK: None, OURS: 100}),
-    Row("no base", {"DOWNLOADER_MIDDLEWARES_BASE": {}}),
     Row(
         "stock moved in the base",
         {"DOWNLOADER_MIDDLEWARES_BASE": {STOCK: 33}},
         {STOCK: None, OURS: 33},
     ),
-    Row("stock off in the base", {"DOWNLOADER_MIDDLEWARES_BASE": {STOCK: None}}),
-    Row(
-        "a key that is no class",
-        mw({"my.nowhere.Class": 1}),
-        {"my.nowhere.Class": 1, STOCK: None, OURS: 100},
-    ),
     Row("other spider middlewares", spider_mw({"my.Other": 5}), **spider({"my.Other": 5})),
     Row("rules of pages", TAG, **spider({PAGES: 1000})),
     Row("rules of pages placed", {**TAG, **spider_mw({PAGES: 7})}, **spider({PAGES: 7})),
-    Row("a subclass for pages", {**TAG, **spider_mw({OwnPages: 7})}, **spider({OwnPages: 7})),
     Row("rules of pages disabled", {**TAG, **spider_mw({PAGES: None})}, **spider({PAGES: None})),
     Row("rules of pages without ours", {**TAG, **mw({OURS: None})}, {OURS: None}, {PAGES: 1000}),
     Row("uses", USE, {STOCK: None, OURS: 100, USES: 101}),
     Row("uses of requests alone", {"ROBOTS_USE": []}, {STOCK: None, OURS: 100, USES: 101}),
     Row("no uses", {"ROBOTS_USE": None}),
     Row("uses, ours placed", {**USE, **mw({Stricter: 50})}, {STOCK: None, Stricter: 50, USES: 51}),
-    Row("uses, stock moved", {**USE, **mw({STOCK: 543})}, {STOCK: None, OURS: 543, USES: 544}),
     Row("uses placed", {**USE, **mw({USES: 700})}, {STOCK: None, OURS: 100, USES: 700}),
-    Row(
-        "a subclass for uses", {**USE, **mw({OwnUses: 700})}, {STOCK: None, OURS: 100, OwnUses: 700}
-    ),
     Row("uses disabled", {**USE, **mw({USES: None})}, {STOCK: None, OURS: 100, USES: None}),
     Row("uses without ours", {**USE, **mw({OURS: None})}, {OURS: None}),
 )
@@ -216,7 +193,7 @@ def test_queue_of_the_scheduler(user: dict[str, Any], priority: str, queue: str)
     [
         ({}, False),
         ({QUEUE_KEY: OTHER_QUEUE}, True),
-        ({"SCHEDULER": "tests.test_addon.ThirdParty"}, True),
+        ({"SCHEDULER": "tests.support.schedulers.Own"}, True),
         ({"SCHEDULER": "tests.test_addon.OwnScheduler"}, False),
     ],
 )
@@ -234,22 +211,6 @@ def test_other_schedulers(user: dict[str, Any], wrapped: bool, priority: str) ->
         found = settings["SCHEDULER"]
         assert load_object(before) in found.__mro__
         assert found is scheduler_around(load_object(before))
-
-
-class ThirdParty(BaseScheduler):
-    """A scheduler that does not use the queue."""
-
-    def has_pending_requests(self) -> bool:
-        """Return false."""
-        return False
-
-    def enqueue_request(self, request: Request) -> bool:
-        """Refuse the request."""
-        return False
-
-    def next_request(self) -> Request | None:
-        """Return nothing."""
-        return None
 
 
 class OwnScheduler(Scheduler):

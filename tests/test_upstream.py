@@ -107,11 +107,6 @@ def test_scripts_print_what_the_page_says() -> None:
     assert all(stock != expected for stock, expected in OUTPUTS)
 
 
-def test_a_script_ends_by_itself() -> None:
-    """A script that a reader runs alone, after the common part, prints the same and ends."""
-    assert re.sub(r"\b[1-9]\d* of", "some of", printed(whole(SCRIPTS[0]))) == STOCK[0]
-
-
 @pytest.mark.parametrize("quote", QUOTES, ids=CASES)
 def test_quoted_line(quote: tuple[str, ...]) -> None:
     """A line of Scrapy that the page quotes is that line, in that function."""

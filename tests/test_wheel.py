@@ -8,7 +8,6 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
-import sysconfig
 import zipfile
 from pathlib import Path
 
@@ -16,53 +15,6 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 TIMEOUT = 300  # seconds for one command
-
-#: A program with a spider, a site, and the line that switches the plugin on.
-PROGRAM = """
-import sys, threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-
-import scrapy
-from scrapy.crawler import AsyncCrawlerProcess
-
-asked = []
-
-
-class Site(BaseHTTPRequestHandler):
-    def do_GET(self):
-        asked.append(self.path)
-        body = b"User-agent: *\\nDisallow: /private\\n" if self.path == "/robots.txt" else b"page"
-        self.send_response(200)
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, *arguments):
-        pass
-
-
-server = ThreadingHTTPServer(("127.0.0.1", 0), Site)
-threading.Thread(target=server.serve_forever, daemon=True).start()
-base = f"http://127.0.0.1:{server.server_port}"
-
-
-class Mine(scrapy.Spider):
-    name = "mine"
-    start_urls = [f"{base}/public", f"{base}/private"]
-
-    def parse(self, response):
-        pass
-
-
-addons = {"scrapy_robots_rfc.Addon": 500}
-process = AsyncCrawlerProcess({"ADDONS": addons, "TELNETCONSOLE_ENABLED": False})
-process.crawl(Mine)
-process.start()
-server.shutdown()
-import scrapy_robots_rfc
-print("package", scrapy_robots_rfc.__file__)
-print("asked", *sorted(asked))
-"""
 
 
 def run(*command: str | Path, cwd: Path) -> str:
@@ -109,24 +61,3 @@ def test_contents_of_the_wheel(wheel: Path) -> None:
         line for line in lines if line.startswith("Requires-Dist: ") and "extra ==" not in line
     ]
     assert needed == ["Requires-Dist: queuelib>=1.6.1", "Requires-Dist: scrapy>=2.15"]
-
-
-@pytest.mark.wheel
-def test_the_wheel_works(wheel: Path, tmp_path: Path) -> None:
-    """With the wheel in an empty environment, one line makes a crawl obey robots.txt.
-
-    The environment borrows the packages of this one, but not the project, because Python does not
-    read the `.pth` files of a borrowed folder.
-    """
-    python = tmp_path / "env" / "bin" / "python"
-    run(sys.executable, "-m", "venv", "--without-pip", tmp_path / "env", cwd=tmp_path)
-    [packages] = tmp_path.glob("env/lib/python*/site-packages")
-    with zipfile.ZipFile(wheel) as archive:
-        archive.extractall(packages)
-    (packages / "borrowed.pth").write_text(sysconfig.get_path("purelib"), encoding="utf-8")
-    (tmp_path / "mine.py").write_text(PROGRAM, encoding="utf-8")
-    printed = run(python, "mine.py", cwd=tmp_path)
-    assert "asked /public /robots.txt\n" in printed
-    assert "Forbidden by robots.txt" in printed
-    assert "robots.txt line 2: Disallow: /private" in printed
-    assert f"package {tmp_path / 'env'}" in printed

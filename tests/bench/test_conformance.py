@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import tomllib
-from importlib import metadata
 from typing import TYPE_CHECKING
 
 import pytest
@@ -51,14 +49,6 @@ def test_a_parser_answers_as_recorded(name: str) -> None:
     asked = [question for question in questions() if question.case.id not in slow]
     expected = {case: given for case, given in recorded.items() if case not in slow}
     assert differing(peer.load, asked) == expected, AS_RECORDED
-
-
-def test_versions_are_pinned() -> None:
-    """The record is about the versions that pyproject.toml pins."""
-    groups = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["dependency-groups"]
-    pinned = {re.split("==| ;", text)[1] for text in groups["peers"]}
-    assert pinned <= set(Record.read().versions.values())
-    assert metadata.version("protego")
 
 
 def test_each_case_has_a_basis_that_exists() -> None:

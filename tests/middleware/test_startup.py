@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from pytest_twisted import ensureDeferred
 from scrapy import Request
-from scrapy.core.scheduler import BaseScheduler
 from scrapy.downloadermiddlewares.robotstxt import RobotsTxtMiddleware
 
 from scrapy_robots_rfc import OriginPriorityQueue, RfcRobotsTxtMiddleware, scheduler_around
 from tests.support import crawling
 from tests.support.crawling import Pages, crawl, lines, records
+from tests.support.schedulers import Own
 
 if TYPE_CHECKING:
     from tests.support.site import Site
@@ -125,22 +125,6 @@ async def test_middlewares_before_ours_are_named(
     )
 
 
-class Plain(BaseScheduler):
-    """A third-party scheduler."""
-
-    def has_pending_requests(self) -> bool:
-        """Return false."""
-        return False
-
-    def enqueue_request(self, request: Request) -> bool:
-        """Refuse the request."""
-        return False
-
-    def next_request(self) -> Request | None:
-        """Return nothing."""
-        return None
-
-
 QUEUE = "SCHEDULER_PRIORITY_QUEUE"
 
 
@@ -152,10 +136,10 @@ QUEUE = "SCHEDULER_PRIORITY_QUEUE"
             'set SCHEDULER_PRIORITY_QUEUE = "scrapy_robots_rfc.OriginPriorityQueue"',
         ),
         (
-            {"SCHEDULER": Plain},
-            f'set SCHEDULER = scrapy_robots_rfc.scheduler_around("{HERE}.Plain")',
+            {"SCHEDULER": Own},
+            'set SCHEDULER = scrapy_robots_rfc.scheduler_around("tests.support.schedulers.Own")',
         ),
-        ({"SCHEDULER": scheduler_around(Plain)}, None),
+        ({"SCHEDULER": scheduler_around(Own)}, None),
         ({QUEUE: OriginPriorityQueue}, None),
     ],
     ids=["other queue", "other scheduler", "wrapped", "our queue"],

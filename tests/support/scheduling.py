@@ -22,8 +22,6 @@ SLOW = (
     "reporting/test_report_when_killed.py",
     "commands/test_stopped.py",
     "cache/test_worker_processes.py",
-    "bench/test_crawls.py",
-    "bench/test_faults.py",
     "cache/test_memory.py",
     "example/test_readme.py",
     "test_upstream.py",
