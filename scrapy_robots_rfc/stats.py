@@ -3,7 +3,8 @@
 docs/report.md says what each counts; a test checks that no key is missing.
 """
 
-from weakref import WeakKeyDictionary
+from typing import Any
+from weakref import WeakKeyDictionary, ref
 
 from scrapy.crawler import Crawler
 from scrapy.statscollectors import MemoryStatsCollector, StatsCollector
@@ -59,20 +60,23 @@ class Counter:
     """
 
     def __init__(self, collector: StatsCollector) -> None:
-        self._collector = collector
+        # A collector refers to its crawler, which would then never leave `_COUNTERS`.
+        self._collector = ref(collector)
+        self._values: dict[str, Any] | None = None
         self.refresh()
 
     def refresh(self) -> None:
         """Look the dict up again, in case another component has replaced it."""
-        is_scrapys = type(self._collector) in (StatsCollector, MemoryStatsCollector)
-        self._values = self._collector.get_stats() if is_scrapys else None
+        collector = self._collector()
+        is_scrapys = type(collector) in (StatsCollector, MemoryStatsCollector)
+        self._values = collector.get_stats() if collector is not None and is_scrapys else None
 
     def __call__(self, key: str, count: int = 1) -> None:
         """Add to a stat."""
-        if self._values is None:
-            self._collector.inc_value(key, count)
-        else:
+        if self._values is not None:
             self._values[key] = self._values.get(key, 0) + count
+        elif (collector := self._collector()) is not None:
+            collector.inc_value(key, count)
 
 
 _COUNTERS: WeakKeyDictionary[Crawler, Counter] = WeakKeyDictionary()

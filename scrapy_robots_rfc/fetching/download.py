@@ -59,7 +59,6 @@ class _Exchange:
     """The state of one exchange. Retries of its request share it, in their meta.
 
     :param fetch: the fetch that it belongs to.
-    :param request: the request whose answer is coming, which is another one after a retry.
     :param codings: the values of the Content-Encoding headers of the answer.
     :param received: number of bytes of its body received so far.
     :param is_stopped: whether we stopped the transfer, because the rest is not needed.
@@ -69,7 +68,6 @@ class _Exchange:
     """
 
     fetch: PendingFetch
-    request: Request | None = None
     codings: Sequence[bytes] = ()
     received: int = 0
     is_stopped: bool = False
@@ -201,7 +199,7 @@ class Downloader:
             return response
         except CANCELLED:
             # Scrapy continues a transfer that has begun until its own timeout.
-            current = exchange.request or request  # a retry is another one
+            current = exchange.fetch.request or request  # a retry is another one
             if _scrapy.withdraw(self._crawler, current):
                 exchange.is_in_slot = False
             elif exchange.is_unanswered:
@@ -216,7 +214,7 @@ class Downloader:
                 self._crawler.signals.send_catch_log(
                     signals.robots_exchanged,
                     origin=exchange.fetch.origin,
-                    request=exchange.request or request,
+                    request=exchange.fetch.request or request,
                     response=response,
                     codings=exchange.codings,
                     cut_off=exchange.is_stopped,
@@ -285,7 +283,6 @@ class Downloader:
 
     def _reached(self, exchange: _Exchange, request: Request, **_: object) -> None:
         """Note that a request, or its retry, joins the queue of its slot in the downloader."""
-        exchange.request = request
         exchange.fetch.request = request
         exchange.codings = ()
         exchange.received = 0

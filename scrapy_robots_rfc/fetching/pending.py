@@ -254,9 +254,9 @@ class PendingFetches:
             return error
         finally:
             self._exchanging.discard(fetch)
+            fetch.request = None  # its meta refers to the fetch, which would be a cycle
 
     def _start_clock(self, fetch: PendingFetch) -> None:
-        fetch.request = None
         fetch.interruption = None
         fetch.timed_from = self._runtime.clock()
         self._exchanging.add(fetch)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 from typing import TYPE_CHECKING, Any
+from weakref import ref
 
 import pytest
 from pytest_twisted import ensureDeferred
@@ -20,6 +22,7 @@ from scrapy_robots_rfc import (
     RobotsDisallowed,
     RuleKind,
 )
+from scrapy_robots_rfc.fetching.pending import PendingFetch
 from scrapy_robots_rfc.policy.access import Outcome
 from scrapy_robots_rfc.signals import request_disallowed, robots_fetched
 from tests.support.crawling import crawl, records
@@ -394,3 +397,33 @@ async def test_a_crawl_that_is_closed_before_it_is_opened(caplog: pytest.LogCapt
     assert (
         "RfcRobotsTxtMiddleware._spider_closed" not in caplog.text
     )  # Scrapy's own extensions raise
+
+
+@ensureDeferred
+async def test_a_crawl_that_has_ended_is_freed(
+    site: Site, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A process that runs many crawls does not keep those that have ended."""
+    caplog.set_level(logging.CRITICAL)  # pytest keeps records, which refer to the spider
+    result = await crawl([site.url("/")])
+    crawler = ref(result.crawler)
+    del result
+    gc.collect()
+    assert crawler() is None
+
+
+@ensureDeferred
+async def test_a_fetch_is_freed_without_the_garbage_collector(
+    site: Site, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The objects of a fetch refer to each other only until it ends."""
+    caplog.set_level(logging.CRITICAL)
+    gc.collect()
+    gc.disable()
+    try:
+        result = await crawl([site.url("/")])
+        left = [one for one in gc.get_objects() if isinstance(one, PendingFetch)]
+    finally:
+        gc.enable()
+    assert result.stat("request_count") == 1
+    assert left == []
