@@ -192,8 +192,8 @@ def abandon(stream: TextIO) -> None:
 
 
 def meaning(outcome: Outcome, cause: str, *, stale: bool) -> str:
-    """Return a result and what it means: ``unavailable (404): everything is allowed``."""
-    return f"stale ({cause}): an earlier copy is used" if stale else outcome.explained(cause)
+    """Return a result and what it means: ``unavailable (404), so everything is allowed``."""
+    return f"stale ({cause}), so an earlier copy is used" if stale else outcome.explained(cause)
 
 
 def whole_number(value: object) -> int | None:

@@ -1,7 +1,7 @@
-"""Read what a site says about the use of its pages, by label: in robots.txt and in headers.
+"""Parse a site's preferences about the use of its pages, from robots.txt and HTTP headers.
 
-Most of it is based on drafts, which may still change: `LABELS` names them. `docs/preferences.md`
-has the decisions.
+Most of this is based on drafts that may still change. `LABELS` lists them, and
+`docs/preferences.md` explains how they are interpreted.
 """
 
 import re
@@ -15,8 +15,8 @@ from scrapy_robots_rfc.core.lines import TRAINING, Record, as_text
 from scrapy_robots_rfc.core.percent import Pattern, parse_pattern, request_target, specificity
 from scrapy_robots_rfc.core.text import join_items, printable
 
-#: Known labels -> their synonyms in any source. Other labels are read as well, but a crawl that
-#: declares one gets a warning.
+#: Known labels -> their synonyms. Other labels are accepted too, but a crawl that declares one
+#: gets a warning.
 LABELS: Mapping[str, tuple[str, ...]] = MappingProxyType({
     "train-ai": ("ai-train",),  # draft-ietf-aipref-vocab-08
     "search": (),  # draft-ietf-aipref-vocab-08
@@ -25,40 +25,39 @@ LABELS: Mapping[str, tuple[str, ...]] = MappingProxyType({
     "tdm": (),  # TDMRep (W3C Community Group report, 2024-05-10)
 })  # fmt: skip
 TRAIN_AI, TDM = "train-ai", "tdm"
-#: Names in user-agent lines that mean a use and not a crawler -> label. The rules of their groups
-#: say which URLs may be used in that way.
+#: Names in user-agent lines that stand for a use instead of a crawler -> label. The rules of their
+#: groups define which URLs may be used that way.
 POLICY_TOKENS: Mapping[str, str] = MappingProxyType({
     "__usage_ai-training": TRAIN_AI,  # draft-kelley-aipref-training-preference-signal-00 (2026)
 })  # fmt: skip
 #: Synonym -> label.
 LABEL_OF = {synonym: label for label, synonyms in LABELS.items() for synonym in synonyms}
-#: The spider attribute that says what a crawl is for.
+#: The spider attribute that declares the uses of a crawl.
 USE_ATTRIBUTE = "robots_use"
-#: The request meta key that says what a request is for. It is not `robots_use`, which is in the
-#: meta of responses: a request with copied meta would declare what that response permits.
+#: The request meta key that declares the uses of a request. It differs from `robots_use`, which is
+#: set on responses, so that copying meta from a response does not declare anything.
 DECLARED_KEY = "robots_declared_use"
 
-#: Keys of robots.txt records about use, in lower case.
+#: Keys of robots.txt records about use, in lowercase.
 USAGE = "content-usage"
 SIGNAL = "content-signal"
 RECORDS = (USAGE, SIGNAL, *TRAINING)
-#: Maximum records about use in a group, and maximum bytes of their values. All are tried for each
-#: page, on the event loop, which takes ten milliseconds. Real files have a few, a hostile one
-#: 30,000.
+#: Maximum number and total size in bytes of the records about use in a group. All of them are
+#: matched against each page on the event loop, which takes up to 10 ms. Real files only have a few.
 MAX_RECORDS, MAX_BYTES = 1000, 32_768
 # Maximum number of characters of a record, header line or meta tag shown in a message.
 _MAX_SHOWN = 200
 
-# Of several values for one label, the one with the highest number counts.
+# If there are several values for a label, the one with the highest number wins.
 _STRICTNESS = {None: 0, True: 1, False: 2}
 
 
 def parse_uses(value: object) -> tuple[str, ...] | None:
-    """Return the labels that a user's value names, in lower case and without synonyms.
+    """Parse a user-supplied value into labels in lowercase, replacing synonyms.
 
-    :param value: a list of labels, or a string with commas.
-    :returns: `None` for `None`.
-    :raises TypeError: if it is something else.
+    :param value: a list or a comma-separated string of labels.
+    :returns: the labels, or `None` if the value is `None`.
+    :raises TypeError: if the value has any other type.
     """
     labels = value.split(",") if isinstance(value, str) else value
     if labels is None:
@@ -71,7 +70,7 @@ def parse_uses(value: object) -> tuple[str, ...] | None:
 
 
 def unknown_labels(uses: Iterable[str]) -> Iterator[tuple[str, str]]:
-    """Yield each unknown label, such as a typo, with the nearest known one."""
+    """Yield each unknown label together with the most similar known label."""
     for label in uses:
         if label not in LABELS:
             from difflib import get_close_matches  # noqa: PLC0415 - for unknown labels only
@@ -82,9 +81,9 @@ def unknown_labels(uses: Iterable[str]) -> Iterator[tuple[str, str]]:
 class Preference(NamedTuple):
     """The preference of a site about one use.
 
-    :param allowed: whether it permits that use, or `None` if it names the use and says neither.
-    :param line: its line in robots.txt, from 1, or `None` for other sources.
-    :param source: its record, header line or meta.
+    :param allowed: True if the use is allowed, or `None` if the value is neither yes nor no.
+    :param line: the line number in robots.txt, or `None` for other sources.
+    :param source: the record, header or meta tag.
     """
 
     allowed: bool | None
@@ -92,17 +91,19 @@ class Preference(NamedTuple):
     source: str
 
 
-# A member of a dictionary (RFC 9651, 3 and 4.2), such as `train-ai=n;x=1`. If a part can end in two
-# ways, the next character decides, so time is linear.
+# The key of a dictionary member (RFC 9651, 3 and 4.2): `train-ai`. All of these expressions take
+# linear time, because the next character always determines where a part ends.
 _KEY = r"[a-z*][a-z0-9_.*-]*"
+# An escaped continuation byte of UTF-8: `%a9`.
 _TAIL = "%[89ab][0-9a-f]"
-# The escapes of one character in UTF-8 (RFC 3629, 4): `%c3%a9`.
+# An escaped UTF-8 character (RFC 3629, 4): `%c3%a9`.
 _ESCAPED = rf"""(?:
     %[0-7][0-9a-f]
   | %(?:c[2-9a-f]|d[0-9a-f]){_TAIL}
   | %e0%[ab][0-9a-f]{_TAIL} | %e[1-9a-cef](?:{_TAIL}){{2}} | %ed%[89][0-9a-f]{_TAIL}
   | %f0%[9ab][0-9a-f](?:{_TAIL}){{2}} | %f[1-3](?:{_TAIL}){{3}} | %f4%8[0-9a-f](?:{_TAIL}){{2}}
 )"""
+# A value: `n`, `"text"`, `1.5`.
 _ITEM = rf"""(?:
     [A-Za-z*][!#$%&'*+^_`|~0-9A-Za-z:/.-]*              # a token
   | "(?:[\x20\x21\x23-\x5b\x5d-\x7e]|\\["\\])*"        # a string
@@ -111,18 +112,21 @@ _ITEM = rf"""(?:
   | :(?:[A-Za-z0-9+/]{{4}})*(?:[A-Za-z0-9+/]{{2,3}})?(?:(?<!:)={{1,2}})?:  # bytes
   | %"(?:[\x20\x21\x23\x24\x26-\x7e]|{_ESCAPED})*"     # a display string
 )"""
+# The parameters of a value: `;x=1`.
 _PARAMETERS = rf"(?:;\ *{_KEY}(?:={_ITEM})?)*"
+# A list as a value: `(a b)`.
 _INNER_LIST = rf"\(\ *(?:{_ITEM}{_PARAMETERS}(?=[ )])\ *)*\)"
-# Few crawls see such a value, so this is compiled on first use.
+# A dictionary member with the comma after it: `train-ai=n;x=1, `. Few crawls need it, so it is
+# compiled on first use.
 _MEMBER = rf"({_KEY})(?:=(?:({_ITEM})|{_INNER_LIST}))?{_PARAMETERS}[ \t]*(?:,[ \t]*(?=.)|\Z)"
 
 
 def parse_usage(value: bytes) -> Mapping[str, bool | None]:
-    """Parse a Content-Usage value without a path, a dictionary of RFC 9651.
+    """Parse a Content-Usage value without its path, which is a dictionary (RFC 9651).
 
-    :param value: as the file or the header line has it.
-    :returns: label -> whether that use is permitted (`y`), refused (`n`), or neither; empty if the
-        value cannot be parsed.
+    :param value: the value as written in the file or header.
+    :returns: label -> True for `y`, False for `n`, otherwise `None`. If the value is malformed, the
+        result is empty.
     """
     text = value.decode("latin-1").strip(" ")
     member_at = re.compile(_MEMBER, re.VERBOSE | re.ASCII | re.DOTALL).match
@@ -138,17 +142,20 @@ def parse_usage(value: bytes) -> Mapping[str, bool | None]:
 
 
 def parse_signal(value: bytes) -> Mapping[str, bool | None]:
-    """Parse a Content-Signal value, such as `search=yes, ai-train=no`, in any case.
+    """Parse a Content-Signal value, such as `search=yes, ai-train=no`, ignoring case.
 
-    :returns: label -> whether that use is permitted (`yes`), refused (`no`), or neither.
+    :returns: label -> True for `yes`, False for `no`, otherwise `None`.
     """
-    members = (member.partition("=") for member in value.decode("latin-1").lower().split(","))
-    named = ((name.strip(), given.strip()) for name, equals, given in members if equals)
-    return _by_label((name, {"yes": True, "no": False}.get(given)) for name, given in named if name)
+    values: list[tuple[str, bool | None]] = []
+    for member in value.decode("latin-1").lower().split(","):
+        name, equals, answer = member.partition("=")
+        if equals and name.strip():
+            values.append((name.strip(), {"yes": True, "no": False}.get(answer.strip())))
+    return _by_label(values)
 
 
 def _by_label(values: Iterable[tuple[str, bool | None]]) -> dict[str, bool | None]:
-    """Return the strictest value of each label, over its synonyms."""
+    """Return the strictest value for each label, after replacing synonyms."""
     by_label: dict[str, bool | None] = {}
     for name, allowed in values:
         label = LABEL_OF.get(name, name)
@@ -157,7 +164,7 @@ def _by_label(values: Iterable[tuple[str, bool | None]]) -> dict[str, bool | Non
 
 
 def combined(*sources: Mapping[str, Preference]) -> Mapping[str, Preference]:
-    """Combine sources for each label: any no is a no; otherwise, any yes is a yes."""
+    """Combine preferences from several sources, using the strictest one for each label."""
     strictest: dict[str, Preference] = {}
     for label, preference in chain.from_iterable(source.items() for source in sources):
         before = strictest.setdefault(label, preference)
@@ -166,23 +173,30 @@ def combined(*sources: Mapping[str, Preference]) -> Mapping[str, Preference]:
     return strictest
 
 
-def find_refusal(uses: Iterable[str], stated: Mapping[str, Preference]) -> Refusal | None:
-    """Return what refuses all of some uses, or `None` if not all are refused."""
-    preferences = [stated.get(use) for use in uses]
-    refusals = [one for one in preferences if one is not None and one.allowed is False]
-    if not preferences or len(refusals) < len(preferences):
+def find_refusal(uses: Iterable[str], preferences: Mapping[str, Preference]) -> Refusal | None:
+    """Return a refusal if the site disallows every one of the given uses, otherwise `None`."""
+    texts: list[str] = []
+    lines: list[int] = []
+    for use in uses:
+        preference = preferences.get(use)
+        if preference is None or preference.allowed is not False:
+            return None
+        text = preference.source
+        if preference.line is not None:
+            text = f"line {preference.line}: {text}"
+            lines.append(preference.line)
+        texts.append(printable(text[:_MAX_SHOWN]))
+    if not texts:
         return None
-    texts = (f"line {one.line}: {one.source}" if one.line else one.source for one in refusals)
-    why = join_items(tuple(dict.fromkeys(printable(text[:_MAX_SHOWN]) for text in texts)))
-    return Refusal(why, min((one.line for one in refusals if one.line), default=None))
+    return Refusal(join_items(tuple(dict.fromkeys(texts))), min(lines, default=None))
 
 
 class PathPreference(NamedTuple):
-    """The preferences of one record of robots.txt.
+    """The preferences in a robots.txt record.
 
-    :param pattern: the pattern of its URLs; an empty one matches all.
-    :param length: the octets of that pattern (2.2.2); the longest one that matches decides.
-    :param labels: its preference for each label.
+    :param pattern: the pattern of the URLs to which they apply. An empty pattern matches all URLs.
+    :param length: the length of the pattern in octets (2.2.2). The longest match wins.
+    :param labels: the preference for each label.
     """
 
     pattern: Pattern
@@ -193,18 +207,21 @@ class PathPreference(NamedTuple):
 def read_records(
     records: Iterable[Record], above: Iterable[Record] = ()
 ) -> dict[str, list[PathPreference]]:
-    """Return the preferences of robots.txt records, by kind: signal, usage and training.
+    """Parse the records of a group into preferences, grouped by kind of record.
 
-    :param records: the records of the group that applies with a key of `RECORDS`; their values are
-        bytes, one character each.
-    :param above: the Content-Signal records above the first user-agent line. They count for the
-        labels that no Content-Signal of the group names.
+    :param records: the records of the group with a key in `RECORDS`, decoded as Latin-1.
+    :param above: the Content-Signal records above the first user-agent line. They apply to labels
+        that the Content-Signal records of the group do not mention.
     """
     by_kind = _read_all(records)
-    own = {label for signal in by_kind[SIGNAL] for label in signal.labels}
+    own_labels = {label for signal in by_kind[SIGNAL] for label in signal.labels}
     for signal in _read_all(above)[SIGNAL]:
-        others = {label: one for label, one in signal.labels.items() if label not in own}
-        by_kind[SIGNAL].append(signal._replace(labels=others))
+        defaults = {
+            label: preference
+            for label, preference in signal.labels.items()
+            if label not in own_labels
+        }
+        by_kind[SIGNAL].append(signal._replace(labels=defaults))
     return by_kind
 
 
@@ -230,33 +247,33 @@ def _read_all(records: Iterable[Record]) -> dict[str, list[PathPreference]]:
             path = value
             values = {TRAIN_AI: TRAINING[key]}
         else:
-            continue  # it matches nothing, like a rule with such a pattern
-        stated = _stated(values, f"{key}: {as_text(record.value)}", record.line)
-        by_kind[kind].append(PathPreference(parse_pattern(path), specificity(path), stated))
+            continue  # a path like this never matches
+        labels = _with_source(values, f"{key}: {as_text(record.value)}", record.line)
+        by_kind[kind].append(PathPreference(parse_pattern(path), specificity(path), labels))
     return by_kind
 
 
 def record_preferences(
-    read: Mapping[str, Sequence[PathPreference]], url: str | bytes
+    by_kind: Mapping[str, Sequence[PathPreference]], url: str | bytes
 ) -> Mapping[str, Preference]:
-    """Return what the records of the group that applies say about a URL.
+    """Return the preferences about a URL.
 
-    Of each kind of record, the records with the longest pattern that matches count. Then `combined`
+    For each kind of record, only the records with the longest matching pattern apply. `combined`
     decides between the kinds.
 
-    :param read: the result of `read_records`.
-    :param url: as for `RobotsTxt.decide`.
+    :param by_kind: the result of `read_records`.
+    :param url: the URL, in any form that `RobotsTxt.decide` accepts.
     """
     target = request_target(url)
-    stated: list[Mapping[str, Preference]] = []
-    for records in read.values():
-        matches = [one for one in records if one.pattern.matches(target)]
-        longest = max((one.length for one in matches), default=0)
-        stated += [one.labels for one in matches if one.length == longest]
-    return combined(*stated)
+    sources: list[Mapping[str, Preference]] = []
+    for records in by_kind.values():
+        matches = [record for record in records if record.pattern.matches(target)]
+        longest = max((record.length for record in matches), default=0)
+        sources += [record.labels for record in matches if record.length == longest]
+    return combined(*sources)
 
 
-def _stated(
+def _with_source(
     values: Mapping[str, bool | None], source: str, line: int | None = None
 ) -> Mapping[str, Preference]:
     return {label: Preference(allowed, line, source) for label, allowed in values.items()}
@@ -265,24 +282,24 @@ def _stated(
 def header_preferences(
     usage: Iterable[bytes], signals: Iterable[bytes]
 ) -> tuple[Mapping[str, Preference], bool]:
-    """Return what the header lines of a response say, and whether some of them are not read.
+    """Return the preferences in the headers of a response, and whether they were too long.
 
-    :param usage: the values of its Content-Usage lines. They are one dictionary (RFC 9651, 4.2),
-        which is void as a whole if it has more than `MAX_BYTES`.
-    :param signals: the values of its Content-Signal lines. The first `MAX_BYTES` are read.
+    :param usage: the values of all Content-Usage lines. Together they form one dictionary (RFC
+        9651, 4.2), which is ignored if it is larger than `MAX_BYTES`.
+    :param signals: the values of all Content-Signal lines. Only the first `MAX_BYTES` are read.
     """
-    # Lines of one header are one line with commas (RFC 9110, 5.3), so empty lines count, too.
-    whole = b", ".join(islice(usage, MAX_BYTES))
-    is_void = len(whole) > MAX_BYTES
+    # Lines of the same header are joined with commas (RFC 9110, 5.3), including empty lines.
+    joined_usage = b", ".join(islice(usage, MAX_BYTES))
+    is_too_long = len(joined_usage) > MAX_BYTES
     lines = tuple(islice(signals, MAX_BYTES))
     ends = accumulate(len(line) + len(b", ") for line in lines)
-    read = [line for line, end in zip(lines, ends, strict=True) if end <= MAX_BYTES]
-    signal = b", ".join(read)
-    preferences = combined(
-        {} if is_void else _stated(parse_usage(whole), _header("Content-Usage", whole)),
-        _stated(parse_signal(signal), _header("Content-Signal", signal)),
-    )
-    return preferences, is_void or len(read) < len(lines)
+    lines_read = [line for line, end in zip(lines, ends, strict=True) if end <= MAX_BYTES]
+    signal = b", ".join(lines_read)
+    preferences = _with_source(parse_signal(signal), _header("Content-Signal", signal))
+    if not is_too_long:
+        source = _header("Content-Usage", joined_usage)
+        preferences = combined(_with_source(parse_usage(joined_usage), source), preferences)
+    return preferences, is_too_long or len(lines_read) < len(lines)
 
 
 def _header(name: str, value: bytes) -> str:

@@ -210,7 +210,7 @@ class Fetcher:
             if response is None:
                 return Fetched(Unavailable(None, "not in the HTTP cache"))
             cookies.keep(response)
-            access = state.answered(
+            access = state.after_response(
                 response.status,
                 response.headers.get(b"Location"),
                 body,

@@ -297,7 +297,7 @@ _REASONS = {
     Reason.NO_RULE: "{source}: no rule of the group `{token}` matches",
     Reason.NO_GROUP: "{source}: the file has no group for this crawler",
     Reason.ROBOTS_TXT: "robots.txt itself is always allowed",
-    Reason.UNAVAILABLE: "robots.txt unavailable ({cause}): everything is allowed",
+    Reason.UNAVAILABLE: "robots.txt unavailable ({cause}), so everything is allowed",
     Reason.UNREACHABLE: f"{UNREACHABLE}{{cause}}",
     Reason.LOCAL: "robots.txt not requested because the crawl itself failed: {cause}",
     Reason.PARSER: "{source}: ROBOTSTXT_PARSER decided",

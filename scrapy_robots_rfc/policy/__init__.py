@@ -1,4 +1,4 @@
-"""Decide what a crawl does about robots.txt beyond its rules (RFC 9309, 2.2.4 to 2.4).
+"""Policies of a crawl that do not depend on rules, such as caching and pacing.
 
-These modules have no I/O and no clock: `now` is an argument.
+These modules do no I/O and do not read the clock. Callers pass the current time as `now`.
 """

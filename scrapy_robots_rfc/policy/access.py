@@ -1,10 +1,6 @@
 """Interpret a robots.txt response and decide how long the result holds (RFC 9309, 2.3.1 and 2.4).
 
-An `FetchStep` has the URL of the next request; its `answered` returns the next `FetchStep`, or the
-`Access` that ends a fetch. `renew` and `review` return the `Validity` of a result within the user's
-settings, `freshness` reads the site's own headers (RFC 9111), and `pauses` is the backoff.
-`fetching/` makes the requests. Times are seconds on a monotonic clock, unless a parameter says
-otherwise.
+Times are seconds on a monotonic clock, unless noted otherwise. `fetching/` makes the requests.
 """
 
 import enum
@@ -18,42 +14,42 @@ from urllib.parse import urlsplit
 from scrapy_robots_rfc.policy.origins import SCHEMES, Origin, Scheme, join_url
 from scrapy_robots_rfc.settings import Settings
 
-#: Maximum seconds that count of the Retry-After header of an unreachable file.
+#: Maximum delay from a Retry-After header, in seconds.
 MAX_RETRY_AFTER = 300.0
 
-#: Returns the lines of a header by its name, in order.
-Lines: TypeAlias = Callable[[bytes], Sequence[bytes]]
+#: A function that returns all lines of a header, given its name.
+HeaderLines: TypeAlias = Callable[[bytes], Sequence[bytes]]
 
-#: Maximum redirects (2.3.1.2: "at least five consecutive redirects").
+#: Maximum number of redirects (2.3.1.2: "at least five consecutive redirects").
 MAX_REDIRECTS = 5
 
 
 class Outcome(enum.Enum):
-    """The three access results of RFC 9309, 2.3.1, and `LOCAL`. Stat keys contain the values."""
+    """The access results of RFC 9309, 2.3.1, and `LOCAL`. The values appear in stat keys."""
 
-    #: 2.3.1.1: the rules are obeyed.
+    #: The rules apply (2.3.1.1).
     SUCCESSFUL = "successful"
-    #: 2.3.1.3: everything may be accessed.
+    #: Everything is allowed (2.3.1.3).
     UNAVAILABLE = "unavailable"
-    #: 2.3.1.4: complete disallow.
+    #: Nothing is allowed (2.3.1.4).
     UNREACHABLE = "unreachable"
-    #: The crawl itself failed, so nothing is known about the site: complete disallow, never cached.
+    #: The crawl itself failed, so nothing is allowed. This result is never cached.
     LOCAL = "local"
 
     def explained(self, cause: str) -> str:
-        """Return the result, its cause, and what it means for pages, in words for the user."""
+        """Return a human-readable description of the result and its effect."""
         return _EXPLAINED[self].format(cause=cause)
 
 
 _EXPLAINED = {
-    Outcome.SUCCESSFUL: "successful ({cause}): its rules decide",
-    Outcome.UNAVAILABLE: "unavailable ({cause}): everything is allowed",
-    Outcome.UNREACHABLE: "unreachable ({cause}): nothing is allowed",
-    Outcome.LOCAL: "local ({cause}): nothing is allowed, because the crawl itself failed",
+    Outcome.SUCCESSFUL: "successful ({cause}), so its rules apply",
+    Outcome.UNAVAILABLE: "unavailable ({cause}), so everything is allowed",
+    Outcome.UNREACHABLE: "unreachable ({cause}), so nothing is allowed",
+    Outcome.LOCAL: "unknown because the crawl itself failed ({cause}), so nothing is allowed",
 }
 
 
-# The field `outcome` of each class below always has its default.
+# The field `outcome` of the following classes is a constant.
 
 
 class Successful(NamedTuple):
@@ -65,15 +61,15 @@ class Successful(NamedTuple):
 
     @property
     def cause(self) -> str:
-        """The status, as text."""
+        """The status as a string."""
         return str(self.status)
 
 
 class Unavailable(NamedTuple):
-    """There is no file (2.3.1.3).
+    """The site has no file (2.3.1.3).
 
-    :param status: the status of the response, or `None` if it does not follow from one response.
-    :param cause: the cause, in a few words.
+    :param status: the status of the response, or `None` if there was no response.
+    :param cause: a short description of the cause.
     """
 
     status: int | None
@@ -82,13 +78,13 @@ class Unavailable(NamedTuple):
 
 
 class Unreachable(NamedTuple):
-    """The file could not be fetched, so it is unknown whether there is one (2.3.1.4).
+    """The file could not be fetched, so the site may or may not have one (2.3.1.4).
 
-    :param status: the status of the response, or `None` without one.
-    :param cause: the cause, in a few words.
-    :param retry_after: seconds after which the server wants another request, if it says so.
-    :param hopeless: whether another attempt soon is useless, as for a host that does not exist.
-    :param route: whether the proxy or the account failed, which says nothing about the site.
+    :param status: the status of the response, or `None` if there was no response.
+    :param cause: a short description of the cause.
+    :param retry_after: the Retry-After delay in seconds, or `None` if the server did not send one.
+    :param hopeless: True if an immediate retry is useless, for example if the host does not exist.
+    :param route: True if only the proxy or account failed, and not the site.
     """
 
     status: int | None
@@ -100,14 +96,14 @@ class Unreachable(NamedTuple):
 
 
 class Local(NamedTuple):
-    """A part of the crawl itself failed, such as a middleware. This says nothing about the site.
+    """The crawl itself failed, for example because of a middleware, and not the site.
 
-    :param cause: which part failed, and how.
-    :param advice: what the user can do.
-    :param error: the exception, if its traceback helps to find the fault.
-    :param shortage: whether the machine is short of descriptors, ports or memory, so that a later
-        attempt may succeed.
-    :param route: as for `Unreachable`.
+    :param cause: a description of the failure.
+    :param advice: what the user can do about it.
+    :param error: the exception, if its traceback is useful.
+    :param shortage: True if the machine ran out of file descriptors, ports or memory, so that a
+        later attempt may succeed.
+    :param route: see `Unreachable`.
     """
 
     cause: str
@@ -121,11 +117,11 @@ class Local(NamedTuple):
 
 Access = Successful | Unavailable | Unreachable | Local
 
-#: The status of a proxy that wants credentials. No site sends it (RFC 9110, 15.5.8).
+#: The status of a proxy that requires credentials. Sites never send it (RFC 9110, 15.5.8).
 PROXY_REFUSES = 407
 
-#: Statuses whose Location is followed (2.3.1.2); for 300, it is the server's preferred choice (RFC
-#: 9110, 15.4.1).
+#: Statuses whose Location header is followed (2.3.1.2). For 300, it has the server's preferred
+#: choice (RFC 9110, 15.4.1).
 _REDIRECTS = frozenset({300, 301, 302, 303, 307, 308})
 
 _HTTP = SCHEMES["http"]
@@ -137,13 +133,13 @@ def _no_cookie(_url: str) -> bytes:
 
 
 class FetchStep(NamedTuple):
-    """A fetch that has not ended.
+    """The next request of a fetch that may involve redirects.
 
-    :param url: the URL to request next, without userinfo.
-    :param seen: the requests that were redirected: the URL and Cookie header of each.
-    :param scheme: the scheme of the first URL, which says what a status means.
-    :param cookie: the Cookie header to send, or empty.
-    :param cookie_for: returns the Cookie header of a request for a URL, or nothing.
+    :param url: the URL to request, without userinfo.
+    :param seen: the URL and Cookie header of each previous request.
+    :param scheme: the scheme of the first URL, which determines the meaning of statuses.
+    :param cookie: the Cookie header to send, or an empty string.
+    :param cookie_for: a function that returns the Cookie header for a URL, or an empty string.
     """
 
     url: str
@@ -152,7 +148,7 @@ class FetchStep(NamedTuple):
     cookie: bytes = b""
     cookie_for: Callable[[str], bytes] = _no_cookie
 
-    def answered(
+    def after_response(
         self,
         status: int,
         location: bytes | None,
@@ -163,39 +159,37 @@ class FetchStep(NamedTuple):
     ) -> "FetchStep | Access":
         """Return the next request, or the result of the fetch.
 
-        :param status: the status code from the download handler.
-        :param location: the Location header, if there was one.
-        :param body: the body, without content coding.
-        :param unreachable_statuses: ROBOTS_UNREACHABLE_STATUSES, 4xx statuses that count as
-            unreachable.
-        :param cached: the body of the cached file, if the request was conditional on it (RFC 9110,
-            13.1).
+        :param status: the status from the download handler.
+        :param location: the Location header, if any.
+        :param body: the decoded body.
+        :param unreachable_statuses: the 4xx statuses in ROBOTS_UNREACHABLE_STATUSES.
+        :param cached: the body of the cached file, if the request was conditional (RFC 9110, 13.1).
         """
-        meaning = self.scheme.http_status(status)
-        if meaning == 304 and cached is not None:
-            return Successful(status, cached)  # the copy is confirmed (RFC 9111, 4.3.3)
-        if meaning == PROXY_REFUSES:
+        http_status = self.scheme.http_status(status)
+        if http_status == 304 and cached is not None:
+            return Successful(status, cached)  # the cached file is still valid (RFC 9111, 4.3.3)
+        if http_status == PROXY_REFUSES:
             cause = "407 Proxy Authentication Required"
             return Unreachable(status, cause, hopeless=True, route=True)
-        # Without a condition, a 304 says that there is a file, but not its rules.
-        if meaning == 304 or meaning in unreachable_statuses:
+        # A 304 to an unconditional request means that the file exists, but its rules are unknown.
+        if http_status == 304 or http_status in unreachable_statuses:
             return Unreachable(status, str(status))
-        if meaning in _REDIRECTS:
-            return self._redirected(status, location)
-        if 200 <= meaning <= 299:
+        if http_status in _REDIRECTS:
+            return self._follow(status, location)
+        if 200 <= http_status <= 299:
             return Successful(status, body)
-        if 300 <= meaning <= 499:
+        if 300 <= http_status <= 499:
             return Unavailable(status, str(status))
-        # 5xx, and any status that does not exist: when in doubt, nothing is allowed.
+        # Treat undefined statuses like 5xx, so that nothing is allowed when in doubt.
         return Unreachable(status, str(status))
 
-    def _redirected(self, status: int, location: bytes | None) -> "FetchStep | Unavailable":
+    def _follow(self, status: int, location: bytes | None) -> "FetchStep | Unavailable":
         target = target_of(self.url, location, self.scheme)
         if target is None:
             return Unavailable(status, f"{status} without a usable Location")
         cookie = self.cookie_for(target)
         seen = (*self.seen, (self.url, self.cookie))
-        # With a new cookie, the same URL may have another answer.
+        # With a new cookie, the same URL may lead somewhere else.
         if (target, cookie) in seen:
             return Unavailable(status, "redirect loop")
         if len(seen) > MAX_REDIRECTS:
@@ -204,13 +198,13 @@ class FetchStep(NamedTuple):
 
 
 def target_of(url: str, location: bytes | None, scheme: Scheme = _HTTP) -> str | None:
-    """Return the URL of a Location header, without userinfo and fragment, or `None` without one.
+    """Return the URL in a Location header without userinfo and fragment, or `None` if unusable.
 
-    Only http and https redirect to each other.
+    A redirect may only change the scheme between http and https.
 
-    :param url: the URL that was requested.
-    :param location: the header, if there was one.
-    :param scheme: the scheme of the URL.
+    :param url: the requested URL.
+    :param location: the Location header, if any.
+    :param scheme: the scheme of the requested URL.
     """
     if not location:
         return None
@@ -236,14 +230,14 @@ def target_of(url: str, location: bytes | None, scheme: Scheme = _HTTP) -> str |
 
 
 class Validity(NamedTuple):
-    """The result that governs an origin, and its times.
+    """The result that currently applies to an origin, and how long it does.
 
-    :param outcome: the result that governs the decisions.
-    :param fresh_until: when the file expires.
-    :param confirmed: when the file that is obeyed was last fetched or confirmed, or `None` without
-        a file.
-    :param unreachable_since: when the first of the consecutive unreachable fetches ended, or `None`
-        if the last fetch was not unreachable.
+    :param outcome: the result on which decisions are based.
+    :param fresh_until: the time when the result expires.
+    :param confirmed: the time when the current file was last fetched or confirmed, or `None` if
+        there is no file.
+    :param unreachable_since: the time when the first of several consecutive unreachable fetches
+        ended, or `None` if the last fetch was not unreachable.
     """
 
     outcome: Outcome
@@ -253,7 +247,7 @@ class Validity(NamedTuple):
 
     @property
     def stale(self) -> bool:
-        """Whether an earlier file is obeyed because the last fetch was unreachable."""
+        """True if an expired file is still used because it is unreachable."""
         return self.outcome is Outcome.SUCCESSFUL and self.unreachable_since is not None
 
 
@@ -264,12 +258,12 @@ def renew(
     limits: Settings,
     fresh_for: float | None = None,
 ) -> Validity:
-    """Return the validity of the result of a fetch.
+    """Return the validity after a fetch.
 
-    :param old: the validity before the fetch, expired or not, or `None` for a new origin.
+    :param old: the validity before the fetch, which may have expired, or `None` for a new origin.
     :param fetched: the outcome of the fetch.
-    :param fresh_for: seconds for which the response is fresh by its headers, or `None` if they do
-        not say.
+    :param fresh_for: the freshness lifetime from the response headers in seconds, or `None` if they
+        do not specify any.
     """
     if fetched is not Outcome.UNREACHABLE:
         age = limits.cache_max_age
@@ -277,66 +271,69 @@ def renew(
             age = min(max(fresh_for, limits.cache_min_age), age)
         return Validity(fetched, now + age, now if fetched is Outcome.SUCCESSFUL else None)
     since = now if old is None or old.unreachable_since is None else old.unreachable_since
-    again = now + limits.unreachable_ttl
+    next_fetch = now + limits.unreachable_ttl
     confirmed = None if old is None else old.confirmed
     if confirmed is not None and now < confirmed + limits.stale_max_age:
-        again = min(again, confirmed + limits.stale_max_age)
-        return Validity(Outcome.SUCCESSFUL, again, confirmed, since)
+        next_fetch = min(next_fetch, confirmed + limits.stale_max_age)
+        return Validity(Outcome.SUCCESSFUL, next_fetch, confirmed, since)
     if limits.unreachable_max_age is not None and now >= since + limits.unreachable_max_age:
-        return Validity(Outcome.UNAVAILABLE, again, unreachable_since=since)
-    return Validity(Outcome.UNREACHABLE, again, unreachable_since=since)
+        return Validity(Outcome.UNAVAILABLE, next_fetch, unreachable_since=since)
+    return Validity(Outcome.UNREACHABLE, next_fetch, unreachable_since=since)
 
 
 def review(old: Validity, fetched: float, now: float, limits: Settings) -> Validity:
-    """Return the validity of a stored result within our settings; it never becomes longer.
+    """Apply the settings of this crawl to a stored validity, without extending it.
 
-    :param fetched: when the fetch ended.
+    :param fetched: the time when the fetch ended.
     """
     if old.unreachable_since is None:
         return old._replace(fresh_until=min(old.fresh_until, fetched + limits.cache_max_age))
-    again = min(old.fresh_until, fetched + max(limits.unreachable_ttl, MAX_RETRY_AFTER))
     validity = renew(old, Outcome.UNREACHABLE, now, limits)
+    if validity.outcome is not old.outcome:
+        return validity._replace(fresh_until=now)
+    next_fetch = min(old.fresh_until, fetched + max(limits.unreachable_ttl, MAX_RETRY_AFTER))
     if validity.confirmed is not None:
-        again = min(again, validity.confirmed + limits.stale_max_age)
-    return validity._replace(fresh_until=again if validity.outcome is old.outcome else now)
+        next_fetch = min(next_fetch, validity.confirmed + limits.stale_max_age)
+    return validity._replace(fresh_until=next_fetch)
 
 
 def backoff_delays(
     attempts: int, retry_after: float | None, settings: Settings
 ) -> tuple[float, ...]:
-    """Return the seconds before each further attempt, or nothing if there is none.
+    """Return the delay in seconds before each remaining attempt.
 
-    :param attempts: the number of attempts before the one that has just failed.
-    :param retry_after: seconds that the server asked for; they lengthen the first pause only.
+    :param attempts: the number of attempts before the one that just failed.
+    :param retry_after: the Retry-After delay in seconds. It only extends the first delay.
     """
     delays = settings.unreachable_backoff[attempts:]
     return (with_retry_after(delays[0], retry_after), *delays[1:]) if delays else ()
 
 
 def with_retry_after(seconds: float, retry_after: float | None) -> float:
-    """Return the seconds, or up to `MAX_RETRY_AFTER` if the server asked for more."""
+    """Extend a delay to the Retry-After delay, but at most to `MAX_RETRY_AFTER`."""
     return max(seconds, min(retry_after or 0.0, MAX_RETRY_AFTER))
 
 
-# Longer times count as this number of seconds (RFC 9111, 1.2.2).
+# Maximum number of seconds in a header. Larger numbers are reduced to this (RFC 9111, 1.2.2).
 _MAX_SECONDS = 2.0**31
-# Maximum bytes of a Cache-Control header that are read.
+# Maximum number of bytes of a Cache-Control header to read.
 _MAX_CACHE_CONTROL = 8192
 
-# An element of a list with commas: `max-age=60`, `no-cache="a, b"`.
+# An element of a comma-separated list: `max-age=60`, `no-cache="a, b"`.
 _ELEMENT = re.compile(rb'(?:[^,"]|"(?:[^"\\]|\\.)*"?)+', re.DOTALL)
+# A number of seconds: `60`.
 _SECONDS = re.compile(rb"[0-9]+")
-# An ETag or a Last-Modified that is sent back: it has no control characters, and real ones are much
-# shorter.
+# An ETag or Last-Modified that is safe to send back: `"33a64df5"`. Real ones are much shorter than
+# the limit.
 _VALIDATOR = re.compile(rb"[\t\x20-\x7e\x80-\xff]{1,1024}")
 
 
 class Freshness(NamedTuple):
-    """The freshness of a response by its headers (RFC 9111).
+    """The freshness of a response according to its headers (RFC 9111).
 
-    :param lifetime: seconds for which it is fresh after its creation (4.2.1), if it says so.
-    :param age: seconds that it spent in other caches (5.1).
-    :param stored: whether a store may have it (5.2.2.5).
+    :param lifetime: the freshness lifetime in seconds (4.2.1), or `None` if it is not specified.
+    :param age: the time in seconds that the response spent in other caches (5.1).
+    :param stored: False if the response must not be stored (5.2.2.5).
     """
 
     lifetime: float | None = None
@@ -344,47 +341,51 @@ class Freshness(NamedTuple):
     stored: bool = True
 
 
-# Malformed values count as absent. Of several lines of a header, and of several directives with one
-# name, the first one counts (RFC 9111, 4.2.1); the lines of Cache-Control are one list.
+# The following functions ignore malformed values. If a header or directive is repeated, they use
+# the first one (RFC 9111, 4.2.1), except that all Cache-Control lines form a single list.
 
 
-def freshness(lines: Lines, now: float) -> Freshness:
+def freshness(lines: HeaderLines, now: float) -> Freshness:
     """Return the freshness of a response.
 
-    :param now: seconds since 1970, used instead of a missing Date header.
+    :param now: a Unix timestamp, which replaces a missing Date header.
     """
     directives = _directives(b",".join(lines(b"Cache-Control")))
     stored = b"no-store" not in directives
-    # An Age line may be a list; its first element counts (RFC 9111, 5.1).
-    age = seconds_of(next(iter(lines(b"Age")), b"").partition(b",")[0]) or 0.0
-    # A no-cache with a value concerns only the fields that it names (RFC 9111, 5.2.2.4).
+    # An Age line may be a list, in which case the first element is used (RFC 9111, 5.1).
+    age = parse_seconds(_first(lines, b"Age").partition(b",")[0]) or 0.0
+    # A no-cache directive with a value only applies to some headers (RFC 9111, 5.2.2.4).
     if not stored or directives.get(b"no-cache") == b"":
         return Freshness(0.0, age, stored=stored)
-    # A store may serve many spiders: as a shared cache, it obeys s-maxage (5.2.2.10).
+    # The store is a shared cache, because many spiders may use it, so s-maxage applies (5.2.2.10).
     for name in (b"s-maxage", b"max-age"):
-        seconds = seconds_of(directives.get(name))
+        seconds = parse_seconds(directives.get(name))
         if seconds is not None:
             return Freshness(seconds, age)
-    expires = next(iter(lines(b"Expires")), b"")
-    # 0 and -1 are not dates, but many servers send them to say "already expired" (RFC 9111, 5.3).
-    then = 0.0 if expires.strip() in (b"0", b"-1") else http_date(expires)
-    if then is None:
+    expires = _first(lines, b"Expires")
+    # Many servers send 0 or -1 instead of a date in the past (RFC 9111, 5.3).
+    expiry_date = 0.0 if expires.strip() in (b"0", b"-1") else parse_http_date(expires)
+    if expiry_date is None:
         return Freshness(None, age)
-    created = http_date(next(iter(lines(b"Date")), b""))
-    lifetime = then - (now if created is None else created)
+    date = parse_http_date(_first(lines, b"Date"))
+    lifetime = expiry_date - (now if date is None else date)
     return Freshness(min(max(0.0, lifetime), _MAX_SECONDS), age)
 
 
-def etag(lines: Lines) -> bytes | None:
-    """Return the ETag for If-None-Match (RFC 9110, 13.1.2); never ``*``, which matches any file."""
-    value = next(iter(lines(b"ETag")), b"")
+def _first(lines: HeaderLines, name: bytes) -> bytes:
+    return next(iter(lines(name)), b"")
+
+
+def etag(lines: HeaderLines) -> bytes | None:
+    """Return the ETag for If-None-Match (RFC 9110, 13.1.2). Ignore ``*``, which matches all."""
+    value = _first(lines, b"ETag")
     return value if _VALIDATOR.fullmatch(value) and value.strip() != b"*" else None
 
 
-def last_modified(lines: Lines) -> bytes | None:
+def last_modified(lines: HeaderLines) -> bytes | None:
     """Return the Last-Modified date for If-Modified-Since (RFC 9110, 13.1.3)."""
-    value = next(iter(lines(b"Last-Modified")), b"")
-    return value if _VALIDATOR.fullmatch(value) and http_date(value) is not None else None
+    value = _first(lines, b"Last-Modified")
+    return value if _VALIDATOR.fullmatch(value) and parse_http_date(value) is not None else None
 
 
 def _directives(cache_control: bytes) -> dict[bytes, bytes]:
@@ -400,26 +401,27 @@ def _directives(cache_control: bytes) -> dict[bytes, bytes]:
 
 
 def retry_after(value: bytes | None, now: float) -> float | None:
-    """Return the seconds of a Retry-After header (RFC 9110, 10.2.3), or `None` if it has none.
+    """Return the delay in a Retry-After header in seconds (RFC 9110, 10.2.3).
 
-    :param value: the header: a number of seconds, or a date.
-    :param now: seconds since 1970.
+    :param value: the header, which is either a number of seconds or a date.
+    :param now: the current time as a Unix timestamp.
+    :returns: `None` if the header is missing or malformed.
     """
-    seconds = seconds_of(value)
+    seconds = parse_seconds(value)
     if seconds is not None:
         return seconds
-    then = http_date(value or b"")
-    return None if then is None else max(0.0, then - now)
+    date = parse_http_date(value or b"")
+    return None if date is None else max(0.0, date - now)
 
 
-def seconds_of(value: bytes | None) -> float | None:
-    """Return a number of seconds (RFC 9111, 1.2.2), or `None` if it is malformed."""
+def parse_seconds(value: bytes | None) -> float | None:
+    """Parse a number of seconds (RFC 9111, 1.2.2), or return `None` if it is malformed."""
     text = (value or b"").strip()
     return min(float(text), _MAX_SECONDS) if _SECONDS.fullmatch(text) else None
 
 
-def http_date(value: bytes) -> float | None:
-    """Return the seconds since 1970 of an HTTP date (RFC 9110, 5.6.7), or `None` otherwise."""
+def parse_http_date(value: bytes) -> float | None:
+    """Parse an HTTP date (RFC 9110, 5.6.7) into a Unix timestamp, or return `None`."""
     try:
         date = parsedate_to_datetime(value.decode("latin-1"))
     except (ValueError, TypeError, IndexError, OverflowError):

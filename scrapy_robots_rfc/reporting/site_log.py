@@ -38,30 +38,31 @@ class Kind(NamedTuple):
 
 RETRYING = Kind(
     logging.INFO,
-    "%s is unreachable (%s): its pages wait while it is retried after %s s; if every attempt fails,"
-    " the crawl gives up in about %s s (%s s at most), and %s",
+    "%s is unreachable (%s), so its pages wait while it is retried after %s s; if every attempt"
+    " fails, the crawl gives up in about %s s (%s s at most), and %s",
     "robots.txt is unreachable and will be retried",
 )
 GIVEN_UP = Kind(
     logging.WARNING,
-    "%s is unreachable (%s): nothing is allowed; the next attempt is in %s s",
+    "%s is unreachable (%s), so nothing is allowed; the next attempt is in %s s",
     "robots.txt is unreachable, so nothing is allowed",
 )
 ROUTE_FAILED = Kind(
     logging.WARNING,
-    "%s is unreachable (%s): nothing is allowed that way; the next attempt is in %s s",
+    "%s is unreachable (%s), so nothing is allowed that way; the next attempt is in %s s",
     "robots.txt is unreachable through a proxy or an account, so nothing is allowed that way",
 )
 STALE = Kind(
     logging.INFO,
-    "%s is unreachable (%s): an earlier copy is used; the next attempt is in %s s",
+    "%s is unreachable (%s), so an earlier copy is used; the next attempt is in %s s",
     "robots.txt is unreachable, so an earlier copy is used",
 )
 OPENED = Kind(
     logging.WARNING,
-    "%s is unreachable (%s), and has been for longer than ROBOTS_UNREACHABLE_MAX_AGE:"
+    "%s has been unreachable (%s) for longer than ROBOTS_UNREACHABLE_MAX_AGE, so"
     " everything is allowed; the next attempt is in %s s",
-    "robots.txt is unreachable for so long that everything is allowed (ROBOTS_UNREACHABLE_MAX_AGE)",
+    "robots.txt has been unreachable for longer than ROBOTS_UNREACHABLE_MAX_AGE, so everything is"
+    " allowed",
 )
 RECOVERED = Kind(
     logging.INFO,
@@ -70,17 +71,17 @@ RECOVERED = Kind(
 )
 UNAVAILABLE = Kind(
     logging.INFO,
-    "%s is unavailable (%s): everything is allowed",
+    "%s is unavailable (%s), so everything is allowed",
     "robots.txt is unavailable because of its redirects, so everything is allowed",
 )
 TOO_LONG = Kind(
     logging.INFO,
-    "%s is longer than ROBOTS_MAX_SIZE: only its first %d bytes count",
+    "%s is longer than ROBOTS_MAX_SIZE, so only its first %d bytes are read",
     "robots.txt is longer than ROBOTS_MAX_SIZE",
 )
 WEB_PAGE = Kind(
     logging.INFO,
-    "%s is a web page, not a robots.txt file: it has no rules, so everything is allowed",
+    "%s is a web page instead of a robots.txt file, so everything is allowed",
     "robots.txt is a web page, so everything is allowed",
 )
 DISALLOWED = Kind(
@@ -90,22 +91,22 @@ DISALLOWED = Kind(
 )
 PACED = Kind(
     logging.INFO,
-    "%s for %s: spacing its requests accordingly",
+    "%s applies to %s, so its requests are spaced accordingly",
     "A site asks for an interval between requests",
 )
 PACED_LESS = Kind(
     logging.INFO,
-    "%s for %s: spacing its requests by %g s only (ROBOTS_CRAWL_DELAY_MAX)",
+    "%s of %s exceeds ROBOTS_CRAWL_DELAY_MAX, so its requests are only %g s apart",
     "A site asks for a longer interval between requests than ROBOTS_CRAWL_DELAY_MAX",
 )
 CRAWL_FAILED = Kind(
     logging.ERROR,
-    "%s could not be requested because the crawl itself failed (%s): %s until this is fixed; %s",
+    "%s could not be requested because the crawl itself failed (%s), so %s until this is fixed; %s",
     "robots.txt could not be requested because the crawl itself failed",
 )
 SHORTAGE = Kind(
     logging.ERROR,
-    "%s cannot be requested now (%s): its pages wait until this is over; %s",
+    "%s cannot be requested now (%s), so its pages wait; %s",
     "robots.txt cannot be requested now because the machine is short of resources",
 )
 

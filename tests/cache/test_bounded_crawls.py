@@ -29,7 +29,7 @@ def sites() -> Iterator[list[Site]]:
         yield [stack.enter_context(Site({"/robots.txt": FORBID})) for _ in range(5)]
 
 
-class FetchStep(Pages):
+class Asking(Pages):
     """A spider that asks for verdicts on all pages, one by one."""
 
     async def start(self) -> AsyncIterator[Any]:
@@ -47,7 +47,7 @@ async def test_evicted_origins_come_back_from_the_store(sites: list[Site], tmp_p
     """With memory for one origin and a store, each robots.txt is fetched once."""
     pages = [site.url(f"/{letter}{turn}") for turn in range(4) for site in sites for letter in "xy"]
     address = f"sqlite:///{tmp_path / 'robots.sqlite'}"
-    result = await crawl(pages, {"ROBOTS_CACHE_SIZE": 1, "ROBOTS_CACHE": address}, spider=FetchStep)
+    result = await crawl(pages, {"ROBOTS_CACHE_SIZE": 1, "ROBOTS_CACHE": address}, spider=Asking)
     assert [site.fetches for site in sites] == [1] * 5
     assert result.outcomes == {url: int("/y" in url) for url in pages}
     assert result.stat("cache/evictions") == 19

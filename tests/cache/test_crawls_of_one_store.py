@@ -285,4 +285,4 @@ async def test_failure_that_is_stored_is_logged(
     caplog.clear()
     await crawl([site.url("/y")], ONE_STORE)
     [line] = records(caplog)
-    assert "is unreachable (503): nothing is allowed" in line
+    assert "is unreachable (503), so nothing is allowed" in line

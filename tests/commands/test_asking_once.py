@@ -89,7 +89,7 @@ def test_one_request(failing: Site, tmp_path: Path, command: str, reactor: str) 
     with failing as site:
         log = log_of(command, site.url("/page"), tmp_path, *REACTORS[reactor])
         assert site.targets == ["/robots.txt"], log
-        assert f"{site.url('/robots.txt')} is unreachable (503): nothing is allowed" in log
+        assert f"{site.url('/robots.txt')} is unreachable (503), so nothing is allowed" in log
 
 
 @pytest.mark.parametrize("reactor", REACTORS)

@@ -275,7 +275,7 @@ def test_redirect_and_agent_are_named(tmp_path: Path) -> None:
         assert found["robots_txt"]["redirected_to"] == site.url("/b")
         assert found["agent_from"] == "header"
         assert done.lines[2:6] == [
-            f"  robots.txt {site.url('/robots.txt')} successful (200): its rules decide",
+            f"  robots.txt {site.url('/robots.txt')} successful (200), so its rules apply",
             f"  redirected to {site.url('/b')}",
             "  agent      foobot/1 (+http://b.example) (from the User-Agent header)",
             "  group      foobot, named in the file (lines 4-10)",
@@ -387,7 +387,7 @@ def test_another_parser_decides(tmp_path: Path) -> None:
     assert (done.code, done.err) == (1, "")
     assert done.lines[1:] == [
         "  why        robots.txt: ROBOTSTXT_PARSER decided",
-        f"  robots.txt {site.url('/robots.txt')} successful (200): its rules decide",
+        f"  robots.txt {site.url('/robots.txt')} successful (200), so its rules apply",
         f"  agent      {SCRAPY} (from the User-Agent header)",
     ]
 

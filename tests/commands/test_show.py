@@ -40,7 +40,7 @@ def test_text(tmp_path: Path) -> None:
         assert site.targets == ["/robots.txt", "/b"]
         assert (done.code, done.err) == (0, "")
         assert done.lines == [
-            f"  robots.txt {site.url('/robots.txt')} successful (200): its rules decide",
+            f"  robots.txt {site.url('/robots.txt')} successful (200), so its rules apply",
             f"  redirected to {site.url('/b')}",
             "  fresh for  86,400 s",
             f"  size       {len(FILE)} bytes",
@@ -151,11 +151,11 @@ def test_site_without_a_file(
         assert done.code == code
         assert (
             done.lines[0]
-            == f"  robots.txt {site.url('/robots.txt')} {result} ({status}): {means} is allowed"
+            == f"  robots.txt {site.url('/robots.txt')} {result} ({status}), so {means} is allowed"
         )
         means = (
-            "is unreachable (503): nothing is allowed; check whether the site is up, or use a copy"
-            " of its file: "
+            "is unreachable (503), so nothing is allowed; check whether the site is up, or use a"
+            " copy of its file: "
         )
         error = (
             f"scrapy robots show: {site.url('/robots.txt')} {means}check --robots FILE, lint FILE\n"
@@ -167,5 +167,5 @@ def test_redirect_that_leads_nowhere(tmp_path: Path) -> None:
     """A redirect that may not be followed is the cause, and there is no file."""
     with Site({"/robots.txt": redirect("file:///etc/passwd")}) as site:
         text = run("show", site.url("/"), folder=tmp_path)
-    means = "unavailable (302 without a usable Location): everything is allowed"
+    means = "unavailable (302 without a usable Location), so everything is allowed"
     assert text.lines[0] == f"  robots.txt {site.url('/robots.txt')} {means}"

@@ -30,7 +30,7 @@ RUNTIMES = {
 NO_RULE = ("allowed", "robots.txt: no rule of the group `*` matches")
 NO_RULE_OF_DEMOBOT = ("allowed", "robots.txt: no rule of the group `demobot` matches")
 ALLOW_ALL = "robots.txt line 2: Allow: /"
-UNAVAILABLE = ("allowed", "robots.txt unavailable (404): everything is allowed")
+UNAVAILABLE = ("allowed", "robots.txt unavailable (404), so everything is allowed")
 UNREACHABLE = ("disallowed", "robots.txt unreachable: 503")
 DISALLOW_CLOSED = ("disallowed", "robots.txt line 2: Disallow: /closed/")
 

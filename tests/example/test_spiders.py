@@ -95,7 +95,7 @@ async def test_site_that_redirects_and_fails(here: Here) -> None:
         other.replies["/gone"] = Reply(404)
         output = await here.crawl(SiteSpider, {"DOWNLOAD_DELAY": 0}, url=site.url("/"))
     assert output.sections[other.url("")].rows == {
-        "/": ("allowed", "robots.txt unavailable (404): everything is allowed"),
+        "/": ("allowed", "robots.txt unavailable (404), so everything is allowed"),
         "/gone": ("allowed", "the page answered 404"),
     }
 

@@ -179,7 +179,7 @@ async def test_redirect_that_leads_nowhere_is_told(
     logged = [line for line in records(caplog, logging.INFO) if "/robots.txt is" in line]
     because = "31 without a usable Location"
     assert logged == [
-        f"{capsule.url('/robots.txt')} is unavailable ({because}): everything is allowed"
+        f"{capsule.url('/robots.txt')} is unavailable ({because}), so everything is allowed"
     ]
 
 
@@ -276,7 +276,7 @@ async def test_a_file_that_is_cut_off_is_none() -> None:
     assert error.why == "robots.txt unreachable: ConnectionError: the transfer is incomplete"
 
 
-class FetchStep(Pages):
+class Asking(Pages):
     """Asks the service about a capsule, then requests its pages without errbacks."""
 
     async def start(self) -> AsyncIterator[Any]:
@@ -294,7 +294,7 @@ async def test_service_and_pace_know_capsules(capsule: Capsule) -> None:
     capsule.pages = {**capsule.pages, "/robots.txt": (TEXT, f"{RULES}Crawl-delay: 1\n")}
     urls = [capsule.url("/open"), capsule.url("/closed*")]
     settings = {**SETTINGS, "ROBOTS_CRAWL_DELAY_MAX": 0.05}
-    done = await crawl(urls, settings, spider=FetchStep)
+    done = await crawl(urls, settings, spider=Asking)
     assert done.outcomes == {"delay": 1, urls[0]: 20}
     assert (done.stat("forbidden"), done.stat("request_count"), done.stat("crawl_delay/sites")) == (
         1,

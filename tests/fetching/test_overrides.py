@@ -237,8 +237,8 @@ async def test_pace_of_a_local_file(tmp_path: Path, caplog: pytest.LogCaptureFix
         assert len(site.targets) == 4
         assert min(gaps(site)) >= DELAY
         expected = (
-            f"Crawl-delay {DELAY:g} s (local file {local} line 2) for {site.url('')}: spacing its"
-            " requests accordingly"
+            f"Crawl-delay {DELAY:g} s (local file {local} line 2) applies to {site.url('')}, so"
+            " its requests are spaced accordingly"
         )
     assert expected in records(caplog, logging.INFO)
 

@@ -44,19 +44,19 @@ async def test_log_says_what_failed_and_how_it_ended(
     urls = [site.url("/a"), site.url("/x"), other.url("/a"), other.url("/b")]
     await crawl(urls, {"ROBOTS_UNREACHABLE_BACKOFF": [0.01, 0.02]})
     wait = (
-        "its pages wait while it is retried after 0.01 and 0.02 s; if every attempt fails, the"
+        "so its pages wait while it is retried after 0.01 and 0.02 s; if every attempt fails, the"
         " crawl gives up in about 1.03 s (61 s at most), and nothing is allowed"
     )
     given_up = (
-        f"{other.url('/robots.txt')} is unreachable (500): nothing is allowed; the next attempt is"
-        " in 300 s"
+        f"{other.url('/robots.txt')} is unreachable (500), so nothing is allowed; the next attempt"
+        " is in 300 s"
     )
     assert records(caplog) == [given_up]
     found = lines(caplog, logging.INFO)
     assert sorted(found[:5]) == sorted(  # either site may come first
         [
-            f"{site.url('/robots.txt')} is unreachable (503): {wait}",
-            f"{other.url('/robots.txt')} is unreachable (500): {wait}",
+            f"{site.url('/robots.txt')} is unreachable (503), {wait}",
+            f"{other.url('/robots.txt')} is unreachable (500), {wait}",
             f"{site.url('/robots.txt')} is reachable again (200)",
             (
                 f"A page of {site.url('')} is disallowed (robots.txt line 2: Disallow: /x); each"
@@ -67,7 +67,7 @@ async def test_log_says_what_failed_and_how_it_ended(
     )
     assert found[5:] == [
         "robots.txt summary (spider pages):",
-        "  sites: 1 successful, 1 unreachable (500): nothing is allowed",
+        "  sites: 1 successful, 1 unreachable (500), so nothing is allowed",
         "  requests: 1 allowed, 3 disallowed (1 rule, 2 unreachable)",
         "  sites with most disallowed requests:",
         f"    2  {other.url('')}",
@@ -110,7 +110,8 @@ async def test_recovery_after_a_pause_is_logged(
     site.replies["/robots.txt"] = Failing(1, Reply(503))
     await crawl([site.url("/a")], {"ROBOTS_UNREACHABLE_TTL": 1e-9}, spider=Again)
     failed, recovered, *_ = records(caplog, logging.INFO)
-    assert failed.startswith(f"{site.url('/robots.txt')} is unreachable (503): nothing is allowed")
+    unreachable = f"{site.url('/robots.txt')} is unreachable (503), so nothing is allowed"
+    assert failed.startswith(unreachable)
     assert recovered == f"{site.url('/robots.txt')} is reachable again (200)"
 
 
@@ -141,7 +142,7 @@ async def test_no_answer_in_time(error: type[Exception], caplog: pytest.LogCaptu
     Late.error = error
     settings = {"DOWNLOAD_HANDLERS": {"http": Late}, "ROBOTS_UNREACHABLE_BACKOFF": []}
     await crawl(["http://a.example/a"], settings)
-    assert "http://a.example/robots.txt is unreachable (no answer in 30 s): " in records(caplog)[0]
+    assert "http://a.example/robots.txt is unreachable (no answer in 30 s)" in records(caplog)[0]
 
 
 @pytest.mark.reactor
@@ -155,7 +156,7 @@ async def test_old_enough_is_not_reached(site: Site, caplog: pytest.LogCaptureFi
     counted = [result.stat(key) for key in ("origins/unavailable", "origins/unreachable")]
     assert counted == [1, 0]
     [shown] = records(caplog)
-    assert "for longer than ROBOTS_UNREACHABLE_MAX_AGE: everything is allowed" in shown
+    assert "for longer than ROBOTS_UNREACHABLE_MAX_AGE, so everything is allowed" in shown
 
 
 class CloseWhileItFails(Again):
@@ -193,11 +194,11 @@ async def test_unreachable_origin_counts_once(site: Site) -> None:
     [
         (
             robots(RULES + "# filler\n" * 60_000),
-            "is longer than ROBOTS_MAX_SIZE: only its first 512000 bytes count",
+            "is longer than ROBOTS_MAX_SIZE, so only its first 512000 bytes are read",
         ),
         (
             Reply(body=HTML, headers=(("Content-Type", "text/html"),)),
-            "is a web page, not a robots.txt file: it has no rules, so everything is allowed",
+            "is a web page instead of a robots.txt file, so everything is allowed",
         ),
         (Reply(302, headers=(("Location", "/robots.txt?again"),)), "is unavailable ("),
         (robots("<html>\nUser-agent: *\nDisallow: /x\n"), None),
@@ -229,8 +230,8 @@ async def test_file_that_becomes_a_page(
     site: Site, clock: Clock, caplog: pytest.LogCaptureFixture
 ) -> None:
     """A file that becomes a web page or too long is logged once."""
-    page = "is a web page, not a robots.txt file: it has no rules, so everything is allowed"
-    long = "is longer than ROBOTS_MAX_SIZE: only its first 512000 bytes count"
+    page = "is a web page instead of a robots.txt file, so everything is allowed"
+    long = "is longer than ROBOTS_MAX_SIZE, so only its first 512000 bytes are read"
     days = [robots(RULES), Reply(body=HTML), Reply(body=HTML), robots(RULES + "#\n" * 300_000)]
 
     async def script(service: RobotsService) -> None:
@@ -254,7 +255,7 @@ async def test_summary_counts_causes(caplog: pytest.LogCaptureFixture) -> None:
     """The summary counts the causes of missing files."""
     with Site({"/robots.txt": Reply(404)}) as one, Site({"/robots.txt": Reply(403)}) as other:
         await crawl([one.url("/"), other.url("/")])
-    assert "  sites: 2 unavailable (1 403, 1 404): everything is allowed" in lines(
+    assert "  sites: 2 unavailable (1 403, 1 404), so everything is allowed" in lines(
         caplog, logging.INFO
     )
 
@@ -267,4 +268,4 @@ async def test_summary_says_what_unavailable_means(
     """The summary says that missing files allow everything."""
     caplog.set_level(logging.INFO)
     await crawl([site.url("/a")])
-    assert "  sites: 1 unavailable (404): everything is allowed" in lines(caplog, logging.INFO)
+    assert "  sites: 1 unavailable (404), so everything is allowed" in lines(caplog, logging.INFO)

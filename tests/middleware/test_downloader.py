@@ -115,7 +115,7 @@ async def test_unreachable_warns_once(site: Site, caplog: pytest.LogCaptureFixtu
     warnings = records(caplog)
     assert len(warnings) == 1
     assert warnings[0].startswith(
-        f"{site.url('/robots.txt')} is unreachable (503): nothing is allowed"
+        f"{site.url('/robots.txt')} is unreachable (503), so nothing is allowed"
     )
 
 

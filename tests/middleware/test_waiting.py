@@ -201,8 +201,8 @@ async def test_closed_meanwhile(site: Site, other: Site, caplog: pytest.LogCaptu
     assert result.stat("origins/unreachable") == 1
     assert records(caplog, logging.INFO)[-1].splitlines()[1:] == [
         (
-            "  sites: 1 unavailable (404): everything is allowed, 1 unreachable (503): nothing is"
-            " allowed"
+            "  sites: 1 unavailable (404), so everything is allowed, 1 unreachable (503), so"
+            " nothing is allowed"
         ),
         "  requests: 1 allowed, 5 undecided",
         f"  unreachable: {site.url('')} (503)",

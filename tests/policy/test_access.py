@@ -25,7 +25,7 @@ def test_407_opens_nothing(statuses: tuple[int, ...]) -> None:
     """A 407 comes from a proxy: it allows nothing, whatever the settings are, and is not retried
     soon.
     """
-    access = FIRST.answered(407, None, b"", unreachable_statuses=statuses)
+    access = FIRST.after_response(407, None, b"", unreachable_statuses=statuses)
     assert access == Unreachable(
         407, "407 Proxy Authentication Required", hopeless=True, route=True
     )
@@ -34,7 +34,7 @@ def test_407_opens_nothing(statuses: tuple[int, ...]) -> None:
 @pytest.mark.parametrize("status", range(200, 300))
 def test_2xx_is_a_file(status: int) -> None:
     """2.3.1.1: each 2xx is a file, with its unchanged body."""
-    assert FIRST.answered(status, None, b"body", unreachable_statuses=CLOSED) == Successful(
+    assert FIRST.after_response(status, None, b"body", unreachable_statuses=CLOSED) == Successful(
         status, b"body"
     )
 
@@ -42,7 +42,7 @@ def test_2xx_is_a_file(status: int) -> None:
 @pytest.mark.parametrize("status", [s for s in range(400, 500) if s not in (407, 429)])
 def test_4xx_means_that_there_is_no_file(status: int) -> None:
     """2.3.1.3: each 4xx that is not in ROBOTS_UNREACHABLE_STATUSES means that there is no file."""
-    assert FIRST.answered(status, b"/x", b"body", unreachable_statuses=CLOSED) == Unavailable(
+    assert FIRST.after_response(status, b"/x", b"body", unreachable_statuses=CLOSED) == Unavailable(
         status, str(status)
     )
 
@@ -50,7 +50,7 @@ def test_4xx_means_that_there_is_no_file(status: int) -> None:
 @pytest.mark.parametrize("status", [-1, 0, 99, 100, 199, 304, 429, *range(500, 600), 600, 999])
 def test_5xx_means_that_the_file_is_unknown(status: int) -> None:
     """2.3.1.4: after 5xx, 429 and invalid statuses, the file is unknown."""
-    assert FIRST.answered(status, b"/x", b"body", unreachable_statuses=CLOSED) == Unreachable(
+    assert FIRST.after_response(status, b"/x", b"body", unreachable_statuses=CLOSED) == Unreachable(
         status, str(status)
     )
 
@@ -59,15 +59,15 @@ def test_304_confirms_the_file_at_hand_only() -> None:
     """RFC 9111, 4.3.3: a 304 to a conditional request confirms the cached file. To any other
     request, it means nothing.
     """
-    assert FIRST.answered(
+    assert FIRST.after_response(
         304, None, b"", unreachable_statuses=CLOSED, cached=b"file"
     ) == Successful(304, b"file")
-    assert FIRST.answered(304, None, b"", unreachable_statuses=CLOSED, cached=b"") == Successful(
-        304, b""
-    )
-    bare = FIRST.answered(304, None, b"", unreachable_statuses=CLOSED)
+    assert FIRST.after_response(
+        304, None, b"", unreachable_statuses=CLOSED, cached=b""
+    ) == Successful(304, b"")
+    bare = FIRST.after_response(304, None, b"", unreachable_statuses=CLOSED)
     assert isinstance(bare, Unreachable)
-    assert FIRST.answered(
+    assert FIRST.after_response(
         200, None, b"new", unreachable_statuses=CLOSED, cached=b"file"
     ) == Successful(200, b"new")
 
@@ -89,7 +89,7 @@ def test_304_confirms_the_file_at_hand_only() -> None:
 )
 def test_redirect_is_followed_without_userinfo(status: int, location: bytes, target: str) -> None:
     """2.3.1.2: a redirect is followed, relative to the requested URL, without userinfo."""
-    following = FIRST.answered(status, location, b"", unreachable_statuses=())
+    following = FIRST.after_response(status, location, b"", unreachable_statuses=())
     assert following == FetchStep(target, ((FIRST.url, b""),))
 
 
@@ -113,7 +113,7 @@ def test_redirect_is_followed_without_userinfo(status: int, location: bytes, tar
 )
 def test_redirect_that_leads_nowhere(location: bytes | None) -> None:
     """2.3.1.2: a loop, another scheme or no usable Location means unavailable."""
-    following = FIRST.answered(302, location, b"", unreachable_statuses=())
+    following = FIRST.after_response(302, location, b"", unreachable_statuses=())
     assert isinstance(following, Unavailable)
     assert following.status == 302
 
@@ -121,7 +121,7 @@ def test_redirect_that_leads_nowhere(location: bytes | None) -> None:
 @pytest.mark.parametrize("status", [305, 306, 309, 399])
 def test_other_3xx_is_not_followed(status: int) -> None:
     """2.3.1.2: a 3xx that is not a redirect is not followed, whatever its Location."""
-    assert FIRST.answered(status, b"/x", b"", unreachable_statuses=()) == Unavailable(
+    assert FIRST.after_response(status, b"/x", b"", unreachable_statuses=()) == Unavailable(
         status, str(status)
     )
 
@@ -130,11 +130,11 @@ def test_five_redirects_are_followed() -> None:
     """2.3.1.2: five redirects are followed, and the sixth is not."""
     state = FIRST
     for hop in range(MAX_REDIRECTS):
-        following = state.answered(301, f"/{hop}".encode(), b"", unreachable_statuses=())
+        following = state.after_response(301, f"/{hop}".encode(), b"", unreachable_statuses=())
         assert isinstance(following, FetchStep)
         state = following
-    assert isinstance(state.answered(301, b"/5", b"", unreachable_statuses=()), Unavailable)
-    assert isinstance(state.answered(200, None, b"x", unreachable_statuses=()), Successful)
+    assert isinstance(state.after_response(301, b"/5", b"", unreachable_statuses=()), Unavailable)
+    assert isinstance(state.after_response(200, None, b"x", unreachable_statuses=()), Successful)
 
 
 @given(status=st.integers(), location=st.none() | st.binary(max_size=40))
@@ -142,7 +142,7 @@ def test_any_answer_has_a_meaning(status: int, location: bytes | None) -> None:
     """2.3.1: whatever a server sends, the fetch continues at an http(s) URL or ends. Nothing
     raises, and nothing becomes allowed by accident.
     """
-    following = FIRST.answered(status, location, b"", unreachable_statuses=CLOSED)
+    following = FIRST.after_response(status, location, b"", unreachable_statuses=CLOSED)
     if isinstance(following, FetchStep):
         assert Origin.of(following.url) is not None
         assert "@" not in following.url.split("/")[2]

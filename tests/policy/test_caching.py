@@ -5,19 +5,19 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, strategies as st
 
-from scrapy_robots_rfc.policy.access import Freshness, Lines, etag, freshness, last_modified
+from scrapy_robots_rfc.policy.access import Freshness, HeaderLines, etag, freshness, last_modified
 
 #: Sun, 06 Nov 1994 08:49:37 GMT.
 THEN = 784_111_777.0
 DATE, HOUR_LATER = b"Sun, 06 Nov 1994 08:49:37 GMT", b"Sun, 06 Nov 1994 09:49:37 GMT"
 
 
-def several(**headers: tuple[bytes, ...]) -> Lines:
+def several(**headers: tuple[bytes, ...]) -> HeaderLines:
     """Return a cache state from headers with their lines."""
     return lambda name: headers.get(name.decode().lower().replace("-", "_"), ())
 
 
-def caching(**headers: bytes | None) -> Lines:
+def caching(**headers: bytes | None) -> HeaderLines:
     """Return a cache state from headers with one line each."""
     return several(**{name: (value,) for name, value in headers.items() if value is not None})
 

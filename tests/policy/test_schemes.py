@@ -44,7 +44,7 @@ def test_what_a_status_means(scheme: str, status: int, outcome: Outcome) -> None
     """2.3.1: each scheme has its own statuses. Any other status allows nothing."""
     origin = Origin.of(f"{scheme}://a.example/x")
     assert origin is not None
-    access = FetchStep(origin.robots_url, scheme=SCHEMES[scheme]).answered(
+    access = FetchStep(origin.robots_url, scheme=SCHEMES[scheme]).after_response(
         status, None, b"", unreachable_statuses=(429,)
     )
     assert not isinstance(access, FetchStep)
@@ -74,7 +74,7 @@ def test_redirects_of_an_own_scheme() -> None:
     """Redirects within a scheme of the user are followed."""
     scheme = Scheme(300, Answers.GEMINI)
     asking = FetchStep("spartan://a.example:300/robots.txt", scheme=scheme)
-    then = asking.answered(30, b"/r", b"", unreachable_statuses=())
+    then = asking.after_response(30, b"/r", b"", unreachable_statuses=())
     assert isinstance(then, FetchStep)
     assert (then.url, then.scheme) == ("spartan://a.example:300/r", scheme)
 

@@ -63,7 +63,7 @@ async def test_failure_is_logged_once_if_pages_are_dropped(
     assert result.stat("forbidden/local") == len(pages)
     [line] = records(caplog, logging.ERROR)
     assert "could not be requested because the crawl itself failed" in line
-    assert "BlockFiles: IgnoreRequest: blocked): nothing is allowed until this is fixed" in line
+    assert "BlockFiles: IgnoreRequest: blocked), so nothing is allowed until this is fixed" in line
     assert proxy.asked == []
 
 
@@ -106,7 +106,6 @@ async def test_shortage_is_waited_for(
     assert result.outcomes == {site.url("/"): 200}
     [line] = records(caplog)
     assert line == (
-        f"{site.url('/robots.txt')} cannot be requested now (no file descriptor is left): its pages"
-        " wait until this is over; raise the limit of open files (ulimit -n), or lower"
-        " CONCURRENT_REQUESTS"
+        f"{site.url('/robots.txt')} cannot be requested now (no file descriptor is left), so its"
+        " pages wait; raise the limit of open files (ulimit -n), or lower CONCURRENT_REQUESTS"
     )

@@ -60,14 +60,14 @@ async def test_log_of_many_sites(proxy: Site, caplog: pytest.LogCaptureFixture) 
     [summed] = [line for line in records(caplog) if line.startswith(of_kind)]
     assert summed.startswith(f"{of_kind}: {SITES // 10 - 3} more time")
     assert summed.endswith("); each is logged at DEBUG")
-    assert sum("is unreachable (503): nothing" in line for line in records(caplog)) == 3
+    assert sum("is unreachable (503), so nothing" in line for line in records(caplog)) == 3
     every = records(caplog, logging.DEBUG)
     for text, count in (
-        ("is unreachable (503): nothing is allowed", SITES / 10),
+        ("is unreachable (503), so nothing is allowed", SITES / 10),
         ("is reachable again (200)", SITES / 10),
-        ("spacing its requests accordingly", SITES / 10),
-        (" s only (ROBOTS_CRAWL_DELAY_MAX)", SITES / 10),
-        ("is a web page, not a robots.txt file", SITES / 10),
+        ("so its requests are spaced accordingly", SITES / 10),
+        ("exceeds ROBOTS_CRAWL_DELAY_MAX, so its", SITES / 10),
+        ("is a web page instead of a robots.txt file", SITES / 10),
         ("is unavailable (redirect loop)", SITES / 10),
         ("A page of http", SITES / 2),
     ):

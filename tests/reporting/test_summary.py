@@ -66,7 +66,7 @@ def test_quiet_crawl_has_two_lines() -> None:
     log = origin_log()
     log.causes[Outcome.UNAVAILABLE]["404"] = 2
     assert Counted().lines(counted, log) == [
-        "  sites: 1 successful, 2 unavailable (404): everything is allowed",
+        "  sites: 1 successful, 2 unavailable (404), so everything is allowed",
         "  requests: 9 allowed",
     ]
 

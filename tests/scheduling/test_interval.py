@@ -279,7 +279,7 @@ async def test_slot_of_robots_txt(site: Clocked) -> None:
     assert slots == ["127.0.0.1", "mine"]
 
 
-class FetchStep(Pages):
+class Asking(Pages):
     """Requests the rules of the site for each page, outside the scheduler."""
 
     async def parse(self, response: Any, **_: Any) -> None:
@@ -293,7 +293,7 @@ async def test_waiting_for_its_turn_is_no_timeout(site: Clocked) -> None:
     """The wait of a robots.txt for its turn does not count against ROBOTS_TIMEOUT."""
     site.replies["/robots.txt"] = robots(f"User-agent: *\nCrawl-delay: {3 * DELAY}\n")
     settings = {"ROBOTS_TIMEOUT": 2 * DELAY, "ROBOTS_CACHE_MAX_AGE": 2 * DELAY}
-    result = await crawl(urls(site, 1), settings, spider=FetchStep)
+    result = await crawl(urls(site, 1), settings, spider=Asking)
     assert site.targets == ["/robots.txt", "/0", "/robots.txt"]
     assert result.stat("result/unreachable") == 0
     assert min(gaps(site)) >= 3 * DELAY

@@ -50,8 +50,8 @@ async def test_clamp(site: Clocked, text: str, caplog: pytest.LogCaptureFixture)
     assert DELAY <= min(gaps(site)) < 10 * DELAY
     [said] = said_of(site, caplog)
     assert said.endswith(
-        f"(robots.txt line 2) for {site.url('')}: spacing its requests by {DELAY} s only"
-        " (ROBOTS_CRAWL_DELAY_MAX)"
+        f"(robots.txt line 2) of {site.url('')} exceeds ROBOTS_CRAWL_DELAY_MAX, so its requests are"
+        f" only {DELAY} s apart"
     )
     assert result.stat("crawl_delay/sites") == 1
 
@@ -67,7 +67,8 @@ async def test_unit(site: Clocked) -> None:
 
 def said_of(site: Clocked, caplog: pytest.LogCaptureFixture) -> list[str]:
     """Return the lines of the log about a site's interval."""
-    return [line for line in records(caplog, logging.INFO) if f" for {site.url('')}: " in line]
+    lines = records(caplog, logging.INFO)
+    return [line for line in lines if f" {site.url('')}" in line and "its requests are" in line]
 
 
 @ensureDeferred
@@ -124,8 +125,8 @@ async def test_log_and_stats(site: Clocked, caplog: pytest.LogCaptureFixture) ->
     """
     began = time.monotonic()
     result = await crawl(urls(site, PAGES))
-    asked = f"Crawl-delay {DELAY} s (robots.txt line 2) for {site.url('')}"
-    assert said_of(site, caplog) == [f"{asked}: spacing its requests accordingly"]
+    asked = f"Crawl-delay {DELAY} s (robots.txt line 2) applies to {site.url('')}"
+    assert said_of(site, caplog) == [f"{asked}, so its requests are spaced accordingly"]
     assert result.stat("crawl_delay/sites") == 1
     # On a busy machine a page may be so late that its turn has started already: then it is
     # not delayed.
