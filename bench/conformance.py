@@ -8,6 +8,7 @@ docs/.
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import json
 import logging
 import subprocess
@@ -33,12 +34,13 @@ from bench.peers import (
 )
 from bench.report import table
 from scrapy_robots_rfc.parser import RfcRobotParser
+from tools.matrix import interpreters
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from bench.conformance_cases import Question
-    from bench.peers import Load
+    from bench.peers import Ask, Load
     from bench.public_cases import Difference
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -47,8 +49,10 @@ PAGE = ROOT / "docs" / "conformance.md"
 CASES = ROOT / "docs" / "conformance.jsonl"
 RECORD = ROOT / "docs" / "conformance_results.json"
 
-NAMES = (OURS, PROTEGO, URLLIB, FAST, ROBOTSPY, RERP)
-PUBLIC = (PROTEGO, URLLIB, FAST, AI_CRAWLERS)
+#: The urllib.robotparser of the newest CPython on this machine.
+NEW_URLLIB = "urllib (new)"
+NAMES = (OURS, PROTEGO, URLLIB, NEW_URLLIB, FAST, ROBOTSPY, RERP)
+PUBLIC = (PROTEGO, URLLIB, NEW_URLLIB, FAST, AI_CRAWLERS)
 HEAD = ("clause", "cases", *NAMES)
 
 
@@ -82,6 +86,26 @@ def ours() -> Peer:
     return Peer(OURS, "", of_scrapy(RfcRobotParser))
 
 
+def newest_urllib() -> tuple[Peer, str]:
+    """Return the urllib.robotparser of the newest CPython, and the version of that CPython."""
+    *_, python = interpreters().values()
+    program = "import platform as p, urllib.robotparser as r; print(p.python_version(), r.__file__)"
+    done = subprocess.run([python, "-c", program], capture_output=True, text=True, check=True)
+    version, path = done.stdout.strip().split(maxsplit=1)
+    spec = importlib.util.spec_from_file_location("newest_robotparser", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+
+    def load(body: bytes) -> Ask:
+        parser = module.RobotFileParser()
+        parser.parse(body.decode("utf-8", "ignore").splitlines())
+        return lambda url, agent: parser.can_fetch(agent, url)
+
+    return Peer(NEW_URLLIB, "", load), version
+
+
 def differing(load: Load, asked: Sequence[Question]) -> dict[str, str]:
     """Return the cases that a parser answers wrongly, with its answers."""
     wrong = {}
@@ -94,7 +118,8 @@ def differing(load: Load, asked: Sequence[Question]) -> dict[str, str]:
 
 def measure(asked: Sequence[Question]) -> tuple[Record, list[Difference]]:
     """Get the verdicts of all parsers."""
-    peers = {name: PEERS[name] for name in dict.fromkeys(NAMES + PUBLIC)} | {OURS: ours()}
+    new_urllib, version = newest_urllib()
+    peers = PEERS | {OURS: ours(), NEW_URLLIB: new_urllib}
     differs = {name: differing(peers[name].load, asked) for name in NAMES}
     files, agents = public_cases.files(), public_cases.crawlers()
     differences = [
@@ -105,7 +130,9 @@ def measure(asked: Sequence[Question]) -> tuple[Record, list[Difference]]:
     counts = public_cases.counts(differences)
     public = {name: dict(sorted(counted.items())) for name, counted in counts.items()}
     count = sum(len(dict.fromkeys(file.urls)) for file in files) * len(agents)
-    versions = {name: peer.version for name, peer in peers.items() if name != OURS}
+    compared = dict.fromkeys(NAMES + PUBLIC)
+    versions = {name: peers[name].version for name in compared if name != OURS}
+    versions[NEW_URLLIB] = version
     return Record(versions, differs, public, count), differences
 
 
@@ -129,14 +156,18 @@ def rows(asked: Sequence[Question], record: Record) -> list[list[str]]:
 
 
 def listed(asked: Sequence[Question], record: Record) -> list[str]:
-    """Return a line for each parser with the cases of the RFC that it answers wrongly."""
+    """Return a line for each parser with the cases of the RFC that it answers wrongly.
+
+    The line of the newest urllib has only the cases that this interpreter's urllib passes.
+    """
     decided = {question.case.id for question in asked if question.basis == RFC}
     lines = []
     for parser in NAMES:
+        left_out = record.differs[URLLIB].keys() if parser == NEW_URLLIB else ()
         cases = [
             f"`{case}`" if given.endswith("allows") else f"`{case}` ({given})"
             for case, given in record.differs[parser].items()
-            if case in decided
+            if case in decided - set(left_out)
         ]
         if cases:
             lines.append(f"- {parser}: {', '.join(cases)}")
