@@ -27,6 +27,9 @@ DOCS := .venv-docs
 PLUGINS := .venv-plugins
 PEERS := .venv-peers
 RELEASE := .venv-release
+TOX := .venv-tox
+# Puts the interpreters of pyenv on PATH, where it has only shims.
+PYENV = PATH="$$(printf '%s:' $${PYENV_ROOT:-$$HOME/.pyenv}/versions/*/bin)$$PATH"
 
 .PHONY: help demo fleet-demo test test-asyncio test-reactor coverage check bench conformance matrix plugins docs docs-serve release-check clean
 .DEFAULT_GOAL := help
@@ -39,7 +42,7 @@ help:
 	@echo "make check          run ruff, mypy --strict, and checks of file sizes and documents"
 	@echo "make bench          compare parsers and memory; ARGS=--all runs all benchmarks, ARGS='--all --quick' small ones"
 	@echo "make conformance    compare verdicts with other parsers (ARGS=--write records them)"
-	@echo "make matrix         run the tests on every CPython found, with the oldest and newest dependencies"
+	@echo "make matrix         run the tests on each CPython found, with the oldest and newest dependencies (tox)"
 	@echo "make plugins        test the recipes of docs/plugins.md with the plugins"
 	@echo "make docs           build the pictures and the documentation in build/site (make docs-serve serves it)"
 	@echo "make release-check  build the package, and check it as PyPI, installers and type checkers do"
@@ -57,7 +60,8 @@ $(PLUGINS)/.ready: GROUP := plugins
 $(PLUGINS)/.ready: EXTRAS := [fleet]
 $(PEERS)/.ready: GROUP := peers
 $(RELEASE)/.ready: GROUP := release
-$(DOCS)/.ready $(PLUGINS)/.ready $(PEERS)/.ready $(RELEASE)/.ready: pyproject.toml
+$(TOX)/.ready: GROUP := matrix
+$(DOCS)/.ready $(PLUGINS)/.ready $(PEERS)/.ready $(RELEASE)/.ready $(TOX)/.ready: pyproject.toml
 	@test -x $(@D)/bin/python || { python=$${PYTHON:-$$(sh tools/find_python.sh)} && [ -n "$$python" ] && \
 		echo "Setting up $(@D) with $$python" >&2 && "$$python" -m venv $(@D); }
 	@$(@D)/bin/$(PIP) "pip>=25.1" && $(@D)/bin/$(PIP) --group $(GROUP) --editable ".$(EXTRAS)"
@@ -109,10 +113,10 @@ bench: $(READY)
 	@$(BIN)/python -m bench $(ARGS)
 
 conformance: $(PEERS)/.ready
-	@$(PEERS)/bin/python -m bench.conformance $(ARGS)
+	@$(PYENV) $(PEERS)/bin/python -m bench.conformance $(ARGS)
 
-matrix:
-	@python=$${PYTHON:-$$(sh tools/find_python.sh)} && "$$python" -m tools.matrix $(ARGS)
+matrix: $(TOX)/.ready
+	@$(PYENV) $(TOX)/bin/tox run $(ARGS)
 
 plugins: $(PLUGINS)/.ready
 	$(PLUGINS)/bin/python -m pytest -n 2 tests/plugins $(ARGS)
@@ -129,7 +133,12 @@ release-check: $(RELEASE)/.ready
 	@$(RELEASE)/bin/twine check --strict dist/*
 	@$(RELEASE)/bin/check-wheel-contents dist/*.whl
 	@$(RELEASE)/bin/validate-pyproject pyproject.toml
+	@$(RELEASE)/bin/python -m venv --clear build/wheel && build/wheel/bin/$(PIP) dist/*.whl && build/wheel/bin/pip check
+	@echo 'User-agent: *' >build/wheel/robots.txt && cd build/wheel && \
+		bin/scrapy robots check https://example.com/ --robots robots.txt | grep '^allowed'
+	@export VIRTUAL_ENV=build/wheel PATH="$$PWD/build/wheel/bin:$$PATH"; \
+		$(RELEASE)/bin/pyright --verifytypes scrapy_robots_rfc --ignoreexternal | tail -8
 	@$(RELEASE)/bin/python -m tools.release $(ARGS)
 
 clean:
-	rm -rf $(VENV) $(DOCS) $(PLUGINS) $(PEERS) $(RELEASE) .venv-matrix build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(DOCS) $(PLUGINS) $(PEERS) $(RELEASE) $(TOX) .venv-matrix build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -11,6 +11,7 @@ import argparse
 import importlib.util
 import json
 import logging
+import shutil
 import subprocess
 import sys
 from dataclasses import asdict, dataclass
@@ -34,7 +35,6 @@ from bench.peers import (
 )
 from bench.report import table
 from scrapy_robots_rfc.parser import RfcRobotParser
-from tools.matrix import interpreters
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -87,8 +87,9 @@ def ours() -> Peer:
 
 
 def newest_urllib() -> tuple[Peer, str]:
-    """Return the urllib.robotparser of the newest CPython, and the version of that CPython."""
-    *_, python = interpreters().values()
+    """Return the urllib.robotparser of the newest CPython on PATH, and the version of CPython."""
+    paths = (shutil.which(f"python3.{minor}") for minor in range(19, 10, -1))
+    python = next(filter(None, paths), sys.executable)
     program = "import platform as p, urllib.robotparser as r; print(p.python_version(), r.__file__)"
     done = subprocess.run([python, "-c", program], capture_output=True, text=True, check=True)
     version, path = done.stdout.strip().split(maxsplit=1)
