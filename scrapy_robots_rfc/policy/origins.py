@@ -1,8 +1,7 @@
-"""Schemes, origins and their URLs: the robots.txt that a URL belongs to (RFC 9309, 2.3).
+"""Find the origin of a URL, and with it the robots.txt that applies (RFC 9309, 2.3).
 
-An origin is scheme, host and effective port; `Origin.of` reads it from a URL. `SCHEMES` has the
-schemes with robots.txt: RFC 9309 names HTTP and FTP, and Gemini has the companion specification
-"robots.txt for Gemini". A `Site` is a host or an origin in a setting.
+An origin is a scheme, host and port. RFC 9309 covers HTTP and FTP, and Gemini has a companion
+specification, "robots.txt for Gemini". Users can add more schemes with ROBOTS_SCHEMES.
 """
 
 import enum
@@ -15,18 +14,18 @@ from urllib.parse import quote, unquote, urljoin, urlsplit
 
 
 class Answers(enum.Enum):
-    """The statuses of a scheme. ROBOTS_SCHEMES has the same values."""
+    """The kind of statuses that a scheme has, as named in ROBOTS_SCHEMES."""
 
-    #: RFC 9110.
+    #: The statuses of RFC 9110.
     HTTP = "http"
-    #: The statuses of Scrapy's handler: 200, and 404 for FTP's 550.
+    #: The statuses of Scrapy's FTP handler, which are 200, and 404 for the FTP reply 550.
     FTP = "ftp"
-    #: Two digits. A handler may also use HTTP statuses.
+    #: The two-digit statuses of Gemini. A handler may also use HTTP statuses.
     GEMINI = "gemini"
 
 
 class Dialect(enum.Enum):
-    """The rules of a file. ROBOTS_SCHEMES has the same values."""
+    """The kind of rules that a file has, as named in ROBOTS_SCHEMES."""
 
     RFC9309 = "rfc9309"
     #: See `core/gemini.py`.
@@ -34,11 +33,11 @@ class Dialect(enum.Enum):
 
 
 class Scheme(NamedTuple):
-    """A scheme with robots.txt, at ``scheme://authority/robots.txt``.
+    """A scheme whose sites may have a robots.txt at ``scheme://authority/robots.txt``.
 
     :param port: the default port.
-    :param answers: its statuses.
-    :param rules: the rules of its files.
+    :param answers: the kind of statuses.
+    :param rules: the kind of rules.
     """
 
     port: int
@@ -46,7 +45,7 @@ class Scheme(NamedTuple):
     rules: Dialect = Dialect.RFC9309
 
     def http_status(self, status: int) -> int:
-        """Return the HTTP status with the same meaning for a robots.txt (RFC 9309, 2.3.1)."""
+        """Convert a status to the HTTP status with the same meaning (RFC 9309, 2.3.1)."""
         if self.answers is Answers.FTP:
             return status if status in (200, 404) else 503
         if self.answers is Answers.GEMINI and status < 100:
@@ -54,34 +53,35 @@ class Scheme(NamedTuple):
         return status
 
 
-# The first digit of a Gemini status -> the HTTP status with the same meaning. After all others,
-# such as 4x and 60, the file is unknown.
+# The first digit of a Gemini status -> the HTTP status with the same meaning. All others are
+# treated like 503.
 _GEMINI = {2: 200, 3: 302, 5: 404}
 
-#: The schemes with robots.txt, without ROBOTS_SCHEMES (RFC 9110, 4.2; RFC 959, 8; Gemini).
+#: The default schemes. For their ports, see RFC 9110, 4.2, RFC 959, 8, and the Gemini protocol.
 SCHEMES: Mapping[str, Scheme] = MappingProxyType({
     "http": Scheme(80),
     "https": Scheme(443),
     "ftp": Scheme(21, Answers.FTP),
     "gemini": Scheme(1965, Answers.GEMINI, Dialect.GEMINI),
 })  # fmt: skip
-#: The accepted descriptions in ROBOTS_SCHEMES.
+#: A description of the accepted values in ROBOTS_SCHEMES.
 SCHEME_ACCEPTED = (
     "None to disable 'ftp' or 'gemini', or, for another scheme with a name in lower case, a dict"
     " such as {'port': 8080}, to which 'answers': 'ftp' or 'gemini' and 'rules': 'gemini' may be"
     " added"
 )
 _SCHEME_NAME = re.compile("[a-z][a-z0-9+.-]*")  # RFC 3986, 3.1
-# Always obeyed, or without a host that could have a robots.txt.
+# Schemes that users cannot change. http and https always apply, and the others have no host.
 _FIXED = {"http", "https", "data", "file", "mailto"}
 
 
 def scheme_of(name: object, description: Mapping[str, Any] | None) -> Scheme | None:
-    """Return a scheme that the user adds, or `None` for a scheme whose pages all pass.
+    """Parse an entry of ROBOTS_SCHEMES.
 
-    :param description: the value in ROBOTS_SCHEMES.
-    :raises ValueError: if name or description are not accepted.
-    :raises TypeError: if it is not a description.
+    :param description: the description of the scheme, or `None` to ignore its robots.txt files.
+    :returns: the scheme, or `None` if the description is `None`.
+    :raises ValueError: if the name or the description is not accepted.
+    :raises TypeError: if the description has the wrong type or keys.
     """
     if not isinstance(name, str) or not _SCHEME_NAME.fullmatch(name) or name in _FIXED:
         raise ValueError(name)
@@ -95,17 +95,17 @@ def scheme_of(name: object, description: Mapping[str, Any] | None) -> Scheme | N
     return Scheme(port, Answers(answers), Dialect(rules))
 
 
-# A host with one of these characters is not accepted: programs could read it differently.
+# A character that is not accepted in a host, because programs may interpret it differently.
 _NO_HOST = re.compile(r"[\x00-\x20\x7f\"#%/<>?@\[\\\]^`{|}]")
 
 
 class Origin(NamedTuple):
-    """An origin: http and https are different origins, and so are two ports.
+    """The scheme, host and port of a URL.
 
-    :param scheme: in lower case, such as ``https``; see `SCHEMES`.
-    :param host: in lower case, IDNA-encoded, without a trailing dot; an IPv6 address in its
-        shortest form, without brackets.
-    :param port: the port of the connection, also if the URL has the default port.
+    :param scheme: the scheme in lowercase, such as ``https``.
+    :param host: the host in lowercase, IDNA-encoded and without a trailing dot. An IPv6 address is
+        in its shortest form, without brackets.
+    :param port: the port, which is the default port of the scheme if the URL has none.
     """
 
     scheme: str
@@ -114,15 +114,15 @@ class Origin(NamedTuple):
 
     @classmethod
     def of(cls, url: str, schemes: Mapping[str, Scheme] = SCHEMES) -> Self | None:
-        """Return the origin of an absolute URL, or `None` if it has none.
+        """Return the origin of an absolute URL.
 
-        :param schemes: the schemes with robots.txt.
-        :returns: `None` for another scheme or an invalid authority.
+        :param schemes: the accepted schemes.
+        :returns: `None` if the scheme is not accepted or the authority is invalid.
         """
         try:
             parts = urlsplit(url)
             port = parts.port
-            host = _normal(parts.hostname or "", is_ipv6="[" in parts.netloc)
+            host = _normalize_host(parts.hostname or "", is_ipv6="[" in parts.netloc)
         except ValueError:
             return None
         if parts.scheme not in schemes or port == 0:
@@ -131,28 +131,29 @@ class Origin(NamedTuple):
 
     @property
     def robots_url(self) -> str:
-        """The URL of the origin's robots.txt: ``scheme://authority/robots.txt``."""
+        """The URL of the origin's robots.txt."""
         return f"{self}/robots.txt"
 
     def __str__(self) -> str:
         host = f"[{self.host}]" if ":" in self.host else self.host
-        # Another program does not know the default port of a scheme that the user adds.
-        default = self.scheme in SCHEMES and self.port == SCHEMES[self.scheme].port
-        return f"{self.scheme}://{host}" if default else f"{self.scheme}://{host}:{self.port}"
+        # Always include the port of a scheme that the user added, since other programs do not know
+        # its default port.
+        is_default = self.scheme in SCHEMES and self.port == SCHEMES[self.scheme].port
+        return f"{self.scheme}://{host}" if is_default else f"{self.scheme}://{host}:{self.port}"
 
 
-def _normal(host: str, *, is_ipv6: bool) -> str:
-    """Return a host in the form of `Origin.host`.
+def _normalize_host(host: str, *, is_ipv6: bool) -> str:
+    """Normalize a host as described in `Origin`.
 
-    :raises ValueError: if it is not a host.
+    :raises ValueError: if the host is invalid.
     """
     if is_ipv6:
         address = IPv6Address(host)
-        if address.scope_id:  # a zone has no meaning on another machine
+        if address.scope_id:  # zones are only meaningful on the local machine
             raise ValueError(host)
         return address.compressed
     if not host.isascii():
-        # IDNA 2003, as in w3lib, so that a request's URL and its origin name the same host.
+        # Use IDNA 2003 like w3lib, so that requests and origins have the same host.
         host = host.encode("idna").decode("ascii")
     host = host.lower().removesuffix(".")
     if not host or _NO_HOST.search(host):
@@ -161,26 +162,30 @@ def _normal(host: str, *, is_ipv6: bool) -> str:
 
 
 def without_userinfo(url: str) -> str:
-    """Return a URL without ``user:password@``, for log lines; other text stays as it is."""
+    """Remove ``user:password@`` from a URL."""
     scheme, separator, rest = url.partition("://")
     if not separator:
         return url
-    end = min((i for i in map(rest.find, "/?#") if i >= 0), default=len(rest))
-    return f"{scheme}://{rest[:end].rpartition('@')[2]}{rest[end:]}"
+    authority = re.split("[/?#]", rest, maxsplit=1)[0]
+    return f"{scheme}://{authority.rpartition('@')[2]}{rest[len(authority) :]}"
 
 
+# The parts of an absolute URL: `https://a.example`, `/b` and `?c#d`.
 _PARTS = re.compile(r"(?P<before>[^/?#]*//[^/?#]*)(?P<path>/[^?#]*)(?P<after>.*)", re.DOTALL)
+# A dot segment in a path: `/..`, `/%2e`.
 _DOT_SEGMENT = re.compile(r"/(?:\.|%2e){1,2}(?=[/?#]|$)", re.IGNORECASE)
+# The scheme of an FTP URL: `ftp:`.
 _FTP = re.compile("ftps?:", re.IGNORECASE)
+# The parameters of the last path segment: `;type=i`.
 _PARAMS = re.compile(";[^/]*$")
 
 
 def other_reading(url: str) -> str | None:
-    """Return a URL as another program may read it, or `None` if all programs read it as it is.
+    """Return the URL that another program may request instead, or `None` if there is none.
 
-    Some download handlers and servers remove ``.`` and ``..`` from a path (RFC 3986, 5.2.4).
-    Scrapy's FTP handler removes parameters and query and decodes the path, in which several slashes
-    are one. Callers judge both forms: the page is fetched only if neither is disallowed.
+    Some download handlers and servers remove ``.`` and ``..`` from the path (RFC 3986, 5.2.4).
+    Scrapy's FTP handler removes parameters and the query, decodes the path and merges slashes.
+    Callers check both URLs, and only fetch the page if both are allowed.
     """
     parts = _PARTS.match(url)
     if parts is None:
@@ -197,20 +202,20 @@ def other_reading(url: str) -> str | None:
 
 
 def _without_dot_segments(path: str) -> str:
-    left: list[str] = []
+    segments: list[str] = []
     for segment in path.split("/")[1:]:
         plain = re.sub("%2e", ".", segment, flags=re.IGNORECASE)
         if plain == "..":
-            del left[-1:]
+            del segments[-1:]
         elif plain != ".":
-            left.append(segment)
+            segments.append(segment)
     if plain in (".", ".."):
-        left.append("")  # a path that ends in a dot segment names a folder
-    return f"/{'/'.join(left)}"
+        segments.append("")  # keep the final slash of a folder
+    return f"/{'/'.join(segments)}"
 
 
 def join_url(base: str, reference: str) -> str:
-    """Join a URL and a reference as `urljoin` does, also for schemes that it does not know.
+    """Resolve a reference like `urljoin`, but support all schemes.
 
     :raises ValueError: if the reference is not a URL.
     """
@@ -220,7 +225,7 @@ def join_url(base: str, reference: str) -> str:
     return scheme + urljoin(f"http{base[len(scheme) :]}", reference).removeprefix("http")
 
 
-# A site in a setting: `*.example.com`, `https://example.com:8443`. Compiled on first use.
+# A site in a setting: `*.example.com`, `https://example.com:8443`. It is compiled on first use.
 _NAME = (
     r"(?:(?P<scheme>[a-z][a-z0-9+.-]*)://)?(?P<below>\*\.)?"
     r"(?P<host>\[[0-9a-f:.]+\]|[^\s/?#@:*\[\]\\]+)(?P<port>:[0-9]{1,5})?/?"
@@ -228,13 +233,13 @@ _NAME = (
 
 
 class Site(NamedTuple):
-    """A host, all hosts below a host, or an origin, as a user writes it in a setting.
+    """A host, all subdomains of a host, or an origin, as used in settings.
 
-    :param text: the name as the user wrote it.
-    :param host: as in an `Origin`.
-    :param below: whether it means all hosts below `host`, at any depth, but not `host` itself.
-    :param scheme: its scheme, or `None` for all.
-    :param port: its port, or `None` for all.
+    :param text: the text in the setting.
+    :param host: the host, normalized as in `Origin`.
+    :param below: True if it covers all subdomains of `host`, but not `host` itself.
+    :param scheme: the scheme, or `None` if it covers all schemes.
+    :param port: the port, or `None` if it covers all ports.
     """
 
     text: str
@@ -245,12 +250,12 @@ class Site(NamedTuple):
 
     @classmethod
     def of(cls, text: str, schemes: Mapping[str, Scheme] = SCHEMES) -> Self:
-        """Read ``host`` or ``*.host``, each also with a ``:port``, with ``https://``, or both.
+        """Parse ``host`` or ``*.host``, optionally with a scheme, a port or both.
 
-        With a scheme and without a port, it means the default port.
+        With a scheme but no port, the site has the default port.
 
-        :param schemes: the schemes that an origin may have.
-        :raises ValueError: if the text has another form.
+        :param schemes: the accepted schemes.
+        :raises ValueError: if the text is malformed.
         """
         text = text.strip()
         match = re.fullmatch(_NAME, text, re.IGNORECASE)
@@ -258,24 +263,26 @@ class Site(NamedTuple):
             raise ValueError(text)
         scheme = None if match["scheme"] is None else match["scheme"].lower()
         origin = Origin.of(f"{scheme or 'http'}://{match['host']}{match['port'] or ''}/", schemes)
-        # No label is empty, and no host is below an IPv4 address.
-        labels = [] if origin is None else origin.host.split(".")
-        if origin is None or "" in labels or (match["below"] and labels[-1].isdigit()):
+        if origin is None:
+            raise ValueError(text)
+        labels = origin.host.split(".")
+        is_ip_address = labels[-1].isdigit()
+        if "" in labels or (match["below"] and is_ip_address):
             raise ValueError(text)
         port = origin.port if scheme or match["port"] else None
         return cls(text, origin.host, match["below"] is not None, scheme, port)
 
     def covers(self, origin: Origin) -> bool:
-        """Return whether it covers an origin."""
+        """Return whether the site covers an origin."""
         if self.scheme not in (None, origin.scheme) or self.port not in (None, origin.port):
             return False
         return origin.host.endswith(f".{self.host}") if self.below else origin.host == self.host
 
 
 def parse_origin(text: str, schemes: Mapping[str, Scheme] = SCHEMES) -> Origin:
-    """Read an origin: ``https://example.com``, with or without a port.
+    """Parse an origin such as ``https://example.com`` or ``https://example.com:8443``.
 
-    :param schemes: the schemes that it may have.
+    :param schemes: the accepted schemes.
     :raises ValueError: if the text is not an origin.
     """
     site = Site.of(text, schemes)
@@ -285,12 +292,13 @@ def parse_origin(text: str, schemes: Mapping[str, Scheme] = SCHEMES) -> Origin:
 
 
 def sitemap_urls(values: Iterable[str], base: str) -> list[str]:
-    """Return the absolute URLs of sitemaps, each once.
+    """Return the absolute URLs of sitemaps, without duplicates.
 
-    Only http, https and the scheme of the file are accepted, not ``file:///etc/passwd``.
+    A sitemap must have http, https or the scheme of the robots.txt, so that a file such as
+    ``file:///etc/passwd`` is ignored.
 
     :param values: the values of the Sitemap records, which may be malformed.
-    :param base: the URL of the file; relative values are resolved against it.
+    :param base: the URL of the robots.txt, against which relative values are resolved.
     """
     urls = dict[str, None]()
     for value in values:

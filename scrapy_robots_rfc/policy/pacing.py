@@ -1,7 +1,6 @@
-"""The interval between requests that Crawl-delay and Request-rate ask for.
+"""Determine the interval between requests from Crawl-delay and Request-rate records.
 
-`pace_of` reads these records, `IntervalClock` says when the next request may start, and
-`scheduling/` waits for it. Times of day are in UTC; other times are seconds on a monotonic clock.
+Times of day are in UTC, and all other times are seconds on a monotonic clock.
 """
 
 import enum
@@ -15,64 +14,75 @@ from scrapy_robots_rfc.core.agents import GroupKey
 from scrapy_robots_rfc.core.extensions import VisitTime, parse_delay, parse_rate
 from scrapy_robots_rfc.core.lines import Record
 
-#: The keys of the records that `pace_of` reads.
+#: The keys of the records that `pace_of` supports.
 KEYS = ("crawl-delay", "request-rate")
 
-# Maximum windows of a file. Real files have one or two; each costs time at each request.
+# Maximum number of time windows per file, because every request checks all of them. Real files
+# have one or two.
 _MAX_WINDOWS = 16
 
 
 class CrawlDelayOver(enum.Enum):
-    """How to treat a site that asks for a longer interval than ROBOTS_CRAWL_DELAY_MAX."""
+    """What to do if a site asks for a longer interval than ROBOTS_CRAWL_DELAY_MAX."""
 
-    #: The maximum is used.
+    #: Use the maximum instead.
     CLAMP = "clamp"
-    #: No page of the site is fetched.
+    #: Do not fetch any page of the site.
     FORBID = "forbid"
 
 
 class Bound(NamedTuple):
-    """A lower bound on the interval between two requests.
+    """The minimum interval between two requests, according to one record.
 
-    :param seconds: above 0, may be infinite.
-    :param text: its record, in words for the user: ``Crawl-delay 10 s (robots.txt line 4)``.
-    :param window: the time of day when it counts, or `None` if it always does.
+    :param seconds: the interval in seconds, above 0 and possibly infinite.
+    :param text: a human-readable description, such as ``Crawl-delay 10 s (robots.txt line 4)``.
+    :param window: the time of day when it applies, or `None` if it always does.
     """
 
     seconds: float
     text: str
     window: VisitTime | None = None
 
+    def applies_at(self, utc: time) -> bool:
+        """Return whether the bound applies at a time of day."""
+        return self.window is None or inside(self.window, utc)
+
 
 class Pace(NamedTuple):
-    """The intervals that a site asks for.
+    """All intervals that a site asks for.
 
-    :param bounds: of the bounds for a time of day, the largest counts.
+    :param bounds: the intervals, which may differ by time of day.
     """
 
     bounds: tuple[Bound, ...]
 
     def merged_with(self, other: "Pace") -> "Pace":
-        """Return the bounds of both."""
+        """Return a pace with the bounds of both."""
         return _largest((*self.bounds, *other.bounds)) or self
 
     def bound(self, utc: time) -> Bound | None:
-        """Return the largest bound for a time of day, or `None` if there is none."""
-        bounds = [each for each in self.bounds if each.window is None or inside(each.window, utc)]
+        """Return the largest bound that applies at a time of day, or `None` if there is none."""
+        bounds = [
+            bound for bound in self.bounds if bound.window is None or inside(bound.window, utc)
+        ]
         return max(bounds, key=lambda bound: bound.seconds, default=None)
 
 
 def inside(window: VisitTime, utc: time) -> bool:
-    """Return whether a time of day is in a window; one that ends when it starts is all day."""
+    """Return whether a time of day is in a window.
+
+    A window that ends when it starts covers the entire day.
+    """
     start, end = window.start, window.end
-    return start <= utc < end if start < end else utc >= start or utc < end
+    if start < end:
+        return start <= utc < end
+    return utc >= start or utc < end
 
 
 def pace_of(records: Iterable[Record]) -> Pace | None:
-    """Return the pace that records ask for, or `None` if they ask for nothing.
+    """Return the pace that a group asks for, or `None` if it does not ask for any.
 
-    :param records: the records of the group that applies with a key of `KEYS`; malformed records
-        are ignored.
+    :param records: the records of the group with a key in `KEYS`. Malformed records are ignored.
     """
     bounds = []
     for record in records:
@@ -86,17 +96,17 @@ def pace_of(records: Iterable[Record]) -> Pace | None:
         if rate is not None and rate.interval:
             window = rate.window
             hours = "" if window is None else f" {window.start:%H%M}-{window.end:%H%M}"
-            asked = f"{rate.requests}/{rate.seconds:g} s{hours}"
-            bounds.append(Bound(rate.interval, f"Request-rate {asked} {place}", window))
+            value = f"{rate.requests}/{rate.seconds:g} s{hours}"
+            bounds.append(Bound(rate.interval, f"Request-rate {value} {place}", window))
     return _largest(bounds)
 
 
 def paces_of(
     groups: Iterable[tuple[Iterable[GroupKey], Iterable[Record]]],
 ) -> dict[GroupKey, Pace]:
-    """Return, for each key, the pace that its groups ask for together (2.2.1).
+    """Return the pace for each key, combining groups that share a key (2.2.1).
 
-    :param groups: the keys that select each group, and its records, as `pace_of` reads them.
+    :param groups: the keys of each group, together with its records.
     """
     paces: dict[GroupKey, Pace] = {}
     for keys, records in groups:
@@ -110,7 +120,10 @@ def paces_of(
 
 
 def _largest(bounds: Iterable[Bound]) -> Pace | None:
-    """Return the largest bound of each window. With too many windows, bounds count all day."""
+    """Return the largest bound of each window.
+
+    If there are too many windows, the remaining bounds apply all day.
+    """
     largest: dict[VisitTime | None, Bound] = {}
     for bound in bounds:
         window = bound.window
@@ -123,41 +136,41 @@ def _largest(bounds: Iterable[Bound]) -> Pace | None:
 
 
 def pace_of_number(delay: object) -> Pace | None:
-    """Return the pace for the Crawl-delay of a third-party parser.
+    """Return the pace for a Crawl-delay from a third-party parser.
 
-    :returns: `None` if it is not a number above 0.
+    :returns: `None` if the delay is not a number above 0.
     """
-    if not isinstance(delay, (int, float)) or not delay > 0:  # `delay <= 0` would let NaN through
+    if not isinstance(delay, (int, float)) or not delay > 0:  # `delay <= 0` would accept NaN
         return None
-    seconds = float(delay) if delay < 1e300 else math.inf  # float() raises for a longer int
+    seconds = float(delay) if delay < 1e300 else math.inf  # float() fails for very large integers
     return Pace((Bound(seconds, f"Crawl-delay {seconds:g} s"),))
 
 
 @dataclass(slots=True, eq=False, repr=False)
 class IntervalClock:
-    """A clock for the interval between the requests to a site, as its server sees them.
+    """Tracks when the next request may be sent to a site.
 
-    A request reaches the server at an unknown time between its start and the beginning of its
-    response. So the interval is counted from the beginning of the response.
+    It is unknown when exactly a request reaches the server, so the interval starts when the
+    response begins to arrive.
 
-    :param last: when the last response began to arrive, or a request ended without one.
-    :param outstanding: the requests that have started and have no response. A request that ends
-        before it is sent is removed from it.
+    :param last: the time when the last response began to arrive, or the last request failed.
+    :param outstanding: the requests that were started but have no response yet.
     """
 
     last: float = -math.inf
     outstanding: set[object] = field(default_factory=set)
 
     def answered(self, request: object, now: float) -> None:
-        """Note that a response begins to arrive, or that its request ended without one."""
+        """Record that the response to a request begins to arrive, or that the request failed."""
         if request in self.outstanding:
             self.outstanding.remove(request)
             self.last = max(self.last, now)
 
     def wait(self, interval: float, now: float) -> float | None:
-        """Return the seconds until a request may start, or `None` until a response arrives.
+        """Return the seconds until the next request may start.
 
-        :param interval: the interval in seconds; 0 means that there is none.
+        :param interval: the interval in seconds, or 0 if there is none.
+        :returns: `None` if it depends on a response that has not arrived yet.
         """
         if not interval:
             return 0.0

@@ -138,7 +138,7 @@ async def test_local_fault_disallows_everything_and_is_logged_once(
     assert result.stat("forbidden/local") == 2
     [record] = [record for record in caplog.records if "robots.txt could not" in record.message]
     assert record.message.removeprefix(site.url("/robots.txt")).replace(f"{__name__}.", "") == (
-        f" could not be requested because the crawl itself failed ({cause}): nothing is allowed"
+        f" could not be requested because the crawl itself failed ({cause}), so nothing is allowed"
         f" until this is fixed; {advice}"
     )
     assert record.levelno == logging.ERROR

@@ -114,7 +114,7 @@ async def test_failing_proxy_closes_the_site_for_its_own_requests(
     assert len(bad.asked) == bool(refuses)
     [line] = records(caplog)
     assert line.startswith(
-        f"{site.url('/robots.txt')} is unreachable ({cause}): nothing is allowed"
+        f"{site.url('/robots.txt')} is unreachable ({cause}), so nothing is allowed"
     )
     assert line.endswith(" that way; the next attempt is in 300 s")
     assert SECRET not in caplog.text
