@@ -14,21 +14,19 @@ from scrapy.downloadermiddlewares.robotstxt import RobotsTxtMiddleware
 from scrapy.settings import Settings
 from scrapy.utils.misc import load_object
 
-from scrapy_robots_rfc import RfcPageRulesMiddleware, RfcRobotsTxtMiddleware, RfcUseMiddleware
+from scrapy_robots_rfc import RfcRobotsTxtMiddleware
 from scrapy_robots_rfc.addon import Addon
 from scrapy_robots_rfc.scheduling.scheduler import scheduler_around
 from tests.support.documents import block, settings
 
 STOCK = "scrapy.downloadermiddlewares.robotstxt.RobotsTxtMiddleware"
 OURS = "scrapy_robots_rfc.RfcRobotsTxtMiddleware"
-OURS_IN_FULL = "scrapy_robots_rfc.middleware.downloader.RfcRobotsTxtMiddleware"
 PARSER = "scrapy_robots_rfc.RfcRobotParser"
 OTHER = "scrapy.downloadermiddlewares.retry.RetryMiddleware"
 PAGES = "scrapy_robots_rfc.RfcPageRulesMiddleware"
 USES = "scrapy_robots_rfc.RfcUseMiddleware"
 USE = {"ROBOTS_USE": ["train-ai"]}
 TAG = {"ROBOTS_TAG_OBEY": ["nofollow"]}
-PROTEGO = "scrapy.robotstxt.ProtegoRobotParser"
 
 
 QUEUE_KEY = "SCHEDULER_PRIORITY_QUEUE"
@@ -38,14 +36,6 @@ OTHER_QUEUE = "scrapy.pqueues.ScrapyPriorityQueue"
 
 class Stricter(RfcRobotsTxtMiddleware):
     """A subclass of our middleware."""
-
-
-class OwnPages(RfcPageRulesMiddleware):
-    """A subclass of our spider middleware."""
-
-
-class OwnUses(RfcUseMiddleware):
-    """A subclass of our second downloader middleware."""
 
 
 class OwnStock(RobotsTxtMiddleware):

@@ -96,7 +96,6 @@ class Listener:
         self.received: list[tuple[str, str]] = []
 
     def on_disallowed(self, request: Request, decision: Any) -> None:
-        """Record the request and the rule."""
         self.received.append((request.url, str(decision.rule)))
 
 

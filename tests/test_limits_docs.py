@@ -57,7 +57,6 @@ class KeepAlive(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
 
     def do_GET(self) -> None:
-        """Send an empty page."""
         self.send_response(200)
         self.send_header("Content-Length", "0")
         self.end_headers()

@@ -51,7 +51,6 @@ class AllowList:
     """A middleware that drops requests for robots.txt."""
 
     def process_request(self, request: Request) -> None:
-        """Raise for robots.txt."""
         if "robots.txt" in request.url:
             raise IgnoreRequest("not in the list")
 

@@ -61,7 +61,6 @@ class Blind:
         monkeypatch.setattr(_scrapy, "hasattr", self.hasattr, raising=False)
 
     def hides(self, owner: Any, name: str) -> bool:
-        """Return whether this is the hidden name."""
         owners = (
             [owner.__name__.rpartition(".")[2]]
             if isinstance(owner, ModuleType)
@@ -73,7 +72,6 @@ class Blind:
         return True
 
     def getattr(self, owner: Any, name: str, *default: Any) -> Any:
-        """Replace the built-in function."""
         if not self.hides(owner, name):
             return getattr(owner, name, *default)
         if default:
@@ -81,7 +79,6 @@ class Blind:
         raise AttributeError(name)
 
     def hasattr(self, owner: Any, name: str) -> bool:
-        """Replace the built-in function."""
         return not self.hides(owner, name) and hasattr(owner, name)
 
 
@@ -200,12 +197,10 @@ class Scopes:
         self._slots = slots
 
     def get(self, key: str) -> Scope | None:
-        """Return a slot."""
         slot = self._slots.get(key)
         return None if slot is None else Scope(slot)
 
     def values(self) -> list[Scope]:
-        """Return all slots."""
         return [Scope(slot) for slot in self._slots.values()]
 
 

@@ -12,7 +12,6 @@ if TYPE_CHECKING:
     pass
 
 ROOT = repository.ROOT
-HERE = "https://github.com/somebody/robots"
 
 
 def test_every_page_is_in_the_navigation() -> None:

@@ -169,27 +169,6 @@ async def test_nothing_was_in_the_future(
     await crawl.client.close()
 
 
-@under_the_reactor
-async def test_the_loop_goes_on(store: Breakable) -> None:
-    """While a store is slow, the event loop continues, because calls use other threads."""
-    store.hangs.add("get")
-    crawl = Crawl(store)
-    store.by.clear()  # `open` is called before the event loop runs
-    result: Waiter[object] = Waiter()
-
-    async def load() -> None:
-        result.resolve(await crawl.client.load(A))
-
-    crawl.runtime.spawn(load())
-    await turns(crawl.runtime, 3)
-    store.go_on.set()
-    assert await result is None
-    await crawl.client.save(A, FILE)
-    await crawl.client.close()
-    assert store.by
-    assert threading.get_ident() not in store.by
-
-
 async def turns(runtime: Runtime, count: int) -> None:
     """Wait for some turns of the event loop."""
     for _ in range(count):
@@ -209,22 +188,6 @@ async def test_a_store_that_hangs(store: Breakable, caplog: pytest.LogCaptureFix
     assert "close" not in store.calls
     assert crawl.counted == ["robotstxt/cache/store_errors"] * 2
     assert len(said(caplog)) == 1
-
-
-@under_the_reactor
-async def test_the_end_does_not_wait_for_a_call_that_hangs(store: Breakable) -> None:
-    """The end of the crawl waits briefly for a call that hangs, and leaves the store open."""
-    store.hangs.add("put")
-    runtime = Hurried()
-    runtime.factor = 100  # the thread may start late, so do not give up the call
-    crawl = Crawl(store, runtime)
-    runtime.spawn(crawl.client.save(A, FILE))
-    await runtime.sleep(0)
-    assert store.hanging.wait(60)
-    runtime.factor = Hurried.factor
-    await crawl.client.close()
-    assert store.calls == ["put"]
-    assert crawl.counted == ["robotstxt/cache/store_errors"]
 
 
 @under_the_reactor

@@ -103,13 +103,6 @@ async def test_waiting_is_no_attempt(site: Site) -> None:
 
 
 @ensureDeferred
-async def test_lease_is_given_back(site: Site, store: OneStore) -> None:
-    """After the end of a crawl, its leases are free, even for files that never arrived."""
-    await crawl([site.url("/y")], ONE_STORE)
-    assert store.lease(site.url(""), "next", 1)
-
-
-@ensureDeferred
 async def test_file_that_may_not_be_stored(site: Site) -> None:
     """RFC 9111, 5.2.2.5: a file with no-store is used only by the crawl that fetched it."""
     site.replies["/robots.txt"] = Reply(body=b"", headers=(("Cache-Control", "no-store"),))

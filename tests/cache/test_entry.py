@@ -20,7 +20,6 @@ from scrapy_robots_rfc.policy.access import (
     Successful,
     Unavailable,
     Unreachable,
-    Validity,
 )
 from tests.support.entries import changed, limits, made
 
@@ -50,29 +49,6 @@ def follow(old: CacheEntry | None, access: Any, now: float = 200, **said: Any) -
     return next_entry(old, Fetched(access, Freshness(**said), validators, confirmed), now, LIMITS)
 
 
-def test_file_has_what_its_server_gave() -> None:
-    """2.3.1.1: an entry has the file, its validators and its freshness."""
-    copy = follow(None, Successful(200, b"new"), lifetime=60.0, age=15.0)
-    assert copy == CacheEntry(
-        Validity(Outcome.SUCCESSFUL, 245, 200), 200, "200", 200, VALIDATORS, b"new", 60.0
-    )
-
-
-@pytest.mark.parametrize(
-    ("said", "until"), [({}, 260), ({"age": 15.0}, 245), ({"lifetime": 30.0}, 230)]
-)
-def test_a_file_that_is_confirmed(said: dict[str, float], until: float) -> None:
-    """RFC 9111, 3.2: the headers of a 304 replace the previous ones; missing ones stay."""
-    assert follow(FILE, Successful(304, b"file"), **said).validity.fresh_until == until
-
-
-@pytest.mark.parametrize("old", [None, FILE, STALE, CLOSED])
-def test_no_file_replaces_a_file(old: CacheEntry | None) -> None:
-    """2.3.1.3: a missing file replaces a file."""
-    copy = follow(old, Unavailable(404, "404"), lifetime=50.0)
-    assert copy == made(Outcome.UNAVAILABLE, 404, "404", 200, 250)
-
-
 @pytest.mark.parametrize("old", [FILE, STALE])
 def test_a_file_that_cannot_be_reached(old: CacheEntry) -> None:
     """2.3.1.4: the earlier file is still used, with its validators."""
@@ -85,19 +61,6 @@ def test_a_file_that_cannot_be_reached(old: CacheEntry) -> None:
     )
     assert (copy.body, copy.validators, copy.lifetime) == (b"file", VALIDATORS, 60)
     assert (copy.status, copy.cause, copy.fetched) == (500, "500", 200)
-
-
-def test_a_run_of_failures_that_no_copy_knows_of() -> None:
-    """2.3.1.4: the time of being unreachable starts with the first of several attempts."""
-    failed = Fetched(Unreachable(500, "500"))
-    assert next_entry(None, failed, 200, LIMITS, 150).validity.unreachable_since == 150
-    assert next_entry(CLOSED, failed, 200, LIMITS, 150).validity.unreachable_since == 0
-    stale = next_entry(FILE, failed, 200, LIMITS, 150)
-    assert (stale.validity.unreachable_since, stale.body, stale.validity.confirmed) == (
-        150,
-        b"file",
-        0,
-    )
 
 
 @pytest.mark.parametrize("copy", [FILE, STALE, MISSING, CLOSED])

@@ -16,7 +16,7 @@ from pytest_twisted import ensureDeferred
 from scrapy_robots_rfc import Decision, Reason, RobotsDisallowed, RobotsService
 from scrapy_robots_rfc.policy.access import Outcome
 from scrapy_robots_rfc.signals import robots_fetched
-from tests.support.crawling import crawl, records
+from tests.support.crawling import records
 from tests.support.service_crawls import gather, run
 from tests.support.site import Reply, Site, redirect
 
@@ -232,16 +232,6 @@ async def test_only_who_gave_the_file_is_asked_with_its_tag(
 
         await run(script)
         assert conditions(moved) == [(None, None)]
-
-
-@ensureDeferred
-async def test_304_to_a_question_without_conditions(site: Site) -> None:
-    """2.3.1.4: a 304 to an unconditional request means unreachable."""
-    site.replies["/robots.txt"] = Reply(304)
-    result = await crawl([site.url("/")])
-    [outcome] = result.outcomes.values()
-    assert isinstance(outcome, RobotsDisallowed)
-    assert outcome.decision.reason is Reason.UNREACHABLE
 
 
 @ensureDeferred

@@ -64,7 +64,6 @@ class Slow(Runtime):
         return super().spawn(run())
 
     async def go_on(self, seconds: float) -> None:
-        """Advance the clock, and make the calls that are due."""
         self.now += seconds
         timers, self.timers = self.timers, []
         for timer in timers:

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from bench.files import generated
 from scrapy_robots_rfc.cache import memory as module
 from scrapy_robots_rfc.cache.entry import CacheEntry, Validators
 from scrapy_robots_rfc.cache.memory import MemoryCache
@@ -70,7 +69,6 @@ class Value:
         self.file = ParsedRobots(None, RobotsTxt.parse(self.entry.body or b""))
 
     def ask(self) -> None:
-        """Ask all that a crawl asks, twice, so that an index is made."""
         for number in range(2):
             self.file.decide(f"https://a.example/{number}", AGENT)
         self.file.pace(AGENT)
@@ -100,13 +98,11 @@ class Crawl:
         return Value(origin, entry)
 
     def fetch(self, number: int, body: bytes | None = RULES, fetched: float = 1.0) -> Value:
-        """Remember the entry of an origin, and return its value."""
         value = Value(origin(number), entry_of(body, fetched))
         self.memory.put(value.origin, value, value.entry)
         return value
 
     def known(self, numbers: range) -> list[int]:
-        """Return the origins that are remembered."""
         return [number for number in numbers if self.memory.entry(origin(number)) is not None]
 
 
@@ -263,19 +259,6 @@ def test_bytes_of_an_origin() -> None:
         crawl.fetch(number, RULES * 10)
     size = len(pickle.dumps(entry_of(RULES * 10), pickle.HIGHEST_PROTOCOL))
     assert allocated() - before < 1000 * min(module.ENTRY_OVERHEAD + size, 2560)
-
-
-@pytest.mark.usefixtures("traced")
-def test_real_files_take_little_memory() -> None:
-    """Files like real ones take less than 3 KiB each while they are not parsed."""
-    files = generated(200)
-    crawl = Crawl(200, parsed=3)
-    before = allocated()
-    for number, file in enumerate(files):
-        crawl.fetch(number, file.body)
-    for number in range(3):  # small ones, so that the others are no longer parsed
-        crawl.fetch(number)
-    assert allocated() - before < 200 * 3 * 1024
 
 
 def test_large_file_is_not_parsed_while_a_page_waits() -> None:

@@ -15,7 +15,7 @@ from scrapy import Request, signals
 from scrapy_robots_rfc import RobotsDisallowed
 from scrapy_robots_rfc._runtime import Cancellable, Runtime
 from scrapy_robots_rfc.cache.stores.redis import RedisStore
-from tests.support.crawling import Pages, crawl, records
+from tests.support.crawling import Pages, crawl
 from tests.support.redis_server import RedisServer
 from tests.support.site import PAGE, Reply, Site, robots
 from tests.support.timed_site import DELAY, Clocked, gaps
@@ -74,11 +74,9 @@ class Server:
         return PAGE
 
     def has_one(self) -> bool:
-        """Return whether the server has the file of another site."""
         return bool(self.admin.keys("robots:copy:http://*.example"))
 
     def password(self, password: str) -> None:
-        """Change the password, and close all other connections."""
         self.admin.config_set("requirepass", password)
         self.admin.client_kill_filter(skipme=True, _type="normal")
 
@@ -206,42 +204,6 @@ async def test_closing_while_the_server_hangs(
     assert list(result.outcomes.values()) == [200]
     assert result.stat("cache/store_errors") == 1  # it cannot be closed
     assert sum(waited) == pytest.approx(1)
-
-
-@ensureDeferred
-async def test_turn_in_an_hour(server: Server, caplog: pytest.LogCaptureFixture) -> None:
-    """A server whose waiting time is longer than any interval fails; that is logged once, and the
-    crawl keeps the interval itself.
-    """
-    with Clocked({"/robots.txt": PACED}) as site:
-        key = "robots:turn:" + site.url("").rstrip("/")
-        seconds, _ = server.admin.time()
-        server.admin.hset(key, "next", (seconds + 3600) * 1_000_000)
-        result = await crawl(
-            [site.url(f"/{n}") for n in range(4)], {"ROBOTS_CACHE": server.address}
-        )
-        assert list(result.outcomes.values()) == [200] * 4
-        assert min(gaps(site)) >= DELAY
-    assert result.stat("cache/store_errors") >= 1
-    [line] = [line for line in records(caplog) if "fails" in line]
-    assert "the next turn starts in 3" in line
-
-
-@ensureDeferred
-async def test_lease_without_an_end(
-    server: Server, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    """A crawl fetches a file itself if its lease does not end in time, and logs that once."""
-    monkeypatch.setattr("scrapy_robots_rfc.cache.client.LEASE_PATIENCE", 0.3)
-    with Site({"/robots.txt": FORBID}) as one, Site({"/robots.txt": FORBID}) as two:
-        for site in (one, two):
-            server.admin.set("robots:lease:" + site.url("").rstrip("/"), "x")
-        pages = [site.url(path) for site in (one, two) for path in ("/1", "/private")]
-        result = await crawl(pages, {"ROBOTS_CACHE": server.address})
-        assert [(site.fetches, site.pages) for site in (one, two)] == [(1, ["/1"])] * 2
-    assert result.stat("cache/lease_waits") == 2
-    [line] = [line for line in records(caplog) if "another worker" in line]
-    assert "delete its lease" in line
 
 
 @ensureDeferred

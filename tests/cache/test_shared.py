@@ -124,18 +124,6 @@ async def test_who_gets_the_lease_looks_again() -> None:
     await writer.client.close()
 
 
-@with_workers
-async def test_the_end_waits_for_what_is_written(
-    store: MemoryStore, one: Worker, two: Worker
-) -> None:
-    """An entry that is published just before the end is in the store, and no lease remains."""
-    assert (await one.client.find_entry(ORIGIN, None))[1:] == (False, True)
-    one.runtime.spawn(one.client.publish(ORIGIN, file(b"file", 0, 100), stored=True))
-    await one.client.close()
-    assert store.get(str(ORIGIN)) is not None
-    assert store.lease(str(ORIGIN), "other", 1)
-
-
 class Recording(MemoryStore):
     """A store that records the order of calls, and writes slowly."""
 

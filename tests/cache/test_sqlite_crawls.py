@@ -5,20 +5,15 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
-import random
-import resource
-import zlib
 from typing import TYPE_CHECKING
 
 import pytest
 from pytest_twisted import ensureDeferred
 
 from scrapy_robots_rfc import RobotsDisallowed
-from scrapy_robots_rfc.cache.entry import decode, encode
 from scrapy_robots_rfc.cache.stores.sqlite import SqliteStore
-from tests.support.cache_entries import FILE
 from tests.support.crawling import Crawl, crawl, records
-from tests.support.site import Asked, Reply, Site, robots
+from tests.support.site import Reply, Site, robots
 from tests.support.sqlite_files import damaged, locked
 
 if TYPE_CHECKING:
@@ -61,54 +56,6 @@ def logged(caplog: pytest.LogCaptureFixture) -> str:
 
 
 @ensureDeferred
-async def test_file_deleted_meanwhile(
-    site: Site, path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    """If a file is deleted during a crawl, a new one is created, also for the next crawl."""
-
-    def delete(_: Asked) -> Reply:
-        path.unlink()
-        return FORBID
-
-    site.replies["/robots.txt"] = delete
-    result = await obeying(site, path)
-    assert (result.stat("cache/store_errors"), site.fetches) == (0, 1)
-    assert not any("store of robots.txt files" in line for line in records(caplog))
-    site.replies["/robots.txt"] = FORBID
-    await obeying(site, path)
-    assert site.fetches == 1
-
-
-@ensureDeferred
-async def test_file_that_cannot_grow(
-    site: Site, other: Site, path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    """If the disk is full, that is counted and logged once, and the crawl uses its memory."""
-    noise = random.Random(1).randbytes(300_000).hex().encode()
-    before = resource.getrlimit(resource.RLIMIT_FSIZE)
-
-    def fill(_: Asked) -> Reply:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, before[1]))
-        return Reply(
-            body=RULES.encode()
-            + b"# "
-            + b"\n# ".join(noise[i : i + 100] for i in range(0, 450_000, 100))
-        )
-
-    site.replies["/robots.txt"] = fill
-    try:
-        result = await obeying(site, path)
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, before)
-    assert (result.stat("cache/store_errors"), site.fetches) == (1, 1)
-    assert "put: OperationalError: " in logged(caplog)
-    other.replies["/robots.txt"] = FORBID
-    await obeying(other, path)
-    with opened(path) as store:
-        assert list(store.keys()) == [other.url("")]
-
-
-@ensureDeferred
 async def test_damaged_file_is_renamed_by_a_crawl(
     site: Site, path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -120,25 +67,6 @@ async def test_damaged_file_is_renamed_by_a_crawl(
         assert result.stat("cache/store_errors") == 0
     assert site.fetches == 1
     assert "it is renamed to robots.sqlite.damaged" in logged(caplog)
-
-
-@pytest.mark.parametrize("value", [zlib.compress(b'{"version":2}\n'), encode(FILE)[:-1]])
-@ensureDeferred
-async def test_unreadable_value_is_fetched_anew(
-    site: Site, path: Path, caplog: pytest.LogCaptureFixture, value: bytes
-) -> None:
-    """A value of another version, or a damaged one, is logged, and robots.txt is fetched again."""
-    with opened(path) as store:
-        store.put(site.url(""), value, 1000)
-    site.replies["/robots.txt"] = FORBID
-    result = await obeying(site, path)
-    assert (result.stat("cache/store_errors"), site.fetches) == (1, 1)
-    assert (
-        f"has a copy that cannot be read ({site.url('')}: damaged, or not of version 1)"
-        in logged(caplog)
-    )
-    with opened(path) as store:
-        assert decode(store.get(site.url("")) or b"").body == RULES.encode()
 
 
 @ensureDeferred

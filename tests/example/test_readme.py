@@ -108,7 +108,6 @@ class Plan(Spider):
     name = "plan"
 
     async def start(self) -> AsyncIterator[Any]:
-        """Yield the two requests."""
         for target in ("", "private/plan.html"):
             yield Request(self.site + target)  # type: ignore[attr-defined]  # an argument
 

@@ -5,15 +5,14 @@ What the robots.txt's answer means for a page.
 
 from __future__ import annotations
 
-import socket
 from typing import TYPE_CHECKING
 
 import pytest
 from pytest_twisted import ensureDeferred
 
-from scrapy_robots_rfc import Reason, RobotsDisallowed
+from scrapy_robots_rfc import RobotsDisallowed
 from tests.support.crawling import SETTINGS, Crawl, crawl
-from tests.support.site import HANG, Reply, Site, redirect, robots
+from tests.support.site import Reply, Site, redirect, robots
 
 if TYPE_CHECKING:
     from scrapy import Request
@@ -171,40 +170,6 @@ async def test_userinfo_of_a_redirect_is_dropped(site: Site, other: Site) -> Non
     assert "Authorization" not in other.asked[0].headers
 
 
-def unused_port() -> int:
-    """A port that nothing listens on."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port: int = free.getsockname()[1]
-        return port
-
-
-@ensureDeferred
-async def test_refused_connection_is_unreachable() -> None:
-    """2.3.1.4: a server that refuses the connection closes the gate."""
-    url = f"http://127.0.0.1:{unused_port()}/x"
-    result = await crawl([url])
-    assert verdict(result, url) == "unreachable"
-    assert any(key.startswith("robotstxt/exception_count/<class '") for key in result.stats)
-
-
-@ensureDeferred
-async def test_unknown_host_is_unreachable() -> None:
-    """2.3.1.4: a name that does not resolve closes the gate."""
-    url = "http://no-such-host.invalid/x"
-    result = await crawl([url])
-    assert verdict(result, url) == "unreachable"
-
-
-@ensureDeferred
-async def test_broken_tls_is_unreachable(site: Site) -> None:
-    """2.3.1.4: a server that speaks no TLS on an https port closes the gate."""
-    url = f"https://{site.netloc}/x"
-    result = await crawl([url])
-    assert verdict(result, url) == "unreachable"
-    assert site.pages == []
-
-
 @pytest.mark.parametrize(
     "reply", [Reply(reset=True), robots(RULES, cut=5)], ids=["reset", "data loss"]
 )
@@ -220,7 +185,6 @@ class Stopper:
     """A middleware that says of every transfer that it was stopped."""
 
     def process_response(self, request: Request, response: Response) -> Response:
-        """Mark it."""
         response.flags.append("download_stopped")
         return response
 
@@ -238,17 +202,6 @@ async def test_transfer_that_somebody_stops_closes_the_gate(site: Site) -> None:
     assert isinstance(error, RobotsDisallowed)
     assert error.why.endswith(": a handler of bytes_received or headers_received: StopDownload")
     assert result.stat("forbidden/local") == 1
-
-
-@ensureDeferred
-async def test_timeout_is_unreachable(site: Site) -> None:
-    """2.3.1.4: a robots.txt that never comes closes the gate within ROBOTS_TIMEOUT."""
-    site.replies["/robots.txt"] = HANG
-    result = await crawl([site.url("/x")], {"ROBOTS_TIMEOUT": 0.3, "RETRY_ENABLED": True})
-    outcome = result.outcomes[site.url("/x")]
-    assert isinstance(outcome, RobotsDisallowed)
-    assert outcome.decision.reason is Reason.UNREACHABLE
-    assert outcome.why == "robots.txt unreachable: no answer in 0.3 s"
 
 
 @ensureDeferred

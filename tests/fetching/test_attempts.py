@@ -54,15 +54,12 @@ class Desk:
         self.fetches = PendingFetches(crawler, self.ended.append, TIMEOUT, self.failed)
 
     def failed(self, _: PendingFetch, error: Exception) -> OriginPolicy:
-        """Return a value."""
         return policy(f"failed: {type(error).__name__}")
 
     def begin(self, host: str = "a", get: Get | None = None) -> PendingFetch:
-        """Start a fetch."""
         return self.fetches.begin(origin(host), None, get or self.get)
 
     async def get(self, fetch: PendingFetch) -> OriginPolicy:
-        """Exchange, and again if the attempt was cut short."""
         while True:
             self.asked.append(fetch.origin.host)
             answer = await self.fetches.in_time(fetch, self.answer(fetch.origin.host))
@@ -73,12 +70,10 @@ class Desk:
             await self.fetches.enter(fetch)
 
     async def answer(self, host: str) -> str:
-        """Wait for the test."""
         self.answers[host] = Deferred()
         return await maybe_deferred_to_future(self.answers[host])
 
     def close(self) -> None:
-        """Close the spider."""
         self.slot.closing = object()
         self.fetches.tick()
 

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from twisted.internet.error import ConnectBindError, DNSLookupError
 
+from scrapy_robots_rfc._runtime import LATE
 from scrapy_robots_rfc.errors import DecodingError
 from scrapy_robots_rfc.fetching.faults import access_after
 from scrapy_robots_rfc.policy.access import Local, Unreachable
@@ -53,6 +54,7 @@ def caused(error: Exception, cause: BaseException) -> Exception:
         (foreign("httpx", "TransportError")("x" * 1000), f"TransportError: {'x' * 97}..."),
         (foreign("httpx2", "TransportError")("x" * 1000), f"TransportError: {'x' * 97}..."),
         (DecodingError("unknown content coding"), "unknown content coding"),
+        *((error("too late"), "no answer in 30 s") for error in LATE),
         (
             UnicodeError(
                 "encoding with 'idna' codec failed (UnicodeError: label empty or too long)"
@@ -187,7 +189,6 @@ class MuteError(Exception):
     """An exception whose text cannot be read."""
 
     def __str__(self) -> str:
-        """Raise."""
         raise ValueError("nothing to say")
 
 

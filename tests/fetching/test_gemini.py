@@ -280,7 +280,6 @@ class Asking(Pages):
     """Asks the service about a capsule, then requests its pages without errbacks."""
 
     async def start(self) -> AsyncIterator[Any]:
-        """Ask the service, and keep the answer."""
         [page, *_] = self.requests
         robots = await robots_service(self.crawler).robots(str(page))
         self.outcomes["delay"] = int(robots.crawl_delay() or 0)

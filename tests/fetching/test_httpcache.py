@@ -37,15 +37,12 @@ class Cached:
         self.settings: dict[str, Any] = {"HTTPCACHE_ENABLED": True, "HTTPCACHE_DIR": str(folder)}
 
     def requests(self, *targets: str | Request) -> list[str | Request]:
-        """The pages of the site."""
         return [self.site.url(target) if isinstance(target, str) else target for target in targets]
 
     async def online(self, *targets: str, **settings: Any) -> Crawl:
-        """Fill the cache."""
         return await crawl(self.requests(*targets), {**self.settings, **settings})
 
     async def offline(self, *targets: str | Request, **settings: Any) -> list[Any]:
-        """Replay, and return what became of each page."""
         asked = len(self.site.asked)
         offline = {**self.settings, "HTTPCACHE_IGNORE_MISSING": True, **settings}
         self.last = await crawl(self.requests(*targets), offline)
@@ -87,7 +84,6 @@ class Dated(httpcache.FilesystemCacheStorage):
     """A storage whose copies are of 2001."""
 
     def retrieve_response(self, spider: Spider, request: Request) -> Response | None:
-        """Return a copy."""
         response = super().retrieve_response(spider, request)
         request.meta["cache_timestamp"] = 1e9
         return response
@@ -260,7 +256,6 @@ class Failing(httpcache.FilesystemCacheStorage):
     """A storage that fails."""
 
     def store_response(self, *_: Any) -> None:
-        """Fail."""
         raise OSError("disk full")
 
 
@@ -282,7 +277,6 @@ class Opaque(HttpCacheMiddleware):
     def process_response(
         self, request: Request, response: Response, spider: Spider | None = None
     ) -> Response:
-        """Let it pass."""
         return response
 
     def process_exception(

@@ -24,7 +24,6 @@ from scrapy_robots_rfc.policy.origins import Origin
 from scrapy_robots_rfc.settings import read_settings
 from scrapy_robots_rfc.signals import robots_fetched
 from tests.support.crawling import crawl, make_crawler, records
-from tests.support.example_project import start
 from tests.support.service_crawls import run
 from tests.support.shared_stores import ONE_STORE, OneStore
 from tests.support.site import Site, redirect, robots
@@ -319,41 +318,6 @@ async def test_longest_local_file_counts_to_its_end(site: Site, tmp_path: Path) 
     path.write_bytes(b"#" * (512_000 - len(rule)) + rule)
     result = await crawl([site.url("/local")], {"ROBOTS_OVERRIDES": {site.url(""): str(path)}})
     assert isinstance(result.outcomes[site.url("/local")], RobotsDisallowed)
-
-
-SPIDER = """
-import scrapy
-
-class Plan(scrapy.Spider):
-    name = "plan"
-    start_urls = ["http://127.0.0.1:{port}/x"]
-"""
-
-
-def test_missing_file_stops_a_process(site: Site, tmp_path: Path) -> None:
-    """`scrapy runspider` ends with status 1 and names the missing file."""
-    (tmp_path / "plan.py").write_text(SPIDER.format(port=site.port), encoding="utf-8")
-    overrides = json.dumps({site.url(""): "nowhere/own.txt"})
-    addon = 'ADDONS={"scrapy_robots_rfc.Addon": 500}'
-    process = start(
-        "-m",
-        "scrapy",
-        "runspider",
-        "plan.py",
-        "-s",
-        addon,
-        "-s",
-        f"ROBOTS_OVERRIDES={overrides}",
-        folder=tmp_path,
-    )
-    _, stderr = process.communicate(timeout=60)
-    assert process.returncode == 1
-    assert (
-        f"SettingError: ROBOTS_OVERRIDES['{site.url('')}'] = 'nowhere/own.txt' is not accepted"
-        in stderr
-    )
-    assert f"({tmp_path}/nowhere/own.txt: No such file or directory)" in stderr
-    assert site.targets == []
 
 
 def values() -> int:

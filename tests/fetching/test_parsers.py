@@ -37,19 +37,21 @@ async def test_parser_of_the_users(site: Site) -> None:
     assert isinstance(result.outcomes[site.url("/yes")], RobotsDisallowed)
 
 
+@pytest.mark.parametrize("name", ["Undecided", "FailsToDecide"])
 @ensureDeferred
-async def test_parser_without_a_verdict(site: Site) -> None:
-    """A verdict that is neither True nor False disallows the page."""
+async def test_parser_without_a_verdict(site: Site, name: str) -> None:
+    """A parser that raises, or returns neither True nor False, disallows the page."""
     site.replies["/robots.txt"] = robots("")
-    result = await crawl([site.url("/x")], {"ROBOTSTXT_PARSER": "tests.support.parsers.Undecided"})
-    assert isinstance(result.outcomes[site.url("/x")], RobotsDisallowed)
+    result = await crawl([site.url("/x")], {"ROBOTSTXT_PARSER": f"tests.support.parsers.{name}"})
+    outcome = result.outcomes[site.url("/x")]
+    assert isinstance(outcome, RobotsDisallowed)
+    assert outcome.decision.reason is Reason.PARSER
 
 
 class Lenient(RfcRobotParser):
     """Allows one more page."""
 
     def allowed(self, url: str | bytes, user_agent: str | bytes) -> bool:
-        """Allow it."""
         return "special" in str(url) or super().allowed(url, user_agent)
 
 
@@ -57,7 +59,6 @@ class Slower(RfcRobotParser):
     """Adds a second to the delay."""
 
     def crawl_delay(self, user_agent: str | bytes) -> float | None:
-        """Add one."""
         return 1.0 + (super().crawl_delay(user_agent) or 0.0)
 
 

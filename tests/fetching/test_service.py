@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import threading
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +14,7 @@ from twisted.internet.defer import DeferredList
 from scrapy_robots_rfc import Reason, RobotsService, RobotsTxt, robots_service
 from scrapy_robots_rfc.policy.access import Outcome
 from scrapy_robots_rfc.policy.origins import Origin
-from tests.support.crawling import Pages, crawl, records
+from tests.support.crawling import Pages, crawl
 from tests.support.service_crawls import gather, run
 from tests.support.site import Reply, Site, robots
 
@@ -29,100 +28,6 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.reactor
 
 FORBID = robots("User-agent: *\nDisallow: /x\n")
-DAY = 86_400.0
-
-
-@ensureDeferred
-async def test_file_is_asked_for_again_after_a_day(site: Site, clock: Clock) -> None:
-    """A file is used for 24 hours (2.4)."""
-    site.replies["/robots.txt"] = FORBID
-
-    async def script(service: RobotsService) -> None:
-        first = await service.robots(site.url("/x"))
-        clock.now += DAY - 1
-        assert await service.robots(site.url("/y")) is first
-        clock.now += 1
-        assert await service.robots(site.url("/z")) is not first
-
-    result = await run(script)
-    assert site.fetches == 2
-    assert (result.stat("cache/hits"), result.stat("cache/misses")) == (1, 2)
-
-
-@ensureDeferred
-async def test_unreachable_is_asked_again_after_its_time(site: Site, clock: Clock) -> None:
-    """An unreachable file is requested again after ROBOTS_UNREACHABLE_TTL (2.3.1.4)."""
-    site.replies["/robots.txt"] = Reply(503)
-
-    async def script(service: RobotsService) -> None:
-        assert not (await service.robots(site.url("/y"))).decide(site.url("/y")).allowed
-        site.replies["/robots.txt"] = FORBID
-        clock.now += 59
-        assert not (await service.robots(site.url("/y"))).decide(site.url("/y")).allowed
-        clock.now += 1
-        assert (await service.robots(site.url("/y"))).decide(site.url("/y")).allowed
-
-    await run(script, {"ROBOTS_UNREACHABLE_TTL": 60})
-    assert site.fetches == 2
-
-
-@ensureDeferred
-async def test_copy_is_obeyed_while_its_refresh_is_unreachable(
-    site: Site, clock: Clock, caplog: pytest.LogCaptureFixture
-) -> None:
-    """An earlier copy is obeyed for 30 days, then nothing is allowed for a day, then everything
-    (2.3.1.4, 2.4).
-    """
-    site.replies["/robots.txt"] = FORBID
-    seen: list[tuple[Outcome, bool, bool, bool]] = []
-
-    async def look(service: RobotsService) -> None:
-        known = await service.robots(site.url("/x"))
-        seen.append(
-            (
-                known.outcome,
-                known.stale,
-                known.decide(site.url("/x")).allowed,
-                known.decide(site.url("/y")).allowed,
-            )
-        )
-
-    async def script(service: RobotsService) -> None:
-        await look(service)
-        site.replies["/robots.txt"] = Reply(500)
-        for seconds in (DAY, 29 * DAY - 1, 1, DAY):
-            clock.now += seconds
-            await look(service)
-
-    await run(script)
-    assert seen == [
-        (Outcome.SUCCESSFUL, False, False, True),
-        (Outcome.SUCCESSFUL, True, False, True),
-        (Outcome.SUCCESSFUL, True, False, True),
-        (Outcome.UNREACHABLE, False, False, False),
-        (Outcome.UNAVAILABLE, False, True, True),
-    ]
-    said = [line for line in records(caplog, logging.INFO) if "/robots.txt is unreachable" in line]
-    expected = [
-        "an earlier copy is used",
-        "nothing is allowed",
-        "everything is allowed",
-    ]
-    assert [part in line for part, line in zip(expected, said, strict=True)] == [True] * 3
-
-
-@ensureDeferred
-async def test_least_recently_used_origin_goes_first(site: Site, other: Site) -> None:
-    """ROBOTS_CACHE_SIZE bounds the memory; what was used last stays."""
-    with Site() as third:
-
-        async def script(service: RobotsService) -> None:
-            for one in (site, other, site, third, site, other):
-                await service.robots(one.url("/"))
-
-        result = await run(script, {"ROBOTS_CACHE_SIZE": 2})
-        assert (site.fetches, other.fetches, third.fetches) == (1, 2, 1)
-        assert result.stat("cache/evictions") == 2
 
 
 @ensureDeferred

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from pytest_twisted import ensureDeferred
 from scrapy.signals import response_downloaded
 from scrapy.utils.defer import deferred_from_coro
 
-from scrapy_robots_rfc._runtime import LATE, Runtime
+from scrapy_robots_rfc._runtime import Runtime
 from tests.support.crawling import Pages, crawl, lines, records, short
 from tests.support.service_crawls import run
 from tests.support.site import Failing, Reply, Site, robots
@@ -82,7 +82,6 @@ class Again(Pages):
     """Requests another page of a site whose first page was dropped."""
 
     def failed(self, failure: Any) -> Any:
-        """Request again."""
         super().failed(failure)
         return failure.request.replace(url=failure.request.url.replace("/a", "/b"))
 
@@ -115,36 +114,6 @@ async def test_recovery_after_a_pause_is_logged(
     assert recovered == f"{site.url('/robots.txt')} is reachable again (200)"
 
 
-class Late:
-    """A third-party download handler that times out."""
-
-    error: ClassVar[type[Exception]] = TimeoutError
-    lazy = False
-
-    @classmethod
-    def from_crawler(cls, _: Any) -> Late:
-        """Make a handler."""
-        return cls()
-
-    async def download_request(self, *_: Any) -> Any:
-        """Time out."""
-        raise self.error("too late")
-
-    async def close(self) -> None:
-        """Do nothing."""
-
-
-@pytest.mark.reactor
-@pytest.mark.parametrize("error", LATE)
-@ensureDeferred
-async def test_no_answer_in_time(error: type[Exception], caplog: pytest.LogCaptureFixture) -> None:
-    """A timeout has the same cause with every exception."""
-    Late.error = error
-    settings = {"DOWNLOAD_HANDLERS": {"http": Late}, "ROBOTS_UNREACHABLE_BACKOFF": []}
-    await crawl(["http://a.example/a"], settings)
-    assert "http://a.example/robots.txt is unreachable (no answer in 30 s)" in records(caplog)[0]
-
-
 @pytest.mark.reactor
 @ensureDeferred
 async def test_old_enough_is_not_reached(site: Site, caplog: pytest.LogCaptureFixture) -> None:
@@ -166,13 +135,11 @@ class CloseWhileItFails(Again):
     times = 3
 
     async def start(self) -> AsyncIterator[Any]:
-        """Request the first page, and watch the failures."""
         self.crawler.signals.connect(self.looked, response_downloaded)
         async for request in super().start():
             yield request
 
     def looked(self) -> None:
-        """Close the spider."""
         if len(self.failing.arrived) == self.times:
             deferred_from_coro(self.crawler.engine.close_spider_async(reason="enough"))
 
@@ -258,14 +225,3 @@ async def test_summary_counts_causes(caplog: pytest.LogCaptureFixture) -> None:
     assert "  sites: 2 unavailable (1 403, 1 404), so everything is allowed" in lines(
         caplog, logging.INFO
     )
-
-
-@pytest.mark.reactor
-@ensureDeferred
-async def test_summary_says_what_unavailable_means(
-    site: Site, caplog: pytest.LogCaptureFixture
-) -> None:
-    """The summary says that missing files allow everything."""
-    caplog.set_level(logging.INFO)
-    await crawl([site.url("/a")])
-    assert "  sites: 1 unavailable (404), so everything is allowed" in lines(caplog, logging.INFO)

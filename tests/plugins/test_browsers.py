@@ -59,7 +59,6 @@ class EverythingByBrowser:
     """Gives every request the meta of scrapy-playwright."""
 
     def process_request(self, request: Request) -> None:
-        """Set the meta key."""
         request.meta["playwright"] = True
 
 

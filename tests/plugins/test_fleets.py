@@ -42,13 +42,11 @@ class Fifty(Pages):
 
     @classmethod
     def from_crawler(cls, crawler: Crawler, *args: Any, **kwargs: Any) -> Fifty:
-        """Close the spider after fifty pages."""
         spider = super().from_crawler(crawler, *args, **kwargs)
         close_when(lambda _: len(spider.outcomes) >= 50)(crawler)
         return spider
 
     async def start(self) -> AsyncIterator[Any]:
-        """Request all pages."""
         for url in self.requests:
             yield Request(str(url), callback=self.parse, errback=self.failed)
 
@@ -131,7 +129,6 @@ class Scrapyd:
         self.wait_for(r"Process slot 0 ready")
 
     def wait_for(self, pattern: str) -> None:
-        """Read the log until a line matches a pattern."""
         assert self.process.stdout is not None
         lines = []
         for line in self.process.stdout:
@@ -141,7 +138,6 @@ class Scrapyd:
         raise AssertionError("".join(lines))
 
     def post(self, service: str, data: bytes, **headers: str) -> Any:
-        """Send data to a service, and return its answer."""
         connection = HTTPConnection("localhost")
         connection.sock = socket.socket(socket.AF_UNIX)
         with closing(connection):
@@ -152,14 +148,12 @@ class Scrapyd:
         return answer
 
     def add(self, project: bytes) -> None:
-        """Add a version of the project."""
         part = b'--edge\r\nContent-Disposition: form-data; name="%s"\r\n\r\n%s\r\n'
         fields = {b"project": b"shop", b"version": b"1", b"egg": project}
         body = b"".join(part % field for field in fields.items()) + b"--edge--\r\n"
         self.post("addversion", body, **{"Content-Type": "multipart/form-data; boundary=edge"})
 
     def run(self, site: str) -> str:
-        """Run the spider, and return its log."""
         words = urlencode({"project": "shop", "spider": "shop", "site": site}).encode()
         form = "application/x-www-form-urlencoded"
         job = self.post("schedule", words, **{"Content-Type": form})["jobid"]

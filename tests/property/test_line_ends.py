@@ -10,8 +10,6 @@ from scrapy_robots_rfc.core.findings import lines_of
 from scrapy_robots_rfc.core.robotstxt import RobotsTxt
 from tests.support.strategies import LINE_ENDS, token_lists, unmarked_bodies, urls
 
-_MARK = b"\xef\xbb\xbf"
-
 
 @given(body=unmarked_bodies, end=st.sampled_from(LINE_ENDS), url=urls, tokens=token_lists)
 def test_line_end(body: bytes, end: bytes, url: str, tokens: list[str]) -> None:

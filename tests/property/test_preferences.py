@@ -8,11 +8,9 @@ from typing import Any
 import http_sf
 from hypothesis import example, given, strategies as st
 
-from scrapy_robots_rfc.core.preferences import LABEL_OF, parse_signal, parse_usage
+from scrapy_robots_rfc.core.preferences import parse_signal, parse_usage
 from scrapy_robots_rfc.core.robotstxt import RobotsTxt
 from scrapy_robots_rfc.usage.rules import find_reservation, parse_tdmrep
-
-SYNONYMS = {*LABEL_OF}
 
 TEXTS = """y n N ?0 ?1 ?2 1 1.5 1. -7 1234567890123456 "n" " (y (y;a=1)n :aGk=: :a @12 @1.5
  %"x%c3%a4" %"%C3" *a:b/c é () (y,n) (y\tn)"""

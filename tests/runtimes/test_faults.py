@@ -149,7 +149,6 @@ class Fallback:
     """A middleware that answers for every failed download."""
 
     def process_exception(self, request: Request, exception: Exception) -> Response | None:
-        """Return an empty response."""
         if isinstance(exception, IgnoreRequest):
             return None
         return TextResponse(request.url, body=b"", request=request)

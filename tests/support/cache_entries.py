@@ -25,8 +25,3 @@ FILE = made(
 
 #: There is no file.
 MISSING = made(Outcome.UNAVAILABLE, 404, "404", 1_700_000_000.0, 1_700_086_400.0)
-
-#: The site is unreachable.
-UNKNOWN = made(
-    Outcome.UNREACHABLE, None, "DownloadTimeoutError", 10.0, 310.0, unreachable_since=5.0
-)

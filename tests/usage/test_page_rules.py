@@ -162,12 +162,10 @@ class Reads(Spider):
         self.in_meta: dict[str, Any] = {}
 
     async def start(self) -> AsyncIterator[Any]:
-        """Yield the requests."""
         for request in self.requests:
             yield request
 
     def parse(self, response: Response, **_: Any) -> Any:
-        """Store the rules of a response."""
         self.rules[response.url] = page_rules(response, self.crawler)
         assert page_rules(response, self.crawler) is self.rules[response.url]
         self.in_meta[response.url] = response.meta.get("robots_tag")
@@ -259,7 +257,6 @@ class Again(Linked):
     """Requests its page again in several ways, and another page."""
 
     def first(self, response: Response) -> Iterable[Any]:
-        """Yield the requests."""
         assert response.request is not None
         yield response.request.replace(callback=self.parse, dont_filter=True)
         yield Request(response.urljoin("/from"), self.parse, dont_filter=True)
@@ -305,7 +302,6 @@ class Follows(Linked):
     """Follows all links with Scrapy's shortcut."""
 
     def first(self, response: Response) -> Iterable[Any]:
-        """Follow the links."""
         assert isinstance(response, HtmlResponse)
         hrefs = [
             href.strip()
@@ -348,7 +344,6 @@ class Sends(Linked):
     """Sends a form to a linked URL, and requests it."""
 
     def first(self, response: Response) -> Iterable[Any]:
-        """Yield both requests."""
         yield Request(response.urljoin("/login"), self.parse, method="POST")
         yield Request(response.urljoin("/login"), self.parse)
 

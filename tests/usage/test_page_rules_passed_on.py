@@ -28,7 +28,6 @@ class WithErrback(Pages):
     """Yields a request and an item for each error page, in its errback."""
 
     def failed(self, failure: Failure) -> Any:
-        """Yield both."""
         super().failed(failure)
         assert isinstance(failure.value, HttpError)
         response = failure.value.response
@@ -50,7 +49,6 @@ class Empty(Pages):
     """Yields None and an item."""
 
     def parse(self, response: Response, **_: Any) -> Any:
-        """Yield both."""
         yield None
         yield {"page": response.status}
 
@@ -67,7 +65,6 @@ class Copying(Pages):
     """Copies the meta of the first response to thirty requests, then closes the spider."""
 
     def parse(self, response: Response, **_: Any) -> Any:
-        """Yield the requests, or close the spider."""
         if "first" not in response.url:
             raise CloseSpider
         for number in range(30):
@@ -95,7 +92,6 @@ class AsksItself(Linked):
     """Yields the request of its response."""
 
     def first(self, response: Response) -> Iterable[Any]:
-        """Yield the request, which Scrapy's duplicate filter drops."""
         yield response.request
         self.in_meta = response.meta.get("robots_tag")
 

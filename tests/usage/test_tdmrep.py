@@ -46,7 +46,6 @@ class Permitted(Pages):
     custom_settings = {"CONCURRENT_REQUESTS": 1}  # noqa: RUF012 - Scrapy's
 
     def parse(self, response: Response, **_: Any) -> Any:
-        """Store the meta of a response."""
         self.permitted = {
             **getattr(self, "permitted", {}),
             response.url: response.meta.get("robots_use"),

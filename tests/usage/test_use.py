@@ -50,7 +50,6 @@ class Permitted(Pages):
     """Stores the permitted uses of each response."""
 
     def parse(self, response: Response, **_: Any) -> Any:
-        """Store the meta of a response."""
         self.permitted = {
             **getattr(self, "permitted", {}),
             response.url: response.meta.get("robots_use"),
@@ -184,7 +183,6 @@ class Copying(Permitted):
     """Requests an exempt page with the meta of its first response."""
 
     def parse(self, response: Response, **_: Any) -> Any:
-        """Yield the request."""
         super().parse(response)
         if response.url.endswith("/open"):
             meta = {**response.meta, "dont_obey_robotstxt": True}

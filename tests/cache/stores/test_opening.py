@@ -133,7 +133,6 @@ class Failing(MemoryStore):
             raise self.error
 
     def open(self) -> None:
-        """Raise it."""
         raise self.error
 
 

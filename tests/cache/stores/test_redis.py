@@ -199,17 +199,6 @@ def test_one_of_many_has_the_lease(open_redis: Callable[..., RedisStore]) -> Non
 # Turns.
 
 
-def test_turn_ends_by_itself(open_redis: Callable[..., RedisStore]) -> None:
-    """The turn of a dead worker ends after its hold, and a late call of its owner has no effect."""
-    one, other = open_redis(), open_redis()
-    begun = time.monotonic()
-    assert one.take_turn(KEY, "one", 0.3) == 0
-    turn_of(other, "other")
-    assert time.monotonic() - begun >= 0.3
-    one.end_turn(KEY, "one", 0)
-    assert one.take_turn(KEY, "one", LONG) > 0
-
-
 def test_request_before_any_turn(store: RedisStore) -> None:
     """A request without a turn, such as one for robots.txt, is followed by the interval."""
     store.end_turn(KEY, "one", 60)

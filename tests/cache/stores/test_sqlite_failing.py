@@ -124,40 +124,6 @@ def test_files_that_cannot_grow(store: SqliteStore) -> None:
     assert store.get(KEY) == b"two"
 
 
-@pytest.fixture
-def small_disk() -> Iterator[Path]:
-    """A disk of one megabyte, which only root can mount."""
-    with tempfile.TemporaryDirectory() as folder:
-        mount = ["mount", "-t", "tmpfs", "-o", "size=1m", "none", folder]
-        if os.geteuid() or subprocess.run(mount, check=False, capture_output=True).returncode:
-            pytest.skip("a disk can be mounted by root only")
-        yield Path(folder)
-        subprocess.run(["umount", "-l", folder], check=True)
-
-
-def test_a_full_disk(small_disk: Path) -> None:
-    """On a full disk, writing fails and reading works. A new store fails on the first write, not at
-    start.
-    """
-    store = opened(small_disk / "robots.sqlite")
-    store.put(KEY, b"one", LONG)
-    fill(store)
-    assert store.get(KEY) == b"one"
-    with contextlib.suppress(OSError):
-        (small_disk / "rest").write_bytes(b"x" * 1_000_000)
-    late = SqliteStore(small_disk / "late" / "robots.sqlite")
-    late.open()
-    with pytest.raises((sqlite3.OperationalError, OSError)):
-        late.put(KEY, b"one", LONG)
-    store.close()
-    for file in small_disk.glob("r*"):
-        file.unlink()
-    (small_disk / "late").mkdir(exist_ok=True)
-    late.put(KEY, b"one", LONG)
-    assert late.get(KEY) == b"one"
-    late.close()
-
-
 def test_a_file_that_is_locked(store: SqliteStore, path: Path) -> None:
     """While another program has the write lock, writing fails and reading works."""
     second = opened(path)
