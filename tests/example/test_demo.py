@@ -1,5 +1,5 @@
-"""`scrapy crawl demo` prints the same table in every runtime, docs/demo.md shows parts of it, and
-the report contains what it dropped.
+"""`scrapy crawl demo` prints a table, docs/demo.md shows parts of it, and the report contains what
+it dropped.
 """
 
 from __future__ import annotations
@@ -19,13 +19,7 @@ from tests.support.documents import block
 from tests.support.example_project import PROJECT, ROOT, Here, Output, start, wait
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-RUNTIMES = {
-    "asyncio": "TWISTED_REACTOR=twisted.internet.asyncioreactor.AsyncioSelectorReactor",
-    "select": "TWISTED_REACTOR=twisted.internet.selectreactor.SelectReactor",
-    "none": "TWISTED_REACTOR_ENABLED=False",
-}
+    pass
 
 NO_RULE = ("allowed", "robots.txt: no rule of the group `*` matches")
 NO_RULE_OF_DEMOBOT = ("allowed", "robots.txt: no rule of the group `demobot` matches")
@@ -92,24 +86,9 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def all_outputs(project: Path) -> Iterator[dict[str, Output]]:
-    """Run the demo in all runtimes at once, the first time with a report; yield what it prints."""
-    commands = {name: CRAWL if name == "asyncio" else ["crawl", "demo"] for name in RUNTIMES}
-    processes = {
-        name: start("-m", "scrapy", *command, "-s", RUNTIMES[name], folder=project)
-        for name, command in commands.items()
-    }
-    try:
-        yield {name: wait(process) for name, process in processes.items()}
-    finally:
-        for process in processes.values():
-            process.kill()
-
-
-@pytest.fixture(params=RUNTIMES)
-def output(request: pytest.FixtureRequest, all_outputs: dict[str, Output]) -> Output:
-    """Return what the demo prints in one runtime."""
-    return all_outputs[request.param]
+def output(project: Path) -> Output:
+    """Run the demo with a report, and return what it prints."""
+    return wait(start("-m", "scrapy", *CRAWL, folder=project))
 
 
 def test_table(output: Output) -> None:
@@ -121,34 +100,10 @@ def test_table(output: Output) -> None:
     assert sections["Large"].robots_txt == "200, more than 512,000 bytes"
 
 
-def test_interval(output: Output) -> None:
-    """The requests to the site with a Crawl-delay are at least that far apart."""
-    [interval] = re.findall(r"^  interval: at least (\S+) s", output.stdout, re.MULTILINE)
-    assert float(interval) >= 0.3
-
-
 def test_warnings_are_announced(output: Output) -> None:
     """The demo says that one site fails, and the log warns about exactly this one."""
     assert "one site always answers 503" in " ".join(output.stdout.split())
     assert output.stderr.count("is unreachable (503)") == 1
-
-
-def test_stats(output: Output) -> None:
-    """The stats below the table agree with the table."""
-    rows = [row for section in output.sections.values() for row in section.rows.values()]
-    pages_in_one_row = 20
-    expected = {
-        "robotstxt/allowed": sum(row[0] == "allowed" for row in rows),
-        "robotstxt/forbidden": sum(row[0] == "disallowed" for row in rows) + pages_in_one_row - 1,
-        "robotstxt/forbidden/unreachable": 2,
-        "robotstxt/forbidden/use": 1,
-        "robotstxt/request_count": 15,  # the two failing sites are asked 3 times and twice
-        "robotstxt/truncated": 1,
-        "robotstxt/page/nofollow/header": 1,
-        "robotstxt/page/nofollow/meta": 1,
-        "robotstxt/crawl_delay/sites": 1,
-    }
-    assert {key: output.stats.get(key) for key in expected} == expected
 
 
 def test_the_sites_received_no_disallowed_request(output: Output) -> None:
@@ -160,9 +115,8 @@ def test_the_sites_received_no_disallowed_request(output: Output) -> None:
 
 
 @pytest.mark.once
-def test_documented_commands(all_outputs: dict[str, Output], project: Path) -> None:
+def test_documented_commands(output: Output, project: Path) -> None:
     """The demo prints the lines that docs/demo.md shows, and the report counts what it dropped."""
-    output = all_outputs["asyncio"]
     excerpt = block("docs/demo.md", "text", "Rules: ")
     assert set(without_ports(excerpt)) <= set(without_ports(output.stdout))
     command, *arguments = REPORT

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import tomllib
 from ast import literal_eval
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
@@ -90,15 +89,6 @@ def test_script_of_the_readme(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out == block("README.md", "text", "False - ")
 
 
-def test_badge_names_the_supported_pythons() -> None:
-    """The badge of the README names the Python versions that pyproject.toml lists."""
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
-    listed = re.findall(r":: (3\.\d+)", "\n".join(project["classifiers"]))
-    badge = (ROOT / "docs/assets/badge-python.svg").read_text("utf-8")
-    assert f"<title>python: {' | '.join(listed)}</title>" in badge
-    assert f"Python {listed[0]} to {listed[-1]}" in (ROOT / "README.md").read_text("utf-8")
-
-
 REASON = " (robots.txt line 2: Disallow: /private/)"
 
 
@@ -156,26 +146,6 @@ async def test_each_way_to_switch_it_on(
         in caplog.messages
     )
     assert stats[f"downloader/exception_type_count/{error}"] == 1
-
-
-@ensureDeferred
-async def test_stock_middleware_keeps_cookies_and_uses_the_http_cache(
-    site: Site, tmp_path: Path
-) -> None:
-    """Scrapy's own middleware stores the cookies of robots.txt and uses the HTTP cache for it; the
-    plugin requests the file again.
-    """
-    settings = (
-        "ROBOTSTXT_OBEY = True\nHTTPCACHE_ENABLED = True\nHTTPCACHE_DIR ="
-        f" {str(tmp_path / 'cache')!r}\n"
-    )
-    site.replies["/robots.txt"] = Reply(body=b"", headers=(("Set-Cookie", "a=b"),))
-    await crawl(site, settings)
-    assert [asked.headers.get("Cookie") for asked in site.asked if asked.target == "/"] == ["a=b"]
-    await crawl(site, settings)
-    assert site.fetches == 1
-    await crawl(site, settings + ADDON)
-    assert site.fetches == 2
 
 
 @ensureDeferred

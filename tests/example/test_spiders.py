@@ -7,7 +7,6 @@ from pytest_twisted import ensureDeferred
 from scrapy.utils.reactor import is_asyncio_reactor_installed
 
 from demo.spiders.agent import AgentSpider
-from demo.spiders.demo import DemoSpider
 from demo.spiders.gemini import GeminiSpider
 from demo.spiders.site import SiteSpider
 from tests.support.documents import block
@@ -36,17 +35,6 @@ async def test_spider_with_its_own_agent(here: Here) -> None:
     }
     assert output.last_line.endswith("1 for pages, 0 of them for disallowed pages")
     assert "WARNING" not in output.stderr
-
-
-@ensureDeferred
-async def test_token_missing_from_the_header(here: Here) -> None:
-    """A token that the User-Agent header does not contain is used, with a warning."""
-    output = await here.crawl(DemoSpider, {"ROBOTSTXT_USER_AGENT": "presswatch"})
-    assert "'presswatch' is not in the User-Agent header" in output.stderr
-    assert output.sections["Groups"].rows["/news.html"] == (
-        "disallowed",
-        "robots.txt line 8: Disallow: /",
-    )
 
 
 @pytest.mark.skipif(not is_asyncio_reactor_installed(), reason="the handler needs asyncio")
@@ -98,10 +86,3 @@ async def test_site_that_redirects_and_fails(here: Here) -> None:
         "/": ("allowed", "robots.txt unavailable (404), so everything is allowed"),
         "/gone": ("allowed", "the page answered 404"),
     }
-
-
-@ensureDeferred
-async def test_site_without_url(here: Here) -> None:
-    """Without a site to crawl, the log says how to name one."""
-    output = await here.crawl(SiteSpider)
-    assert "scrapy crawl site -a url=https://example.com/" in output.stderr

@@ -84,32 +84,6 @@ async def test_robots_txt_of_an_exempt_site(site: Site) -> None:
 
 
 @ensureDeferred
-async def test_entries_cover_hosts_hosts_below_or_an_origin() -> None:
-    """An entry is a host, `*.` and a domain, or an origin."""
-    exempt = ["intranet.example", "*.staging.example", "http://api.example:8443"]
-    asked = ["http://staging.example", "http://api.example", "http://www.intranet.example"]
-    free = {
-        "http://intranet.example": "intranet.example",
-        "http://intranet.example:81": "intranet.example",
-        "http://a.staging.example": "*.staging.example",
-        "http://b.a.staging.example:81": "*.staging.example",
-        "http://api.example:8443": "http://api.example:8443",
-    }
-    with Site() as proxy:  # it answers for all of these hosts
-        proxy.replies.update({f"{origin}/robots.txt": robots(CLOSED) for origin in (*asked, *free)})
-        pages = [
-            Request(f"{origin}/x", meta={"proxy": proxy.url("")}) for origin in (*asked, *free)
-        ]
-        result = await crawl(pages, {"ROBOTS_EXEMPT": ",".join(exempt)})
-        assert sorted(proxy.targets) == sorted(
-            [*(f"{origin}/robots.txt" for origin in asked), *(f"{origin}/x" for origin in free)]
-        )
-    assert result.stat("exempted") == 5
-    assert [result.stat(f"exempted/{entry}") for entry in exempt] == [2, 2, 1]
-    assert result.stat("forbidden") == len(asked)
-
-
-@ensureDeferred
 async def test_service_does_not_ask_exempt_sites_either(site: Site) -> None:
     """The service says which entry exempts a site, without a fetch."""
     site.replies["/robots.txt"] = robots(CLOSED)

@@ -89,11 +89,6 @@ def test_what_the_site_asks_for(outcome: Outcome, asked: float | None, given: fl
     assert renew(None, outcome, 1, limits, asked).fresh_until == 1 + given
 
 
-def test_unreachable_has_its_own_time() -> None:
-    """2.3.1.4: the cache headers of an unreachable site do not count."""
-    assert renew(None, Outcome.UNREACHABLE, 0, LIMITS, 77).fresh_until == 10
-
-
 @pytest.mark.parametrize(
     ("old", "now", "expected"),
     [

@@ -6,23 +6,12 @@ import json
 
 import pytest
 
-from scrapy_robots_rfc.core.preferences import Preference
 from scrapy_robots_rfc.usage.rules import (
     MAX_TDMREP_BYTES,
     find_reservation,
-    page_preferences,
-    parse_rules,
     parse_tdmrep,
     tdm_preferences,
 )
-
-
-@pytest.mark.parametrize("directive", ["noai", "noimageai", "noml"])
-def test_directives_of_the_page(directive: str) -> None:
-    """These directives of a page refuse training."""
-    found = page_preferences(parse_rules([directive.encode()], [], ["x"], now=0))
-    assert found == {"train-ai": Preference(False, None, f"X-Robots-Tag: {directive}")}
-    assert page_preferences(parse_rules([b"noindex"], [], ["x"], now=0)) == {}
 
 
 @pytest.mark.parametrize(
