@@ -127,7 +127,7 @@ def is_closing(crawler: Crawler) -> bool:
     return _get(crawler, slot, "_Slot.closing") is not None
 
 
-def wake(crawler: Crawler) -> None:
+def wake_engine(crawler: Crawler) -> None:
     """Make the engine ask the scheduler for requests soon, unless the spider is closed."""
     nextcall = _get(crawler, _slot(crawler), "_Slot.nextcall")
     if nextcall is not None:

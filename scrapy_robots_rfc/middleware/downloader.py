@@ -6,7 +6,8 @@ out. Only requests that did not pass the scheduler, or were changed since, wait 
 follows from a decision.
 """
 
-from collections.abc import Coroutine, Mapping
+import logging
+from collections.abc import Callable, Coroutine, Mapping
 from functools import lru_cache, partial
 from inspect import isawaitable
 from typing import Any, Self, TypeAlias
@@ -36,6 +37,8 @@ from scrapy_robots_rfc.policy.origins import Origin, Scheme
 from scrapy_robots_rfc.scheduling.gate import Gate, GateKeeper
 from scrapy_robots_rfc.scheduling.throttle import Throttle
 from scrapy_robots_rfc.settings import Settings
+
+logger: logging.Logger = logging.getLogger(__name__)
 
 #: What `process_request` may return, as a value or later.
 _Result: TypeAlias = Coroutine[Any, Any, Request | None] | Request | None
@@ -85,6 +88,15 @@ class RfcRobotsTxtMiddleware(GateKeeper):
         self.gate: Gate = Gate(crawler, self.origin_of, self.service, self._throttle)
         self.enforcement: Enforcement = Enforcement(crawler, self._settings, self._throttle)
         self._progress = Progress(crawler, self.gate, self._throttle, self._runtime)
+        self._periodic: tuple[Callable[[], object], ...] = (
+            self._count.refresh,
+            self._count_when_closing,
+            self.service.tick,
+            self._throttle.tick,
+            self.gate.tick,
+            self._progress.log_waiting,
+        )
+        self._failed_steps: set[Callable[[], object]] = set()
         if has_third_party(crawler.settings):
             load_object(FINAL_URLS)(crawler, self._settings, self)
 
@@ -220,7 +232,7 @@ class RfcRobotsTxtMiddleware(GateKeeper):
         :raises RobotsUndecided: it did not come from the scheduler.
         """
         if request in self.gate.handed_out:
-            return self.gate.give_back(request)
+            return self.gate.return_request(request)
         self._count(stats.UNDECIDED)
         raise error
 
@@ -267,13 +279,18 @@ class RfcRobotsTxtMiddleware(GateKeeper):
     def _tick(self) -> None:
         """Run periodic maintenance."""
         self._timer = self._runtime.call_later(TICK, self._tick)
-        self._count.refresh()
+        for step in self._periodic:
+            try:
+                step()
+            except Exception:  # the other steps must not depend on it
+                if step not in self._failed_steps:
+                    self._failed_steps.add(step)
+                    text = "Periodic maintenance failed, and is tried again every %g s"
+                    logger.exception(text, TICK, extra={"spider": self._crawler.spider})
+
+    def _count_when_closing(self) -> None:
         if is_closing(self._crawler):
-            self.gate.note_closing()
-        self.service.tick()
-        self._throttle.tick()
-        self.gate.tick()
-        self._progress.look()
+            self.gate.count_waiting()
 
     async def _spider_closed(self) -> None:
         """Count what waited to the end, and close each part, whatever another one raises.

@@ -46,8 +46,8 @@ class Progress:
 
     def close(self) -> None:
         """Count and log the requests that are still waiting."""
-        self._gate.note_closing()
-        waiting = self._gate.left
+        self._gate.count_waiting()
+        waiting = self._gate.waiting_at_close
         if not waiting:
             return
         stats.of(self._crawler).inc_value(stats.UNDECIDED, waiting)
@@ -63,7 +63,7 @@ class Progress:
     def _log(self, text: str, *arguments: object) -> None:
         logger.info(text, *arguments, extra={"spider": self._crawler.spider})
 
-    def look(self) -> None:
+    def log_waiting(self) -> None:
         """Log what is waiting, if it is time to."""
         now = self._runtime.clock()
         if self._interval <= 0 or now < self._not_before:
@@ -78,7 +78,7 @@ class Progress:
         longest = None
         count = self.waiting.total()
         origins = {origin for origin, requests in self.waiting.items() if requests}
-        for requests, fetch in self._gate.awaited():
+        for requests, fetch in self._gate.fetches():
             count += requests
             origins.add(fetch.origin)
             if longest is None or fetch.since < longest.since:
@@ -97,8 +97,8 @@ class Progress:
     def _log_paced(self) -> bool:
         """Log how many requests wait for a turn, and until when, unless none waits for long."""
         waiting = Counter(self._throttle.in_place.values())
-        for origin, queued in islice(self._gate.paced(), _MAX_SITES):
-            waiting[origin] += queued.size
+        for origin, requests in islice(self._gate.paced(), _MAX_SITES):
+            waiting[origin] += requests
         last = {site: count * self._throttle.interval(site) for site, count in waiting.items()}
         slowest = max(last, key=last.__getitem__, default=None)
         if slowest is None or last[slowest] < MIN_WAIT:

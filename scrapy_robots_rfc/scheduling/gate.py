@@ -4,12 +4,12 @@ robots.txt is a prerequisite: a request stays in the queue until its file is kno
 come. An origin with requests in the scheduler is in one of four states:
 
 - READY: the next request may be handed out.
-- IN_LINE: the file is unknown, and MAX_FETCHES fetches are under way.
-- FETCHING: the file is being fetched, or its next attempt is due later.
+- NO_ROOM: the file is not known, and MAX_FETCHES fetches are under way.
+- FETCHING: the file is being fetched, or the next attempt will start later.
 - PACED: the next request waits for its interval, or for an answer.
 
-`Gate.wait` is the only place that decides. A part of a queue that has to wait is parked: until a
-time, when `Gate.wake_due` wakes it, or until `Gate.wake` does.
+`Gate.wait` is the only place that decides. A part of a queue that has to wait is parked, either for
+some seconds (`Gate.wake_due` wakes it) or until `Gate.wake` is called for its origin.
 """
 
 import enum
@@ -24,7 +24,7 @@ from weakref import WeakSet
 from scrapy import Request
 from scrapy.crawler import Crawler
 
-from scrapy_robots_rfc._scrapy import is_closing, wake
+from scrapy_robots_rfc._scrapy import is_closing, wake_engine
 from scrapy_robots_rfc.fetching.pending import PendingFetch
 from scrapy_robots_rfc.fetching.service import RobotsService
 from scrapy_robots_rfc.policy.origins import Origin
@@ -36,6 +36,9 @@ MAX_LOOKS = 200
 #: Seconds between two saves of a queue on disk. Requests pushed before a save survive SIGKILL.
 SAVE_EVERY = 4.0
 
+#: Meta key of a request that returns to the scheduler with a `dont_filter` that is only for us.
+RETURNED = "_robots_rfc_returned"
+
 # Longest time to park a paced origin: its interval may become shorter.
 _MAX_PARKED = 5.0
 
@@ -46,11 +49,7 @@ Peek: TypeAlias = Callable[[], Request | None]
 class Part(Protocol):
     """The requests of one origin in one queue and downloader slot, as `queue.py` keeps them."""
 
-    @property
-    def size(self) -> int:
-        """Number of requests."""
-
-    def wake(self) -> None:
+    def unpark(self) -> None:
         """Make the part the next one of its slot."""
 
 
@@ -58,7 +57,7 @@ class State(enum.Enum):
     """The state of an origin with requests in the scheduler."""
 
     READY = "ready"
-    IN_LINE = "in line"
+    NO_ROOM = "no room"
     FETCHING = "fetching"
     PACED = "paced"
 
@@ -67,35 +66,32 @@ class State(enum.Enum):
 class QueuedOrigin:
     """An origin with requests in the scheduler.
 
-    :param origin: the origin, or `None` for requests that no robots.txt decides about.
+    :param origin: the origin, or `None` for requests that no robots.txt applies to.
     :param parts: the parts of the queues that have its requests, by queue and slot.
+    :param size: number of its requests in all parts.
     :param state: decided by `Gate.wait`.
     :param parked: the parts that are parked until the origin is woken.
-    :param is_owed: whether a fetch has ended and no request was handed out since. The next request
-        of its route is then handed out, whatever became of the file. Otherwise an origin whose file
-        is evicted or stale before its turn comes would fetch it for ever.
-    :param route: the route of that fetch.
+    :param just_fetched: whether no request was handed out since the last fetch ended. The next
+        request of that route is handed out even if its file is not known. Otherwise an origin whose
+        file is evicted or stale before its turn comes would fetch it for ever.
+    :param fetched_route: the route of that fetch.
     """
 
     origin: Origin | None
     parts: dict[tuple[object, str], Part] = field(default_factory=dict)
+    size: int = 0
     state: State = State.READY
     parked: list[Part] = field(default_factory=list)
-    is_owed: bool = False
-    route: Hashable = None
-
-    @property
-    def size(self) -> int:
-        """Number of its requests in the scheduler."""
-        return sum(part.size for part in self.parts.values())
+    just_fetched: bool = False
+    fetched_route: Hashable = None
 
 
 class Gate:
     """The gate of a crawl; all queues of its scheduler share it.
 
     :param origin_of: returns the origin of a request, or `None` if it has none.
-    :param files: knows and fetches robots.txt files, or `None` in a crawl that obeys none.
-    :param throttle: says when the next turn of an origin is, and takes turns.
+    :param files: the robots.txt files, or `None` in a crawl that does not obey robots.txt.
+    :param throttle: the turns of paced sites.
     """
 
     def __init__(
@@ -115,18 +111,17 @@ class Gate:
         #: one key more than the dict of a queue's slots: otherwise both would be resized in the
         #: same push, which takes milliseconds with 100,000 keys.
         self.origins: dict[Origin | None, QueuedOrigin] = {None: QueuedOrigin(None)}
-        #: Parts that are parked until a time, with that time and a number that breaks ties.
+        #: Parts that are parked for some seconds: the time to wake them, a number that breaks
+        #: ties, and the part.
         self.timed: list[tuple[float, int, Part]] = []
         self._numbers = itertools.count()
         #: Requests that left the scheduler because their file was known.
         self.handed_out: WeakSet[Request] = WeakSet()
-        # The `dont_filter` of requests that go back to the scheduler as the crawl closes.
-        self._given_back: dict[Request, bool] = {}
         #: Called every `SAVE_EVERY` seconds, so that a queue on disk survives SIGKILL.
         self.save: Callable[[], object] | None = None
         self._save_at = 0.0
-        #: Number of requests that were waiting when the crawl closed, or `None` before.
-        self.left: int | None = None
+        #: Number of requests that were waiting when the crawl began to close, or `None` before.
+        self.waiting_at_close: int | None = None
 
     # Called by the queues.
 
@@ -146,15 +141,15 @@ class Gate:
         :param peek: returns that request; its proxy, address and account are used for a fetch.
         :returns: 0 for now, the seconds to park it, or `None` to park it until it is woken.
         """
-        # 1. No robots.txt decides.
-        # 2. A fetch is under way, or the origin is in line for one: its end wakes the origin.
+        # 1. No robots.txt applies.
+        # 2. A fetch is under way, or the origin waits for room for one: its end wakes the origin.
         # 3. The site is paced, and its turn has not come. A fetch needs the turn, too.
-        # 4. The file is unknown or stale: it is fetched first.
+        # 4. The file is not known: it is fetched first.
         origin = queued.origin
         files = self._files
         if origin is None or files is None:
             return 0.0
-        if queued.state is State.IN_LINE:
+        if queued.state is State.NO_ROOM:
             return None
         if files.pending.of(origin) is not None:
             queued.state = State.FETCHING
@@ -171,23 +166,28 @@ class Gate:
     def _fetch_first(
         self, queued: QueuedOrigin, peek: Peek, files: RobotsService, origin: Origin
     ) -> float | None:
-        """Start a fetch, or put the origin in line for one."""
-        if not queued.is_owed and not files.pending.has_room():
-            queued.state = State.IN_LINE
-            files.pending.when_room(partial(self._leave_line, queued, peek))
+        """Start a fetch, or wait until there is room for one.
+
+        :returns: 0 if the next request does not need the fetch, or else `None`.
+        """
+        if not queued.just_fetched and not files.pending.has_room():
+            queued.state = State.NO_ROOM
+            files.pending.when_room(partial(self._on_room, queued, peek))
             return None
         request = peek()
-        if queued.is_owed and (request is None or files.routes.of(request) == queued.route):
+        if queued.just_fetched and (
+            request is None or files.routes.of(request) == queued.fetched_route
+        ):
             return 0.0
-        # The route of the request may have failed: then it is handed out, and dropped.
+        # Its route may have failed. Then it is handed out, and the middleware drops it.
         if request is not None and files.known(origin, request, counted=False) is not None:
             return 0.0
         queued.state = State.FETCHING
         files.fetch(origin, request)
         return None
 
-    def _leave_line(self, queued: QueuedOrigin, peek: Peek) -> None:
-        """Decide again about an origin that was in line: there is room for its fetch."""
+    def _on_room(self, queued: QueuedOrigin, peek: Peek) -> None:
+        """Decide again about an origin, because there is room for its fetch."""
         queued.state = State.READY
         # A fetch for a request outside the scheduler may have brought the file by now.
         if self.wait(queued, peek) is not None:
@@ -197,23 +197,20 @@ class Gate:
         """Note that a request leaves the scheduler, and take the turn of its site."""
         if queued.origin is None or self._files is None:
             return
-        queued.is_owed = False
+        queued.just_fetched = False
         self.handed_out.add(request)
         if self._throttle.sites:
             self._throttle.take(request, queued.origin)
 
     def forget(self, queued: QueuedOrigin) -> None:
         """Forget an origin that has no request in the scheduler."""
-        if queued.origin is not None and not queued.parts and queued.state is not State.IN_LINE:
+        if queued.origin is not None and not queued.parts and queued.state is not State.NO_ROOM:
             self.origins.pop(queued.origin, None)
 
     # Parking and waking.
 
     def park(self, part: Part, queued: QueuedOrigin, seconds: float | None) -> None:
-        """Park a part.
-
-        :param seconds: what `wait` returned.
-        """
+        """Park a part for the time that `wait` returned, or until its origin is woken."""
         if seconds is None:
             queued.parked.append(part)
             return
@@ -222,54 +219,50 @@ class Gate:
         self._throttle.wake_in(seconds)
 
     def wake(self, origin: Origin | None) -> None:
-        """Wake the parked parts of an origin: what they waited for may have come."""
+        """Unpark the parts of an origin, because they may not have to wait any more."""
         queued = self.origins.get(origin)
         if queued is not None:
-            if queued.state is not State.IN_LINE:
+            if queued.state is not State.NO_ROOM:
                 queued.state = State.READY
             parked, queued.parked = queued.parked, []
-            _wake_all(parked)
+            _unpark_all(parked)
             self.forget(queued)
-        wake(self._crawler)
+        wake_engine(self._crawler)
 
     def wake_due(self) -> None:
-        """Wake the parts whose time has come."""
+        """Unpark the parts whose time has come."""
         now = self._clock()
         due: list[Part] = []
         while self.timed and self.timed[0][0] <= now and len(due) < MAX_LOOKS:
-            due.append(heapq.heappop(self.timed)[-1])
-        _wake_all(due)
+            _, _, part = heapq.heappop(self.timed)
+            due.append(part)
+        _unpark_all(due)
         if self.timed:
-            self._throttle.wake_in(max(0.0, self.timed[0][0] - now))
+            next_time, _, _ = self.timed[0]
+            self._throttle.wake_in(max(0.0, next_time - now))
 
     # Called by the middleware.
 
     def fetch_ended(self, fetch: PendingFetch) -> None:
         """Wake the origin of a fetch that has ended."""
         if is_closing(self._crawler):  # its requests stay in the scheduler
-            self.note_closing()
+            self.count_waiting()
         queued = self.origins.get(fetch.origin)
         if queued is not None:
-            queued.state = State.READY  # an inline request may have started the fetch
-            queued.is_owed = True
-            queued.route = fetch.route
+            queued.state = State.READY  # also if the fetch was for a request outside the scheduler
+            queued.just_fetched = True
+            queued.fetched_route = fetch.route
         self.wake(fetch.origin)
 
-    def give_back(self, request: Request) -> Request:
-        """Return a request that was handed out, for the scheduler: the crawl closes."""
-        self.note_closing()
-        self.left = (self.left or 0) + 1
-        self._given_back[request] = request.dont_filter
-        request.dont_filter = True  # the filter of duplicates has seen it
+    def return_request(self, request: Request) -> Request:
+        """Return a request that was handed out, so that it goes back to the scheduler."""
+        self.count_waiting()
+        self.waiting_at_close = (self.waiting_at_close or 0) + 1
+        skip_filter(request)
         return request
 
-    def taken_back(self, request: Request) -> None:
-        """Restore a request that comes from `give_back`."""
-        if request in self._given_back:
-            request.dont_filter = self._given_back.pop(request)
-
     def tick(self) -> None:
-        """Save what is on disk, if it is time to."""
+        """Save the queue on disk, if it is time to."""
         now = self._clock()
         if self.save is not None and now >= self._save_at:
             self._save_at = now + SAVE_EVERY
@@ -277,8 +270,8 @@ class Gate:
 
     # For the log.
 
-    def awaited(self) -> Iterator[tuple[int, PendingFetch]]:
-        """Yield the fetches that requests in the scheduler wait for, with the number of these."""
+    def fetches(self) -> Iterator[tuple[int, PendingFetch]]:
+        """Yield each fetch that requests in the scheduler wait for, with their number."""
         if self._files is None:
             return
         for queued in self.origins.values():
@@ -289,30 +282,47 @@ class Gate:
             if fetch is not None:
                 yield queued.size, fetch
 
-    def paced(self) -> Iterator[tuple[Origin, QueuedOrigin]]:
-        """Yield the origins whose requests in the scheduler wait for a turn."""
+    def paced(self) -> Iterator[tuple[Origin, int]]:
+        """Yield each origin whose requests in the scheduler wait for a turn, with their number."""
         for origin in self._throttle.sites:
             queued = self.origins.get(origin)
-            if queued is None or queued.state in (State.FETCHING, State.IN_LINE):
+            if queued is None or queued.state in (State.FETCHING, State.NO_ROOM):
                 continue
             if queued.size and self._throttle.interval(origin):
-                yield origin, queued
+                yield origin, queued.size
 
-    def note_closing(self) -> None:
-        """Count the requests that are waiting when the crawl begins to close."""
-        if self.left is None:
-            paced = {origin for origin, _ in self.paced()}
-            self.left = sum(
-                queued.size
-                for origin, queued in self.origins.items()
-                if queued.state is not State.READY or origin in paced
-            )
+    def count_waiting(self) -> None:
+        """Count the requests that are waiting, when the crawl begins to close."""
+        if self.waiting_at_close is not None:
+            return
+        ready = State.READY  # there may be very many origins
+        self.waiting_at_close = sum(
+            [queued.size for queued in self.origins.values() if queued.state is not ready]
+        )
+        # An answer may have woken a paced origin just before.
+        for origin in self._throttle.sites:
+            queued = self.origins.get(origin)
+            if queued is not None and queued.state is ready and self._throttle.interval(origin):
+                self.waiting_at_close += queued.size
 
 
-def _wake_all(parts: list[Part]) -> None:
-    """Wake parts, the one that was parked first last: each goes to the front of its slot."""
+def _unpark_all(parts: list[Part]) -> None:
+    """Unpark parts, in reverse order, because each becomes the next one of its slot."""
     for part in reversed(parts):
-        part.wake()
+        part.unpark()
+
+
+def skip_filter(request: Request) -> None:
+    """Set `dont_filter`, because the scheduler's filter of duplicates has seen the request."""
+    if not request.dont_filter:
+        request.dont_filter = True
+        request.meta[RETURNED] = True
+
+
+def restore_filter(request: Request) -> None:
+    """Undo `skip_filter`. The scheduler may have stored the request in the meantime."""
+    if request.meta.pop(RETURNED, False):
+        request.dont_filter = False
 
 
 class GateKeeper:

@@ -1,8 +1,8 @@
 """OriginPriorityQueue, a priority queue for Scrapy's scheduler that keeps requests by origin.
 
 It has one of Scrapy's own priority queues for each downloader slot and origin, and one for each
-slot for requests that no robots.txt decides about. It hands out a request only if `gate.py` says
-that the origin may have one now. `disk.py` has the queues on disk.
+slot for requests that no robots.txt applies to. It hands out a request only if `Gate.wait` allows
+that now. `disk.py` has the queues on disk.
 """
 
 import logging
@@ -17,7 +17,7 @@ from scrapy import Request
 from scrapy.crawler import Crawler
 from scrapy.pqueues import ScrapyPriorityQueue
 
-from scrapy_robots_rfc._scrapy import under_way_of, wake
+from scrapy_robots_rfc._scrapy import under_way_of, wake_engine
 from scrapy_robots_rfc.scheduling.disk import (
     NO_ORIGIN,
     QueueFolder,
@@ -26,7 +26,7 @@ from scrapy_robots_rfc.scheduling.disk import (
     lacks_descriptors,
     peek,
 )
-from scrapy_robots_rfc.scheduling.gate import MAX_LOOKS, QueuedOrigin, gate_of
+from scrapy_robots_rfc.scheduling.gate import MAX_LOOKS, QueuedOrigin, gate_of, restore_filter
 from scrapy_robots_rfc.scheduling.throttle import slot_of
 
 logger: logging.Logger = logging.getLogger(__name__)
@@ -56,9 +56,15 @@ class QueuePart:
     queue: ScrapyPriorityQueue | QueueOnDisk
     size: int = 0
 
-    def wake(self) -> None:
+    def unpark(self) -> None:
         """Make the part the next one of its slot."""
-        self.owner.wake(self)
+        self.owner.unpark(self)
+
+    def add_to_size(self, count: int) -> None:
+        """Count requests that were added, or removed if the count is negative."""
+        self.size += count
+        self.origin.size += count
+        self.owner.size += count
 
 
 class OriginPriorityQueue:
@@ -81,22 +87,23 @@ class OriginPriorityQueue:
         start_queue_cls: type[Any] | None = None,
     ) -> None:
         self._crawler = crawler
-        self._make = partial(
+        self._make_queue = partial(
             ScrapyPriorityQueue, crawler, downstream_queue_cls, start_queue_cls=start_queue_cls
         )
         self._gate = gate_of(crawler)
-        self._under_way = under_way_of(crawler)
+        self._pages_under_way = under_way_of(crawler)
         #: Number of requests in the queue.
         self.size: int = 0
         # The parts of each slot that are not parked, the next one first.
         self._ready: dict[str, list[QueuePart]] = {}
-        # The slots that have such parts. The next one is the first of those with the fewest pages
-        # under way; then it goes to the end.
-        self._line: deque[str] = deque()
+        # The slots that have such parts. The first of those with the fewest pages under way is
+        # next. Then it goes to the end.
+        self._slots: deque[str] = deque()
         self._peeks = 0
-        # The origin of parts that Scrapy's own queue wrote, which may have several, or of a scheme
-        # that is not obeyed any more.
-        self._mixed = QueuedOrigin(None)
+        # The origin of parts that Scrapy's own queue wrote, which may contain several origins, and
+        # of parts whose scheme is not obeyed any more.
+        self._unsorted = QueuedOrigin(None)
+        self._logged_full = False
         self._disk: QueueFolder | None = None
         if key:
             classes = (downstream_queue_cls, start_queue_cls)
@@ -120,15 +127,14 @@ class OriginPriorityQueue:
 
         :raises ValueError: a queue on disk cannot write it.
         """
-        self._gate.taken_back(request)
+        restore_filter(request)
         queued = self._gate.of(request)
         slot = slot_of(request)
         part = queued.parts.get((self, slot))
         if not isinstance(part, QueuePart):
             part = self._new_part(slot, queued)
         part.queue.push(request)
-        part.size += 1
-        self.size += 1
+        part.add_to_size(1)
 
     def _new_part(self, slot: str, queued: QueuedOrigin, key: str | None = None) -> QueuePart:
         """Make a part of an origin, as the last one in its slot.
@@ -138,16 +144,14 @@ class OriginPriorityQueue:
         """
         queue: ScrapyPriorityQueue | QueueOnDisk
         if self._disk is None:
-            queue = self._make("")
+            queue = self._make_queue("")
         else:
-            if key is None:
-                key = key_of(slot, queued.origin)
-            queue = QueueOnDisk(self._disk, key)
+            queue = QueueOnDisk(self._disk, key or key_of(slot, queued.origin))
         part = QueuePart(self, slot, queued, queue)
         queued.parts[self, slot] = part
         if slot not in self._ready:
             self._ready[slot] = []
-            self._line.append(slot)
+            self._slots.append(slot)
         self._ready[slot].append(part)
         return part
 
@@ -157,48 +161,50 @@ class OriginPriorityQueue:
         queued = self._gate.of(Request(f"{name}/" if "://" in name else "data:,"))
         if queued.origin is None and name != NO_ORIGIN:  # Scrapy's own queue has other keys
             slot = key
-            queued = self._mixed
+            queued = self._unsorted
         part = self._new_part(slot, queued, key)
-        part.size = len(part.queue)
-        self.size += part.size
+        part.add_to_size(len(part.queue))
 
     # Out.
 
     def pop(self) -> Request | None:
         """Return a request that may be handed out now, which takes its site's turn, or `None`."""
-        if not (self.size or self._line):
+        if not (self.size or self._slots):
             return None
         if self._gate.timed:
             self._gate.wake_due()
         self._peeks = 0
         max_peeks = MAX_PEEKS if self._disk is None else MAX_DISK_PEEKS
         for _ in range(MAX_LOOKS):
-            if not self._line:
+            if not self._slots:
                 return None
             if self._peeks >= max_peeks:
                 break
             part = self._ready[self._next_slot()][0]
-            # A part without a request is handed to `_hand_out`, which removes it.
-            seconds = self._gate.wait(part.origin, partial(self._peek, part)) if part.size else 0.0
-            if seconds == 0:
-                request = self._hand_out(part)
+            seconds: float | None = 0.0
+            if part.size:
+                seconds = self._gate.wait(part.origin, partial(self._peek, part))
+            if seconds != 0:
+                self._park(part, seconds)
+            elif part.origin is self._unsorted:
+                self._sort_next(part)
+            else:
+                request = self._take(part)
                 if request is not None:
                     return request
-            else:
-                self._park(part, seconds)
-        wake(self._crawler)  # there is more to look at
+        wake_engine(self._crawler)  # because there are more parts to look at
         return None
 
     def _next_slot(self) -> str:
         """Return the first one of the slots with the fewest pages under way."""
-        best = self._line[0]
-        if len(self._line) == 1:
+        best = self._slots[0]
+        if len(self._slots) == 1:
             return best
-        fewest = self._under_way(best)
-        for slot in islice(self._line, 1, MAX_LOOKS):
+        fewest = self._pages_under_way(best)
+        for slot in islice(self._slots, 1, MAX_LOOKS):
             if not fewest:
                 break
-            pages = self._under_way(slot)
+            pages = self._pages_under_way(slot)
             if pages < fewest:
                 best = slot
                 fewest = pages
@@ -209,37 +215,50 @@ class OriginPriorityQueue:
         self._peeks += 1
         return part.queue.peek() if isinstance(part.queue, QueueOnDisk) else peek(part.queue)
 
-    def _hand_out(self, part: QueuePart) -> Request | None:
-        """Take a request out of a part; `None` to look for another part."""
-        queued = part.origin
+    def _take(self, part: QueuePart) -> Request | None:
+        """Take a request out of a part, or return `None` if another part has to be looked at.
+
+        A part without a request is removed.
+        """
         request = self._read(part)
         if request is None and part.size:  # no file descriptor is left: connections have them
             self._park(part, _RETRY_DELAY)
             return None
-        if request is not None and queued is self._mixed:
-            self.push(request)  # into the part of its own origin, on disk before it can be lost
-            if self._disk is not None:
-                self._disk.flush()
-            request = None
-        # From now on the other slots, and the other parts of this slot, come first.
-        ready = self._ready[part.slot]
-        ready.remove(part)
-        self._line.remove(part.slot)
-        if part.size:
-            ready.append(part)
-        else:
-            if self._disk is not None:
-                part.queue.close()
-            del queued.parts[self, part.slot]
-        if ready:
-            self._line.append(part.slot)
-        else:
-            del self._ready[part.slot]
+        self._move_to_end(part)
         if request is not None:
-            self._gate.hand_out(request, queued)
-        if not queued.parts:
-            self._gate.forget(queued)
+            self._gate.hand_out(request, part.origin)
+        if not part.origin.parts:
+            self._gate.forget(part.origin)
         return request
+
+    def _sort_next(self, part: QueuePart) -> None:
+        """Move the next request of an unsorted part to the part of its own origin.
+
+        It is written there before it is removed here, so that a full disk does not lose it.
+        """
+        assert self._disk is not None
+        request = self._peek(part) if part.size else None
+        if request is not None:
+            try:
+                self.push(request)
+            except Exception as error:  # noqa: BLE001 - each kind of queue has its own errors
+                self._log_full(error)
+                self._park(part, _RETRY_DELAY)
+                return
+            self._disk.flush()
+        removed = self._read(part)
+        if removed is None and part.size:  # no file descriptor is left
+            self._park(part, _RETRY_DELAY)
+            return
+        if request is None and removed is not None:  # the queue cannot peek
+            self.push(removed)
+        self._move_to_end(part)
+
+    def _log_full(self, error: Exception) -> None:
+        if not self._logged_full:
+            self._logged_full = True
+            text = "Cannot write requests of an earlier crawl to JOBDIR again, so they wait (%s)"
+            logger.error(text, error, extra={"spider": self._crawler.spider})
 
     def _read(self, part: QueuePart) -> Request | None:
         """Take a request from Scrapy's queue; `None` also if no file descriptor is left."""
@@ -250,31 +269,45 @@ class OriginPriorityQueue:
                 return None
             raise
         # A process that was killed may have left fewer requests on disk than it had counted.
-        taken = part.size if request is None else 1
-        part.size -= taken
-        self.size -= taken
+        part.add_to_size(-part.size if request is None else -1)
         return request
+
+    def _move_to_end(self, part: QueuePart) -> None:
+        """Make a part the last one of its slot, and its slot the last one; remove it if empty."""
+        ready = self._ready[part.slot]
+        ready.remove(part)
+        self._slots.remove(part.slot)
+        if part.size:
+            ready.append(part)
+        else:
+            if self._disk is not None:
+                part.queue.close()
+            del part.origin.parts[self, part.slot]
+        if ready:
+            self._slots.append(part.slot)
+        else:
+            del self._ready[part.slot]
 
     def _park(self, part: QueuePart, seconds: float | None) -> None:
         ready = self._ready[part.slot]
         ready.remove(part)
         if not ready:
             del self._ready[part.slot]
-            self._line.remove(part.slot)
+            self._slots.remove(part.slot)
         self._gate.park(part, part.origin, seconds)
 
-    def wake(self, part: QueuePart) -> None:
+    def unpark(self, part: QueuePart) -> None:
         """Make a part that was parked the first one of its slot."""
         ready = self._ready.setdefault(part.slot, [])
         if not ready:
-            self._line.appendleft(part.slot)
+            self._slots.appendleft(part.slot)
         ready.insert(0, part)
 
     # The end of the crawl.
 
     def take_all(self) -> list[Request]:
         """Remove and return all requests when the crawl closes."""
-        self._gate.note_closing()
+        self._gate.count_waiting()
         taken = []
         for queued in self._gate.origins.values():
             for part in queued.parts.values():
@@ -285,5 +318,5 @@ class OriginPriorityQueue:
 
     def close(self) -> dict[str, list[int]]:
         """Close all queues, and return the state from which a later crawl continues."""
-        self._gate.note_closing()
+        self._gate.count_waiting()
         return {} if self._disk is None else self._disk.close()

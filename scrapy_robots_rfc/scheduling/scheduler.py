@@ -14,8 +14,14 @@ from scrapy.core.scheduler import BaseScheduler
 from scrapy.crawler import Crawler
 from scrapy.utils.misc import load_object
 
-from scrapy_robots_rfc._scrapy import wake
-from scrapy_robots_rfc.scheduling.gate import MAX_LOOKS, Gate, gate_of
+from scrapy_robots_rfc._scrapy import wake_engine
+from scrapy_robots_rfc.scheduling.gate import (
+    MAX_LOOKS,
+    Gate,
+    gate_of,
+    restore_filter,
+    skip_filter,
+)
 from scrapy_robots_rfc.scheduling.queue import OriginPriorityQueue
 
 logger: logging.Logger = logging.getLogger(__name__)
@@ -65,47 +71,47 @@ class _Parking:
 
     def next_request(self) -> Request | None:
         """Return a request that may be handed out now, or `None`."""
-        request = self._parked.pop()
-        if request is not None:
-            return request
+        parked = self._parked.pop()
+        if parked is not None:
+            return parked
         for _ in range(MAX_LOOKS):
-            found: Request | None = super().next_request()  # type: ignore[misc]  # as above
-            if found is None:
+            request: Request | None = super().next_request()  # type: ignore[misc]  # as above
+            if request is None:
                 return None
-            queued = self._gate.of(found)
-            if not queued.parts and self._gate.wait(queued, partial(_itself, found)) == 0:
-                self._gate.hand_out(found, queued)
+            restore_filter(request)
+            queued = self._gate.of(request)
+            if not queued.parts and self._gate.wait(queued, partial(_peeked, request)) == 0:
+                self._gate.hand_out(request, queued)
                 self._gate.forget(queued)
-                return found
+                return request
             if len(self._parked) >= self.max_parked:
                 self._log_bound()
-                self._give_back(found)
+                self._return(request)
                 self._gate.forget(queued)
                 return None
-            self._parked.push(found)
-        wake(self._crawler)
+            self._parked.push(request)
+        wake_engine(self._crawler)
         return None
 
     def close(self, reason: str) -> Any:  # noqa: ANN401 - as the scheduler has it
-        """Give back all that is parked, then close the scheduler, if it can be closed."""
+        """Return all parked requests to the scheduler, then close it, if it can be closed."""
         close = getattr(super(), "close", None)
         try:
             for request in self._parked.take_all():
-                self._give_back(request)
+                self._return(request)
         finally:
             closed = None if close is None else close(reason)
         return closed
 
-    def _give_back(self, request: Request) -> None:
-        """Return a request to the scheduler, whose filter of duplicates has seen it."""
-        dont_filter = request.dont_filter
-        request.dont_filter = True
+    def _return(self, request: Request) -> None:
+        """Return a request to the user's scheduler."""
+        skip_filter(request)
         try:
             super().enqueue_request(request)  # type: ignore[misc]  # as above
         except Exception:
             text = "Lost %s: the scheduler does not take it back"
             logger.exception(text, request, extra={"spider": self._spider})
-        request.dont_filter = dont_filter
+        restore_filter(request)
 
     def _log_bound(self) -> None:
         if self._logged:
@@ -116,6 +122,6 @@ class _Parking:
         logger.warning(text, len(self._parked), name, extra={"spider": self._spider})
 
 
-def _itself(request: Request) -> Request:
-    """Return the request that was just taken from the user's scheduler: it is the next one."""
+def _peeked(request: Request) -> Request:
+    """Return the next request of an origin: the one that the user's scheduler just returned."""
     return request

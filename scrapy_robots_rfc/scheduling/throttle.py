@@ -271,7 +271,7 @@ class Throttle:
         self._wake_at = math.inf
         for waiter in list(self.in_place):
             waiter.resolve(None)
-        _scrapy.wake(self._crawler)
+        _scrapy.wake_engine(self._crawler)
 
     def _ask_again(self, origin: Origin) -> None:
         """Wake the waiting requests of a site."""

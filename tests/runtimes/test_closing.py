@@ -11,6 +11,7 @@ from scrapy.utils.defer import deferred_from_coro
 
 from scrapy_robots_rfc.fetching.pending import TICK
 from scrapy_robots_rfc.signals import robots_fetched
+from scrapy_robots_rfc.stats import Counter
 from tests.support.crawling import Pages, close_when, crawl, short
 from tests.support.running import in_every_runtime
 from tests.support.site import HANG, robots
@@ -57,6 +58,29 @@ async def test_closing_while_robots_txt_hangs_in_the_slot(
     result = await crawl(pages, settings, prepare=close_when(lambda _: other.fetches))
     assert (other.pages, result.stats["finish_reason"]) == ([], "test")
     assert result.stats["elapsed_time_seconds"] < 5
+
+
+@in_every_runtime
+async def test_failed_maintenance(
+    site: Site, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """If a part of the periodic maintenance fails, the other parts still end the crawl in time."""
+    site.replies["/robots.txt"] = HANG
+
+    refresh = Counter.refresh
+    counters: list[Counter] = []
+
+    def fail_later(counter: Counter) -> None:
+        if counters:
+            raise RuntimeError("maintenance")
+        counters.append(counter)
+        refresh(counter)
+
+    monkeypatch.setattr(Counter, "refresh", fail_later)
+    result = await crawl([site.url("/a")], prepare=close_when(lambda _: site.fetches))
+    assert result.stats["elapsed_time_seconds"] < 5
+    failures = [record for record in caplog.records if "maintenance failed" in record.getMessage()]
+    assert len(failures) == 1
 
 
 class Inline(Pages):

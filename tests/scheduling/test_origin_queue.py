@@ -88,11 +88,8 @@ def pages(hosts: int, each: int = 1) -> list[Request]:
 
 
 def drained(found: Any) -> list[str]:
-    """Pop until the queue is empty."""
-    urls = []
-    while (request := found.pop()) is not None:
-        urls.append(request.url)
-    return urls
+    """Pop until the queue hands out nothing more, as an engine does that is woken."""
+    return [request.url for _ in range(200) if (request := found.pop()) is not None]
 
 
 def urls(requests: Iterable[Request]) -> list[str]:
@@ -174,6 +171,32 @@ def test_requests_of_a_mixed_queue_wait_for_their_own_origins(tmp_path: Path) ->
     found = queue(tmp_path, begun.close(), known=lambda _: False)
     assert [found.pop() for _ in range(20)] == [None] * 20
     assert len(found) == 8
+
+
+def test_full_disk_loses_no_request_of_a_mixed_queue(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """On a full disk, the requests of a queue with several origins stay where they are."""
+    begun = queue(tmp_path, kind=DownloaderAwarePriorityQueue, obeys=False)
+    requests = pages(2, 3)
+    for request in requests:
+        begun.push(request)
+    turns = Turns()
+    found = queue(tmp_path, begun.close(), turns=turns)
+
+    def push(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(ScrapyPriorityQueue, "push", push)
+        assert [found.pop() for _ in range(5)] == [None] * 5
+        turns.now += 1.5
+        assert found.pop() is None
+    assert len(found) == 6
+    [text] = [record.getMessage() for record in caplog.records if "JOBDIR" in record.getMessage()]
+    assert "so they wait ([Errno 28] No space left on device)" in text
+    turns.now += 1.5
+    assert sorted(drained(found)) == urls(requests)
 
 
 def test_unknown_origin(tmp_path: Path) -> None:

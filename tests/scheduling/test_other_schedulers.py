@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import pytest
 from pytest_twisted import ensureDeferred
-from scrapy import Request
+from scrapy import Request, signals
 from scrapy.core.scheduler import Scheduler
 from scrapy.dupefilters import RFPDupeFilter
+from scrapy.utils.request import request_from_dict
 from scrapy.utils.test import get_crawler
 
 from scrapy_robots_rfc.scheduling.scheduler import scheduler_around
@@ -21,6 +22,7 @@ from tests.support.timed_site import DELAY, PACED, Clocked, before, fetched, gap
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
 
+    from scrapy import Spider
     from scrapy.crawler import Crawler
 
 pytestmark = pytest.mark.reactor
@@ -35,6 +37,35 @@ class Outlives(Own):
     def __init__(self) -> None:
         super().__init__()
         self.queue, self.seen = self.left, self.known
+
+
+class Serializing(Own):
+    """A scheduler that stores requests as dicts, as with Redis, which survive the crawl."""
+
+    stored: ClassVar[list[dict[str, Any]]] = []
+    known: ClassVar[set[str]] = set()
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.seen = self.known
+
+    def open(self, spider: Spider) -> None:
+        """Restore the requests."""
+        self.spider = spider
+        self.queue = [request_from_dict(stored, spider=spider) for stored in self.stored]
+        self.stored.clear()
+
+    def close(self, _reason: str) -> None:
+        """Store what is left."""
+        self.stored.extend(request.to_dict(spider=self.spider) for request in self.queue)
+
+    def enqueue_request(self, request: Request) -> bool:
+        """Queue a copy of a request."""
+        is_new = super().enqueue_request(request)
+        if is_new:
+            stored = request.to_dict(spider=self.spider)
+            self.queue[self.queue.index(request)] = request_from_dict(stored, spider=self.spider)
+        return is_new
 
 
 class Filtered(Pages):
@@ -127,6 +158,32 @@ async def test_stopped(
     resumed = await crawl([], settings, spider=Filtered)
     assert sorted(site.pages) == sorted(f"/{number}" for number in range(30))
     assert resumed.stat("allowed") == 30
+
+
+@ensureDeferred
+async def test_resumed_requests_are_filtered_as_before(site: Clocked) -> None:
+    """A request that went back to a scheduler that serialises it keeps its `dont_filter`."""
+    gate = threading.Event()
+    site.replies["/robots.txt"] = robots("", gate=gate)
+    Serializing.stored.clear()
+    Serializing.known.clear()
+    settings = {"SCHEDULER": scheduler_around(Serializing)}
+    stop = close_when(lambda _: site.targets)
+    await crawl(urls(site, 3), settings, spider=Filtered, prepare=stop)
+    gate.set()
+    assert len(Serializing.stored) == 3
+    sent: list[tuple[bool, dict[str, Any]]] = []
+
+    def prepare(crawler: Crawler) -> None:
+        def note(request: Request) -> None:
+            if "robots.txt" not in request.url:
+                sent.append((request.dont_filter, request.meta))
+
+        crawler.signals.connect(note, signals.request_reached_downloader, weak=False)
+
+    await crawl([], settings, spider=Filtered, prepare=prepare)
+    assert [dont_filter for dont_filter, _ in sent] == [False] * 3
+    assert not any("robots" in key for _, meta in sent for key in meta)
 
 
 @pytest.mark.parametrize("bound", [0, 2])
