@@ -153,8 +153,10 @@ const filter = (name, rows) => {
   return html("label", { class: "filter" }, [html("span", {}, "Search"), input]);
 };
 
+const idOf = (kind) => kind.replace("by_", "");
+
 const section = ({ kind, title, about = "", column, cell }) => {
-  const name = kind.replace("by_", "");
+  const name = idOf(kind);
   const id = `${name}-title`;
   const rows = data[kind].map((row) => drawnRow(row, cell));
   const all = rows.length + data.more[kind];
@@ -184,8 +186,10 @@ document.querySelector(".facts").append(
 );
 const main = document.querySelector("main");
 if (data.requests) main.append(html("dl", { class: "tiles" }, tiles()));
-const isShown = ({ kind }) => data[kind].length > (kind === "runs" ? 1 : 0);
-main.append(...TABLES.filter(isShown).map(section));
+const shown = TABLES.filter(({ kind }) => data[kind].length > (kind === "runs" ? 1 : 0));
+const link = ({ kind, title }) => html("a", { href: `#${idOf(kind)}` }, title);
+if (shown.length > 1) main.append(html("nav", {}, shown.map(link)));
+main.append(...shown.map(section));
 addEventListener("beforeprint", () => {
   for (const details of document.querySelectorAll("details")) details.open = true;
 });

@@ -87,17 +87,17 @@ WEB_PAGE = Kind(
 DISALLOWED = Kind(
     logging.INFO,
     "A page of %s is disallowed (%s); each dropped request is logged at DEBUG",
-    "The first page of a site is disallowed",
+    "the first page of a site is disallowed",
 )
 PACED = Kind(
     logging.INFO,
     "%s applies to %s, so its requests are spaced accordingly",
-    "A site asks for an interval between requests",
+    "a site asks for an interval between requests",
 )
 PACED_LESS = Kind(
     logging.INFO,
     "%s of %s exceeds ROBOTS_CRAWL_DELAY_MAX, so its requests are only %g s apart",
-    "A site asks for a longer interval between requests than ROBOTS_CRAWL_DELAY_MAX",
+    "a site asks for a longer interval between requests than ROBOTS_CRAWL_DELAY_MAX",
 )
 CRAWL_FAILED = Kind(
     logging.ERROR,
@@ -175,8 +175,8 @@ class SiteLog:
             logger.log(
                 kind.level,
                 "%s: %s (%s); each is logged at DEBUG",
-                kind.summed,
                 more,
+                kind.summed,
                 names,
                 extra=self._extra(),
             )

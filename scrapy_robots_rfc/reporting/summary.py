@@ -213,7 +213,7 @@ def _pages(counts: Counter[str]) -> str:
 
 def _delays(counts: Counter[str]) -> str:
     sites = counts[stats.CRAWL_DELAY_SITES]
-    added = f"{counts[stats.CRAWL_DELAY_ADDED]:.1f}".removesuffix(".0")
+    added = f"{counts[stats.CRAWL_DELAY_ADDED]:,.1f}".removesuffix(".0")
     return f"{pluralize(sites, 'site')} paced, {added} s added" if sites else ""
 
 
@@ -224,9 +224,9 @@ def _ranked(top: TopK, rows: list[tuple[str, int]]) -> str:
     """
     if not rows:
         return ""
-    error = f" (each count may be too low by up to {top.error})" if top.error else ""
-    width = len(str(rows[0][1]))
-    return "\n    ".join([f"{error}:", *(f"{count:>{width}}  {text}" for text, count in rows)])
+    error = f" (each count may be too low by up to {top.error:,})" if top.error else ""
+    width = len(f"{rows[0][1]:,}")
+    return "\n    ".join([f"{error}:", *(f"{count:>{width},}  {text}" for text, count in rows)])
 
 
 def _all_of(names: Names) -> str:
@@ -238,9 +238,9 @@ def _all_of(names: Names) -> str:
 def _most(counts: Mapping[str, int], rest: str, number: int) -> str:
     """Return the names with the highest counts, and one sum for all others."""
     ordered = sorted(sorted(counts.items()), key=itemgetter(1), reverse=True)
-    named = [f"{count} {shorten(name)}" for name, count in ordered[:number]]
+    named = [f"{count:,}x {shorten(name)}" for name, count in ordered[:number]]
     others = sum(count for _, count in ordered[number:])
-    return ", ".join([*named, f"{others} {rest}"] if others else named)
+    return ", ".join([*named, f"{others:,} {rest}"] if others else named)
 
 
 def _by_cause(counts: Mapping[str, int]) -> str:
@@ -251,12 +251,12 @@ def _by_cause(counts: Mapping[str, int]) -> str:
 
 
 def _listed(rows: Iterable[tuple[int, str, str]]) -> str:
-    """Return rows of a count, a name and details as "3 rule, 2 unreachable (2 503)".
+    """Return rows of a count, a name and details as "3 rule, 2 unreachable (2x 503)".
 
     Rows whose count is 0 are left out.
     """
     texts = []
     for count, name, detail in rows:
         if count:
-            texts.append(f"{count} {name} ({detail})" if detail else f"{count} {name}")
+            texts.append(f"{count:,} {name}" + f" ({detail})" * bool(detail))
     return ", ".join(texts)

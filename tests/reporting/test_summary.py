@@ -87,7 +87,7 @@ def test_names_that_begin_alike_stay_apart() -> None:
         for name, count in (("a", 5), ("b", 3))
     }
     shown = f"{'x' * 97}..."
-    assert Counted().lines(counted) == [f"  requests: 8 exempt (5 {shown}, 3 {shown})"]
+    assert Counted().lines(counted) == [f"  requests: 8 exempt (5x {shown}, 3x {shown})"]
 
 
 def test_ten_sites_are_listed() -> None:
@@ -125,9 +125,9 @@ def test_counts_that_may_be_too_low_say_so() -> None:
     lines = summary.lines()
     count = 2 * REMEMBERED
     assert lines[0].endswith("disallowed requests (each count may be too low by up to 1):")
-    assert lines[1] == f"    {count}  https://large.example"
+    assert lines[1] == f"    {count:,}  https://large.example"
     [rule] = [line for line in lines if "Disallow: /large" in line]
-    assert rule == f"    {count}  Disallow: /large (https://large.example line 1)"
+    assert rule == f"    {count:,}  Disallow: /large (https://large.example line 1)"
 
 
 def test_sites_of_a_rule_are_bounded() -> None:
@@ -135,7 +135,7 @@ def test_sites_of_a_rule_are_bounded() -> None:
     summary = Counted()
     for number in range(MAX_PAIRS + 1):
         summary.add(disallowed(f"https://{number}.example", 1))
-    assert summary.lines()[-1] == f"    {MAX_PAIRS + 1}  Disallow: /x (at least 100,000 sites)"
+    assert summary.lines()[-1] == f"    {MAX_PAIRS + 1:,}  Disallow: /x (at least 100,000 sites)"
 
 
 def test_delays_are_summed_up() -> None:
