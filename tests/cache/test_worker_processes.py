@@ -52,7 +52,7 @@ def test_one_fetch_and_one_interval(settings: dict[str, Any]) -> None:
     forbidden: dict[int, set[str]] = {0: {"/private"}, 2: {"/private", "/page"}}
     with ExitStack() as stack:
         sites = [
-            stack.enter_context(Site({"/robots.txt": kind})) for kind in kinds for _ in range(4)
+            stack.enter_context(Site({"/robots.txt": kind})) for kind in kinds for _ in range(2)
         ]
         paced = stack.enter_context(Clocked({"/robots.txt": PACED}))
         urls = [site.url(path) for site in sites for path in ("/page", "/private")]
@@ -60,12 +60,12 @@ def test_one_fetch_and_one_interval(settings: dict[str, Any]) -> None:
         results = together(
             [Worker(mode, urls + pages, settings) for mode, pages in zip(MODES, slow, strict=True)]
         )
-        assert [site.fetches for site in sites] == [1] * 16
+        assert [site.fetches for site in sites] == [1] * 8
         for number, url in enumerate(urls):
             path = url[url.rindex("/") :]
-            wanted = "RobotsDisallowed" if path in forbidden.get(number // 8, ()) else 200
+            wanted = "RobotsDisallowed" if path in forbidden.get(number // 4, ()) else 200
             assert [result["outcomes"][url] for result in results] == [wanted] * 3
-    assert sum(result["stats"].get("robotstxt/request_count", 0) for result in results) == 17
+    assert sum(result["stats"].get("robotstxt/request_count", 0) for result in results) == 9
     assert not any(result["stats"].get("robotstxt/cache/store_errors") for result in results)
     for result, pages in zip(results, slow, strict=True):
         assert {url: result["outcomes"][url] for url in pages} == dict.fromkeys(pages, 200)

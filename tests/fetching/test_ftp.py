@@ -80,22 +80,6 @@ async def test_the_account_of_the_page_is_used_for_its_server(folder: Path, tmp_
     assert local.read_bytes() == b"open"
 
 
-@ensureDeferred
-async def test_another_account_has_a_fetch_of_its_own(folder: Path) -> None:
-    """A failed login is tried once, and does not concern other accounts."""
-    wrong = {**ACCOUNT, "ftp_password": "wrong"}
-    with ftp_site(folder, anonymous=False) as site:
-        pages = [Request(site.url("/closed"), meta=wrong), Request(site.url("/open"), meta=ACCOUNT)]
-        done = await crawl(pages, {"ROBOTS_UNREACHABLE_BACKOFF": [60]})
-        expected = (
-            "robots.txt unreachable: the FTP server answered 530 ",
-            "robots.txt line 2: ",
-        )  # whichever ends first
-        assert why(done.outcomes[site.url("/closed")]).startswith(expected)
-        assert done.outcomes[site.url("/open")] == 200
-        assert site.commands.count("PASS wrong") == 1
-
-
 @pytest.mark.parametrize("wrong", [{**ACCOUNT, "ftp_password": "wrong"}, {}], ids=["wrong", "none"])
 @ensureDeferred
 async def test_a_login_that_fails_closes_its_own_route_only(

@@ -2,25 +2,19 @@
 
 from __future__ import annotations
 
-import logging
-import socket
-from contextlib import contextmanager, suppress
-from threading import Thread
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from pytest_twisted import ensureDeferred
-from scrapy import Request
 from scrapy.utils.reactor import is_asyncio_reactor_installed
 
-from demo.certificate import tls_context
 from demo.gemini import Capsule
-from scrapy_robots_rfc import RobotsDisallowed, robots_service
+from scrapy_robots_rfc import RobotsDisallowed
 from tests.support.command_line import run
-from tests.support.crawling import Crawl, Pages, crawl, records
+from tests.support.crawling import Crawl, crawl
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator
+    from collections.abc import Iterator
     from pathlib import Path
 
     from tests.support.site import Site
@@ -170,20 +164,6 @@ async def test_a_capsule_without_a_file(capsule: Capsule, answer: str, reason: s
 
 
 @ensureDeferred
-async def test_redirect_that_leads_nowhere_is_told(
-    capsule: Capsule, caplog: pytest.LogCaptureFixture
-) -> None:
-    """One INFO line says that a redirect leads nowhere, so everything is allowed."""
-    capsule.pages = {"/open": (TEXT, "x"), "/robots.txt": ("31 https://a.example/robots.txt", "")}
-    await pages(capsule)
-    logged = [line for line in records(caplog, logging.INFO) if "/robots.txt is" in line]
-    because = "31 without a usable Location"
-    assert logged == [
-        f"{capsule.url('/robots.txt')} is unavailable ({because}), so everything is allowed"
-    ]
-
-
-@ensureDeferred
 async def test_redirects_lead_to_other_capsules(capsule: Capsule) -> None:
     """The target of a redirect counts (2.3.1.2)."""
     other = Capsule({"/r": (TEXT, RULES)})
@@ -218,85 +198,3 @@ async def test_a_capsule_that_speaks_no_tls_is_closed(site: Site) -> None:
     error = done.outcomes[url]
     assert isinstance(error, RobotsDisallowed)
     assert error.why.startswith("robots.txt unreachable: TLS: ")
-
-
-@contextmanager
-def sending(octets: bytes, *, in_order: bool = True) -> Iterator[str]:
-    """Serve bytes to one client, close with or without TLS, and yield the address."""
-    listening = socket.create_server(("127.0.0.1", 0))
-
-    def serve() -> None:
-        connection, _ = listening.accept()
-        with tls_context().wrap_socket(connection, server_side=True) as tls:
-            tls.recv(1026)
-            tls.sendall(octets)
-            if in_order:
-                with suppress(OSError):  # the client need not wait for it
-                    tls.unwrap()
-
-    thread = Thread(target=serve, daemon=True)
-    thread.start()
-    try:
-        yield f"gemini://127.0.0.1:{listening.getsockname()[1]}"
-    finally:
-        thread.join(5)
-        listening.close()
-
-
-@pytest.mark.parametrize(
-    ("octets", "cause"),
-    [
-        (b"", "the transfer broke off"),
-        (b"20 text/plain", "the transfer broke off"),
-        (b"2" * 100_000, "LimitOverrunError: "),
-        (b"2x text/plain\r\n", "ConnectionError: not a valid Gemini response"),
-        (b"70 what\r\n", "ConnectionError: not a valid Gemini response"),
-        (b"200 OK\r\n", "ConnectionError: not a valid Gemini response"),
-        (b"\r\n", "ConnectionError: not a valid Gemini response"),
-        (b"20 text/\xff\r\n", "ConnectionError: not a valid Gemini response"),
-    ],
-)
-@ensureDeferred
-async def test_an_answer_that_is_none_of_gemini(octets: bytes, cause: str) -> None:
-    """An answer that is not Gemini is a failure of the site, not of the crawl (2.3.1.4)."""
-    with sending(octets) as address:
-        done = await crawl([f"{address}/open"], SETTINGS)
-    error = done.outcomes[f"{address}/open"]
-    assert isinstance(error, RobotsDisallowed)
-    assert error.why.startswith(f"robots.txt unreachable: {cause}")
-
-
-@ensureDeferred
-async def test_a_file_that_is_cut_off_is_none() -> None:
-    """Without the end of TLS, a file may have been cut, and is unreachable."""
-    with sending(f"{TEXT}\r\n{RULES}".encode(), in_order=False) as address:
-        done = await crawl([f"{address}/open"], SETTINGS)
-    error = done.outcomes[f"{address}/open"]
-    assert isinstance(error, RobotsDisallowed)
-    assert error.why == "robots.txt unreachable: ConnectionError: the transfer is incomplete"
-
-
-class Asking(Pages):
-    """Asks the service about a capsule, then requests its pages without errbacks."""
-
-    async def start(self) -> AsyncIterator[Any]:
-        [page, *_] = self.requests
-        robots = await robots_service(self.crawler).robots(str(page))
-        self.outcomes["delay"] = int(robots.crawl_delay() or 0)
-        for url in self.requests:
-            yield Request(str(url))
-
-
-@ensureDeferred
-async def test_service_and_pace_know_capsules(capsule: Capsule) -> None:
-    """The service and Crawl-delay work as on the web."""
-    capsule.pages = {**capsule.pages, "/robots.txt": (TEXT, f"{RULES}Crawl-delay: 1\n")}
-    urls = [capsule.url("/open"), capsule.url("/closed*")]
-    settings = {**SETTINGS, "ROBOTS_CRAWL_DELAY_MAX": 0.05}
-    done = await crawl(urls, settings, spider=Asking)
-    assert done.outcomes == {"delay": 1, urls[0]: 20}
-    assert (done.stat("forbidden"), done.stat("request_count"), done.stat("crawl_delay/sites")) == (
-        1,
-        1,
-        1,
-    )

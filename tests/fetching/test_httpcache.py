@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from pytest_twisted import ensureDeferred
 from scrapy import Request
-from scrapy.downloadermiddlewares.httpcache import HttpCacheMiddleware
 from scrapy.exceptions import IgnoreRequest
 from scrapy.extensions import httpcache
 
 from scrapy_robots_rfc import RobotsDisallowed
-from tests.support.crawling import SETTINGS, Crawl, crawl, records, short
+from tests.support.crawling import Crawl, crawl, records, short
 from tests.support.site import PAGE, Reply, Site, redirect, robots
 
 if TYPE_CHECKING:
@@ -257,50 +256,3 @@ class Failing(httpcache.FilesystemCacheStorage):
 
     def store_response(self, *_: Any) -> None:
         raise OSError("disk full")
-
-
-class Opaque(HttpCacheMiddleware):
-    """An HTTP cache without the names of Scrapy's."""
-
-    def __init__(self, *_: Any) -> None:
-        """Store nothing."""
-
-    def spider_opened(self, spider: Spider) -> None:
-        """Open nothing."""
-
-    def spider_closed(self, spider: Spider) -> None:
-        """Close nothing."""
-
-    def process_request(self, request: Request, spider: Spider | None = None) -> None:
-        """Answer nothing."""
-
-    def process_response(
-        self, request: Request, response: Response, spider: Spider | None = None
-    ) -> Response:
-        return response
-
-    def process_exception(
-        self, request: Request, exception: Exception, spider: Spider | None = None
-    ) -> None:
-        """Let it pass."""
-
-
-@ensureDeferred
-async def test_a_cache_that_cannot_be_asked(
-    cached: Cached, caplog: pytest.LogCaptureFixture
-) -> None:
-    """If the names of the HTTP cache are missing, one warning says what is lost, and no site
-    closes.
-    """
-    ours = SETTINGS["DOWNLOADER_MIDDLEWARES"]
-    stock = "scrapy.downloadermiddlewares.httpcache.HttpCacheMiddleware"
-    result = await cached.online(
-        "/a", "/x", DOWNLOADER_MIDDLEWARES={**ours, stock: None, Opaque: 900}
-    )
-    assert [short(outcome) for _, outcome in sorted(result.outcomes.items())] == [200, "rule"]
-    lost = (
-        "robots.txt files are neither stored in the HTTP cache nor looked up there: this version of"
-        " Scrapy has no "
-    )
-    names = [line.removeprefix(lost).partition(" ")[0] for line in records(caplog)]
-    assert names == ["`HttpCacheMiddleware.policy`"]

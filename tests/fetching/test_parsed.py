@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 NAMES = [f"bot-{chr(97 + number // 26)}{chr(97 + number % 26)}" for number in range(40)]
 AGENTS = [Agent((name,), name) for name in NAMES]
-LINES = 2000
+LINES = 400
 RECORDS = [
     f"{key}: {1 + number}\n"
     for number in range(LINES // 4)

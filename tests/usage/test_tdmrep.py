@@ -9,14 +9,14 @@ import pytest
 from pytest_twisted import ensureDeferred
 
 from scrapy_robots_rfc import RobotsDisallowed
-from tests.support.crawling import Crawl, Pages, crawl, records
+from tests.support.crawling import Crawl, crawl, records
 from tests.support.site import Reply, Site, redirect, robots
 from tests.support.timed_site import DELAY, Clocked, gaps
+from tests.usage.test_use import Permitted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from scrapy.http import Response
 
 pytestmark = pytest.mark.reactor
 
@@ -40,23 +40,16 @@ def site() -> Iterator[Site]:
         yield running
 
 
-class Permitted(Pages):
-    """Stores the permitted uses of each response, and requests one page at a time."""
+class OneByOne(Permitted):
+    """Requests one page at a time."""
 
     custom_settings = {"CONCURRENT_REQUESTS": 1}  # noqa: RUF012 - Scrapy's
-
-    def parse(self, response: Response, **_: Any) -> Any:
-        self.permitted = {
-            **getattr(self, "permitted", {}),
-            response.url: response.meta.get("robots_use"),
-        }
-        return super().parse(response)
 
 
 async def crawled(site: Site, *paths: str, **settings: Any) -> Crawl:
     """Crawl pages and declare a use that depends on the tdmrep.json."""
     return await crawl(
-        [site.url(path) for path in paths], {**SETTINGS, **settings}, spider=Permitted
+        [site.url(path) for path in paths], {**SETTINGS, **settings}, spider=OneByOne
     )
 
 
@@ -101,7 +94,7 @@ async def test_hop_that_another_site_allows(site: Site) -> None:
     with Site({"/tdm.json": RESERVED}) as other:
         site.replies[NAME] = redirect(other.url("/tdm.json").replace("127.0.0.1", "localhost"))
         result = await crawl(
-            [site.url("/a")], SETTINGS, spider=Permitted, allowed_domains=["127.0.0.1"]
+            [site.url("/a")], SETTINGS, spider=OneByOne, allowed_domains=["127.0.0.1"]
         )
         assert other.pages == ["/tdm.json"]
     (refused,) = result.outcomes.values()
