@@ -17,7 +17,7 @@ from pathlib import Path
 
 from bench.files import URLS, generated, in_folder
 from bench.hosts import kib_per_host
-from bench.parsers import LIVES, show_lives, show_memory, show_verdicts
+from bench.parsers import LIVES, show_lives, show_verdicts
 from bench.peers import CORE, GOOGLE, OURS, PROTEGO, RERP, URLLIB, installed
 from bench.report import table
 
@@ -67,7 +67,6 @@ def main() -> None:
     peers = installed(OURS, CORE, PROTEGO, GOOGLE, URLLIB, RERP)
     show_verdicts(peers, few)
     show_lives([peer for peer in peers if peer.name != RERP], many, options.repeat)
-    show_memory([peer for peer in peers if peer.name != GOOGLE], few)
     if options.hosts:
         show_hosts(options.hosts)
     for module, quick in OTHERS.items():

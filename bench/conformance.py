@@ -72,12 +72,10 @@ class Record:
     asked: int
 
     def text(self) -> str:
-        """Return the text of the file."""
         return json.dumps(asdict(self), indent=1) + "\n"
 
     @classmethod
     def read(cls) -> Record:
-        """Return the recorded results."""
         return cls(**json.loads(RECORD.read_text("utf-8")))
 
 

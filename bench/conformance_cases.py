@@ -73,7 +73,6 @@ class Question:
 
     @property
     def url(self) -> str:
-        """The URL of the page."""
         assert isinstance(self.case.url, str)
         return self.case.url
 
@@ -83,7 +82,6 @@ class Question:
         return ", ".join(self.decisions or [f"RFC {section}" for section in self.sections])
 
     def line(self) -> str:
-        """Return the case as a line of JSON."""
         case = self.case
         body: dict[str, Any] = {"body": case.octets.decode("latin-1")}
         fields = {

@@ -39,7 +39,6 @@ class MadeUpAnswers:
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
-        """Create the handler of a crawl."""
         return cls(crawler)
 
     async def robots_txt(self, request: Request) -> Response:
@@ -53,4 +52,4 @@ class MadeUpAnswers:
         return HtmlResponse(request.url, body=PAGE, request=request)
 
     async def close(self) -> None:
-        """Do nothing, because nothing is open."""
+        pass

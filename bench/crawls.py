@@ -90,7 +90,6 @@ class TwoGroups(Spider):
         self.failures: Counter[str] = Counter()
 
     async def start(self) -> AsyncIterator[Request]:
-        """Yield all requests."""
         self._start = time.monotonic()
         for url in self._plan.others:
             yield Request(url, self.ignore, errback=self.failed, meta=self._meta)
@@ -104,10 +103,9 @@ class TwoGroups(Spider):
             raise CloseSpider
 
     def ignore(self, _response: Response, **_: object) -> None:
-        """Ignore a page of the other sites."""
+        pass
 
     def failed(self, failure: Failure) -> None:
-        """Count a failure."""
         self.failures[type(failure.value).__name__] += 1
 
 

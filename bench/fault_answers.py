@@ -1,4 +1,4 @@
-"""How the servers of `bench.faults` answer for robots.txt, and what RFC 9309, 2.3.1 makes of it.
+"""The answers to requests for robots.txt in `bench.faults`, with their meaning in RFC 9309, 2.3.1.
 
 The judge takes the meaning from here, not from the package.
 """
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 RULES = "rules"
 #: Everything is allowed (2.3.1.3), or the file is empty.
 OPEN = "open"
-#: Nothing is allowed, because nothing is known (2.3.1.4).
+#: Nothing is allowed, because the file is unreachable (2.3.1.4).
 CLOSED = "closed"
-#: The rules may apply; for a client that cannot read the answer it is CLOSED.
+#: RULES for a client that can read the answer, CLOSED for others.
 EITHER = "either"
 
 #: The name of the plain answer.
@@ -37,9 +37,9 @@ class Line:
     """A connection on which an answer is sent.
 
     :param text: the rules.
-    :param known: called before the bytes that make the answer known are sent.
-    :param hop: returns a URL that redirects this often until it reaches the rules, also through
-        other origins.
+    :param known: called before the client gets the bytes that complete the answer.
+    :param hop: returns a URL that redirects a number of times before it leads to the rules. The
+        second argument chooses whether redirects go to other origins.
     """
 
     writer: asyncio.StreamWriter
@@ -53,16 +53,16 @@ class Line:
         await self.writer.drain()
 
     async def answer(self, status: str, body: bytes = b"", **headers: str) -> None:
-        """Send a whole answer; header names have underscores instead of hyphens."""
+        """Send a whole answer. Header names have underscores instead of hyphens."""
         self.known()
         await self.send(head(status, {"Content-Length": str(len(body)), **_names(headers)}) + body)
 
     async def redirect(self, location: str) -> None:
-        """Send a redirect; the answer is not known yet."""
+        """Send a redirect, which does not complete the answer."""
         await self.send(head("302 Found", {"Location": location, "Content-Length": "0"}))
 
     async def reset(self) -> None:
-        """Reset the connection after what was sent has been read."""
+        """Reset the connection, after time for the client to read what was sent."""
         await asyncio.sleep(0.05)
         connection = self.writer.get_extra_info("socket")
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
@@ -81,9 +81,9 @@ def head(status: str, headers: dict[str, str]) -> bytes:
 
 @dataclass(frozen=True)
 class Answer:
-    """An answer: what it means, and how it is sent.
+    """The meaning of an answer, and the function that sends it.
 
-    :param status: a setting may give it another meaning.
+    :param status: some settings change the meaning of a status.
     """
 
     meaning: str
@@ -126,10 +126,6 @@ def _leads(location: str | None, meaning: str = OPEN) -> Answer:
     return Answer(meaning, send)
 
 
-async def _hang(_line: Line) -> None:
-    await asyncio.sleep(_ENDLESS)
-
-
 async def _drip(line: Line) -> None:
     start, end = line.text[:-1], line.text[-1:]
     await line.send(head("200 OK", {"Content-Length": str(len(line.text))}))
@@ -148,15 +144,22 @@ async def _drip_on(line: Line) -> None:
         await asyncio.sleep(0.1)
 
 
-def _broken(start: Callable[[bytes], bytes], meaning: str = CLOSED, *, reset: bool) -> Answer:
+def _raw(make: Callable[[bytes], bytes], end: str, meaning: str = CLOSED) -> Answer:
+    """Return an answer that sends bytes and then ends the connection.
+
+    :param end: "reset", "close", "hang", or an empty string to keep the connection.
+    """
+
     async def send(line: Line) -> None:
         if meaning != CLOSED:
             line.known()
-        await line.send(start(line.text))
-        if reset:
+        await line.send(make(line.text))
+        if end == "reset":
             await line.reset()
-        else:
+        elif end == "close":
             line.writer.close()
+        elif end == "hang":
+            await asyncio.sleep(_ENDLESS)
 
     return Answer(meaning, send)
 
@@ -169,34 +172,22 @@ def _chunked_head() -> bytes:
     return head("200 OK", {"Transfer-Encoding": "chunked"})
 
 
-async def _chunked(line: Line) -> None:
-    line.known()
-    await line.send(_chunked_head() + _chunk(line.text[:9]) + _chunk(line.text[9:]) + b"0\r\n\r\n")
+def _chunked(text: bytes) -> bytes:
+    return _chunked_head() + _chunk(text[:9]) + _chunk(text[9:]) + b"0\r\n\r\n"
 
 
-async def _unframed(line: Line) -> None:
-    line.known()
-    await line.send(head("200 OK", {"Connection": "close"}) + line.text)
-    line.writer.close()
+def _unframed(text: bytes) -> bytes:
+    return head("200 OK", {"Connection": "close"}) + text
 
 
-async def _length_hangs(line: Line) -> None:
-    await line.send(head("200 OK", {"Content-Length": str(len(line.text) + 100)}) + line.text)
-    await asyncio.sleep(_ENDLESS)
-
-
-def _longer(data: bytes) -> bytes:
-    return head("200 OK", {"Content-Length": str(len(data) + 50)}) + data
+def _longer(text: bytes) -> bytes:
+    return head("200 OK", {"Content-Length": str(len(text) + 50)}) + text
 
 
 async def _hints(line: Line) -> None:
     line.known()
     await line.send(head("103 Early Hints", {"Link": "</x>"}))
     await line.answer("200 OK", line.text)
-
-
-async def _big(line: Line) -> None:
-    await line.answer("200 OK", line.text + _filling(_MEGABYTES))
 
 
 def _filling(megabytes: int) -> bytes:
@@ -221,8 +212,8 @@ ANSWERS: dict[str, Answer] = {
     "203": _body(bytes, status="203 Non-Authoritative"),
     "206": _body(bytes, status="206 Partial"),
     "204": Answer(OPEN, _body(lambda _: b"", status="204 No Content").send),
-    "chunked": Answer(RULES, _chunked),
-    "unframed": Answer(RULES, _unframed),
+    "chunked": _raw(_chunked, "", RULES),
+    "unframed": _raw(_unframed, "close", RULES),
     "empty": _body(lambda _: b"", OPEN),
     "html": _body(
         lambda _: b"<html><body>no robots.txt: here</body></html>", OPEN, Content_Type="text/html"
@@ -234,7 +225,7 @@ ANSWERS: dict[str, Answer] = {
     "gzip": _body(gzip.compress, Content_Encoding="gzip"),
     "deflate": _body(zlib.compress, Content_Encoding="deflate"),
     "bomb": _body(_bomb, Content_Encoding="gzip"),
-    "big": Answer(RULES, _big),
+    "big": _body(lambda text: text + _filling(_MEGABYTES)),
     "drip": Answer(RULES, _drip),
     "huge-headers": _body(bytes, EITHER, X_Long="x" * 100_000),
     "many-headers": _body(bytes, EITHER, **{f"X_{n}": "x" * 50 for n in range(500)}),
@@ -254,24 +245,21 @@ ANSWERS: dict[str, Answer] = {
     "503-after": _status("503 Service Unavailable", CLOSED, Retry_After="1"),
     "503-garbled-after": _status("503 Service Unavailable", CLOSED, Retry_After="\xff soon"),
     "599": _status("599 Unknown", CLOSED),
-    "hang": Answer(CLOSED, _hang),
+    "hang": _raw(lambda _: b"", "hang"),
     "drip-on": Answer(CLOSED, _drip_on),
-    "length-hangs": Answer(CLOSED, _length_hangs),
-    "reset": _broken(lambda _: b"", reset=True),
-    "closed": _broken(lambda _: b"", reset=False),
-    "reset-in-head": _broken(lambda _: b"HTTP/1.1 200 OK\r\nContent-Le", reset=True),
-    "closed-in-head": _broken(lambda _: b"HTTP/1.1 200 OK\r\nContent-Le", reset=False),
-    "reset-in-length": _broken(_longer, reset=True),
-    "closed-in-length": _broken(_longer, reset=False),
-    "reset-in-chunks": _broken(lambda text: _chunked_head() + _chunk(text), reset=True),
-    "closed-in-chunks": _broken(lambda text: _chunked_head() + _chunk(text), reset=False),
-    "reset-unframed": _broken(  # some download handlers report the reset, others do not
-        lambda text: head("200 OK", {"Connection": "close"}) + text, EITHER, reset=True
-    ),
-    "garbage": _broken(
-        lambda _: b"\x16\x03\x01\x00garbage\r\n\r\nUser-agent: *\nAllow: /\n", reset=False
-    ),
-    "garbled-status": _broken(lambda _: b"HTTP/1.1 OK fine\r\n\r\n", reset=False),
+    "length-hangs": _raw(_longer, "hang"),
+    "reset": _raw(lambda _: b"", "reset"),
+    "closed": _raw(lambda _: b"", "close"),
+    "reset-in-head": _raw(lambda _: b"HTTP/1.1 200 OK\r\nContent-Le", "reset"),
+    "closed-in-head": _raw(lambda _: b"HTTP/1.1 200 OK\r\nContent-Le", "close"),
+    "reset-in-length": _raw(_longer, "reset"),
+    "closed-in-length": _raw(_longer, "close"),
+    "reset-in-chunks": _raw(lambda text: _chunked_head() + _chunk(text), "reset"),
+    "closed-in-chunks": _raw(lambda text: _chunked_head() + _chunk(text), "close"),
+    # Some download handlers report the reset, others do not.
+    "reset-unframed": _raw(_unframed, "reset", EITHER),
+    "garbage": _raw(lambda _: b"\x16\x03\x01\x00garbage\r\n\r\nUser-agent: *\nAllow: /\n", "close"),
+    "garbled-status": _raw(lambda _: b"HTTP/1.1 OK fine\r\n\r\n", "close"),
     "wrong-coding": _body(bytes, CLOSED, Content_Encoding="gzip"),
     "half-gzip": _body(lambda text: gzip.compress(text)[:-12], CLOSED, Content_Encoding="gzip"),
     **{f"redirects-{n}": _redirect(n, RULES if n <= 5 else OPEN) for n in range(1, 8)},

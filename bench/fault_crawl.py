@@ -156,7 +156,6 @@ class Faulted(Spider):
         return spider
 
     async def start(self) -> AsyncIterator[Request]:
-        """Yield the first requests of the plan."""
         for ask in CRAWL.plan.starts:
             yield CRAWL.request(self, ask)
 
@@ -172,16 +171,13 @@ class Faulted(Spider):
                 yield CRAWL.request(self, ask)
 
     def failed(self, failure: Failure) -> None:
-        """Note a failure."""
         request: Request = failure.request  # type: ignore[attr-defined]  # set by Scrapy
         CRAWL.note(request, "failed", error=type(failure.value).__name__)
 
     def on_disallowed(self, request: Request, decision: Any) -> None:  # noqa: ANN401 - a Decision
-        """Note a dropped request."""
         CRAWL.note(request, "disallowed", reason=decision.reason.value)
 
     def on_dropped(self, request: Request) -> None:
-        """Note a request that the scheduler dropped."""
         CRAWL.note(request, "duplicate")
 
     def on_opened(self) -> None:
@@ -196,7 +192,6 @@ class Faulted(Spider):
             CRAWL.note(request, "left")
 
     def on_closed(self, reason: str) -> None:
-        """Note the end."""
         CRAWL.note(None, "closed", reason=reason)
 
     def on_signal(self, request: Request | None = None) -> None:
@@ -259,7 +254,6 @@ class Meddler:
     part: Part
 
     def process_request(self, request: Request) -> Response | None:
-        """Raise, answer, or change headers."""
         kind = self.part.kind
         if kind not in {"raise", "ignore", "respond", "headers"}:
             return None
@@ -275,14 +269,12 @@ class Meddler:
         raise IgnoreRequest("not on the list") if kind == "ignore" else Drawn("by a middleware")
 
     def process_response(self, request: Request, response: Response) -> Response:
-        """Raise."""
         if self.part.kind == "raise-after" and CRAWL.is_hit(self.part, request):
             CRAWL.note(request, "meddled")
             raise Drawn("by a middleware")
         return response
 
     def process_exception(self, request: Request, exception: Exception) -> Response | None:  # noqa: ARG002 - Scrapy's
-        """Answer instead of an exception."""
         if self.part.kind != "swallow" or "number" not in request.meta:
             return None
         if not CRAWL.is_hit(self.part, request):
@@ -296,7 +288,6 @@ class SpiderMeddler:
     part: Part
 
     def process_spider_input(self, response: Response) -> None:
-        """Raise."""
         request = response.request
         if self.part.kind != "input" or request is None:
             return
@@ -309,7 +300,6 @@ class SpiderMeddler:
         response: Response,  # noqa: ARG002 - Scrapy's
         result: AsyncIterator[Any],
     ) -> AsyncIterator[Any]:
-        """Drop requests, or raise."""
         meddles = self.part.kind in {"output", "drop"}
         async for item in result:
             if not (meddles and isinstance(item, Request) and CRAWL.is_hit(self.part, item)):
@@ -324,7 +314,6 @@ class Filter(RFPDupeFilter):
     """A user's duplicate filter, which drops more."""
 
     def request_seen(self, request: Request) -> bool:
-        """Return true for some requests."""
         if request.meta.get("number", 1) % 7 == 0:
             CRAWL.note(request, "meddled")
             return True

@@ -305,7 +305,6 @@ class _Asks:
         )
 
     def page(self) -> tuple[int, int]:
-        """Draw a page."""
         site = self._source.randrange(len(self._sizes))
         return site, self._source.randrange(self._sizes[site])
 

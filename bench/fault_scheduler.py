@@ -40,36 +40,30 @@ class UserScheduler(BaseScheduler):
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
-        """Create the scheduler of a crawl."""
         return cls(crawler)
 
     def open(self, spider: Spider) -> Any:  # noqa: ANN401 - Scrapy's
-        """Read the file."""
         if self._file is not None and self._file.exists():
             for each in pickle.loads(self._file.read_bytes()):
                 self._push(request_from_dict(each, spider=spider))
         return self._filter.open()
 
     def close(self, reason: str) -> Any:  # noqa: ANN401 - Scrapy's
-        """Write the file."""
         if self._file is not None:
             left = [each.to_dict(spider=self._crawler.spider) for *_, each in sorted(self._queue)]
             self._file.write_bytes(pickle.dumps(left))
         return self._filter.close(reason)
 
     def has_pending_requests(self) -> bool:
-        """Return whether anything is queued."""
         return bool(self._queue)
 
     def enqueue_request(self, request: Request) -> bool:
-        """Queue a request, unless it is a duplicate."""
         if not request.dont_filter and self._filter.request_seen(request):
             return False
         self._push(request)
         return True
 
     def next_request(self) -> Request | None:
-        """Return the first request of the highest priority."""
         return heappop(self._queue)[-1] if self._queue else None
 
     def _push(self, request: Request) -> None:

@@ -1,7 +1,7 @@
-"""robots.txt files from a seed, with URLs to ask about.
+"""Generate robots.txt files from a seed, with URLs to decide about.
 
-Their sizes follow the distribution of 4,231 real files: about 4,000 bytes on average, 500 in the
-median; median 12 rules, 90% have at most 81, 99% at most 477; 14% of the rules contain `*`.
+Their sizes follow the distribution of 4,231 real files. The mean is about 4,000 bytes, the median
+500 bytes and 12 rules. 90% have at most 81 rules, 99% at most 477. 14% of the rules contain `*`.
 """
 
 from __future__ import annotations
@@ -16,24 +16,14 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pathlib import Path
 
-#: The crawler that is asked about. Few files name it, so mostly the `*` group applies.
+#: The crawler. Few files name it, so the `*` group usually applies.
 AGENT = "examplebot"
 #: URLs per file.
 URLS = 20
 
-# Quantile and number of rules.
-_QUANTILES = (
-    (0.0, 0),
-    (0.05, 0),
-    (0.1, 1),
-    (0.25, 3),
-    (0.5, 12),
-    (0.75, 39),
-    (0.9, 81),
-    (0.95, 150),
-    (0.99, 477),
-    (1.0, 6000),
-)
+# The number of rules at each quantile.
+_QUANTILES = (0.0, 0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99, 1.0)
+_RULES = (0, 0, 1, 3, 12, 39, 81, 150, 477, 6000)
 _WORD_LIST = """
 about account admin ajax api app archive article assets author basket blog book browse
 build cache calendar cart catalog category cgi-bin changelog checkout client comment component
@@ -53,24 +43,17 @@ Googlebot bingbot Mediapartners-Google Slurp Twitterbot Baiduspider ia_archiver 
 MJ12bot AhrefsBot msnbot dotbot AdsBot-Google Googlebot-Image SemrushBot Wget WebCopier Teleport
 CCBot GPTBot PetalBot facebookexternalhit 360Spider"""
 _BOTS = _BOT_LIST.split()
-_UNRELATED = (
-    "/",
-    "/about",
-    "/index.html",
-    "/blog/2024/05/17/a-day-at-the-lake",
-    "/products/4711?ref=home&page=2",
-    "/assets/app.3f2a1c.js",
-    "/en/contact-us/",
-    "/search?q=robots",
-    "/wiki/K%C3%B6ln",
-    "/a/very/long/path/that/no/rule/knows/of/and/that/goes/on.html",
-)
+_UNRELATED_LIST = """
+/ /about /index.html /blog/2024/05/17/a-day-at-the-lake /products/4711?ref=home&page=2
+/assets/app.3f2a1c.js /en/contact-us/ /search?q=robots /wiki/K%C3%B6ln
+/a/very/long/path/that/no/rule/knows/of/and/that/goes/on.html"""
+_UNRELATED = tuple(_UNRELATED_LIST.split())
 _RULE = re.compile(rb"(?:\A|[\r\n])[ \t]*(?:dis)?allow[ \t]*:[ \t]*([/*][^\r\n#]*)", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
 class File:
-    """A robots.txt file of a host, and URLs to ask about."""
+    """The robots.txt file of a host, and URLs to decide about."""
 
     host: str
     body: bytes
@@ -78,7 +61,7 @@ class File:
 
 
 def generated(count: int, seed: int = 9309, urls: int = URLS) -> list[File]:
-    """Return generated files, always the same ones for a seed."""
+    """Return generated files, which are always the same for a seed."""
     rng = random.Random(seed)
     sizes = [_rules_at((n + 0.5) / count) for n in range(count)]
     rng.shuffle(sizes)
@@ -86,7 +69,7 @@ def generated(count: int, seed: int = 9309, urls: int = URLS) -> list[File]:
 
 
 def in_folder(folder: Path, urls: int = URLS) -> list[File]:
-    """Return the `.txt` files of a folder; each name is a host."""
+    """Return the `.txt` files of a folder. The name of a file is its host."""
     rng = random.Random(9309)
     return [_file(path.stem, path.read_bytes(), rng, urls) for path in sorted(folder.glob("*.txt"))]
 
@@ -95,11 +78,8 @@ def _file(host: str, body: bytes, rng: random.Random, urls: int) -> File:
     return File(host, body, _urls(host, body, rng, urls))
 
 
-# URLs.
-
-
 def urls_of(host: str, body: bytes, count: int) -> tuple[str, ...]:
-    """Return URLs to ask about, always the same ones for a file."""
+    """Return URLs to decide about, which are always the same for a file."""
     return _urls(host, body, random.Random(len(body)), count)
 
 
@@ -109,7 +89,7 @@ def _urls(host: str, body: bytes, rng: random.Random, count: int) -> tuple[str, 
 
 
 def _target(patterns: list[str], rng: random.Random) -> str:
-    """Return a path; seven in ten are made from a rule, some with escapes or a query."""
+    """Return a path. Seven in ten are made from a rule, some with escapes or a query."""
     is_unrelated = not patterns or rng.random() < 0.3
     target = rng.choice(_UNRELATED) if is_unrelated else _near(rng.choice(patterns), rng)
     chance = rng.random()
@@ -125,7 +105,7 @@ def _target(patterns: list[str], rng: random.Random) -> str:
 
 
 def _near(pattern: str, rng: random.Random) -> str:
-    """Return a path that a pattern matches, or just misses."""
+    """Return a path that matches a pattern, or almost does."""
     fillings = ("", "x", "item-7", "a/b")
     target = re.sub(r"\*+", lambda _: rng.choice(fillings), pattern.removesuffix("$"))
     target = "/" + re.sub(r"[\s#]", "", target).removeprefix("/")
@@ -137,24 +117,21 @@ def _near(pattern: str, rng: random.Random) -> str:
     return target
 
 
-# Files.
-
-
 def _rules_at(quantile: float) -> int:
-    place = min(bisect_right(_QUANTILES, (quantile, 0)), len(_QUANTILES) - 1)
-    (below, low), (above, high) = _QUANTILES[place - 1], _QUANTILES[place]
+    place = min(bisect_right(_QUANTILES, quantile), len(_QUANTILES) - 1)
+    (below, above), (low, high) = _QUANTILES[place - 1 : place + 1], _RULES[place - 1 : place + 1]
     share = (quantile - below) / (above - below)
     return round(math.exp(math.log(low + 1) * (1 - share) + math.log(high + 1) * share)) - 1
 
 
 def _body(rules: int, rng: random.Random) -> bytes:
-    """Return a file with this number of rules; nearly all of them are for all crawlers."""
+    """Return a file with this number of rules, nearly all of them in the `*` group."""
     lines: list[str] = []
     if rng.random() < 0.25:
         lines += ["# Our terms of use, as far as crawlers are concerned"] * rng.choice((5, 15, 600))
     for bot in rng.sample(_BOTS, rng.choices((0, 1, 4), (74, 17, 9))[0]):
         lines += [f"User-agent: {bot}", "Disallow: /", ""]
-    folder = f"/{rng.choice(_WORDS)}"  # large files list what is in a few folders
+    folder = f"/{rng.choice(_WORDS)}"  # large files list the contents of one folder
     lines.append(rng.choice(("User-agent: *", "User-Agent: *")))
     for _ in range(rules):
         if rng.random() < 0.035:

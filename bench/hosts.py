@@ -66,7 +66,6 @@ class Hosts(Spider):
         self.memory: dict[str, int] = {}
 
     async def start(self) -> AsyncIterator[Request]:
-        """Yield all requests."""
         self.crawler.signals.connect(self.on_idle, signals.spider_idle)
         self._measure("start")
         for number in range(self._count):
@@ -74,7 +73,6 @@ class Hosts(Spider):
             yield Request(url, self.parse, errback=self.done)
 
     def parse(self, _response: Response, **_: object) -> None:
-        """Count the page."""
         self.done(None)
 
     def done(self, _failure: object) -> None:
@@ -84,7 +82,6 @@ class Hosts(Spider):
             self._measure("half")
 
     def on_idle(self) -> None:
-        """Measure the memory of the whole crawl."""
         assert self._done == self._count
         self._measure("end")
 

@@ -54,18 +54,16 @@ class Pages(Spider):
         self._pages = pages
 
     async def start(self) -> AsyncIterator[Request]:
-        """Yield the first page of the first origin."""
         yield Request(f"{self._urls[0]}/page/0.html?from=start", self.parse_first)
 
     def parse_first(self, _response: Response, **_: object) -> Iterator[Request]:
-        """Yield all other requests."""
         for url in self._urls[1:]:
             yield Request(f"{url}/page/0.html?from=start")
         for number in range(1, self._pages):
             yield Request(f"{self._urls[0]}/page/{number}.html?from=start")
 
     def parse(self, _response: Response, **_: object) -> None:
-        """Yield nothing more."""
+        pass
 
 
 def crawl(mode: str, port: int, origins: int, pages: int) -> None:

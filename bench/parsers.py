@@ -1,14 +1,13 @@
-"""Measure the time and the memory of parsers, each on the same files in turn."""
+"""Compare the verdicts and the time of parsers, which take turns on the same files."""
 
 from __future__ import annotations
 
 import gc
-import tracemalloc
 from contextlib import contextmanager
 from time import perf_counter_ns
 from typing import TYPE_CHECKING
 
-from bench.files import AGENT, URLS
+from bench.files import AGENT
 from bench.peers import CORE, GOOGLE, OURS, PROTEGO, allows
 from bench.report import table
 
@@ -102,32 +101,3 @@ def show_lives(peers: Sequence[Peer], files: Sequence[File], repeat: int) -> Non
     for count, times in columns.items():
         if GOOGLE in times:
             print(f"n = {count}: {GOOGLE} takes {times[GOOGLE] / times[CORE]:.2f} of our time")
-
-
-def memory(peer: Peer, files: Sequence[File]) -> tuple[float, float]:
-    """Return the mean bytes of a file after reading it, and after its verdicts."""
-    gc.collect()
-    tracemalloc.start()
-    try:
-        start = tracemalloc.get_traced_memory()[0]
-        # Copy the bodies, so that bytes that a parser keeps are counted.
-        asks = [peer.load(bytes(bytearray(file.body))) for file in files]
-        read = tracemalloc.get_traced_memory()[0] - start
-        for ask, file in zip(asks, files, strict=True):
-            for url in file.urls:
-                ask(url, AGENT)
-        gc.collect()
-        asked = tracemalloc.get_traced_memory()[0] - start
-    finally:
-        tracemalloc.stop()
-    return read / len(files), asked / len(files)
-
-
-def show_memory(peers: Sequence[Peer], files: Sequence[File]) -> None:
-    """Print the memory of a file in each parser that is written in Python."""
-    rows = []
-    for peer in peers:
-        memory(peer, files[:3])  # load what the parser keeps only once
-        read, asked = memory(peer, files)
-        rows.append([peer.name, f"{read:,.0f}", f"{asked:,.0f}"])
-    print(table("Memory of a file, bytes", ["", "read", f"{URLS} verdicts"], rows))

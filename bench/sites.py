@@ -70,7 +70,6 @@ class _Server:
         self._arrivals: list[tuple[float, str, str]] = []
 
     async def answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Answer the requests of a connection."""
         host = writer.get_extra_info("sockname")[0]
         _, net, _, last = map(int, host.split("."))
         while line := await reader.readline():

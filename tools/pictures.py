@@ -1,7 +1,7 @@
 """Make the pictures in docs/assets: the report of the demo, and `scrapy robots check`.
 
-`python -m tools.pictures` gives the same pictures for the same code: ports, times and the width of
-the terminal are fixed. Without Chromium it changes nothing.
+The pictures are always the same for the same code, because ports, times and the width of the
+terminal are fixed. Without Chromium, `python -m tools.pictures` changes nothing.
 """
 
 from __future__ import annotations
@@ -9,8 +9,8 @@ from __future__ import annotations
 import html
 import json
 import os
-import pty
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -75,7 +75,7 @@ def _order(line: str) -> str:
 
 
 def coloured(output: str) -> str:
-    """Return what a program printed on a terminal as HTML."""
+    """Return the output of a program on a terminal as HTML."""
     parts = re.split(r"\x1b\[([\d;]*)m", output)
     shown = [html.escape(parts[0])]
     for codes, text in zip(parts[1::2], parts[2::2], strict=True):
@@ -85,46 +85,22 @@ def coloured(output: str) -> str:
 
 
 def on_terminal(command: list[str], folder: Path) -> str:
-    """Return what a command prints when its output is a terminal."""
-    ours, its = pty.openpty()
-    with subprocess.Popen(command, cwd=folder, stdout=its, stderr=its, env=_environment()):
-        os.close(its)
-        output = b""
-        while True:
-            try:
-                read = os.read(ours, 4096)
-            except OSError:  # the end, on Linux
-                break
-            if not read:
-                break
-            output += read
-    os.close(ours)
-    return output.decode().replace("\r\n", "\n")
+    """Return the output of a command on a terminal."""
+    environment = {**os.environ, "TERM": "xterm", "COLUMNS": "100", "NO_COLOR": ""}
+    on_terminal = ["script", "--quiet", "--return", "--command", shlex.join(command), "/dev/null"]
+    done = subprocess.run(
+        on_terminal, cwd=folder, env=environment, capture_output=True, text=True, check=False
+    )
+    return done.stdout.replace("\r\n", "\n")
 
 
-def _environment() -> dict[str, str]:
-    return {**os.environ, "TERM": "xterm", "COLUMNS": "100"} | {"NO_COLOR": ""}
-
-
-def photograph(chromium: str, page: Path, picture: Path, width: int, height: int) -> None:
-    """Make a picture of a page on the disk."""
+def photograph(chromium: str, page: Path, picture: Path, size: str) -> None:
+    """Make a picture of a page on disk."""
+    flags = ["--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars"]
     with tempfile.TemporaryDirectory() as profile:
-        subprocess.run(
-            [
-                chromium,
-                "--headless",
-                "--no-sandbox",
-                "--disable-gpu",
-                "--hide-scrollbars",
-                f"--user-data-dir={profile}",
-                f"--window-size={width},{height}",
-                f"--screenshot={picture}",
-                page.as_uri(),
-            ],
-            check=True,
-            capture_output=True,
-            timeout=60,
-        )
+        flags += [f"--user-data-dir={profile}", f"--window-size={size}", f"--screenshot={picture}"]
+        command = [chromium, *flags, page.as_uri()]
+        subprocess.run(command, check=True, capture_output=True, timeout=60)
 
 
 def main() -> int:
@@ -142,7 +118,7 @@ def main() -> int:
         (folder / "robots.jsonl").write_text(report, encoding="utf-8")
         summed = [SCRAPY, "robots", "report", "robots.jsonl", "--html", "report.html"]
         subprocess.run(summed, cwd=folder, check=True, capture_output=True)
-        photograph(chromium, folder / "report.html", ASSETS / "report.png", 1000, 610)
+        photograph(chromium, folder / "report.html", ASSETS / "report.png", "1000,610")
 
         (folder / "robots.txt").write_text(ROBOTS, encoding="utf-8")
         output = on_terminal([SCRAPY, "robots", "check", *CHECK], folder)
@@ -150,7 +126,7 @@ def main() -> int:
         page = folder / "check.html"
         page.write_text(TERMINAL.format(shown.rstrip()), encoding="utf-8")
         height = 36 + 22 * (output.count("\n") + 1)
-        photograph(chromium, page, ASSETS / "check.png", 1000, height)
+        photograph(chromium, page, ASSETS / "check.png", f"1000,{height}")
     print("docs/assets/report.png, docs/assets/check.png")
     return 0
 
