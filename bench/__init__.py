@@ -1,4 +1,1 @@
-"""Measures this project beside the other robots.txt parsers that Scrapy users have.
-
-`python -m bench`.
-"""
+"""Benchmarks. `python -m bench --help` lists them."""

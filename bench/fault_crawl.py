@@ -1,6 +1,6 @@
-"""One crawl of `bench.faults` in its own process; every event is written to a file.
+"""Run a process of a crawl of `bench.faults`, and write its events to a file.
 
-`python -m bench.fault_crawl FOLDER MIDDLEWARE PROCESS PORT...`, with the plan in the folder.
+`python -m bench.fault_crawl FOLDER MIDDLEWARE PROCESS PORT...`. The plan is in the folder.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from scrapy.http import HtmlResponse
 from scrapy.utils.asyncio import call_later
 from scrapy.utils.httpobj import urlparse_cached
 
+from bench.crawling import MODES, OFF, OURS, SETTINGS, STOCK
 from bench.fault_log import BEAT, LAG, Event
 from bench.fault_plan import TIMEOUT, USER_AGENT, Ask, Part, Plan
 from bench.fault_scheduler import scheduler_settings
@@ -39,27 +40,23 @@ if TYPE_CHECKING:
     from twisted.python.failure import Failure
 
 OUTCOMES, PLAN = "outcomes", "plan"
-# The second process numbers its requests from here, the third one from twice that, and so on.
+# The first number of a request in the second process. The third one starts at twice that.
 _NUMBERS = 100_000
 _RUNTIMES: dict[str, tuple[dict[str, Any], type[AsyncCrawlerProcess | CrawlerProcess]]] = {
     "asyncio": ({}, AsyncCrawlerProcess),
     "select": ({"TWISTED_REACTOR": "twisted.internet.selectreactor.SelectReactor"}, CrawlerProcess),
     "none": ({"TWISTED_REACTOR_ENABLED": False}, AsyncCrawlerProcess),
 }
-#: What obeys robots.txt. The others show that the judge finds what is wrong.
-MIDDLEWARES: dict[str, dict[str, Any]] = {
-    "ours": {"ADDONS": {"scrapy_robots_rfc.Addon": 500}},
-    "stock": {"ROBOTSTXT_OBEY": True},
-    "off": {"ROBOTSTXT_OBEY": False},
-}
+#: What obeys robots.txt. Crawls without ours show that the judge finds violations.
+MIDDLEWARES = {"ours": MODES[OURS], "stock": MODES[STOCK], "off": MODES[OFF]}
 
 
 class Drawn(Exception):  # noqa: N818 - not an error of this program
-    """Raised by a user's part of the crawl."""
+    """Raised by the code of a user."""
 
 
 class Crawl:
-    """What all parts of the crawl share: the plan, the ports, and the file of events."""
+    """The plan, the ports and the file of events, which all parts of a crawl share."""
 
     def __init__(self, plan: Plan, folder: Path, process: int, ports: list[int]) -> None:
         self.plan = plan
@@ -71,7 +68,7 @@ class Crawl:
         self._robots: dict[str, int] = {}
 
     def note(self, request: Request | None, kind: str, **more: Any) -> None:  # noqa: ANN401 - fields of Event
-        """Write down an event."""
+        """Write an event to the file."""
         if request is not None:
             parts = urlparse_cached(request)
             more |= {
@@ -106,7 +103,7 @@ class Crawl:
         return request
 
     def is_hit(self, part: Part, request: Request) -> bool:
-        """Return whether a part meddles with a request."""
+        """Return whether the middleware of a user changes a request."""
         is_page = "number" in request.meta
         if not is_page and not part.robots:
             return False
@@ -160,7 +157,7 @@ class Faulted(Spider):
             yield CRAWL.request(self, ask)
 
     def parse(self, response: Response) -> Iterator[Request]:
-        """Yield the links of a page when it is fetched first."""
+        """Yield the links of a page, unless it was fetched before."""
         request = response.request
         assert request is not None
         CRAWL.note(request, "fetched")
@@ -181,13 +178,13 @@ class Faulted(Spider):
         CRAWL.note(request, "duplicate")
 
     def on_opened(self) -> None:
-        """Begin to watch the crawl."""
+        """Start to record the crawl."""
         watch(self.crawler)
         CRAWL.note(None, "opened")
         measure_lag(time.monotonic())
 
     def on_left(self, request: Request) -> None:
-        """Note that the downloader has finished a page."""
+        """Record that the downloader has finished a page."""
         if "number" in request.meta:
             CRAWL.note(request, "left")
 
@@ -204,12 +201,12 @@ class Faulted(Spider):
         raise Drawn
 
     def on_bytes(self) -> None:
-        """Stop a download, as a spider does that wants only the beginning of each page."""
+        """Stop a download, as spiders do that need only the beginning of a page."""
         raise StopDownload(fail=CRAWL.plan.stop_fails)
 
 
 def measure_lag(expected: float) -> None:
-    """Note how late the event loop is, again and again."""
+    """Record how late the event loop is, and schedule the next measurement."""
     late = time.monotonic() - expected
     if late > LAG:
         CRAWL.note(None, "lag", seconds=late)
@@ -217,7 +214,7 @@ def measure_lag(expected: float) -> None:
 
 
 def watch(crawler: Crawler) -> None:
-    """Note each push to the scheduler and each pop, and when the crawl is asked to end."""
+    """Record each push to the scheduler, each pop, and the start of the close."""
     engine: Any = crawler.engine
     scheduler: Any = engine._slot.scheduler
     push, pop, close = (
@@ -332,13 +329,11 @@ def settings_of(plan: Plan, folder: Path, middleware: str, process: int) -> dict
     own = plan.settings
     report = {str(folder / "r.jsonl"): {"format": "jsonlines"}}
     settings = {
+        **SETTINGS,
         **own,
         **MIDDLEWARES[middleware],
         **_RUNTIMES[plan.runtime][0],
         "USER_AGENT": USER_AGENT,
-        "LOG_LEVEL": "ERROR",
-        "TELNETCONSOLE_ENABLED": False,
-        "REMOTE_CONTROL_ENABLED": False,
         "DOWNLOAD_TIMEOUT": 5,
         "ROBOTS_TIMEOUT": TIMEOUT,
         "HTTPCACHE_DIR": str(folder / "http"),
@@ -351,14 +346,14 @@ def settings_of(plan: Plan, folder: Path, middleware: str, process: int) -> dict
     }
     if plan.dupefilter:
         settings["DUPEFILTER_CLASS"] = Filter
-    if process:  # a crawl that is resumed goes on to its end
+    if process:  # a resumed crawl must not be closed early
         settings = {key: settings[key] for key in settings if not key.startswith("CLOSESPIDER_")}
     return settings
 
 
 def main(arguments: list[str]) -> None:
     """Crawl."""
-    global CRAWL  # noqa: PLW0603 - Scrapy creates the parts, and gives them only a crawler
+    global CRAWL  # noqa: PLW0603 - Scrapy passes only a crawler to the middlewares
     folder, middleware, number, *ports = arguments
     plan = pickle.loads(Path(folder, PLAN).read_bytes())
     CRAWL = Crawl(plan, Path(folder), int(number), list(map(int, ports)))

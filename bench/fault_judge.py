@@ -1,7 +1,7 @@
 """Judge a crawl of `bench.faults` by the logs of servers and crawl and by RFC 9309.
 
-Shares no code with the package. No finding depends on how fast the machine is: servers and crawl
-measure how late their event loops are, and every limit in seconds grows by that.
+The judge shares no code with the package. Servers and crawls measure how late their event loops
+are, and each limit in seconds grows by that, so no finding depends on the speed of the machine.
 """
 
 from __future__ import annotations
@@ -23,35 +23,35 @@ if TYPE_CHECKING:
     from bench.fault_log import Event, Known, Log, Seen
     from bench.fault_plan import Plan, Site
 
-#: What can be wrong with a crawl.
+#: Kinds of findings.
 WRONG = {
     "violation": "a disallowed page was fetched",
-    "undecided": "a page was fetched before robots.txt was known",
+    "undecided": "a page was fetched before its robots.txt was known",
     "pace": "a Crawl-delay was not obeyed",
     "over-blocked": "an allowed page was dropped",
     "lost": "a request had no outcome",
     "doubled": "a request had more than one outcome",
-    "order": "a request was handed out before one that comes first",
+    "order": "a request was handed out before another that should come first",
     "late": "the crawl did not close within a second",
-    "hung": "the crawl did not end, or repeated itself without progress",
+    "hung": "the crawl did not end, or made no progress",
     "error": "the package logged a traceback, or the process failed",
 }
-# Seconds that timers may be early.
+# How many seconds timers may be early.
 _EARLY = 0.02
-# Seconds in which a crawl has to close once it was asked to and no page is in progress.
+# Maximum seconds of a close, from the request to close or from the last page in progress.
 _CLOSING = 1.0
-# Seconds in which an answer that was sent has to be known to the client.
+# Seconds after which a client must know an answer that was sent.
 _ARRIVAL = 0.1
-# Seconds that a request may keep a decision after a later fetch has changed it.
+# Seconds for which a request may keep a decision that a later fetch has changed.
 _OVERTAKEN = 5.0
-# Seconds before `active.json` was written in which the state in it may have been taken.
+# How many seconds older than the file `active.json` its content may be.
 _SAVING = 1.0
 _ENDS = ("fetched", "failed", "disallowed", "meddled")
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """Something that is wrong: a key of `WRONG`, and a description."""
+    """A key of `WRONG`, and a description."""
 
     kind: str
     text: str
@@ -65,9 +65,9 @@ class Judged:
     :param dropped: disallowed requests, by the same.
     :param exempt: page requests to which robots.txt does not apply.
     :param left: requests without an outcome in crawls that were closed early.
-    :param killed: requests that SIGKILL took, as the promises permit.
+    :param killed: requests that SIGKILL took, and that it may take.
     :param closing: seconds of the slowest close.
-    :param interrupted: whether a process of it was resumed.
+    :param interrupted: whether the crawl was resumed.
     :param ordered: whether its order was judged.
     """
 
@@ -125,7 +125,7 @@ class Judge:
         ]
         return judged
 
-    # Which answer for robots.txt decides.
+    # Answers that decide about pages.
 
     def _meaning(self, answer: str) -> str:
         one = ANSWERS[answer]
@@ -194,7 +194,7 @@ class Judge:
                 yield Finding("pace", f"{gap:.3f} s after {name}, not {site.pace:g}: {text}")
 
     def _paced_since(self, site: int) -> float | None:
-        """Return from when on the crawl knows the pace of a site, or `None` if it never does."""
+        """Return the time since when the crawl knows a Crawl-delay, or `None` if it never does."""
         answers = self._answers(site, float("inf"))
         if not answers or self._meaning(answers[0].answer) != RULES:
             return None
@@ -204,7 +204,8 @@ class Judge:
     def _neighbours(self, seen: list[Seen]) -> Iterator[tuple[Seen, Seen]]:
         """Yield each page that waits for its turn, with the request before it.
 
-        Exempt pages do not wait. The page after one is compared with the last page that did, too.
+        Exempt pages do not wait. A page after an exempt page is also yielded with the last request
+        that was not exempt.
         """
         last: Seen | None = None
         for before, after in pairwise(seen):
@@ -223,7 +224,7 @@ class Judge:
             turns = [time for time in popped if time < after.time]
             had_its_turn = bool(turns) and turns[-1] <= before.time
             return had_its_turn or not self._knows_pace(before)
-        # An HTTP library sends a request again if a reused connection breaks, and does not say so.
+        # An HTTP library silently repeats a request if a reused connection breaks.
         is_same = (before.number, before.page) == (after.number, after.page)
         was_popped = any(before.time < time < after.time for time in popped)
         return is_same and before.answer == "reset" and not was_popped
@@ -257,7 +258,7 @@ class Judge:
                 yield Finding("over-blocked", f"{mistake} ({event.reason}): {text}")
 
     def _is_local(self, dropped: Event) -> bool:
-        """Return whether a user's middleware meddled with the robots.txt, or a redirect of it."""
+        """Return whether a user's middleware changed the robots.txt request or a redirect."""
         script = self._plan.sites[dropped.site or 0].script
         is_elsewhere = any("away" in name for name in script)
         return any(
@@ -266,7 +267,7 @@ class Judge:
         )
 
     def _mistake(self, event: Event, site: int) -> str:
-        """Say why a request should not have been dropped; an empty string if it should."""
+        """Return why dropping a request was wrong, or an empty string if it was right."""
         answers = self._answers(site, event.time)
         if event.reason == "rule":
             is_right = any(not self._allows(answer, event.path) for answer in answers)
@@ -283,7 +284,7 @@ class Judge:
         return ""
 
     def _has_arrived(self, answer: Known, until: float) -> bool:
-        """Return whether the client surely knew an answer, whatever the load of the machine."""
+        """Return whether the client must have known an answer, at any load of the machine."""
         if self._meaning(answer.answer) == EITHER:
             return False
         asked = [one.time for one in self._requested(answer.site, answer.time)]
@@ -292,12 +293,12 @@ class Judge:
         return in_time and answer.time + _ARRIVAL + self._log.lag(since, until) < until
 
     def _attempts_wanted(self, site: int, until: float) -> int:
-        """Return how often a robots.txt has to be requested before its site is unreachable."""
+        """Return the number of attempts before a site may count as unreachable."""
         if any(event.proxy for event in self._log.of("yielded")):
-            # Attempts are shared among routes, some of which fail. Without a reactor, a proxy that
-            # hangs takes connections of all sites (docs/limits.md).
+            # Some attempts use other routes, which may fail. Without a reactor, a hanging proxy
+            # blocks connections to all sites (docs/limits.md).
             return 0 if self._plan.runtime == "none" else 1
-        # A 407 says nothing about the site, and is not tried again.
+        # A 407 is not the answer of the site, and is not retried.
         answers = [one.answer for one in self._requested(site, until)]
         return 1 if "407" in answers else self._plan.attempts
 
@@ -305,9 +306,9 @@ class Judge:
 
     @property
     def _is_complete(self) -> bool:
-        """Whether the crawl came to its end, and was always resumed if it was closed early.
+        """Whether the crawl was finished.
 
-        Other schedulers promise nothing about SIGKILL.
+        Third-party schedulers may lose requests by SIGKILL.
         """
         closed = [event.reason for event in self._log.of("closed")]
         if self._kills and self._plan.scheduler != "own":
@@ -353,7 +354,7 @@ class Judge:
     def _taken_by_kills(self) -> set[int | None]:
         """Return the requests that SIGKILL may take.
 
-        They are those in flight and those that were queued after the queue was last saved.
+        They were in flight, or queued after the last save.
         """
         taken: set[int | None] = set()
         for kill in self._kills:
@@ -368,7 +369,7 @@ class Judge:
         return taken
 
     def _doubled(self) -> Iterator[Finding]:
-        """Find requests with more than one callback or errback. Each SIGKILL may repeat some."""
+        """Find requests with several callbacks or errbacks. Each SIGKILL may repeat a request."""
         ends = Counter(event.number for event in self._log.of("fetched", "failed"))
         for number, times in ends.items():
             if times > 1 + len(self._kills):
@@ -377,7 +378,7 @@ class Judge:
     # The end.
 
     def _late(self) -> Iterator[Finding]:
-        """Find crawls that closed late. The pages in progress may end first."""
+        """Find late closes. Pages in progress may end first."""
         for end in self._log.of("closed"):
             kinds = ("asked to end", "left", "fetched", "failed")
             times = [e.time for e in self._log.of(*kinds) if e.process == end.process]
@@ -391,7 +392,7 @@ class Judge:
         if self._log.code is None:
             if not self._is_damaged:
                 yield Finding("hung", f"no progress: {self._log.errors[-1500:]}")
-            return  # the rest of the output is the stacks of its threads
+            return  # the rest of the output has the stacks of its threads
         if self._log.code and self._log.code != -signal.SIGKILL and not self._is_damaged:
             yield Finding("error", f"exit code {self._log.code}: {self._log.errors[-1500:]}")
         records = re.split(r"^(?=\d{4}-\d\d-\d\d )", self._log.errors, flags=re.MULTILINE)
@@ -405,10 +406,10 @@ class Judge:
 
     @property
     def _is_damaged(self) -> bool:
-        """Whether SIGKILL may have damaged files that Scrapy itself writes.
+        """Whether SIGKILL may have damaged files that Scrapy writes.
 
-        Scrapy's own queue may then say that it has a request and never return it. And the file
-        active.json is empty if the kill comes while Scrapy writes it, at the end of a crawl.
+        Then Scrapy's own queue may never return a request that it counts. If the kill comes while
+        Scrapy writes active.json, at the end of a crawl, the file is empty.
         """
         has_empty_state = "_read_dqs_state" in self._log.errors
         return bool(self._kills) and (self._plan.scheduler == "user-queue" or has_empty_state)

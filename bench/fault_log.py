@@ -1,4 +1,4 @@
-"""What the servers and the processes of a crawl of `bench.faults` write down."""
+"""The events that servers and processes of a crawl of `bench.faults` record."""
 
 from __future__ import annotations
 
@@ -10,24 +10,24 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
-#: Seconds between two measurements of how late an event loop is, and what is worth noting.
+#: Seconds between two measurements of how late an event loop is, and the shortest recorded delay.
 BEAT, LAG = 0.05, 0.01
 
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """Something that happened in a process of the crawl.
+    """An event in a process of the crawl.
 
-    All times are from the monotonic clock, which all processes of the machine share.
+    All times are monotonic. Processes of one machine share this clock.
 
     :param kind: "opened", "yielded", "pushed", "popped", "duplicate", "meddled", "disallowed",
-        "left", "fetched", "failed", "asked to end", "closed", "local" (a user's middleware meddled
-        with a robots.txt), "lag" or "killed".
-    :param process: 0 for the first process, 1 for the one that resumes its crawl, and so on.
-    :param number: identifies a request that the spider yielded.
-    :param reason: of a decision, or why the spider was closed.
-    :param error: class name of the exception that an errback got.
-    :param seconds: how late the event loop was; for "killed", when the queue was last saved.
+        "left", "fetched", "failed", "asked to end", "closed", "local" (a user's middleware changed
+        a robots.txt request), "lag" or "killed".
+    :param process: 0 for the first process, 1 for the process that resumes the crawl, and so on.
+    :param number: of a request that the spider yielded.
+    :param reason: of a decision, or of the close of the spider.
+    :param error: class name of the exception in an errback.
+    :param seconds: delay of the event loop; for "killed", time of the last save of the queue.
     """
 
     time: float
@@ -65,7 +65,7 @@ class Seen:
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """The earliest moment when the client of a site may know an answer for robots.txt."""
+    """The earliest time when the client may know an answer."""
 
     time: float
     site: int
@@ -74,7 +74,7 @@ class Known:
 
 @dataclass(frozen=True, slots=True)
 class Lag:
-    """An event loop was late: it did not run for some seconds before this time."""
+    """A delay of an event loop, which ended at a time."""
 
     time: float
     seconds: float
@@ -82,10 +82,10 @@ class Lag:
 
 @dataclass
 class Log:
-    """All that is known of a crawl.
+    """All events of a crawl.
 
-    :param errors: what its processes wrote to standard error.
-    :param code: exit code of the last process, or `None` if it had to be ended.
+    :param errors: the standard error of its processes.
+    :param code: exit code of the last process, or `None` if it hung.
     """
 
     seen: list[Seen]
@@ -100,7 +100,7 @@ class Log:
         self.lags = [*self.lags, *own]
 
     def lag(self, since: float, until: float) -> float:
-        """Return for how many seconds servers and crawl were late in this time, at most."""
+        """Return the maximum delay of the event loops between two times."""
         return sum(
             lag.seconds
             for lag in self.lags
@@ -113,7 +113,7 @@ class Log:
 
 
 def read_events(path: Path) -> list[Event]:
-    """Read the events in a file; a process that was killed may have left half a line."""
+    """Read the events in a file. A killed process may have written half a line."""
     lines = path.read_text(encoding="utf-8").splitlines()
     return [
         Event(**json.loads(line)) for line in lines if line.startswith("{") and line.endswith("}")

@@ -1,8 +1,8 @@
 """Check that requests of `bench.faults` are handed out in the order of Scrapy's own queue.
 
-The crawl's log has each push to the scheduler and each pop from it. So the check is exact, whatever
-the concurrency and however busy the machine is: when a request is handed out, no other queued
-request of its origin and slot may come before it. (A redirect keeps the slot of its first request.)
+When a request is handed out, no other queued request of its origin and slot may come before it. The
+log has each push and each pop, so the check does not depend on concurrency or on the load of the
+machine. (A redirected request keeps its slot.)
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class Queued:
     """A request in the queue.
 
     :param part: its site and slot.
-    :param rank: the request with the smallest rank comes first.
+    :param rank: a request with a smaller rank comes first.
     """
 
     number: int
@@ -42,7 +42,7 @@ def overtaken(plan: Plan, events: Iterable[Event]) -> Iterator[str]:
     queued: dict[int, Queued] = {}
     for position, event in enumerate(events):
         if event.kind == "killed":
-            queued.clear()  # some may be lost, others may come again
+            queued.clear()  # a kill may lose or repeat requests
         if event.number is None or event.exempt:
             continue
         if event.kind == "pushed":
@@ -57,7 +57,7 @@ def overtaken(plan: Plan, events: Iterable[Event]) -> Iterator[str]:
 
 
 def _rank(plan: Plan, event: Event, position: int) -> tuple[int, bool, int]:
-    """Return the place of a request in Scrapy's queue.
+    """Return the rank of a request in Scrapy's queue.
 
     The highest priority comes first. Start requests come last in their priority if they have a
     queue of their own.

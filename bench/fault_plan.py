@@ -1,6 +1,6 @@
-"""Plans of the crawls of `bench.faults`, drawn from a seed.
+"""Draw the plans of crawls of `bench.faults` from a seed.
 
-Leaving parts out (`--without`) changes nothing else of a plan.
+`--without` leaves parts out, and changes nothing else of a plan.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 RUNTIMES = ("asyncio", "select", "none")
 TOKEN = "examplebot"
 USER_AGENT = f"{TOKEN}/1.0 (+https://crawler.example)"
-#: ROBOTS_TIMEOUT in seconds. Slow answers take a third of it, endless ones longer.
+#: ROBOTS_TIMEOUT in seconds. Slow answers take a third of it, and endless ones longer.
 TIMEOUT = 2.5
 #: Parts of a plan that `--without` leaves out.
 COMPANY = (
@@ -91,8 +91,8 @@ class Site:
 
     :param rules: lines of the group that applies.
     :param pace: its Crawl-delay in seconds, or 0.
-    :param script: names of `ANSWERS` for robots.txt in turn; the last one is repeated.
-    :param down: seconds that it refuses connections at first.
+    :param script: names of `ANSWERS` for the requests for robots.txt. The last one is repeated.
+    :param down: seconds at the start in which it refuses connections.
     """
 
     host: str
@@ -110,7 +110,7 @@ class Part:
     :param place: its position.
     :param kind: what it does.
     :param share: share of the requests that it changes.
-    :param robots: whether it meddles with requests for robots.txt, too.
+    :param robots: whether it also changes requests for robots.txt.
     """
 
     place: int
@@ -121,9 +121,9 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Interruption:
-    """A signal to a process of the crawl, which is resumed then.
+    """A signal to a process. Then the crawl is resumed.
 
-    :param after: seconds after the spider was opened.
+    :param after: seconds since the spider opened.
     """
 
     after: float
@@ -158,7 +158,7 @@ class Plan:
 
     @property
     def attempts(self) -> int:
-        """How often an unreachable robots.txt is requested at least."""
+        """How often an unreachable robots.txt is requested, at least."""
         return len(self.settings["ROBOTS_UNREACHABLE_BACKOFF"]) + 1
 
 
@@ -230,7 +230,7 @@ def _settings(source: random.Random, statuses: list[int]) -> dict[str, Any]:
         "ROBOTS_UNREACHABLE_BACKOFF": source.choice(([], [0.2], [0.1, 0.3])),
         "ROBOTS_UNREACHABLE_TTL": source.choice((300, 300, 0.5)),
         "ROBOTS_UNREACHABLE_STATUSES": statuses,
-        # Not settings: limits of the package, which the process of the crawl changes.
+        # Limits of the package, which are not settings.
         "MAX_PARKED": source.choice((100_000, 100_000, 2, 0)),
         "MAX_FETCHES": source.choice((100, 100, 2)),
         "JOBDIR": source.random() < 0.3,

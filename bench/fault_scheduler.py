@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 
 
 class UserScheduler(BaseScheduler):
-    """A scheduler with Scrapy's public interface: by priority, first come first served.
+    """A FIFO scheduler with priorities, which uses only the public interface of Scrapy.
 
-    When it is closed, its requests are written to a file in JOBDIR.
+    On close, it writes its requests to a file in JOBDIR.
     """
 
     def __init__(self, crawler: Crawler) -> None:
@@ -75,7 +75,7 @@ class UserQueue(ScrapyPriorityQueue):
 
 
 def scheduler_settings(plan: Plan, middleware: str) -> dict[str, Any]:
-    """Return the settings of a third-party scheduler, around which ours parks fewer requests."""
+    """Return the settings of a third-party scheduler, in front of which few requests are parked."""
     if plan.scheduler == "own":
         return {}
     scheduler: type[BaseScheduler] = UserScheduler if plan.scheduler == "user" else Scheduler

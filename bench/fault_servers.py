@@ -1,6 +1,6 @@
-"""The servers of one crawl of `bench.faults`, origins and proxies, in a thread.
+"""The origins and proxies of a crawl of `bench.faults`, which run in a thread.
 
-They write down what they receive and answer.
+They record requests and answers.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 
     from bench.fault_plan import Plan, Site
 
-#: Proxies; "dead" refuses connections, "hang" never answers.
+#: Proxies. "dead" refuses connections, and "hang" never answers.
 PROXIES = ("live", "dead", "407", "hang")
-# Redirects of robots.txt after which a client gives up (RFC 9309, 2.3.1.2).
+# Maximum redirects of robots.txt (RFC 9309, 2.3.1.2).
 _MAX_REDIRECTS = 5
 
 
@@ -70,7 +70,7 @@ class Servers:
 
     def _run(self) -> None:
         asyncio.set_event_loop(self._loop)
-        # Broken connections are what the servers are for.
+        # Broken connections are intended.
         self._loop.set_exception_handler(lambda _loop, _context: None)
         self._loop.run_until_complete(self._open())
         self._beat = self._loop.create_task(self._measure_lag())
@@ -105,7 +105,7 @@ class Servers:
                 await server.start_serving()
 
     def _refuses_for(self, number: int) -> float | None:
-        """Return for how many seconds a server refuses connections, or `None` if it always does."""
+        """Return the seconds in which a server refuses connections, or `None` for always."""
         if number >= len(self._plan.sites):
             return None if PROXIES[number - len(self._plan.sites)] == "dead" else 0
         down = self._plan.sites[number].down
@@ -200,9 +200,9 @@ class Servers:
 
 
 def _bound(host: str, taken: list[int]) -> socket.socket:
-    """Return a socket that refuses connections until somebody listens.
+    """Return a socket that refuses connections until a server listens.
 
-    :param taken: ports of other sockets; the system may give one again for another address.
+    :param taken: ports of other sockets, which the system may reuse for another address.
     """
     while True:
         one = socket.socket()

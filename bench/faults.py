@@ -1,8 +1,8 @@
 """Run crawls among faults drawn at random, and judge them: `python -m bench.faults`.
 
-Each crawl has its own process, which may get signals and be resumed, and 2 to 6 origins whose
-robots.txt hangs, breaks off, is compressed, redirects and so on. Settings, schedulers, proxies and
-user's own middlewares that raise are drawn, too. The exit code is 1 if `bench.fault_judge` finds
+Each crawl has 2 to 6 origins whose robots.txt hangs, breaks off, is compressed, redirects and so
+on. Settings, schedulers, proxies and failing middlewares are random, too. A crawl runs in a process
+of its own, which may get signals and be resumed. The exit code is 1 if `bench.fault_judge` finds
 something wrong.
 """
 
@@ -32,14 +32,14 @@ from bench.fault_plan import COMPANY, RUNTIMES, Plan, draw
 from bench.fault_servers import Servers
 from bench.report import table
 
-#: Seconds without progress after which a crawl hangs, or repeats itself.
+#: Seconds without progress after which a crawl counts as hung.
 PATIENCE = 45.0
-# Seconds that a process has to print the stacks of its threads before it is killed.
+# Seconds for a process to print the stacks of its threads before it is killed.
 _LAST_WORDS = 10.0
-# Seconds between two looks at a crawl.
+# Seconds between two checks for progress.
 _LOOK = 0.5
 _SHOWN = 6
-# What happens only a limited number of times to each request.
+# Events that happen a limited number of times to each request.
 _PROGRESS = ("opened", "yielded", "duplicate", "meddled", "disallowed", "fetched", "failed")
 _RUNNING: set[subprocess.Popen[bytes]] = set()
 
@@ -69,7 +69,7 @@ class Run:
         return Log(seen, known, read_events(self._outcomes), lags, errors, code)
 
     def _process(self, number: int) -> tuple[int | None, bool]:
-        """Run a process, and return its exit code and whether it got a signal."""
+        """Run a process, and return its exit code and whether it got the planned signal."""
         command = [sys.executable, "-m", "bench.fault_crawl", str(self._folder), self._middleware]
         command += map(str, (number, *self._servers.ports))
         environment = {**os.environ, "PYTHONFAULTHANDLER": "1"}
@@ -85,7 +85,7 @@ class Run:
             end(process)
 
     def _interrupt(self, process: subprocess.Popen[bytes], number: int) -> bool:
-        """Send the signal that is planned for a process; return false if it ends before."""
+        """Send the planned signal. Return false if the process ends before."""
         if number >= len(self._plan.interruptions):
             return False
         interruption = self._plan.interruptions[number]
@@ -107,22 +107,22 @@ class Run:
         return True
 
     def _last_saved(self) -> float:
-        """Return when the state of the queue was written, by the monotonic clock; 0 if never."""
+        """Return the monotonic time when the state of the queue was saved, or 0 if it was not."""
         state = self._folder / "job" / "requests.queue" / "active.json"
         if not state.exists():
             return 0.0
         return state.stat().st_mtime - time.time() + time.monotonic()
 
     def _was_closed_early(self, number: int) -> bool:
-        """Return whether the spider was closed by a setting in a crawl that can be resumed."""
+        """Return whether a setting closed the spider of a crawl that can be resumed."""
         closed = [e for e in self._events() if e.kind == "closed" and e.process == number]
         early = any(event.reason.startswith("closespider") for event in closed)
         return early and bool(self._plan.settings["JOBDIR"])
 
     def _wait(self, process: subprocess.Popen[bytes]) -> int | None:
-        """Wait for the end of a process, and return its exit code.
+        """Wait until a process ends, and return its exit code.
 
-        If there is no progress, end the process, and return `None`.
+        Without progress, end the process and return `None`.
         """
         progress, since = self._progress(), time.monotonic()
         while time.monotonic() - since < PATIENCE:
@@ -131,13 +131,13 @@ class Run:
             now = self._progress()
             if now != progress:
                 progress, since = now, time.monotonic()
-        process.send_signal(signal.SIGABRT)  # it prints the stacks of its threads
+        process.send_signal(signal.SIGABRT)  # makes it print the stacks of its threads
         with contextlib.suppress(subprocess.TimeoutExpired):
             process.wait(_LAST_WORDS)
         return None
 
     def _progress(self) -> tuple[int, int]:
-        """Return a value that changes only a limited number of times in a crawl."""
+        """Return a value that changes a limited number of times in a crawl."""
         events = {(e.kind, e.number, e.path) for e in self._events() if e.kind in _PROGRESS}
         pages = {(one.number, one.site, one.page) for one in tuple(self._servers.seen)}
         return len(events), len(pages)
@@ -147,7 +147,7 @@ class Run:
 
 
 def end(process: subprocess.Popen[bytes]) -> None:
-    """End a process and everything that it started."""
+    """End a process and its children."""
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
     process.wait()
@@ -158,7 +158,7 @@ def crawl(plan: Plan, middleware: str = "ours", *, verbose: bool = False) -> Jud
     """Run a crawl, and judge it.
 
     :param middleware: a key of `MIDDLEWARES`.
-    :param verbose: whether everything that happened is printed.
+    :param verbose: whether to print all events.
     """
     with tempfile.TemporaryDirectory() as folder, Servers(plan) as servers:
         log = Run(plan, middleware, Path(folder), servers).log()
@@ -168,7 +168,7 @@ def crawl(plan: Plan, middleware: str = "ours", *, verbose: bool = False) -> Jud
 
 
 def _show(plan: Plan, log: Log) -> None:
-    """Print the plan, and all that happened in its order."""
+    """Print the plan, and all events in order."""
     for name, value in asdict(plan).items():
         print(f"{name}: {value}")
     lines = [(event.time, f"crawl:  {event}") for event in log.events]
@@ -182,7 +182,7 @@ def _show(plan: Plan, log: Log) -> None:
 
 
 def print_findings(judged: Judged, options: str) -> Judged:
-    """Print what is wrong with a crawl, and how to run it alone."""
+    """Print the findings of a crawl, and the command that runs it alone."""
     if judged.findings:
         print(f"seed {judged.seed} (again: python -m bench.faults --only {judged.seed}{options})")
         for finding in judged.findings[:_SHOWN]:
@@ -199,7 +199,7 @@ def report(crawls: list[Judged]) -> int:
     dropped: Counter[str] = sum((one.dropped for one in crawls), Counter())
     answers = [name for name in ANSWERS if pages[name] or dropped[name]]
     rows = [[name, f"{pages[name]:,}", f"{dropped[name]:,}"] for name in answers]
-    title = "Judged requests, by the first answer for the robots.txt of their origin"
+    title = "Judged requests, by the first answer to a request for robots.txt"
     print(table(title, ["robots.txt", "fetched", "dropped"], rows))
     wrong = Counter(finding.kind for one in crawls for finding in one.findings)
     numbers = {
@@ -207,8 +207,8 @@ def report(crawls: list[Judged]) -> int:
         "requests for pages": pages.total(),
         "dropped requests": dropped.total(),
         "requests for exempt pages": sum(one.exempt for one in crawls),
-        "left by crawls that were closed early": sum(one.left for one in crawls),
-        "lost by SIGKILL: in flight, or not saved yet": sum(one.killed for one in crawls),
+        "not handled by crawls that were closed early": sum(one.left for one in crawls),
+        "lost by SIGKILL (in flight, or not saved yet)": sum(one.killed for one in crawls),
         "crawls that were resumed": sum(one.interrupted for one in crawls),
         "crawls whose order was judged": sum(one.ordered for one in crawls),
         **{f"{kind}: {meaning}": wrong[kind] for kind, meaning in WRONG.items()},
@@ -222,17 +222,22 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m bench.faults", description=__doc__)
     add = parser.add_argument
     add("--crawls", type=int, default=100)
-    add("--seed", type=int, default=9309, help="of the first crawl; the next ones count up")
-    add("--only", type=int, metavar="SEED", help="run the crawl of this seed, and print all of it")
-    add("--runtime", choices=RUNTIMES, help="of all crawls; drawn by default")
+    add(
+        "--seed",
+        type=int,
+        default=9309,
+        help="of the first crawl; the next crawl has the next seed",
+    )
+    add("--only", type=int, metavar="SEED", help="run only this crawl, and print its events")
+    add("--runtime", choices=RUNTIMES, help="of all crawls; random by default")
     add(
         "--without",
         default="",
         metavar="NAME,...",
-        help=f"do not draw these: names of answers in the table, or {', '.join(COMPANY)}",
+        help=f"leave these out: names of answers in the table, or {', '.join(COMPANY)}",
     )
     add("--middleware", choices=MIDDLEWARES, default="ours", help="what obeys robots.txt")
-    add("--jobs", type=int, default=2, help="crawls at a time")
+    add("--jobs", type=int, default=2, help="number of crawls at a time")
     options = parser.parse_args()
     without = tuple(filter(None, options.without.split(",")))
     if unknown := set(without) - {*ANSWERS, *COMPANY}:

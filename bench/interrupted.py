@@ -1,9 +1,9 @@
 """Interrupt crawls with JOBDIR at random moments, and resume them: `python -m bench.interrupted`.
 
-They are crawls of `bench.faults` without most faults: robots.txt is fast, slow or fails at first,
-and some sites have a Crawl-delay. Some crawls have 50 sites with two priorities, retries and
-redirects, and are killed three times. All of them run with Scrapy alone, too. The exit code is 1 if
-the judge finds something, or if SIGKILL takes more requests than with Scrapy alone.
+The crawls are those of `bench.faults` without most faults. robots.txt is fast, slow or fails at
+first, and some sites have a Crawl-delay. Some crawls have 50 sites with two priorities, retries and
+redirects, and are killed three times. Each crawl also runs with Scrapy alone. The exit code is 1 if
+the judge finds something, or if a crawl loses more requests than with Scrapy alone.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from bench.faults import crawl, print_findings
 from bench.report import table
 
 _KEPT = {GOOD, "drip", "503", "404", "queues"}
-#: Signals of the processes of a crawl, one after the other.
+#: Signals to the processes of a crawl, one per process.
 SIGNS = (("SIGINT",), ("SIGTERM",), ("SIGKILL",), ("SIGINT", "SIGKILL"))
 #: Queues of the crawls of many sites.
 QUEUES = ("LifoDisk", "FifoDisk", "LifoSQLite")
 
 
 def plan_of(seed: int, signs: tuple[str, ...], runtime: str) -> Plan:
-    """Return a crawl whose processes get signals at random moments."""
+    """Return the plan of a crawl whose processes get signals at random moments."""
     plan = draw(seed, runtime, sorted({*ANSWERS, *COMPANY} - _KEPT))
     source = random.Random(seed)
     interruptions = tuple(Interruption(source.uniform(0, 3), sign) for sign in signs)
@@ -36,7 +36,7 @@ def plan_of(seed: int, signs: tuple[str, ...], runtime: str) -> Plan:
 
 
 def killed_plan(seed: int, queue: str, runtime: str, sites: int = 50, pages: int = 12) -> Plan:
-    """Return a crawl of many sites that is killed three times."""
+    """Return the plan of a crawl of many sites that is killed three times."""
     kinds, scripts = ("page", "busy-once", "redirect"), ((GOOD,), ("drip",), ("503", GOOD))
     every_site = tuple(
         Site(
@@ -69,7 +69,7 @@ def killed_plan(seed: int, queue: str, runtime: str, sites: int = 50, pages: int
 
 
 def lost(crawls: list[Judged]) -> int:
-    """Return how many requests had no outcome."""
+    """Return the number of requests without an outcome."""
     kinds = [finding.kind for one in crawls for finding in one.findings]
     return kinds.count("lost") + sum(one.killed for one in crawls)
 
@@ -77,7 +77,7 @@ def lost(crawls: list[Judged]) -> int:
 def main() -> int:
     """Run, print a table, and return 1 if something was wrong."""
     parser = argparse.ArgumentParser(prog="python -m bench.interrupted", description=__doc__)
-    parser.add_argument("--runs", type=int, default=20, help="crawls for each kind of stop")
+    parser.add_argument("--runs", type=int, default=20, help="number of crawls for each signal")
     parser.add_argument("--seed", type=int, default=9309)
     parser.add_argument("--runtime", choices=RUNTIMES, default="asyncio")
     options = parser.parse_args()

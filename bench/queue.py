@@ -15,6 +15,7 @@ import os
 import sys
 import tempfile
 import time
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from scrapy import Request, Spider
@@ -43,38 +44,6 @@ _POPS = 2_000
 _POPS_OF_SCRAPY = 50
 # Calls between two turns of the event loop.
 _TURN = 50
-# The measured milliseconds of each call in this process, and its queues.
-_CALLS: dict[str, list[float]] = {"push": [], "pop": [], "len": []}
-_QUEUES: list[Any] = []
-
-
-def timed(base: type[Any]) -> type[Any]:
-    """Return a queue class that measures its calls."""
-
-    def measured(name: str, function: Callable[..., Any], *arguments: object) -> Any:  # noqa: ANN401
-        start = time.thread_time()
-        try:
-            return function(*arguments)
-        finally:
-            _CALLS[name].append((time.thread_time() - start) * 1000)
-
-    class Timed(base):  # type: ignore[misc]  # mypy does not know the base class
-        def __init__(self, *arguments: Any, **options: Any) -> None:  # noqa: ANN401 - Scrapy's
-            super().__init__(*arguments, **options)
-            _QUEUES.append(self)
-
-        def push(self, request: Request) -> None:
-            measured("push", super().push, request)
-
-        def pop(self) -> Request | None:
-            request: Request | None = measured("pop", super().pop)
-            return request
-
-        def __len__(self) -> int:
-            length: int = measured("len", super().__len__)
-            return length
-
-    return Timed
 
 
 class SameFile(MadeUpAnswers):
@@ -106,19 +75,27 @@ class Queued(Spider):
             service = robots_service(self.crawler)
             for n in range(0, len(urls), _TURN):
                 await asyncio.gather(*map(service.robots, urls[n : n + _TURN]))
-        queue = _QUEUES[-1]  # the last one is on disk if the crawl has a JOBDIR
+        assert self.crawler.engine is not None
+        assert self.crawler.engine._slot is not None
+        scheduler: Any = self.crawler.engine._slot.scheduler
+        queue = scheduler.mqs if scheduler.dqs is None else scheduler.dqs
+        longest = dict.fromkeys(("push", "pop", "len"), 0.0)
+
+        async def measure(number: int, name: str, function: Callable[..., object]) -> None:
+            start = time.thread_time()
+            function()
+            longest[name] = max(longest[name], (time.thread_time() - start) * 1000)
+            if number % _TURN == 0:
+                await asyncio.sleep(0)
+
         gc.collect()
         gc.disable()
         for number, url in enumerate(urls):
-            queue.push(Request(url))
-            if number % _TURN == 0:
-                await asyncio.sleep(0)
+            await measure(number, "push", partial(queue.push, Request(url)))
         for number in range(_POPS_OF_SCRAPY if kind == STOCK else _POPS):
-            queue.pop()
-            len(queue)
-            if number % _TURN == 0:
-                await asyncio.sleep(0)
-        print(json.dumps({name: max(times) for name, times in _CALLS.items()}), flush=True)
+            await measure(number, "pop", queue.pop)
+            await measure(number, "len", queue.__len__)
+        print(json.dumps(longest), flush=True)
         os._exit(0)
 
 
@@ -134,7 +111,7 @@ def crawl(kind: str, sites: int, jobdir: str | None) -> None:
         "JOBDIR": jobdir,
         "ROBOTS_CACHE_SIZE": sites,
         "DOWNLOAD_HANDLERS": {"http": SameFile},
-        "SCHEDULER_PRIORITY_QUEUE": timed(queue),
+        "SCHEDULER_PRIORITY_QUEUE": queue,
     }
     process = AsyncCrawlerProcess(settings)
     process.crawl(Queued)
