@@ -1,8 +1,8 @@
-"""CacheClient: reads the store of a crawl before each fetch, and writes to it afterwards.
+"""Connect a crawl to its store, which is read before each fetch and written afterwards.
 
-It calls the store on threads. If the store fails, one warning says so and the crawl goes on.
-Workers that share a store lock a file while they fetch it, so that only one does. Callers see times
-on the clock of the crawl; the store has seconds since 1970.
+The store is called in threads. If it fails, the crawl logs a warning and continues without it.
+Workers that share a store lock a file before fetching it, so that only one of them does. Times are
+on the clock of the crawl, except in the store, which has Unix timestamps.
 """
 
 import logging
@@ -10,7 +10,7 @@ import math
 import uuid
 from collections.abc import Callable
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from scrapy_robots_rfc import stats
 from scrapy_robots_rfc._runtime import CANCELLED, Cancellable, Runtime, Threads
@@ -25,40 +25,50 @@ logger: logging.Logger = logging.getLogger(__name__)
 
 _T = TypeVar("_T")
 
-#: Seconds after which the crawl goes on without the answer of a call. A store should give up sooner
-#: by itself, because its own error can say why.
+#: Timeout for a call of the store, in seconds. A store should have a shorter timeout of its own, so
+#: that its error can explain the failure.
 CALL_TIMEOUT = 5.0
-#: Seconds between a call that failed and the next one of its kind.
+#: Seconds to wait after a failed call before calling the same method again.
 RETRY_DELAY = 5.0
-#: Seconds without a failure after which the next one is logged again.
+#: Seconds without a failure after which the next failure is logged again.
 QUIET = 60.0
 #: Seconds that the clock of another machine may be ahead.
 MAX_CLOCK_SKEW = 60.0
-#: Seconds that the wait for a turn may exceed the longest interval: while another worker has the
-#: turn, the store says to ask again after five seconds, and times are rounded.
+#: Seconds by which the wait for a turn may exceed the longest interval. The store may return up to
+#: five seconds while another worker has the turn, and times are rounded.
 TURN_SLACK = 6.0
-#: Seconds after which a lock ends if its crawl died and does not renew it.
+#: Seconds after which a lease expires unless it is renewed.
 LEASE = 15.0
-#: Seconds between two renewals.
+#: Seconds between renewals of a lease.
 RENEW_INTERVAL = 5.0
-#: Seconds after which the crawl fetches a file although another worker has its lease, which may
-#: never end.
+#: Seconds to wait for the lease of another worker before fetching the file anyway.
 LEASE_PATIENCE = 60.0
-#: Seconds that the end of the crawl waits for the store to close; a healthy one needs a thousandth
-#: of that.
+#: Seconds to wait for the store to close. Usually this takes less than a millisecond.
 CLOSE_TIMEOUT = 0.5
-#: Seconds between the checks, at the end of the crawl, whether all calls have ended: half a second
-#: together.
+#: Seconds between checks for running calls when the crawl ends, which add up to half a second.
 _CLOSE_DELAYS = (0.01, 0.04, 0.15, 0.3)
 
 
+class Lookup(NamedTuple):
+    """The result of looking for an entry before a fetch.
+
+    :param entry: the newest entry, or `None` if there is none.
+    :param is_fresh: True if the entry has not expired.
+    :param may_fetch: True if this crawl should fetch the file.
+    """
+
+    entry: CacheEntry | None
+    is_fresh: bool
+    may_fetch: bool
+
+
 class CacheClient:
-    """The store of a crawl. Its coroutines never raise; each call has `CALL_TIMEOUT` seconds.
+    """Calls the store of a crawl. Its coroutines do not raise errors of the store.
 
     :param store: an open store.
-    :param name: its human-readable name: the address without credentials.
-    :param settings: the settings of the crawl, which say for how long it uses an entry.
-    :param count: adds one to a stat.
+    :param name: the name of the store in log messages, without credentials.
+    :param settings: the settings of the crawl.
+    :param count: a function that increments a stat.
     """
 
     def __init__(
@@ -75,41 +85,38 @@ class CacheClient:
         self._settings = settings
         self._runtime = runtime
         self._count = count
-        #: Whether the store has leases and turns, so that several workers can share it.
+        #: True if the store supports leases and turns, so that several workers can share it.
         self.shared: bool = isinstance(store, SharedStore)
         self._owner = uuid.uuid4().hex
         self._threads = Threads(store.threads, runtime, "robots.txt store")
-        # The origins whose files this crawl has locked, and since when others have been.
+        # The origins whose files this crawl has locked.
         self._locked: set[Origin] = set()
+        # Origin -> the time since when another worker has locked its file.
         self._refused_since: dict[Origin, float] = {}
         self._warned_of_lease = False
         self._timer: Cancellable | None = None
-        # When a kind of call that failed may be made again. On a full disk, reads work and writes
-        # fail.
+        # Method -> the time when it may be called again after a failure. They are tracked
+        # separately, because reads still work if the disk is full.
         self._not_before: dict[str, float] = {}
         self._silent_until = -math.inf
         self._running = 0
         self._closed = False
         self._warned_of_entry = False
 
-    # Before a fetch, and after it.
+    # Looking up and publishing entries.
 
-    async def find_entry(
-        self, origin: Origin, known: CacheEntry | None
-    ) -> tuple[CacheEntry | None, bool, bool]:
-        """Look for an entry before a fetch.
+    async def find_entry(self, origin: Origin, known: CacheEntry | None) -> Lookup:
+        """Look for a fresh entry, and lock the file if there is none.
 
-        :param known: the entry in memory, which is not fresh.
-        :returns: the newest entry, whether it is fresh, and, if it is not, whether this crawl
-            should fetch the file.
+        :param known: the expired entry in memory, or `None` if there is none.
         """
-        newest, fresh = await self._newest(origin, known)
-        may_fetch = not fresh and await self.lock(origin)
-        if may_fetch and self.shared:  # the previous owner of the lock may have stored it
-            newest, fresh = await self._newest(origin, newest)
-        if fresh:
+        newest, is_fresh = await self._newest(origin, known)
+        may_fetch = not is_fresh and await self.lock(origin)
+        if may_fetch and self.shared:  # the previous owner of the lock may have stored an entry
+            newest, is_fresh = await self._newest(origin, newest)
+        if is_fresh:
             self._runtime.spawn(self.unlock(origin))
-        return newest, fresh, may_fetch
+        return Lookup(newest, is_fresh, may_fetch)
 
     async def _newest(
         self, origin: Origin, known: CacheEntry | None
@@ -122,21 +129,21 @@ class CacheClient:
         return loaded, now < loaded.validity.fresh_until
 
     async def publish(self, origin: Origin, entry: CacheEntry, *, stored: bool) -> None:
-        """Store an entry, then unlock the file.
+        """Store an entry and unlock the file.
 
-        :param stored: whether the site allows storing it.
+        :param stored: False if the site does not allow storing the file.
         """
         if stored:
             await self.save(origin, entry)
         elif entry.validity.unreachable_since is None:
-            # The earlier entry must no longer be used, not even as a stale one.
+            # The previous entry must not be used anymore, not even while the file is unreachable.
             await self._drop(origin)
         await self.unlock(origin)
 
     # Entries.
 
     async def load(self, origin: Origin) -> CacheEntry | None:
-        """Return the entry of an origin in the store, or `None` if it has none that can be read."""
+        """Return the stored entry of an origin, or `None` if it is missing or unreadable."""
         key = str(origin)
         value = await self._call("get", self._store.get, key, default=None)
         if value is None:
@@ -148,22 +155,23 @@ class CacheClient:
             if not self._warned_of_entry:
                 self._warned_of_entry = True
                 logger.warning(
-                    "The store of robots.txt files %s has a copy that cannot be read (%s: %s); the "
-                    "file is fetched again; further copies of this kind are only counted",
+                    "The robots.txt store %s has an unreadable copy of %s (%s), so the file is "
+                    "fetched again. Further unreadable copies are only counted",
                     self._name, key, error,
                 )  # fmt: skip
-            await self._drop(origin)  # so that it is counted once
+            await self._drop(origin)  # do not count it again
             return None
         now = self._runtime.clock()
         date = self._runtime.date()
-        # The clock of the machine that wrote it may be ahead, so no time in the past may be later
-        # than now. If it is far ahead, the file is fetched again; otherwise the entry would stay
-        # fresh until the clock of this machine has caught up.
-        moved = entry.shifted(now - max(date, entry.fetched), now)
-        return moved.expiring_by(now) if entry.fetched > date + MAX_CLOCK_SKEW else moved
+        # If the clock of the other machine was ahead, the entry may seem to come from the future.
+        # Limit its times to the present, and fetch the file again if the difference is large.
+        # Otherwise, the entry would stay fresh until the clock of this machine has caught up.
+        shifted = entry.shifted(now - max(date, entry.fetched), now)
+        is_from_future = entry.fetched > date + MAX_CLOCK_SKEW
+        return shifted.expiring_by(now) if is_from_future else shifted
 
     async def save(self, origin: Origin, entry: CacheEntry) -> None:
-        """Store an entry for as long as a crawl may need it."""
+        """Store an entry for as long as a crawl may use it."""
         now = self._runtime.clock()
         seconds = entry.stored_for(now, self._settings)
         dated = entry.shifted(self._runtime.date() - now)
@@ -179,14 +187,13 @@ class CacheClient:
     # Locks.
 
     async def lock(self, origin: Origin) -> bool:
-        """Return whether this crawl should fetch a file now; others then wait until it unlocks it.
+        """Lock a file, and return whether this crawl should fetch it now.
 
-        It should, too, if the store fails, or if another worker has had the lease for so long that
-        the lease may never end.
+        If the store fails, or if another worker does not release its lease, this returns True too.
         """
         if not self.shared:
             return True
-        # Before the answer arrives, so that a crawl that ends before releases the lock.
+        # Do this before the call, so that the lock is released if the crawl ends during the call.
         self._locked.add(origin)
         if self._timer is None:
             self._timer = self._runtime.call_later(RENEW_INTERVAL, self._renew_all)
@@ -197,15 +204,16 @@ class CacheClient:
         return True
 
     def _has_waited_enough(self, origin: Origin) -> bool:
-        """Return whether another worker has had a lease for longer than a fetch should take."""
+        """Return whether another worker has held a lease for longer than a fetch should take."""
         now = self._runtime.clock()
         if now - self._refused_since.setdefault(origin, now) < LEASE_PATIENCE:
             return False
         if not self._warned_of_lease:
             self._warned_of_lease = True
             logger.warning(
-                "The store of robots.txt files %s says that another worker has been fetching %s "
-                "for %g s; this crawl fetches it itself. If no worker does, delete its lease",
+                "According to the robots.txt store %s, another worker has been fetching %s for "
+                "%g s, so this crawl fetches it too. If no other worker is running, delete the "
+                "lease from the store",
                 self._name, origin.robots_url, LEASE_PATIENCE,
             )  # fmt: skip
         return True
@@ -221,11 +229,11 @@ class CacheClient:
         )
         if not has_lease:
             self._locked.discard(origin)  # another worker has it
-        elif origin not in self._locked:  # it was unlocked while the store renewed the lease
+        elif origin not in self._locked:  # it was unlocked during the call
             await self._release(origin)
 
     async def unlock(self, origin: Origin) -> None:
-        """Let other workers fetch a file."""
+        """Unlock a file, so that other workers may fetch it."""
         self._refused_since.pop(origin, None)
         if origin in self._locked:
             self._locked.discard(origin)
@@ -241,13 +249,13 @@ class CacheClient:
 
         def take() -> float:
             wait: float = self._store.take_turn(str(origin), self._owner, seconds)
-            # A longer wait means that the clock of the store is wrong, or that another crawl has
+            # A longer wait means that the clock of the store is wrong, or that another crawl uses
             # longer intervals.
             if 0 <= wait <= self._settings.crawl_delay_max + TURN_SLACK:
                 return wait
             raise StoreError(
-                f"the next turn starts in {wait:g} s, but no interval of this crawl is longer than "
-                "ROBOTS_CRAWL_DELAY_MAX: check the clock of the store"
+                f"the next turn starts in {wait:g} s, which is longer than ROBOTS_CRAWL_DELAY_MAX; "
+                "check the clock of the store"
             )
 
         return await self._call("take_turn", take, default=None)
@@ -263,22 +271,22 @@ class CacheClient:
     async def _call(
         self, kind: str, function: Callable[..., _T], *arguments: object, default: _T
     ) -> _T:
-        """Call the store, unless a call of this kind has just failed.
+        """Call the store, unless the last call of this method has just failed.
 
         :param kind: the name of the method.
-        :param default: the result if there is no answer.
+        :param default: the result if the store is not called or fails.
         """
         now = self._runtime.clock()
         if self._closed or now < self._not_before.get(kind, now):
             return default
-        if kind in self._not_before:  # one call tries the store; others wait for its end
+        if kind in self._not_before:  # try a single call first
             self._not_before[kind] = now + CALL_TIMEOUT + RETRY_DELAY
         self._running += 1
         try:
             value = await self._threads.call(partial(function, *arguments), limit=CALL_TIMEOUT)
-        except CANCELLED:  # this is not the store's fault
+        except CANCELLED:  # the store did not fail
             raise
-        except Exception as error:  # noqa: BLE001 - whatever a store raises, the crawl goes on
+        except Exception as error:  # noqa: BLE001 - third-party stores may raise anything
             self._failed(kind, error)
             return default
         finally:
@@ -287,25 +295,25 @@ class CacheClient:
         return value
 
     def _failed(self, kind: str, error: Exception) -> None:
-        """Count a failure, and log the first one of an outage."""
+        """Count a failure, and log it if it is the first one in a while."""
         self._count(stats.STORE_ERRORS)
         now = self._runtime.clock()
         if now >= self._silent_until:
             logger.warning(
-                "The store of robots.txt files %s fails (%s: %s); the crawl goes on with the files "
-                "in memory, and tries the store again every %g s",
+                "The robots.txt store %s failed (%s: %s). The crawl continues with the files in "
+                "memory, and tries the store again every %g s",
                 self._name, kind, error_text(error), RETRY_DELAY,
             )  # fmt: skip
         self._silent_until = now + QUIET
         self._not_before[kind] = now + RETRY_DELAY
 
     async def close(self) -> None:
-        """Wait briefly for running calls, then release all locks and close the store.
+        """Wait briefly for running calls, release all locks and close the store.
 
-        If a call overruns, the store is closed once that call finishes.
+        If a call takes longer, the store is closed when that call ends.
         """
         for seconds in _CLOSE_DELAYS:
-            await self._runtime.sleep(seconds)  # calls that were spawned before can start
+            await self._runtime.sleep(seconds)  # this also lets spawned calls start
             if not self._running:
                 break
         self._closed = True
@@ -322,5 +330,5 @@ class CacheClient:
 
         try:
             await self._threads.close(close, limit=CLOSE_TIMEOUT)
-        except Exception as error:  # noqa: BLE001 - a store's own
+        except Exception as error:  # noqa: BLE001 - third-party stores may raise anything
             self._failed("close", error)

@@ -1,9 +1,8 @@
-"""MemoryCache: what a crawl remembers of each origin, in two bounded tables.
+"""The in-memory cache of a crawl, which consists of two LRU tables.
 
-The first has the entry of each origin, with its file, as bytes. The second is smaller and has
-parsed files, which take more memory and are many objects that the garbage collector visits. A file
-that is no longer in it is parsed again when it is needed, unless it is large; a usual file takes
-less than a tenth of a millisecond. Each table drops the least recently used.
+The first table has the serialized entry of each origin. The second, smaller table has parsed files,
+which need more memory and slow down garbage collection. If a parsed file was dropped, the entry is
+parsed again when it is needed. That usually takes less than 0.1 ms.
 """
 
 import pickle
@@ -17,46 +16,45 @@ from scrapy_robots_rfc.policy.origins import Origin
 
 _T = TypeVar("_T")
 
-#: Bytes of entries for each origin of the bound. Real files take half of that on average, so the
-#: bound in origins is usually reached first.
+#: Bytes of entries to allow per origin. Real files only need half of that on average, so the
+#: maximum number of origins is usually reached first.
 BYTES_PER_ORIGIN = 2560
-#: Bytes that entries may take even if the bound in origins is small, because files may be large.
+#: Minimum value for the maximum bytes of entries, because even a few files may be large.
 MIN_BYTES = 16 * 1024 * 1024
-#: Maximum parsed values: the garbage collector stops the crawl while it visits them all.
+#: Maximum number of parsed files. Each garbage collection visits all of them.
 MAX_PARSED = 1000
-#: Maximum bytes of parsed values: of files that are made to take much memory, fewer stay parsed.
+#: Maximum bytes of parsed files. Only hostile files reach it.
 MAX_PARSED_BYTES = 256 * 1024 * 1024
 
-#: Bytes of a file above which it is parsed on a thread (`FileReader`). A smaller file takes at most
-#: 5 ms, however hostile it is, and a file of 500 KiB up to a second. `MemoryCache.get` does not
-#: parse a large file again.
+#: Maximum bytes of a file that is parsed on the event loop, which takes up to 5 ms for a hostile
+#: file. Larger files are parsed in a thread by `FileReader`, because they may take a second.
 LARGE = 16 * 1024
 
-#: Maximum bytes of an entry besides the stored bytes: its origin, and its places in tables.
+#: Maximum bytes of an entry in addition to its serialized form.
 ENTRY_OVERHEAD = 650
-#: Maximum bytes of a parsed value besides its file, and for each byte of its file. A file that is
-#: made to take much memory comes close; a usual file takes an eighth of it.
+#: Maximum bytes of a parsed file, as a constant plus a multiple of the size of the file. A typical
+#: file only needs an eighth of that.
 VALUE_OVERHEAD = 1600
 PARSED_FACTOR = 40
 
-# Smaller entries are not compressed: that would take more time than it is worth.
+# Smaller entries are not compressed, because that would not save much.
 _COMPRESS_ABOVE = 900
-# Level 1 takes less time than parsing a file again, level 6 takes more. The window and the tables
-# are small because they are cleared for each entry; the results are hardly longer.
+# Level 1 is faster than parsing a file again, but level 6 is not. A small window and small tables
+# are faster, because zlib clears them for each entry. They hardly affect the size.
 _LEVEL, _WINDOW, _MEMORY = 1, 12, 5
 
-# An origin is stored as bytes, under a plain tuple, which is equal to an `Origin`. The garbage
-# collector soon stops visiting such tuples, so it stops a crawl of many origins for a moment only.
+# The garbage collector stops tracking plain tuples, but not `Origin`, which is equal to them. This
+# keeps garbage collection fast in a crawl of many origins.
 _Key: TypeAlias = tuple[str, str, int]
 
 
 class _Table(OrderedDict[_Key, tuple[_T, int]]):
-    """Values with their weights, in the order of use, bounded in number and in weight.
+    """An LRU table that limits the number and the total weight of its values.
 
-    A call takes the same time at any size.
+    All operations take constant time.
 
-    :param max_size: maximum number of values.
-    :param max_weight: maximum weight of all; the value that was used last may weigh more.
+    :param max_size: the maximum number of values.
+    :param max_weight: the maximum total weight. A single value may be heavier.
     """
 
     def __init__(self, max_size: int, max_weight: int) -> None:
@@ -66,7 +64,7 @@ class _Table(OrderedDict[_Key, tuple[_T, int]]):
         self._weight = 0
 
     def put(self, key: _Key, value: _T, weight: int) -> list[_Key]:
-        """Set a value, and return the keys that are dropped to make room."""
+        """Set a value, and return the keys that were dropped to make room for it."""
         self.drop(key)
         self[key] = value, weight
         self._weight += weight
@@ -85,13 +83,13 @@ class _Table(OrderedDict[_Key, tuple[_T, int]]):
 
 
 class MemoryCache:
-    """The memory of a crawl. Its values are `OriginPolicy` objects, which this package ignores.
+    """The in-memory cache of a crawl. Its values are `OriginPolicy` objects.
 
-    :param origins: maximum number of origins.
-    :param parse: makes the value of an entry again; never `None`.
-    :param evicted: called for each origin that is dropped to make room.
-    :param min_bytes: bytes that entries may take even if `origins` is small.
-    :param parsed: maximum number of parsed values, and of their bytes.
+    :param origins: the maximum number of origins.
+    :param parse: a function that makes the value of an entry.
+    :param evicted: a function that is called for each origin that is dropped to make room.
+    :param min_bytes: see `MIN_BYTES`.
+    :param parsed: the maximum number of parsed values, and their maximum bytes.
     """
 
     def __init__(
@@ -105,7 +103,7 @@ class MemoryCache:
     ) -> None:
         self._parse = parse
         self._evicted = evicted
-        # The bytes of each entry, and the size of its file.
+        # The serialized entries, each with the size of its file.
         self._entries: _Table[tuple[bytes, int]] = _Table(
             origins, max(origins * BYTES_PER_ORIGIN, min_bytes)
         )
@@ -115,9 +113,9 @@ class MemoryCache:
         return len(self._entries)
 
     def get(self, origin: Origin) -> Any:  # noqa: ANN401 - an `OriginPolicy`
-        """Return the value of an origin, fresh or not.
+        """Return the value of an origin, which may have expired.
 
-        :returns: `None` if it has none, or if its file is large and no longer parsed.
+        :returns: `None` if there is no entry, or if its file is large and must be parsed again.
         """
         item = self._values.get(origin)
         if item is not None:
@@ -135,7 +133,7 @@ class MemoryCache:
         return value
 
     def entry(self, origin: Origin) -> CacheEntry | None:
-        """Return the entry of an origin, or `None` if it has none."""
+        """Return the entry of an origin, or `None` if there is none."""
         stored = self._entries.get(origin)
         return None if stored is None else self._unpack(origin, stored[0][0])
 
@@ -147,8 +145,8 @@ class MemoryCache:
         return entry
 
     def put(self, origin: Origin, value: object, entry: CacheEntry) -> None:
-        """Remember a value, and the entry that it is made from."""
-        key = origin[:]  # a plain tuple
+        """Store a value and its entry."""
+        key = origin[:]  # convert it to a plain tuple
         data = pickle.dumps(entry, pickle.HIGHEST_PROTOCOL)
         if len(data) > _COMPRESS_ABOVE:
             packer = zlib.compressobj(_LEVEL, zlib.DEFLATED, _WINDOW, _MEMORY)

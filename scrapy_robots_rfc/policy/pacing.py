@@ -62,9 +62,7 @@ class Pace(NamedTuple):
 
     def bound(self, utc: time) -> Bound | None:
         """Return the largest bound that applies at a time of day, or `None` if there is none."""
-        bounds = [
-            bound for bound in self.bounds if bound.window is None or inside(bound.window, utc)
-        ]
+        bounds = [bound for bound in self.bounds if bound.applies_at(utc)]
         return max(bounds, key=lambda bound: bound.seconds, default=None)
 
 

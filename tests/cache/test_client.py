@@ -209,8 +209,8 @@ async def test_a_store_that_fails_is_logged_once_and_tried_later(
     assert await crawl.client.load(A) is None
     assert crawl.counted == ["robotstxt/cache/store_errors"] * 5
     begins = (
-        "The store of robots.txt files a store fails (get: OSError: gone); the crawl goes on with"
-        " the files in memory, and "
+        "The robots.txt store a store failed (get: OSError: gone). The crawl continues with the"
+        " files in memory, and "
     )
     assert said(caplog) == [begins + "tries the store again every 5 s"]
     store.broken.clear()
@@ -286,9 +286,7 @@ async def test_unreadable_values_count_as_none(
     unreadable = 0 if value is None else 2
     assert crawl.counted == ["robotstxt/cache/store_errors"] * unreadable
     assert len(said(caplog)) == min(unreadable, 1)
-    assert all(
-        "has a copy that cannot be read (https://a.example: " in line for line in said(caplog)
-    )
+    assert all("has an unreadable copy of https://a.example (" in line for line in said(caplog))
     await crawl.client.save(A, FILE)
     assert await crawl.client.load(A) is not None
     await crawl.client.close()

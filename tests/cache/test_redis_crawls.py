@@ -150,7 +150,7 @@ async def test_on_the_way(
         assert server.has_one()
     assert result.stat("cache/store_errors") >= 1
     [fails] = logged(caplog)
-    assert " fails (" in fails
+    assert " failed (" in fails
     assert PASSWORD not in caplog.text
 
 

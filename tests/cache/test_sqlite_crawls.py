@@ -51,7 +51,7 @@ async def obeying(site: Site, path: Path) -> Crawl:
 
 def logged(caplog: pytest.LogCaptureFixture) -> str:
     """Return the one warning about the store."""
-    (line,) = [line for line in records(caplog) if "store of robots.txt files" in line]
+    (line,) = [line for line in records(caplog) if "robots.txt store" in line]
     return line
 
 
@@ -66,7 +66,7 @@ async def test_damaged_file_is_renamed_by_a_crawl(
         result = await obeying(site, path)
         assert result.stat("cache/store_errors") == 0
     assert site.fetches == 1
-    assert "it is renamed to robots.sqlite.damaged" in logged(caplog)
+    assert "it was renamed to robots.sqlite.damaged" in logged(caplog)
 
 
 @ensureDeferred
@@ -106,5 +106,5 @@ async def test_file_that_another_process_is_opening_for_ever(
     lock = locked(path)
     await obeying(site, path)
     lock.close()
-    [line] = (line for line in records(caplog) if "store of robots.txt files" in line)
-    assert f"fails (get: OperationalError: {path}.lock is locked by another process)" in line
+    [line] = (line for line in records(caplog) if "robots.txt store" in line)
+    assert f"failed (get: OperationalError: {path}.lock is locked by another process)" in line

@@ -69,7 +69,7 @@ def test_every_damage_is_noticed() -> None:
 
 def test_value_of_a_later_version_is_refused() -> None:
     """A value of a later version is rejected, and the error says so."""
-    with pytest.raises(ValueError, match="or not of version 1"):
+    with pytest.raises(ValueError, match="or not version 1"):
         decode(by_hand({**HEAD, "version": 2}, b"ab"))
 
 

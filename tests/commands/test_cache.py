@@ -47,7 +47,7 @@ def test_ls(robots: Callable[..., Done], store: Store, address: str) -> None:
         ["unavailable", "404", *past, "http://b.example"],
         ["unreachable", "DownloadTimeoutError", *rows[2][2:-1], "http://c.example"],
         ["stale", "200", *day, "27", "http://d.example"],
-        ["unreadable", "damaged,", "or", "not", "of", "v", "http://e.example:81"],
+        ["unreadable", "damaged,", "or", "not", "vers", "http://e.example:81"],
     ]
     assert last[:2] == ["5", "origins"]
 
@@ -85,7 +85,7 @@ def test_ls_as_json(robots: Callable[..., Done], store: Store, address: str) -> 
     assert second == {
         "origin": "http://e.example",
         "outcome": "unreadable",
-        "cause": "damaged, or not of version 1",
+        "cause": "damaged, or not version 1",
     }
 
 
@@ -125,7 +125,7 @@ def test_show_of_a_missing_copy(robots: Callable[..., Done], store: Store, addre
     assert (done.code, done.out) == (2, "")
     assert (
         done.err
-        == "scrapy robots cache: http://a.example cannot be read: damaged, or not of version 1\n"
+        == "scrapy robots cache: http://a.example cannot be read: damaged, or not version 1\n"
     )
 
 
@@ -203,8 +203,8 @@ def test_mistaken_path(robots: Callable[..., Done], tmp_path: Path) -> None:
     notes.write_text("what a user wrote\n", encoding="utf-8")
     why = {
         notes: (
-            f"{notes} is not an SQLite database: it was not changed; remove it, or choose another"
-            " path"
+            f"{notes} is not an SQLite database, so it was not changed; remove it, or choose"
+            " another path"
         ),
         tmp_path: (
             f"it cannot be opened (IsADirectoryError: [Errno 21] Is a directory: '{tmp_path}')"

@@ -1,1 +1,1 @@
-"""Stores: the contract, what makes one from a setting, and the stores of this package."""
+"""Persistent stores for robots.txt files."""

@@ -1,7 +1,6 @@
-"""The contract of a store, which keeps robots.txt files outside of a crawl's memory.
+"""Base classes of stores, which keep robots.txt files outside of the memory of a crawl.
 
-`opening.py` makes the store that ROBOTS_CACHE names. `cache/client.py` calls it on threads, and
-handles its errors. A store has bytes; `cache/entry.py` writes and reads them.
+`cache/client.py` calls the store in threads and handles its errors.
 """
 
 from abc import ABC, abstractmethod
@@ -10,35 +9,35 @@ from typing import ClassVar
 
 
 class Store(ABC):
-    """Bytes by key.
+    """A key-value store for bytes.
 
-    All methods may block. Only `open` is called on the thread of the event loop, so it delays the
-    start. At most `threads` other calls run at a time, each on its own thread. Any exception means
-    that the store failed: the crawl continues without it, and calls it again later.
+    Methods may block, because they run in threads. The exception is `open`, which runs on the event
+    loop and delays the start of the crawl. At most `threads` calls run at the same time. If a
+    method raises any exception, the crawl continues without the store and calls it again later.
 
-    Keys are origins as ``scheme://authority``, lower-case ASCII, without userinfo.
+    Keys are origins such as ``scheme://authority``, in lowercase ASCII and without userinfo.
     """
 
-    #: Maximum concurrent calls.
+    #: Maximum number of concurrent calls.
     threads: ClassVar[int] = 1
 
     @abstractmethod
     def open(self) -> None:
-        """Prepare the store; called once, first, when the crawl starts.
+        """Prepare the store. This is called once, when the crawl starts.
 
-        :raises Exception: the store can never work, which stops the crawl. Do not raise for a
-            temporary fault. The text of a `StoreError` is shown unchanged.
+        :raises Exception: if the store can never work, so that the crawl is stopped. Temporary
+            failures must not raise. The message of a `StoreError` is shown to the user as is.
         """
 
     @abstractmethod
     def get(self, key: str) -> bytes | None:
-        """Return the value that was stored last, or `None` if there is none, or it has expired."""
+        """Return the latest value of a key, or `None` if it is missing or expired."""
 
     @abstractmethod
     def put(self, key: str, value: bytes, seconds: float) -> None:
         """Store a value atomically, replacing any existing one.
 
-        :param seconds: when it expires, above 0; the store may drop it earlier.
+        :param seconds: the time until it expires, above 0. The store may drop it earlier.
         """
 
     @abstractmethod
@@ -51,42 +50,44 @@ class Store(ABC):
 
     @abstractmethod
     def close(self) -> None:
-        """Close what is open; called once, last."""
+        """Release all resources. This is called once, when the crawl ends."""
 
 
 class SharedStore(Store):
-    """A store that several workers share, with leases and turns.
+    """A store that several workers share.
 
-    Only its own clock counts, so the clocks of the workers do not matter.
+    Workers take a lease to fetch a file, and a turn to send a request to a site with an interval.
+    Times are measured by the clock of the store, so the clocks of the workers may differ.
     """
 
     @abstractmethod
     def lease(self, key: str, owner: str, seconds: float) -> bool:
-        """Let one owner at a time fetch the file of a key.
+        """Take or renew the lease for a key, which only one owner can have at a time.
 
-        :param owner: a name that no other worker has. An owner that has the lease renews it.
-        :param seconds: when the lease expires, from now.
-        :returns: whether the owner has it now.
+        :param owner: a unique name of the worker.
+        :param seconds: the time until the lease expires.
+        :returns: True if the owner has the lease now.
         """
 
     @abstractmethod
     def release(self, key: str, owner: str) -> None:
-        """End a lease, if the owner has it."""
+        """Release a lease if the owner has it."""
 
     @abstractmethod
     def take_turn(self, key: str, owner: str, seconds: float) -> float:
-        """Let one owner at a time send a request, an interval after the previous one for the key.
+        """Take or renew the turn for a key, which only one owner can have at a time.
 
-        The owner that has waited longest is next, so that none waits for ever; one that stops
-        asking loses its place.
+        The owner that has waited longest is next. An owner that stops calling this method loses its
+        place in the line.
 
-        :param seconds: when the turn expires, unless its owner takes it again before.
-        :returns: 0 if the owner has the turn, or the seconds, above 0, after which to ask again.
+        :param seconds: the time until the turn expires.
+        :returns: 0 if the owner has the turn now, otherwise the seconds to wait before the next
+            call.
         """
 
     @abstractmethod
     def end_turn(self, key: str, owner: str, interval: float) -> None:
         """End a turn, unless another owner has it.
 
-        :param interval: seconds after which the next turn may start.
+        :param interval: the time in seconds until the next turn may start.
         """

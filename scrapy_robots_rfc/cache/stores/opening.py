@@ -1,10 +1,11 @@
-"""Open the store that ROBOTS_CACHE names: by an address, a class, or the path of a class.
+"""Open the store that is configured in ROBOTS_CACHE.
 
-Errors show no credentials.
+Error messages do not contain credentials.
 """
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib import import_module
 from typing import Any
 
 from scrapy.crawler import Crawler
@@ -21,17 +22,17 @@ from scrapy_robots_rfc.errors import (
 )
 from scrapy_robots_rfc.settings import CACHE, CACHE_ACCEPTED
 
-#: The address of an SQLite file begins with this. An absolute path adds a fourth slash.
+#: The prefix of the address of an SQLite file. An absolute path adds a fourth slash.
 SQLITE = "sqlite:///"
 _REDIS = ("redis://", "rediss://")
 
 
 @contextmanager
 def explain_store_errors(spec: object, key: str = CACHE) -> Iterator[None]:
-    """Add the setting to each `StoreError` that is raised within.
+    """Context manager that adds the setting to a `StoreError`.
 
-    :param spec: the value.
-    :param key: the setting, or the option of a command.
+    :param spec: the value of the setting.
+    :param key: the name of the setting, or of a command-line option.
     """
     try:
         yield
@@ -43,10 +44,10 @@ def explain_store_errors(spec: object, key: str = CACHE) -> Iterator[None]:
 
 
 def open_store(spec: object, crawler: Crawler, key: str = CACHE) -> tuple[Store, str] | None:
-    """Open and return the store and the name that `make_store` returns.
+    """Make and open a store; see `make_store`.
 
-    :raises StoreError: also for whatever the user's class raises. With Scrapy's NotConfigured
-        the crawl would continue without the middleware, and robots.txt would not be obeyed.
+    :raises StoreError: if the store cannot be opened, whatever the user's class raises. If this
+        raised Scrapy's `NotConfigured`, the crawl would continue without obeying robots.txt.
     """
     try:
         made = make_store(spec, crawler, key)
@@ -60,41 +61,46 @@ def open_store(spec: object, crawler: Crawler, key: str = CACHE) -> tuple[Store,
 
 
 def make_store(spec: object, crawler: Crawler, key: str = CACHE) -> tuple[Store, str] | None:
-    """Return the store for a value of ROBOTS_CACHE, not opened, and its name in texts for the user.
+    """Make the store for a value of ROBOTS_CACHE, without opening it.
 
-    :param spec: an address, a class, or the path of a class.
-    :param crawler: passed to the user's class, as Scrapy makes its components.
-    :param key: the setting, or the option of a command, that has the value.
-    :returns: `None` if there is no store but the crawl's memory.
-    :raises SettingError: the value is not accepted, or needs a package that is not installed.
+    :param spec: an address, a class, or the import path of a class.
+    :param crawler: the crawler, which is passed to the user's class.
+    :param key: the name of the setting, or of a command-line option.
+    :returns: the store and its human-readable name, or `None` to only use the memory of the crawl.
+    :raises SettingError: if the value is not accepted, or a package is not installed.
     """
     if spec in (None, "", "memory:"):
         return None
     address = spec if isinstance(spec, str) else ""
     if address.startswith(_REDIS):
+        name = without_credentials(address)
         try:
-            from scrapy_robots_rfc.cache.stores.redis import RedisStore  # noqa: PLC0415 - the package is an extra
+            redis = import_module("scrapy_robots_rfc.cache.stores.redis")
         except ModuleNotFoundError as error:
-            raise MissingPackageError(key, without_credentials(address), "redis") from error
-        return RedisStore(address), without_credentials(address)
-    if (path := sqlite_path(address)) is not None:
-        from scrapy_robots_rfc.cache.stores.sqlite import SqliteStore  # noqa: PLC0415 - loaded when it is asked for
+            raise MissingPackageError(key, name, "redis") from error
+        return redis.RedisStore(address), name
+    path = sqlite_path(address)
+    if path is not None:
+        from scrapy_robots_rfc.cache.stores.sqlite import SqliteStore  # noqa: PLC0415 - optional
 
         return SqliteStore(path), address
-    if ":" in address:  # not the path of a class
+    if ":" in address:  # not an import path
         raise SettingError(key, without_credentials(address), CACHE_ACCEPTED)
     try:
-        found: Any = load_object(spec)  # type: ignore[arg-type]  # another type is refused, too
-        if not issubclass(found, Store):
-            raise TypeError("it is another class")
+        store_class: Any = load_object(spec)  # type: ignore[arg-type]  # it also raises TypeError
+        if not issubclass(store_class, Store):
+            raise TypeError("it is not a subclass of Store")
     except Exception as error:
         raise error_of_component(key, spec, CACHE_ACCEPTED, error) from error
-    return build_from_crawler(found, crawler), f"{found.__module__}.{found.__qualname__}"
+    store = build_from_crawler(store_class, crawler)
+    return store, f"{store_class.__module__}.{store_class.__qualname__}"
 
 
 def sqlite_path(address: str) -> str | None:
-    """Return the path in the address of an SQLite file, not decoded.
+    """Return the path in the address of an SQLite file, without decoding it.
 
-    :returns: `None` for another address, or one without a path.
+    :returns: `None` if it is not such an address, or if the path is missing.
     """
-    return address.removeprefix(SQLITE) or None if address.startswith(SQLITE) else None
+    if not address.startswith(SQLITE):
+        return None
+    return address.removeprefix(SQLITE) or None

@@ -1,7 +1,6 @@
-"""RedisStore: a Redis server that the workers of a fleet share for files, leases and turns.
+"""A store on a Redis server, which the workers of a fleet can share.
 
-It needs the extra `redis`. Every command uses a single key, as a Redis cluster requires.
-`cache/client.py` handles errors.
+It requires the extra `redis`. Each command only uses a single key, as required by Redis Cluster.
 """
 
 import math
@@ -18,19 +17,19 @@ from redis.retry import Retry
 from scrapy_robots_rfc.cache.stores.base import SharedStore
 from scrapy_robots_rfc.errors import StoreError
 
-#: All keys on the server begin with this, unless the address has another prefix.
+#: The default prefix of all keys on the server.
 PREFIX = "robots:"
 
-# Seconds for a connection, and for each response; a healthy server needs a thousandth of that.
+# Default timeout for connecting and for each response, in seconds.
 _TIMEOUT = 2.0
 
-# Maximum milliseconds: longer than any crawl, and the server can still add it to its clock.
+# Maximum number of milliseconds. It is small enough that the server can add it to its clock.
 _MAX_MILLISECONDS = 10**12
 
-#: The parameters for TLS in the query of an address, besides `prefix` and `timeout`.
+#: The query parameters of an address that configure TLS.
 _TLS = ("ssl_ca_certs", "ssl_certfile", "ssl_keyfile", "ssl_cert_reqs")
 
-# One owner at a time. ARGV: owner, milliseconds.
+# Take or renew a lease. ARGV contains the owner and milliseconds.
 _LEASE = """
 local owner = redis.call('GET', KEYS[1])
 if owner and owner ~= ARGV[1] then return 0 end
@@ -38,15 +37,16 @@ redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
 return 1
 """
 
+# Release a lease. ARGV contains the owner.
 _RELEASE = """
 if redis.call('GET', KEYS[1]) == ARGV[1] then redis.call('DEL', KEYS[1]) end
 """
 
-# A turn is a hash: its owner, when it ends, when the next one may start, the interval between two,
-# and for each waiting worker, since when it waits and until when it keeps its place in the line.
-# Times are microseconds on the server's clock; Lua's numbers have room for all their digits. If
-# that clock is set back, the times of a key continue from the last one that was seen. Otherwise a
-# turn would last until the clock has caught up.
+# A turn is a hash with its owner, when it expires, when the next turn may start, and the interval.
+# For each waiting worker, it also has the time since when it waits, and until when it keeps its
+# place in the line. Times are in microseconds on the server's clock, which Lua numbers can
+# represent exactly. If the clock is set back, time continues from the latest time that was seen, so
+# that a turn does not last until the clock has caught up.
 _TURN = """
 local time = redis.call('TIME')
 local turn = {}
@@ -63,12 +63,13 @@ local function write(...)
 end
 """
 
-# ARGV: owner, microseconds after which the turn expires. While another worker has the turn, its end
-# is unknown; but the next turn starts an interval later, so a worker that asks again after an
-# interval loses nothing. A free turn belongs to the worker that has waited longest; the others ask
-# again soon, in case it does not come back and loses its place. It may be five seconds late:
-# workers with a busy event loop, or far from the server, would otherwise lose their places to each
-# other, and none would get a turn. A worker that has died costs the others those five seconds once.
+# Take or renew a turn. ARGV contains the owner, and the microseconds until the turn expires.
+#
+# While another worker has the turn, a worker waits for one interval, because the next turn starts
+# at least one interval later. A free turn goes to the worker that has waited longest. Until it
+# takes the turn, the others retry after a short pause. A worker loses its place in the line if it
+# is more than five seconds late. With a shorter limit, workers with a busy event loop or a slow
+# connection might all lose their places again and again.
 _TAKE = f"""{_TURN}
 local me, mine, first = ARGV[1], now, nil
 for name, value in pairs(turn) do
@@ -99,7 +100,8 @@ redis.call('PEXPIRE', KEYS[1], digits((math.max(ends, start, now + pause) - now)
 return math.ceil(pause)
 """
 
-# ARGV: owner, microseconds. The key lasts a minute longer than needed, for workers that still ask.
+# End a turn. ARGV contains the owner and the interval in microseconds. The key expires a minute
+# later than necessary, in case workers are still waiting.
 _END = f"""{_TURN}
 if holder and holder ~= ARGV[1] then return end
 start = math.max(start, now + ARGV[2])
@@ -111,12 +113,12 @@ redis.call('PEXPIRE', KEYS[1], digits((start - now) / 1000 + 60000))
 
 
 class RedisStore(SharedStore):
-    """A Redis server, 5 or newer.
+    """A store on a Redis server, version 5 or newer.
 
-    :param address: ``redis://user:password@host:port/database?prefix=name`` or, with TLS,
-        ``rediss://``; all but the scheme may be missing.
-    :raises StoreError: the address cannot be parsed. The error does not show it, because its
-        password may be anywhere in it.
+    :param address: ``redis://user:password@host:port/database?prefix=name``, or ``rediss://...``
+        for TLS. Everything but the scheme is optional.
+    :raises StoreError: if the address is malformed. The error message does not contain the address,
+        because the password could be anywhere in it.
     """
 
     threads: ClassVar[int] = 8
@@ -125,11 +127,11 @@ class RedisStore(SharedStore):
         try:
             client, self._prefix = _client_of(address)
         except ValueError:
-            known = ", ".join(("prefix", "timeout", *_TLS))
+            parameters = ", ".join(("prefix", "timeout", *_TLS))
             raise StoreError(
-                "the address of a Redis server must look like redis://user:password@host:port/"
-                "database, with special characters in the password encoded (/ is %2F), and after a "
-                "?: " + known
+                "the address must look like redis://user:password@host:port/database, with special "
+                "characters in the password percent-encoded, such as %2F for /; the supported "
+                f"query parameters are {parameters}"
             ) from None
         self.client: Any = client
         self._lease = self.client.register_script(_LEASE)
@@ -138,7 +140,7 @@ class RedisStore(SharedStore):
         self._end = self.client.register_script(_END)
 
     def open(self) -> None:
-        """Try the server. An account that can run a writing script can do everything else."""
+        """Check the connection by running a script, which requires all needed permissions."""
         self.lease("", "probe", 0.001)
 
     def get(self, key: str) -> bytes | None:
@@ -158,9 +160,8 @@ class RedisStore(SharedStore):
         """See `Store`."""
         start = self.name_of("copy", "")
         pattern = re.sub(rb"([\\*?\[\]])", rb"\\\1", start) + b"*"
-        # The server may return a key twice.
-        for name in set(self.client.scan_iter(match=pattern, count=1000)):
-            # Keys that are not UTF-8, from other programs, can be deleted, too.
+        for name in set(self.client.scan_iter(match=pattern, count=1000)):  # without duplicates
+            # Other programs may have stored keys that are not UTF-8, which can be deleted as well.
             yield name[len(start) :].decode("utf-8", "surrogateescape")
 
     def close(self) -> None:
@@ -188,15 +189,15 @@ class RedisStore(SharedStore):
         self._end([self.name_of("turn", key)], [owner, microseconds])
 
     def name_of(self, kind: str, key: str) -> bytes:
-        """Return the key on the server for the copy, the lease or the turn of an origin."""
+        """Return the Redis key for the copy, lease or turn of an origin."""
         return f"{self._prefix}{kind}:{key}".encode("utf-8", "surrogateescape")
 
 
 def _client_of(address: str) -> tuple[Any, str]:
     """Return a client that is not connected yet, and the prefix of all keys.
 
-    :raises ValueError: the address cannot be parsed. redis-py alone would use a wrong database, and
-        accept any option.
+    :raises ValueError: if the address is malformed. redis-py itself would accept it, and might use
+        the wrong database.
     """
     parts = urlsplit(address)
     query = dict(parse_qsl(parts.query, keep_blank_values=True, strict_parsing=bool(parts.query)))
@@ -213,8 +214,7 @@ def _client_of(address: str) -> tuple[Any, str]:
         socket_connect_timeout=timeout,
         socket_keepalive=True,
         protocol=2,
-        # The server may have closed an idle connection. Every command may be repeated, because none
-        # increments a value.
+        # The server may have closed an idle connection, so try again. All commands are idempotent.
         retry=Retry(NoBackoff(), 1, supported_errors=(exceptions.ConnectionError,)),
         **(tls if parts.scheme == "rediss" else {}),
     )
@@ -222,5 +222,5 @@ def _client_of(address: str) -> tuple[Any, str]:
 
 
 def _milliseconds(seconds: float) -> int:
-    """Return milliseconds, rounded up: the server does not accept 0."""
+    """Convert seconds to milliseconds, rounding up because the server does not accept 0."""
     return max(1, math.ceil(1000 * min(seconds, _MAX_MILLISECONDS / 1000)))

@@ -1,7 +1,6 @@
-"""SqliteStore: a store in an SQLite file, for a crawl that is resumed, or for several processes.
+"""A store in an SQLite file, which survives restarts and may be used by several processes.
 
-A damaged file is renamed, and a new one is made. A file created by another program is never
-modified.
+A damaged file is renamed and replaced with a new one. Files of other programs are never modified.
 """
 
 import contextlib
@@ -22,25 +21,25 @@ logger: logging.Logger = logging.getLogger(__name__)
 
 _T = TypeVar("_T")
 
-#: Identifies our files, in the SQLite header: "RFC9" in ASCII.
+#: The application ID in the SQLite header of our files, which is "RFC9" in ASCII.
 APPLICATION_ID = 0x52464339
-#: Seconds to wait while another process writes, or opens the file.
+#: Seconds to wait for a lock of another process.
 LOCK_TIMEOUT = 2.0
-# The start of an SQLite database, and the position of its application id
-# (https://sqlite.org/fileformat.html).
+# The start of an SQLite database and the offset of its application ID; see
+# https://sqlite.org/fileformat.html.
 _MAGIC = b"SQLite format 3\x00"
 _APPLICATION_ID_AT = 68
-#: Maximum number of expired values that a write deletes.
+#: Maximum number of expired values to delete per write.
 _MAX_SWEPT = 20
 
-# A rollback journal instead of a write-ahead log: if the user removes the file but not the log,
-# SQLite would apply the log to the next file. With a journal, SQLite notices that the file was
-# removed. SQLite does not wait for the disk: a killed process loses nothing by that, but if the
-# machine crashes, the file may be damaged, and a new one is made.
+# Use a rollback journal instead of a write-ahead log. If a user only deletes the database, SQLite
+# would apply a remaining write-ahead log to the next database, but it detects that with a journal.
+# Do not wait for the disk either. If the machine crashes, the file may be damaged and replaced, but
+# nothing is lost if only the process is killed.
 _JOURNAL = "PRAGMA journal_mode = TRUNCATE; PRAGMA synchronous = OFF;"
-# Key and value are in one record, so that damage elsewhere in the file cannot give a key the value
-# of another key. A table with other columns needs another name: a file without the table counts as
-# damaged.
+# WITHOUT ROWID stores the key and value in the same record, so that a damaged file cannot mix up
+# the values of two keys. If the columns change, the table needs another name, because a file
+# without the table is considered damaged.
 _SCHEMA = f"""
 BEGIN IMMEDIATE;
 CREATE TABLE IF NOT EXISTS copies (
@@ -56,24 +55,24 @@ INSERT INTO copies (key, keep_until, value) VALUES (?, ?, ?)
 ON CONFLICT (key) DO UPDATE SET keep_until = excluded.keep_until, value = excluded.value
 """
 _SWEEP = "DELETE FROM copies WHERE key IN (SELECT key FROM copies WHERE keep_until <= ? LIMIT ?)"
-# An expired value counts as absent. RETURNING would need SQLite 3.35.
+# Expired values are ignored. RETURNING would require SQLite 3.35.
 _DELETE = "DELETE FROM copies WHERE key = ? AND keep_until > ?"
-# No process can write while keys are read. The index has all of them, so that is quick.
+# Only read the index, which is fast, because no process can write in the meantime.
 _KEYS = "SELECT key FROM copies INDEXED BY copies_by_end WHERE keep_until > ?"
 
-#: Errors that mean a damaged file if a new connection has them, too. One is SQLITE_ERROR: our
-#: statements are right, so the table is wrong.
+#: Errors that indicate a damaged file if they persist with a new connection. SQLITE_ERROR is among
+#: them, because it means that the table is missing or has other columns.
 _DAMAGED = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR}
-#: Errors that a new connection may fix: the file was removed, replaced or damaged while the old
-#: connection had it open.
+#: Errors that a new connection may fix, because the file was deleted, replaced or damaged while it
+#: was open.
 _REOPEN = {*_DAMAGED, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_READONLY}
 
 
 class SqliteStore(Store):
-    """A store in one SQLite file, which several processes may use.
+    """A store in an SQLite file, which several processes may share.
 
-    :param path: the file; `open` makes missing folders.
-    :param now: returns seconds since 1970.
+    :param path: the path of the file. `open` creates missing folders.
+    :param now: a function that returns a Unix timestamp.
     """
 
     def __init__(self, path: str | Path, now: Callable[[], float] = time.time) -> None:
@@ -82,17 +81,17 @@ class SqliteStore(Store):
         self._connection: sqlite3.Connection | None = None
 
     def open(self) -> None:
-        """Check the file, or make an empty one; the first call will open it.
+        """Check the file, or create an empty file. The first call opens the database.
 
-        A full disk raises nothing here, because it may have room later.
+        If the disk is full, this does not raise, because it may have room later.
 
-        :raises StoreError: it is not a file, or belongs to another program.
-        :raises OSError: it cannot be read or made.
+        :raises StoreError: if the path is not a file, or belongs to another program.
+        :raises OSError: if the file cannot be read or created.
         """
-        self._check_owner()  # before a pipe is opened, or a lock is made next to another file
+        self._check_owner()  # do this first, so that nothing is created next to another file
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True)
-            # If SQLite would fail, this fails, too, and says why.
+            # This fails whenever SQLite would fail, but with a better error message.
             os.close(os.open(self._path, os.O_RDONLY | os.O_CREAT, 0o644))
         except OSError as error:
             if error.errno not in (errno.ENOSPC, errno.EDQUOT):
@@ -108,7 +107,7 @@ class SqliteStore(Store):
         now = self._now()
 
         def write(connection: sqlite3.Connection) -> None:
-            with connection:  # one transaction takes less time than two
+            with connection:  # one transaction is faster than two
                 connection.execute("BEGIN IMMEDIATE")
                 connection.execute(_PUT, (key, now + seconds, value))
                 connection.execute(_SWEEP, (now, _MAX_SWEPT))
@@ -117,8 +116,8 @@ class SqliteStore(Store):
 
     def delete(self, key: str) -> bool:
         """See `Store`."""
-        done = self._do(lambda connection: connection.execute(_DELETE, (key, self._now())))
-        return done.rowcount > 0
+        cursor = self._do(lambda connection: connection.execute(_DELETE, (key, self._now())))
+        return cursor.rowcount > 0
 
     def keys(self) -> Iterator[str]:
         """See `Store`."""
@@ -132,11 +131,11 @@ class SqliteStore(Store):
         self._connection = None
 
     def _do(self, function: Callable[[sqlite3.Connection], _T]) -> _T:
-        """Call a function with a connection, and again with a new file if the old one is damaged.
+        """Call a function with a connection. If the file is damaged, try again with a new file.
 
-        Only one process at a time opens or renames a file. Otherwise a process could have a damaged
-        file open that another one renames, and would apply the journal of the new file, which has
-        the same name, to the old one.
+        Only one process at a time may open or rename the file. Otherwise, a process might still
+        have the damaged file open when another one renames it, and then apply the journal of the
+        new file to it, because both journals have the same name.
         """
         if self._connection is not None:
             try:
@@ -156,12 +155,12 @@ class SqliteStore(Store):
 
     @contextlib.contextmanager
     def _alone(self) -> Iterator[None]:
-        """Let only one process at a time open the file.
+        """Context manager that lets only one process at a time open the file.
 
-        The lock is SQLite's own, on an empty file next to the database, because users may lock the
-        folder of a crawl themselves. If that file cannot be made, there is no lock.
+        It uses an SQLite lock on an empty file next to the database. If that file cannot be
+        created, it does not lock anything.
 
-        :raises sqlite3.OperationalError: another process has had the lock for two seconds.
+        :raises sqlite3.OperationalError: if the lock is not available within two seconds.
         """
         with contextlib.ExitStack() as stack:
             try:
@@ -178,7 +177,7 @@ class SqliteStore(Store):
 
     def _connect(self) -> sqlite3.Connection:
         is_new = self._check_owner()
-        # Several threads use it, but never two at once.
+        # The connection is used by several threads, but never at the same time.
         connection = sqlite3.connect(
             self._path, timeout=LOCK_TIMEOUT, isolation_level=None, check_same_thread=False
         )
@@ -191,47 +190,49 @@ class SqliteStore(Store):
         return connection
 
     def _check_owner(self) -> bool:
-        """Return whether the file is empty, as SQLite makes it before it writes, or unreadable.
+        """Check that the file does not belong to another program.
 
-        SQLite must not open a file before: it would roll back a journal that another program has
-        left next to its database.
+        This must happen before SQLite opens the file. Otherwise, it might roll back a transaction
+        of the other program.
 
-        :raises StoreError: the file belongs to another program.
+        :returns: True if the file is empty or unreadable.
+        :raises StoreError: if the file belongs to another program.
         """
         try:
             if self._path.exists() and not (self._path.is_file() or self._path.is_dir()):
                 raise StoreError(
-                    f"{self._path} is not a file: it was not changed; choose another path"
+                    f"{self._path} is not a regular file, so it was not changed; choose another"
+                    " path"
                 )
             with self._path.open("rb") as file:
                 head = file.read(_APPLICATION_ID_AT + 4)
-        except OSError:  # SQLite says what is wrong
+        except OSError:  # SQLite reports the error
             return True
         is_database = head.startswith(_MAGIC)
         is_ours = int.from_bytes(head[_APPLICATION_ID_AT:]) == APPLICATION_ID
         if head and not (is_database and is_ours):
             kind = "a database of another program" if is_database else "not an SQLite database"
-            text = f"{self._path} is {kind}: it was not changed; remove it, or choose another path"
-            raise StoreError(text)
+            advice = "so it was not changed; remove it, or choose another path"
+            raise StoreError(f"{self._path} is {kind}, {advice}")
         return not head
 
     def _rename_damaged(self, error: sqlite3.Error) -> None:
-        """Rename our damaged file to an unused name."""
+        """Rename the damaged file to an unused name."""
         self.close()
         if self._check_owner():  # an empty file is not damaged
             raise error
         names = (f"{self._path.name}.damaged{number or ''}" for number in itertools.count())
         free = next(path for path in map(self._path.with_name, names) if not path.exists())
-        # SQLite would apply its journal to the next file, which has the same name.
+        # Delete the journal, because SQLite would apply it to the new file.
         self._path.with_name(f"{self._path.name}-journal").unlink(missing_ok=True)
         self._path.replace(free)
         logger.warning(
-            "The store of robots.txt files %s is damaged (%s): it is renamed to %s, and a new one "
-            "is made",
+            "The robots.txt store %s is damaged (%s), so it was renamed to %s and a new one is "
+            "created",
             self._path, error, free.name,
         )  # fmt: skip
 
 
 def _code(error: sqlite3.Error) -> int:
-    """Return SQLite's primary result code."""
+    """Return the primary result code of an SQLite error."""
     return int(getattr(error, "sqlite_errorcode", 0)) & 0xFF

@@ -124,10 +124,10 @@ def test_a_damaged_file_of_ours(path: Path, caplog: pytest.LogCaptureFixture) ->
         path.unlink()
     names = ["robots.sqlite.damaged", "robots.sqlite.damaged1"]
     assert [path.with_name(name).read_bytes() for name in names] == contents
-    begin = f"The store of robots.txt files {path} is damaged (database disk image is malformed)"
+    begin = f"The robots.txt store {path} is damaged (database disk image is malformed)"
     for name, warning in zip(names, warnings(caplog), strict=True):
         assert warning.startswith(begin)
-        assert warning.endswith(f"it is renamed to {name}, and a new one is made")
+        assert warning.endswith(f"so it was renamed to {name} and a new one is created")
 
 
 @pytest.mark.parametrize(
@@ -144,7 +144,7 @@ def test_a_damaged_file_of_ours(path: Path, caplog: pytest.LogCaptureFixture) ->
 def test_a_file_of_the_users(path: Path, content: bytes) -> None:
     """A file that is not ours stops the crawl at start, and is not changed."""
     path.write_bytes(content)
-    with pytest.raises(StoreError, match="it was not changed; remove it, or choose another path"):
+    with pytest.raises(StoreError, match="so it was not changed; remove it, or choose"):
         opened(path)
     assert path.read_bytes() == content
     assert list(path.parent.iterdir()) == [path]
@@ -238,7 +238,7 @@ def test_a_table_that_is_not_ours(
     store.close()
     assert path.with_name("robots.sqlite.damaged").exists()
     [warning] = warnings(caplog)
-    assert f"The store of robots.txt files {path} is damaged (" in warning
+    assert f"The robots.txt store {path} is damaged (" in warning
 
 
 def test_damaged_file_that_cannot_be_renamed(

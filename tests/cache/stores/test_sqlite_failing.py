@@ -185,6 +185,6 @@ def test_what_is_no_file(tmp_path: Path) -> None:
 def test_a_pipe(path: Path) -> None:
     """A pipe is not opened and not renamed: the crawl does not start."""
     os.mkfifo(path)
-    with pytest.raises(StoreError, match="is not a file: it was not changed"):
+    with pytest.raises(StoreError, match="is not a regular file, so it was not changed"):
         opened(path)
     assert [path.is_fifo(), *path.parent.iterdir()] == [True, path]
