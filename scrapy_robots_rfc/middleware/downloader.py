@@ -175,7 +175,7 @@ class RfcRobotsTxtMiddleware(GateKeeper):
         fetch: PendingFetch = request.meta[MARK].fetch
         fetch.waits_for_turn = True
         try:
-            await self._throttle.wait_in_place(request, origin)
+            await self._throttle.wait_for_turn(request, origin)
         finally:
             fetch.waits_for_turn = False
 
@@ -221,7 +221,7 @@ class RfcRobotsTxtMiddleware(GateKeeper):
     async def _wait_for_turn(self, request: Request, robots: OriginPolicy) -> Request | None:
         """Wait for the turn of a request whose interval was not known before, then judge it."""
         try:
-            await self._throttle.wait_in_place(request, robots.origin)
+            await self._throttle.wait_for_turn(request, robots.origin)
         except RobotsUndecided as error:
             return self._undecided(request, error)
         return await _finished(self._judge(request, robots))
@@ -254,7 +254,7 @@ class RfcRobotsTxtMiddleware(GateKeeper):
 
     def known_for(self, origin: Origin) -> float:
         """Return the seconds for which a file is known after its fetch."""
-        return self._throttle.known_for(origin)
+        return self._throttle.sites.known_for(origin)
 
     def policy_changed(self, robots: OriginPolicy) -> None:
         """Pace a site as its file asks the crawl's own agent."""

@@ -96,19 +96,20 @@ class Progress:
 
     def _log_paced(self) -> bool:
         """Log how many requests wait for a turn, and until when, unless none waits for long."""
-        waiting = Counter(self._throttle.in_place.values())
+        waiting = Counter(self._throttle.waiting.values())
         for origin, requests in islice(self._gate.paced(), _MAX_SITES):
             waiting[origin] += requests
-        last = {site: count * self._throttle.interval(site) for site, count in waiting.items()}
-        slowest = max(last, key=last.__getitem__, default=None)
-        if slowest is None or last[slowest] < MIN_WAIT:
+        interval = self._throttle.sites.interval
+        seconds = {origin: count * interval(origin) for origin, count in waiting.items()}
+        slowest = max(seconds, key=seconds.__getitem__, default=None)
+        if slowest is None or seconds[slowest] < MIN_WAIT:
             return False
         self._log(
             "%s waiting for their Crawl-delay or Request-rate; the last will start by %s"
             " (slowest: %s, every %g s)",
             pluralize(waiting.total(), "request"),
-            self._runtime.at(last[slowest]),
+            self._runtime.at(seconds[slowest]),
             slowest,
-            self._throttle.interval(slowest),
+            interval(slowest),
         )
         return True

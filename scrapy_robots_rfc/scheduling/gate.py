@@ -288,7 +288,7 @@ class Gate:
             queued = self.origins.get(origin)
             if queued is None or queued.state in (State.FETCHING, State.NO_ROOM):
                 continue
-            if queued.size and self._throttle.interval(origin):
+            if queued.size and self._throttle.sites.interval(origin):
                 yield origin, queued.size
 
     def count_waiting(self) -> None:
@@ -300,9 +300,10 @@ class Gate:
             [queued.size for queued in self.origins.values() if queued.state is not ready]
         )
         # An answer may have woken a paced origin just before.
-        for origin in self._throttle.sites:
+        sites = self._throttle.sites
+        for origin in sites:
             queued = self.origins.get(origin)
-            if queued is not None and queued.state is ready and self._throttle.interval(origin):
+            if queued is not None and queued.state is ready and sites.interval(origin):
                 self.waiting_at_close += queued.size
 
 

@@ -14,7 +14,7 @@ from scrapy.utils.asyncio import call_later
 
 from scrapy_robots_rfc import RobotsDisallowed
 from scrapy_robots_rfc._runtime import Runtime, Waiter
-from scrapy_robots_rfc.scheduling.throttle import MIN_KNOWN_FOR
+from scrapy_robots_rfc.scheduling.paced_sites import MIN_KNOWN_FOR
 from scrapy_robots_rfc.signals import robots_fetched
 from tests.support.crawling import Pages, Serial, crawl, records, short
 from tests.support.handlers import HANDLERS, PROXY_HANDLERS

@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import pytest
 
-from scrapy_robots_rfc.scheduling.shared import BEAT, HOLD
+from scrapy_robots_rfc.scheduling.shared import EXTEND_EVERY, TURN_TIMEOUT
 from tests.support.fleet import SITE, Worker, World
 
 # Allowed rounding error.
@@ -55,16 +55,16 @@ def test_one_worker_is_not_slower(world: World) -> None:
 
 def test_unanswered_for_long(world: World) -> None:
     """A turn is kept as long as its request is unanswered."""
-    slow, other = Worker(world, "slow", way=4 * HOLD), Worker(world, "other")
+    slow, other = Worker(world, "slow", way=4 * TURN_TIMEOUT), Worker(world, "other")
     slow.go()
     other.go()
-    world.run(8 * HOLD + 0.9)
-    assert world.arrivals == [(4 * HOLD, "slow")]
-    world.run(8 * HOLD + 3)
+    world.run(8 * TURN_TIMEOUT + 0.9)
+    assert world.arrivals == [(4 * TURN_TIMEOUT, "slow")]
+    world.run(8 * TURN_TIMEOUT + 3)
     assert world.arrivals[1][1] == "other"
 
 
-@pytest.mark.parametrize("died", [0.01, BEAT - 0.01, 3 * BEAT + 0.01])
+@pytest.mark.parametrize("died", [0.01, EXTEND_EVERY - 0.01, 3 * EXTEND_EVERY + 0.01])
 @pytest.mark.parametrize("interval", [1.0, 50.0])
 def test_worker_that_dies(world: World, died: float, interval: float) -> None:
     """The turn of a worker that dies expires, and the interval passes after its last request."""
@@ -73,7 +73,7 @@ def test_worker_that_dies(world: World, died: float, interval: float) -> None:
     other.go()
     world.run(died)
     worker.die()
-    world.run(died + HOLD + interval + 2)
+    world.run(died + TURN_TIMEOUT + interval + 2)
     assert [name for _, name in world.arrivals][:2] == ["one", "other"]
     assert min(world.gaps()) >= interval
 
@@ -100,7 +100,7 @@ def test_store_fails(world: World) -> None:
 
 def test_store_fails_while_a_turn_goes_on(world: World) -> None:
     """A worker whose turn cannot be renewed continues at its own interval."""
-    worker = Worker(world, "one", way=2 * HOLD, latency=0.001)
+    worker = Worker(world, "one", way=2 * TURN_TIMEOUT, latency=0.001)
     worker.go()
     world.run(1)
     worker.works = False
@@ -115,7 +115,7 @@ def test_turn_that_no_request_uses(world: World) -> None:
     idle.left = 0
     world.run(0.015)
     other.go()
-    world.run(BEAT + 3)
+    world.run(EXTEND_EVERY + 3)
     assert [name for _, name in world.arrivals][:1] == ["other"]
     assert idle.calls == ["take", "end"]
     world.run(100)
@@ -129,7 +129,7 @@ def test_turn_that_was_taken_too_long_ago(world: World) -> None:
     worker.left = 0
     world.run(1)
     assert worker.turns.wait(1.0, world.now) == 0
-    world.now += HOLD + 1  # without a call of its timer
+    world.now += TURN_TIMEOUT + 1  # without a call of its timer
     assert worker.turns.wait(1.0, world.now) is None
     assert worker.calls == ["take", "take"]
 
@@ -142,7 +142,7 @@ def test_turn_that_was_lost(world: World) -> None:
     world.store.forget_turns()
     assert other.turns.wait(1.0, world.now) == 0
     other.turns.start("another")
-    world.run(BEAT)
+    world.run(EXTEND_EVERY)
     one.turns.unused("request")
     assert one.turns.wait(1.0, world.now) != 0
 
@@ -202,7 +202,7 @@ def test_answer_to_a_request_without_a_turn(world: World) -> None:
     assert worker.calls == ["take"]
     fresh = Worker(World(), "fresh")
     fresh.turns.answered("another", 1.0, 0.0)
-    assert fresh.world.store.take_turn(str(SITE), "somebody", HOLD) > 0.9
+    assert fresh.world.store.take_turn(str(SITE), "somebody", TURN_TIMEOUT) > 0.9
 
 
 def test_no_interval(world: World) -> None:
@@ -223,5 +223,5 @@ def test_end_of_the_crawl(world: World) -> None:
     other.go()
     world.run(0.2)
     assert [name for _, name in world.arrivals] == ["other"]
-    world.run(3 * BEAT)
+    world.run(3 * EXTEND_EVERY)
     assert worker.calls == ["take", "end"]

@@ -40,8 +40,8 @@ def main(mode: str, urls: list[str], settings: dict[str, Any], hold: float | Non
         default.
     """
     if hold is not None:
-        fetches.LEASE = shared.HOLD = hold
-        fetches.RENEW_INTERVAL = shared.BEAT = hold / 3
+        fetches.LEASE = shared.TURN_TIMEOUT = hold
+        fetches.RENEW_INTERVAL = shared.EXTEND_EVERY = hold / 3
     handler = logging.StreamHandler()
     handler.setLevel(logging.WARNING)
     logging.getLogger("scrapy_robots_rfc").addHandler(handler)
