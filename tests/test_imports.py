@@ -147,7 +147,7 @@ def test_an_import_error_of_ours_does_not_break_other_scrapy_commands() -> None:
 
 
 def test_other_names() -> None:
-    """Another name is an error, so that a mistyped path in a setting is one, too."""
+    """A name that does not exist is an error, so a mistyped path in a setting is one, too."""
     with pytest.raises(AttributeError, match="module 'scrapy_robots_rfc' has no attribute 'Adon'"):
         scrapy_robots_rfc.Adon  # type: ignore[attr-defined]  # noqa: B018
     with pytest.raises(ImportError):

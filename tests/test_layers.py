@@ -260,7 +260,7 @@ def test_a_crawl_without_leaves() -> None:
     assert (run.stdout, run.stderr) == ("1 1\n", "")
 
 
-def test_who_knows_the_framework() -> None:
+def test_imports_of_frameworks() -> None:
     """The pure folders import neither Scrapy nor redis-py, and Twisted is imported only by its
     wrappers.
     """
@@ -270,7 +270,7 @@ def test_who_knows_the_framework() -> None:
     assert {name for name in MODULES if "redis" in outside(name)} == REDIS
 
 
-def test_the_pure_rooms_are_pure() -> None:
+def test_pure_folders_are_pure() -> None:
     """The pure folders import nothing that does I/O, logs, reads a clock or is random."""
     assert {name: extra for name in PURE_MODULES if (extra := outside(name) - PURE)} == {}
 

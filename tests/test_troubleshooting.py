@@ -73,7 +73,7 @@ def test_every_reason_is_explained() -> None:
 
 @ensureDeferred
 async def test_undo_unreachable(proxy: Site) -> None:
-    """A site whose robots.txt cannot be fetched is open, after a second attempt."""
+    """Everything is allowed if robots.txt cannot be fetched in two attempts."""
     proxy.replies["http://a.example/robots.txt"] = Reply(503)
     undo = UNDO["robots.txt cannot be fetched: timeout, refused..."]
     for changed, is_open in (({"ROBOTS_UNREACHABLE_BACKOFF": [0]}, False), (undo, True)):
@@ -85,7 +85,7 @@ async def test_undo_unreachable(proxy: Site) -> None:
 
 @ensureDeferred
 async def test_undo_429(site: Site) -> None:
-    """A site that answers 429 is open."""
+    """Everything is allowed at a site whose robots.txt answers 429."""
     site.replies["/robots.txt"] = Reply(429)
     undo = UNDO["robots.txt answers 429 or 5xx"]
     for changed, is_open in (({}, False), (undo, True)):

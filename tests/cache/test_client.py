@@ -144,7 +144,7 @@ async def test_entries_are_moved_to_the_clock_of_the_crawl(store: Breakable) -> 
 
 @pytest.mark.parametrize(("seconds", "fresh_until"), [(60, 700), (61, 100), (3600, 100)])
 @under_the_reactor
-async def test_nothing_was_in_the_future(
+async def test_entries_from_the_future(
     store: Breakable, seconds: float, fresh_until: float
 ) -> None:
     """An entry from a clock that is a little ahead counts as fetched now; from one far ahead, it
@@ -331,7 +331,7 @@ async def test_no_credentials_in_the_log(
 @pytest.mark.parametrize("threads", [1, 2, 8])
 @under_the_reactor
 async def test_a_call_that_ends_late_closes_the_store(store: Breakable, threads: int) -> None:
-    """A store whose call ends after the crawl is closed then, and not during the call."""
+    """If a call ends after the crawl, the store is closed after that call."""
     store.threads = threads  # type: ignore[misc]  # only for this store
     store.hangs.add("put")
     crawl = Crawl(store, Hurried())

@@ -114,7 +114,7 @@ async def test_file_that_may_not_be_stored(site: Site) -> None:
 
 @ensureDeferred
 async def test_file_that_came_while_this_one_failed(site: Site, store: OneStore) -> None:
-    """A crawl whose fetch fails uses the file that another crawl has fetched meanwhile."""
+    """A crawl whose fetch fails uses the file that another crawl fetched in the meantime."""
 
     def overtaken(_: Asked) -> Reply:
         now = time.time()
@@ -170,7 +170,7 @@ async def test_waiting_for_another_crawl_takes_no_time_of_the_fetch(site: Site) 
 
 
 @ensureDeferred
-async def test_backoff_is_everybodys(site: Site) -> None:
+async def test_backoff_is_shared(site: Site) -> None:
     """While a crawl retries a file, the others wait, and get the same result."""
     answers = iter([Reply(503), Reply(503), FORBID])
     site.replies["/robots.txt"] = lambda _: next(answers)
@@ -198,7 +198,7 @@ async def test_crawl_that_ends_gives_its_lease_back(
 
 @ensureDeferred
 async def test_crawl_that_ends_waits_for_no_other(site: Site, store: OneStore) -> None:
-    """A crawl that is closed does not wait for another crawl, and leaves its lease alone."""
+    """A crawl that is closed does not wait for another crawl, which keeps its lease."""
     store.lease(site.url(""), "other", 600)
     result = await crawl([site.url("/y")], {**ONE_STORE, "CLOSESPIDER_TIMEOUT": 1})
     assert (site.fetches, result.stat("undecided")) == (0, 1)

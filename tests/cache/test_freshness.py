@@ -187,7 +187,7 @@ async def test_file_that_has_changed(site: Site, clock: Clock) -> None:
 
 
 @ensureDeferred
-async def test_only_who_gave_the_file_is_asked_with_its_tag(
+async def test_validators_are_sent_to_the_url_of_the_file(
     site: Site, other: Site, clock: Clock
 ) -> None:
     """RFC 9110, 13.1: validators are sent only to the URL of the file, not before or after a

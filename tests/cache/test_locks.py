@@ -1,4 +1,4 @@
-"""Leases last as long as they are needed; timers and clock are those of the test."""
+"""Leases last as long as they are needed. The test controls the timers and the clock."""
 
 from __future__ import annotations
 

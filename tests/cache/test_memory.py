@@ -111,7 +111,7 @@ class Crawl:
     [RULES, RULES * 100, noise(5000, 1), b"", None],
     ids=["small", "usual", "noise", "empty", "none"],
 )
-def test_entry_comes_back_whole(body: bytes | None) -> None:
+def test_entry_is_returned_unchanged(body: bytes | None) -> None:
     """The value of an origin is the one that was put, and its entry is equal."""
     crawl = Crawl(10)
     full = changed(entry_of(body), unreachable_since=5.0, lifetime=60.0, cut=512_000)
@@ -180,7 +180,7 @@ def test_bound_in_bytes() -> None:
 
 
 def test_file_above_the_bound_stays_while_it_is_used() -> None:
-    """A file that takes more than the bound is parsed once, as long as no other is asked."""
+    """A file above the bound stays parsed until another file is used."""
     crawl = Crawl(30, parsed_bytes=1000)
     value = crawl.fetch(1)
     value.ask()
@@ -225,7 +225,7 @@ def allocated() -> int:
 @pytest.mark.usefixtures("traced")
 @pytest.mark.parametrize("kind", LINES)
 def test_weight_of_a_hostile_file(kind: str) -> None:
-    """A parsed file takes at most its weight, whatever it contains and is asked."""
+    """A parsed file takes at most its weight, even if it is hostile."""
     # What stays for the whole process; the file is large enough to be read like the next one.
     Value(origin(0), entry_of(hostile(kind, 5000))).ask()
     body = hostile(kind, 10_000)
@@ -273,7 +273,7 @@ def test_large_file_is_not_parsed_while_a_page_waits() -> None:
 
 
 def test_hostile_files_in_turn_are_parsed_once() -> None:
-    """Four hostile files of 512,000 bytes stay parsed while their origins are asked in turn."""
+    """Four hostile files of 512,000 bytes stay parsed while their origins are used in turn."""
     crawl = Crawl(100)
     body = hostile("wildcards", 511_000)
     for number in range(4):

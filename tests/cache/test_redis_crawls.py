@@ -109,7 +109,7 @@ TROUBLES: dict[str, tuple[Callable[[Server], object], Callable[[Server], object]
 
 @pytest.mark.parametrize("trouble", TROUBLES)
 @ensureDeferred
-async def test_on_the_way(
+async def test_server_that_fails_during_a_crawl(
     trouble: str,
     server: Server,
     open_redis: Callable[..., RedisStore],

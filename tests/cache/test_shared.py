@@ -108,7 +108,7 @@ class Finishing(MemoryStore):
 
 
 @under_the_reactor
-async def test_who_gets_the_lease_looks_again() -> None:
+async def test_new_owner_of_a_lease_looks_again() -> None:
     """A crawl that gets the lease looks again for a file, and then releases the lease."""
     plain, store = MemoryStore(), Finishing()
     writer, one = Worker(plain), Worker(store)

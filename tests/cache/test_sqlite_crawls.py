@@ -98,7 +98,7 @@ async def test_folder_of_the_job_is_locked_by_the_user(site: Site, tmp_path: Pat
 
 
 @ensureDeferred
-async def test_file_that_another_process_is_opening_for_ever(
+async def test_file_that_another_process_keeps_locked(
     site: Site, path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """If another process keeps our lock, the crawl continues without the store, and logs that."""

@@ -40,7 +40,7 @@ copies = st.builds(
 
 
 @given(copy=copies)
-def test_any_copy_comes_back(copy: CacheEntry) -> None:
+def test_any_entry_is_read_as_written(copy: CacheEntry) -> None:
     """Whatever a site sent, the entry that is read equals the one that was written."""
     assert decode(encode(copy)) == copy
 
@@ -68,7 +68,7 @@ def test_every_damage_is_noticed() -> None:
 
 
 def test_value_of_a_later_version_is_refused() -> None:
-    """A value of a later version is rejected, and the error says so."""
+    """A value of a later version is rejected with an error about the version."""
     with pytest.raises(ValueError, match="or not version 1"):
         decode(by_hand({**HEAD, "version": 2}, b"ab"))
 

@@ -163,7 +163,7 @@ def test_site_without_a_file(
         assert done.err == (error if code else "")
 
 
-def test_redirect_that_leads_nowhere(tmp_path: Path) -> None:
+def test_redirect_without_a_usable_target(tmp_path: Path) -> None:
     """A redirect that may not be followed is the cause, and there is no file."""
     with Site({"/robots.txt": redirect("file:///etc/passwd")}) as site:
         text = run("show", site.url("/"), folder=tmp_path)

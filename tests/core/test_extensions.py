@@ -111,7 +111,7 @@ def test_delay_that_is_not_understood(value: str, seconds: float) -> None:
     "value", ["", "-1", "-1.5 min.", "- 3", "-inf", "ten", "nan", "-", "s", "\u0661\u0660", "info"]
 )
 def test_no_delay(value: str) -> None:
-    """A negative number, or a value without a number, asks for no interval."""
+    """A negative number, or a value without a number, means no interval."""
     assert plain_delay(value) is None
     assert parse_delay(value) is None
 

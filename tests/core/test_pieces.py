@@ -55,7 +55,7 @@ def test_texts_are_whole_lines_and_the_whole_section(longest: int, end: bytes) -
 
 
 def test_a_longer_line_is_a_text_of_its_own() -> None:
-    """A line that is longer than a piece is a piece of its own."""
+    """A line that is longer than a piece becomes a separate piece."""
     octets = b"\n# x\n" + b"a" * 3 * _PIECE + b"\nAllow: /"
     texts = list(text_pieces(octets, Section(0, len(octets), 0)))
     assert texts == [(0, "\n# x"), (1, "\n" + "a" * 16_664), (2, "\nAllow: /")]

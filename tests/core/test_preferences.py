@@ -44,7 +44,7 @@ def test_usage_case(case: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("case", CASES["file"], ids=lambda case: case["says"])
 def test_file_case(case: dict[str, Any]) -> None:
-    """A file has the meaning of the case for a URL, by its line, also the second time."""
+    """A file has the meaning of the case for a URL, the first time and later."""
     robots = RobotsTxt.parse(
         bytes.fromhex(case["body_hex"]) if "body_hex" in case else case["body"].encode()
     )

@@ -44,7 +44,7 @@ def fixture_robots() -> RobotsTxt:
     return RobotsTxt.parse(BODY)
 
 
-def test_groups_as_they_stand(robots: RobotsTxt) -> None:
+def test_groups_as_written(robots: RobotsTxt) -> None:
     """Groups are as in the file; only a user-agent line after a rule ends one."""
     first, second, third = groups_of(robots)
     assert first == Group(

@@ -22,7 +22,7 @@ RULES = "User-agent: *\nDisallow: /private\n"
 
 
 def verdict(result: Crawl, url: str) -> str:
-    """What became of a page: `fetched`, or the reason why not."""
+    """Return `fetched`, or the reason why a page was dropped."""
     outcome = result.outcomes[url]
     if isinstance(outcome, RobotsDisallowed):
         assert outcome.decision.origin is not None
@@ -79,7 +79,7 @@ async def test_status_decides_before_the_body(site: Site, status: int, expected:
 
 @ensureDeferred
 async def test_statuses_can_be_configured(site: Site) -> None:
-    """ROBOTS_UNREACHABLE_STATUSES says which 4xx close the gate."""
+    """The 4xx statuses in ROBOTS_UNREACHABLE_STATUSES mean unreachable."""
     site.replies["/robots.txt"] = Reply(403)
     result = await crawl([site.url("/x")], {"ROBOTS_UNREACHABLE_STATUSES": [403]})
     assert verdict(result, site.url("/x")) == "unreachable"
@@ -139,7 +139,7 @@ async def test_five_redirects_and_no_more(site: Site, hops: int, expected: str) 
     ],
 )
 @ensureDeferred
-async def test_redirects_that_lead_nowhere(site: Site, location: str) -> None:
+async def test_redirects_without_a_usable_target(site: Site, location: str) -> None:
     """2.3.1.2: a loop, another scheme or no usable Location is not followed, and counts as
     unavailable.
     """
@@ -175,7 +175,7 @@ async def test_userinfo_of_a_redirect_is_dropped(site: Site, other: Site) -> Non
 )
 @ensureDeferred
 async def test_broken_transfer_is_unreachable(site: Site, reply: Reply) -> None:
-    """2.3.1.4: half an answer closes the gate, also where DOWNLOAD_FAIL_ON_DATALOSS is off."""
+    """2.3.1.4: half an answer means unreachable, even if DOWNLOAD_FAIL_ON_DATALOSS is off."""
     site.replies["/robots.txt"] = reply
     result = await crawl([site.url("/x")], {"DOWNLOAD_FAIL_ON_DATALOSS": False})
     assert verdict(result, site.url("/x")) == "unreachable"
@@ -190,8 +190,8 @@ class Stopper:
 
 
 @ensureDeferred
-async def test_transfer_that_somebody_stops_closes_the_gate(site: Site) -> None:
-    """2.3.1.4: half a file opens nothing where a part of the crawl ended its transfer.
+async def test_transfer_that_a_component_stops(site: Site) -> None:
+    """2.3.1.4: half a file allows nothing if a component of the crawl ended its transfer.
 
     The site is not blamed.
     """

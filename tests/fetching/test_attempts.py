@@ -99,7 +99,7 @@ async def causes(*fetches: PendingFetch) -> list[str | None]:
 
 
 @under_the_reactor
-async def test_one_value_for_all_who_wait() -> None:
+async def test_all_waiters_get_one_value() -> None:
     """All waiters of a fetch get the same value, and its end is reported once."""
     desk = Desk()
     fetch = desk.begin()

@@ -102,7 +102,7 @@ def test_refusal_of_a_proxy_is_the_fault_of_its_route(error: Exception, cause: s
     ("status", "kind"), [(401, Local), (451, Local), (520, Unreachable), (521, Unreachable)]
 )
 def test_refusal_of_zyte_api_is_not_the_site_s(status: int, kind: type) -> None:
-    """An error of Zyte API says something about the site only if the fetch failed."""
+    """An error of Zyte API counts as the site's failure only if the API could not fetch."""
     error: Any = foreign("zyte_api", "RequestError", foreign("aiohttp", "ClientError"))()
     error.status = status
     found = access_after(error, 30)
@@ -156,7 +156,7 @@ def test_lack_of_memory_or_threads_is_a_shortage(error: Exception) -> None:
 
 
 def test_local_address_that_cannot_be_used_is_not_a_shortage() -> None:
-    """A wrong `bindaddress` has the error number of a lack of ports, but waiting cannot help."""
+    """A wrong `bindaddress` is not a shortage, although it has the error number of one."""
     found = access_after(OSError(errno.EADDRNOTAVAIL, "Cannot assign requested address"), 30)
     assert isinstance(found, Local)
     assert (found.cause, found.shortage) == ("no usable local address", False)

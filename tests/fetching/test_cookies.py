@@ -30,7 +30,7 @@ def setting(location: str, *cookies: str) -> Reply:
 @pytest.mark.parametrize("way", ["/robots.txt", "/set"])
 @ensureDeferred
 async def test_a_file_behind_a_cookie_wall_is_obeyed(site: Site, other: Site, way: str) -> None:
-    """A site that asks for a cookie first has its rules obeyed; no other request has the cookie."""
+    """The rules of a site that requires a cookie are obeyed; only robots.txt requests have it."""
 
     def wall(asked: Asked) -> Reply:
         if cookies_of(asked) == {"c": "1"}:
@@ -64,7 +64,7 @@ async def test_a_redirect_to_itself_without_a_new_cookie_is_a_loop(
 
 @ensureDeferred
 async def test_five_redirects_are_the_limit_with_new_cookies_too(site: Site) -> None:
-    """A site that sets another cookie with each redirect is asked six times."""
+    """A site that sets another cookie with each redirect gets six requests."""
     site.replies["/robots.txt"] = lambda _: setting("/robots.txt", f"c={site.fetches}")
     result = await crawl([site.url("/private/x")])
     assert verdict(result, site.url("/private/x")) == "fetched"

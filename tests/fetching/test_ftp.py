@@ -46,7 +46,7 @@ async def test_ftp_pages_are_judged_by_the_robots_txt_of_their_server(folder: Pa
 
 
 @ensureDeferred
-async def test_a_server_without_the_file_is_open(folder: Path) -> None:
+async def test_server_without_the_file(folder: Path) -> None:
     """2.3.1.3: "no such file" (550) means unavailable."""
     (folder / "robots.txt").unlink()
     with ftp_site(folder) as site:
@@ -56,7 +56,7 @@ async def test_a_server_without_the_file_is_open(folder: Path) -> None:
 
 
 @ensureDeferred
-async def test_a_server_that_refuses_to_log_in_is_closed(folder: Path) -> None:
+async def test_server_that_refuses_the_login(folder: Path) -> None:
     """Any other reply means unreachable (2.3.1.4), and is the reason."""
     with ftp_site(folder, anonymous=False) as site:
         done = await crawl([site.url("/open")])
@@ -85,7 +85,7 @@ async def test_the_account_of_the_page_is_used_for_its_server(folder: Path, tmp_
 async def test_a_login_that_fails_closes_its_own_route_only(
     folder: Path, wrong: dict[str, str]
 ) -> None:
-    """Pages with a working account are judged by the file, whichever account failed before."""
+    """Pages with a working account are judged by the file, even if another account failed."""
     with ftp_site(folder, anonymous=False) as site:
         pages = [Request(site.url("/1"), meta=wrong), Request(site.url("/2"), meta=wrong)]
         pages = [
@@ -132,7 +132,7 @@ async def test_a_long_file_is_cut_off(folder: Path) -> None:
 
 
 @ensureDeferred
-async def test_a_server_that_says_too_much_is_left() -> None:
+async def test_endless_reply() -> None:
     """A server whose reply does not end is disconnected, and unreachable."""
     with talker(b"220-\r\n", b"220-still greeting\r\n" * 1000) as address:
         done = await crawl([f"{address}/open"], {"ROBOTS_TIMEOUT": 20})
@@ -140,7 +140,7 @@ async def test_a_server_that_says_too_much_is_left() -> None:
 
 
 @ensureDeferred
-async def test_a_server_that_says_nothing_is_left_in_time() -> None:
+async def test_silent_server() -> None:
     """The pages of a silent server wait until ROBOTS_TIMEOUT."""
     with talker(b"220 welcome\r\n") as address:
         done = await crawl([f"{address}/open"], {"ROBOTS_TIMEOUT": 0.3})
@@ -162,7 +162,7 @@ async def test_a_page_is_judged_by_the_path_that_the_server_gets(folder: Path, t
 
 
 @ensureDeferred
-async def test_half_a_file_is_none() -> None:
+async def test_reset_data_connection() -> None:
     """A data connection that is reset means unreachable (2.3.1.4)."""
     with scripted({}, b"User-agent: *\n" * 30_000, reset=True) as address:
         done = await crawl([f"{address}/open"])

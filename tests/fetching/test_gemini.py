@@ -114,7 +114,7 @@ async def test_a_store_and_an_archive_keep_the_file_of_a_capsule(
 
 
 @ensureDeferred
-async def test_an_offline_replay_knows_capsules(capsule: Capsule, tmp_path: Path) -> None:
+async def test_offline_replay_of_a_capsule(capsule: Capsule, tmp_path: Path) -> None:
     """With HTTPCACHE_IGNORE_MISSING, the robots.txt in the HTTP cache decides."""
     capsule.pages = {**capsule.pages, "/robots.txt": (TEXT, RULES)}
     settings = {"HTTPCACHE_ENABLED": True, "HTTPCACHE_DIR": str(tmp_path)}
@@ -126,7 +126,7 @@ async def test_an_offline_replay_knows_capsules(capsule: Capsule, tmp_path: Path
 
 
 @ensureDeferred
-async def test_a_scheme_of_ones_own(capsule: Capsule) -> None:
+async def test_custom_scheme(capsule: Capsule) -> None:
     """With a handler and a description, a user's scheme is judged and paced."""
     capsule.pages = {**capsule.pages, "/robots.txt": (TEXT, f"{RULES}Crawl-delay: 0.05\n")}
     settings = {
@@ -191,7 +191,7 @@ async def test_a_long_file_is_cut_off(capsule: Capsule) -> None:
 
 
 @ensureDeferred
-async def test_a_capsule_that_speaks_no_tls_is_closed(site: Site) -> None:
+async def test_capsule_without_tls(site: Site) -> None:
     """A TLS failure is a network failure (2.3.1.4)."""
     url = site.url("/open").replace("http:", "gemini:")
     done = await crawl([url], SETTINGS)

@@ -141,7 +141,7 @@ async def test_what_scrapy_itself_put_there(cached: Cached) -> None:
 
 
 @ensureDeferred
-async def test_404_in_the_http_cache_opens(cached: Cached) -> None:
+async def test_404_in_the_http_cache_allows_everything(cached: Cached) -> None:
     """A stored 404 allows everything; an answer without rules does not replace rules."""
     del cached.site.replies["/robots.txt"]
     await cached.online("/a")
@@ -167,7 +167,7 @@ async def test_tdmrep_comes_from_the_http_cache(cached: Cached) -> None:
 
 @ensureDeferred
 async def test_none_in_the_cache(cached: Cached, caplog: pytest.LogCaptureFixture) -> None:
-    """Without a stored robots.txt, requests go to the HTTP cache, and one line says so."""
+    """Without a stored robots.txt, requests go to the HTTP cache, with one log line."""
     await cached.online("/a", ROBOTSTXT_OBEY=False)
     assert await cached.offline("/a", "/x", Request(cached.site.url("/b", "localhost"))) == [
         200,

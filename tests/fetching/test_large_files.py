@@ -104,7 +104,7 @@ async def test_large_file_that_is_parsed_again(site: Site, elsewhere: list[bool]
 async def test_large_file_whose_refresh_fails(
     site: Site, clock: Clock, elsewhere: list[bool]
 ) -> None:
-    """The earlier copy that is used after a failed refresh is parsed on a thread, too (2.4)."""
+    """After a failed refresh, the earlier copy is parsed on a thread, too (2.4)."""
     site.replies["/robots.txt"] = robots(RULES)
 
     async def script(service: RobotsService) -> None:
@@ -153,7 +153,9 @@ async def test_each_product_token_has_it_read_on_the_thread(
 
 
 @ensureDeferred
-async def test_spider_that_is_closed_meanwhile(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_spider_that_is_closed_during_parsing(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """When the spider closes, the thread reads no further file, and waiting requests go back to the
     scheduler.
     """

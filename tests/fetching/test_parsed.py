@@ -45,7 +45,7 @@ FILES = {
 def test_records_of_pace_are_read_once_for_all_agents(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """However many agents ask in turn, each record is read once, before the first page."""
+    """Each record is read once, before the first page, for any number of agents."""
     read: list[str] = []
 
     def noted(parse: Callable[[str], object], value: str) -> object:
@@ -64,7 +64,7 @@ def test_records_of_pace_are_read_once_for_all_agents(
 
 @pytest.mark.parametrize("name", FILES)
 def test_pace_of_each_agent(name: str) -> None:
-    """It is that of the records of its own groups."""
+    """The interval of an agent comes from the records of its own groups."""
     robots = RobotsTxt.parse(FILES[name].encode())
     file = ParsedRobots(None, robots)
     for agent in AGENTS:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @ensureDeferred
 async def test_parser_of_the_users(site: Site) -> None:
-    """A third-party parser gives the verdicts, under our policy for everything else."""
+    """A third-party parser gives the verdicts; failures and redirects are handled as usual."""
     Fixed.asked.clear()
     site.replies["/robots.txt"] = robots("")
     settings = {

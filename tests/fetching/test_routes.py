@@ -30,7 +30,7 @@ OTHER = b"Basic b3RoZXI6c2VjcmV0"
     ],
 )
 def test_name_of_a_proxy(proxy: str, name: str) -> None:
-    """Credentials are left out of it."""
+    """The name of a proxy has no credentials."""
     assert proxy_of(Request("http://a.example/", meta={"proxy": proxy})) == name
 
 

@@ -181,7 +181,7 @@ async def test_time_in_the_downloaders_queue_does_not_count(site: Site, other: S
 async def test_failed_route_closes_a_site_until_another_leads_there(
     site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A failed route closes a site for its own requests until another route works."""
+    """A failed route disallows its own requests until another route works."""
     monkeypatch.setattr("scrapy_robots_rfc.fetching.fetch.FAILED_ROUTES", 2)
     site.replies["/robots.txt"] = Reply(body=b"", headers=(("Cache-Control", "max-age=0"),))
     page = site.url("/")
@@ -231,7 +231,7 @@ async def test_stale_file_is_kept(site: Site, clock: Clock) -> None:
 
 
 @ensureDeferred
-async def test_mistake_of_ours_closes_the_site_for_who_waits(
+async def test_internal_error_is_a_local_failure(
     site: Site, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """An exception within a fetch is a failure of the crawl, logged once if a page is dropped."""

@@ -21,7 +21,7 @@ CLOSED = (429,)
 
 
 @pytest.mark.parametrize("statuses", [(), (407,)])
-def test_407_opens_nothing(statuses: tuple[int, ...]) -> None:
+def test_407_allows_nothing(statuses: tuple[int, ...]) -> None:
     """A 407 comes from a proxy: it allows nothing, whatever the settings are, and is not retried
     soon.
     """
@@ -40,7 +40,7 @@ def test_2xx_is_a_file(status: int) -> None:
 
 
 @pytest.mark.parametrize("status", [s for s in range(400, 500) if s not in (407, 429)])
-def test_4xx_means_that_there_is_no_file(status: int) -> None:
+def test_4xx_means_unavailable(status: int) -> None:
     """2.3.1.3: each 4xx that is not in ROBOTS_UNREACHABLE_STATUSES means that there is no file."""
     assert FIRST.after_response(status, b"/x", b"body", unreachable_statuses=CLOSED) == Unavailable(
         status, str(status)
@@ -48,7 +48,7 @@ def test_4xx_means_that_there_is_no_file(status: int) -> None:
 
 
 @pytest.mark.parametrize("status", [-1, 0, 99, 100, 199, 304, 429, *range(500, 600), 600, 999])
-def test_5xx_means_that_the_file_is_unknown(status: int) -> None:
+def test_5xx_means_unreachable(status: int) -> None:
     """2.3.1.4: after 5xx, 429 and invalid statuses, the file is unknown."""
     assert FIRST.after_response(status, b"/x", b"body", unreachable_statuses=CLOSED) == Unreachable(
         status, str(status)
@@ -111,7 +111,7 @@ def test_redirect_is_followed_without_userinfo(status: int, location: bytes, tar
         b"mailto:a@b.example",
     ],
 )
-def test_redirect_that_leads_nowhere(location: bytes | None) -> None:
+def test_redirect_without_a_usable_target(location: bytes | None) -> None:
     """2.3.1.2: a loop, another scheme or no usable Location means unavailable."""
     following = FIRST.after_response(302, location, b"", unreachable_statuses=())
     assert isinstance(following, Unavailable)

@@ -145,7 +145,7 @@ def test_any_headers_give_times_with_an_end(headers: list[tuple[bytes, ...]], no
 
 
 @pytest.mark.parametrize("tag", [b'"1"', b'W/"1"', b"unquoted", b'"\xff"'])
-def test_tag_is_sent_back_as_it_came(tag: bytes) -> None:
+def test_tag_is_sent_unchanged(tag: bytes) -> None:
     """RFC 9110, 8.8.3: an entity tag is opaque."""
     assert etag(caching(etag=tag)) == tag
 
@@ -160,7 +160,7 @@ def test_tag_that_is_not_sent(tag: bytes | None) -> None:
     assert etag(caching(etag=tag)) is None
 
 
-def test_last_modified_is_sent_back_as_it_came() -> None:
+def test_last_modified_is_sent_unchanged() -> None:
     """RFC 9110, 13.1.3: a valid date is sent back unchanged."""
     assert last_modified(caching(last_modified=DATE)) == DATE
     assert last_modified(caching(last_modified=b"yesterday")) is None

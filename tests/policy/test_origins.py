@@ -87,7 +87,7 @@ def test_invalid_authority_has_no_origin(url: str) -> None:
         ("no url", "no url"),
     ],
 )
-def test_userinfo_is_left_out(url: str, expected: str) -> None:
+def test_userinfo_is_removed(url: str, expected: str) -> None:
     """Section 3: text for log lines has no credentials."""
     assert without_userinfo(url) == expected
 

@@ -1,4 +1,4 @@
-"""The interval that records ask for, and the turns of requests that obey it."""
+"""The interval from records, and the turns of requests that obey it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ MORNING = VisitTime(time(6), time(8, 45))
 
 
 def pace(text: str, *tokens: str) -> Pace | None:
-    """Return what a file asks of an agent."""
+    """Return the interval of a file for an agent."""
     robots = RobotsTxt.parse(text.encode())
     chosen = robots.select_group(tokens or ("foobot",))
     groups = robots.records_by_group(*KEYS)
@@ -85,7 +85,7 @@ def test_largest_bound_at_noon(lines: str, seconds: float | None, says: str | No
 
 
 def test_records_without_meaning_ask_for_nothing() -> None:
-    """Invalid records, and a file without a group for the agent, ask for no interval."""
+    """Without valid records, or without a group for the agent, there is no interval."""
     assert pace("User-agent: foobot\nCrawl-delay: 0\nRequest-rate: x\nVisit-time: noon\n") is None
     assert pace("User-agent: other\nCrawl-delay: 5\n") is None
     assert pace("Crawl-delay: 5\n") is None

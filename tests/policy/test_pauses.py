@@ -37,7 +37,7 @@ def test_delays_come_in_turn_and_end(
 
 
 def test_no_delays_give_one_attempt() -> None:
-    """With an empty list, there is one attempt, whatever the server asks for."""
+    """With an empty list, there is one attempt, even with Retry-After."""
     assert backoff_delays(0, 10, DELAYS._replace(unreachable_backoff=())) == ()
 
 

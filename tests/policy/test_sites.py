@@ -100,7 +100,7 @@ def test_what_a_name_covers(name: str, covered: list[str], others: list[str]) ->
     ],
 )
 def test_what_is_no_name(name: str) -> None:
-    """Ambiguous names, and names for everything, are not accepted."""
+    """Ambiguous names, and names that cover every site, are not accepted."""
     with pytest.raises(ValueError, match=r"^"):
         Site.of(name)
 

@@ -91,5 +91,5 @@ def test_pairs(seed: int) -> None:
 @pytest.mark.parametrize("target", ["/priv", "/priv?longlong", "/", "/?"])
 @pytest.mark.parametrize("tail", ["%3D", "%3Dlonglong", "q=%3D"])
 def test_last_run_of_any_length(target: str, tail: str) -> None:
-    """A pattern whose last literal is not in the target never matches, whatever precedes it."""
+    """A pattern whose last literal is not in the target does not match, for any beginning."""
     assert [length for length in range(20) if differs(f"/*{'x' * length}?{tail}$", target)] == []

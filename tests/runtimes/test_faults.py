@@ -120,7 +120,7 @@ class Crashing:
 async def test_local_fault_disallows_everything_and_is_logged_once(
     site: Site, part: type, cause: str, advice: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """If a part of the crawl fails, nothing is allowed; one log line says what to do, and nothing
+    """If a part of the crawl fails, nothing is allowed, one log line advises the user, and nothing
     is cached.
     """
     site.replies["/robots.txt"] = robots(RULES)

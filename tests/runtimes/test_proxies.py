@@ -92,7 +92,7 @@ async def test_each_route_has_its_own_fetch(
 )
 @every_handler
 @in_every_runtime
-async def test_failing_proxy_closes_the_site_for_its_own_requests(
+async def test_failing_proxy_is_named_without_its_password(
     handler: dict[str, Any],
     tls: bool,
     refuses: str,
@@ -139,7 +139,7 @@ class Later(Pages):
 @every_handler
 @in_every_runtime
 async def test_route_of_a_later_request(site: Site, live: Proxy, handler: dict[str, Any]) -> None:
-    """A proxy that fails closes the site at once, for its own requests only."""
+    """If a proxy fails, its own requests are dropped at once, and no others."""
     requests = [by(site.url("/1"), f"http://{dead()}")]
     requests += [by(site.url(target), f"http://{live.netloc}") for target in ("/a", "/x")]
     result = await crawl(requests, {**NEVER, **handler}, spider=Later)
@@ -163,7 +163,7 @@ async def test_attempts_of_each_route(site: Site, live: Proxy, handler: dict[str
 async def test_hanging_proxy_delays_no_other_for_long(
     site: Site, live: Proxy, handler: dict[str, Any], caplog: pytest.LogCaptureFixture
 ) -> None:
-    """A proxy that hangs closes the site for its own requests after ROBOTS_TIMEOUT."""
+    """The requests of a proxy that hangs are dropped after ROBOTS_TIMEOUT; others do not wait."""
     with socket.create_server(("", 0)) as silent:
         requests = [
             by(site.url("/1"), f"{SECRET}127.0.0.1:{silent.getsockname()[1]}"),

@@ -19,7 +19,7 @@ ONE_STORE = {"ROBOTS_CACHE": "tests.support.shared_stores.OneStore"}
 
 
 class OneStore(MemoryStore):
-    """One store for all crawls, until a test asks for another one."""
+    """One store for all crawls, until a test replaces it."""
 
     store: ClassVar[OneStore]
 
@@ -30,7 +30,7 @@ class OneStore(MemoryStore):
 
 
 class Failing(MemoryStore):
-    """Opens, and fails from then on."""
+    """A store that opens, and then fails in every call."""
 
     def get(self, key: str) -> bytes | None:
         raise OSError("the store is gone")

@@ -34,7 +34,7 @@ def test_tdm_reservation(values: list[object], allowed: bool | None) -> None:
 
 
 def test_a_deeply_nested_reservation() -> None:
-    """A deeply nested value says nothing, and does not raise."""
+    """A deeply nested value is ignored, and does not raise."""
     nested: list[object] = []
     for _ in range(100_000):
         nested = [nested]

@@ -140,7 +140,7 @@ async def test_two_sites_that_refer_to_each_other(site: Site) -> None:
 async def test_file_that_cannot_be_read(
     site: Site, reply: Reply, why: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """If the file cannot be read, the use is unknown, a warning says so, and pages are fetched."""
+    """If the file cannot be read, the use is unknown, pages are fetched, and there is a warning."""
     site.replies[NAME] = reply
     result = await crawled(site, "/a", "/b", "/c")
     assert list(result.spider.permitted.values()) == [{"tdm": None}] * 3
@@ -171,7 +171,7 @@ async def test_file_that_is_there_later(
 
 @ensureDeferred
 async def test_no_file(site: Site, caplog: pytest.LogCaptureFixture) -> None:
-    """A site that answers 404 reserves nothing, and is not asked again."""
+    """A site that answers 404 reserves nothing, and gets no second request."""
     site.replies[NAME] = Reply(404)
     result = await crawled(site, "/a", "/b", ROBOTS_UNREACHABLE_TTL=1e-6)
     assert list(result.outcomes.values()) == [200, 200]

@@ -140,7 +140,7 @@ async def test_file_that_is_stale_at_once(site: Site) -> None:
 async def test_only_requests_declare_uses(
     site: Site, use: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The meta of requests counts if ROBOTS_USE is []; if it is unset, a warning says so."""
+    """The meta of requests counts if ROBOTS_USE is []; if it is unset, there is a warning."""
     requests = [
         Request(site.url(path), meta={"robots_declared_use": "train-ai"})
         for path in ("/open", "/closed")

@@ -149,7 +149,7 @@ def test_it_is_there_afterwards(place: Place, store: Store) -> None:
 
 
 def test_all_keys_are_listed_once(store: Store) -> None:
-    """Each key is listed once, even if keys are deleted meanwhile."""
+    """Each key is listed once, even if keys are deleted during the listing."""
     wanted = {
         f"https://{number}.example" for number in range(1200)
     }  # more than Redis returns at once
@@ -211,7 +211,7 @@ def test_a_lease_is_no_value(shared: SharedStore) -> None:
 
 
 def test_one_turn_at_a_time(shared: SharedStore) -> None:
-    """A turn has one owner; others get the time after which to ask again."""
+    """A turn has one owner; other workers get the time to wait."""
     assert shared.take_turn(KEY, "one", LONG) == 0
     assert shared.take_turn(KEY, "one", LONG) == 0
     assert 0 < shared.take_turn(KEY, "two", LONG) <= LONG
@@ -221,7 +221,7 @@ def test_one_turn_at_a_time(shared: SharedStore) -> None:
 
 
 def test_turns_keep_an_interval(shared_place: Place, shared: SharedStore) -> None:
-    """After a turn, nobody gets the next one before the interval is over."""
+    """After a turn, no worker gets the next one before the interval is over."""
     assert shared.take_turn(OTHER, "one", LONG) == 0
     shared.end_turn(OTHER, "one", LONG)
     assert 0 < shared.take_turn(OTHER, "one", LONG) <= LONG
@@ -232,7 +232,7 @@ def test_turns_keep_an_interval(shared_place: Place, shared: SharedStore) -> Non
     assert shared.take_turn(KEY, "two", LONG) == 0
 
 
-def test_who_waits_longest_goes_first(shared: SharedStore) -> None:
+def test_longest_waiter_is_first(shared: SharedStore) -> None:
     """A free turn goes to the worker that asked first."""
     for owner in ("one", "two", "three"):
         shared.take_turn(KEY, owner, LONG)
@@ -246,8 +246,8 @@ def test_who_waits_longest_goes_first(shared: SharedStore) -> None:
     assert shared.take_turn(KEY, "three", LONG) == 0
 
 
-def test_who_asks_late_keeps_the_place(shared_place: Place, shared: SharedStore) -> None:
-    """A worker that asks a second late keeps its place in line."""
+def test_late_worker_keeps_its_place(shared_place: Place, shared: SharedStore) -> None:
+    """A worker that is a second late keeps its place in line."""
     assert shared.take_turn(KEY, "one", LONG) == 0
     pause = shared.take_turn(KEY, "two", LONG)
     shared.end_turn(KEY, "one", 0)

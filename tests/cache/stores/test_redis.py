@@ -212,7 +212,7 @@ def test_shorter_interval_brings_no_turn_forward(store: RedisStore) -> None:
     assert store.take_turn(KEY, "one", LONG) > 58
 
 
-def test_who_does_not_come_back_has_no_place(store: RedisStore) -> None:
+def test_absent_worker_loses_its_place(store: RedisStore) -> None:
     """A worker that does not ask again loses its place in line."""
     for owner in ("one", "gone", "three"):
         store.take_turn(KEY, owner, LONG)

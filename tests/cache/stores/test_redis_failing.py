@@ -110,7 +110,7 @@ def test_server_that_is_no_redis_is_an_error() -> None:
         assert refusal(f"redis://{site.netloc}")
 
 
-def test_server_proves_who_it_is_with_tls(
+def test_tls_certificate_is_verified(
     redis_installed: None, open_redis: Callable[..., RedisStore], tmp_path: Path
 ) -> None:
     """With rediss://, the connection is encrypted, and the certificate of the server verified."""
