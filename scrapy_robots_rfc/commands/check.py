@@ -299,7 +299,8 @@ def _show_file(found: FoundRobots, record: dict[str, Any], console: Console) -> 
         console.fact("record", f"line {each['line']}: {each['key']}: {each['value']}")
     for group in record["groups"]:
         mark = console.paint(">", common.STRONG, common.GOOD) if group["applies"] else " "
-        names = printable(", ".join(group["tokens"])) + " (applies)" * group["applies"]
+        names = printable(", ".join(filter(None, group["tokens"]))) or "(no name)"
+        names += " (applies)" * group["applies"]
         for token in group["tokens"]:
             if token.lower() in POLICY_TOKENS:
                 names += f" (says what may be used for {POLICY_TOKENS[token.lower()]})"

@@ -104,9 +104,8 @@ def lint(robots: RobotsTxt) -> list[Finding]:
     lines = list(lines_of(robots))
     groups = groups_of(robots)
     findings = list[Finding]()
-    start = robots.content.data[:_SEARCHED]
-    if not groups and start.count(0) > len(start) / 4:  # half of UTF-16, or more of UTF-32, is NUL
-        return [_make_finding(Code.NO_BYTE_ORDER_MARK, lines[0])]
+    if not groups and b"\0" in robots.content.data[:_SEARCHED]:
+        return [_make_finding(Code.NOT_TEXT, lines[0])]
     is_markup = robots.starts_with_markup
     if is_markup:
         first = next(line for line in lines if line.kind is not LineKind.BLANK)

@@ -25,7 +25,7 @@ class Code(enum.StrEnum):
     ALMOST_A_KEY = enum.auto()
     NO_RECORD = enum.auto()
     MARKUP = enum.auto()
-    NO_BYTE_ORDER_MARK = enum.auto()
+    NOT_TEXT = enum.auto()
     FILE_TOO_LONG = enum.auto()
     DOLLAR_INSIDE = enum.auto()
     CUT_BY_COMMENT = enum.auto()
@@ -85,9 +85,9 @@ _ERRORS: dict[Flag | Code, Text] = {
         "{effect}",
         "serve a plain text file, or return 404 if the site has no robots.txt",
     ),
-    Code.NO_BYTE_ORDER_MARK: Text(
-        "the file seems to be UTF-16 or UTF-32; without a byte order mark, crawlers cannot read it"
-        " and allow everything",
+    Code.NOT_TEXT: Text(
+        "a binary file, or UTF-16 or UTF-32 without a byte order mark; crawlers cannot read it and"
+        " allow everything",
         _AS_UTF8,
     ),
     Code.FILE_TOO_LONG: Text(
