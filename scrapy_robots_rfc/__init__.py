@@ -1,13 +1,13 @@
-"""A Scrapy plugin that makes a crawl follow robots.txt as RFC 9309 defines it, and logs why.
+"""A Scrapy plugin that makes crawls obey robots.txt according to RFC 9309.
 
-This module has the public names. Each is imported when it is first used, so that the parser alone
-does not load the rest of the package, and `scrapy_robots_rfc.core` loads without Scrapy.
+The names in this module are the public API. They are imported lazily, so that users of the parser
+do not load the rest of the package, and `scrapy_robots_rfc.core` works without Scrapy.
 """
 
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:  # `as` tells type checkers that the names are public
+if TYPE_CHECKING:  # `as` marks the names as public for type checkers
     from scrapy_robots_rfc.addon import Addon as Addon
     from scrapy_robots_rfc.cache.stores.base import SharedStore as SharedStore, Store as Store
     from scrapy_robots_rfc.core.decision import (
@@ -58,13 +58,13 @@ _MODULES = {
 __all__ = list(_MODULES)
 
 
-if not TYPE_CHECKING:  # to a type checker, a module with `__getattr__` has every name
+if not TYPE_CHECKING:  # otherwise, type checkers would accept any name
 
     def __getattr__(name: str) -> object:
         if name not in _MODULES:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         value = getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
-        globals()[name] = value  # so that this function is called once for each name
+        globals()[name] = value  # do not call this function for the same name again
         return value
 
 

@@ -1,7 +1,4 @@
-"""The add-on: `ADDONS = {"scrapy_robots_rfc.Addon": 500}` adds all parts to Scrapy's settings.
-
-It changes nothing that the user has set. docs/settings.md describes the settings of this package.
-"""
+"""The Scrapy add-on, which users enable with `ADDONS = {"scrapy_robots_rfc.Addon": 500}`."""
 
 from typing import Any
 
@@ -18,10 +15,10 @@ from scrapy_robots_rfc.settings import OUR_PARSER, read_settings
 STOCK = "scrapy.downloadermiddlewares.robotstxt.RobotsTxtMiddleware"
 OURS = "scrapy_robots_rfc.RfcRobotsTxtMiddleware"
 
-#: The position of our middleware if neither the user nor Scrapy has one for Scrapy's own.
+#: The position of our middleware if the built-in middleware is not in the settings.
 POSITION = 100
 
-#: Settings that get these values unless the user, or an earlier add-on, has set them.
+#: Default values for settings that neither the user nor an earlier add-on has set.
 DEFAULTS: dict[str, object] = {
     "ROBOTSTXT_OBEY": True,
     "ROBOTSTXT_PARSER": OUR_PARSER,
@@ -32,21 +29,21 @@ _PRIORITY = SETTINGS_PRIORITIES["addon"]
 
 
 class Addon:
-    """Scrapy add-on that enables everything. Applying it twice changes nothing more."""
+    """Scrapy add-on that enables the plugin. It may be applied more than once."""
 
     def update_settings(self, settings: BaseSettings) -> None:
-        """Add our middlewares and our queue, and set `DEFAULTS` where the user set nothing.
+        """Enable our middlewares and our queue, without changing what the user has set.
 
-        `RfcRobotsTxtMiddleware` replaces Scrapy's own. The middlewares of `leaves.py` are added if
-        the user sets a setting that needs them. A position that the user gave to one of them, or
-        to a subclass, stays. If the user gave `RfcRobotsTxtMiddleware` the position `None`, no
-        downloader middleware changes.
+        `RfcRobotsTxtMiddleware` replaces Scrapy's built-in middleware. The middlewares in
+        `leaves.py` are added if a setting needs them. If the user has already given a middleware or
+        a subclass of it a position, it keeps that position. If the user disabled
+        `RfcRobotsTxtMiddleware`, no downloader middleware is added.
 
         :param settings: the settings of the crawler, before they are frozen.
         """
         position = _put_middleware(settings)
         if position is not None and _is_reactor_ready(settings):
-            # Now rather than with the middleware: Scrapy logs the error with a shorter traceback.
+            # Check the settings early, because errors have a shorter traceback here.
             read_settings(settings)
         for name, leaf in MIDDLEWARES.items():
             first = position if leaf.setting == DOWNLOADER_MIDDLEWARES else 0
@@ -62,18 +59,18 @@ class Addon:
 
 
 def _is_reactor_ready(settings: BaseSettings) -> bool:
-    """Return whether the crawl has its reactor or needs none.
+    """Return whether the reactor is installed, or the crawl does not need one.
 
-    The first crawl of a `CrawlerProcess` installs the reactor after it applies the add-ons. If that
-    crawl failed earlier, the other crawls would have no reactor.
+    The first crawl of a `CrawlerProcess` applies the add-ons before it installs the reactor. If an
+    add-on raised an error at that time, the other crawls of the process would have no reactor.
     """
     return is_reactor_installed() or not settings.getbool("TWISTED_REACTOR_ENABLED", True)
 
 
 def _put_middleware(settings: BaseSettings) -> float | None:
-    """Enable our middleware in place of Scrapy's own.
+    """Replace Scrapy's middleware with ours.
 
-    Return the position of our middleware, or `None` if the user disabled it.
+    :returns: the position of our middleware, or `None` if the user disabled it.
     """
     middlewares = settings.getdict(DOWNLOADER_MIDDLEWARES)
     ours = [value for key, value in middlewares.items() if is_kind(key, RfcRobotsTxtMiddleware)]
@@ -89,12 +86,13 @@ def _put_middleware(settings: BaseSettings) -> float | None:
     return position
 
 
-def _stock_position(settings: BaseSettings, middlewares: dict[str | type, Any]) -> Any:  # noqa: ANN401 - a number
-    """Return the position of Scrapy's own middleware, or `POSITION` if it is disabled."""
+def _stock_position(settings: BaseSettings, middlewares: dict[str | type, Any]) -> float:
+    """Return the position of Scrapy's middleware, or `POSITION` if it is disabled."""
     base = settings.getdict(f"{DOWNLOADER_MIDDLEWARES}_BASE")
     for key, value in [*middlewares.items(), *base.items()]:
         if value is not None and _is_stock(key):
-            return value
+            position: float = value
+            return position
     return POSITION
 
 
@@ -103,11 +101,11 @@ def _is_stock(key: str | type) -> bool:
 
 
 def _put_scheduler(settings: BaseSettings) -> None:
-    """Wrap the scheduler if it does not use our queue."""
+    """Wrap the user's scheduler if it does not use our queue."""
     if not has_our_queue(settings):
         _put(settings, "SCHEDULER", scheduler_around(class_of(settings["SCHEDULER"])))
 
 
 def _put(settings: BaseSettings, name: str, value: object) -> None:
-    # Scrapy ignores a value with a lower priority than the present one.
+    # Scrapy ignores a value whose priority is lower than that of the current one.
     settings.set(name, value, max(settings.getpriority(name) or 0, _PRIORITY))

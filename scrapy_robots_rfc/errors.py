@@ -1,7 +1,4 @@
-"""The errors of this package.
-
-Bad data from a site never stops a crawl: the last three errors count as a failed fetch.
-"""
+"""The exceptions of this package."""
 
 import copyreg
 from typing import Any
@@ -12,19 +9,19 @@ from scrapy_robots_rfc.core.decision import Decision
 
 
 class RobotsError(Exception):
-    """The base class of all errors of this package. They can be copied and pickled."""
+    """The base class of all exceptions of this package. They can be copied and pickled."""
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # The default calls the class with the text alone, but most of these classes take other
-        # arguments.
-        return copyreg.__newobj__, (type(self), *self.args), self.__dict__  # type: ignore[attr-defined]
+        # By default, unpickling calls the class with `args`, which most subclasses do not accept.
+        new: Any = copyreg.__newobj__  # type: ignore[attr-defined]
+        return new, (type(self), *self.args), self.__dict__
 
 
 class SettingError(RobotsError, ValueError):
-    """The value of a setting or spider attribute is not accepted. The crawl does not start.
+    """Raised at start if the value of a setting or spider attribute is not accepted.
 
-    :param key: the name of the setting or attribute, with the index or key of a wrong entry.
-    :param value: the value of the setting or of the entry.
+    :param key: the name of the setting or attribute, including the index or key of a wrong entry.
+    :param value: the value of the setting or entry.
     :param accepted: a description of the accepted values.
     """
 
@@ -40,7 +37,7 @@ class SettingError(RobotsError, ValueError):
 
 
 class MissingPackageError(SettingError):
-    """A setting needs a package that is not installed. The crawl does not start."""
+    """Raised at start if a setting requires a package that is not installed."""
 
     def __init__(self, key: str, value: object, package: str) -> None:
         super().__init__(key, value, "unset")
@@ -61,25 +58,24 @@ def error_of_component(key: str, value: object, accepted: str, error: Exception)
 
 
 class StoreError(RobotsError):
-    """A store of robots.txt files failed or cannot be opened.
+    """Raised if the robots.txt store fails or cannot be opened.
 
-    The text says what to do, and has no credentials.
+    The message does not contain credentials.
     """
 
 
 class AgentError(RobotsError, ValueError):
-    """The meta ``robotstxt_user_agent`` or ``robots_declared_use`` of a request has a wrong type.
+    """Raised if ``robotstxt_user_agent`` or ``robots_declared_use`` in meta has the wrong type.
 
-    The request fails, and Scrapy logs the error. This is not an `IgnoreRequest`, because Scrapy
-    does not log those.
+    The request fails. This is not an `IgnoreRequest`, because Scrapy would not log it.
     """
 
 
-class RobotsDisallowed(RobotsError, IgnoreRequest):  # noqa: N818 - named like Scrapy's IgnoreRequest
-    """The page may not be fetched (RFC 9309, 2.2.2 and 2.3.1.4); the request's errback gets this.
+class RobotsDisallowed(RobotsError, IgnoreRequest):  # noqa: N818 - like IgnoreRequest
+    """Passed to the errback of a request that is disallowed (RFC 9309, 2.2.2 and 2.3.1.4).
 
-    :param decision: the decision, with its reason and its rule.
-    :param why: the reason in words, for example ``robots.txt line 3: Disallow: /x``.
+    :param decision: the decision, including its reason and rule.
+    :param why: a human-readable reason, such as ``robots.txt line 3: Disallow: /x``.
     :param by: the file or header that disallows the page.
     """
 
@@ -90,27 +86,26 @@ class RobotsDisallowed(RobotsError, IgnoreRequest):  # noqa: N818 - named like S
 
 
 class UnreachableError(RobotsError):
-    """A Scrapy command for one page does not get it, because its robots.txt is unreachable.
+    """Raised in ``scrapy shell`` and ``scrapy fetch`` if the robots.txt is unreachable.
 
-    This is not an `IgnoreRequest`, because ``scrapy shell`` and ``scrapy fetch`` do not report
-    those.
+    This is not an `IgnoreRequest`, because these commands would not show it.
     """
 
 
-class RobotsUndecided(RobotsError, IgnoreRequest):  # noqa: N818 - named like Scrapy's IgnoreRequest
-    """The spider closed before the request was decided or had its turn. It is not fetched.
+class RobotsUndecided(RobotsError, IgnoreRequest):  # noqa: N818 - like IgnoreRequest
+    """Passed to the errback of a request if the spider closes before the request can be sent.
 
-    Only requests that did not come from the scheduler fail with this; others return to it.
+    Requests from the scheduler do not fail with this error, but return to the scheduler.
     """
 
 
 class BrokenTransferError(RobotsError):
-    """The transfer of a robots.txt ended before the file was complete; the text says how."""
+    """Raised if the transfer of a robots.txt ends before the file is complete."""
 
 
 class ForeignAnswerError(RobotsError):
-    """A downloader middleware, and not the site, answered for a missing robots.txt."""
+    """Raised if a downloader middleware answers the request for a missing robots.txt."""
 
 
 class DecodingError(RobotsError):
-    """The content coding of a robots.txt is unknown, or its data is broken or incomplete."""
+    """Raised if a robots.txt has an unknown content coding, or its data is damaged."""

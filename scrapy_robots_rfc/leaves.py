@@ -1,8 +1,7 @@
-"""The leaves: optional parts of a crawl, each loaded if a setting needs it.
+"""Tables of optional components, called leaves, that are only loaded if a setting needs them.
 
-A leaf listens to signals or is a middleware of its own. It uses what users can use, too: the
-service, `Decision`, the stats. Nothing else imports a leaf, so removing one means deleting its
-files and its rows here.
+A leaf is either a middleware or listens to signals. It only uses the public API. No other module
+imports a leaf, so it can be removed by deleting its files and its rows in this module.
 """
 
 from collections.abc import Iterable, Mapping
@@ -13,41 +12,41 @@ from scrapy.utils.misc import load_object
 from scrapy_robots_rfc.policy.origins import Answers
 from scrapy_robots_rfc.settings import BY_FIELD, Settings
 
-#: A setting -> the path of the class that is loaded if it is set. The class takes the crawler and
-#: its `Settings`, and connects to signals.
+#: Setting -> the path of the class to load if it is set. The class takes the crawler and its
+#: `Settings`, and connects to signals.
 LEAVES = {
     "ROBOTSTXT_OBEY": "scrapy_robots_rfc.reporting.summary.Summary",
     "ROBOTS_REPORT": "scrapy_robots_rfc.reporting.report.Report",
     "ROBOTS_ARCHIVE": "scrapy_robots_rfc.reporting.archive.Archive",
 }
 
-#: A setting -> the path of a `Source` of `fetching/sources.py`. The class takes the crawler, its
-#: `Settings`, a parser of files, and a function that returns the default agent of the crawl.
+#: Setting -> the path of a subclass of `Source` in `fetching/sources.py`. The class takes the
+#: crawler, its `Settings`, a parser, and a function that returns the default agent of the crawl.
 SOURCES = {
     "ROBOTS_EXEMPT": "scrapy_robots_rfc.fetching.overrides.Overrides",
     "ROBOTS_OVERRIDES": "scrapy_robots_rfc.fetching.overrides.Overrides",
 }
-#: The kind of answers of a scheme -> the path of a function that adapts its download handler to
-#: robots.txt files. It is called before the first such file is fetched.
+#: The kind of statuses of a scheme -> the path of a function that adapts its download handler. It
+#: is called before the first robots.txt is fetched.
 TRANSFERS = {Answers.FTP: "scrapy_robots_rfc.fetching.ftp.bound"}
 
-#: The path of the class by which the workers of a fleet take turns, loaded if they share a store.
+#: The path of the class that coordinates turns between workers, loaded if they share a store.
 SHARED_TURNS = "scrapy_robots_rfc.scheduling.shared.SharedThrottle"
-#: The path of the class that judges the final URLs of pages, loaded if a third-party handler or
-#: middleware may follow redirects itself.
+#: The path of the class that checks the final URLs of pages, loaded if a third-party handler or
+#: middleware may follow redirects.
 FINAL_URLS = "scrapy_robots_rfc.middleware.final_url.FinalUrls"
 
 DOWNLOADER_MIDDLEWARES = "DOWNLOADER_MIDDLEWARES"
 
 
 class OptionalMiddleware(NamedTuple):
-    """A middleware that a setting needs; the add-on or the user enables it.
+    """A middleware that a setting requires.
 
-    :param setting: Scrapy's setting for middlewares of its kind.
-    :param path: the path of the class.
-    :param position: its position; for a downloader middleware, the distance to the position of
-        RfcRobotsTxtMiddleware.
-    :param empty: whether an empty list needs it, too.
+    :param setting: the Scrapy setting that enables this kind of middleware.
+    :param path: the import path of the class.
+    :param position: the position. For a downloader middleware, it is relative to the position of
+        `RfcRobotsTxtMiddleware`.
+    :param empty: True if an empty list as the value of the setting also requires it.
     """
 
     setting: str
@@ -56,22 +55,22 @@ class OptionalMiddleware(NamedTuple):
     empty: bool = False
 
     def is_needed(self, value: object) -> bool:
-        """Return whether a value of the setting needs it."""
+        """Return whether a value of the setting requires the middleware."""
         return value is not None if self.empty else bool(value)
 
     def is_among(self, keys: Iterable[str | type]) -> bool:
-        """Return whether one of the keys of a setting is its class or a subclass."""
+        """Return whether the middleware or a subclass of it is among the given classes."""
         kind = load_object(self.path)
         return any(is_kind(key, kind) for key in keys)
 
 
-#: A setting -> the middleware that it needs.
+#: Setting -> the middleware that it requires.
 MIDDLEWARES = {
-    # Closest to the spider, so `process_spider_input` sees a page just before the callback.
+    # It is the closest one to the spider, so that it runs just before the callback.
     "ROBOTS_TAG_OBEY": OptionalMiddleware(
         "SPIDER_MIDDLEWARES", "scrapy_robots_rfc.RfcPageRulesMiddleware", 1000
     ),
-    # With an empty list, too: the spider or its requests may declare uses.
+    # An empty list requires it too, because the spider or its requests may declare uses.
     "ROBOTS_USE": OptionalMiddleware(
         DOWNLOADER_MIDDLEWARES, "scrapy_robots_rfc.RfcUseMiddleware", 1, empty=True
     ),
@@ -79,7 +78,7 @@ MIDDLEWARES = {
 
 
 def class_of(key: str | type) -> Any:  # noqa: ANN401 - the class or the key
-    """Return the class of a key, or the key itself if it has none; Scrapy reports that."""
+    """Load a class, or return the key unchanged if that fails, because Scrapy reports the error."""
     try:
         return load_object(key)
     except (AttributeError, ImportError, NameError, TypeError, ValueError):
@@ -87,7 +86,7 @@ def class_of(key: str | type) -> Any:  # noqa: ANN401 - the class or the key
 
 
 def is_kind(key: str | type, kind: type) -> bool:
-    """Return whether the class of a key is `kind` or a subclass of it."""
+    """Return whether a key is the class `kind`, a subclass of it, or the path of one."""
     key_class = class_of(key)
     return isinstance(key_class, type) and issubclass(key_class, kind)
 
@@ -96,11 +95,11 @@ _FIELDS = {row.key: field for field, row in BY_FIELD.items()}
 
 
 def load_needed(table: Mapping[str, str], settings: Settings) -> list[Any]:
-    """Load each class in a table whose setting is set, without duplicates."""
+    """Load the classes in a table whose setting is set, without duplicates."""
     paths = [path for key, path in table.items() if value_of(settings, key)]
     return [load_object(path) for path in dict.fromkeys(paths)]
 
 
 def value_of(settings: Settings, key: str) -> Any:  # noqa: ANN401 - `settings.py` has the type
-    """Return the value of a setting, by its key."""
+    """Return the value of a setting by its key."""
     return getattr(settings, _FIELDS[key])

@@ -1,4 +1,4 @@
-"""The RFC 9309 parser as a parser class for Scrapy, which also works without the add-on."""
+"""An adapter that lets Scrapy's built-in middleware use the RFC 9309 parser."""
 
 import logging
 from typing import Self
@@ -13,30 +13,30 @@ from scrapy_robots_rfc.settings import BY_FIELD, TABLE, read_row
 
 logger: logging.Logger = logging.getLogger(__name__)
 
-#: Crawlers that obey all of our settings, or whose ignored settings were logged.
+#: Crawlers that use our middleware, or that were already warned about ignored settings.
 checked_crawlers: WeakSet[Crawler] = WeakSet()
 
 _MAX_SIZE = BY_FIELD["max_size"]
 
 
 class RfcRobotParser(RobotParser):
-    """RFC 9309 for Scrapy: ``ROBOTSTXT_PARSER = "scrapy_robots_rfc.RfcRobotParser"``.
+    """A parser for Scrapy's ROBOTSTXT_PARSER setting.
 
-    :param robotstxt_body: the file. No bytes raise an error.
-    :param max_size: how many bytes of the file are read, at least 512,000 (RFC 9309, 2.5).
+    :param robotstxt_body: the file, which may contain any bytes.
+    :param max_size: the maximum size in bytes, at least 512,000 (RFC 9309, 2.5).
     """
 
     def __init__(self, robotstxt_body: bytes, *, max_size: int = RobotsTxt.MAX_SIZE) -> None:
-        #: The parsed file, with rules, sitemaps, and decisions that have reasons.
+        #: The parsed file.
         self.robots: RobotsTxt = RobotsTxt.parse(robotstxt_body, max_size=max_size)
 
     @classmethod
     def from_crawler(cls, crawler: Crawler | None, robotstxt_body: bytes) -> Self:
-        """Parse the first ``ROBOTS_MAX_SIZE`` bytes of a file.
+        """Parse a file up to ROBOTS_MAX_SIZE.
 
-        :param crawler: has the setting; with `None`, its default applies.
-        :raises SettingError: the value of the setting is not accepted. A crawl with Scrapy's own
-            middleware gets this error at start, because that middleware makes a parser then.
+        :param crawler: the crawler, or `None` to use the default settings.
+        :raises SettingError: if the value of ROBOTS_MAX_SIZE is not accepted. This happens at start
+            because Scrapy's middleware creates a parser at that time.
         """
         if crawler is None:
             return cls(robotstxt_body)
@@ -48,25 +48,25 @@ class RfcRobotParser(RobotParser):
     def allowed(self, url: str | bytes, user_agent: str | bytes) -> bool:
         """Return whether a URL may be fetched (RFC 9309, 2.2).
 
-        :param url: an absolute URL, percent-encoded or not.
-        :param user_agent: a product token, or a User-Agent header.
+        :param url: an absolute URL. Percent-encoding is optional.
+        :param user_agent: a product token or a User-Agent header.
         """
         if isinstance(user_agent, bytes):
             user_agent = user_agent.decode("utf-8", "replace")
         return self.robots.decide(url, user_agent).allowed
 
     def crawl_delay(self, user_agent: str | bytes) -> float | None:
-        """Return the Crawl-delay for a user agent in seconds, or `None` if the file has none.
+        """Return the Crawl-delay for a user agent in seconds, or `None` if there is none.
 
-        :param user_agent: a product token, or a User-Agent header.
+        :param user_agent: a product token or a User-Agent header.
         """
         return self.robots.crawl_delay(product_tokens(user_agent))
 
 
 def _warn_of_ignored_settings(crawler: Crawler) -> None:
-    """Warn of settings that need our middleware, in a crawl with Scrapy's own."""
-    needing = {row.key for row in TABLE if row.key.startswith("ROBOTS_")} - {_MAX_SIZE.key}
-    ignored = sorted(key for key in needing if crawler.settings.getpriority(key))
+    """Warn about settings that have no effect without our middleware."""
+    ours = {row.key for row in TABLE if row.key.startswith("ROBOTS_")} - {_MAX_SIZE.key}
+    ignored = sorted(key for key in ours if crawler.settings.getpriority(key))
     if ignored:
         logger.warning(
             "RfcRobotParser is used without RfcRobotsTxtMiddleware, so these settings have no"

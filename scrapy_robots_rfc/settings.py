@@ -1,7 +1,6 @@
-"""The settings of this package: key, type, default and accepted values, in one table.
+"""The settings of this package, with their defaults and the values they accept.
 
-`read_settings` reads them all. A value that is not accepted stops the crawl at start.
-docs/settings.md says what each setting does; a test compares it with the table.
+If a value is not accepted, the crawl does not start. docs/settings.md describes each setting.
 """
 
 import json
@@ -31,11 +30,11 @@ from scrapy_robots_rfc.policy.origins import (
 )
 from scrapy_robots_rfc.policy.pacing import Bound, CrawlDelayOver
 
-#: A value as the user wrote it, of any type.
+#: A value that the user set, which may have any type.
 Value: TypeAlias = Any
 
-#: 24 hours in seconds: "crawlers SHOULD NOT use the cached version for more than 24 hours"
-#: (RFC 9309, 2.4). ROBOTS_CACHE_MAX_AGE is never longer.
+#: The maximum for ROBOTS_CACHE_MAX_AGE, in seconds. "Crawlers SHOULD NOT use the cached version for
+#: more than 24 hours" (RFC 9309, 2.4).
 MAX_AGE_24_HOURS = 24 * 60 * 60
 CACHE = "ROBOTS_CACHE"
 CACHE_ACCEPTED = (
@@ -48,13 +47,13 @@ PARSER_ACCEPTED = (
     "a subclass of scrapy.robotstxt.RobotParser or its import path, such as"
     " 'scrapy.robotstxt.ProtegoRobotParser'"
 )
-#: An entry of ROBOTS_TAG_OBEY -> the sources of such rules, as named in stat keys.
+#: Entry of ROBOTS_TAG_OBEY -> the sources of such rules, as named in stat keys.
 PAGE_RULES: dict[str, tuple[str, ...]] = {
     "nofollow": ("header", "meta"),
     "noindex": ("header", "meta"),
     "link-nofollow": ("link",),
 }
-# The option of ROBOTS_REPORT that FEEDS does not have.
+# An option of ROBOTS_REPORT that FEEDS does not have.
 _ALLOWED = "allowed"
 
 # Parts of the descriptions of accepted values.
@@ -71,17 +70,17 @@ _REPORT = (
 )
 _FEED = "a dict of feed options, such as {'format': 'csv'}; 'allowed' must be True or False"
 
-#: The exceptions that a reader raises if a value is not accepted.
+#: The exceptions that mean that a value is not accepted.
 _WRONG = (ValueError, TypeError, LookupError, AttributeError, OverflowError, RecursionError)
 
 
 class Setting(NamedTuple):
-    """A row of the table.
+    """The definition of a setting.
 
-    :param key: the name in Scrapy's settings.
-    :param default: the value if the user sets none.
-    :param accepted: a description of the accepted values, for the error.
-    :param read: returns the checked value for the user's value, or raises one of `_WRONG`.
+    :param key: the name of the setting.
+    :param default: the default value.
+    :param accepted: a description of the accepted values, for error messages.
+    :param read: a function that converts the user's value, or raises one of `_WRONG`.
     """
 
     key: str
@@ -93,12 +92,16 @@ class Setting(NamedTuple):
 def _number(
     low: float, high: float = math.inf, *, above: bool = False, whole: bool = False
 ) -> Callable[[Value], float]:
-    """Accept a number from `low` to `high`; with `above`, `low` itself is not accepted."""
+    """Return a reader of numbers from `low` to `high`.
+
+    :param above: do not accept `low` itself.
+    :param whole: only accept integers.
+    """
 
     def read(value: Value) -> float:
         number = float(value)
-        inside = low < number <= high if above else low <= number <= high
-        if isinstance(value, bool) or not inside or number == math.inf:
+        is_too_low = number <= low if above else number < low
+        if isinstance(value, bool) or is_too_low or number > high or not math.isfinite(number):
             raise ValueError(value)
         if whole and not number.is_integer():
             raise ValueError(value)
@@ -108,8 +111,12 @@ def _number(
 
 
 def _or_none(read: Callable[[Value], Any]) -> Callable[[Value], Any]:
-    """Accept no value, too."""
-    return lambda value: None if value in (None, "", "None") else read(value)
+    """Return a reader that also accepts None."""
+
+    def read_optional(value: Value) -> object:
+        return None if value in (None, "", "None") else read(value)
+
+    return read_optional
 
 
 def _boolean(value: object) -> bool:
@@ -117,7 +124,7 @@ def _boolean(value: object) -> bool:
 
 
 def _entry(key: object, value: Value, accepted: str, read: Callable[[], Any]) -> Any:  # noqa: ANN401 - what `read` returns
-    """Read an entry of a list or dict. An error shows this entry, not the whole value.
+    """Read an entry of a list or dict, so that an error only shows this entry.
 
     :param key: the index or key of the entry.
     """
@@ -130,7 +137,12 @@ def _entry(key: object, value: Value, accepted: str, read: Callable[[], Any]) ->
 def _each(
     read: Callable[[Value], object], accepted: str, into: type = tuple
 ) -> Callable[[Value], Any]:
-    """Read a list entry by entry. A string may be a list in JSON or with commas."""
+    """Return a reader of lists, which may also be JSON or comma-separated strings.
+
+    :param read: the reader of an entry.
+    :param accepted: a description of the accepted entries.
+    :param into: the type of the result.
+    """
 
     def read_all(value: Value) -> object:
         items = _from_json(value)
@@ -146,8 +158,10 @@ def _each(
 
 
 def _from_json(value: Value) -> Value:
-    """Parse a JSON list, as given on the command line; return any other value unchanged."""
-    return json.loads(value) if isinstance(value, str) and value.lstrip().startswith("[") else value
+    """Parse a JSON list from the command line, or return any other value unchanged."""
+    if isinstance(value, str) and value.lstrip().startswith("["):
+        return json.loads(value)
+    return value
 
 
 def _page_rule(value: Value) -> str:
@@ -229,12 +243,12 @@ def _feed(value: Value) -> dict[str, Mapping[str, Any]]:
     return read
 
 
-# A field of `Settings` has its row in place of a default, which is of another type.
+# The fields of `Settings` have their definition as a default. Any hides that it has another type.
 _setting: Any = Setting
 
 
 class Settings(NamedTuple):
-    """The settings of a crawl, read and checked. Times are in seconds, sizes in bytes."""
+    """The validated settings of a crawl. Times are in seconds, and sizes in bytes."""
 
     # fmt: off
     obey: bool = _setting("ROBOTSTXT_OBEY", False, "True or False", _boolean)
@@ -322,34 +336,34 @@ class Settings(NamedTuple):
     # fmt: on
 
     def __repr__(self) -> str:
-        return "Settings(...)"  # addresses of stores and reports may contain passwords
+        return "Settings(...)"  # the addresses of stores and reports may contain passwords
 
     @property
     def report_allowed(self) -> bool:
-        """Whether the report also records every allowed request."""
+        """True if the report also contains allowed requests."""
         return any(_boolean(options.get(_ALLOWED, False)) for options in self.report.values())
 
     def forbids(self, bound: Bound) -> bool:
-        """Return whether a site's pages are disallowed because it asks for too long an interval."""
+        """Return whether a site is disallowed because it asks for too long an interval."""
         too_long = 0 < self.crawl_delay_max < bound.seconds
         return too_long and self.crawl_delay_over is CrawlDelayOver.FORBID
 
 
-#: The name of a field -> its row.
+#: The definition of each field of `Settings`.
 BY_FIELD: dict[str, Setting] = Settings._field_defaults
-#: The rows, in the order of the reference page.
+#: The definitions in the order of docs/settings.md.
 TABLE = tuple(BY_FIELD.values())
 
 
 def read_settings(settings: BaseSettings) -> Settings:
-    """Read and check the settings of a crawl.
+    """Read and validate the settings of a crawl.
 
-    :raises SettingError: a value is not accepted.
+    :raises SettingError: if a value is not accepted.
     """
     try:
         read = Settings(**{name: read_row(row, settings) for name, row in BY_FIELD.items()})
     except SettingError as error:
-        raise error.with_traceback(None) from None  # our frames do not help the user
+        raise error.with_traceback(None) from None  # our frames would not help the user
     if read.cache is None and settings["JOBDIR"]:
         read = read._replace(cache=f"sqlite:///{Path(settings['JOBDIR']) / 'robots.sqlite'}")
     if read.cache_min_age > read.cache_max_age:
@@ -357,20 +371,20 @@ def read_settings(settings: BaseSettings) -> Settings:
         if settings.getpriority(row.key):
             accepted = f"{row.accepted}, {read.cache_max_age:g}"
             raise SettingError(row.key, settings[row.key], accepted)
-        # The user's maximum is below the default minimum.
+        # The user only set a maximum, which is below the default minimum.
         read = read._replace(cache_min_age=read.cache_max_age)
     return read
 
 
 def read_row(row: Setting, settings: BaseSettings) -> Any:  # noqa: ANN401 - the field has the type
-    """Read and check one setting.
+    """Read and validate a setting.
 
-    :raises SettingError: its value is not accepted.
+    :raises SettingError: if its value is not accepted.
     """
-    # Scrapy has a default for ROBOTSTXT_PARSER, which the user did not choose.
+    # Ignore Scrapy's own default for ROBOTSTXT_PARSER.
     value = settings[row.key] if settings.getpriority(row.key) else row.default
     read = row.read
-    if read in (_sites, _overrides):  # sites may have a scheme that the user added
+    if read in (_sites, _overrides):  # these accept schemes that the user added
         read = partial(read, schemes={**SCHEMES, **read_row(BY_FIELD["schemes"], settings)})
     try:
         return read(value)

@@ -1,7 +1,4 @@
-"""All stat keys of this package.
-
-docs/report.md says what each counts; a test checks that no key is missing.
-"""
+"""The stat keys of this package, which docs/report.md describes."""
 
 from typing import Any
 from weakref import WeakKeyDictionary, ref
@@ -9,7 +6,7 @@ from weakref import WeakKeyDictionary, ref
 from scrapy.crawler import Crawler
 from scrapy.statscollectors import MemoryStatsCollector, StatsCollector
 
-# Keys that Scrapy's own middleware also has, with the same meaning.
+# Keys of Scrapy's built-in middleware, with the same meaning.
 REQUEST_COUNT = "robotstxt/request_count"
 RESPONSE_COUNT = "robotstxt/response_count"
 RESPONSE_STATUS_COUNT = "robotstxt/response_status_count/{status}"
@@ -47,16 +44,16 @@ USE = "robotstxt/use/{source}"
 
 
 def of(crawler: Crawler) -> StatsCollector:
-    """Return the stats collector of a crawler. It exists before any part of this package."""
+    """Return the stats collector of a crawler."""
     assert crawler.stats is not None
     return crawler.stats
 
 
 class Counter:
-    """Adds to the stats of a crawl.
+    """Increments the stats of a crawl.
 
-    A call of Scrapy's `inc_value` takes 10,000 instructions. So if STATS_CLASS is one of Scrapy's
-    own collectors, this adds to the dict that the public `get_stats` returns.
+    Scrapy's `inc_value` is slow. If STATS_CLASS is one of Scrapy's own collectors, this class
+    modifies the dict that `get_stats` returns instead.
     """
 
     def __init__(self, collector: StatsCollector) -> None:
@@ -66,13 +63,13 @@ class Counter:
         self.refresh()
 
     def refresh(self) -> None:
-        """Look the dict up again, in case another component has replaced it."""
+        """Get the dict again, in case another component has replaced it."""
         collector = self._collector()
         is_scrapys = type(collector) in (StatsCollector, MemoryStatsCollector)
         self._values = collector.get_stats() if collector is not None and is_scrapys else None
 
     def __call__(self, key: str, count: int = 1) -> None:
-        """Add to a stat."""
+        """Increment a stat."""
         if self._values is not None:
             self._values[key] = self._values.get(key, 0) + count
         elif (collector := self._collector()) is not None:
@@ -84,7 +81,7 @@ _COUNTERS: WeakKeyDictionary[Crawler, Counter] = WeakKeyDictionary()
 
 def counter(crawler: Crawler) -> Counter:
     """Return the counter of a crawl."""
-    found = _COUNTERS.get(crawler)
-    if found is None:
-        found = _COUNTERS[crawler] = Counter(of(crawler))
-    return found
+    existing = _COUNTERS.get(crawler)
+    if existing is None:
+        existing = _COUNTERS[crawler] = Counter(of(crawler))
+    return existing
