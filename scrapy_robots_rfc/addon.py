@@ -2,14 +2,20 @@
 
 from typing import Any
 
+from scrapy.core.scheduler import Scheduler
 from scrapy.downloadermiddlewares.robotstxt import RobotsTxtMiddleware
 from scrapy.settings import SETTINGS_PRIORITIES, BaseSettings
+from scrapy.utils.misc import load_object
 from scrapy.utils.reactor import is_reactor_installed
 
-from scrapy_robots_rfc.leaves import DOWNLOADER_MIDDLEWARES, MIDDLEWARES, class_of, is_kind
-from scrapy_robots_rfc.middleware.downloader import RfcRobotsTxtMiddleware
-from scrapy_robots_rfc.middleware.startup import QUEUE, has_our_queue
-from scrapy_robots_rfc.scheduling.scheduler import scheduler_around
+from scrapy_robots_rfc.leaves import (
+    DOWNLOADER_MIDDLEWARES,
+    MIDDLEWARES,
+    OUR_QUEUE,
+    QUEUE,
+    class_of,
+    is_kind,
+)
 from scrapy_robots_rfc.settings import OUR_PARSER, read_settings
 
 STOCK = "scrapy.downloadermiddlewares.robotstxt.RobotsTxtMiddleware"
@@ -22,7 +28,7 @@ POSITION = 100
 DEFAULTS: dict[str, object] = {
     "ROBOTSTXT_OBEY": True,
     "ROBOTSTXT_PARSER": OUR_PARSER,
-    QUEUE: "scrapy_robots_rfc.OriginPriorityQueue",
+    QUEUE: OUR_QUEUE,
 }
 
 _PRIORITY = SETTINGS_PRIORITIES["addon"]
@@ -73,7 +79,7 @@ def _put_middleware(settings: BaseSettings) -> float | None:
     :returns: the position of our middleware, or `None` if the user disabled it.
     """
     middlewares = settings.getdict(DOWNLOADER_MIDDLEWARES)
-    ours = [value for key, value in middlewares.items() if is_kind(key, RfcRobotsTxtMiddleware)]
+    ours = [value for key, value in middlewares.items() if is_kind(key, load_object(OURS))]
     positions = [value for value in ours if value is not None]
     if ours and not positions:
         return None
@@ -102,8 +108,16 @@ def _is_stock(key: str | type) -> bool:
 
 def _put_scheduler(settings: BaseSettings) -> None:
     """Wrap the user's scheduler if it does not use our queue."""
+    scheduler = class_of(settings["SCHEDULER"])
+    if scheduler is Scheduler and settings[QUEUE] == OUR_QUEUE:
+        return
+    # Imported only here, because this loads most of the package. Scrapy's download handlers load
+    # faster before that: they look at each module that is loaded.
+    from scrapy_robots_rfc.middleware.startup import has_our_queue  # noqa: PLC0415
+    from scrapy_robots_rfc.scheduling.scheduler import scheduler_around  # noqa: PLC0415
+
     if not has_our_queue(settings):
-        _put(settings, "SCHEDULER", scheduler_around(class_of(settings["SCHEDULER"])))
+        _put(settings, "SCHEDULER", scheduler_around(scheduler))
 
 
 def _put(settings: BaseSettings, name: str, value: object) -> None:

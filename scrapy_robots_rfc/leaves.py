@@ -37,6 +37,8 @@ SHARED_TURNS = "scrapy_robots_rfc.scheduling.shared.SharedThrottle"
 FINAL_URLS = "scrapy_robots_rfc.middleware.final_url.FinalUrls"
 
 DOWNLOADER_MIDDLEWARES = "DOWNLOADER_MIDDLEWARES"
+QUEUE = "SCHEDULER_PRIORITY_QUEUE"
+OUR_QUEUE = "scrapy_robots_rfc.OriginPriorityQueue"
 
 
 class OptionalMiddleware(NamedTuple):

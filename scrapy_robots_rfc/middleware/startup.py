@@ -26,6 +26,8 @@ from scrapy_robots_rfc.fetching.download import MARK
 from scrapy_robots_rfc.leaves import (
     DOWNLOADER_MIDDLEWARES,
     MIDDLEWARES,
+    OUR_QUEUE,
+    QUEUE,
     class_of,
     is_kind,
     value_of,
@@ -37,7 +39,6 @@ from scrapy_robots_rfc.settings import BACKOFF, TABLE, Settings, read_settings
 
 logger: logging.Logger = logging.getLogger(__name__)
 
-QUEUE = "SCHEDULER_PRIORITY_QUEUE"
 _SETTINGS = frozenset(row.key for row in TABLE)
 _PREFIXES = ("ROBOTSTXT_", "ROBOTS_")
 # Spider attributes and meta keys that users set.
@@ -135,7 +136,7 @@ def _queue_line(settings: BaseSettings) -> str:
     """Return the setting that makes requests stay in the scheduler."""
     scheduler = class_of(settings["SCHEDULER"])
     if Scheduler in scheduler.__mro__:
-        return f'{QUEUE} = "scrapy_robots_rfc.OriginPriorityQueue"'
+        return f'{QUEUE} = "{OUR_QUEUE}"'
     return f'SCHEDULER = scrapy_robots_rfc.scheduler_around("{global_object_name(scheduler)}")'
 
 
