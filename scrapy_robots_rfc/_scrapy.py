@@ -256,3 +256,35 @@ def path_safe(crawler: Crawler, text: str) -> str:
 def start_queues(queue: ScrapyPriorityQueue) -> Mapping[int, Private]:
     """Return the queues of start requests in one of Scrapy's queues, by their priority."""
     return _get(queue.crawler, queue, "ScrapyPriorityQueue._start_queues") or {}
+
+
+def next_queue(queue: ScrapyPriorityQueue) -> tuple[str, Any] | None:
+    """Return the file name and the queue that `pop` will read next, or `None` if all are empty.
+
+    `ScrapyPriorityQueue.peek` differs: it prefers start requests, and it fails where `pop`
+    continues with another priority.
+    """
+    queues = queue.queues
+    starts = start_queues(queue)
+    priority: int | None = queue.curprio
+    if priority not in queues and priority not in starts:
+        all_queues = [*queues.items(), *starts.items()]
+        priority = min((key for key, downstream in all_queues if downstream), default=None)
+    if priority is None:
+        return None
+    if priority in queues:
+        return str(priority), queues[priority]
+    return f"{priority}s", starts[priority]
+
+
+def peek(queue: ScrapyPriorityQueue) -> Request | None:
+    """Return the request that `pop` would return next, or `None` if it cannot be read."""
+    try:
+        name_and_queue = next_queue(queue)
+        if name_and_queue is None:
+            return None
+        _, downstream = name_and_queue
+        request: Request | None = downstream.peek()
+    except Exception:  # noqa: BLE001 - no `peek`, a damaged file, a callback that is gone
+        return None
+    return request

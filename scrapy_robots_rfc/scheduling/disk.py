@@ -19,7 +19,7 @@ from scrapy.pqueues import ScrapyPriorityQueue
 from scrapy.utils.misc import build_from_crawler
 
 from scrapy_robots_rfc._runtime import descriptor_limit
-from scrapy_robots_rfc._scrapy import path_safe, start_queues
+from scrapy_robots_rfc._scrapy import next_queue, path_safe, peek, start_queues
 from scrapy_robots_rfc.policy.origins import Origin
 from scrapy_robots_rfc.scheduling.throttle import slot_of
 
@@ -30,7 +30,7 @@ T = TypeVar("T")
 #: Maximum file descriptors of the queues on disk, or a quarter of RLIMIT_NOFILE if that is less.
 MAX_DESCRIPTORS = 128
 
-#: Replaces the origin in the key of a queue whose requests no robots.txt decides about.
+#: Replaces the origin in the key of a queue whose requests no robots.txt applies to.
 NO_ORIGIN = "*"
 
 # File descriptors per priority: two for requests and two for start requests.
@@ -39,44 +39,16 @@ _DESCRIPTORS = 4
 _PRIORITY = re.compile(r"(-?\d+)s?")
 
 
-def next_queue(queue: ScrapyPriorityQueue) -> tuple[str, Any] | None:
-    """Return the queue that `pop` will use, after the name of its file, or `None` if all are empty.
-
-    `ScrapyPriorityQueue.peek` prefers start requests, which `pop` does not, and fails where `pop`
-    would go on to another priority first.
-    """
-    queues, starts = queue.queues, start_queues(queue)
-    priority = queue.curprio
-    if priority not in queues and priority not in starts:
-        filled = [key for part in (queues, starts) for key, each in part.items() if each]
-        priority = min(filled, default=None)
-    if priority is None:
-        return None
-    if priority in queues:
-        return str(priority), queues[priority]
-    return f"{priority}s", starts[priority]
-
-
 def key_of(slot: str, origin: Origin | None) -> str:
     """Return the key of a queue in the state.
 
-    :param origin: `None` for requests that no robots.txt decides about.
+    :param origin: `None` for requests that no robots.txt applies to.
     """
     return f"{slot} {NO_ORIGIN if origin is None else origin}"
 
 
-def peek(queue: ScrapyPriorityQueue) -> Request | None:
-    """Return the request that `pop` would return next, or `None` if it cannot be read."""
-    try:
-        found = next_queue(queue)
-        request: Request | None = found and found[1].peek()
-    except Exception:  # noqa: BLE001 - no `peek`, a damaged file, a callback that is gone
-        return None
-    return request
-
-
 class QueueFolder:
-    """The folder of all queues on disk, with their state, of which only a few are open at a time.
+    """The folder of all queues on disk, with their state. Only a few queues are open at a time.
 
     :param path: the folder, in which Scrapy's scheduler looks for the state.
     :param classes: the class of the queue for the requests of one priority, and the class for start
@@ -96,7 +68,7 @@ class QueueFolder:
         self._path = Path(path)
         self._class, self._start_class = classes
         self._state = dict(state) if isinstance(state, Mapping) else {}
-        # Open queues, the one that was used last at the end.
+        # Open queues, the most recently used one at the end.
         self._open: dict[str, ScrapyPriorityQueue] = {}
         # Open queues in which a peek may have moved the position of a file.
         self._peeked: set[str] = set()
@@ -117,35 +89,39 @@ class QueueFolder:
         return self._start_class if name.endswith("s") else self._class
 
     def _spider(self) -> dict[str, Any]:
-        """Return what log records have in Scrapy."""
+        """Return the `extra` of log records, as Scrapy's have it."""
         return {"spider": self._crawler.spider}
 
     # After the last process.
 
     def _recover(self) -> None:
         """Repair the files that a killed process left, and add those that are not in its state."""
-        for path in _priorities_in(self._path):  # `ScrapyPriorityQueue` has no folders
-            single = self._path / "single"
-            single.mkdir(exist_ok=True)
-            path.rename(single / path.name)
-        known = {self._path_of(key).name: key for key in self._state}
+        self._move_single_queue()
+        keys = {self._path_of(key).name: key for key in self._state}
         repaired = 0
-        for folder in [each for each in self._path.glob("*") if each.is_dir()]:
+        for folder in list(self._path.glob("*")):
             names = [path.name for path in _priorities_in(folder)]
             if not names:
                 continue
-            key = known.get(folder.name) or self._rename(folder)
+            key = keys.get(folder.name) or self._rename(folder)
             priorities = {int(name.rstrip("s")) for name in names}
             self._state[key] = sorted(priorities.union(self._state.get(key, ())))
             repaired += sum(self._repair(key, name) for name in names)
-            if folder.name not in known:
+            if folder.name not in keys:
                 self._restore_key(key, folder)
         if repaired:
             text = "Repaired %d queues in JOBDIR, which a killed process left incomplete"
             logger.info(text, repaired, extra=self._spider())
 
+    def _move_single_queue(self) -> None:
+        """Move the files of `ScrapyPriorityQueue`, which is a single queue, into a folder."""
+        for path in _priorities_in(self._path):
+            folder = self._path / "single"
+            folder.mkdir(exist_ok=True)
+            path.rename(folder / path.name)
+
     def _rename(self, folder: Path) -> str:
-        """Give a folder a new key, because its name cannot be decoded, and return the key."""
+        """Rename a folder whose name does not reveal its key, and return its new key."""
         for number in count(1):
             key = f"{folder.name[-32:]} (recovered {number})"
             if not self._path_of(key).exists():
@@ -154,7 +130,7 @@ class QueueFolder:
         return key
 
     def _restore_key(self, key: str, folder: Path) -> None:
-        """Restore the original key, if the folder's first request reveals it."""
+        """Restore the original key of a folder, if its first request reveals it."""
         request = self.peek(key)
         if request is None:
             return
@@ -167,7 +143,10 @@ class QueueFolder:
                 return
 
     def _repair(self, key: str, name: str) -> bool:
-        """Repair the queue of one priority, or set it aside; return whether it was repaired."""
+        """Repair the queue of one priority; return whether its files changed.
+
+        If it cannot be repaired, its files are renamed.
+        """
         from scrapy_robots_rfc.scheduling.repair import repair  # noqa: PLC0415 - loads SQLite
 
         kind = self._class_of(name)
@@ -175,11 +154,11 @@ class QueueFolder:
             return kind is not None and repair(self._path_of(key) / name, kind)
         except (OSError, ValueError) as error:
             _raise_if_descriptors_lack(error)
-            self._set_aside(key, name, error)
+            self._rename_damaged(key, name, error)
             return False
 
-    def _set_aside(self, key: str, name: str, error: object) -> None:
-        """Rename the file or folder of a damaged priority; the queue continues without it."""
+    def _rename_damaged(self, key: str, name: str, error: object) -> None:
+        """Rename the file or folder of a damaged priority. The queue continues without it."""
         folder = self._path_of(key)
         path = folder / name
         new = folder / f"{name}.damaged"
@@ -197,21 +176,23 @@ class QueueFolder:
 
     # Open and closed.
 
-    def use(self, key: str, work: Callable[[ScrapyPriorityQueue], T]) -> T:
-        """Use one of Scrapy's queues; if no file descriptor is left, close all and try again.
+    def use(self, key: str, function: Callable[[ScrapyPriorityQueue], T]) -> T:
+        """Return the result of a function of one of Scrapy's queues, which is opened for it.
+
+        If no file descriptor is left, close all queues and try again.
 
         :raises OSError: no descriptor is left.
         """
         try:
-            return work(self._opened(key))
+            return function(self._opened(key))
         except OSError as error:
             if not lacks_descriptors(error):
                 raise
             self.flush()
-            return work(self._opened(key))
+            return function(self._opened(key))
 
     def _opened(self, key: str) -> ScrapyPriorityQueue:
-        """Return one of Scrapy's queues, as the one that was used last."""
+        """Return an open queue, as the most recently used one."""
         queue = self._open.pop(key, None)
         if queue is not None:
             self._open[key] = queue
@@ -221,7 +202,7 @@ class QueueFolder:
         return queue
 
     def _close_others(self) -> None:
-        """Close the queues that were used longest ago, if too many files are open."""
+        """Close the least recently used queues if too many files are open."""
         while len(self._open) > 1:
             priorities = sum(max(1, len(self._state.get(key, ()))) for key in self._open)
             if priorities <= self._max_open:
@@ -248,7 +229,7 @@ class QueueFolder:
                 build_from_crawler(kind, self._crawler, f"{path}/{name}").close()
             except Exception as error:  # noqa: BLE001 - as above
                 _raise_if_descriptors_lack(error)
-                self._set_aside(key, name, error)
+                self._rename_damaged(key, name, error)
         return make(self._state.get(key, ()))
 
     def _names(self, key: str) -> Iterator[str]:
@@ -308,27 +289,29 @@ class QueueFolder:
     def pop(self, key: str) -> Request | None:
         """Remove and return the next request of a queue, or return `None` if it has none.
 
-        A request that cannot be restored, for instance because its callback was renamed, is lost
-        alone. A damaged priority is repaired, or else set aside.
+        If a request cannot be restored, for instance because its callback was renamed, the next one
+        is returned. If the files of a priority are damaged, they are repaired, or else renamed.
+        They are damaged if they cannot be read, or if the same request fails twice.
 
         :raises OSError: no file descriptor is left.
         """
         repaired: set[str] = set()
-        failed: tuple[str, int] | None = None
+        last_failure: tuple[str, int] | None = None
         while True:
             queue = self.use(key, lambda queue: queue)
-            used = next_queue(queue)
-            request, error = self._popped(queue)
-            if request is not None or used is None:
+            before = next_queue(queue)
+            request, error = self._try_pop(queue)
+            if request is not None or before is None:
                 return request
-            name, downstream = used
-            if next_queue(queue) == used:
-                # The queue is damaged if it cannot be read, or if the same request fails again.
-                last, failed = failed, (name, len(downstream))
-                if failed == last or error is None or isinstance(error, (OSError, struct.error)):
+            name, downstream = before
+            if next_queue(queue) == before:
+                failure = name, len(downstream)
+                is_same_request = failure == last_failure
+                last_failure = failure
+                if is_same_request or error is None or isinstance(error, (OSError, struct.error)):
                     self._close(key)
                     if name in repaired:
-                        self._set_aside(key, name, error or "its file is too short")
+                        self._rename_damaged(key, name, error or "its file is too short")
                     else:
                         repaired.add(name)
                         self._repair(key, name)
@@ -337,8 +320,8 @@ class QueueFolder:
                 text = "Lost a request of %s: cannot restore it from JOBDIR (%s)"
                 logger.error(text, key, error, extra=self._spider())
 
-    def _popped(self, queue: ScrapyPriorityQueue) -> tuple[Request | None, Exception | None]:
-        """Return what `pop` returns, and what it raises.
+    def _try_pop(self, queue: ScrapyPriorityQueue) -> tuple[Request | None, Exception | None]:
+        """Return the request that `pop` returns, or the error that it raises.
 
         :raises OSError: no file descriptor is left.
         """
@@ -350,8 +333,8 @@ class QueueFolder:
                 raise
             return None, error
 
-    def forget(self, key: str) -> None:
-        """Forget a queue that is empty."""
+    def remove(self, key: str) -> None:
+        """Remove a queue that is empty."""
         if key in self._open:
             self._close(key)
         self._state.pop(key, None)
@@ -428,8 +411,8 @@ class QueueOnDisk:
         return self._folder.use(self._key, len)
 
     def close(self) -> None:
-        """Forget the queue, which is empty."""
-        self._folder.forget(self._key)
+        """Remove the queue, which is empty."""
+        self._folder.remove(self._key)
 
 
 def _priorities_in(folder: Path) -> list[Path]:
@@ -443,6 +426,6 @@ def lacks_descriptors(error: object) -> bool:
 
 
 def _raise_if_descriptors_lack(error: Exception) -> None:
-    """Raise an error that says that no file descriptor is left: the queue can be read later."""
+    """Raise an error again if no file descriptor is left, because the queue can be read later."""
     if lacks_descriptors(error):
         raise error

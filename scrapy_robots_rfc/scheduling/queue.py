@@ -17,14 +17,13 @@ from scrapy import Request
 from scrapy.crawler import Crawler
 from scrapy.pqueues import ScrapyPriorityQueue
 
-from scrapy_robots_rfc._scrapy import under_way_of, wake_engine
+from scrapy_robots_rfc._scrapy import peek, under_way_of, wake_engine
 from scrapy_robots_rfc.scheduling.disk import (
     NO_ORIGIN,
     QueueFolder,
     QueueOnDisk,
     key_of,
     lacks_descriptors,
-    peek,
 )
 from scrapy_robots_rfc.scheduling.gate import MAX_LOOKS, QueuedOrigin, gate_of, restore_filter
 from scrapy_robots_rfc.scheduling.throttle import slot_of

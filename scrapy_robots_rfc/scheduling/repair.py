@@ -51,10 +51,10 @@ def _repair_lifo(path: Path) -> bool:
 
 
 def _end_of_lifo(data: bytes | mmap) -> tuple[int, int]:
-    """Return where the last complete request ends, and how many requests precede that.
+    """Return where the last complete request ends, and the number of requests before that.
 
-    A request is followed by its size, so the file is read backwards. The end is found by trying:
-    from there, the sizes must lead exactly to the start.
+    A request is followed by its size, so the file is read backwards. A position is the end of a
+    request if the sizes lead from there exactly to the start.
     """
     size = len(data)
     end = max(size, _SIZE.size)
@@ -83,13 +83,17 @@ def _repair_fifo(path: Path) -> bool:
     """Cut off an incomplete request, and correct the positions and the size in `info.json`."""
     stored = _read_info(path / "info.json")
     info = stored or {"chunksize": 100_000, "tail": [0, 0, 0]}
+    # The queue reads from its tail: a chunk, the number of its requests that were popped, and the
+    # offset of the next one. It writes to its head, the last chunk.
     first, popped, offset = info["tail"]
-    names = [each.name for each in path.iterdir() if re.fullmatch(r"q\d{5,}", each.name)]
-    chunks = sorted(number for name in names if (number := int(name[1:])) >= first)
-    if chunks and chunks[0] > first:  # everything before was popped after the last save
+    names = [file.name for file in path.iterdir() if re.fullmatch(r"q\d{5,}", file.name)]
+    numbers = sorted(int(name[1:]) for name in names)
+    chunks = [number for number in numbers if number >= first]
+    if chunks and chunks[0] > first:  # all requests before it were popped after the last save
         popped = offset = 0
     tail = [chunks[0], popped, offset] if chunks else [first, 0, 0]
-    size, head = 0, tail[:2]
+    size = 0
+    head = tail[:2]
     for number in chunks:
         count = _cut_fifo(path / f"q{number:05d}", offset)
         head = [number, popped + count]
@@ -126,10 +130,10 @@ def _cut_fifo(path: Path, offset: int) -> int:
         count = 0
         while offset + _SIZE.size <= length:
             (size,) = _SIZE.unpack_from(data, offset)
-            following = offset + _SIZE.size + size
-            if not size or following > length:
+            next_offset = offset + _SIZE.size + size
+            if not size or next_offset > length:
                 break
-            offset = following
+            offset = next_offset
             count += 1
         if length - offset > MAX_CUT:
             raise ValueError("no request can be read in the middle of the file")

@@ -16,7 +16,8 @@ from scrapy.squeues import (
 )
 from scrapy.utils.test import get_crawler
 
-from scrapy_robots_rfc.scheduling.disk import QueueFolder, QueueOnDisk, peek
+from scrapy_robots_rfc._scrapy import peek
+from scrapy_robots_rfc.scheduling.disk import QueueFolder, QueueOnDisk
 
 if TYPE_CHECKING:
     from collections.abc import Callable
