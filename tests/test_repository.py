@@ -4,12 +4,8 @@ from __future__ import annotations
 
 import re
 import tomllib
-from typing import TYPE_CHECKING
 
 from tools import repository
-
-if TYPE_CHECKING:
-    pass
 
 ROOT = repository.ROOT
 

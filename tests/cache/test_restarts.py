@@ -91,9 +91,7 @@ async def test_being_unreachable_outlives_a_crawl(site: Site, clock: Clock) -> N
     assert site.fetches == 4
 
 
-@pytest.mark.parametrize(
-    "seconds", [-2 * DAY, -60.0, 60.0, 2 * DAY], ids=["days back", "back", "on", "days on"]
-)
+@pytest.mark.parametrize("seconds", [-2 * DAY, 60.0, 2 * DAY], ids=["days back", "on", "days on"])
 @ensureDeferred
 async def test_clock_that_was_set(
     site: Site, clock: Clock, monkeypatch: pytest.MonkeyPatch, seconds: float

@@ -8,7 +8,6 @@ import re
 import shlex
 import shutil
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 from pytest_twisted import ensureDeferred
@@ -17,60 +16,6 @@ from demo.spiders.demo import DemoSpider
 from tests.support.command_line import run
 from tests.support.documents import block
 from tests.support.example_project import PROJECT, ROOT, Here, Output, start, wait
-
-if TYPE_CHECKING:
-    pass
-
-NO_RULE = ("allowed", "robots.txt: no rule of the group `*` matches")
-NO_RULE_OF_DEMOBOT = ("allowed", "robots.txt: no rule of the group `demobot` matches")
-ALLOW_ALL = "robots.txt line 2: Allow: /"
-UNAVAILABLE = ("allowed", "robots.txt unavailable (404), so everything is allowed")
-UNREACHABLE = ("disallowed", "robots.txt unreachable: 503")
-DISALLOW_CLOSED = ("disallowed", "robots.txt line 2: Disallow: /closed/")
-
-#: The rows of the table, by the first word of the title of their section.
-TABLE = {
-    "Rules": {
-        "/": NO_RULE,
-        "/private/press/news.html": ("allowed", "robots.txt line 3: Allow: /private/press/"),
-        "/files/plan.pdf.html": NO_RULE,
-        "/list?page=2": NO_RULE,
-        "/private/plan.html": ("disallowed", "robots.txt line 2: Disallow: /private/"),
-        "/files/plan.pdf": ("disallowed", "robots.txt line 4: Disallow: /*.pdf$"),
-        "/list?sort=price": ("disallowed", "robots.txt line 5: Disallow: /*?sort="),
-    },
-    "Groups": {
-        "/": NO_RULE_OF_DEMOBOT,
-        "/news.html": NO_RULE_OF_DEMOBOT,
-        "/drafts/idea.html": ("disallowed", "robots.txt line 5: Disallow: /drafts/"),
-    },
-    "Another": {
-        "/private/plan.html": ("allowed", ALLOW_ALL),
-        "/files/plan.pdf": ("allowed", ALLOW_ALL),
-    },
-    "Pages": {
-        "/open.html": ("allowed", ALLOW_ALL),
-        "/header.html": ("allowed", f"{ALLOW_ALL}; links not followed, X-Robots-Tag: nofollow"),
-        "/meta.html": ("allowed", f"{ALLOW_ALL}; links not followed, meta demobot: nofollow"),
-        "/followed.html": ("allowed", ALLOW_ALL),
-    },
-    "Use": {
-        "/news.html": ("allowed", "robots.txt line 3: Allow: /"),
-        "/essays/1.html": ("disallowed", "robots.txt line 2: content-usage: /essays/ train-ai=n"),
-    },
-    "Crawl-delay": {"/a.html": NO_RULE, "/b.html": NO_RULE, "/c.html": NO_RULE},
-    "No": {"/": UNAVAILABLE, "/private/plan.html": UNAVAILABLE},
-    "Failing": {"/": UNREACHABLE, "/private/plan.html": UNREACHABLE},
-    "Recovering": {"/": NO_RULE, "/closed/plan.html": DISALLOW_CLOSED},
-    "Redirected": {"/open/a.html": NO_RULE, "/closed/a.html": DISALLOW_CLOSED},
-    "Slow": {
-        "/slow/1 to /slow/20 (20 pages)": ("disallowed", "robots.txt line 2: Disallow: /"),
-    },
-    "Large": {
-        "/beyond/a.html": NO_RULE,
-        "/before/a.html": ("disallowed", "robots.txt line 2: Disallow: /before/"),
-    },
-}
 
 PAGE = (ROOT / "docs" / "demo.md").read_text(encoding="utf-8")
 #: Two commands of that page: the first writes a report, the second summarizes it as text and HTML.
@@ -89,15 +34,6 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def output(project: Path) -> Output:
     """Run the demo with a report, and return what it prints."""
     return wait(start("-m", "scrapy", *CRAWL, folder=project))
-
-
-def test_table(output: Output) -> None:
-    """The table has the verdict and the reason of every page."""
-    sections = output.sections
-    assert {name: section.rows for name, section in sections.items()} == TABLE
-    assert sections["No"].robots_txt == "404"
-    assert sections["Failing"].robots_txt == "503"
-    assert sections["Large"].robots_txt == "200, more than 512,000 bytes"
 
 
 def test_warnings_are_announced(output: Output) -> None:

@@ -6,15 +6,11 @@ import os
 import re
 import subprocess
 import sys
-from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.support.documents import block
 from tests.support.example_project import PROJECT, ROOT
-
-if TYPE_CHECKING:
-    pass
 
 pytestmark = pytest.mark.once
 

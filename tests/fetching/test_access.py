@@ -46,22 +46,10 @@ async def test_rules_of_a_successful_file_are_obeyed(site: Site) -> None:
     ("status", "expected"),
     [
         (200, "rule"),
-        (203, "rule"),
-        (206, "rule"),
-        (300, "fetched"),
         (304, "unreachable"),
-        (305, "fetched"),
-        (400, "fetched"),
-        (401, "fetched"),
-        (403, "fetched"),
         (404, "fetched"),
-        (410, "fetched"),
         (429, "unreachable"),
-        (451, "fetched"),
-        (500, "unreachable"),
         (503, "unreachable"),
-        (599, "unreachable"),
-        (600, "unreachable"),
         (999, "unreachable"),
     ],
 )
@@ -69,7 +57,7 @@ async def test_rules_of_a_successful_file_are_obeyed(site: Site) -> None:
 async def test_status_decides_before_the_body(site: Site, status: int, expected: str) -> None:
     """2.3.1.1 to 2.3.1.4: the status of the answer decides before its body does."""
     site.replies["/robots.txt"] = Reply(
-        status, b"" if status in (204, 304) else b"User-agent: *\nDisallow: /\n"
+        status, b"" if status == 304 else b"User-agent: *\nDisallow: /\n"
     )
     result = await crawl([site.url("/x")])
     assert verdict(result, site.url("/x")) == expected
@@ -88,7 +76,7 @@ async def test_statuses_can_be_configured(site: Site) -> None:
     assert verdict(result, site.url("/x")) == "fetched"
 
 
-@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+@pytest.mark.parametrize("status", [301, 308])
 @ensureDeferred
 async def test_redirects_are_followed_across_hosts(site: Site, other: Site, status: int) -> None:
     """2.3.1.2: a redirect leads to another authority, and its rules count for the origin that
@@ -126,18 +114,7 @@ async def test_five_redirects_and_no_more(site: Site, hops: int, expected: str) 
     ]
 
 
-@pytest.mark.parametrize(
-    "location",
-    [
-        "/robots.txt",
-        "ftp://127.0.0.1/robots.txt",
-        "file:///etc/hosts",
-        "http://[",
-        "",
-        "javascript:x",
-        "//",
-    ],
-)
+@pytest.mark.parametrize("location", ["/robots.txt", "ftp://127.0.0.1/robots.txt", ""])
 @ensureDeferred
 async def test_redirects_without_a_usable_target(site: Site, location: str) -> None:
     """2.3.1.2: a loop, another scheme or no usable Location is not followed, and counts as

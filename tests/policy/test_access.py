@@ -6,7 +6,6 @@ import pytest
 from hypothesis import given, strategies as st
 
 from scrapy_robots_rfc.policy.access import (
-    MAX_REDIRECTS,
     FetchStep,
     Outcome,
     Successful,
@@ -124,17 +123,6 @@ def test_other_3xx_is_not_followed(status: int) -> None:
     assert FIRST.after_response(status, b"/x", b"", unreachable_statuses=()) == Unavailable(
         status, str(status)
     )
-
-
-def test_five_redirects_are_followed() -> None:
-    """2.3.1.2: five redirects are followed, and the sixth is not."""
-    state = FIRST
-    for hop in range(MAX_REDIRECTS):
-        following = state.after_response(301, f"/{hop}".encode(), b"", unreachable_statuses=())
-        assert isinstance(following, FetchStep)
-        state = following
-    assert isinstance(state.after_response(301, b"/5", b"", unreachable_statuses=()), Unavailable)
-    assert isinstance(state.after_response(200, None, b"x", unreachable_statuses=()), Successful)
 
 
 @given(status=st.integers(), location=st.none() | st.binary(max_size=40))

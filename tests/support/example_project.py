@@ -42,14 +42,6 @@ class Output:
         return {section.title.split()[0].strip(":"): section for section in sections}
 
     @property
-    def stats(self) -> dict[str, int]:
-        """The stats below the table."""
-        return {
-            key: int(value)
-            for key, value in re.findall(r"^  (robotstxt/\S+) +(\d+)$", self.stdout, re.MULTILINE)
-        }
-
-    @property
     def last_line(self) -> str:
         """The last line of the output."""
         return self.stdout.splitlines()[-1]

@@ -12,16 +12,13 @@ import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from scrapy_robots_rfc.cache.stores.sqlite import SqliteStore
 from scrapy_robots_rfc.errors import StoreError
 from tests.support.sqlite_files import KEY, LONG, damage, damaged, locked, opened
-
-if TYPE_CHECKING:
-    pass
 
 ROOT = Path(__file__).parents[3]
 
