@@ -62,7 +62,7 @@ def _rules(response: Response, tokens: Sequence[str]) -> Iterator[dict[str, Any]
         members = list(read_members(text))
         is_own = source == "header" or name.lower() in own
         # A meta of another name is for another crawler if all of its directives are known.
-        if not is_own and any(member.odd == "unknown directive" for member in members):
+        if not is_own and any(member.problem == "unknown directive" for member in members):
             continue
         for member in members:
             named = member.bot.lower() in own | EVERYONE
@@ -72,7 +72,7 @@ def _rules(response: Response, tokens: Sequence[str]) -> Iterator[dict[str, Any]
                 "name": member.name,
                 "value": member.value,
                 "applies": is_own and not odd and named,
-                "odd": odd or member.odd or None,
+                "odd": odd or member.problem or None,
             }
 
 

@@ -1,1 +1,1 @@
-"""What pages and sites say of the use of their pages: rules, declared uses, TDMRep. A leaf."""
+"""Optional support for robots meta tags, declared uses and TDMRep."""

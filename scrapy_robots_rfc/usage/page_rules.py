@@ -1,7 +1,7 @@
-"""Apply the rules of pages: `page_rules` for spiders, and the middleware for ROBOTS_TAG_OBEY.
+"""Apply the robots meta tags, X-Robots-Tag headers and link attributes of pages.
 
-No page blocks the event loop for more than about 20 milliseconds: limits bound how much of its
-header lines, metas and links is read. `rules.py` parses the rules.
+Several limits make sure that a hostile page does not block the event loop for more than about
+20 ms. `rules.py` parses the rules.
 """
 
 import logging
@@ -34,66 +34,67 @@ from scrapy_robots_rfc.usage.rules import PageRules, parse_rules
 
 logger: logging.Logger = logging.getLogger(__name__)
 
-#: The meta key under which the middleware puts the rules of a response.
+#: The meta key of a response that contains the rules of its page.
 RULES_KEY = "robots_tag"
-#: The meta key of a page whose rules do not count, and of a request that no page's rule drops.
+#: The meta key that disables the rules of a page, and exempts a request from the rules of its page.
 EXEMPT_KEY = "dont_obey_robots_tag"
-# Maximum characters of a header line or a meta in the log and the report.
-_LONGEST = 200
+# Maximum number of characters of a header or meta tag in the log and the report.
+_MAX_SHOWN = 200
 _BY_LINK = "link-nofollow"
-# First word of the place of a rule -> its source, for the stats.
+# The first word of the place of a rule -> its source in stat keys.
 _SOURCES = {"X-Robots-Tag:": "header", "meta": "meta", "rel": "link"}
 
-#: Maximum characters of a document that are read.
+#: Maximum number of characters of a document to read.
 MAX_DOCUMENT = 1_048_576
-#: Maximum characters `<`, and maximum characters `=`, that are read; 40,000 take ten milliseconds.
-#: Large documents have 25,000 of each in a mebibyte.
+#: Maximum number of `<` characters, and of `=` characters. Reading 40,000 takes 10 ms. A typical
+#: document of 1 MiB has 25,000 of each.
 MAX_MARKS = 40_000
-#: Maximum metas and links of a document that are read, together, and characters of their tags.
+#: Maximum number of meta tags and links in a document, and their maximum total length.
 MAX_TAGS, MAX_TAG_CHARACTERS = 3000, 196_608
-# Longer metas and links are ignored if they have a hundred attributes, or words in one, because the
-# time of lxml grows with the square of their number.
-_LONG = 1000
+# Tags longer than this are ignored if they have about a hundred attributes or more, because lxml
+# takes quadratic time to parse them.
+_LONG_TAG = 1000
 _CROWDED = re.compile(r"(?:[^\s/=]*+[\s/=]++){100}")
-# Maximum characters of links for canonicalize_url. Each link counts with its site and an eighth of
-# the base URL that it is joined to. A short URL takes 0.05 ms, a thousand characters of a host
-# outside ASCII take 2 ms.
+# Maximum number of characters to pass to canonicalize_url. For each link, this includes the site
+# and an eighth of the base URL. A short URL takes 0.05 ms, and a non-ASCII host of 1,000 characters
+# takes 2 ms.
 _MAX_CANONICAL = 4096
 _BASE_SHARE = 8
 # Values of `rel` for links that the page does not endorse (HTML, 4.6.7). Scrapy's `Link.nofollow`
-# knows only the first.
+# only supports the first one.
 _UNENDORSED = frozenset({"nofollow", "ugc", "sponsored"})
 
-# These expressions never backtrack, and a construct without an end reaches to the end of the
-# document. So their time grows with the number of `<` and `=`.
-# The end of a tag's name: "meta" ends in "<meta name=..." but not in "<metadata>".
+# The following expressions never backtrack. Unclosed tags extend to the end of the document. This
+# is why the time grows linearly with the number of `<` and `=`.
+# The end of a tag name, which "meta" has in "<meta name=..." but not in "<metadata>".
 _NAME_ENDS = r"(?![^\s/>])"
 # The attributes of a tag, up to its ">": ' name="a>b" content=c'.
 _ATTRIBUTES = r"""(?:[^>=]++|=++\s*+(?:"[^"]*+"|'[^']*+')?+)*+"""
-# A comment, without its "<": "!-- a -->".
+# A comment without its "<": "!-- a -->".
 _COMMENT = r"!--(?:-?>|.*?--!?>|.*)"
-# Elements whose contents do not count: "script>if (a<b)</script>". XHTML may close one at once:
-# "script/>".
+# An element whose content is ignored: "script>if (a<b)</script>", or "script/>" in XHTML.
 _OPAQUE = "|".join(
     rf"{name}{_NAME_ENDS}{_ATTRIBUTES}"
     rf"(?:(?<=/)>|>(?:[^<]++|<(?!/{name}{_NAME_ENDS}))*+(?:</{name}[^>]*+>?+)?+)?+"
     for name in ("script", "style", "noscript", "template", "title", "textarea")
 )
 _FLAGS = re.ASCII | re.DOTALL | re.IGNORECASE | re.VERBOSE
-# One of the tags that are read with everything before it, or everything up to the end.
+# The name of a tag that we need: "meta".
 _READ = rf"(?:meta|body|a|area){_NAME_ENDS}"
+# The next tag that we need, and everything before it: "<p>b <a href=c".
 _TAG = re.compile(
     rf"(?:[^<]++|<(?!{_READ})(?:{_COMMENT}|{_OPAQUE}|/?[a-z]{_ATTRIBUTES})?+)*+"
     rf"(?:(?P<tag><(?P<name>{_READ}){_ATTRIBUTES})|\Z)",
     _FLAGS,
 )
-# The contents of the head: anything else starts the body (HTML, 13.2.6.4.4).
+# The content of the head: "<title>a</title> <link rel=b>". Anything else starts the body (HTML,
+# 13.2.6.4.4).
 _HEAD = re.compile(
     rf"(?:\s++|<(?:{_COMMENT}|[!?/][^>]*+|(?!textarea)(?:{_OPAQUE})"
     rf"|(?:html|head|base|link|meta){_NAME_ENDS}{_ATTRIBUTES})>?+)*+",
     _FLAGS,
 )
-# A link of which canonicalize_url would only sort the query: "/a", "https://a.example/b?c=1&d=2".
+# A link where canonicalize_url would only sort the query: "/a", "https://a.example/b?c=1&d=2".
 _USUAL_HREF = re.compile(
     r"(?P<site>https?://[a-z0-9]++(?:[.-][a-z0-9]++)*+)?+"
     r"(?P<path>/|(?:/[A-Za-z0-9_-][A-Za-z0-9._-]*)++/?+)"
@@ -104,7 +105,7 @@ _Tag: TypeAlias = re.Match[str]
 
 
 class Page:
-    """The tags of a page, which are scanned once, starting with the head."""
+    """The tags of a page. The head is scanned first, and the rest when it is needed."""
 
     def __init__(self, response: Response) -> None:
         text = _text_of(response)
@@ -112,8 +113,9 @@ class Page:
         for mark in "<=":
             if text.count(mark, 0, end) > MAX_MARKS:
                 end -= len(text[:end].split(mark, MAX_MARKS)[-1])
-        #: Whether the page has more than is read, and whether that was counted.
+        #: True if the page exceeds a limit, so that a part of it is ignored.
         self.cut: bool = end < len(text)
+        #: True if that was counted in the stats.
         self.counted: bool = False
         matches = _TAG.finditer(text, 0, end)
         self._unread = (tag for tag in matches if tag["tag"] and not _is_crowded(tag))
@@ -121,20 +123,20 @@ class Page:
         self._left = MAX_TAG_CHARACTERS
         end_of_head = self._end_of_head(text)
         in_head = (tag for tag in self._tags if tag.start("tag") < end_of_head)
-        #: Name and content of the metas before the `<body>` tag, or in the head without one.
+        #: The name and content of each meta tag in the head.
         self.metas: list[tuple[str, str]] = _named_metas(in_head)
         #: The rules, once `page_rules` has parsed them.
         self.rules: PageRules | None = None
-        #: Rule that is obeyed -> the first place that has it. Empty until the callback gets the
-        #: page, so requests of an errback pass.
+        #: Rule to obey -> the first place where it appears. It stays empty until the callback is
+        #: called, so that the rules do not apply to errbacks.
         self.places: dict[str, str] = {}
-        #: URLs of the page itself, and URLs that redirected to it.
+        #: The URLs of the page itself, including URLs that redirected to it.
         self.own: set[str] = set()
-        #: The URLs that `unendorsed` returns, if that entry is obeyed.
+        #: The result of `unendorsed`, if `link-nofollow` is obeyed.
         self.unendorsed: set[str] = set()
 
     def _end_of_head(self, text: str) -> int:
-        """Read tags up to the body, and return where the head ends."""
+        """Read tags up to the body, and return the offset where the head ends."""
         for tag in self._read():
             if tag["name"][0] in "bB":
                 return tag.start("tag")
@@ -143,7 +145,7 @@ class Page:
         return 0 if head is None else head.end()
 
     def _read(self) -> Iterator[_Tag]:
-        """Yield the next tags, up to the limits."""
+        """Yield the remaining tags, up to the limits."""
         for tag in self._unread:
             self._left -= len(tag["tag"])
             if len(self._tags) == MAX_TAGS or self._left < 0:
@@ -153,33 +155,38 @@ class Page:
             yield tag
 
     def tags(self) -> list[_Tag]:
-        """Return the tags of the whole page, up to the limits."""
+        """Return all tags of the page, up to the limits."""
         for _ in self._read():
             pass
         return self._tags
 
 
 def _text_of(response: Response) -> str:
-    """Return the text of a document, or an empty text if it is not HTML."""
+    """Return the text of an HTML response, or an empty string for any other response."""
     try:
         return response.text if isinstance(response, HtmlResponse) else ""
-    except Exception:  # noqa: BLE001 - decoders may raise anything for hostile bytes
+    except Exception:  # noqa: BLE001 - some decoders fail for hostile bytes
         return ""
 
 
 def _is_crowded(tag: _Tag) -> bool:
-    """Return whether a meta or a link is ignored, because lxml would take too long for it."""
-    text = tag["tag"]
-    return len(text) > _LONG and tag["name"][0] not in "bB" and _CROWDED.match(text) is not None
+    """Return whether to ignore a meta tag or link, because lxml would take too long to parse it."""
+    if len(tag["tag"]) <= _LONG_TAG or tag["name"].lower() == "body":
+        return False
+    return _CROWDED.match(tag["tag"]) is not None
 
 
-def _elements(tags: Iterable[_Tag], initials: str, path: str) -> Any:  # noqa: ANN401 - a list of elements of lxml
-    """Parse each tag whose name has one of the initials, and return the elements of an XPath."""
-    # The tags lack their `>`.
+def _elements(tags: Iterable[_Tag], initials: str, path: str) -> list[Any]:
+    """Parse the tags whose names start with one of the initials, and return those that match.
+
+    :param path: an XPath expression.
+    """
+    # The `>` is not part of the matches.
     text = "".join(f"{tag['tag']}></a>" for tag in tags if tag["name"][0] in initials)
-    # Some codecs produce surrogates, which cannot be encoded.
+    # Replace surrogates, which some codecs produce, because they cannot be encoded.
     encodable = text.encode("utf-8", "replace").decode()
-    return Selector(text=encodable, type="html").root.xpath(path)
+    elements: list[Any] = Selector(text=encodable, type="html").root.xpath(path)
+    return elements
 
 
 def _named_metas(tags: Iterable[_Tag]) -> list[tuple[str, str]]:
@@ -191,7 +198,7 @@ _PAGES: WeakKeyDictionary[Response, Page] = WeakKeyDictionary()
 
 
 def page_of(response: Response) -> Page:
-    """Return the page of a response; it has no tags if the response is not HTML."""
+    """Return the page of a response, which has no tags if the response is not HTML."""
     page = _PAGES.get(response)
     if page is None:
         page = _PAGES[response] = Page(response)
@@ -199,7 +206,10 @@ def page_of(response: Response) -> Page:
 
 
 def rules_of(response: Response, tokens: Sequence[str]) -> PageRules:
-    """Return the rules in the header lines and metas of a response for product tokens."""
+    """Return the rules in the headers and meta tags of a response that apply to a crawler.
+
+    :param tokens: the product tokens of the crawler.
+    """
     page = page_of(response)
     lines = response.headers.getlist("X-Robots-Tag")
     rules = parse_rules(lines, page.metas, tokens, now=Runtime().date())
@@ -208,7 +218,7 @@ def rules_of(response: Response, tokens: Sequence[str]) -> PageRules:
 
 
 def count_cut(response: Response, count: Callable[[str], object]) -> None:
-    """Count a response once if it has more than is read."""
+    """Count a response that exceeds a limit, unless it was counted before."""
     page = page_of(response)
     if page.cut and not page.counted:
         page.counted = True
@@ -216,12 +226,12 @@ def count_cut(response: Response, count: Callable[[str], object]) -> None:
 
 
 def all_metas_of(response: Response) -> list[tuple[str, str]]:
-    """Return name and content of all metas of a document, also of those outside the head."""
+    """Return the name and content of all meta tags, including those outside of the head."""
     return _named_metas(page_of(response).tags())
 
 
 def unendorsed(response: Response) -> set[str]:
-    """Return the URLs that the page links only with `nofollow`, `ugc` or `sponsored`."""
+    """Return URLs that the page only links to with `nofollow`, `ugc` or `sponsored`."""
     marked, others = list[str](), list[str]()
     for link in _elements(page_of(response).tags(), "aA", "//*[@href]"):
         rel = link.get("rel", "").lower().replace(",", " ").split()
@@ -229,17 +239,17 @@ def unendorsed(response: Response) -> set[str]:
         hrefs.append(link.get("href"))
     if not marked or not isinstance(response, HtmlResponse):
         return set()
-    urls = _canonical(response, [*marked, *others])
+    urls = _canonicalize(response, [*marked, *others])
     return {urls[href] for href in marked if href in urls} - {urls.get(href) for href in others}
 
 
-def _canonical(response: HtmlResponse, hrefs: Iterable[str]) -> dict[str, str]:
-    """Return link -> URL, in the form that Scrapy's duplicate filter compares.
+def _canonicalize(response: HtmlResponse, hrefs: Iterable[str]) -> dict[str, str]:
+    """Return the canonical URL of each link, as used by Scrapy's duplicate filter.
 
-    Links that are not URLs are left out.
+    Links that are not URLs are omitted.
     """
     base = response.url
-    with suppress(Exception):  # if `<base>` is not a URL, links are relative to the page
+    with suppress(Exception):  # ignore a malformed `<base>`
         declared_base = get_base_url(response)
         urljoin(declared_base, "/")
         base = declared_base
@@ -258,23 +268,23 @@ def _canonical(response: HtmlResponse, hrefs: Iterable[str]) -> dict[str, str]:
         if left < 0:
             page_of(response).cut = True
             continue
-        with suppress(Exception):  # hostile links may raise anything
+        with suppress(Exception):  # malformed links may raise various errors
             url = urljoin(base, strip_html5_whitespace(href))
             urls[href] = canonicalize_url(safe_url_string(url, response.encoding))
     return urls
 
 
-# Apply the rules.
+# Applying the rules.
 
 
 def page_rules(response: Response, crawler: Crawler) -> PageRules:
-    """Return the rules in the `X-Robots-Tag` lines and robots metas of a response for this crawl.
+    """Return the rules in the X-Robots-Tag headers and robots meta tags of a response.
 
-    A response is parsed once.
+    The result is cached.
 
     :param response: a response of any status and type.
-    :param crawler: the crawler of the spider: ``page_rules(response, self.crawler)``.
-    :raises AgentError: if the request's meta `robotstxt_user_agent` is neither a string nor a list
+    :param crawler: the crawler of the spider, as in ``page_rules(response, self.crawler)``.
+    :raises AgentError: if `robotstxt_user_agent` in the request meta is neither a string nor a list
         of strings.
     """
     page = page_of(response)
@@ -286,9 +296,9 @@ def page_rules(response: Response, crawler: Crawler) -> PageRules:
 
 
 class RfcPageRulesMiddleware(BaseSpiderMiddleware):
-    """Spider middleware that drops requests and items of a callback by the rules of its page.
+    """Spider middleware that drops requests and items according to the rules of their page.
 
-    Before the callback gets a response, its rules are in its meta, as `robots_tag`.
+    It also stores the rules in the `robots_tag` meta key of the response before the callback.
 
     :raises NotConfigured: if ROBOTS_TAG_OBEY is empty.
     :raises SettingError: if a setting is not accepted.
@@ -302,40 +312,40 @@ class RfcPageRulesMiddleware(BaseSpiderMiddleware):
             raise NotConfigured
 
     def process_spider_input(self, response: Response) -> None:
-        """Parse the rules and put them into meta, which may have copied rules of another page."""
+        """Parse the rules and store them in meta, replacing rules copied from another page."""
         page = page_of(response)
         rules = response.meta[RULES_KEY] = page_rules(response, self.crawler)
         page.places = self._places(response, rules)
         if _BY_LINK in page.places:
             page.unendorsed = unendorsed(response)
-        assert response.request is not None  # Scrapy has set it
+        assert response.request is not None  # Scrapy always sets it
         page.own.update(response.meta.get("redirect_urls", ()))
-        with suppress(ValueError):  # not a URL, so no request can be for the page itself
+        with suppress(ValueError):  # the URL is malformed, so no request can have it
             urls = {response.url, response.request.url} if page.places else ()
             page.own |= {canonicalize_url(url) for url in urls}
         count_cut(response, self._count)
 
     def get_processed_request(self, request: Request, response: Response | None) -> Request | None:
-        """Return a request of a callback, or `None` if a rule of its page drops it."""
+        """Return a request of a callback, or `None` to drop it because of a rule of its page."""
         page = None if response is None else _PAGES.get(response)
         if response is None or page is None:
             return request
         if request is not response.request and request.meta.get(RULES_KEY) is page.rules:
-            # The callback copied the meta of its response; those rules are not for this request.
+            # The callback copied meta from its response, but these rules are from another page.
             del request.meta[RULES_KEY]
         directive = _directive_of(request, page)
         is_dropped = directive is not None and self._drop(response, page.places, directive, request)
         return None if is_dropped else request
 
-    def get_processed_item(self, item: Any, response: Response | None) -> Any:  # noqa: ANN401 - of any type
-        """Return an item of a callback, or `None` if a rule of its page drops it."""
+    def get_processed_item(self, item: Any, response: Response | None) -> Any:  # noqa: ANN401
+        """Return an item of a callback, or `None` to drop it because of a rule of its page."""
         page = None if response is None else _PAGES.get(response)
         if item is None or response is None or page is None or "noindex" not in page.places:
             return item
         return None if self._drop(response, page.places, "noindex") else item
 
     def _places(self, response: Response, rules: PageRules) -> dict[str, str]:
-        """Return rule that is obeyed -> the first place of the page that has it."""
+        """Return the rules to obey, each with the first place where it appears in the page."""
         origin = Origin.of(response.url)
         exempt = origin is not None and any(site.covers(origin) for site in self._settings.exempt)
         if exempt or response.meta.get(EXEMPT_KEY):
@@ -353,30 +363,29 @@ class RfcPageRulesMiddleware(BaseSpiderMiddleware):
     ) -> bool:
         """Count, log and signal that a rule of a page drops a request or an item.
 
-        Return whether to drop it, which is false in a dry run.
-
         :param request: the request, or `None` for an item.
+        :returns: True to drop it, or False in a dry run.
         """
         source = _SOURCES[places[directive].split(maxsplit=1)[0]]
         self._count(stats.PAGE.format(directive=directive, source=source))
-        why = f"{directive} of {without_userinfo(response.url)}, {places[directive][:_LONGEST]}"
-        message = (
-            "Forbidden by its page, let through (dry run): %s (%s)"
-            if self._settings.dry_run
-            else "Forbidden by its page: %s (%s)"
-        )
-        what = "an item" if request is None else request_text(request)
-        logger.debug(message, what, printable(why), extra={"spider": self.crawler.spider})
+        why = f"{directive} of {without_userinfo(response.url)}, {places[directive][:_MAX_SHOWN]}"
+        message = "Forbidden by its page: %s (%s)"
+        if self._settings.dry_run:
+            message = "Forbidden by its page, let through (dry run): %s (%s)"
         if request is None:
-            shown = response.request or Request(response.url)
-        else:  # it does not reach Scrapy's middleware that sets the Referer
-            shown = request.copy()
-            shown.headers.setdefault("Referer", without_userinfo(response.url))
-        origin = Origin.of(shown.url)
+            dropped = "an item"
+            reported = response.request or Request(response.url)
+        else:
+            dropped = request_text(request)
+            reported = request.copy()
+            # Scrapy's middleware for the Referer will not see a dropped request.
+            reported.headers.setdefault("Referer", without_userinfo(response.url))
+        logger.debug(message, dropped, printable(why), extra={"spider": self.crawler.spider})
+        origin = Origin.of(reported.url)
         decision = Decision(False, Reason.PAGE, origin=None if origin is None else str(origin))
         self.crawler.signals.send_catch_log(
             signals.request_disallowed,
-            request=shown,
+            request=reported,
             decision=decision,
             why=why,
             robots=None,
@@ -386,13 +395,14 @@ class RfcPageRulesMiddleware(BaseSpiderMiddleware):
 
 
 def _directive_of(request: Request, page: Page) -> str | None:
-    """Return the rule of a page that drops a request, or `None`."""
+    """Return the rule of a page that disallows a request, or `None` if there is none."""
     if not page.places or request.meta.get(EXEMPT_KEY):
         return None
     url = canonicalize_url(request.url)
-    # Requesting the page itself again does not follow a link; neither does sending a form.
+    # Requesting the same page again does not follow a link.
     if not page.own.isdisjoint((request.url, url)):
         return None
     if "nofollow" in page.places:
         return "nofollow"
+    # Submitting a form with another method does not follow a link either.
     return _BY_LINK if request.method == "GET" and url in page.unendorsed else None

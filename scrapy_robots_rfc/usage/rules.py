@@ -1,8 +1,8 @@
-"""Parse what pages and sites declare outside of robots.txt: rules of pages, and TDMRep.
+"""Parse X-Robots-Tag headers, robots meta tags and TDMRep.
 
-No standard defines `X-Robots-Tag` header lines and robots metas; `docs/page_rules.md` says how they
-are read. Commas separate members. `NAME:` before a member addresses it, and the members after it,
-to one crawler. `page_rules.py` and `use.py` apply the results.
+No standard defines X-Robots-Tag and robots meta tags. `docs/page_rules.md` describes how they are
+interpreted. Members are separated by commas. `NAME:` before a member restricts it, and the members
+after it, to one crawler.
 """
 
 import json
@@ -19,16 +19,16 @@ from typing import Any, NamedTuple
 from scrapy_robots_rfc.core.percent import Pattern, parse_pattern, request_target, to_octets
 from scrapy_robots_rfc.core.preferences import TDM, TRAIN_AI, Preference
 
-#: Names that address every crawler; a member without a name does, too.
+#: Names that stand for all crawlers. The empty string means that a member has no name.
 EVERYONE = frozenset({"", "*", "robots"})
-#: Maximum characters and members that are read of all header lines together, and of all metas.
+#: Maximum number of characters and members in all headers, and in all meta tags.
 MAX_CHARACTERS, MAX_MEMBERS = 65_536, 500
-#: Members that restrict.
+#: Members that restrict a crawler.
 RESTRICTS: frozenset[str] = frozenset({
     "nofollow", "noindex", "noarchive", "nocache", "nosnippet", "noimageindex", "notranslate",
     "noodp", "noyaca", "nositelinkssearchbox", "noai", "noimageai", "noml", "none",
 })  # fmt: skip
-#: Members that restrict nothing -> the restrictions that they contradict.
+#: Members that permit something -> the restrictions that contradict them.
 PERMITS: dict[str, tuple[str, ...]] = {
     "all": ("noindex", "nofollow"),
     "index": ("noindex",),
@@ -36,48 +36,48 @@ PERMITS: dict[str, tuple[str, ...]] = {
     "archive": ("noarchive",),
     "indexifembedded": (),
 }
-# A date of RFC 822 or RFC 850, with or without a time: "Wed, 03 Dec 2025 13:09:53 GMT".
+# A date in the format of RFC 822 or RFC 850: "Wed, 03 Dec 2025 13:09:53 GMT".
 _DATE = re.compile(
     r"(?:[a-z]{3,9},?\s+)?\d{1,2}[ -][a-z]{3,9}[ -]\d{2,4}"
     r"(?:\s+\d{1,2}:\d\d(?::\d\d)?(?:\s*(?:[a-z]{1,5}|[+-]\d{4}))?)?",
     re.IGNORECASE | re.ASCII,
 )
-# The end of the text before the first colon of a time: the hours of "3 Dec 2025 13:09".
+# The hours at the end of the text before a colon: "13" in "3 Dec 2025 13".
 _HOURS = re.compile(r"(?:^|[\sT])\d{1,2}\Z", re.IGNORECASE | re.ASCII)
-# Maximum characters of a date.
-_DATE_SIZE = 64
+# Maximum number of characters of a date.
+_MAX_DATE = 64
 
 #: The path of a site's TDMRep file.
 TDMREP = "/.well-known/tdmrep.json"
-#: Maximum bytes, entries, and bytes of all locations of a tdmrep.json; to read that much takes ten
-#: milliseconds if each byte is escaped. A larger file counts as unreadable. Its first entry that
-#: matches decides, so part of a file says nothing.
+#: Maximum bytes, entries and bytes of all locations of a tdmrep.json. Parsing a hostile file of
+#: this size takes 10 ms. A larger file is ignored entirely, because a part of it could give the
+#: wrong result.
 MAX_TDMREP_BYTES, MAX_TDMREP_ENTRIES, MAX_LOCATION_BYTES = 131_072, 500, 16_384
 
 
 class Member(NamedTuple):
-    """One member of a header line or of a meta.
+    """One member of a header or meta tag.
 
-    :param name: the name in lower case. `PageRules` has `nofollow` and `noindex` for `none`.
-    :param value: the text after its colon, or `None` if it has no colon.
-    :param bot: the crawler that it is for, as written, or empty if it is for every crawler.
-    :param odd: what is wrong with it, for users, or empty.
-    :param where: the header line or the meta that contains it, as written.
+    :param name: the name in lowercase. `PageRules` replaces `none` with `nofollow` and `noindex`.
+    :param value: the text after the colon, or `None` if there is no colon.
+    :param bot: the name of the crawler to which it applies, as written, or an empty string.
+    :param problem: a human-readable description of a mistake, or an empty string.
+    :param where: the header or meta tag that contains it, as written.
     """
 
     name: str
     value: str | None
     bot: str
-    odd: str
+    problem: str
     where: str
 
 
 @dataclass(frozen=True, slots=True)
 class PageRules:
-    """The rules of a page for this crawler.
+    """The rules of a page that apply to this crawler.
 
-    :param members: all members that apply, sorted by name, the most restrictive value first.
-    :param cut: whether the page has more members than are read.
+    :param members: the members, sorted by name and with the most restrictive value first.
+    :param cut: True if the page has too many members, so that some are ignored.
     """
 
     members: tuple[Member, ...] = ()
@@ -85,7 +85,7 @@ class PageRules:
 
     @property
     def directives(self) -> Mapping[str, str | None]:
-        """All directives, also unknown ones: name in lower case -> the most restrictive value."""
+        """The most restrictive value of each directive, including unknown ones, by name."""
         values: dict[str, str | None] = {}
         for member in self.members:
             values.setdefault(member.name, member.value)
@@ -93,19 +93,19 @@ class PageRules:
 
     @property
     def conflicts(self) -> tuple[str, ...]:
-        """The restrictions that another member contradicts. They still apply."""
+        """The restrictions that are contradicted by another member. They still apply."""
         permitted = {name for member in self.members for name in PERMITS.get(member.name, ())}
         return tuple(sorted(permitted & self.directives.keys()))
 
     def where(self, directive: str) -> tuple[str, ...]:
-        """Return the header lines and metas that contain a directive, as written."""
+        """Return the headers and meta tags that contain a directive, as written."""
         places = (member.where for member in self.members if member.name == directive)
         return tuple(dict.fromkeys(places))
 
 
 def _seconds(text: str) -> float | None:
-    """Return the seconds since 1970 of an RFC 822, RFC 850 or ISO 8601 date, or `None`."""
-    if len(text) > _DATE_SIZE:
+    """Parse an RFC 822, RFC 850 or ISO 8601 date into a Unix timestamp, or return `None`."""
+    if len(text) > _MAX_DATE:
         return None
     try:
         if _DATE.fullmatch(text):
@@ -118,15 +118,15 @@ def _seconds(text: str) -> float | None:
 
 
 def _number(text: str) -> float | None:
-    """Return the number of a limit, infinity for -1, or `None` if it is not a number."""
+    """Parse a limit, where -1 means infinity, or return `None` if it is not a number."""
     if re.fullmatch(r"-1|[0-9]{1,9}", text) is None:
         return None
     return math.inf if text == "-1" else float(text)
 
 
 _UNTIL = "unavailable_after"
-#: Directive with a value -> the function that ranks its values, the most restrictive lowest. It
-#: returns `None` for a value that is not valid.
+#: Directive that takes a value -> a function that ranks its values, where the most restrictive
+#: value has the lowest rank. It returns `None` for an invalid value.
 _RANKS: dict[str, Callable[[str], float | None]] = {
     "max-snippet": _number,
     "max-image-preview": {"none": 0.0, "standard": 1.0, "large": 2.0}.get,
@@ -137,21 +137,21 @@ _KNOWN = frozenset({*RESTRICTS, *PERMITS, *_RANKS})
 
 
 def read_members(text: str, where: str = "") -> Iterator[Member]:
-    """Yield every member of a header line or of a meta's content, for any crawler.
+    """Yield all members of a header or meta tag, for any crawler.
 
-    :param text: the value of the header line or of the attribute.
-    :param where: becomes part of the members.
+    :param text: the value of the header or the content of the meta tag.
+    :param where: the header or meta tag, as written.
     """
     texts = deque(text.split(","))
     bot = ""
     while texts:
         pieces = deque(piece.strip() for piece in texts.popleft().split(":"))
-        while len(pieces) > 1 and _is_prefix(pieces[0], pieces[1]):
+        while len(pieces) > 1 and _is_bot_name(pieces[0], pieces[1]):
             bot = pieces.popleft() or bot
         name = pieces.popleft().lower()
         value = ":".join(pieces) if pieces else None
         if name == _UNTIL and value is not None and texts:
-            # A date may contain a comma, after the day of the week.
+            # The day of the week in a date is followed by a comma.
             longer = f"{value},{texts[0]}".strip()
             if _seconds(longer) is not None:
                 value = longer
@@ -159,19 +159,20 @@ def read_members(text: str, where: str = "") -> Iterator[Member]:
         if name in _RANKS and name != _UNTIL and value is not None:
             value = value.lower()
         if name or value:
-            yield Member(name, value, bot, _odd(name, value), where)
+            yield Member(name, value, bot, _problem(name, value), where)
 
 
-def _is_prefix(name: str, following: str) -> bool:
-    """Return whether the text before a colon names a crawler: not a directive, not hours."""
-    is_time = following[:2].isdigit() and _HOURS.search(name) is not None
-    return not is_time and name.lower() not in _KNOWN
+def _is_bot_name(before_colon: str, after_colon: str) -> bool:
+    """Return whether the text before a colon is a crawler's name, not a directive or hours."""
+    is_time = after_colon[:2].isdigit() and _HOURS.search(before_colon) is not None
+    return not is_time and before_colon.lower() not in _KNOWN
 
 
-def _odd(name: str, value: str | None) -> str:
-    """Return what is wrong with a member, for users, or an empty text."""
+def _problem(name: str, value: str | None) -> str:
+    """Return a description of what is wrong with a member, or an empty string."""
     if name in _RANKS:
-        return "" if value is not None and _RANKS[name](value) is not None else "no valid value"
+        is_valid = value is not None and _RANKS[name](value) is not None
+        return "" if is_valid else "no valid value"
     if name in _KNOWN:
         return "" if value is None else "takes no value"
     words = name.split() if value is None else []
@@ -187,12 +188,12 @@ def parse_rules(
     *,
     now: float,
 ) -> PageRules:
-    """Return the union of the restrictions of all sources; never raise.
+    """Combine the rules of all headers and meta tags of a page. This never raises.
 
-    :param lines: the value of each `X-Robots-Tag` line of a response, in order.
-    :param metas: name and content of each meta, in order. Metas for other crawlers are ignored.
+    :param lines: the values of all X-Robots-Tag lines.
+    :param metas: the names and contents of all meta tags. Tags for other crawlers are ignored.
     :param tokens: the product tokens of the crawler.
-    :param now: seconds since 1970, compared with `unavailable_after`.
+    :param now: the current time as a Unix timestamp, to compare with `unavailable_after`.
     """
     own = {token.lower() for token in tokens}
     headers, are_headers_cut = bounded_texts(
@@ -205,7 +206,7 @@ def parse_rules(
     )
     members: set[Member] = set()
     for source, text in (*headers, *named_metas):
-        where = f"{source}: {text}"  # one string for all its members, because it may be long
+        where = f"{source}: {text}"  # all members share this string, because it may be long
         for member in read_members(text, where):
             if member.bot.lower() in own | EVERYONE:
                 members.update(_applied(member, now))
@@ -213,8 +214,8 @@ def parse_rules(
 
 
 def _applied(member: Member, now: float) -> Iterator[Member]:
-    """Yield the meaning of a member that is for this crawler; nothing if it is not valid."""
-    if member.odd and member.name in _KNOWN:
+    """Expand a member to the directives that it stands for, or to nothing if it is invalid."""
+    if member.problem and member.name in _KNOWN:
         return
     if member.name == "none":
         yield member._replace(name="nofollow")
@@ -232,18 +233,21 @@ def _order(member: Member) -> tuple[str, float, str, str]:
 
 
 def bounded_texts(sources: Iterable[tuple[str, str]]) -> tuple[list[tuple[str, str]], bool]:
-    """Return sources with their texts, up to the last whole member within the limits.
+    """Truncate texts after the last complete member within the limits.
 
-    Return also whether something is left out.
+    :param sources: pairs of a source and a text.
+    :returns: the sources with truncated texts, and whether anything was removed.
     """
     characters, members = MAX_CHARACTERS, MAX_MEMBERS
     bounded = list[tuple[str, str]]()
     for source, text in sources:
         if not members:
             return bounded, True
-        whole = text if len(text) <= characters else text[: text.rfind(",", 0, characters) + 1]
-        # Empty members count, too, because skipping one takes as long as reading it.
-        kept = whole.split(",", members)[:members]
+        end = len(text)
+        if end > characters:
+            end = text.rfind(",", 0, characters) + 1
+        # Include empty members in the limit, because it takes time to skip them.
+        kept = text[:end].split(",", members)[:members]
         bounded.append((source, ",".join(kept)))
         if bounded[-1] != (source, text):
             return bounded, True
@@ -252,24 +256,24 @@ def bounded_texts(sources: Iterable[tuple[str, str]]) -> tuple[list[tuple[str, s
     return bounded, False
 
 
-# Preferences of use.
+# Preferences about use.
 
 
 def page_preferences(rules: PageRules) -> Mapping[str, Preference]:
-    """Return the preferences in rules of a page: `noai`, `noimageai`, `noml` refuse training."""
+    """Return the preferences that follow from `noai`, `noimageai` or `noml`, if any."""
     places = [place for name in ("noai", "noimageai", "noml") for place in rules.where(name)]
     return {TRAIN_AI: Preference(False, None, places[0])} if places else {}
 
 
 def tdm_preferences(*sources: tuple[str, object]) -> Mapping[str, Preference]:
-    """Return the preferences of TDMRep: 1 reserves text and data mining and training, 0 does not.
+    """Return the preferences of TDMRep, where 1 reserves text and data mining and 0 does not.
 
-    :param sources: places and values of file, header and document, in this order. Each overrides
-        those before it, unless its value is neither 0 nor 1.
+    :param sources: places and values of the file, the headers and the document, in this order. A
+        later one overrides an earlier one, but values other than 0 and 1 are ignored.
     """
     preferences: Mapping[str, Preference] = {}
     for where, value in sources:
-        # `str` raises for deeply nested JSON.
+        # Check the type first, because `str` fails for deeply nested JSON.
         text = str(value).strip() if isinstance(value, (int, str)) else ""
         if text in ("0", "1"):
             preference = Preference(text == "0", None, f"{where}: {text}".replace("\n", " "))
@@ -281,8 +285,8 @@ class Reservation(NamedTuple):
     """One entry of a tdmrep.json.
 
     :param location: the path pattern, as written.
-    :param pattern: the path pattern, parsed.
-    :param reservation: the value of `tdm-reservation`, of any type.
+    :param pattern: the parsed path pattern.
+    :param reservation: the value of `tdm-reservation`, which may have any type.
     """
 
     location: str
@@ -291,9 +295,9 @@ class Reservation(NamedTuple):
 
 
 def parse_tdmrep(body: bytes) -> tuple[Reservation, ...]:
-    """Parse a `/.well-known/tdmrep.json`; ignore entries that cannot be read.
+    """Parse a `/.well-known/tdmrep.json`, ignoring malformed entries.
 
-    :raises ValueError: if it is not a JSON array, or too large.
+    :raises ValueError: if the file is too large or not a JSON array.
     """
     try:
         entries: Any = json.loads(body) if len(body) <= MAX_TDMREP_BYTES else None
@@ -317,7 +321,7 @@ def parse_tdmrep(body: bytes) -> tuple[Reservation, ...]:
 
 
 def find_reservation(entries: Iterable[Reservation], url: str | bytes) -> list[tuple[str, object]]:
-    """Return place and value of the first entry that matches a URL, or nothing."""
+    """Return the place and value of the first entry that matches a URL, if any."""
     target = request_target(url)
     for entry in entries:
         if entry.pattern.matches(target):

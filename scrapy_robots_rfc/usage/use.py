@@ -1,8 +1,8 @@
-"""Drop requests and responses whose site refuses the declared uses of a crawl (ROBOTS_USE).
+"""Drop requests and responses if the site disallows the declared uses of the crawl (ROBOTS_USE).
 
-A request is not sent if robots.txt refuses all its uses. A response is dropped if robots.txt, its
-headers, its metas and tdmrep.json together refuse all of them. Otherwise the meta key `robots_use`
-of the response says which uses are permitted. `core/preferences.py` reads robots.txt and headers.
+A request is dropped if robots.txt disallows all of its uses. A response is dropped if robots.txt,
+its headers, its meta tags and tdmrep.json together do. Otherwise, the meta key `robots_use` of the
+response contains the permitted uses.
 """
 
 import logging
@@ -10,7 +10,6 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import islice
 from typing import Any, Self
 from weakref import WeakKeyDictionary
 
@@ -60,43 +59,41 @@ logger: logging.Logger = logging.getLogger(__name__)
 
 _ByLabel = Mapping[str, Preference]
 
-#: The meta key for permitted uses: label -> bool, or `None` if the site does not say.
+#: The meta key for permitted uses. It maps labels to bools, or to `None` if there is no preference.
 PERMITTED_KEY = "robots_use"
-# Maximum labels in meta that no draft has and the crawl does not declare, and their maximum size
-# in bytes. Thirty requests with such meta take less than 100 KB of JOBDIR.
+# Maximum number and size in bytes of unknown labels in meta, which is stored in JOBDIR.
 _MAX_OTHERS = 32
 _MAX_LABEL = 64
 # Maximum number of `tdm-reservation` header lines to read.
 _MAX_RESERVATIONS = 100
-# Maximum sites whose tdmrep.json is kept; the oldest is dropped first.
+# Maximum number of sites whose tdmrep.json is cached.
 _MAX_SITES = 10_000
-# Statuses 4xx that say nothing about the file, besides ROBOTS_UNREACHABLE_STATUSES: the request was
-# incomplete (408), or a proxy refused it (407).
-_SAYS_NOTHING = (408, PROXY_REFUSES)
-# Requests for the file declare no use. So robots.txt alone decides about them, and two sites never
-# wait for each other's file.
+# 4xx statuses, in addition to ROBOTS_UNREACHABLE_STATUSES, that do not mean that there is no file.
+# 408 is a timeout, and 407 comes from a proxy.
+_UNKNOWN_STATUSES = (408, PROXY_REFUSES)
+# Requests for a tdmrep.json do not declare any use, so that they never wait for another
+# tdmrep.json.
 _TDMREP_META: dict[str, Any] = {
     DECLARED_KEY: [],
     "allow_offsite": True,
-    "dont_redirect": True,  # a spider may want redirects for itself
+    "dont_redirect": True,  # we follow redirects ourselves
     "dont_retry": True,
     "dont_merge_cookies": True,
     "download_maxsize": MAX_TDMREP_BYTES,
     "download_warnsize": 0,
 }
-# First word of the place that refuses a response -> its source, for the stats. Other places are
-# header lines.
+# The first word of the place of a preference -> its source in stat keys. All others are headers.
 _SOURCES = {"meta": "meta", TDMREP: "tdmrep"}
-_ACCEPTED = "a list of labels, or a string with commas"
+_ACCEPTED = "a list or a comma-separated string of labels"
 
 
 @dataclass(slots=True, eq=False, repr=False)
 class _File:
     """The cached tdmrep.json of a site.
 
-    :param until: when to fetch it again, on `Runtime.clock`.
-    :param entries: its entries, empty if the site has none or they could not be read.
-    :param waiters: requests that wait for the current fetch, or `None` without one.
+    :param until: the time when it expires, on `Runtime.clock`.
+    :param entries: the entries, or an empty tuple if there is no file or it is unreadable.
+    :param waiters: the requests that wait for the current fetch, or `None` if there is none.
     """
 
     until: float = -math.inf
@@ -105,13 +102,12 @@ class _File:
 
 
 class RfcUseMiddleware:
-    """Downloader middleware that obeys what sites say about the declared uses of a crawl.
+    """Downloader middleware that drops requests and responses because of their declared uses.
 
-    Its place is directly after `RfcRobotsTxtMiddleware`; it handles requests that robots.txt
-    allows.
+    It must come directly after `RfcRobotsTxtMiddleware`.
 
-    :raises NotConfigured: if ROBOTS_USE is not set, or ROBOTSTXT_OBEY is off.
-    :raises SettingError: if a setting, or the spider's `robots_use`, is not accepted.
+    :raises NotConfigured: if ROBOTS_USE is not set, or ROBOTSTXT_OBEY is False.
+    :raises SettingError: if a setting or the spider's `robots_use` is not accepted.
     """
 
     def __init__(self, crawler: Crawler) -> None:
@@ -123,22 +119,21 @@ class RfcUseMiddleware:
         self._settings = settings
         self._files: LocalCache[Origin, _File] = LocalCache(_MAX_SITES)
         self._warned = False
-        # Request -> the robots.txt and its preferences when the request was sent. A later
-        # robots.txt does not count for it.
+        # Request -> the robots.txt and its preferences at the time when the request was sent.
         self._sent: WeakKeyDictionary[Request, tuple[OriginPolicy, _ByLabel]] = WeakKeyDictionary()
-        # No site refuses a misspelled use.
-        for label, near in unknown_labels(self._of_crawl()):
+        # Warn about misspelled labels, because no site would disallow them.
+        for label, similar in unknown_labels(self._uses_of_crawl()):
             logger.warning(
                 "The declared use %r is not a known label, so only sites that name it can refuse "
                 "it; did you mean %r?",
                 label,
-                near,
+                similar,
                 extra={"spider": crawler.spider},
             )
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
-        """Make the middleware of a crawl."""
+        """Create the middleware."""
         return cls(crawler)
 
     @cached_property
@@ -148,15 +143,15 @@ class RfcUseMiddleware:
     async def process_request(self, request: Request) -> None:
         """Check the uses of a request against robots.txt.
 
-        :raises RobotsDisallowed: if robots.txt refuses all of them.
-        :raises AgentError: if meta `robots_declared_use` is not accepted.
+        :raises RobotsDisallowed: if robots.txt disallows all of them.
+        :raises AgentError: if `robots_declared_use` in meta is not accepted.
         """
-        # A callback may have copied the meta of another page.
+        # A callback may have copied meta from another page.
         request.meta.pop(PERMITTED_KEY, None)
         origin = self._robots.origin_of(request)
         # A robots.txt may always be fetched (RFC 9309, 2.2.2).
-        own = request_target(request.url) == ROBOTS_TXT
-        if origin is None or own or request.meta.get("dont_obey_robotstxt"):
+        is_robots_txt = request_target(request.url) == ROBOTS_TXT
+        if origin is None or is_robots_txt or request.meta.get("dont_obey_robotstxt"):
             return
         service = self._robots.service
         # It may have been judged by a file that is not fresh any more.
@@ -167,7 +162,7 @@ class RfcUseMiddleware:
         tokens = self._robots.user_agents.of(request).tokens
         file = robots.robots
         preferences = {} if file is None else file.preferences(request.url, tokens)
-        uses = self._of(request)
+        uses = self._uses_of(request)
         self._sent[request] = robots, preferences
         request.meta[PERMITTED_KEY] = _permitted(uses, preferences)
         refusal = find_refusal(uses, preferences)
@@ -176,16 +171,16 @@ class RfcUseMiddleware:
             self._refuse(request, "robots.txt", refusal, robots)
 
     async def process_response(self, request: Request, response: Response) -> Response:
-        """Check the uses of a response, also against its headers, metas and tdmrep.json.
+        """Check the uses of a response against robots.txt, headers, meta tags and tdmrep.json.
 
-        :raises RobotsDisallowed: if all of them are refused.
+        :raises RobotsDisallowed: if all of them are disallowed.
         """
         if request not in self._sent:
             return response
         robots, preferences = self._sent.pop(request)
-        uses = self._of(request)
+        uses = self._uses_of(request)
         tdm = list[tuple[str, object]]()
-        # Sites of other schemes do not have the file.
+        # TDMRep is only defined for HTTP.
         if TDM in uses and robots.origin.scheme in ("http", "https"):
             tdm += find_reservation(await self._entries(request, robots), request.url)
         own = _of_response(response, self._robots.user_agents.of(request).tokens, tdm)
@@ -203,7 +198,7 @@ class RfcUseMiddleware:
     def _refuse(
         self, request: Request, source: str, refusal: Refusal, robots: OriginPolicy
     ) -> None:
-        """Drop a request or its response, unless a dry run has already let it through."""
+        """Drop a request or its response, unless it is a dry run that already allowed it."""
         enforcement = self._robots.enforcement
         if request in enforcement.let_through:
             return
@@ -213,18 +208,18 @@ class RfcUseMiddleware:
         self._count(stats.ALLOWED, -1)  # RfcRobotsTxtMiddleware has counted it as allowed
         enforcement.drop(request, decision, refusal, robots)
 
-    def _of(self, request: Request) -> tuple[str, ...]:
-        """Return the uses declared in the request's meta, or the uses of the crawl."""
+    def _uses_of(self, request: Request) -> tuple[str, ...]:
+        """Return the uses declared in the request meta, or else the uses of the crawl."""
         if DECLARED_KEY not in request.meta:
-            return self._of_crawl()
+            return self._uses_of_crawl()
         value = request.meta[DECLARED_KEY]
         try:
             return parse_uses(value) or ()
         except TypeError:
             raise AgentError(f"{DECLARED_KEY} is {value!r}; it must be {_ACCEPTED}") from None
 
-    def _of_crawl(self) -> tuple[str, ...]:
-        """Return the uses that the spider declares, or else the setting."""
+    def _uses_of_crawl(self) -> tuple[str, ...]:
+        """Return the uses declared by the spider, or else by the setting."""
         value = getattr(self._crawler.spider, USE_ATTRIBUTE, None)
         try:
             uses = parse_uses(value)
@@ -233,13 +228,14 @@ class RfcUseMiddleware:
             raise SettingError(key, value, f"{_ACCEPTED}, or None") from None
         return (self._settings.use or ()) if uses is None else uses
 
-    # The tdmrep.json of a site. It is requested like a page: robots.txt applies to each hop of its
-    # redirects, and each waits for its site's turn and is counted.
+    # The tdmrep.json of a site. It is requested like a page, so robots.txt and the interval between
+    # requests apply to it and to its redirects.
 
     async def _entries(self, request: Request, robots: OriginPolicy) -> tuple[Reservation, ...]:
-        """Return the entries of the file of a page's site, or none if it cannot be read.
+        """Return the entries in a site's tdmrep.json, or an empty tuple if it cannot be read.
 
-        The file is fetched through the proxy of its page, and expires with the site's robots.txt.
+        The file is fetched through the proxy of the page. It expires at the same time as
+        robots.txt.
         """
         file = self._files.setdefault(robots.origin, _File())
         if file.waiters is not None:
@@ -252,7 +248,7 @@ class RfcUseMiddleware:
             file.waiters = waiters = list[Waiter[None]]()
             try:
                 file.entries = await self._fetch(request, robots.origin)
-            except Exception as error:  # noqa: BLE001 - then the reservation is unknown
+            except Exception as error:  # noqa: BLE001 - handlers may raise anything
                 self._failed(file, robots.origin, error)
             finally:
                 file.waiters = None
@@ -261,7 +257,7 @@ class RfcUseMiddleware:
         return file.entries
 
     def _failed(self, file: _File, origin: Origin, error: Exception) -> None:
-        """Schedule another fetch, unless a rule disallows it or the spider was closed."""
+        """Log a failed fetch and schedule the next one, unless a rule disallows the file."""
         decision = getattr(error, "decision", None)
         is_disallowed = decision is not None and decision.reason is not Reason.UNREACHABLE
         if is_disallowed or isinstance(error, RobotsUndecided):
@@ -272,8 +268,8 @@ class RfcUseMiddleware:
         self._warned = True
         logger.log(
             level,
-            "Cannot read %s%s (%s): it is unknown whether the site reserves text and data mining, "
-            "so its pages are fetched. Next attempt in %g s. Further failures are logged at DEBUG",
+            "Cannot read %s%s (%s). The site may or may not reserve text and data mining, so its "
+            "pages are fetched. The next attempt is in %g s. Further failures are logged at DEBUG",
             origin,
             TDMREP,
             error_text(error),
@@ -294,9 +290,9 @@ class RfcUseMiddleware:
             response = await self._crawler.engine.download_async(request)
             if response.status // 100 == 2:
                 return parse_tdmrep(response.body)
-            says_nothing = {*_SAYS_NOTHING, *self._settings.unreachable_statuses}
-            if response.status // 100 == 4 and response.status not in says_nothing:
-                return ()  # the site has no such file
+            unknown_statuses = {*_UNKNOWN_STATUSES, *self._settings.unreachable_statuses}
+            if response.status // 100 == 4 and response.status not in unknown_statuses:
+                return ()  # the site does not have this file
             if response.status // 100 != 3:
                 raise ValueError(f"status {response.status}")
             url = target_of(url, response.headers.get(b"Location"))
@@ -304,13 +300,17 @@ class RfcUseMiddleware:
 
 
 def _permitted(uses: tuple[str, ...], preferences: _ByLabel) -> dict[str, bool | None]:
-    """Return the permitted uses for meta. Their number is bounded, because JOBDIR stores meta."""
+    """Return the permitted uses for meta, limiting the number of unknown labels."""
     known = {*uses, *LABELS}
-    others = (
-        label for label in preferences if label not in known and len(label.encode()) <= _MAX_LABEL
-    )
-    shown = [*(label for label in preferences if label in known), *islice(others, _MAX_OTHERS)]
-    return {**dict.fromkeys(uses), **{label: preferences[label].allowed for label in shown}}
+    permitted: dict[str, bool | None] = dict.fromkeys(uses)
+    others = 0
+    for label, preference in preferences.items():
+        if label not in known:
+            if others == _MAX_OTHERS or len(label.encode()) > _MAX_LABEL:
+                continue
+            others += 1
+        permitted[label] = preference.allowed
+    return permitted
 
 
 def _of_response(
@@ -318,10 +318,10 @@ def _of_response(
 ) -> _ByLabel:
     """Return the preferences of a response.
 
-    :param tdm: places and values of its tdmrep.json.
+    :param tdm: the result of `find_reservation`.
     """
     get_lines = response.headers.getlist
-    stated, cut = header_preferences(get_lines("Content-Usage"), get_lines("Content-Signal"))
+    by_header, cut = header_preferences(get_lines("Content-Usage"), get_lines("Content-Signal"))
     lines = get_lines("tdm-reservation")
     if cut or len(lines) > _MAX_RESERVATIONS:
         page_of(response).cut = True
@@ -334,4 +334,4 @@ def _of_response(
         if name.strip().lower() == "tdm-reservation"
     ]
     rules = rules_of(response, tokens)
-    return combined(stated, page_preferences(rules), tdm_preferences(*tdm, *headers, *metas))
+    return combined(by_header, page_preferences(rules), tdm_preferences(*tdm, *headers, *metas))

@@ -90,7 +90,7 @@ def test_hostile_text_takes_linear_time(unit: str) -> None:
 def test_members_for_every_crawler() -> None:
     """`read_members` returns all members, with their crawler and what is wrong with them."""
     members = read_members("noindex nofollow, Bot: max-snippet: x, noodp, foo, follow: 1")
-    assert [(member.name, member.value, member.bot, member.odd) for member in members] == [
+    assert [(member.name, member.value, member.bot, member.problem) for member in members] == [
         ("noindex nofollow", None, "", "spaces instead of commas"),
         ("max-snippet", "x", "Bot", "no valid value"),
         ("noodp", None, "Bot", ""),

@@ -146,7 +146,7 @@ async def test_file_that_cannot_be_read(
     assert list(result.spider.permitted.values()) == [{"tdm": None}] * 3
     (line,) = unread(caplog)
     assert line.startswith(f"Cannot read {site.url(NAME)} ({why}")
-    assert "so its pages are fetched. Next attempt in 300 s" in line
+    assert "so its pages are fetched. The next attempt is in 300 s" in line
     # Twisted sends a request again if a reused connection breaks.
     assert site.pages.count(NAME) in {302: (6,), 200: (1, 2)}.get(reply.status, (1,))
 

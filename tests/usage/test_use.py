@@ -348,7 +348,7 @@ async def test_meta_that_is_not_a_list(site: Site) -> None:
     """A request with wrong meta fails, and the error says what is accepted."""
     page = Request(site.url("/open"), meta={"robots_declared_use": 3})
     result = await crawl([page], {"ROBOTS_USE": []})
-    assert "robots_declared_use is 3; it must be a list of labels" in str(
+    assert "robots_declared_use is 3; it must be a list or a" in str(
         result.outcomes[site.url("/open")]
     )
 
