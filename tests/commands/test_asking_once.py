@@ -63,16 +63,21 @@ def log_of(command: str, url: str, folder: Path, *options: str) -> str:
     line = (command, *options, "-s", "LOG_ENABLED=True", *arguments)
     if command != "shell" and not any("TWISTED_REACTOR" in option for option in options):
         return scrapy(*line, folder=folder, BROWSER="true").err
-    done = subprocess.run(
+    return run_alone(*line, folder=folder).stderr
+
+
+def run_alone(*line: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    """Run a command of Scrapy in its own process."""
+    return subprocess.run(
         [sys.executable, "-m", "scrapy", *line],
         cwd=folder,
         env=environment(),
         stdin=subprocess.DEVNULL,
         capture_output=True,
+        text=True,
         timeout=TIMEOUT,
         check=False,
     )
-    return done.stderr.decode()
 
 
 @pytest.mark.parametrize(
@@ -83,44 +88,23 @@ def log_of(command: str, url: str, folder: Path, *options: str) -> str:
     ],
 )
 def test_one_request(failing: Site, tmp_path: Path, command: str, reactor: str) -> None:
-    """A Scrapy command for one page requests its robots.txt once, and says at once that it is
-    unreachable.
-    """
+    """A Scrapy command for one page requests its robots.txt once, and logs why it has no page."""
     with failing as site:
         log = log_of(command, site.url("/page"), tmp_path, *REACTORS[reactor])
         assert site.targets == ["/robots.txt"], log
         assert f"{site.url('/robots.txt')} is unreachable (503), so nothing is allowed" in log
+        if command in ("fetch", "parse"):
+            assert "ERROR: Error downloading" in log
+            assert f"robots.txt unreachable: 503; <GET {site.url('/page')}> was not sent" in log
 
 
 @pytest.mark.parametrize("reactor", REACTORS)
 def test_shell_without_a_page(tmp_path: Path, reactor: str) -> None:
     """`scrapy shell` for an unknown host raises, names the cause, and exits with 1."""
-    options = (
-        "-s",
-        'ADDONS={"scrapy_robots_rfc.Addon": 500}',
-        "-s",
-        "RETRY_ENABLED=False",
-        *REACTORS[reactor],
-    )
-    done = subprocess.run(
-        [
-            sys.executable,
-            "-m",
-            "scrapy",
-            "shell",
-            *options,
-            "-c",
-            "response",
-            "http://unknown.invalid/page",
-        ],
-        cwd=tmp_path,
-        env=environment(),
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=TIMEOUT,
-        check=False,
-    )
+    addon = 'ADDONS={"scrapy_robots_rfc.Addon": 500}'
+    options = ("-s", addon, "-s", "RETRY_ENABLED=False", *REACTORS[reactor])
+    url = "http://unknown.invalid/page"
+    done = run_alone("shell", *options, "-c", "response", url, folder=tmp_path)
     assert done.returncode == 1
     last = done.stderr.rstrip().splitlines()[-1]
     assert last.endswith(
@@ -129,25 +113,8 @@ def test_shell_without_a_page(tmp_path: Path, reactor: str) -> None:
     )
 
 
-@pytest.mark.parametrize("command", ["fetch", "parse"])
-def test_command_without_a_page(failing: Site, tmp_path: Path, command: str) -> None:
-    """A Scrapy command for one page logs at ERROR why it has no page."""
-    with failing as site:
-        log = log_of(command, site.url("/page"), tmp_path)
-    assert f"robots.txt unreachable: 503; <GET {site.url('/page')}> was not sent" in log
-    assert "ERROR: Error downloading" in log
-
-
 def test_own_backoff(failing: Site, tmp_path: Path) -> None:
     """A backoff that the user sets applies to commands, too."""
     with failing as site:
         log_of("fetch", site.url("/page"), tmp_path, "-s", "ROBOTS_UNREACHABLE_BACKOFF=0.1,0.1")
         assert site.targets == ["/robots.txt"] * 3
-
-
-def test_crawls_retry(failing: Site, tmp_path: Path) -> None:
-    """A crawl of the same spider retries."""
-    with failing as site:
-        log = log_of("crawl", site.url("/page"), tmp_path, "-s", "CLOSESPIDER_TIMEOUT=1")
-        assert site.targets == ["/robots.txt"], log
-        assert "retried after 5, 15 and 45 s" in log

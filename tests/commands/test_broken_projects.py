@@ -10,13 +10,10 @@ from tests.support.command_line import launch, run
 from tests.support.site import Site, robots
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
 
-    from tests.support.command_copies import Done
 
 FILE = "User-agent: *\nDisallow: /x\n\nUser-agent: shopbot\nDisallow: /y\n"
-SELECT = "TWISTED_REACTOR=twisted.internet.selectreactor.SelectReactor"
 
 
 @pytest.fixture
@@ -65,6 +62,7 @@ def test_broken_spider(folder: Path) -> None:
         ("LOG_LEVEL=FOO", "ValueError: Unknown level: 'FOO'"),
         ("REACTOR_THREADPOOL_MAXSIZE=x", "ValueError: invalid literal for int() with base 10: 'x'"),
         ("DUPEFILTER_CLASS=no.such", "ModuleNotFoundError: No module named 'no'"),
+        ("LOG_FILE=/no/such", "FileNotFoundError: [Errno 2] No such file or directory: '/no/such'"),
     ],
 )
 def test_missing_component(setting: str, says: str, tmp_path: Path) -> None:
@@ -74,30 +72,6 @@ def test_missing_component(setting: str, says: str, tmp_path: Path) -> None:
         done = way("check", site.url("/y"), "-s", setting, folder=tmp_path)
     error = f"scrapy robots check: cannot crawl with these settings: {says}\n"
     assert (done.code, done.out, done.err) == (2, "", error)
-
-
-@pytest.mark.parametrize("reactor", [SELECT, "TWISTED_REACTOR_ENABLED=0"])
-def test_missing_component_with_another_reactor(reactor: str, tmp_path: Path) -> None:
-    """The missing component is named with other reactors, too."""
-    done = launch(
-        "show",
-        "http://127.0.0.1:9/",
-        "-s",
-        "DUPEFILTER_CLASS=no.such",
-        "-s",
-        reactor,
-        folder=tmp_path,
-    )
-    assert (done.code, done.out) == (2, "")
-    assert done.err.endswith(" with these settings: ModuleNotFoundError: No module named 'no'\n")
-
-
-def test_setting_without_a_value(robots: Callable[..., Done]) -> None:
-    """A setting without a value is refused in one line."""
-    for arguments in (("-s", "FOO", "lint", "-"), ("lint", "-", "-s", "FOO")):
-        done = robots(*arguments)
-        error = "scrapy robots: Invalid -s value, use -s NAME=VALUE; see scrapy robots --help\n"
-        assert (done.code, done.out, done.err) == (2, "", error)
 
 
 def test_log_stdout(folder: Path) -> None:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
-import subprocess
-import sys
+import sqlite3
+from itertools import product
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from scrapy.crawler import Crawler
@@ -15,6 +16,8 @@ from scrapy.spiders import Spider
 
 from scrapy_robots_rfc.cache.entry import encode
 from scrapy_robots_rfc.cache.stores.opening import make_store
+from scrapy_robots_rfc.cache.stores.redis import RedisStore
+from scrapy_robots_rfc.cache.stores.sqlite import SqliteStore
 from scrapy_robots_rfc.core.text import utc_text
 from tests.support.command_copies import CLOSED, DAY, HOUR, MISSING, NOW, OPEN, fill
 from tests.support.command_line import run
@@ -22,6 +25,7 @@ from tests.support.entries import changed
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     from scrapy_robots_rfc.cache.stores.base import Store
     from tests.support.command_copies import Done
@@ -50,17 +54,6 @@ def test_ls(robots: Callable[..., Done], store: Store, address: str) -> None:
         ["unreadable", "damaged,", "or", "not", "vers", "http://e.example:81"],
     ]
     assert last[:2] == ["5", "origins"]
-
-
-def test_columns_of_ls(robots: Callable[..., Done], store: Store, address: str) -> None:
-    """The columns of `ls` are aligned, and long causes are cut."""
-    large = OPEN._replace(body=b"#" * 12_345_678)
-    fill(store, a=OPEN, b=MISSING, c=CLOSED._replace(cause="TLS: wrong version number"), d=large)
-    table = robots("cache", "ls", "--store", address).lines[:-1]
-    assert {line.index("http://") for line in table[1:]} == {table[0].index("origin")}
-    rows = [line[: line.index("http://")].rstrip() for line in table[1:]]
-    assert rows[2].startswith(f"unreachable  TLS: wrong version n  {utc_text(CLOSED.fetched)}  ")
-    assert rows[3].endswith("  12,345,678")
 
 
 def test_ls_as_json(robots: Callable[..., Done], store: Store, address: str) -> None:
@@ -201,6 +194,8 @@ def test_mistaken_path(robots: Callable[..., Done], tmp_path: Path) -> None:
     """A file that is not an SQLite database stays as it is, and so does a folder."""
     notes = tmp_path / "notes.txt"
     notes.write_text("what a user wrote\n", encoding="utf-8")
+    empty = tmp_path / "empty"
+    empty.touch()
     why = {
         notes: (
             f"{notes} is not an SQLite database, so it was not changed; remove it, or choose"
@@ -210,23 +205,14 @@ def test_mistaken_path(robots: Callable[..., Done], tmp_path: Path) -> None:
             f"it cannot be opened (IsADirectoryError: [Errno 21] Is a directory: '{tmp_path}')"
         ),
         tmp_path / "mistyped": f"{tmp_path / 'mistyped'} does not exist or is empty",
+        empty: f"{empty} does not exist or is empty",
     }
-    for path, because in why.items():
-        done = robots("cache", "ls", "--store", f"sqlite:///{path}")
+    for (path, because), action in product(why.items(), (["ls"], ["purge", "--all"])):
+        done = robots("cache", *action, "--store", f"sqlite:///{path}")
         assert (done.code, done.out, done.err) == (2, "", complaint(f"sqlite:///{path}", because))
-    assert [*tmp_path.iterdir()] == [notes]
+    assert sorted(tmp_path.iterdir()) == [empty, notes]
+    assert empty.stat().st_size == 0
     assert notes.read_text(encoding="utf-8") == "what a user wrote\n"
-
-
-@pytest.mark.parametrize("action", ["ls", "purge --all"])
-def test_empty_file(robots: Callable[..., Done], tmp_path: Path, action: str) -> None:
-    """No action writes into an empty file."""
-    empty = tmp_path / "robots.sqlite"
-    empty.touch()
-    done = robots("cache", *action.split(), "--store", f"sqlite:///{empty}")
-    assert (done.code, done.out) == (2, "")
-    assert done.err == complaint(f"sqlite:///{empty}", f"{empty} does not exist or is empty")
-    assert (empty.stat().st_size, [*tmp_path.iterdir()]) == (0, [empty])
 
 
 def test_store_of_a_project(tmp_path: Path) -> None:
@@ -251,18 +237,68 @@ def test_store_of_a_project(tmp_path: Path) -> None:
     )
 
 
-def test_reader_closes_the_output(tmp_path: Path) -> None:
-    """`scrapy robots cache ls | head -1` prints no error."""
-    address = f"sqlite:///{tmp_path}/robots.sqlite"
-    store = make_store(address, Crawler(Spider, Settings()))
-    assert store is not None
-    store[0].open()
-    for number in range(600):  # more than a pipe has room for
-        store[0].put(f"http://host-{number:0100}.example", encode(MISSING), DAY)
-    store[0].close()
-    command = f"'{sys.executable}' -m scrapy robots cache ls --store '{address}' | head -n 1"
-    done = subprocess.run(
-        command, shell=True, capture_output=True, text=True, check=True, timeout=60
+# What other programs have written.
+
+
+#: Keys that no crawl uses, and how they are shown.
+FOREIGN = {
+    "http://evil.example\x1b[2J\nsuccessful": "http://evil.example\\x1b[2J\\nsuccessful",
+    "http://me:secret@a.example": "http://a.example",
+    "https://me:sec ret/secret@@a.example": "https://a.example",
+    "me:secret@a.example": "a.example",
+    "HTTP://A.example/": "HTTP://A.example/",
+}
+
+
+def test_foreign_keys(robots: Callable[..., Done], store: Store, address: str) -> None:
+    """Keys that are not origins are shown escaped and without credentials, and can be deleted."""
+    for key in FOREIGN:
+        store.put(key, encode(OPEN), DAY)
+    fill(store, z=OPEN)
+    listed = robots("cache", "ls", "--store", address)
+    names = {**FOREIGN, "http://z.example": "http://z.example"}
+    assert [line.split(maxsplit=7)[-1] for line in listed.lines[1:-1]] == [
+        names[key] for key in sorted(names)
+    ]
+    shown = [
+        json.loads(line)["origin"]
+        for line in robots("cache", "ls", "--json", "--store", address).lines
+    ]
+    assert sorted(shown) == sorted(names.values())
+    assert robots("cache", "purge", "--all", "--store", address).out.startswith(
+        "6 origins deleted from "
     )
-    assert done.stdout.startswith("result")
-    assert done.stderr == ""
+    assert list(store.keys()) == []
+
+
+@pytest.mark.parametrize("value", ["junk", 5])
+def test_foreign_values(robots: Callable[..., Done], tmp_path: Path, value: object) -> None:
+    """Values that another program wrote into an SQLite file are unreadable, and can be deleted."""
+    path = tmp_path / "robots.sqlite"
+    store = SqliteStore(path)
+    store.open()
+    store.put("http://a.example", b"", DAY)
+    store.close()
+    with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        connection.execute("UPDATE copies SET value = ?", (value,))
+    done = robots("cache", "ls", "--store", f"sqlite:///{path}")
+    assert done.code == 0
+    assert "unreadable" in done.out
+    assert robots("cache", "purge", "--all", "--store", f"sqlite:///{path}").out.startswith(
+        "1 origin deleted"
+    )
+
+
+def test_redis_keys_that_are_not_text(robots: Callable[..., Done], redis_address: str) -> None:
+    """Redis keys with our prefix that are not UTF-8 are listed, and can be deleted."""
+    store = RedisStore(redis_address)
+    client: Any = store.client
+    copies = store.name_of("copy", "")
+    client.set(copies + b"\xff\xfe", b"junk")
+    client.set(copies + b"http://", b"junk")
+    assert "\\udcff\\udcfe" in robots("cache", "ls", "--store", redis_address).out
+    assert robots("cache", "purge", "--all", "--store", redis_address).out.startswith(
+        "2 origins deleted from "
+    )
+    assert list(client.scan_iter(match=copies + b"*")) == []
+    store.close()

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.support.command_line import on_terminal, run
+from tests.support.command_line import run
 from tests.support.site import Reply, Site, redirect, robots
 
 if TYPE_CHECKING:
@@ -40,12 +39,6 @@ def test_exit_code(text: str, code: int, summary: str, tmp_path: Path) -> None:
     (tmp_path / "robots.txt").write_text(text)
     done = lint("robots.txt", folder=tmp_path)
     assert (done.code, done.lines[-1], done.err) == (code, f"robots.txt: {summary}", "")
-
-
-def test_file_with_an_at_sign(tmp_path: Path) -> None:
-    """A file with an `@` in its name is not a URL, and its name is shown whole."""
-    (tmp_path / "me@home.txt").write_text(GOOD)
-    assert lint("me@home.txt", folder=tmp_path).out == "me@home.txt: 0 findings\n"
 
 
 def test_json(tmp_path: Path) -> None:
@@ -88,23 +81,6 @@ def test_url(tmp_path: Path) -> None:
         assert (done.code, done.err) == (3, "")
 
 
-def test_credentials_are_not_shown(tmp_path: Path) -> None:
-    """Credentials in a URL are shown neither in findings nor in errors."""
-    with Site({"/robots.txt": robots(ERROR)}) as site:
-        url = site.url("/page").replace("://", "://me:sec%3Aret@")
-        done = lint(url, folder=tmp_path)
-        site.replies["/robots.txt"] = Reply(503)
-        failed = lint(url, "-s", "RETRY_ENABLED=False", folder=tmp_path)
-    assert (done.code, done.lines[-1]) == (
-        3,
-        f"{site.url('/robots.txt')}: 3 findings",
-    )
-    assert (failed.code, failed.out) == (2, "")
-    assert failed.err.startswith(
-        f"scrapy robots lint: {site.url('/robots.txt')} is unreachable (503): "
-    )
-
-
 def test_file_comes_from_the_site(tmp_path: Path) -> None:
     """The file comes from the site, whatever store, override or parser the project has."""
     (tmp_path / "own.txt").write_text(GOOD)
@@ -121,21 +97,6 @@ def test_file_comes_from_the_site(tmp_path: Path) -> None:
             ).code
             == 3
         )
-
-
-def test_settings_of_the_project(tmp_path: Path) -> None:
-    """The fetch uses the project's settings, and those of the command line override them."""
-    (tmp_path / "scrapy.cfg").write_text("[settings]\ndefault = shop.settings\n")
-    (tmp_path / "shop").mkdir()
-    (tmp_path / "shop" / "__init__.py").touch()
-    (tmp_path / "shop" / "settings.py").write_text('USER_AGENT = "ShopBot/1.0"\n')
-    with Site({"/robots.txt": robots(GOOD)}) as site:
-        assert lint(site.url(""), folder=tmp_path).code == 0
-        assert lint(site.url(""), "-s", "USER_AGENT=FooBot/1.0", folder=tmp_path).code == 0
-        assert [asked.headers["User-Agent"] for asked in site.asked] == [
-            "ShopBot/1.0",
-            "FooBot/1.0",
-        ]
 
 
 @pytest.mark.parametrize("source", ["nothere.txt", ".", "http://", "http://[/robots.txt"])
@@ -179,25 +140,3 @@ def test_several_sources_have_a_total(tmp_path: Path) -> None:
     assert partial.code == 2
     assert "nowhere cannot be read" in partial.err
     assert partial.lines[-1] == "2 findings in 1 file; 1 could not be read"
-
-
-def test_full_output(tmp_path: Path) -> None:
-    """If the output cannot be written, the exit code is 2."""
-    (tmp_path / "robots.txt").write_text(ERROR)
-    with Path("/dev/full").open("wb") as full:
-        done = run("lint", "robots.txt", folder=tmp_path, stdout=full.fileno())
-    assert done.code == 2
-    assert done.err.startswith("scrapy robots lint: the output cannot be written: ")
-
-
-def test_colours(tmp_path: Path) -> None:
-    """Severities have colours on a terminal, unless NO_COLOR is set, and nothing is cut off."""
-    (tmp_path / "robots.txt").write_text(ERROR + f"Disallow: {'z' * 80}\n")
-    coloured, plain = (
-        on_terminal("lint", "robots.txt", folder=tmp_path, COLUMNS="50", NO_COLOR=value).out
-        for value in ("", "1")
-    )
-    assert "\x1b[31merror\x1b[0m never_matches" in coloured
-    assert "\x1b" not in plain
-    assert re.sub("\x1b\\[\\d*m", "", coloured) == plain
-    assert f"robots.txt:6: error never_matches: disallow: {'z' * 80}\n" in plain

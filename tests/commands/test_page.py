@@ -119,15 +119,6 @@ def test_redirect_and_userinfo(tmp_path: Path) -> None:
     assert (found["url"], found["nofollow"], found["noindex"]) == (site.url("/to"), False, True)
 
 
-def test_missing_page(tmp_path: Path) -> None:
-    """A response of any status and type may have rules."""
-    with Site(
-        {"/": Reply(404, headers=(("X-Robots-Tag", "noindex"), ("Content-Type", "text/plain")))}
-    ) as site:
-        (found,) = rules(site.url("/"), folder=tmp_path)
-    assert found["noindex"]
-
-
 def test_disallowed_page(tmp_path: Path) -> None:
     """A page that robots.txt disallows is not requested, and the exit code is 2."""
     with Site({"/robots.txt": robots("User-agent: *\nDisallow: /\n")}) as site:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import stat
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
@@ -218,15 +217,6 @@ def test_dropped_urls_are_listed_by_reason_and_rule(report: Report, sums: Sums) 
     assert (first["more"], second["more"], second["line"]) == (0, 0, 3)
 
 
-def test_agents_have_groups_of_their_own(report: Report) -> None:
-    """Where requests were judged for several agents, each group of URLs names its agent."""
-    lines = report([record(), record(agent="foobot", token="foobot")]).lines
-    assert [line.partition(" (")[2] for line in lines if "Disallow: " in line] == [
-        "rule, group *, agent newsbot)",
-        "rule, group foobot, agent foobot)",
-    ]
-
-
 def test_rules_of_pages_are_one_group(sums: Sums) -> None:
     """What rules of pages dropped is grouped by the rule, whatever page has it."""
     why = "nofollow of https://a.example/{}, X-Robots-Tag: foobot: nofollow, noindex"
@@ -263,20 +253,6 @@ def test_long_lists_say_how_much_is_left_out(report: Report, sums: Sums) -> None
 
 
 @pytest.mark.parametrize(
-    "octets",
-    [
-        b"\xef\xbb\xbf" + exported(FEW),
-        exported(FEW).replace(b"\n", b"\r\n\r\n"),
-        b"\n\n" + exported(FEW).removesuffix(b"\n"),
-    ],
-    ids=["byte order mark", "blank lines", "no last line end"],
-)
-def test_line_ends_make_no_difference(octets: bytes, sums: Sums) -> None:
-    """Line ends and a byte order mark, which an editor may have written, make no difference."""
-    assert sums(octets) == sums(FEW)
-
-
-@pytest.mark.parametrize(
     "fields",
     [["rule", "origin"], ["why", "time"], ["count", "reason"], ["robots_url", "spider", "token"]],
 )
@@ -310,26 +286,7 @@ def test_broken_lines_are_counted_and_left_out(octets: bytes, broken: int, repor
     assert f"  broken     {records} left out" in report(octets).lines
 
 
-def test_standard_input_is_a_file_like_others(tmp_path: Path) -> None:
-    """Standard input has a name of its own in texts; in JSON it is as on the command line."""
-    done = run("report", "-", "--html", "r.html", folder=tmp_path, stdin=exported(FEW))
-    assert (done.code, done.err) == (0, "")
-    assert done.lines[:2] == ["3 requests dropped", "  file       standard input (4 records)"]
-    assert '"standard input (4 records)"' in (tmp_path / "r.html").read_text()
-    done = run("report", "-", "--json", folder=tmp_path, stdin=exported(FEW) + b"{\n")
-    assert json.loads(done.out)["file"] == "-"
-    assert done.err.startswith("scrapy robots report: standard input: 1 broken record left out; ")
-
-
 # The streams and files of the command.
-
-
-def test_exit_code_says_whether_there_was_a_report(tmp_path: Path) -> None:
-    """The exit code is 0 even if nothing was dropped, and 2 if there is nothing to sum up."""
-    assert run("report", "-", folder=tmp_path).code == 0
-    for name in ("nothere", "."):
-        done = run("report", name, folder=tmp_path)
-        assert (done.code, done.out, done.err.count("\n")) == (2, "", 1)
 
 
 def test_a_closed_output_is_no_failure_and_a_full_disk_is(tmp_path: Path) -> None:
@@ -344,18 +301,6 @@ def test_a_closed_output_is_no_failure_and_a_full_disk_is(tmp_path: Path) -> Non
         done = run("report", "r", folder=tmp_path, stdout=full.fileno())
     assert (done.code, done.err.count("\n")) == (2, 1)
     assert "the output cannot be written: No space left on device" in done.err
-
-
-def test_a_page_is_written_beside_the_text(report: Report, tmp_path: Path) -> None:
-    """The page replaces an earlier one, with the permissions of a new file."""
-    (tmp_path / "new").touch()
-    report(CRAWL, "--html", "r.html")
-    done = report(FEW, "--html", "r.html")
-    assert (done.code, done.err, done.lines[0]) == (0, "", "3 requests dropped")
-    assert (tmp_path / "r.html").read_text().startswith("<!DOCTYPE html>")
-    mode = [stat.S_IMODE((tmp_path / name).stat().st_mode) for name in ("r.html", "new")]
-    assert mode[0] == mode[1]
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["new", "r.html", "r.jsonl"]
 
 
 def test_no_terminal_acts(report: Report) -> None:

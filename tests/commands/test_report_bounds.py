@@ -168,12 +168,3 @@ def test_damage_of_any_kind_raises_nothing(data: st.DataObject) -> None:
     except Failed:
         return
     show_in_all_ways(sums)
-
-
-@pytest.mark.parametrize("size", [1, 7, 1000])
-def test_pieces_make_no_difference(size: int) -> None:
-    """The pieces in which a stream comes make no difference."""
-    octets = exported([record(), unreachable(), record(spider="a,b", count=3)])
-    sums = summed(octets[start : start + size] for start in range(0, len(octets), size))
-    assert (sums.records, sums.broken) == (3, 0)
-    assert as_json(sums, "-") == as_json(summed([octets]), "-")

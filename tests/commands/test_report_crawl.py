@@ -72,16 +72,3 @@ def test_sums_of_what_two_crawls_wrote(tmp_path: Path) -> None:
             ("robots.txt unreachable: 503", runs, [failing.url("/")]),
         ]
         assert sums["exempt"] == [{"entry": exempt.netloc, "requests": runs}]
-
-
-def test_commands_write_no_report(tmp_path: Path, site: Site) -> None:
-    """Other commands write nothing into the report of the project."""
-    site.replies["/robots.txt"] = robots("User-agent: *\nDisallow: /private\n")
-    (tmp_path / "scrapy.cfg").write_text("[settings]\ndefault = reported\n", encoding="utf-8")
-    (tmp_path / "reported.py").write_text(
-        'ADDONS = {"scrapy_robots_rfc.Addon": 500}\nROBOTS_REPORT = {"r.jsonl": {}}\n',
-        encoding="utf-8",
-    )
-    done = run("check", site.url("/private/1"), folder=tmp_path)
-    assert (done.code, site.fetches) == (1, 1)
-    assert not (tmp_path / "r.jsonl").exists()

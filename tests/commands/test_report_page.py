@@ -10,8 +10,9 @@ import pytest
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 
-from tests.support.report_pages import hostile, made
+from tests.support.report_pages import ACTS, hostile, made
 from tests.support.reports import crawl, record, unreachable
+from tests.support.site import Site
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -85,61 +86,6 @@ def test_reasons_add_up_to_the_total(browser: Browser, tmp_path: Path) -> None:
     assert all(len(name) == 2 for name, _ in tiles[:-1])
 
 
-def test_bars_are_as_long_as_their_shares(shown: Shown) -> None:
-    """A bar has the length of its share, and no text of its own."""
-    browser, sums = shown
-    script = """
-        return [...document.querySelectorAll("#origin svg")].map((svg) =>
-            svg.querySelector(".bar").getBoundingClientRect().width
-            / svg.getBoundingClientRect().width)
-    """
-    shares = [row["requests"] / sums["requests"] for row in sums["by_origin"]]
-    assert browser.run(script) == pytest.approx(shares, abs=0.01)
-    assert browser.run("return document.querySelector('#origin svg').ariaHidden") == "true"
-
-
-def test_the_header_says_when_and_who(shown: Shown) -> None:
-    """The header has the file, the time, the runs, the spiders and the agents."""
-    facts = text(shown[0], ".facts").splitlines()
-    assert dict(zip(facts[::2], facts[1::2], strict=True)) == {
-        "file": "robots.jsonl (961 records)",
-        "time": "2026-11-21 08:00:00 to 09:30:00 UTC",
-        "runs": "2",
-        "spiders": "shops (718), news (239)",
-        "agent": "newsbot",
-        "exempt": "53 requests, not judged by robots.txt",
-    }
-    assert [row[1] for row in rows(shown[0], "runs")] == ["718", "239"]
-
-
-def test_a_page_says_that_nothing_was_dropped(browser: Browser, tmp_path: Path) -> None:
-    """A page of an empty report says so, and has nothing to draw."""
-    opened(browser, tmp_path, [])
-    assert browser.driver.title == "No request was dropped - robots.txt report"
-    assert text(browser, ".facts").split("\n") == ["file", "robots.jsonl (0 records)"]
-    assert browser.driver.find_elements(By.CSS_SELECTOR, "section, .tiles") == []
-
-
-def test_a_dry_run_is_titled_as_such(browser: Browser, tmp_path: Path) -> None:
-    """The page of a dry run does not say that requests were dropped."""
-    opened(browser, tmp_path, [record(dry_run=True)])
-    assert text(browser, "h1") == "Dry run: 1 request would be dropped"
-    assert text(browser, "#dropped h2") == "Disallowed URLs"
-    assert "in a dry run" not in text(browser, "#dropped")
-
-
-def test_rows_count_the_requests_of_a_dry_run(browser: Browser, tmp_path: Path) -> None:
-    """A rule and a URL say how many of their requests were sent in a dry run."""
-    url = "https://a.example/private/x"
-    opened(browser, tmp_path, [record(url=url, dry_run=True), record(url=url)])
-    [row] = browser.driver.find_elements(By.CSS_SELECTOR, "#dropped tbody th")
-    assert row.text.split("\n")[1:] == [
-        "https://a.example, rule, group *, agent newsbot, 1 in a dry run",
-        "1 URL",
-        f"{url} (2 times), 1 in a dry run",
-    ]
-
-
 def test_dropped_urls_are_listed_by_reason_and_rule(browser: Browser, tmp_path: Path) -> None:
     """Each rule has its URLs; what a page does not list is counted in a line."""
     urls = [f"https://a.example/private/{number}" for number in range(1002)]
@@ -157,15 +103,6 @@ def test_dropped_urls_are_listed_by_reason_and_rule(browser: Browser, tmp_path: 
     assert lines[-1] == "and 2 more requests; scrapy robots report --json lists every URL"
     second.find_element(By.TAG_NAME, "summary").click()
     assert second.text.endswith("\n1 URL\nhttps://b.example/x (2 times)")
-
-
-def test_long_tables_say_how_much_is_left_out(browser: Browser, tmp_path: Path) -> None:
-    """A table has 1,000 rows and says how many there are."""
-    records = [record(origin=f"https://{number}.example") for number in range(1001)]
-    opened(browser, tmp_path, records)
-    assert len(rows(browser, "origin")) == len(rows(browser, "dropped")) == 1000
-    assert "the first 1,000 of 1,001" in text(browser, "#origin .head")
-    assert "the first 1,000 of 1,001" in text(browser, "#dropped .head")
 
 
 # How it is used.
@@ -210,21 +147,6 @@ def sort_of(browser: Browser) -> list[str | None]:
     return found
 
 
-def test_without_script_the_page_says_so(
-    browser: Browser, usual: tuple[Path, dict[str, Any]]
-) -> None:
-    """Without scripts the page says that it needs one, and what else shows its numbers."""
-    browser.command("Emulation.setScriptExecutionDisabled", value=True)
-    try:
-        browser.open(usual[0])
-        shown = browser.driver.find_element(By.CSS_SELECTOR, "noscript p")
-        assert shown.is_displayed()
-        assert "scrapy robots report FILE prints the same numbers as text" in shown.text
-        assert browser.driver.find_elements(By.CSS_SELECTOR, "button, input") == []
-    finally:
-        browser.command("Emulation.setScriptExecutionDisabled", value=False)
-
-
 # How it looks.
 
 CUT_OFF = """
@@ -249,51 +171,6 @@ def test_nothing_is_cut_off(browser: Browser, usual: tuple[Path, Any], tmp_path:
         assert browser.run(CUT_OFF) == []
 
 
-def test_contrast_is_high_enough(browser: Browser, usual: tuple[Path, Any]) -> None:
-    """All text stands out from the paper, light or dark (WCAG 2.2, 1.4.3)."""
-    script = """
-        const paper = getComputedStyle(document.body).backgroundColor;
-        return [...document.querySelectorAll("body *")].filter((one) => one.innerText)
-            .map((one) => [paper, getComputedStyle(one).color])
-    """
-    for dark in (False, True):
-        browser.screen(1440, dark=dark)
-        browser.open(usual[0])
-        pairs = set(map(tuple, browser.run(script)))
-        assert min(contrast(*pair) for pair in pairs) > 4.5
-        paper = next(iter(pairs))[0]
-        assert (brightness(paper) < 0.5) is dark
-
-
-def brightness(colour: str) -> float:
-    """The relative luminance of a colour, as WCAG 2.2 defines it."""
-    parts = [int(part) / 255 for part in re.findall(r"\d+", colour)[:3]]
-    red, green, blue = (
-        part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts
-    )
-    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
-
-
-def contrast(one: str, other: str) -> float:
-    """The contrast of two colours, as WCAG 2.2 defines it."""
-    dark, light = sorted((brightness(one), brightness(other)))
-    return (light + 0.05) / (dark + 0.05)
-
-
-def test_it_can_be_printed_on_paper(shown: Shown) -> None:
-    """On paper there are no fields, and all tables and URLs."""
-    browser, sums = shown
-    browser.screen(794, medium="print")  # A4 at 96 dots an inch
-    browser.run("dispatchEvent(new Event('beforeprint'))")
-    fields = browser.driver.find_elements(By.TAG_NAME, "input")
-    assert fields
-    assert not any(field.is_displayed() for field in fields)
-    urls = [row["url"] for group in sums["dropped"] for row in group["urls"]]
-    lines = [line for row in rows(browser, "dropped") for line in row[0].split("\n")]
-    assert set(urls) <= {line.partition(" (")[0] for line in lines}
-    assert browser.run(HAS_ROOM)
-
-
 def test_a_screen_reader_can_read_it(shown: Shown) -> None:
     """Every table, field and link has a name, and headings are in order."""
     browser, _ = shown
@@ -310,3 +187,65 @@ def test_a_screen_reader_can_read_it(shown: Shown) -> None:
     )
     assert levels == ["H1"] + ["H2"] * (len(levels) - 1)
     assert browser.run("return [...document.querySelectorAll('th')].every((one) => one.scope)")
+
+
+# Hostile records.
+
+
+def test_nothing_acts(browser: Browser, tmp_path: Path) -> None:
+    """Records and the name of the file are text: nothing in them runs, or requests anything."""
+    with Site() as site:
+        made(tmp_path, hostile(site.url("")), name='<img src=x onerror="acted=1">.jsonl')
+        opened = browser.open(tmp_path / "report.html")
+        for target in browser.driver.find_elements(By.CSS_SELECTOR, "thead button")[:6]:
+            target.click()
+        browser.run(
+            "for (const link of document.links) link.dispatchEvent(new MouseEvent('mouseover'))"
+        )
+        assert browser.run("return window.acted") is None
+        asked = sum(item["reason"] != "exempt" for item in hostile(""))
+        assert browser.driver.title == f"{asked:,} requests dropped - robots.txt report"
+        assert site.asked == []
+    assert opened.asked == [(tmp_path / "report.html").as_uri()]
+    assert (opened.console, browser.said().console) == ([], [])
+    text = browser.run("return document.body.innerText")
+    assert f"<script>{ACTS}</script>" in text
+    assert "$script ${style} $headline {{7*7}} %s &lt;b&gt; &amp;" in text
+    assert "\\u202eabc\\u2066\\x00\\x1b[2J\\ud800\\r\\n" in text
+    assert '<img src=x onerror="acted=1">.jsonl' in text
+
+
+def test_the_page_has_its_own_elements_only(browser: Browser, tmp_path: Path) -> None:
+    """A page of hostile records has only its own script, and links only to files on the web."""
+    made(tmp_path, hostile("http://127.0.0.1:9"))
+    browser.open(tmp_path / "report.html")
+    others = "script:nth-of-type(n + 3), img, base, iframe, object, form, link, [style], [onload]"
+    assert browser.driver.find_elements(By.CSS_SELECTOR, others) == []
+    links = browser.run(
+        "return [...document.querySelectorAll('a:not(nav a)')].map((a) => [a.href, a.rel])"
+    )
+    assert links
+    for address, relation in links:
+        assert re.match(r"https?://[^/@]+/", address), address
+        assert relation == "noopener noreferrer"
+
+
+def test_a_script_of_others_would_not_run(shown: tuple[Browser, dict[str, Any]]) -> None:
+    """Even a script that got into the page would not run, and could not reach any site."""
+    browser, _ = shown
+    with Site() as site:
+        browser.run(
+            """
+            const script = document.createElement("script");
+            script.textContent = "window.acted = 1";
+            const image = document.createElement("img");
+            image.src = arguments[0];
+            document.body.append(script, image);
+            """,
+            site.url("/x.png"),
+        )
+        assert browser.run("return window.acted") is None
+        assert site.asked == []
+    refused = browser.said().console
+    assert len(refused) == 2
+    assert all("Content Security Policy" in line for line in refused)

@@ -12,7 +12,7 @@ from scrapy_robots_rfc.cache.entry import encode
 from scrapy_robots_rfc.cache.stores.sqlite import SqliteStore
 from tests.support.command_copies import DAY, OPEN
 from tests.support.command_line import run
-from tests.support.ftp_site import PASSWORD, USER, ftp_site
+from tests.support.ftp_site import ftp_site
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -47,28 +47,6 @@ def test_ftp(tmp_path: Path) -> None:
     with ftp_site(tmp_path) as site:
         done = run("check", site.url("/closed"), folder=tmp_path)
         assert (done.code, done.lines[0].split()[0]) == (0, "allowed")
-
-
-def test_path_of_ftp(tmp_path: Path) -> None:
-    """An FTP page is judged by the path that the server gets."""
-    (tmp_path / "robots.txt").write_text(RULES)
-    done = run(
-        "check", "ftp://a.example//%63losed?x", "--robots", "robots.txt", "--json", folder=tmp_path
-    )
-    (found,) = map(json.loads, done.lines)
-    assert (found["verdict"], found["rule"]["line"], found["lost"]) == ("disallowed", 2, [])
-
-
-def test_account_of_ftp(tmp_path: Path) -> None:
-    """User and password come from Scrapy's settings; those in the URL are not shown."""
-    (tmp_path / "robots.txt").write_text(RULES)
-    with ftp_site(tmp_path, anonymous=False) as site:
-        url, user = site.url("/robots.txt"), ("-s", f"FTP_USER={USER}")
-        done = run("lint", url, *user, "-s", f"FTP_PASSWORD={PASSWORD}", folder=tmp_path)
-        assert (done.code, done.err) == (1, "")  # its sitemap is relative
-        done = run("lint", url.replace("://", f"://{USER}:wrong@"), *user, folder=tmp_path)
-        assert (done.code, "the FTP server answered 530" in done.err) == (2, True)
-        assert "wrong" not in done.err
 
 
 def test_gemini(tmp_path: Path) -> None:
@@ -107,24 +85,12 @@ def test_schemes_of_a_project(tmp_path: Path) -> None:
 def test_schemes_without_robots_txt(url: str, tmp_path: Path) -> None:
     """Pages of schemes without robots.txt are allowed, as in a crawl."""
     (tmp_path / "robots.txt").write_text(RULES)
-    done = run(
-        "check",
-        url,
-        "--robots",
-        "robots.txt",
-        "--json",
-        "-s",
-        'ROBOTS_SCHEMES={"ftp": null}',
-        folder=tmp_path,
-    )
+    only = 'ROBOTS_SCHEMES={"ftp": null}'
+    done = run("check", url, "--robots", "robots.txt", "--json", "-s", only, folder=tmp_path)
     found = json.loads(done.out)
     assert (done.code, done.err) == (0, "")
-    assert (found["url"], found["verdict"], found["reason"], found["robots_txt"]) == (
-        url,
-        "allowed",
-        "exempt",
-        None,
-    )
+    names = ("url", "verdict", "reason", "robots_txt")
+    assert [found[name] for name in names] == [url, "allowed", "exempt", None]
     scheme = url.partition(":")[0].lower()
     assert found["why"] == f"robots.txt applies to http, https and gemini URLs, not to {scheme}"
 

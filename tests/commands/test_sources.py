@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.support.command_line import run
-from tests.support.site import HANG, Reply, Site, robots as file
+from tests.support.site import HANG, Reply, Site
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -77,28 +77,7 @@ def test_size_limit(size: int, tmp_path: Path) -> None:
     assert (done.code, done.out) == (0, "long.txt: 0 findings\n")
 
 
-def test_job_directory(tmp_path: Path) -> None:
-    """A command creates no job directory."""
-    with Site({"/robots.txt": file(FILE)}) as site:
-        asked = ("check", site.url("/x.pdf"), "--agent", "foobot", "-s", "JOBDIR=job")
-        assert run(*asked, folder=tmp_path).code == 1
-    assert not (tmp_path / "job").exists()
-
-
 HTML = "<!DOCTYPE html>\n<title>a shop</title>\n"
-
-
-@pytest.mark.parametrize("path", ["", "/a/page", "/robots.txt"])
-def test_url_of_a_page(path: str, tmp_path: Path) -> None:
-    """The URL of any page means the robots.txt of its site, and nothing else is requested."""
-    with Site({"/": Reply(200, HTML.encode()), "/robots.txt": file(FILE)}) as site:
-        done = run("lint", site.url(path), folder=tmp_path)
-        assert site.targets == ["/robots.txt"]
-        assert (done.code, done.out, done.err) == (
-            0,
-            f"{site.url('/robots.txt')}: 0 findings\n",
-            "",
-        )
 
 
 def test_web_page(tmp_path: Path) -> None:

@@ -94,30 +94,6 @@ def test_stale_file(tmp_path: Path) -> None:
     assert checked["robots_txt"]["stale"] is shown["stale"] is True
 
 
-def test_delay_of_a_local_file(own: Path) -> None:
-    """A Crawl-delay that disallows the site is cited from the local file."""
-    forbid = ("-s", "ROBOTS_CRAWL_DELAY_OVER=forbid")
-    with Site() as site:
-        done = run("check", site.url("/y"), *overriding(site), *forbid, "--json", folder=own)
-    found = json.loads(done.out)
-    assert (done.code, found["reason"]) == (1, "crawl_delay")
-    assert (
-        found["why"]
-        == "Crawl-delay 90 s (local file own.txt line 3) is more than ROBOTS_CRAWL_DELAY_MAX, 60 s"
-    )
-
-
-def test_missing_local_file(tmp_path: Path) -> None:
-    """A missing local file is one line on stderr."""
-    with Site() as site:
-        done = run("check", site.url("/x"), *overriding(site), folder=tmp_path)
-        assert site.targets == []
-    assert (done.code, done.out) == (2, "")
-    [line] = done.err.splitlines()
-    assert "ROBOTS_OVERRIDES[" in line
-    assert "No such file or directory" in line
-
-
 def test_dry_run(tmp_path: Path) -> None:
     """ROBOTS_DRY_RUN changes no verdict."""
     with Site({"/robots.txt": CLOSED}) as site:

@@ -16,9 +16,7 @@ from scrapy_robots_rfc.cache.stores.sqlite import SqliteStore
 from tests.support.command_copies import CLOSED, DAY, MISSING, NOW, OPEN, Done, fill
 from tests.support.command_line import COMMAND, TIMEOUT, environment, on_terminal, run
 from tests.support.entries import changed
-from tests.support.example_project import ROOT
 from tests.support.reports import exported, record
-from tests.support.site import Reply, Site
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -124,32 +122,12 @@ def test_passwords(robots: Callable[..., Done], folder: Path, line: str) -> None
     assert "a.example" in done.err or "127.0.0.1:1" in done.err
 
 
-@pytest.mark.parametrize(
-    "name", ["https://a.example/@me", "me@a.example.txt", "a/@b@/c.txt", "mailto.txt"]
-)
-def test_at_signs(robots: Callable[..., Done], name: str) -> None:
-    """An @ in a path is not taken for a password."""
-    done = robots("check", "--robots", name, "http://a.example/")
-    assert done.err.startswith(f"scrapy robots check: {name} cannot be read: ")
-
-
-def test_order_of_topics(robots: Callable[..., Done]) -> None:
-    """--help lists the topics in the order of docs/cli.md."""
-    listed = re.findall(r"^    ([a-z]+) {3,}\S", robots("--help").out, re.MULTILINE)
-    headings = re.findall(
-        r"^## ([a-z]+):", (ROOT / "docs" / "cli.md").read_text(encoding="utf-8"), re.MULTILINE
-    )
-    table = re.findall(
-        r"^\| \[`scrapy robots ([a-z]+)", (ROOT / "docs" / "cli.md").read_text(), re.MULTILINE
-    )
-    assert listed == headings == table
-
-
 WRONG_LINES = (
     "nonsense",
     "-s",
     "cache nonsense",
     "check --nonsense",
+    "lint - -s FOO",
 )
 
 
@@ -159,19 +137,6 @@ def test_wrong_command_line(robots: Callable[..., Done], line: str) -> None:
     done = robots(*line.split())
     assert (done.code, done.out) == (2, "")
     assert re.fullmatch(r"scrapy robots[a-z ]*: .+; see scrapy robots[a-z ]* --help\n", done.err)
-
-
-@pytest.mark.usefixtures("folder")
-@pytest.mark.parametrize("arguments", [*TAKE_A_URL, *TAKE_A_FILE], ids=" ".join)
-def test_wrong_setting(robots: Callable[..., Done], arguments: tuple[str, ...]) -> None:
-    """Every topic refuses a setting that is not accepted before it does anything."""
-    filled = (argument.format("http://a.example/") for argument in arguments)
-    done = robots(*filled, "-s", "ROBOTS_MAX_SIZE=5", stdin="http://a.example/")
-    assert (done.code, done.out) == (2, "")
-    assert re.fullmatch(
-        f"scrapy robots {arguments[0]}: ROBOTS_MAX_SIZE = '5' is not accepted; it must be .*\n",
-        done.err,
-    )
 
 
 #: What is shown on a terminal, and what is red there.
@@ -215,39 +180,6 @@ def test_json(folder: Path, arguments: tuple[str, ...]) -> None:
     assert [type(json.loads(line)) for line in piped.lines] == [dict] * len(piped.lines)
     assert piped.out.isascii()
     assert on_terminal(*arguments, folder=folder, COLUMNS="64").out == piped.out
-
-
-def test_json_keys(folder: Path) -> None:
-    """The JSON of a site without a file has the same keys."""
-    keys = []
-    for reply in (Reply(200, FILE.encode()), Reply(404)):
-        with Site({"/robots.txt": reply}) as site:
-            keys += [
-                list(json.loads(run(topic, site.url("/"), "--json", folder=folder).out))
-                for topic in _FETCH
-            ]
-    assert keys[:2] == keys[2:]
-
-
-_FETCH = ("check", "show")
-
-
-@pytest.mark.parametrize("topic", ["check {}"])
-def test_error_of_the_project(topic: str, folder: Path) -> None:
-    """An OSError of the project's code is not reported as one of the output."""
-    (folder / "own.py").write_text(
-        "class Reads:\n    def __init__(self):\n        open('not-there')\n"
-    )
-    with Site({"/robots.txt": Reply(200, FILE.encode())}) as site:
-        done = run(
-            *topic.format(site.url("/")).split(), "-s", 'EXTENSIONS={"own.Reads": 1}', folder=folder
-        )
-    assert (done.code, done.out) == (2, "")
-    assert (
-        done.err
-        == f"scrapy robots {topic.split(maxsplit=1)[0]}: cannot crawl with these settings: "
-        "FileNotFoundError: [Errno 2] No such file or directory: 'not-there'\n"
-    )
 
 
 def test_closed_or_full_streams(folder: Path) -> None:

@@ -5,16 +5,12 @@ from __future__ import annotations
 import gzip
 import json
 import logging
-import os
 import resource
-import subprocess
-import sys
 import zlib
 from contextlib import redirect_stdout
 from hashlib import sha256
 from io import StringIO
 from pathlib import Path
-from threading import Event
 from typing import Any
 
 import pytest
@@ -22,9 +18,7 @@ from pytest_twisted import ensureDeferred
 from warcio.archiveiterator import ArchiveIterator
 from warcio.cli import main as warcio
 
-from scrapy_robots_rfc.fetching.service import RobotsService
 from scrapy_robots_rfc.reporting import archive as archives
-from scrapy_robots_rfc.scheduling.throttle import Throttle
 from tests.support.crawling import Pages, crawl
 from tests.support.documents import block, settings
 from tests.support.site import Reply, Site, redirect, robots
@@ -102,30 +96,6 @@ async def test_exchange_and_what_followed(tmp_path: Path) -> None:
         assert (fields["status"], fields["stale"], fields["agent"]) == ("200", "no", "Scrapy")
         assert fields["fresh-until"].endswith("Z")
         assert result.stat("archive/records") == 3
-
-
-@ensureDeferred
-async def test_closed_whatever_else_fails(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """Archive and report are whole even if other parts fail to close."""
-    path, report = tmp_path / "robots.warc.gz", tmp_path / "report.jsonl"
-    closing, stopping = RobotsService.close, Throttle.close
-
-    def stop(throttle: Throttle) -> None:
-        stopping(throttle)
-        raise RuntimeError("the throttle does not close")
-
-    async def close(service: RobotsService) -> None:
-        await closing(service)
-        raise RuntimeError("the service does not close")
-
-    with Site({"/robots.txt": robots(FILE)}) as site, pytest.MonkeyPatch.context() as patch:
-        patch.setattr(RobotsService, "close", close)
-        patch.setattr(Throttle, "close", stop)
-        feeds = {str(report): {"format": "jsonlines"}}
-        await archived(path, site.url("/x"), ROBOTS_REPORT=feeds)
-    assert len(records(path)) == 4
-    assert report.read_text().count("\n") == 2
-    assert "RuntimeError: the throttle does not close" in caplog.text
 
 
 class ForSearch(Pages):
@@ -282,50 +252,6 @@ async def test_path_that_cannot_be_written(tmp_path: Path) -> None:
         await crawl(
             ["http://127.0.0.1:1/"], {"ROBOTS_ARCHIVE": str(tmp_path / "none" / "robots.warc.gz")}
         )
-
-
-SPIDER = """
-import scrapy
-
-class Waits(scrapy.Spider):
-    name = "waits"
-    custom_settings = {"ADDONS": {"scrapy_robots_rfc.Addon": 500}, "TELNETCONSOLE_ENABLED": False}
-
-    async def start(self):
-        for url in self.urls.split():
-            yield scrapy.Request(url, callback=self.parse)
-
-    def parse(self, response):
-        print(response.url, flush=True)
-"""
-
-
-def test_killed_crawl(tmp_path: Path) -> None:
-    """A killed crawl leaves an archive that is whole up to its last record."""
-    spider, path = tmp_path / "spider.py", tmp_path / "robots.warc.gz"
-    spider.write_text(SPIDER, encoding="utf-8")
-    never = Event()
-    with (
-        Site({"/robots.txt": robots(FILE)}) as site,
-        Site({"/robots.txt": Reply(gate=never)}) as hanging,
-    ):
-        urls = f"urls={hanging.url('/y')} {site.url('/y')}"
-        command = [sys.executable, "-m", "scrapy", "runspider", spider.name]
-        process = subprocess.Popen(
-            [*command, "-s", f"ROBOTS_ARCHIVE={path}", "-a", urls],
-            cwd=tmp_path,
-            env={**os.environ, "PYTHONPATH": str(ROOT)},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-        )
-        assert process.stdout is not None
-        assert process.stdout.readline()
-        process.kill()
-        process.stdout.close()
-        process.wait()
-        never.set()
-    assert is_whole(path)
-    assert [kind for kind, _, _ in records(path)] == ["warcinfo", "response", "request", "metadata"]
 
 
 @ensureDeferred

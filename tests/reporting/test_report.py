@@ -243,32 +243,6 @@ async def test_a_dry_run_and_exempt_sites_are_reported(
     }
 
 
-@ensureDeferred
-async def test_hostile_text_is_escaped_in_every_format(site: Site, tmp_path: Path) -> None:
-    """No control character of a robots.txt gets into a report, and every format is valid."""
-    site.replies["/robots.txt"] = Reply(
-        body="User-agent: *\nDisallow: /p*\x1b[2J\u202e<&\"',\x07\udcff".encode(
-            "utf-8", "surrogateescape"
-        )
-    )
-    report = [tmp_path / f"r.{name}" for name in ("jsonl", "csv", "xml", "json")]
-    page = site.url("/p\x1b[2J\u202e<&\"',\x07/a") + "%FF"
-    for path in report:
-        result = await crawl(
-            [page, site.url("/p%1B[2J%E2%80%AE<&\"',%07%FF")], {"ROBOTS_REPORT": {path: {}}}
-        )
-        assert result.stat("forbidden") == 1
-        text = path.read_text(encoding="utf-8")
-        assert all(character.isprintable() or character in "\r\n" for character in text)
-    rules = [
-        read(tmp_path / "r.jsonl")[0]["rule"],
-        json.loads((tmp_path / "r.json").read_text(encoding="utf-8"))[0]["rule"],
-        next(csv.DictReader(io.StringIO((tmp_path / "r.csv").read_text(encoding="utf-8"))))["rule"],
-        ET.fromstring((tmp_path / "r.xml").read_bytes()).findtext("item/rule"),
-    ]
-    assert set(rules) == {"Disallow: /p*\\x1b[2J\\u202e<&\"',\\x07\\xff"}
-
-
 # Formats and places.
 
 
@@ -278,8 +252,14 @@ UNTIMED = {"fields": [name for name in FIELDS if name not in ("time", "run", "fr
 
 @ensureDeferred
 async def test_all_formats_say_the_same(site: Site, tmp_path: Path) -> None:
-    """All formats have the same values, and settings for feeds of items do not apply."""
-    site.replies["/robots.txt"] = robots(RULES)
+    """All formats have the same values, without control characters from a robots.txt or a URL.
+
+    Settings for feeds of items do not apply.
+    """
+    hostile = "User-agent: *\nDisallow: /p*\x1b[2J\u202e<&\"',\x07\udcff"
+    site.replies["/robots.txt"] = Reply(body=hostile.encode("utf-8", "surrogateescape"))
+    page = site.url("/p\x1b[2J\u202e<&\"',\x07/a") + "%FF"
+    pages = [page, site.url("/p%1B[2J%E2%80%AE<&\"',%07%FF")]
     items = {
         "FEED_EXPORT_FIELDS": ["price"],
         "FEED_EXPORT_BATCH_ITEM_COUNT": 1,
@@ -288,17 +268,20 @@ async def test_all_formats_say_the_same(site: Site, tmp_path: Path) -> None:
     }
     found = []
     for name in ("jsonl", "json", "csv", "xml"):
-        result = await crawl(
-            private(site, 2), {**items, "ROBOTS_REPORT": {tmp_path / f"r.{name}": UNTIMED}}
-        )
+        path = tmp_path / f"r.{name}"
+        result = await crawl(pages, {**items, "ROBOTS_REPORT": {path: UNTIMED}})
         found.append((result.stat("report/records"), result.stat("report/errors")))
-    assert found == [(2, 0)] * 4
+        text = path.read_text(encoding="utf-8")
+        assert all(character.isprintable() or character in "\r\n" for character in text)
+    assert found == [(1, 0)] * 4
     lines = [
         json.loads(line)
         for line in (tmp_path / "r.jsonl").read_text(encoding="utf-8").split("\n")
         if line
     ]
-    assert len(lines) == 3
+    assert [line["rule"] for line in lines] == [
+        *("Disallow: /p*\\x1b[2J\\u202e<&\"',\\x07\\xff", None)
+    ]
     assert json.loads((tmp_path / "r.json").read_text(encoding="utf-8")) == lines
     rows = list(csv.DictReader(io.StringIO((tmp_path / "r.csv").read_text(encoding="utf-8"))))
     assert rows == [
@@ -351,10 +334,17 @@ async def test_places_are_written_to(
     capfdbinary: pytest.CaptureFixture[bytes],
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """Paths, `file:` URIs and standard output work; missing folders are created."""
+    """Paths, `file:` URIs and standard output work, with or without options.
+
+    Missing folders are created, and the suffix of a path is the format.
+    """
     caplog.set_level(logging.INFO)
     monkeypatch.chdir(tmp_path)
     site.replies["/robots.txt"] = robots(RULES)
+    for place in (tmp_path / "r.csv", "as.jsonl", "None", ""):
+        await crawl(private(site, 1), {"ROBOTS_REPORT": place})
+    assert (tmp_path / "r.csv").read_text(encoding="utf-8").startswith(",".join(FIELDS))
+    assert [record["reason"] for record in read(tmp_path / "as.jsonl")] == ["rule"]
     uris = ["plain.jsonl", (tmp_path / "new" / "a.jsonl").as_uri(), "of/%(name)s.jsonl", "stdout:"]
     for uri in uris:
         options = {"format": "jsonlines", "fields": ["url", "why"]}
@@ -365,21 +355,6 @@ async def test_places_are_written_to(
     assert "ROBOTS_REPORT: wrote 1 decision to of/pages.jsonl; failed writes: 0" in records(
         caplog, logging.INFO
     )
-
-
-@ensureDeferred
-async def test_a_path_is_enough(site: Site, tmp_path: Path) -> None:
-    """The setting may be a path or a URI, as text or as a `Path`; the suffix is the format."""
-    site.replies["/robots.txt"] = robots(RULES)
-    csv_file, lines = tmp_path / "r.csv", tmp_path / "r.jsonl"
-    for report in (str(lines), lines, lines.as_uri(), csv_file, None, "None", ""):
-        await crawl(private(site, 1), {"ROBOTS_REPORT": report})
-    assert [record["reason"] for record in read(lines)] == ["rule"] * 3
-    assert csv_file.read_text(encoding="utf-8").startswith(FIELDS_LINE)
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["r.csv", "r.jsonl"]  # noqa: ASYNC240 - short
-
-
-FIELDS_LINE = ",".join(FIELDS)
 
 
 @ensureDeferred

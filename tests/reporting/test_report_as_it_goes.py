@@ -17,6 +17,7 @@ from scrapy.extensions.feedexport import FileFeedStorage
 
 from scrapy_robots_rfc import RobotsDisallowed
 from tests.support.crawling import Pages, crawl, records
+from tests.support.ftp_site import PASSWORD, USER, served_ftp
 from tests.support.reports import read
 from tests.support.site import Site, robots
 from tests.support.storages import Broken
@@ -88,36 +89,6 @@ async def test_a_storage_that_fails_changes_no_verdict(
     assert "secret" not in caplog.text
 
 
-class Second(FileFeedStorage):
-    """A storage that fails to open once."""
-
-    attempts: ClassVar[int] = 0
-
-    def open(self, spider: Any) -> Any:
-        """Fail at first."""
-        type(self).attempts += 1
-        if self.attempts == 1:
-            raise OSError("no such server")
-        return super().open(spider)
-
-
-@ensureDeferred
-async def test_a_file_that_cannot_be_opened_is_tried_again(
-    site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """If a file cannot be opened, one record is lost, and the next one tries again."""
-    monkeypatch.chdir(tmp_path)
-    Second.attempts = 0
-    site.replies["/robots.txt"] = robots(RULES)
-    settings = {
-        "FEED_STORAGES": {"second": Second},
-        "ROBOTS_REPORT": {"second:r": {"format": "json"}},
-    }
-    result = await crawl(private(site, 4), settings)
-    assert len(json.loads((tmp_path / "second:r").read_text(encoding="utf-8"))) == 4
-    assert (result.stat("report/records"), result.stat("report/errors")) == (3, 1)
-
-
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no /dev/full here")  # noqa: PTH110 - a device
 @pytest.mark.parametrize("format_", ["jsonlines", "json"])
 @ensureDeferred
@@ -187,3 +158,19 @@ async def test_a_torn_last_line_is_ended(site: Site, tmp_path: Path) -> None:
     whole, torn, record, _ = path.read_text(encoding="utf-8").splitlines()
     assert (whole, torn) == ('{"reason": "rule"}', '{"reason')
     assert json.loads(record)["url"] == site.url("/private/0")
+
+
+@ensureDeferred
+async def test_a_report_is_uploaded_at_the_end(
+    site: Site, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A report on an FTP server is uploaded at the end, and the log has no password."""
+    site.replies["/robots.txt"] = robots(RULES)
+    pages = private(site, 5)
+    with served_ftp(tmp_path, "elradfmwMT") as netloc:
+        address = f"ftp://{USER}:{PASSWORD}@{netloc}/all.jsonl"
+        result = await crawl(pages, {"ROBOTS_REPORT": {address: {}}})
+    assert sorted(record["url"] for record in read(tmp_path / "all.jsonl")) == pages
+    assert (result.stat("report/records"), result.stat("report/errors")) == (5, 0)
+    assert PASSWORD not in "".join(records(caplog, logging.DEBUG))
+    assert records(caplog, logging.WARNING) == []

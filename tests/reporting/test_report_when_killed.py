@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from pytest_twisted import ensureDeferred
+from warcio.archiveiterator import ArchiveIterator
 
 from scrapy_robots_rfc.reporting.report import FIELDS
 from tests.support.crawling import crawl
@@ -54,7 +55,11 @@ def start(project: Path, site: Site, report: dict[str, object]) -> subprocess.Po
     environment = {
         key: value for key, value in os.environ.items() if not key.lower().endswith("_proxy")
     }
-    arguments = ["-a", f"site={site.url('')}", "-s", f"ROBOTS_REPORT={json.dumps(report)}"]
+    outputs = [f"ROBOTS_REPORT={json.dumps(report)}", "ROBOTS_ARCHIVE=robots.warc.gz"]
+    arguments = [
+        *("-a", f"site={site.url('')}"),
+        *(word for output in outputs for word in ("-s", output)),
+    ]
     return subprocess.Popen(
         [sys.executable, "-m", "scrapy", "crawl", "forbidden", *arguments],
         cwd=project,
@@ -95,9 +100,15 @@ def project(tmp_path_factory: pytest.TempPathFactory, forbidding: Site) -> Path:
 
 @ensureDeferred
 async def test_a_killed_crawl_leaves_whole_records(project: Path, forbidding: Site) -> None:
-    """A killed crawl leaves a whole record for each dropped request, and the next one appends."""
+    """A killed crawl leaves a whole record for each dropped request, and the next one appends.
+
+    Its archive is whole, too.
+    """
     path = project / "r.jsonl"
     killed(start(project, forbidding, {path.name: {}}), 301)
+    with (project / "robots.warc.gz").open("rb") as archive:
+        kinds = [record.rec_type for record in ArchiveIterator(archive, check_digests="raise")]
+    assert kinds == ["warcinfo", "response", "request", "metadata"]
     before = path.read_bytes()
     urls = [record["url"] for record in records(path)]
     assert before.endswith(b"\n")

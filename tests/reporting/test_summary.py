@@ -8,7 +8,7 @@ from scrapy.settings import Settings
 
 from scrapy_robots_rfc.core.decision import Decision, Reason, Rule, RuleKind
 from scrapy_robots_rfc.policy.access import Outcome
-from scrapy_robots_rfc.reporting.origin_log import NAMED, Names, OriginLog
+from scrapy_robots_rfc.reporting.origin_log import OriginLog
 from scrapy_robots_rfc.reporting.site_log import SiteLog
 from scrapy_robots_rfc.reporting.summary import MAX_PAIRS, REMEMBERED, Summary
 from scrapy_robots_rfc.settings import read_settings
@@ -80,16 +80,6 @@ def test_rules_of_local_files_name_the_file() -> None:
     assert lines[-1] == "    1  Disallow: /x (https://a.example local file mine.txt line 2)"
 
 
-def test_names_that_begin_alike_stay_apart() -> None:
-    """Names are shortened when they are shown, not when they are counted."""
-    counted = {
-        f"robotstxt/exempted/{'x' * 100}.{name}.example": count
-        for name, count in (("a", 5), ("b", 3))
-    }
-    shown = f"{'x' * 97}..."
-    assert Counted().lines(counted) == [f"  requests: 8 exempt (5x {shown}, 3x {shown})"]
-
-
 def test_ten_sites_are_listed() -> None:
     """The ten sites with most disallowed requests are listed with aligned counts."""
     summary = Counted()
@@ -138,15 +128,6 @@ def test_sites_of_a_rule_are_bounded() -> None:
     assert summary.lines()[-1] == f"    {MAX_PAIRS + 1:,}  Disallow: /x (at least 100,000 sites)"
 
 
-def test_delays_are_summed_up() -> None:
-    """The summary says how many sites were paced, and how much time that took."""
-    counted = {
-        "robotstxt/crawl_delay/sites": 2,
-        "robotstxt/crawl_delay/added_seconds": 130.26,
-    }
-    assert Counted().lines(counted) == ["  delays: 2 sites paced, 130.3 s added"]
-
-
 def test_failing_and_stale_sites_are_named() -> None:
     """Ten sites are named with their last causes, and the others are counted."""
     log = origin_log()
@@ -157,14 +138,6 @@ def test_failing_and_stale_sites_are_named() -> None:
     assert unreachable.startswith("  unreachable: https://00.example (503), ")
     assert unreachable.endswith(", https://09.example (503) and 2 more")
     assert stale == "  stale: https://s.example (DownloadTimeoutError)"
-
-
-def test_names_are_counted_beyond_the_first_ones() -> None:
-    """A name that is not remembered counts each time; a remembered one has its last text."""
-    names, first = Names(), [f"a{number}" for number in range(NAMED)]
-    for name in (*first, "b", *first, "b"):
-        names.add(name, f"{name} {names.more}")
-    assert (names.named, names.more) == ({name: f"{name} 1" for name in first}, 2)
 
 
 def test_hostile_text_is_escaped_and_shortened() -> None:
