@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from scrapy.settings import BaseSettings
 
@@ -29,6 +29,8 @@ from scrapy_robots_rfc.policy.origins import (
     scheme_of,
 )
 from scrapy_robots_rfc.policy.pacing import Bound, CrawlDelayOver
+
+_T = TypeVar("_T")
 
 #: A value that the user set, which may have any type.
 Value: TypeAlias = Any
@@ -123,7 +125,7 @@ def _boolean(value: object) -> bool:
     return {"true": True, "1": True, "false": False, "0": False}[str(value).lower()]
 
 
-def _entry(key: object, value: Value, accepted: str, read: Callable[[], Any]) -> Any:  # noqa: ANN401 - what `read` returns
+def _entry(key: object, value: Value, accepted: str, read: Callable[[], _T]) -> _T:
     """Read an entry of a list or dict, so that an error only shows this entry.
 
     :param key: the index or key of the entry.

@@ -360,7 +360,12 @@ class Inquirer(Spider):
         if isinstance(access, Local):
             self._advice[access.cause] = access.advice
 
-    def _exchanged(self, origin: Origin | None, request: Request, response: Any) -> None:  # noqa: ANN401 - a response or `None`
+    def _exchanged(
+        self,
+        origin: Origin | None,
+        request: Request,
+        response: Any,  # noqa: ANN401
+    ) -> None:
         """Remember the URL of the last exchange for an origin; see `signals.py`."""
         self._last_urls[origin] = request.url if response is None else response.url
 

@@ -250,7 +250,8 @@ class Downloader:
         self._under_way.discard(exchange)
         # Another component may have wrapped our wrapper: then both stay.
         if not self._under_way and self._crawler.signals.send_catch_log is self._wrapper:
-            self._crawler.signals.send_catch_log = self._wrapper.args[0]  # type: ignore[method-assign]
+            manager: Any = self._crawler.signals
+            manager.send_catch_log = self._wrapper.args[0]
             self._wrapper = None
 
     def _signal(
@@ -275,7 +276,8 @@ class Downloader:
         ]
         try:
             if handle(named["request"].meta[MARK], **named):
-                answers.append((handle, Failure(StopDownload(fail=False))))  # type: ignore[no-untyped-call]  # Twisted's
+                stop = Failure(StopDownload(fail=False))  # type: ignore[no-untyped-call]
+                answers.append((handle, stop))
         except Exception:
             text = "Cannot handle a signal of %s; the crawl continues"
             logger.exception(text, named["request"])

@@ -22,7 +22,7 @@ from scrapy_robots_rfc.errors import BrokenTransferError
 _MAX_REPLIES = 65_536
 
 
-def bound(handler: Any, settings: BaseSettings, mark: str, limit: int) -> None:  # noqa: ANN401 - a download handler
+def bound(handler: Any, settings: BaseSettings, mark: str, limit: int) -> None:  # noqa: ANN401
     """Make Scrapy's handler fetch our files with `retrieve`. Other handlers stay as they are."""
     method = getattr(type(handler), "download_request", None)
     if getattr(method, "__qualname__", "") != "FTPDownloadHandler.download_request":
@@ -47,12 +47,14 @@ async def retrieve(request: Request, settings: BaseSettings, limit: int) -> Resp
     :raises BrokenTransferError: if the server refuses for another reason. Other exceptions come
         from Twisted.
     """
-    from twisted.internet import reactor  # noqa: PLC0415 - it installs one, so a crawl has to be there
-    from twisted.protocols.ftp import BadResponse, CommandFailed, FTPError  # noqa: PLC0415 - imports the reactor
+    # Import these late, because they install the default reactor.
+    from twisted.internet import reactor  # noqa: PLC0415
+    from twisted.protocols.ftp import BadResponse, CommandFailed, FTPError  # noqa: PLC0415
 
     parts = urlparse_cached(request)
     seconds = request.meta["download_timeout"]
-    creator: Any = ClientCreator(reactor, _client, request.meta, settings)  # type: ignore[no-untyped-call]  # Twisted's
+    new_creator: Any = ClientCreator  # Twisted's types are incomplete
+    creator = new_creator(reactor, _client, request.meta, settings)
     client = await maybe_deferred_to_future(
         creator.connectTCP(parts.hostname, parts.port or 21, timeout=seconds)
     )
@@ -60,7 +62,7 @@ async def retrieve(request: Request, settings: BaseSettings, limit: int) -> Resp
     file = _File(limit, lambda result=None: None if done.called else done.callback(result))
     try:
         client.retrieveFile(unquote(parts.path), file).addBoth(file.ended)
-        done.addTimeout(seconds, reactor, lambda *_: Failure(TimeoutError()))  # type: ignore[no-untyped-call]  # Twisted's
+        done.addTimeout(seconds, reactor, _timeout)
         await maybe_deferred_to_future(done)
     except FTPError as error:
         # The exception of a refused login, for instance, contains the reason.
@@ -78,8 +80,13 @@ async def retrieve(request: Request, settings: BaseSettings, limit: int) -> Resp
     return Response(request.url, body=bytes(file.body[:limit]))
 
 
-def _client(meta: Mapping[str, Any], settings: BaseSettings) -> Any:  # noqa: ANN401 - an FTPClient of Twisted's
-    from twisted.protocols.ftp import FTPClient  # noqa: PLC0415 - as above
+def _timeout(*_: object) -> Failure:
+    failure: Failure = Failure(TimeoutError())  # type: ignore[no-untyped-call]
+    return failure
+
+
+def _client(meta: Mapping[str, Any], settings: BaseSettings) -> Any:  # noqa: ANN401
+    from twisted.protocols.ftp import FTPClient  # noqa: PLC0415
 
     user = meta.get("ftp_user")
     password = meta.get("ftp_password", settings["FTP_PASSWORD"])
@@ -118,6 +125,6 @@ class _File(Protocol):
         if len(self.body) >= self._limit:
             self.ended()
 
-    def connectionLost(self, reason: Failure = connectionDone) -> None:  # noqa: N802 - Twisted's name
+    def connectionLost(self, reason: Failure = connectionDone) -> None:  # noqa: N802
         if not isinstance(reason.value, ConnectionDone):
             self.ended(reason)

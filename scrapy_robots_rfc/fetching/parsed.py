@@ -408,7 +408,7 @@ class FileReader:
         if file is not None and file.large:
             try:
                 agent = self._agent()
-            except Exception:  # noqa: BLE001 - the property is the user's, who sees its error when a page is judged
+            except Exception:  # noqa: BLE001 - raised again when a page is checked
                 agent = NO_AGENT
             await self.prepare(file, agent)
         return robots

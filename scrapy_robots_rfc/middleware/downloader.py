@@ -260,7 +260,7 @@ class RfcRobotsTxtMiddleware(GateKeeper):
         """Pace a site as its file asks the crawl's own agent."""
         try:
             agent = self.default_agent()
-        except Exception:  # noqa: BLE001 - of the spider's property; the next page that is judged shows it
+        except Exception:  # noqa: BLE001 - raised again when a page is checked
             agent = NO_AGENT
         self._throttle.note(robots, agent)
 

@@ -69,7 +69,7 @@ class FinalUrls:
         if not hasattr(middleware, "process_response"):  # a subclass may have its own
             middleware.process_response = self.process_response
 
-    def process_request(self, request: Request) -> Any:  # noqa: ANN401 - as the middleware returns it
+    def process_request(self, request: Request) -> Any:  # noqa: ANN401
         """Note the URL of a request, and let the middleware judge it."""
         if not request.meta.get("dont_obey_robotstxt"):
             request.meta[JUDGED] = request.url

@@ -112,7 +112,7 @@ class OriginPriorityQueue:
             self._gate.save = self._disk.save
 
     @classmethod
-    def from_crawler(cls, crawler: Crawler, *args: Any, **options: Any) -> Self:  # noqa: ANN401 - Scrapy's
+    def from_crawler(cls, crawler: Crawler, *args: Any, **options: Any) -> Self:  # noqa: ANN401
         """Make a queue as Scrapy's scheduler does."""
         return cls(crawler, *args, **options)
 

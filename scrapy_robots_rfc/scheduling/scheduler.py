@@ -67,7 +67,10 @@ class _Parking:
 
     def has_pending_requests(self) -> bool:
         """Whether any request is waiting."""
-        return bool(len(self._parked)) or super().has_pending_requests()  # type: ignore[misc]  # the user's scheduler
+        if len(self._parked):
+            return True
+        has_pending: bool = super().has_pending_requests()  # type: ignore[misc]
+        return has_pending
 
     def next_request(self) -> Request | None:
         """Return a request that may be handed out now, or `None`."""
