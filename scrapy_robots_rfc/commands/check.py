@@ -357,7 +357,7 @@ def _interval(
     longest = settings.crawl_delay_max
     if not longest:
         return f"{text}; ignored (ROBOTS_CRAWL_DELAY_MAX = 0)", None
-    refused = robots.refused(f"{robots.origin}/", bound, settings)
+    refused = robots.interval_problem(f"{robots.origin}/", bound, settings)
     if refused is not None:
         return f"{refused}; every page is disallowed", None
     if bound.seconds <= longest:

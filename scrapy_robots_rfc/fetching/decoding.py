@@ -73,26 +73,27 @@ def without_codings(body: bytes, codings: Sequence[bytes], limit: int) -> bytes:
 
 
 def _decoded(body: bytes, names: Sequence[bytes], limit: int) -> bytes:
-    """Return a body without some codings, up to the limit.
+    """Decode a body, and return up to `limit` bytes of it.
 
     :param names: the codings in the order in which they were applied.
     """
     if len(names) > MAX_CODINGS:
         raise DecodingError(f"{len(names)} content codings")
-    longest = MAX_EXPANSION * limit
+    max_coded = MAX_EXPANSION * limit
     fault = ""
     for stage, name in enumerate(reversed(names), 1):
         if name not in _DECODERS:
             raise DecodingError(f"unknown content coding {name[:40].decode('latin-1')!r}")
         size = len(body)
-        room = limit if stage == len(names) else longest + 1
+        is_last = stage == len(names)
+        room = limit if is_last else max_coded + 1
         if body:
             try:
                 body, is_whole = _DECODERS[name](body, room)
             except Exception as error:  # noqa: BLE001 - each of the libraries has its own errors
                 raise DecodingError(str(error)) from None
-            if size > longest:
-                fault = f"more than {longest} bytes of {name.decode()} data for so short a file"
+            if size > max_coded:
+                fault = f"more than {max_coded} bytes of {name.decode()} data for so short a file"
             elif not is_whole:
                 fault = fault or f"the {name.decode()} data break off"
     if fault and len(body) < limit:
@@ -101,9 +102,9 @@ def _decoded(body: bytes, names: Sequence[bytes], limit: int) -> bytes:
 
 
 def _without_rendering(body: bytes) -> bytes:
-    """If a browser made a page of a text, return the text; otherwise return the body as it is.
+    """Return the text of a page that a browser made of a text file, or the body of any other file.
 
-    On such a page, the first line follows tags, so that the first group would be lost.
+    On such a page, the first line follows tags, so the first group would be lost.
     """
     page = _RENDERED.match(body)
     if page is None:
@@ -151,11 +152,12 @@ def _zstd(data: bytes, room: int) -> tuple[bytes, bool]:
         frame = library.ZstdDecompressor()
         if library.__name__ == "zstandard":
             frame = frame.decompressobj()
-        for at in range(0, len(data), _PIECE):
-            output += frame.decompress(data[at : at + _PIECE])
+        for start in range(0, len(data), _PIECE):
+            end = start + _PIECE
+            output += frame.decompress(data[start:end])
             if frame.eof or len(output) >= room:
                 break
-        data = frame.unused_data + data[at + _PIECE :]
+        data = frame.unused_data + data[end:]
         if not frame.eof or not data or len(output) >= room:
             return bytes(output[:room]), frame.eof
     raise DecodingError(f"more than {MAX_PARTS} parts")

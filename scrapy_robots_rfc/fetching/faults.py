@@ -143,6 +143,10 @@ def access_after(error: Exception, timeout: float) -> Unreachable | Local:
 
     :param timeout: ROBOTS_TIMEOUT, for the text of a timeout.
     """
+    # 1. One of our own exceptions, or the name of a host that cannot exist.
+    # 2. The machine is short of something.
+    # 3. The network or the site failed.
+    # 4. A part of the crawl failed.
     if isinstance(error, BrokenTransferError | DecodingError):
         return Unreachable(None, str(error))
     if isinstance(error, ForeignAnswerError):
@@ -153,29 +157,34 @@ def access_after(error: Exception, timeout: float) -> Unreachable | Local:
         return Unreachable(None, _UNKNOWN_HOST, hopeless=True)
     chain = list(_chain(error))
     for member in chain:
-        own = _fault_of_machine(member)
-        if own is not None:
-            return own
+        shortage = _shortage(member)
+        if shortage is not None:
+            return shortage
     frames = _frames(error)
-    part, method = _part(frames)
+    part, method = _failed_part(frames)
     is_middleware = method in _HOOKS
     if not is_middleware and (isinstance(error, RobotsError) or _is_network(error)):
-        access = _network(chain)
+        access = _network_failure(chain)
         is_late = isinstance(error, LATE)
         return access._replace(cause=f"no answer in {timeout:g} s") if is_late else access
-    kind = next((name for name in _names(error) if name in _ADVICE), None)
-    if kind == "StopDownload":
-        part = "a handler of bytes_received or headers_received"
-    if kind is not None:
-        return Local(f"{part}: {_named(error)}", _ADVICE[kind])
+    name = next((name for name in _class_names(error) if name in _ADVICE), None)
+    if name is not None:
+        return _known_failure(error, part, name)
     is_reading = any(method == READING for _, method in frames)
     if is_reading and not is_middleware:
-        return Unreachable(None, f"its answer cannot be read: {_named(error)}")
-    return Local(f"{part}: {_named(error)}", "fix it, or remove it from the settings", error)
+        return Unreachable(None, f"its answer cannot be read: {_with_class(error)}")
+    return Local(f"{part}: {_with_class(error)}", "fix it, or remove it from the settings", error)
 
 
-def _fault_of_machine(error: BaseException) -> Local | None:
-    """Return what this machine lacks, or `None` if the exception has another cause."""
+def _known_failure(error: Exception, part: str, name: str) -> Local:
+    """Return the result if a part of the crawl raised an exception for which there is advice."""
+    if name == "StopDownload":
+        part = "a handler of bytes_received or headers_received"
+    return Local(f"{part}: {_with_class(error)}", _ADVICE[name])
+
+
+def _shortage(error: BaseException) -> Local | None:
+    """Return the result if this machine is short of something, or `None` for another cause."""
     no_thread = isinstance(error, RuntimeError) and "can't start new thread" in _text(error)
     if isinstance(error, MemoryError) or no_thread:
         return _NO_MEMORY
@@ -198,15 +207,15 @@ def _has_ports() -> bool:
     return False
 
 
-def _network(chain: list[BaseException]) -> Unreachable:
+def _network_failure(chain: list[BaseException]) -> Unreachable:
     """Return the result of a network error, from the first row of `_WORDS` that fits."""
     by_name: dict[str, BaseException] = {}
     for error in chain:
         if type(error).__name__ in _NO_TUNNEL:
-            return Unreachable(None, _refused(error), hopeless=True, route=True)
-        by_name |= dict.fromkeys(_names(error), error)
+            return Unreachable(None, _answer_to_connect(error), hopeless=True, route=True)
+        by_name |= dict.fromkeys(_class_names(error), error)
     for error in chain:
-        tls = _tls(error)
+        tls = _tls_failure(error)
         if tls is not None:
             return Unreachable(None, f"TLS: {tls}")
     for row, words in _WORDS.items():
@@ -218,10 +227,10 @@ def _network(chain: list[BaseException]) -> Unreachable:
             return Unreachable(None, _NO_ANSWER)
         cause = f"{words}: {text}" if text else words
         return Unreachable(None, cause, hopeless=words == _UNKNOWN_HOST)
-    return Unreachable(None, _named(chain[0]))
+    return Unreachable(None, _with_class(chain[0]))
 
 
-def _refused(error: BaseException) -> str:
+def _answer_to_connect(error: BaseException) -> str:
     """Return the answer of a proxy to CONNECT."""
     text = _text(error)
     # Scrapy's text has the port of the proxy before the bracket.
@@ -232,7 +241,7 @@ def _refused(error: BaseException) -> str:
     return f"{status} to CONNECT" if status else f"no answer to CONNECT: {text}"
 
 
-def _tls(error: BaseException) -> str | None:
+def _tls_failure(error: BaseException) -> str | None:
     """Return what is wrong with TLS, or `None` if the exception is of another kind."""
     package = _package(type(error))
     if package == "ssl":
@@ -268,7 +277,7 @@ def _package(kind: type) -> str:
     return kind.__module__.partition(".")[0]
 
 
-def _names(error: BaseException) -> list[str]:
+def _class_names(error: BaseException) -> list[str]:
     return [kind.__name__ for kind in type(error).__mro__]
 
 
@@ -294,11 +303,11 @@ def _text(error: BaseException) -> str:
     return shorten(message_of(error))
 
 
-def _named(error: BaseException) -> str:
+def _with_class(error: BaseException) -> str:
     return f"{type(error).__name__}: {_text(error)}".removesuffix(": ")
 
 
-def _part(frames: list[tuple[str, str]]) -> tuple[str, str]:
+def _failed_part(frames: list[tuple[str, str]]) -> tuple[str, str]:
     """Return the part of the crawl that raised an exception, as a dotted name, and its method."""
     innermost = frames[::-1]
     # Older versions of Scrapy have functions of these names in their own core, too.

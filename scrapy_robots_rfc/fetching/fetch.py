@@ -1,4 +1,4 @@
-"""Fetch robots.txt files: `Fetcher.get` tells the story of a fetch, its steps follow in order.
+"""Fetch robots.txt files: `Fetcher.get` makes a fetch, and its steps follow in order.
 
 `pending.py` has the fetches that are under way, and bounds their number and time. `download.py`
 makes each exchange, `policy/access.py` says what an answer means, `cache/entry.py` what follows.
@@ -87,7 +87,7 @@ class Fetcher:
         self._runtime = Runtime()
         #: The fetches that are under way.
         self.pending: PendingFetches = PendingFetches(
-            crawler, crawl.fetch_ended, settings.timeout, self._undecided
+            crawler, crawl.fetch_ended, settings.timeout, self._policy_after_error
         )
         #: The memory of the crawl.
         self.memory: MemoryCache = MemoryCache(
@@ -101,32 +101,32 @@ class Fetcher:
         )
 
     async def get(self, fetch: PendingFetch) -> OriginPolicy:
-        """Look for a copy, ask the site, conclude, notify; repeat while attempts are left."""
-        pauses_for_lease = _doubling(_MIN_LEASE_PAUSE, _MAX_LEASE_PAUSE)
-        pauses_in_shortage = _doubling(_MIN_SHORTAGE_PAUSE, _MAX_SHORTAGE_PAUSE)
+        """Return the policy of an origin, from a fresh copy or from the site, with retries."""
+        lease_pauses = _doubling(_MIN_LEASE_PAUSE, _MAX_LEASE_PAUSE)
+        shortage_pauses = _doubling(_MIN_SHORTAGE_PAUSE, _MAX_SHORTAGE_PAUSE)
         while True:
-            robots, may_ask = await self._look(fetch)
+            robots, may_request = await self._find_copy(fetch)
             if robots is not None:
                 return robots
-            if not may_ask:  # another worker fetches the file: look again later
+            if not may_request:  # another worker fetches the file, so check again later
                 if not fetch.waits_for_lease:
                     fetch.waits_for_lease = True
                     self._count(stats.CACHE_LEASE_WAITS)
-                await self._sleep(fetch, next(pauses_for_lease))
+                await self._sleep(fetch, next(lease_pauses))
                 continue
-            fetched = await self._ask(fetch)
-            if fetched is None:  # the attempt was cut short: to the end of the line
+            fetched = await self._request(fetch)
+            if fetched is None:  # the attempt was cut short
                 fetch.was_cut = True
                 await self._sleep(fetch, 0.0)
                 continue
             access = fetched.access
-            if isinstance(access, Local) and access.shortage:  # that is not an attempt
-                pause = next(pauses_in_shortage)
+            if isinstance(access, Local) and access.shortage:  # this does not count as an attempt
+                pause = next(shortage_pauses)
                 await self._note_shortage(fetch, fetched, pause)
                 await self._sleep(fetch, pause)
                 continue
             if self._store is not None and isinstance(access, Local | Unreachable):
-                robots, _ = await self._look(fetch)  # another worker may have fetched it by now
+                robots, _ = await self._find_copy(fetch)  # another worker may have stored it by now
                 if robots is not None:
                     return robots
             robots, access, delays = await self._conclude(fetch, fetched)
@@ -138,23 +138,23 @@ class Fetcher:
             await self._sleep(fetch, delays[0])
 
     async def _sleep(self, fetch: PendingFetch, seconds: float) -> None:
-        """Let other origins be fetched, and continue after some seconds when there is room."""
+        """Let another fetch start, and return after some seconds, when there is room again."""
         self.pending.leave(fetch)
         if seconds:
             await self._runtime.sleep(seconds)
         await self.pending.enter(fetch)
 
-    # Look.
+    # A copy.
 
-    async def _look(self, fetch: PendingFetch) -> tuple[OriginPolicy | None, bool]:
-        """Return a fresh copy, and whether this crawl may ask the site if there is none."""
+    async def _find_copy(self, fetch: PendingFetch) -> tuple[OriginPolicy | None, bool]:
+        """Return the policy of a fresh copy, and whether this crawl may request the file if not."""
         copy = fetch.copy = self.memory.entry(fetch.origin)
-        failed = self.failed_routes.get((fetch.origin, fetch.route))
+        failure = self.failed_routes.get((fetch.origin, fetch.route))
         fetch.before = None if copy is None else copy.validity
-        if failed is not None and (copy is None or failed.fetched >= copy.fetched):
-            fetch.before = failed.validity
-        fresh = copy is not None and self._runtime.clock() < copy.validity.fresh_until
-        if copy is not None and fresh and _suits(copy, fetch):
+        if failure is not None and (copy is None or failure.fetched >= copy.fetched):
+            fetch.before = failure.validity
+        is_fresh = copy is not None and self._runtime.clock() < copy.validity.fresh_until
+        if copy is not None and is_fresh and _applies(copy, fetch):
             # It is large and its parsed form was dropped, or it came by another route.
             robots = self.memory.get(fetch.origin)
             robots = robots or await self._files.prepared_policy(fetch.origin, copy)
@@ -162,42 +162,38 @@ class Fetcher:
             return robots, False
         if self._store is None:
             return None, True
-        copy, fresh, ours = await self._store.find_entry(fetch.origin, copy)
+        copy, is_fresh, may_fetch = await self._store.find_entry(fetch.origin, copy)
         fetch.copy = copy
-        if copy is not None and fresh and _suits(copy, fetch):
-            return await self._use(fetch, copy), False
-        if copy is not None and ours and self._store.shared:
+        if copy is not None and is_fresh and _applies(copy, fetch):
+            self._count(stats.CACHE_STORE_HITS)
+            robots = await self._files.prepared_policy(fetch.origin, copy)
+            self._report(fetch, robots)
+            self.memory.put(fetch.origin, robots, copy)
+            await self._notify(fetch, robots)
+            return robots, False
+        if copy is not None and may_fetch and self._store.shared:
             # Its pace applies to the request that follows.
             self._crawl.policy_changed(await self._files.prepared_policy(fetch.origin, copy))
-        return None, ours or fresh  # a fresh copy may not decide for this route
+        return None, may_fetch or is_fresh  # a fresh copy may not apply to this route
 
-    async def _use(self, fetch: PendingFetch, copy: CacheEntry) -> OriginPolicy:
-        """Use a fresh copy of the store."""
-        self._count(stats.CACHE_STORE_HITS)
-        robots = await self._files.prepared_policy(fetch.origin, copy)
-        self._note(fetch, robots)
-        self.memory.put(fetch.origin, robots, copy)
-        await self._notify(fetch, robots)
-        return robots
+    # An attempt.
 
-    # Ask.
-
-    async def _ask(self, fetch: PendingFetch) -> Fetched | None:
-        """Ask the site, and follow redirects. Return `None` if the attempt was cut short."""
+    async def _request(self, fetch: PendingFetch) -> Fetched | None:
+        """Request the file, and follow redirects. Return `None` if the attempt was cut short."""
         self._count(stats.REQUEST_COUNT)
         copy = fetch.copy
         limits = self._settings
         cookies = FetchCookies()
-        state = FetchStep(
+        step = FetchStep(
             fetch.origin.robots_url,
             scheme=limits.schemes[fetch.origin.scheme],
             cookie_for=cookies.header_for,
         )
         while True:
-            known = None if copy is None else copy.validators_for(state.url)
-            request = self.download.request(state.url, fetch, known)
-            if state.cookie:
-                request.headers[b"Cookie"] = state.cookie
+            validators = None if copy is None else copy.validators_for(step.url)
+            request = self.download.request(step.url, fetch, validators)
+            if step.cookie:
+                request.headers[b"Cookie"] = step.cookie
             answer = await self.pending.in_time(fetch, self.download.send(request))
             is_short = request.meta["download_timeout"] < limits.timeout
             if answer is CUT_SHORT or (is_short and isinstance(answer, LATE)):
@@ -210,51 +206,54 @@ class Fetcher:
             if response is None:
                 return Fetched(Unavailable(None, "not in the HTTP cache"))
             cookies.keep(response)
-            access = state.after_response(
+            access = step.after_response(
                 response.status,
                 response.headers.get(b"Location"),
                 body,
                 unreachable_statuses=limits.unreachable_statuses,
-                cached=copy.body if copy is not None and known is not None else None,
+                cached=copy.body if copy is not None and validators is not None else None,
             )
             if not isinstance(access, FetchStep):
                 break
-            state = access
+            step = access
         self._count(stats.RESPONSE_COUNT)
         self._count(stats.RESPONSE_STATUS_COUNT.format(status=response.status))
         if isinstance(access, Unreachable):
-            wanted = retry_after(response.headers.get(b"Retry-After"), self._runtime.date())
-            access = access._replace(retry_after=wanted)
+            seconds = retry_after(response.headers.get(b"Retry-After"), self._runtime.date())
+            access = access._replace(retry_after=seconds)
             return Fetched(through(access, request) if access.route else access)
-        return self._answered(response, access, state.url, known)
+        return self._fetched(response, access, step.url, validators)
 
-    def _answered(
-        self, response: Response, access: Access, url: str, known: Validators | None
+    def _fetched(
+        self, response: Response, access: Access, url: str, sent: Validators | None
     ) -> Fetched:
-        """Return the result of an attempt that ended with an answer about the file."""
+        """Return the result of an attempt whose response says if there is a file, or has it.
+
+        :param sent: the validators that were sent.
+        """
         lines = response.headers.getlist
         fresh = freshness(lines, self._runtime.date())
         if not isinstance(access, Successful):
             return Fetched(access, fresh)
-        confirmed = access.status == 304
+        is_confirmed = access.status == 304
         if len(access.body) > self._settings.max_size:
             self._count(stats.TRUNCATED)
-            # This is only a part of the file: a crawl with a larger limit must not get a 304.
-            return Fetched(access, fresh, None, confirmed)
+            # This is only a part of the file. A crawl with a larger limit must not get a 304.
+            return Fetched(access, fresh, None, is_confirmed)
         tag = etag(lines)
         modified = last_modified(lines)
-        if confirmed and known is not None:  # a 304 keeps what it leaves out (RFC 9111, 3.2)
-            tag = tag or known.etag
-            modified = modified or known.last_modified
+        if is_confirmed and sent is not None:  # headers that a 304 omits stay (RFC 9111, 3.2)
+            tag = tag or sent.etag
+            modified = modified or sent.last_modified
         validators = Validators(url, tag, modified) if tag or modified else None
-        return Fetched(access, fresh, validators, confirmed)
+        return Fetched(access, fresh, validators, is_confirmed)
 
-    # Conclude.
+    # After an attempt.
 
     async def _conclude(
         self, fetch: PendingFetch, fetched: Fetched
     ) -> tuple[OriginPolicy, Access, tuple[float, ...]]:
-        """Return what is known now, how the attempt ended, and the pauses before further ones."""
+        """Return the policy now, how the attempt ended, and the pauses before further attempts."""
         access = fetched.access
         entry = self._entry_after(fetch, fetched)
         robots = await self._files.prepared_policy(fetch.origin, entry)
@@ -264,18 +263,19 @@ class Fetcher:
             return await self._conclude(fetch, Fetched(access, Freshness(stored=False)))
         self._count(stats.RESULT.format(outcome=access.outcome.value))
         delays = self._delays(fetch, robots, access)
-        of_route = isinstance(access, Local | Unreachable) and access.route
-        self._note(fetch, robots, access, delays)
-        if of_route and not delays:
+        self._report(fetch, robots, access, delays)
+        if delays:
+            return robots, access, delays
+        if _is_route_failure(access):
             self._remember_failure(fetch, robots)
-        elif not delays:
-            self.memory.put(fetch.origin, robots, entry)
-            if not _suits(entry, fetch):
-                # Otherwise its requests would start the same fetch again, for ever.
-                self.failed_routes[fetch.origin, fetch.route] = robots
-            if self._store is not None:
-                stored = fetched.freshness.stored
-                self._runtime.spawn(self._store.publish(fetch.origin, entry, stored=stored))
+            return robots, access, delays
+        self.memory.put(fetch.origin, robots, entry)
+        if not _applies(entry, fetch):
+            # Otherwise its requests would start the same fetch again, for ever.
+            self.failed_routes[fetch.origin, fetch.route] = robots
+        if self._store is not None:
+            stored = fetched.freshness.stored
+            self._runtime.spawn(self._store.publish(fetch.origin, entry, stored=stored))
         return robots, access, delays
 
     def _entry_after(self, fetch: PendingFetch, fetched: Fetched) -> CacheEntry:
@@ -287,7 +287,7 @@ class Fetcher:
         access = fetched.access
         now = self._runtime.clock()
         limits = self._settings
-        if isinstance(access, Local | Unreachable) and access.route:
+        if isinstance(access, Local | Unreachable) and _is_route_failure(access):
             return entry_for_route(fetch.copy, access, now, limits)
         if isinstance(access, Unreachable):
             ttl = with_retry_after(limits.unreachable_ttl, access.retry_after)
@@ -307,13 +307,13 @@ class Fetcher:
             return ()
         return backoff_delays(fetch.attempts, access.retry_after, self._settings)
 
-    def _undecided(self, fetch: PendingFetch, error: Exception) -> OriginPolicy:
-        """Return the result of a fetch that raised: nothing is known, and it is tried again."""
+    def _policy_after_error(self, fetch: PendingFetch, error: Exception) -> OriginPolicy:
+        """Return the policy after a fetch that raised an exception: nothing is allowed for now."""
         advice = "report it, unless a download handler or a middleware of yours is the cause"
         local = Local(f"{__name__}: {error_text(error)}", advice, error)
         entry = entry_for_route(None, local, self._runtime.clock(), self._settings)
         robots = self._files.policy(fetch.origin, entry)
-        self._note(fetch, robots, local)
+        self._report(fetch, robots, local)
         self._remember_failure(fetch, robots)
         return robots
 
@@ -323,25 +323,24 @@ class Fetcher:
             self._runtime.spawn(self._store.unlock(fetch.origin))
 
     async def _note_shortage(self, fetch: PendingFetch, fetched: Fetched, pause: float) -> None:
-        """Log that the machine lacks something, which says nothing about the site."""
+        """Report that the machine is short of something, which says nothing about the site."""
         entry = self._entry_after(fetch, fetched)
         robots = await self._files.prepared_policy(fetch.origin, entry)
-        self._note(fetch, robots, fetched.access, (pause,))
+        self._report(fetch, robots, fetched.access, (pause,))
 
-    def _note(
+    def _report(
         self,
         fetch: PendingFetch,
         robots: OriginPolicy,
         access: Access | None = None,
         delays: tuple[float, ...] = (),
     ) -> None:
-        """Count what governs an origin now, and tell the log unless it is an ordinary success.
+        """Count the policy of an origin, and signal it for the log, unless nothing is unusual.
 
         :param access: how the attempt ended, or `None` if a copy from the store is used.
         :param delays: seconds before each further attempt.
         """
-        is_route_failure = isinstance(access, Local | Unreachable) and access.route
-        if not delays and not is_route_failure:
+        if not delays and not _is_route_failure(access):
             if fetch.changes(robots.outcome):
                 self._count(stats.ORIGINS.format(outcome=robots.outcome.value))
             if robots.stale and not (fetch.before is not None and fetch.before.stale):
@@ -353,7 +352,7 @@ class Fetcher:
             )
 
     def _is_ordinary(self, fetch: PendingFetch, robots: OriginPolicy) -> bool:
-        """Return whether the first attempt gave a whole file, and nothing failed before."""
+        """Return whether the first attempt fetched a whole file, and nothing failed before."""
         file = robots.file
         before = fetch.before
         if file is None or robots.stale or fetch.attempts:
@@ -420,8 +419,13 @@ class Fetcher:
             sent.resolve(None)
 
 
-def _suits(copy: CacheEntry, fetch: PendingFetch) -> bool:
-    """Return whether a copy decides for the route of a fetch."""
+def _is_route_failure(access: Access | None) -> bool:
+    """Return whether an attempt failed in a way that says nothing about the site."""
+    return isinstance(access, Local | Unreachable) and access.route
+
+
+def _applies(copy: CacheEntry, fetch: PendingFetch) -> bool:
+    """Return whether a copy applies to the route of a fetch."""
     return fetch.route is None or copy.for_all_routes
 
 

@@ -223,33 +223,38 @@ class OriginPolicy:
     def verdict(
         self, url: str, agent: Agent, settings: Settings | None = None
     ) -> tuple[Decision, str | None]:
-        """Decide about a URL, and disallow pages of sites that ask for too long an interval.
+        """Return the decision about a URL, and the reason if the URL may not be fetched.
 
-        :param settings: the settings of the crawl; without them, intervals do not count.
-        :returns: the decision without an origin, and the reason if the URL may not be fetched.
+        :param settings: the settings of the crawl. With them, pages of a site that asks for too
+            long an interval are disallowed.
         """
-        if self.file is None:
-            decision = self._without_file(url)
-        else:
-            decision = self.file.decide(url, agent)
-            # Nearly all http URLs have only one reading, which is cheap to see. The last condition
-            # is true for "ftp:".
-            is_doubtful = "/." in url or "%2" in url or url < "g"
-            other = other_reading(url) if is_doubtful and decision.allowed else None
-            if other is not None:
-                decision = self.file.decide(other, agent)
-            if self.override is not None:
-                decision = decision._replace(override=self.override)
-            elif self.validity.unreachable_since is not None:
-                decision = decision._replace(stale=True)
+        decision = self._decide(url, agent)
         if not decision.allowed:
             return decision, self.why(decision)
         if settings is None or settings.crawl_delay_over is not CrawlDelayOver.FORBID:
             return decision, None
-        why = self.refused(url, self.bound(agent), settings)
+        why = self.interval_problem(url, self.bound(agent), settings)
         if why is not None:
             decision = decision._replace(allowed=False, reason=Reason.CRAWL_DELAY, rule=None)
         return decision, why
+
+    def _decide(self, url: str, agent: Agent) -> Decision:
+        """Return the decision by the rules of the file, or without a file."""
+        if self.file is None:
+            return self._without_file(url)
+        decision = self.file.decide(url, agent)
+        if decision.allowed:
+            # Nearly all http URLs have only one reading, which is quick to check. The last
+            # condition is true for "ftp:".
+            may_have_two = "/." in url or "%2" in url or url < "g"
+            other = other_reading(url) if may_have_two else None
+            if other is not None:
+                decision = self.file.decide(other, agent)
+        if self.override is not None:
+            return decision._replace(override=self.override)
+        if self.validity.unreachable_since is not None:
+            return decision._replace(stale=True)
+        return decision
 
     def _without_file(self, url: str) -> Decision:
         if self.exempt is not None:
@@ -259,8 +264,8 @@ class OriginPolicy:
             return _ROBOTS_TXT
         return decision
 
-    def refused(self, url: str, bound: Bound | None, settings: Settings) -> str | None:
-        """Return why the interval of its site disallows a page, or `None` if it does not.
+    def interval_problem(self, url: str, bound: Bound | None, settings: Settings) -> str | None:
+        """Return why a page is disallowed by the interval of its site, or `None` if it is not.
 
         :param bound: the interval that the site asks for.
         """

@@ -96,7 +96,7 @@ class RobotsService:
         """
         robots = self.cached(origin) or await self.fetch(origin).result()
         if robots is None:
-            raise undecided(origin)
+            raise undecided_error(origin)
         return robots
 
     async def sitemaps(self, url: str) -> list[str]:
@@ -225,6 +225,6 @@ class RobotsService:
             await self.store.close()
 
 
-def undecided(origin: Origin) -> RobotsUndecided:
+def undecided_error(origin: Origin) -> RobotsUndecided:
     """Return the error of a request that is undecided when the crawl ends."""
     return RobotsUndecided(f"the spider closed before {origin.robots_url} was there")

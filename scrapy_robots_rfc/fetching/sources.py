@@ -126,8 +126,8 @@ class HttpCache:
                 utc_text(stored),
             )
 
-    def why_closed(self, request: Request) -> str | None:
-        """Return why a request is refused offline whatever robots.txt says, or `None`."""
+    def offline_problem(self, request: Request) -> str | None:
+        """Return why an offline request must be dropped without a robots.txt, or `None`."""
         reason = None
         if self._parts is None:
             reason = "no HTTP cache is at work (HTTPCACHE_ENABLED)"

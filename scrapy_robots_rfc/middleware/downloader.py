@@ -27,7 +27,7 @@ from scrapy_robots_rfc.errors import RobotsUndecided
 from scrapy_robots_rfc.fetching.download import MARK
 from scrapy_robots_rfc.fetching.parsed import UNREACHABLE, OriginPolicy, ParsedRobots
 from scrapy_robots_rfc.fetching.pending import TICK, PendingFetch
-from scrapy_robots_rfc.fetching.service import RobotsService, undecided
+from scrapy_robots_rfc.fetching.service import RobotsService, undecided_error
 from scrapy_robots_rfc.leaves import FINAL_URLS, LEAVES, SHARED_TURNS, load_needed
 from scrapy_robots_rfc.middleware.enforcement import Enforcement
 from scrapy_robots_rfc.middleware.progress import Progress
@@ -118,13 +118,20 @@ class RfcRobotsTxtMiddleware(GateKeeper):
             strings.
         """
         if not self._misspelt.seen.issuperset(request.meta):
-            self._misspelt.look_at(request.meta)
+            self._misspelt.check_meta(request.meta)
+        if MARK in request.meta:
+            return self._pace_robots_txt(request)
         parts = urlparse_cached(request)
         if request.meta.get("dont_obey_robotstxt") or parts.scheme not in self._settings.schemes:
-            return self._pass_exempt(request)
+            self._count(stats.EXEMPTED)
+            return None
         origin = self.origin_of(request)
         is_robots_txt = parts.path == ROBOTS_TXT and not parts.query and not parts.params
-        cause = self._cause_without_file(request, origin, is_robots_txt=is_robots_txt)
+        cause = None
+        if origin is None:
+            cause = None if is_robots_txt else "no valid authority"
+        elif self.service.http_cache.offline and self.service.exception_of(origin) is None:
+            cause = self.service.http_cache.offline_problem(request)
         if cause is not None:
             name = None if origin is None else str(origin)
             unreachable = Decision(False, Reason.UNREACHABLE, origin=name)
@@ -134,7 +141,9 @@ class RfcRobotsTxtMiddleware(GateKeeper):
             self._count(stats.ALLOWED)
             return None
         robots = self.known(origin, request)
-        return self._wait(request, origin) if robots is None else self._judge(request, robots)
+        if robots is None:
+            return self._wait_for_file(request, origin)
+        return self._judge(request, robots)
 
     def known(
         self, origin: Origin, request: Request, *, counted: bool = True
@@ -149,26 +158,13 @@ class RfcRobotsTxtMiddleware(GateKeeper):
             robots = self.service.known(origin, request, counted=counted, stale_for=STALE_FOR)
         return robots
 
-    def _cause_without_file(
-        self, request: Request, origin: Origin | None, *, is_robots_txt: bool
-    ) -> str | None:
-        """Return why the file of a request cannot be fetched at all, or `None`."""
-        if origin is None:
-            return None if is_robots_txt else "no valid authority"
-        if self.service.http_cache.offline and self.service.exception_of(origin) is None:
-            return self.service.http_cache.why_closed(request)
-        return None
-
-    def _pass_exempt(self, request: Request) -> _Result:
-        """Count a request that is not judged; one for a robots.txt waits for its site's turn."""
-        if MARK not in request.meta:
-            self._count(stats.EXEMPTED)
-            return None
-        self.user_agents.passes(request)
+    def _pace_robots_txt(self, request: Request) -> _Result:
+        """Let one of our robots.txt requests through when the turn of its site comes."""
+        self.user_agents.note_header(request)
         origin = self.origin_of(request)
-        if origin is not None and not self._throttle.take(request, origin):
-            return self._wait_with_robots_txt(request, origin)
-        return None
+        if origin is None or self._throttle.take(request, origin):
+            return None
+        return self._wait_with_robots_txt(request, origin)
 
     async def _wait_with_robots_txt(self, request: Request, origin: Origin) -> None:
         """Wait for the site's turn. The wait does not count against ROBOTS_TIMEOUT."""
@@ -180,21 +176,21 @@ class RfcRobotsTxtMiddleware(GateKeeper):
             fetch.waits_for_turn = False
 
     def _judge(self, request: Request, robots: OriginPolicy) -> _Result:
-        """Judge a request; if it may be fetched, let it through in its site's turn."""
+        """Judge a request. If it is allowed, let it through when the turn of its site comes."""
         agent = self.user_agents.of(request)
         file = robots.file
         if file is not None and file.needs_thread(agent):
-            return self._read(request, robots, file, agent)
+            return self._wait_for_thread(request, robots, file, agent)
         decision, reason = robots.verdict(request.url, agent, self._settings)
-        is_sent = reason is None or self._settings.dry_run
-        if is_sent and not self._throttle.admit(request, robots, agent):
+        may_be_sent = reason is None or self._settings.dry_run
+        if may_be_sent and not self._throttle.admit(request, robots, agent):
             return self._wait_for_turn(request, robots)
         self.enforcement.conclude(request, robots, decision, reason)
         return None
 
-    # Waits, for requests that did not wait in the scheduler.
+    # Waits of requests that did not wait in the scheduler.
 
-    async def _wait(self, request: Request, origin: Origin) -> Request | None:
+    async def _wait_for_file(self, request: Request, origin: Origin) -> Request | None:
         """Wait for the robots.txt of a request, then judge it."""
         self._throttle.release(request)  # the robots.txt request needs that turn
         waiting = self._progress.waiting
@@ -206,28 +202,28 @@ class RfcRobotsTxtMiddleware(GateKeeper):
             if not waiting[origin]:
                 del waiting[origin]
         if robots is None:
-            return self._undecided(request, undecided(origin))
-        return await _finished(self._judge(request, robots))
+            return self._return_or_fail(request, undecided_error(origin))
+        return await _result_of(self._judge(request, robots))
 
-    async def _read(
+    async def _wait_for_thread(
         self, request: Request, robots: OriginPolicy, file: ParsedRobots, agent: Agent
     ) -> Request | None:
-        """Wait until a large file is read for the agent of a request, then judge it."""
+        """Wait until a large file is prepared for the agent of a request, then judge it."""
         await self.service.files.prepare(file, agent)
         if file.needs_thread(agent) and is_closing(self._crawler):
-            return self._undecided(request, undecided(robots.origin))
-        return await _finished(self._judge(request, robots))
+            return self._return_or_fail(request, undecided_error(robots.origin))
+        return await _result_of(self._judge(request, robots))
 
     async def _wait_for_turn(self, request: Request, robots: OriginPolicy) -> Request | None:
         """Wait for the turn of a request whose interval was not known before, then judge it."""
         try:
             await self._throttle.wait_for_turn(request, robots.origin)
         except RobotsUndecided as error:
-            return self._undecided(request, error)
-        return await _finished(self._judge(request, robots))
+            return self._return_or_fail(request, error)
+        return await _result_of(self._judge(request, robots))
 
-    def _undecided(self, request: Request, error: RobotsUndecided) -> Request:
-        """Give a request back to the scheduler that handed it out: the spider is closed.
+    def _return_or_fail(self, request: Request, error: RobotsUndecided) -> Request:
+        """Return a request to the scheduler that handed it out, because the spider closes.
 
         :raises RobotsUndecided: it did not come from the scheduler.
         """
@@ -245,7 +241,7 @@ class RfcRobotsTxtMiddleware(GateKeeper):
 
     def robots_txt_answered(self, request: Request) -> None:
         """Check the headers of a robots.txt request that was sent, and start its interval."""
-        self.user_agents.sent(request)
+        self.user_agents.check_header(request)
         self._throttle.answered(request)
 
     def default_agent(self) -> Agent:
@@ -271,10 +267,10 @@ class RfcRobotsTxtMiddleware(GateKeeper):
     # The crawl begins and ends.
 
     def _spider_opened(self, spider: Spider) -> None:
-        """Log what is wrong with the product tokens, and with attributes of the spider."""
-        self._tick()  # first: what follows reads the spider's properties, which may raise
-        self.user_agents.opened(spider)
-        self._misspelt.look_at_spider(spider)
+        """Check the product tokens and the attributes of the spider."""
+        self._tick()  # first, because the checks read the spider's properties, which may raise
+        self.user_agents.check_tokens(spider)
+        self._misspelt.check_spider(spider)
 
     def _tick(self) -> None:
         """Run periodic maintenance."""
@@ -293,20 +289,19 @@ class RfcRobotsTxtMiddleware(GateKeeper):
             self.gate.count_waiting()
 
     async def _spider_closed(self) -> None:
-        """Count what waited to the end, and close each part, whatever another one raises.
+        """Close each part, even if another one raises.
 
-        The leaves hear of this signal next; all sums of the crawl are there by the first await.
+        The leaves handle this signal after the first await, when all stats of the crawl are set.
         """
-        if self._timer is not None:  # a crawl may be closed before it is opened for all
+        if self._timer is not None:  # `spider_opened` may not have reached this middleware
             self._timer.cancel()
         errors: list[Exception] = []
-        sums = (self._progress.close, self._throttle.close)
-        for close in (*sums, self.service.close):
+        for close in (self._progress.close, self._throttle.close, self.service.close):
             try:
                 closed: Any = close()
                 if isawaitable(closed):
                     await closed
-            except Exception as error:  # noqa: BLE001 - any error: the others must be closed
+            except Exception as error:  # noqa: BLE001 - whatever it is, the others must be closed
                 errors.append(error)
         if errors:
             raise errors[0]  # Scrapy logs it; the others may follow from it
@@ -317,8 +312,8 @@ def _origin_at(schemes: Mapping[str, Scheme], scheme: str, netloc: str) -> Origi
     return Origin.of(f"{scheme}://{netloc.rpartition('@')[2]}/", schemes)
 
 
-async def _finished(result: _Result) -> Request | None:
-    """Return the result of a step, and wait for it if it takes time."""
+async def _result_of(result: _Result) -> Request | None:
+    """Return a result of a step, or wait for it."""
     return await result if isawaitable(result) else result
 
 

@@ -20,7 +20,7 @@ from scrapy_robots_rfc.core.decision import Decision, Reason, Refusal
 from scrapy_robots_rfc.core.percent import request_target
 from scrapy_robots_rfc.core.text import shorten
 from scrapy_robots_rfc.fetching.parsed import UNREACHABLE, OriginPolicy, ParsedRobots
-from scrapy_robots_rfc.fetching.service import RobotsService, undecided
+from scrapy_robots_rfc.fetching.service import RobotsService, undecided_error
 from scrapy_robots_rfc.middleware.enforcement import Enforcement
 from scrapy_robots_rfc.middleware.user_agent import UserAgents
 from scrapy_robots_rfc.policy.origins import Origin, without_userinfo
@@ -112,7 +112,7 @@ class FinalUrls:
         if robots is None:
             if is_closing(self._crawler):
                 self._count(stats.UNDECIDED)
-                raise undecided(origin)
+                raise undecided_error(origin)
             self._drop(request, response.url, f"not known after {FETCH_TIME:g} s", origin)
         elif robots.exempt is None:
             decision, why = robots.verdict(response.url, agent, self._settings)

@@ -157,17 +157,17 @@ class Misspelt:
     def __init__(self, crawler: Crawler, settings: Settings) -> None:
         self._crawler = crawler
         self._needs_use = (USE_ATTRIBUTE, DECLARED_KEY) if settings.use is None else ()
-        #: Meta keys that were checked. A meta with other keys is passed to `look_at`; few
+        #: Meta keys that were checked. A meta with other keys is passed to `check_meta`; few
         #: requests have one.
         self.seen: set[object] = set(_WRITTEN_KEYS)
 
-    def look_at_spider(self, spider: Spider) -> None:
+    def check_spider(self, spider: Spider) -> None:
         """Warn of attributes of the spider that have no effect."""
         for name in dir(spider):
             if name not in self._needs_use or getattr(spider, name) is not None:
                 self._check(name, _ATTRIBUTES, "The spider attribute")
 
-    def look_at(self, meta: Mapping[Any, object]) -> None:
+    def check_meta(self, meta: Mapping[Any, object]) -> None:
         """Warn of meta keys that have no effect."""
         for key in meta:
             if key not in self.seen and len(self.seen) < _MAX_KEYS:

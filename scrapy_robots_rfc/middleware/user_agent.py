@@ -74,8 +74,8 @@ class UserAgents:
         """Return the agent of requests that do not name one."""
         return parse_agent(self._of_spider()) or self._setting or self._default
 
-    def opened(self, spider: Spider) -> None:
-        """Read the default header again, and warn of names that site owners cannot know."""
+    def check_tokens(self, spider: Spider) -> None:
+        """Read the default header again, and warn of product tokens that do not work well."""
         header = default_header(self._crawler.settings, spider)
         self._default = parse_agent(header) or NO_AGENT
         shown = to_unicode(header or "", errors="replace")
@@ -104,14 +104,14 @@ class UserAgents:
                     token, shown, token, extra=extra,
                 )  # fmt: skip
 
-    def passes(self, request: Request) -> None:
+    def note_header(self, request: Request) -> None:
         """Remember the agent that the header of our robots.txt request names now."""
         if not self._warned and self._setting is None and self._of_spider() is None:
             request.meta[_ASSUMED] = (
                 parse_agent(request.headers.get(b"User-Agent")) or self._default
             )
 
-    def sent(self, request: Request) -> None:
+    def check_header(self, request: Request) -> None:
         """Warn once if the User-Agent header that was sent names another agent."""
         assumed: Agent | None = request.meta.get(_ASSUMED)
         if self._warned or assumed is None:
