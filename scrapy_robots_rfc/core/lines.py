@@ -117,7 +117,7 @@ _WIDE_MARKS = {
 # Maximum number of whitespace-only lines to strip, which takes about 5 ms.
 _MAX_BLANK_LINES = 50_000
 # A line that only contains whitespace: `  `.
-_blank_line = re.compile(b"\n[ \t]++(?=\n|\\Z)")
+_blank_line = re.compile(b"\n(?: ++|[ \t]++)(?=\n|\\Z)")  # one character is found faster
 
 
 class Content(NamedTuple):
