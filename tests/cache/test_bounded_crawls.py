@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import Any
 
-pytestmark = pytest.mark.reactor
-
 FORBID = robots("User-agent: *\nDisallow: /x\n")
 
 

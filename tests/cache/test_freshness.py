@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from tests.support.service_crawls import Clock
     from tests.support.site import Asked
 
-pytestmark = pytest.mark.reactor
-
 FORBID = b"User-agent: *\nDisallow: /x\n"
 DAY = 86_400.0
 MODIFIED = "Tue, 14 Nov 2023 22:13:20 GMT"

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from tests.support.service_crawls import Clock
     from tests.support.site import Site
 
-pytestmark = pytest.mark.reactor
-
 DAY = 86_400.0
 FILE = Reply(
     200, b"User-agent: *\nDisallow: /x\n", (("ETag", '"1"'), ("Cache-Control", "max-age=3600"))

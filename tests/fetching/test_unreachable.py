@@ -32,7 +32,6 @@ def ahead(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Runtime, "at", lambda _, seconds: f"1 + {seconds - 1:g} s")
 
 
-@pytest.mark.reactor
 @pytest.mark.usefixtures("ahead")
 @ensureDeferred
 async def test_log_says_what_failed_and_how_it_ended(
@@ -86,7 +85,6 @@ class Again(Pages):
         return failure.request.replace(url=failure.request.url.replace("/a", "/b"))
 
 
-@pytest.mark.reactor
 @ensureDeferred
 async def test_next_request_asks_again(site: Site) -> None:
     """After ROBOTS_UNREACHABLE_TTL, the next request starts a fetch with the whole backoff."""
@@ -100,7 +98,6 @@ async def test_next_request_asks_again(site: Site) -> None:
     assert len(failing.arrived) == 4
 
 
-@pytest.mark.reactor
 @ensureDeferred
 async def test_recovery_after_a_pause_is_logged(
     site: Site, caplog: pytest.LogCaptureFixture
@@ -114,7 +111,6 @@ async def test_recovery_after_a_pause_is_logged(
     assert recovered == f"{site.url('/robots.txt')} is reachable again (200)"
 
 
-@pytest.mark.reactor
 @ensureDeferred
 async def test_old_enough_is_not_reached(site: Site, caplog: pytest.LogCaptureFixture) -> None:
     """A file that is unreachable beyond ROBOTS_UNREACHABLE_MAX_AGE has not recovered."""
@@ -144,7 +140,6 @@ class CloseWhileItFails(Again):
             deferred_from_coro(self.crawler.engine.close_spider_async(reason="enough"))
 
 
-@pytest.mark.reactor
 @ensureDeferred
 async def test_unreachable_origin_counts_once(site: Site) -> None:
     """An origin that stays unreachable counts once, also if the crawl ends between attempts."""
@@ -155,7 +150,6 @@ async def test_unreachable_origin_counts_once(site: Site) -> None:
     assert (result.stat("undecided"), result.stat("origins/unreachable")) == (1, 1)
 
 
-@pytest.mark.reactor
 @pytest.mark.parametrize(
     ("reply", "line"),
     [
@@ -191,7 +185,6 @@ async def test_files_that_do_not_say_all(
     assert all(f"{site.url('/robots.txt')} {line}" in shown for shown in found)
 
 
-@pytest.mark.reactor
 @ensureDeferred
 async def test_file_that_becomes_a_page(
     site: Site, clock: Clock, caplog: pytest.LogCaptureFixture
@@ -216,7 +209,6 @@ async def test_file_that_becomes_a_page(
     assert found == [f"{site.url('/robots.txt')} {text}" for text in (page, long)]
 
 
-@pytest.mark.reactor
 @ensureDeferred
 async def test_summary_counts_causes(caplog: pytest.LogCaptureFixture) -> None:
     """The summary counts the causes of missing files."""

@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 
     from scrapy.http import Response
 
-pytestmark = pytest.mark.reactor
-
 FILE = """User-agent: *
 Content-Usage: train-ai=y
 Content-Usage: /closed train-ai=n, search=y
