@@ -24,6 +24,7 @@ from scrapy_robots_rfc.commands.report_sums import (
     MAX_URLS_OF_GROUP,
     MEANINGS,
     NOT_GIVEN,
+    Dropped,
     Group,
     Run,
     Sums,
@@ -184,7 +185,7 @@ def as_json(sums: Sums, source: str) -> dict[str, Any]:
         "last": sums.total.last,
         "run": sums.only,
         **{name: rows for name, (rows, _) in lists.items()},
-        "dropped": [_group_record(sums, group) for group, _ in sums.groups.most_common()],
+        "dropped": [_group_record(sums, *each) for each in sums.largest_groups()],
         "more": {name: max(0, size - TOP) for name, (_, size) in lists.items()},
         "file": source,
         "records": sums.records,
@@ -199,21 +200,27 @@ def _rows(name: str, counts: Counter[Any], total: int) -> list[dict[str, Any]]:
     ]
 
 
-def _group_record(sums: Sums, group: Group, most: int | None = None) -> dict[str, Any]:
+def _group_record(
+    sums: Sums, group: Group, dropped: Dropped, most: int | None = None
+) -> dict[str, Any]:
     """Return a group as an object of JSON.
 
     :param most: maximum URLs, or `None` for all.
     """
-    urls, more = sums.dropped_urls(group, most)
-    requests = sums.groups[group]
+    urls = list(islice(dropped.urls.items(), most))
     return {
         **group._asdict(),
-        "requests": requests,
-        "dry_run": sums.dry_groups[group],
-        "share": share(requests, sums.total.requests),
-        "urls": [{"url": url, "requests": number, "dry_run": dry} for url, number, dry in urls],
-        "more": more,
+        "requests": dropped.requests,
+        "dry_run": dropped.dry_run,
+        "share": share(dropped.requests, sums.total.requests),
+        "urls": [{"url": url, "requests": number, "dry_run": dry} for url, (number, dry) in urls],
+        "more": _more(dropped, urls),
     }
+
+
+def _more(dropped: Dropped, urls: list[tuple[str, list[int]]]) -> int:
+    """Return the number of requests of a group that are not for these URLs."""
+    return dropped.requests - sum(number for _, (number, _) in urls)
 
 
 # Text.
@@ -266,18 +273,19 @@ def _show_groups(sums: Sums, console: common.Console) -> None:
         what = "disallowed" if sums.total.dry_run else "dropped"
         title = f"{what} URLs, by reason and rule (--json lists every URL)"
         console.print("\n" + console.paint(title, common.STRONG))
-    for group, requests in sums.groups.most_common(TOP_OF_TEXT):
-        _show_row(_title(group, sums), requests, console, sums.total.requests)
-        urls, more = sums.dropped_urls(group, URLS_OF_TEXT)
-        for url, number, dry in urls:
+    for group, dropped in sums.largest_groups(TOP_OF_TEXT):
+        title = _title(group, dropped, sums)
+        _show_row(title, dropped.requests, console, sums.total.requests)
+        urls = list(islice(dropped.urls.items(), URLS_OF_TEXT))
+        for url, (number, dry) in urls:
             times = f" ({number:,} times)" * (number > 1)
             console.print(" " * _INDENT + url + times + _in_dry_run(dry, sums))
-        if more:
+        if more := _more(dropped, urls):
             console.print(" " * _INDENT + f"and {pluralize(more, 'more request')}")
     _show_rest(len(sums.groups) - TOP_OF_TEXT, "more", console)
 
 
-def _title(group: Group, sums: Sums) -> str:
+def _title(group: Group, dropped: Dropped, sums: Sums) -> str:
     """Return the site and the reason of a group, with the agent if there are several."""
     details = [group.reason]
     if group.token is not None:
@@ -286,7 +294,7 @@ def _title(group: Group, sums: Sums) -> str:
         details.append(f"agent {group.agent or NOT_GIVEN}")
     why = group.why or group.rule or NOT_GIVEN
     text = f"{group.origin or NO_SITE}: {why} ({', '.join(details)})"
-    return text + _in_dry_run(sums.dry_groups[group], sums)
+    return text + _in_dry_run(dropped.dry_run, sums)
 
 
 def _in_dry_run(requests: int, sums: Sums) -> str:
@@ -331,8 +339,8 @@ def _template() -> str:
 def _bounded(sums: Sums) -> Iterator[dict[str, Any]]:
     """Yield the groups of the page, with as many URLs as it may have."""
     left = MAX_URLS
-    for group, _ in sums.groups.most_common(TOP):
-        record = _group_record(sums, group, min(left, MAX_URLS_OF_GROUP))
+    for group, dropped in sums.largest_groups(TOP):
+        record = _group_record(sums, group, dropped, min(left, MAX_URLS_OF_GROUP))
         left -= len(record["urls"])
         yield record
 

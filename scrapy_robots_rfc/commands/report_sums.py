@@ -1,18 +1,18 @@
-"""Adds up the records of a ROBOTS_REPORT file: counts, runs, and the URLs that were dropped.
+"""Add up the records of a ROBOTS_REPORT file.
 
-The file may be cut short, damaged or made up: lines that are not records are counted, and nothing
-raises. It is read line by line. Memory grows with sites, rules and runs, and with the URLs that are
-kept, but not with the number of requests.
+The file may be incomplete, damaged or hostile, so lines that are not records are only counted, and
+nothing raises. Memory grows with sites, rules, runs and the limited number of URLs that are kept,
+but not with requests.
 """
 
 import json
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
-from itertools import islice
+from heapq import nlargest
 from typing import Any, BinaryIO, NamedTuple
 
 from scrapy_robots_rfc.commands.common import whole_number, without_passwords
@@ -22,13 +22,13 @@ from scrapy_robots_rfc.fetching.parsed import UNREACHABLE
 from scrapy_robots_rfc.policy.origins import without_userinfo
 from scrapy_robots_rfc.reporting.report import RUN
 
-#: A record of ROBOTS_REPORT has one of these fields, however few its feed has.
+#: Every record of ROBOTS_REPORT has one of these fields, even if its feed has few.
 MARKS = frozenset({"reason", "why", "rule", "robots_url", "token", "dry_run"})
-#: Bytes of a line that are read at once. No record has that many.
+#: Maximum bytes of a record; longer lines are read in pieces, which are not records.
 LONGEST = 1_000_000
-#: The text for a value that the report does not have.
+#: The text for missing values.
 NOT_GIVEN = "not given"
-#: Maximum URLs that are kept, of one group and of all groups.
+#: Maximum URLs that are kept for each group, and for all groups together.
 MAX_URLS_OF_GROUP, MAX_URLS = 1000, 20_000
 _EXEMPT = Reason.EXEMPT.value
 _FIELD = 2000  # characters of a field that are read
@@ -48,7 +48,7 @@ MEANINGS = {
 
 
 class Group(NamedTuple):
-    """Requests that were dropped for one reason, by one rule, for one agent."""
+    """The common fields of requests that one rule dropped for one agent."""
 
     reason: str
     why: str | None
@@ -60,8 +60,24 @@ class Group(NamedTuple):
 
 
 @dataclass(slots=True, eq=False)
+class Dropped:
+    """The requests of a group.
+
+    :param dry_run: the requests that a dry run sent.
+    :param urls: URL -> its requests, and the requests that a dry run sent.
+    """
+
+    requests: int = 0
+    dry_run: int = 0
+    urls: dict[str, list[int]] = field(default_factory=dict)
+
+
+@dataclass(slots=True, eq=False)
 class Run:
-    """One crawl. Several crawls may have written to the file."""
+    """One crawl. Several crawls may append to a file.
+
+    :param end: how the crawl ended, or `None` if the file has no record of that.
+    """
 
     number: int
     started: str | None
@@ -83,8 +99,8 @@ class Run:
 class Sums:
     """The sums of a file, or of one of its runs.
 
-    :param only: the number of the run that counts, or `None` if all do.
-    :param keeps_all: whether every URL is kept.
+    :param only: the number of the run to sum up, or `None` for all runs.
+    :param keeps_all: whether to keep every URL.
     """
 
     only: int | None = None
@@ -100,18 +116,14 @@ class Sums:
     agents: Counter[str | None] = field(default_factory=Counter)
     causes: Counter[str] = field(default_factory=Counter)
     exempt: Counter[str | None] = field(default_factory=Counter)
-    groups: Counter[Group] = field(default_factory=Counter)
-    urls: dict[Group, Counter[str]] = field(default_factory=dict)
-    # The part of these that a dry run sent.
-    dry_groups: Counter[Group] = field(default_factory=Counter)
-    dry_urls: dict[Group, Counter[str]] = field(default_factory=dict)
-    _kept: int = 0
+    groups: defaultdict[Group, Dropped] = field(default_factory=lambda: defaultdict(Dropped))
+    _kept_urls: int = 0
 
     def read(self, file: BinaryIO) -> None:
         """Add the records of a file."""
         for line in iter(partial(file.readline, LONGEST), b""):
             fields = None
-            # A number of thousands of digits is a ValueError, too.
+            # A number with thousands of digits also raises ValueError.
             with suppress(ValueError, RecursionError):
                 fields = json.loads(line.decode("utf-8-sig", "replace"))
             if isinstance(fields, dict) and not MARKS.isdisjoint(fields):
@@ -156,39 +168,32 @@ class Sums:
         self.origins[group.origin] += requests
         self.spiders[_text(fields, "spider")] += requests
         self.agents[group.agent] += requests
-        self.groups[group] += requests
+        dropped = self.groups[group]
+        dropped.requests += requests
         dry_run = requests * (fields.get("dry_run") is True)
-        if dry_run:
-            self.dry_groups[group] += dry_run
+        dropped.dry_run += dry_run
         if group.reason == Reason.UNREACHABLE.value:
             self.causes[(group.why or NOT_GIVEN).removeprefix(UNREACHABLE)] += requests
         url = _text(fields, "url", LONGEST if self.keeps_all else _FIELD)
         if url is None:
             return
-        url = without_userinfo(url)
-        urls = self.urls.setdefault(group, Counter())
-        has_room = len(urls) < MAX_URLS_OF_GROUP and self._kept < MAX_URLS
+        url, urls = without_userinfo(url), dropped.urls
+        has_room = len(urls) < MAX_URLS_OF_GROUP and self._kept_urls < MAX_URLS
         if url not in urls and (self.keeps_all or has_room):
-            self._kept += 1
-            urls[url] = 0
+            self._kept_urls += 1
+            urls[url] = [0, 0]
         if url in urls:
-            urls[url] += requests
-            if dry_run:
-                self.dry_urls.setdefault(group, Counter())[url] += dry_run
+            urls[url][0] += requests
+            urls[url][1] += dry_run
 
-    def dropped_urls(
-        self, group: Group, most: int | None = None
-    ) -> tuple[list[tuple[str, int, int]], int]:
-        """Return the first URLs of a group, and the number of requests for others.
+    def largest_groups(self, most: int | None = None) -> list[tuple[Group, Dropped]]:
+        """Return the groups with the most requests.
 
-        Each URL has its requests, and how many of them a dry run sent.
-
-        :param most: maximum URLs, or `None` for all that were kept.
+        :param most: maximum groups, or `None` for all.
         """
-        dry = self.dry_urls.get(group, Counter())
-        counts = islice(self.urls.get(group, {}).items(), most)
-        urls = [(url, requests, dry[url]) for url, requests in counts]
-        return urls, self.groups[group] - sum(requests for _, requests, _ in urls)
+        return nlargest(
+            most or len(self.groups), self.groups.items(), lambda item: item[1].requests
+        )
 
 
 def _group(fields: Mapping[str, Any], reason: str, rule: str | None) -> Group:
@@ -206,7 +211,7 @@ def _group(fields: Mapping[str, Any], reason: str, rule: str | None) -> Group:
 
 @lru_cache(maxsize=1024)
 def _cleaned(why: str, is_page: bool) -> str:
-    """Return an explanation without passwords, and without the URL of the page that has a rule."""
+    """Return an explanation without passwords, and without the URL of a page that has a rule."""
     if is_page:  # "nofollow of https://a.example/b, meta robots: nofollow"
         directive, _, place = why.partition(" of ")
         why = f"{directive}: {place.partition(', ')[2]}" if place else why
