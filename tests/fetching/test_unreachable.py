@@ -214,6 +214,6 @@ async def test_summary_counts_causes(caplog: pytest.LogCaptureFixture) -> None:
     """The summary counts the causes of missing files."""
     with Site({"/robots.txt": Reply(404)}) as one, Site({"/robots.txt": Reply(403)}) as other:
         await crawl([one.url("/"), other.url("/")])
-    assert "  sites: 2 unavailable (1 403, 1 404), so everything is allowed" in lines(
+    assert "  sites: 2 unavailable (1x 403, 1x 404), so everything is allowed" in lines(
         caplog, logging.INFO
     )
