@@ -154,25 +154,6 @@ def rows(asked: Sequence[Question], record: Record) -> list[list[str]]:
     ]
 
 
-def listed(asked: Sequence[Question], record: Record) -> list[str]:
-    """Return a line for each parser with the cases of the RFC that it answers wrongly.
-
-    The line of the newest urllib has only the cases that this interpreter's urllib passes.
-    """
-    decided = {question.case.id for question in asked if question.basis == RFC}
-    lines = []
-    for parser in NAMES:
-        left_out = record.differs[URLLIB].keys() if parser == NEW_URLLIB else ()
-        cases = [
-            f"`{case}`" if given.endswith("allows") else f"`{case}` ({given})"
-            for case, given in record.differs[parser].items()
-            if case in decided - set(left_out)
-        ]
-        if cases:
-            lines.append(f"- {parser}: {', '.join(cases)}")
-    return lines
-
-
 def public_rows(record: Record) -> list[list[str]]:
     """Return a row for each reason, and their sum."""
     reasons = sorted({reason for counted in record.public.values() for reason in counted})
@@ -208,7 +189,7 @@ def made(record: Record) -> dict[Path, str]:
     return {
         CASES: "".join(f"{question.line()}\n" for question in asked),
         RECORD: record.text(),
-        PAGE: _replaced(page, "list", listed(asked, record)),
+        PAGE: page,
     }
 
 
@@ -225,7 +206,9 @@ def main() -> int:
     record, differences = measure(asked)
     print(", ".join(f"{name} {version}" for name, version in record.versions.items()))
     print(table(f"Wrong verdicts on {len(asked)} cases", HEAD, rows(asked, record)))
-    print(*listed(asked, record), "", *differences, sep="\n")
+    print(*differences, sep="\n")
+    for case, given in record.differs[OURS].items():
+        print(f"{case}: ours {given}")
     title = f"Other verdicts than ours on {record.asked:,} public questions, by reason"
     print(table(title, ("", *PUBLIC), public_rows(record)))
     is_outdated = False
