@@ -280,3 +280,14 @@ def test_no_clock() -> None:
     for name in PURE_MODULES:
         called = {node.attr for node in nodes(name) if isinstance(node, ast.Attribute)}
         assert not called & {"now", "utcnow", "today"}, name
+
+
+def test_attributes_of_the_engine() -> None:
+    """Only `_scrapy.py` uses undocumented attributes of a crawler's engine."""
+    used = {
+        (name, node.attr)
+        for name in MODULES.keys() - {"_scrapy"}
+        for node in nodes(name)
+        if isinstance(node, ast.Attribute) and ast.unparse(node.value).endswith("engine")
+    }
+    assert {attribute for _, attribute in used} <= {"download_async"}
