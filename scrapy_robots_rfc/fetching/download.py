@@ -240,7 +240,7 @@ class Downloader:
             # may have the rules that disallow.
             raise StopDownload(fail=False)
         if "dataloss" in response.flags and not exchange.is_stopped:
-            raise BrokenTransferError("the transfer broke off")
+            raise BrokenTransferError("the transfer was interrupted")
         return without_codings(response.body, exchange.codings, self._limit)
 
     # Scrapy's signals about our requests.
@@ -279,7 +279,7 @@ class Downloader:
                 stop = Failure(StopDownload(fail=False))  # type: ignore[no-untyped-call]
                 answers.append((handle, stop))
         except Exception:
-            text = "Cannot handle a signal of %s; the crawl continues"
+            text = "Cannot handle a signal for %s; the crawl continues"
             logger.exception(text, named["request"])
         return answers
 

@@ -94,9 +94,9 @@ _NO_TUNNEL = frozenset({"TunnelError", "ClientHttpProxyError", "ProxyError"})
 
 #: The cause if a host name is not found. A retry soon after cannot help.
 _UNKNOWN_HOST = "unknown host"
-_BROKE_OFF = "the transfer broke off"
-_NO_ANSWER = "connection closed without an answer"
-_NO_HTTP = "no valid HTTP answer"  # the text of the exception follows
+_BROKE_OFF = "the transfer was interrupted"
+_NO_ANSWER = "connection closed without a response"
+_NO_HTTP = "invalid HTTP response"  # the text of the exception follows
 
 #: Names of exceptions -> the cause. The first row with a name from the chain is used.
 _WORDS = {
@@ -118,11 +118,11 @@ _HANDLER = frozenset({"download_request", "download_request_async"})
 
 #: Name of an exception -> what the user can do about it.
 _ADVICE = {
-    "RequestError": "check what the service says about the account or the request",
-    "IgnoreRequest": "let it pass requests for robots.txt, or name the site in ROBOTS_EXEMPT",
+    "RequestError": "check the account and the request with the service",
+    "IgnoreRequest": "make it ignore requests for robots.txt, or add the site to ROBOTS_EXEMPT",
     "NotSupported": "check DOWNLOAD_HANDLERS, and install what the handler needs",
     "NotConfigured": "check DOWNLOAD_HANDLERS, and install what the handler needs",
-    "StopDownload": "let handlers of bytes_received and headers_received pass robots.txt",
+    "StopDownload": "make handlers of bytes_received and headers_received ignore robots.txt",
     "UnsupportedURLSchemeError": "check DOWNLOAD_HANDLERS and the meta `proxy` of the request",
 }
 
@@ -150,7 +150,7 @@ def access_after(error: Exception, timeout: float) -> Unreachable | Local:
     if isinstance(error, BrokenTransferError | DecodingError):
         return Unreachable(None, str(error))
     if isinstance(error, ForeignAnswerError):
-        advice = "let its process_exception pass requests for robots.txt"
+        advice = "make its process_exception ignore requests for robots.txt"
         return Local(f"another downloader middleware: {error}", advice)
     # aiohttp raises this for a host name that is not valid in DNS.
     if isinstance(error, UnicodeError) and "idna" in str(error):
@@ -172,7 +172,7 @@ def access_after(error: Exception, timeout: float) -> Unreachable | Local:
         return _known_failure(error, part, name)
     is_reading = any(method == READING for _, method in frames)
     if is_reading and not is_middleware:
-        return Unreachable(None, f"its answer cannot be read: {_with_class(error)}")
+        return Unreachable(None, f"its response cannot be read: {_with_class(error)}")
     return Local(f"{part}: {_with_class(error)}", "fix it, or remove it from the settings", error)
 
 

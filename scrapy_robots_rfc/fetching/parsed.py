@@ -350,7 +350,7 @@ class FileReader:
         self._ours = issubclass(kind, RfcRobotParser) and kind.allowed is RfcRobotParser.allowed
         if not self._ours:
             name = f"{kind.__module__}.{kind.__qualname__}"
-            text = "ROBOTSTXT_PARSER is %s, so verdicts do not name a rule or a line"
+            text = "ROBOTSTXT_PARSER is %s, so decisions do not include a rule or line"
             logger.info(text, name, extra={"spider": crawler.spider})
 
     def parse(self, body: bytes, origin: Origin) -> ParsedRobots:

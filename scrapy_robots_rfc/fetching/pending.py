@@ -227,7 +227,7 @@ class PendingFetches:
             try:
                 start()
             except Exception:
-                logger.exception("A fetch of a robots.txt could not be started")
+                logger.exception("Cannot start to fetch a robots.txt")
 
     def _next_queue(self) -> deque[Callable[[], object]]:
         """Return the queue of the next start, which is mostly that of new origins."""

@@ -101,8 +101,9 @@ class HttpCache:
             if not self._logged_missing:
                 self._logged_missing = True
                 logger.info(
-                    "%s is not in the HTTP cache, and HTTPCACHE_IGNORE_MISSING is on: nothing is"
-                    " fetched, so requests to such sites are answered from the cache or dropped",
+                    "%s is not in the HTTP cache, and cannot be fetched because"
+                    " HTTPCACHE_IGNORE_MISSING is on, so requests to such sites are answered from"
+                    " the cache or dropped",
                     url,
                 )
             return None
@@ -120,8 +121,8 @@ class HttpCache:
         if stored is not None and is_old and not self._logged_old:
             self._logged_old = True
             logger.info(
-                "%s in the HTTP cache was stored on %s: an offline replay obeys it at any age;"
-                " HTTPCACHE_EXPIRATION_SECS limits it",
+                "%s in the HTTP cache was stored on %s. It is used regardless of its age, because"
+                " this is an offline replay; set HTTPCACHE_EXPIRATION_SECS to limit its age",
                 url,
                 utc_text(stored),
             )

@@ -281,7 +281,7 @@ class RfcRobotsTxtMiddleware(GateKeeper):
             except Exception:  # the other steps must not depend on it
                 if step not in self._failed_steps:
                     self._failed_steps.add(step)
-                    text = "Periodic maintenance failed, and is tried again every %g s"
+                    text = "Periodic maintenance failed, and will be retried every %g s"
                     logger.exception(text, TICK, extra={"spider": self._crawler.spider})
 
     def _count_when_closing(self) -> None:

@@ -53,11 +53,14 @@ class Progress:
         stats.of(self._crawler).inc_value(stats.UNDECIDED, waiting)
         if self._crawler.settings["JOBDIR"]:
             text = (
-                "%s waiting when the spider closed: those in JOBDIR will be checked when the crawl"
-                " resumes, those that cannot be written there are dropped"
+                "When the spider closed, %s had not been sent yet. Those in JOBDIR will be checked"
+                " when the crawl resumes, and the others are dropped"
             )
         else:
-            text = "%s waiting when the spider closed: dropped, like the rest of the queue"
+            text = (
+                "When the spider closed, %s had not been sent yet, so they are dropped like the"
+                " rest of the queue"
+            )
         self._log(text, pluralize(waiting, "request"))
 
     def _log(self, text: str, *arguments: object) -> None:

@@ -87,7 +87,7 @@ def settings_of(crawler: Crawler, ours: type) -> Settings:
             _queue_line(settings),
         )
     if read.dry_run:
-        text = "ROBOTS_DRY_RUN is on: no request is dropped, even if robots.txt disallows it"
+        text = "ROBOTS_DRY_RUN is on, so requests are sent even if robots.txt disallows them"
         log(logging.WARNING, text)
     if asks_once(crawler) and not settings.getpriority(BACKOFF):
         # The user of a command for one page can run it again.
@@ -109,9 +109,9 @@ def _log_middlewares(settings: BaseSettings, ours: type, log: Callable[..., None
     if third_party:
         log(
             logging.INFO,
-            "downloader middlewares before RfcRobotsTxtMiddleware: %s; they see a page after its"
-            " robots.txt was fetched, so they cannot prevent that fetch, and a proxy that they"
-            " choose by the meta of a page does not apply to it",
+            "downloader middlewares before RfcRobotsTxtMiddleware: %s. They process a page after"
+            " its robots.txt was fetched, so they cannot prevent that fetch, and if they choose a"
+            " proxy based on the meta of the page, it is not used for robots.txt",
             ", ".join(third_party),
         )
 

@@ -91,9 +91,10 @@ class UserAgents:
         for token in agent.tokens:
             if not is_token(token):
                 logger.warning(
-                    "%r is not a product token, which has only A-Z, a-z, '_' and '-' (RFC 9309,"
-                    " 2.2.1), so few site owners name it in a robots.txt; set ROBOTSTXT_USER_AGENT"
-                    " to a product token, and USER_AGENT to a string that contains it",
+                    "%r is not a product token, which only contains A-Z, a-z, '_' and '-' (RFC"
+                    " 9309, 2.2.1), so few site owners name it in a robots.txt; set"
+                    " ROBOTSTXT_USER_AGENT to a product token, and USER_AGENT to a string that"
+                    " contains it",
                     token, extra=extra,
                 )  # fmt: skip
             elif token.lower() not in shown.lower() and not _is_virtual(token):
@@ -122,9 +123,10 @@ class UserAgents:
             return
         self._warned = True
         logger.warning(
-            "%s was requested with the User-Agent header %r, but pages are judged by the rules for"
-            " %s, because a downloader middleware after RfcRobotsTxtMiddleware changed the header;"
-            " set ROBOTSTXT_USER_AGENT to your crawler's name, and send headers that contain it",
+            "%s was requested with the User-Agent header %r, but pages are checked against the"
+            " rules for %s, because a downloader middleware after RfcRobotsTxtMiddleware changed"
+            " the header; set ROBOTSTXT_USER_AGENT to your crawler's name, and send headers that"
+            " contain it",
             request.url,
             header.decode("utf-8", "replace"),
             " and ".join(map(repr, assumed.tokens)) or "'*'",

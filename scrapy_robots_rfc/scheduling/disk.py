@@ -110,7 +110,7 @@ class QueueFolder:
             if folder.name not in keys:
                 self._restore_key(key, folder)
         if repaired:
-            text = "Repaired %d queues in JOBDIR, which a killed process left incomplete"
+            text = "Repaired %d queues in JOBDIR that a killed process left incomplete"
             logger.info(text, repaired, extra=self._spider())
 
     def _move_single_queue(self) -> None:
@@ -171,7 +171,7 @@ class QueueFolder:
         priority = int(name.rstrip("s"))
         if not any((folder / each).exists() for each in (f"{priority}", f"{priority}s")):
             self._state[key] = [each for each in self._state.get(key, ()) if each != priority]
-        text = "Cannot read requests of %s with priority %d: they are in %s now (%s)"
+        text = "Cannot read requests of %s with priority %d, so they were moved to %s (%s)"
         logger.warning(text, key, -priority, new, error, extra=self._spider())
 
     # Open and closed.
@@ -246,7 +246,7 @@ class QueueFolder:
         try:
             self._state[key] = queue.close()
         except Exception as error:  # noqa: BLE001 - the disk may be full
-            text = "Cannot write all requests of %s to JOBDIR; some may be lost (%s)"
+            text = "Cannot write all requests of %s to JOBDIR, so some may be lost (%s)"
             logger.error(text, key, error, extra=self._spider())
             for downstream in (*queue.queues.values(), *start_queues(queue).values()):
                 with suppress(Exception):
@@ -317,7 +317,7 @@ class QueueFolder:
                         self._repair(key, name)
                     continue
             if error is not None:
-                text = "Lost a request of %s: cannot restore it from JOBDIR (%s)"
+                text = "Lost a request of %s that cannot be restored from JOBDIR (%s)"
                 logger.error(text, key, error, extra=self._spider())
 
     def _try_pop(self, queue: ScrapyPriorityQueue) -> tuple[Request | None, Exception | None]:

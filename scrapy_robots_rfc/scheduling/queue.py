@@ -256,7 +256,7 @@ class OriginPriorityQueue:
     def _log_full(self, error: Exception) -> None:
         if not self._logged_full:
             self._logged_full = True
-            text = "Cannot write requests of an earlier crawl to JOBDIR again, so they wait (%s)"
+            text = "Cannot write requests of a previous run back to JOBDIR, so they wait (%s)"
             logger.error(text, error, extra={"spider": self._crawler.spider})
 
     def _read(self, part: QueuePart) -> Request | None:

@@ -112,7 +112,7 @@ class _Parking:
         try:
             super().enqueue_request(request)  # type: ignore[misc]  # as above
         except Exception:
-            text = "Lost %s: the scheduler does not take it back"
+            text = "Lost %s, because the scheduler did not take it back"
             logger.exception(text, request, extra={"spider": self._spider})
         restore_filter(request)
 
@@ -120,7 +120,7 @@ class _Parking:
         if self._logged:
             return
         self._logged = True
-        text = "%d requests are parked in memory, the maximum; further ones go back to %s"
+        text = "%d requests are parked in memory, which is the maximum, so more are returned to %s"
         name = type(self).__name__
         logger.warning(text, len(self._parked), name, extra={"spider": self._spider})
 

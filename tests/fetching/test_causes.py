@@ -108,7 +108,7 @@ def test_refusal_of_zyte_api_is_not_the_site_s(status: int, kind: type) -> None:
     found = access_after(error, 30)
     assert isinstance(found, kind)
     if isinstance(found, Local):
-        assert found.advice == "check what the service says about the account or the request"
+        assert found.advice == "check the account and the request with the service"
 
 
 @pytest.mark.parametrize(

@@ -177,7 +177,7 @@ async def test_none_in_the_cache(cached: Cached, caplog: pytest.LogCaptureFixtur
     [line] = [text for text in records(caplog, logging.INFO) if "HTTPCACHE" in text]
     assert (
         line == f"{cached.site.url('/robots.txt')} is not in the HTTP cache, and"
-        " HTTPCACHE_IGNORE_MISSING is on: nothing is fetched, so requests to such sites are"
+        " cannot be fetched because HTTPCACHE_IGNORE_MISSING is on, so requests to such sites are"
         " answered from the cache or dropped"
     )
 

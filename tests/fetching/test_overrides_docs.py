@@ -33,7 +33,7 @@ async def test_page_shows_the_lines_of_a_dry_run(
     proxy.replies["http://example.com/robots.txt"] = robots("User-agent: *\nDisallow: /private\n")
     pages = ["http://example.com/", "http://example.com/private"]
     await crawl(pages, settings(plain(block("docs/steering.md", "python", "ROBOTS_DRY_RUN"))))
-    assert shown(block("docs/steering.md", "text", "ROBOTS_DRY_RUN is on: ")) <= set(lines(caplog))
+    assert shown(block("docs/steering.md", "text", "ROBOTS_DRY_RUN is on, ")) <= set(lines(caplog))
 
 
 @ensureDeferred

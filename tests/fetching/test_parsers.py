@@ -78,7 +78,7 @@ async def test_another_parser_has_a_line_at_start(
     """If verdicts name no rule, one line at start names the parser."""
     await crawl([site.url("/x")], {"ROBOTSTXT_PARSER": parser})
     logged = [line for line in records(caplog, logging.INFO) if "ROBOTSTXT_PARSER" in line]
-    text = f"ROBOTSTXT_PARSER is {named}, so verdicts do not name a rule or a line"
+    text = f"ROBOTSTXT_PARSER is {named}, so decisions do not include a rule or line"
     assert logged == ([] if named is None else [text])
 
 

@@ -44,7 +44,7 @@ async def test_an_error_in_our_handling_of_a_signal(
     )
     assert short(result.outcomes[site.url("/x")]) == "rule"
     assert records(caplog, logging.ERROR) == [
-        f"Cannot handle a signal of <GET {site.url('/robots.txt')}>; the crawl continues"
+        f"Cannot handle a signal for <GET {site.url('/robots.txt')}>; the crawl continues"
     ]
 
 

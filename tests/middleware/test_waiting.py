@@ -24,10 +24,10 @@ if TYPE_CHECKING:
     from tests.support.site import Site
 
 
-DROPPED = "waiting when the spider closed: dropped, like the rest of the queue"
+DROPPED = "had not been sent yet, so they are dropped like the rest of the queue"
 KEPT = (
-    "waiting when the spider closed: those in JOBDIR will be checked when the crawl resumes, those"
-    " that cannot be written there are dropped"
+    "had not been sent yet. Those in JOBDIR will be checked when the crawl resumes, and the others"
+    " are dropped"
 )
 
 
@@ -177,7 +177,7 @@ async def test_what_cannot_be_written_to_disk(
     settings = {"JOBDIR": str(tmp_path)}
     closed = await crawl(urls, settings, spider=Lambdas, prepare=close_when(all_wait(site, 5)))
     assert closed.stat("undecided") == 5
-    assert f"5 requests {KEPT}" in records(caplog, logging.INFO)
+    assert f"When the spider closed, 5 requests {KEPT}" in records(caplog, logging.INFO)
     gate.set()
     resumed = await crawl([], settings, spider=Lambdas)
     assert resumed.outcomes == dict.fromkeys(urls[1::2], 200)
@@ -208,4 +208,4 @@ async def test_closed_meanwhile(site: Site, other: Site, caplog: pytest.LogCaptu
         f"  unreachable: {site.url('')} (503)",
     ]
     assert site.fetches == 1  # the next attempt was not waited for
-    assert f"5 requests {DROPPED}" in records(caplog, logging.INFO)
+    assert f"When the spider closed, 5 requests {DROPPED}" in records(caplog, logging.INFO)

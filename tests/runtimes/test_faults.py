@@ -107,7 +107,7 @@ class Crashing:
         (
             Dropping,
             "Dropping: IgnoreRequest: not in the list",
-            "let it pass requests for robots.txt, or name the site in ROBOTS_EXEMPT",
+            "make it ignore requests for robots.txt, or add the site to ROBOTS_EXEMPT",
         ),
         (
             Unloadable,

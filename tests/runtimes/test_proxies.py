@@ -290,15 +290,15 @@ async def test_causes_are_the_same_with_every_handler(handler: dict[str, Any]) -
     with contextlib.ExitStack() as stack:
         sites = {
             "connection reset": Site({"/robots.txt": Reply(reset=True)}),
-            "the transfer broke off": Site({"/robots.txt": robots(RULES, cut=5)}),
+            "the transfer was interrupted": Site({"/robots.txt": robots(RULES, cut=5)}),
             "no answer in 2 s": Site({"/robots.txt": HANG}),
             "TLS: wrong version number": Site(),
         }
         answers = {
-            "connection closed without an answer": b"",
-            "no valid HTTP answer: ": b"hello you\r\n\r\n",
+            "connection closed without a response": b"",
+            "invalid HTTP response: ": b"hello you\r\n\r\n",
             # aiohttp's handler fails on what is not UTF-8.
-            "503|its answer cannot be read: ": b"HTTP/1.1 503 Busy\r\nRetry-After: \xff\r\n\r\n",
+            "503|its response cannot be read: ": b"HTTP/1.1 503 Busy\r\nRetry-After: \xff\r\n\r\n",
         }
         pages = {
             "connection refused": f"http://{dead()}/",

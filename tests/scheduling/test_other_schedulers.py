@@ -200,7 +200,8 @@ async def test_more_than_may_wait(
     assert fetched(result) == 20
     [text] = [text for text in records(caplog) if "memory" in text]
     assert text == (
-        f"{bound} requests are parked in memory, the maximum; further ones go back to Small"
+        f"{bound} requests are parked in memory, which is the maximum, so"
+        " more are returned to Small"
     )
 
 

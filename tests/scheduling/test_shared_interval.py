@@ -287,7 +287,7 @@ async def test_closing_while_another_has_the_turn(
     assert result.outcomes == {}
     assert result.stat("undecided") == 4
     assert any(
-        text.startswith("4 requests waiting when the spider closed: ")
+        text.startswith("When the spider closed, 4 requests had not been sent yet")
         for text in records(caplog, logging.INFO)
     )
     store.end_turn(key, "somebody", 0)
