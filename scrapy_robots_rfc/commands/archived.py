@@ -1,7 +1,7 @@
-"""Read from a ROBOTS_ARCHIVE which robots.txt applied to an origin, for `check --archive`.
+"""Find the robots.txt of an origin in a ROBOTS_ARCHIVE, for `check --archive`.
 
-The standard library is enough to read WARC files. The package `warcio` is not used, because it does
-not say where damage starts.
+This module reads WARC files with the standard library, because `warcio` does not report where
+damage starts.
 """
 
 import math
@@ -36,19 +36,19 @@ from scrapy_robots_rfc.policy.access import Outcome, Validity
 from scrapy_robots_rfc.policy.origins import Origin
 from scrapy_robots_rfc.settings import Settings
 
-# Maximum bytes of a record that are read; no robots.txt is longer.
+# Maximum bytes to read of a record; robots.txt files are shorter.
 _LONGEST = 100_000_000
-# Maximum characters of an agent that are read.
+# Maximum characters to read of an agent.
 _LONGEST_AGENT = 1000
 _ADVICE = "name all files of the archive, or another time with --at"
-# Maximum agents of a crawl that are read.
+# Maximum agents to read from an archive.
 _MAX_AGENTS = 100
 _Bodies = dict[str | None, bytes | None]
 
 
 @dataclass(frozen=True, slots=True)
 class ArchivedRobots(FoundRobots):
-    """What governed an origin in an archived crawl.
+    """The robots.txt of an origin in an archived crawl.
 
     :param time: the end of the fetch.
     :param use: the uses that the crawl declared, or `None` if they are not known.
@@ -65,18 +65,18 @@ class ArchivedRobots(FoundRobots):
 
 
 class _Info(NamedTuple):
-    """What a warcinfo record says about a crawl; see `ArchivedRobots`."""
+    """The fields of a warcinfo record; see `ArchivedRobots`."""
 
     use: tuple[str, ...] | None = None
     dry_run: bool = False
 
 
-# The headers and the block of a record, and its crawl.
+# The headers and the block of a record, and the fields of its warcinfo record.
 _Record = tuple[HTTPMessage, bytes, _Info]
 
 
 class _Result(NamedTuple):
-    """The result of a fetch, which is a metadata record.
+    """The result of a fetch, from a metadata record.
 
     :param response: the ID of its last response record.
     :param agent: the name of the crawler that the file was fetched for; empty if it is not known.
@@ -90,7 +90,7 @@ class _Result(NamedTuple):
 
     @property
     def limit(self) -> int:
-        """Maximum bytes of the file that count."""
+        """ROBOTS_MAX_SIZE of the crawl."""
         return whole_number(self.fields.get("limit")) or RobotsTxt.MAX_SIZE
 
 
@@ -101,7 +101,7 @@ def found_in(
     settings: Settings,
     console: Console,
 ) -> dict[Origin, FoundRobots | Unknown]:
-    """Return what applied to origins at a time, or why that is not known.
+    """Return the robots.txt of each origin at a time, or why it is unknown.
 
     :param at: the time, or `None` for the last time in the archive.
     """
@@ -131,7 +131,7 @@ def found_in(
 def _last_results(
     records: Iterable[_Record], origins: Sequence[Origin], latest: datetime
 ) -> tuple[dict[str, _Result], Collection[str]]:
-    """Return origin -> its last result up to a time, and the names of the agents of all results."""
+    """Return the last result for each origin up to a time, and the agents of all results."""
     names = {str(origin) for origin in origins}
     robots_urls = {origin.robots_url for origin in origins}
     user_agents: dict[str, str | None] = {}  # of the last request for each robots.txt
@@ -144,7 +144,7 @@ def _last_results(
             user_agents[url] = _user_agent(block)
         if kind == "metadata" and _time(date) <= latest:
             fields = _fields(block)
-            # Older archives do not have the field.
+            # Older archives do not have this field.
             agent = (fields.get("agent") or user_agents.get(url) or "")[:_LONGEST_AGENT]
             if len(agents) < _MAX_AGENTS:
                 agents[agent] = None
@@ -155,19 +155,20 @@ def _last_results(
 
 
 def _agent(name: str) -> Agent | None:
-    """Return the agent with an archived name, or `None` if the name is empty."""
-    # Commas separate tokens. They may also be part of a User-Agent, which contains spaces.
+    """Return the agent for an archived name, or `None` if the name is empty."""
+    # Commas separate tokens, except in a User-Agent, which contains spaces.
     return parse_agent(name if " " in name else name.split(","))
 
 
 def _responses(
     records: Iterable[_Record], results: Collection[_Result]
 ) -> tuple[_Bodies, dict[str | None, str]]:
-    """Return the digests of results, each with the file that has it, or `None`.
+    """Return the files and the URLs of results.
 
-    :returns: these, and the URLs of the last responses of results, by the IDs of their records.
+    :returns: digest -> the file, or `None` if the archive does not have it; and ID of a response
+        record -> its URL.
     """
-    # If a file was unchanged (304) or is stale, an earlier response has its content.
+    # After a 304, or for a stale file, an earlier response has the content.
     bodies: _Bodies = dict.fromkeys(result.fields.get("digest") for result in results)
     limits = {result.limit for result in results}
     last_responses = {result.response for result in results}
@@ -186,15 +187,15 @@ def _responses(
 
 
 def _time(text: str) -> datetime:
-    """Return a time in ISO 8601; it is in UTC if it has no zone."""
+    """Parse a time in ISO 8601, which is in UTC if it has no zone."""
     time = datetime.fromisoformat(text)
     return time if time.tzinfo else time.replace(tzinfo=UTC)
 
 
 def _records(paths: Sequence[str], damaged: dict[str, None]) -> Iterator[_Record]:
-    """Yield the records of files, of each up to the first record that is not whole.
+    """Yield the records of files, up to the first damaged record of each file.
 
-    :param damaged: receives the paths of files that are not whole.
+    :param damaged: the paths of damaged files are added to it.
     """
     for path in paths:
         try:
@@ -215,7 +216,7 @@ def _records(paths: Sequence[str], damaged: dict[str, None]) -> Iterator[_Record
 
 
 def _whole_records(file: GzipFile | BufferedReader) -> Iterator[_Record]:
-    """Yield the records of one file; raise at the first that is not whole."""
+    """Yield the records of a file, and raise at the first damaged record."""
     info = _Info()
     while version := file.readline(_LONGEST):
         headers = parse_headers(file)
@@ -229,13 +230,13 @@ def _whole_records(file: GzipFile | BufferedReader) -> Iterator[_Record]:
             raise ValueError("the content does not match its digest")
         if headers["WARC-Type"] == "warcinfo":
             fields = _fields(block)
-            # A crawl always writes `software`; without it the record is damaged.
+            # Every crawl writes `software`, so a record without it is damaged.
             if "software" in fields:
                 info = _Info(parse_uses(fields.get("use", "")), fields.get("robots") == "ignore")
             else:
                 info = _Info()
         try:
-            file.peek(1)  # this reads the checksum of a gzip member that ends here
+            file.peek(1)  # reads and checks the checksum if a gzip member ends here
         except Exception as error:
             if "CRC" not in str(error):  # the damage is after this record
                 yield headers, block, info
@@ -244,7 +245,7 @@ def _whole_records(file: GzipFile | BufferedReader) -> Iterator[_Record]:
 
 
 def _has_digest(block: bytes, headers: HTTPMessage) -> bool:
-    """Return whether a block matches the digest of its record, if that is SHA-1."""
+    """Return whether a block matches the SHA-1 digest of its record, if there is one."""
     algorithm, _, named = headers.get("WARC-Block-Digest", "").partition(":")
     actual = sha1(block, usedforsecurity=False)
     spellings = (b32encode(actual.digest()).decode().lower(), actual.hexdigest())
@@ -267,7 +268,7 @@ def _user_agent(block: bytes) -> str | None:
 
 
 def _body(block: bytes, limit: int) -> bytes:
-    """Return the decoded body of a response, or nothing if it cannot be decoded."""
+    """Return the decoded body of a response, or empty bytes if it cannot be decoded."""
     head, _, body = block.partition(b"\r\n\r\n")
     headers = (line.partition(b":") for line in head.splitlines())
     codings = [value for name, _, value in headers if name.lower() == b"content-encoding"]
@@ -283,7 +284,7 @@ def _found(
     bodies: _Bodies,
     settings: Settings,
 ) -> FoundRobots | Unknown:
-    """Return what applied to an origin according to the last result about it."""
+    """Return the robots.txt of an origin according to its last result."""
     if last is None:
         return Unknown(f"the archive has nothing about {origin} at that time", _ADVICE)
     fields = last.fields

@@ -1,4 +1,4 @@
-"""`scrapy robots cache ACTION`: show or delete the robots.txt files in a store."""
+"""`scrapy robots cache` shows or deletes the robots.txt files in a store."""
 
 from argparse import Namespace
 from collections.abc import Callable
@@ -19,14 +19,14 @@ from scrapy_robots_rfc.core.text import error_text, pluralize, printable, utc_te
 from scrapy_robots_rfc.errors import StoreError
 from scrapy_robots_rfc.settings import CACHE, read_settings
 
-#: The columns of `ls`; a long cause is cut.
+#: The columns of `ls`, which cuts long causes.
 _ROW = "{:11}  {:20.20}  {:24}  {:24}  {:>10}  {}"
 _TIMES = frozenset({"fetched", "fresh_until", "confirmed", "unreachable_since"})
 _NAMES = 17  # the width of the names that `show` prints
 
 
 def _call(call: Callable[..., Any], *arguments: object) -> Any:  # noqa: ANN401 - what it returns
-    """Call a store that may be the user's own. Any error becomes a StoreError."""
+    """Call a store, which may be the user's own class. Any error becomes a StoreError."""
     try:
         return call(*arguments)
     except Exception as error:
@@ -34,7 +34,7 @@ def _call(call: Callable[..., Any], *arguments: object) -> Any:  # noqa: ANN401 
 
 
 def _copy(store: Store, key: str) -> CacheEntry | ValueError | None:
-    """Return the copy of a key, the error if it cannot be read, or `None` if there is none."""
+    """Return the copy for a key, an error if it is unreadable, or `None` if it is missing."""
     value = _call(store.get, key)
     try:
         return None if value is None else decode(value)
@@ -72,7 +72,7 @@ def _ls(store: Store, name: str, _: object, console: Console, as_json: bool) -> 
     count = 0
     for key in _call(lambda: sorted(store.keys())):
         copy = _copy(store, key)
-        if copy is None:  # it was deleted meanwhile
+        if copy is None:  # another process has just deleted it
             continue
         count += 1
         record = _record(printable(common.stripped(key)), copy)
@@ -90,7 +90,7 @@ def _ls(store: Store, name: str, _: object, console: Console, as_json: bool) -> 
 
 
 def _show(store: Store, name: str, keys: list[str], console: Console, as_json: bool) -> int:
-    """Print the copy of one origin, with its file."""
+    """Print the copy and the file of one origin."""
     [origin] = keys
     copy = _copy(store, origin)
     if copy is None:
@@ -115,7 +115,7 @@ def _show(store: Store, name: str, keys: list[str], console: Console, as_json: b
 
 
 def _record(key: str, copy: CacheEntry | ValueError) -> dict[str, Any]:
-    """Return a copy without its file, as an object of JSON."""
+    """Return a copy without its file as a JSON object."""
     if isinstance(copy, ValueError):
         return {"origin": key, "outcome": "unreadable", "cause": str(copy)}
     size = {} if copy.body is None else {"size": len(copy.body)}
@@ -123,7 +123,7 @@ def _record(key: str, copy: CacheEntry | ValueError) -> dict[str, Any]:
 
 
 def _shown(key: str, value: float | str) -> str:
-    """Return a value of a record as it is printed."""
+    """Return a value of a record in printable form."""
     if key in _TIMES and value != "":
         return utc_text(max(float(value), 0.0))
     return str(value)

@@ -1,7 +1,4 @@
-"""`scrapy robots check URL...` judges URLs as a crawl does, and explains each verdict.
-
-`scrapy robots show URL` shows how the robots.txt of a site was fetched, and what it says.
-"""
+"""`scrapy robots check` judges URLs as a crawl does, and `show` prints the robots.txt of a site."""
 
 import math
 import re
@@ -32,17 +29,17 @@ from scrapy_robots_rfc.policy.access import Outcome, Validity
 from scrapy_robots_rfc.policy.origins import Origin, other_reading
 from scrapy_robots_rfc.settings import Settings
 
-#: A verdict -> the exit code and the colour. The highest exit code counts.
+#: Verdict -> exit code and colour. A command exits with its highest code.
 _VERDICTS = {
     "allowed": (0, common.GOOD),
     "disallowed": (1, common.BAD),
     "undecided": (common.NO_ANSWER, common.DOUBT),
 }
 _USES = {True: "yes", False: "no", None: "neither yes nor no"}
-_CONTEXT = 2  # lines shown before and after the line that decided
-_NAMES = 5  # agents of an archive that a warning names
-_SEARCHED = 4096  # bytes searched for NUL, which no text contains
-#: The scheme of a URL that Scrapy's `Request` accepts. `localhost:8000/x` has none.
+_CONTEXT = 2  # lines to print before and after the line that decided
+_NAMES = 5  # maximum agents that a warning lists
+_SEARCHED = 4096  # bytes to search for NUL, which text does not contain
+#: The scheme of a URL that Scrapy's `Request` accepts. `localhost:8000/x` does not have one.
 _REQUESTED = re.compile("[A-Za-z][A-Za-z0-9+.-]*(?=://)|(?:about|data)(?=:)")
 
 
@@ -74,7 +71,7 @@ def _check(settings: ScrapySettings, console: Console, opts: Namespace) -> int:
         origin = Origin.of(url, ours.schemes)
         governs = not_a_url if origin is None else found[origin]
         recorded = governs.agent if isinstance(governs, ArchivedRobots) else None
-        if recorded is not None and not opts.agent:  # the project may have another one by now
+        if recorded is not None and not opts.agent:  # the project's agent may have changed
             agent = NamedAgent(recorded, "archive")  # noqa: PLW2901 - as above
         record = _judged(url, governs, agent, ours, uses)
         code = max(code, _VERDICTS[record["verdict"]][0])
@@ -93,7 +90,7 @@ def _check(settings: ScrapySettings, console: Console, opts: Namespace) -> int:
 def _warn_of_other_agents(
     agents: Iterable[NamedAgent], found: Iterable[FoundRobots | Unknown], console: Console
 ) -> None:
-    """Warn of agents of the command line that the archived crawl did not have."""
+    """Warn about agents that the archived crawl did not have."""
     archived = [one for one in found if isinstance(one, ArchivedRobots)]
     recorded = [NamedAgent(agent, "archive") for agent in archived[0].agents] if archived else []
     names = list(dict.fromkeys(agent.name for agent in recorded))
@@ -109,7 +106,7 @@ def _warn_of_other_agents(
 
 
 def _urls(console: Console, opts: Namespace) -> list[str]:
-    """Return the URLs of the command line, or else those of standard input."""
+    """Return the URLs from the command line or, if there are none, from standard input."""
     if opts.urls and opts.urls != [common.STANDARD]:
         return [common.as_url(url) for url in opts.urls]
     if opts.robots == common.STANDARD:
@@ -127,7 +124,7 @@ def _urls(console: Console, opts: Namespace) -> list[str]:
 def _found_about(
     urls: list[str], ours: Settings, settings: ScrapySettings, console: Console, opts: Namespace
 ) -> Mapping[Origin, FoundRobots | Unknown]:
-    """Return what governs the origins of some URLs."""
+    """Return the robots.txt of each origin that the URLs have."""
     origins = dict.fromkeys(filter(None, (Origin.of(url, ours.schemes) for url in urls)))
     found: Mapping[Origin, FoundRobots | Unknown]
     if opts.archive:
@@ -143,7 +140,7 @@ def _found_about(
 
 
 def _given(file: ParsedRobots, source: str, origin: Origin) -> FoundRobots:
-    """Return what governs an origin if its file is given on the command line.
+    """Return the result for an origin whose file is given on the command line.
 
     :param source: a path, or `-`.
     """
@@ -159,7 +156,7 @@ def _judged(
     settings: Settings,
     uses: tuple[str, ...] | None,
 ) -> dict[str, Any]:
-    """Return the verdict on a URL as an object of JSON; its keys are always the same."""
+    """Return the verdict on a URL as a JSON object, which always has the same keys."""
     record: dict[str, Any] = {
         "url": common.stripped(url),
         **agent.record,
@@ -174,7 +171,7 @@ def _judged(
     robots, file = found.robots, found.file
     tokens = agent.tokens
     decision, refused = robots.verdict(url, agent.agent, settings)
-    # A URL may have two readings. If one of them is disallowed, it decides.
+    # If a URL has two readings, a disallowed one decides.
     other = other_reading(url)
     deciding = url if other is None or not file.decide(url, tokens).allowed else other
     explanation = explain(file, deciding, tokens)
@@ -199,7 +196,7 @@ def _judged(
 
 
 def _without_file(url: str, unknown: Unknown, settings: Settings) -> dict[str, Any]:
-    """Return the verdict on a URL without a robots.txt: of another scheme, or not a URL."""
+    """Return the verdict on text that is not a URL, or on a URL whose scheme has no robots.txt."""
     scheme = _REQUESTED.match(url)
     name = "" if scheme is None else scheme[0].lower()
     if not name or name in settings.schemes:
@@ -210,14 +207,14 @@ def _without_file(url: str, unknown: Unknown, settings: Settings) -> dict[str, A
 
 def _verdict(decision: Decision, *, is_archived: bool) -> str:
     """Return the key of `_VERDICTS` for a decision."""
-    # Without its file, a URL is undecided now, but the archived crawl dropped it.
+    # Without a robots.txt the verdict is unknown now, but the archived crawl dropped the URL.
     if decision.reason in (Reason.UNREACHABLE, Reason.LOCAL) and not is_archived:
         return "undecided"
     return "allowed" if decision.allowed else "disallowed"
 
 
 def _show_verdict(record: dict[str, Any], governs: FoundRobots | Unknown, console: Console) -> None:
-    """Print a verdict, its reasons and the rules that lost."""
+    """Print a verdict with its reasons and the rules that lost."""
     word = console.paint(f"{record['verdict']:<12}", common.STRONG, _VERDICTS[record["verdict"]][1])
     console.print(f"{word} {printable(record['url'])}")
     console.fact("why", record["why"])
@@ -228,7 +225,7 @@ def _show_verdict(record: dict[str, Any], governs: FoundRobots | Unknown, consol
     if governs.robots.robots is None:
         return
     _show_group(record, console)
-    # The line that decided, between its neighbours in the file.
+    # Print the line that decided, with its neighbours in the file.
     decided = 0 if record["rule"] is None else record["rule"]["line"]
     for first, last in record["group_lines"]:
         if first <= decided <= last:
@@ -265,7 +262,7 @@ CHECK = common.Topic(
 
 
 def _show(settings: ScrapySettings, console: Console, opts: Namespace) -> int:
-    """Show the file of a site. The exit code is 0 unless it is unreachable."""
+    """Print the robots.txt of a site; fail if it is unreachable."""
     ours = common.prepared(settings)
     origin = common.origin_of(opts.url, ours.schemes)
     found = common.found_about(settings, [origin])[origin]
@@ -284,7 +281,7 @@ def _show(settings: ScrapySettings, console: Console, opts: Namespace) -> int:
 
 
 def _show_file(found: FoundRobots, record: dict[str, Any], console: Console) -> None:
-    """Print a record of `_file_record`."""
+    """Print a record that `_file_record` returned."""
     _show_access(found, console)
     if record["fresh_for"] is not None:
         console.fact("fresh for", f"{record['fresh_for']:,.0f} s")
@@ -311,7 +308,7 @@ def _show_file(found: FoundRobots, record: dict[str, Any], console: Console) -> 
 
 
 def _file_record(found: FoundRobots, agent: NamedAgent, settings: Settings) -> dict[str, Any]:
-    """Return a file as an object of JSON; without a file, its values are null or empty."""
+    """Return a file as a JSON object. Without a file, its values are null or empty."""
     robots, file = found.robots, found.file
     tokens = agent.tokens
     explanation = explain(file, "/", tokens)
@@ -349,7 +346,7 @@ def _file_record(found: FoundRobots, agent: NamedAgent, settings: Settings) -> d
 def _interval(
     robots: OriginPolicy, agent: NamedAgent, settings: Settings
 ) -> tuple[str, float | None]:
-    """Return the interval that a site asks for now, and the seconds that a crawl waits."""
+    """Return the current interval of a site in words, and the seconds that a crawl waits."""
     bound = robots.bound(agent.agent)
     if bound is None:
         return "none", None
@@ -380,7 +377,7 @@ SHOW = common.Topic(
 
 
 def _warn_of_odd_files(found: Iterable[FoundRobots | Unknown], console: Console) -> None:
-    """Warn of files that are web pages or binary."""
+    """Warn about files that are web pages or binary."""
     files = {one.source: one.file for one in found if isinstance(one, FoundRobots)}
     for source, file in files.items():
         kind = "an HTML page" if file.is_page else "a binary file"
@@ -392,7 +389,7 @@ def _warn_of_odd_files(found: Iterable[FoundRobots | Unknown], console: Console)
 
 
 def _access_record(found: FoundRobots) -> dict[str, Any]:
-    """Return how a robots.txt was fetched, as keys of an object of JSON."""
+    """Return how a robots.txt was fetched, as fields of a JSON object."""
     robots = found.robots
     return {
         "result": robots.outcome.value,
@@ -408,12 +405,12 @@ def _access_record(found: FoundRobots) -> dict[str, Any]:
 
 
 def _rule_record(rule: Rule) -> dict[str, Any]:
-    """Return a rule as an object of JSON."""
+    """Return a rule as a JSON object."""
     return {"line": rule.line, "kind": rule.kind.value, "pattern": rule.pattern}
 
 
 def _show_access(found: FoundRobots, console: Console) -> None:
-    """Print where the file comes from, and how its fetch ended."""
+    """Print the source of the file and the result of its fetch."""
     robots, source = found.robots, found.source
     if robots.cause == "given" and robots.status is None:
         text = f"{source} (given)"
@@ -433,7 +430,7 @@ def _show_access(found: FoundRobots, console: Console) -> None:
 
 
 def _group_record(explanation: Explanation) -> dict[str, Any]:
-    """Return which group applies, as keys of an object of JSON."""
+    """Return the group that applies, as fields of a JSON object."""
     return {
         "group": explanation.token,
         "group_why": explanation.group_reason,
@@ -442,7 +439,7 @@ def _group_record(explanation: Explanation) -> dict[str, Any]:
 
 
 def _show_group(record: dict[str, Any], console: Console) -> None:
-    """Print which group applies, its lines, and what it says about the use of pages."""
+    """Print the group that applies, its lines, and its preferences about the use of pages."""
     lines = ", ".join(f"{first}-{last}" for first, last in record["group_lines"])
     console.fact("group", record["group_why"] + f" (lines {lines})" * bool(lines))
     for label, allowed in record["use"].items():

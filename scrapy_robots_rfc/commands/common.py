@@ -1,4 +1,4 @@
-"""Shared parts of the topics of `scrapy robots`: output, typed URLs, files, and a crawl.
+"""Code that the topics of `scrapy robots` share: output, URL parsing, input files and the crawl.
 
 Control characters in a site's text are escaped before they reach a terminal. The crawl fetches
 files with the project's settings and components, except for those in `_WITHOUT`.
@@ -48,32 +48,32 @@ from scrapy_robots_rfc.settings import Settings, read_settings
 
 T = TypeVar("T")
 
-#: The exit code if there is no answer, or not all of it.
+#: The exit code if the answer is missing or incomplete.
 NO_ANSWER = 2
-#: Standard input, on a command line.
+#: The name of standard input on a command line.
 STANDARD = "-"
-#: What to do about a text that is not a URL; the schemes, for `--help`.
+#: Advice if an argument is not a URL, and the help of an argument that must be one.
 URL_ADVICE = "write it as SCHEME://HOST/PATH"
 URL_HELP = f"absolute: {', '.join(SCHEMES)}, or a scheme of ROBOTS_SCHEMES"
-#: Colours by meaning: codes of ECMA-48, 8.3.117 (SGR).
+#: SGR codes of the colours (ECMA-48, 8.3.117).
 GOOD, BAD, DOUBT, STRONG, FAINT = "32", "31", "33", "1", "2"
 
-#: Possible userinfo in a text that is not a URL: everything before the last `@`, except a scheme
-#: (RFC 3986, 3.1).
+#: Possible userinfo in text that is not a URL: everything between the scheme (RFC 3986, 3.1), if
+#: there is one, and the last `@`.
 _USERINFO = re.compile(
     r"\A(?!(?:data|mailto):[^/]|file:///)([A-Za-z][A-Za-z0-9+.-]*://)?.*@", re.DOTALL
 )
-#: Characters that a request removes from its URL, or changes (WHATWG URL, 4.4).
+#: Characters that Scrapy removes from or changes in the URL of a request (WHATWG URL, 4.4).
 _ODD = re.compile(r"[\x00-\x20\x7f\\]|\?(?:#|$)")
 
 
 class Failed(Exception):  # noqa: N818 - it ends a command, with one line
-    """The command cannot continue; the text is printed."""
+    """Ends a command. Its text is printed on stderr."""
 
 
 @dataclass(frozen=True, slots=True)
 class Console:
-    """The streams of a command; each line on stderr begins with the prefix."""
+    """The standard streams of a command. Each line on stderr starts with the prefix."""
 
     stdin: TextIO
     stdout: TextIO
@@ -81,20 +81,20 @@ class Console:
     prefix: str
 
     def print(self, text: str = "") -> None:
-        """Print a line; characters that the encoding of stdout lacks are escaped."""
+        """Print a line, and escape characters that the encoding of stdout lacks."""
         encoding = self.stdout.encoding or "utf-8"
         self.stdout.write(text.encode(encoding, "backslashreplace").decode(encoding) + "\n")
 
     def print_json(self, record: Mapping[str, Any]) -> None:
-        """Print an object as one line of JSON, in ASCII."""
+        """Print an object as one line of JSON in ASCII."""
         self.stdout.write(json.dumps(record) + "\n")
 
     def fact(self, name: str, text: str, width: int = 10) -> None:
-        """Print a name, padded to a width, and a text, escaped."""
+        """Print a padded name and an escaped text."""
         self.print(f"  {self.paint(f'{name:<{width}}', FAINT)} {printable(text)}")
 
     def paint(self, text: str, *colours: str) -> str:
-        """Return a text in colours if stdout is a terminal, unless disabled (no-color.org)."""
+        """Return the text in colour if stdout is a terminal, unless disabled (no-color.org)."""
         is_plain = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"
         if not text or is_plain or not self.stdout.isatty():
             return text
@@ -110,7 +110,7 @@ class Console:
 
 
 class Topic(NamedTuple):
-    """A topic of the command line: its help, its arguments for argparse, and its function."""
+    """A subcommand: its help, its arguments for argparse, and its function."""
 
     help: str
     arguments: dict[str, dict[str, Any]]
@@ -118,14 +118,14 @@ class Topic(NamedTuple):
 
 
 def _agent(name: str) -> Agent:
-    """Return the agent that a value of `--agent` names."""
+    """Return the agent for a value of `--agent`."""
     agent = parse_agent(name)
     if agent is None or not (agent.tokens or any(map(str.isalnum, name))):
         raise ArgumentTypeError("not a crawler name; use a product token or a User-Agent")
     return agent
 
 
-#: Arguments of several topics.
+#: Arguments that several topics have.
 AGENT: dict[str, Any] = {
     "--agent": {
         "metavar": "TOKEN",
@@ -140,7 +140,7 @@ JSON: dict[str, Any] = {
 }
 
 
-#: Where the name of an agent came from, as in JSON -> the same in words.
+#: The source of an agent's name, as in the JSON output -> the source in words.
 _AGENT_SOURCES = {
     "option": "--agent",
     "setting": "ROBOTSTXT_USER_AGENT",
@@ -150,7 +150,7 @@ _AGENT_SOURCES = {
 
 
 class NamedAgent(NamedTuple):
-    """An agent of a command, and where its name came from: a key of `_AGENT_SOURCES`."""
+    """An agent and the source of its name, which is a key of `_AGENT_SOURCES`."""
 
     agent: Agent
     source: str
@@ -168,12 +168,12 @@ class NamedAgent(NamedTuple):
 
     @property
     def record(self) -> dict[str, Any]:
-        """The agent as keys of an object of JSON."""
+        """The agent as fields of a JSON object."""
         return {"agent": self.name, "agent_from": self.source, "tokens": list(self.tokens)}
 
 
 def agents_of(opts: Namespace, ours: Settings, settings: ScrapySettings) -> list[NamedAgent]:
-    """Return the agents that the command line names, each once, or else the project's."""
+    """Return the agents of the command line without duplicates, or else the project's agent."""
     if opts.agent:
         return [NamedAgent(agent, "option") for agent in dict.fromkeys(opts.agent)]
     if ours.user_agent is not None:
@@ -182,40 +182,40 @@ def agents_of(opts: Namespace, ours: Settings, settings: ScrapySettings) -> list
 
 
 def show_agent(record: Mapping[str, Any], console: Console) -> None:
-    """Print the agent of a record, and where its name came from."""
+    """Print the agent of a record and the source of its name."""
     console.fact("agent", f"{record['agent']} (from {_AGENT_SOURCES[record['agent_from']]})")
 
 
 def abandon(stream: TextIO) -> None:
-    """Discard the rest of an output. Otherwise Python would try to write it at exit, and fail."""
+    """Discard buffered output, because Python would fail to write it at exit."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def meaning(outcome: Outcome, cause: str, *, stale: bool) -> str:
-    """Return a result and what it means: ``unavailable (404), so everything is allowed``."""
+    """Describe a result and its effect: ``unavailable (404), so everything is allowed``."""
     return f"stale ({cause}), so an earlier copy is used" if stale else outcome.explained(cause)
 
 
 def whole_number(value: object) -> int | None:
-    """Return the whole number in a value, or `None` if it has none or more than 15 digits."""
+    """Return a value as a whole number, or `None` if it isn't one or has more than 15 digits."""
     text = str(value)
     return int(text) if text.isascii() and text.isdigit() and len(text) < 16 else None
 
 
 def as_url(text: str) -> str:
-    """Return a typed URL as a crawl requests it, for example without surrounding blanks."""
-    # Bytes that are not UTF-8 are surrogates (PEP 383). w3lib's error handler escapes them.
+    """Return a URL of the command line as a crawl would request it, without blanks around it."""
+    # Python decodes bytes that are not UTF-8 as surrogates (PEP 383); w3lib escapes them.
     text = text.encode("utf-8", "surrogateescape").decode("utf-8", "percentencode")
     if _ODD.search(text):
         with suppress(ValueError):
             requested = safe_url_string(text)
             if Origin.of(requested) is not None:
                 return requested
-    return text  # a text that cannot be requested is shown as typed
+    return text  # it cannot be requested, so show it as it was typed
 
 
 def origin_of(url: str, schemes: Mapping[str, Scheme] = SCHEMES) -> Origin:
-    """Return the origin of a typed URL with one of some schemes, or raise `Failed`."""
+    """Return the origin of a URL with one of the schemes, or raise `Failed`."""
     origin = Origin.of(as_url(url), schemes)
     if origin is None:
         raise Failed(f"{stripped(url)} is {not_a_url(schemes)}; {URL_ADVICE}")
@@ -223,12 +223,12 @@ def origin_of(url: str, schemes: Mapping[str, Scheme] = SCHEMES) -> Origin:
 
 
 def not_a_url(schemes: Iterable[str]) -> str:
-    """Describe a text that has no origin with one of some schemes."""
+    """Return the error for text that is not a URL with one of the schemes."""
     return f"not an absolute {join_items(list(schemes), 'or')} URL"
 
 
 def stripped(url: str) -> str:
-    """Return a URL without userinfo, or another text without possible userinfo."""
+    """Return a URL without userinfo, or other text without possible userinfo."""
     any_scheme = {url.partition("://")[0].lower(): Scheme(1)}
     if Origin.of(url, any_scheme) is None:
         return _USERINFO.sub(r"\1", url)
@@ -236,7 +236,7 @@ def stripped(url: str) -> str:
 
 
 def without_passwords(text: str) -> str:
-    """Return a text with ``***`` in place of possible userinfo in its words."""
+    """Return text with ``***`` instead of possible userinfo in each word."""
     # An @ in the path of a URL is not userinfo.
     return " ".join(
         word if stripped(word) == word else without_credentials(word, "***@")
@@ -245,12 +245,12 @@ def without_passwords(text: str) -> str:
 
 
 def is_url(source: str) -> bool:
-    """Return whether a source is a URL, and not the name of a file."""
+    """Return whether a source is a URL instead of a file name."""
     return source.partition("://")[0].lower() in SCHEMES and "://" in source
 
 
 def source_name(source: str) -> str:
-    """Return the name of a source, to be shown: a URL without userinfo, or a path."""
+    """Return the name of a source for output: a path, or a URL without userinfo."""
     if source == STANDARD:
         return "standard input"
     return stripped(source) if is_url(source) else source
@@ -258,7 +258,7 @@ def source_name(source: str) -> str:
 
 @contextmanager
 def opened(source: str, console: Console) -> Iterator[BinaryIO]:
-    """Open a file, or use standard input, which stays open. An OSError becomes `Failed`."""
+    """Open a file or standard input, which stays open. An OSError becomes `Failed`."""
     is_stdin = source == STANDARD
     try:
         with nullcontext(console.stdin.buffer) if is_stdin else Path(source).open("rb") as file:
@@ -274,14 +274,14 @@ def read(source: str, console: Console, max_size: float = math.inf) -> bytes:
     """Return up to `max_size + 1` bytes of a file or of standard input."""
     data = bytearray()
     with opened(source, console) as file:
-        # In chunks: `read` allocates as many bytes as it is asked for, and the limit may be huge.
+        # Read chunks, because `read` allocates the size that it gets, and the limit may be huge.
         while chunk := file.read(int(min(max_size + 1 - len(data), 65_536))):
             data += chunk
     return bytes(data)
 
 
-#: Settings that keep the crawl of a command from writing files, opening ports, running spiders of
-#: the project, and using the job directory.
+#: Settings that stop the crawl of a command from writing files, opening ports, loading spiders and
+#: using the job directory.
 _WITHOUT: dict[str, Any] = {
     "ROBOTSTXT_OBEY": True,
     "FEEDS": {},
@@ -302,36 +302,36 @@ _COPY = "or use a copy of its file: check --robots FILE, lint FILE"
 
 @dataclass(frozen=True, slots=True)
 class FoundRobots:
-    """What governs an origin, and where it comes from."""
+    """The result of fetching an origin's robots.txt."""
 
     robots: OriginPolicy
-    source: str  # the URL of the robots.txt, or the name of a file that replaces it
-    advice: str = ""  # if the file is unreachable, or the crawl itself failed
-    redirected_to: str | None = None  # the URL that the file came from, if it is another one
+    source: str  # the URL of the robots.txt, or the file that replaces it
+    advice: str = ""  # set if the file is unreachable or the crawl itself failed
+    redirected_to: str | None = None  # the final URL, if there was a redirect
 
     @property
     def file(self) -> RobotsTxt:
-        """The file as this package reads it; empty if there is none."""
+        """The parsed file, which is empty if there is none."""
         return self.robots.robots or RobotsTxt()
 
     @property
     def problem(self) -> str:
-        """Why the file is unknown, and what to do."""
+        """The reason why the file is unknown, and advice."""
         robots = self.robots
         return f"{self.source} is {robots.outcome.explained(robots.cause)}; {self.advice}"
 
 
 @dataclass(frozen=True, slots=True)
 class Unknown:
-    """Why the file of a URL is unknown, and what to do."""
+    """The reason why the robots.txt of a URL is unknown, and advice."""
 
     why: str
     advice: str
 
 
 def prepared(settings: ScrapySettings) -> Settings:
-    """Change the settings of a project to those of a command's crawl, and return ours."""
-    # A command requests a file once. The default would retry for a minute.
+    """Adapt the project's settings for the crawl of a command, and return ours."""
+    # Request each file once. With the default backoff, the user would wait for a minute.
     settings.set("ROBOTS_UNREACHABLE_BACKOFF", [], "command")
     for name, value in _WITHOUT.items():
         settings.set(name, value, "cmdline")
@@ -340,13 +340,13 @@ def prepared(settings: ScrapySettings) -> Settings:
 
 
 class Inquirer(Spider):
-    """The spider of a command's crawl: it does some work and yields no requests."""
+    """The spider of a command's crawl. It runs a coroutine and yields no requests."""
 
     name = "robots"
     work: Callable[["Inquirer"], Awaitable[None]]
 
     async def start(self) -> AsyncIterator[Any]:
-        """Do the work."""
+        """Run the coroutine."""
         self._advice: dict[str, str] = {}
         self._last_urls: dict[Origin | None, str] = {}
         self.crawler.signals.connect(self._attempted, signals.robots_attempted)
@@ -356,7 +356,7 @@ class Inquirer(Spider):
             yield request
 
     def _attempted(self, access: Access | None) -> None:
-        """Remember what to do about a failure of the crawl itself; see `signals.py`."""
+        """Remember the advice about a failure of the crawl itself; see `signals.py`."""
         if isinstance(access, Local):
             self._advice[access.cause] = access.advice
 
@@ -366,11 +366,11 @@ class Inquirer(Spider):
         request: Request,
         response: Any,  # noqa: ANN401
     ) -> None:
-        """Remember the URL of the last exchange for an origin; see `signals.py`."""
+        """Remember the last URL that was requested for an origin; see `signals.py`."""
         self._last_urls[origin] = request.url if response is None else response.url
 
     async def find(self, origins: Sequence[Origin]) -> dict[Origin, FoundRobots]:
-        """Return what governs origins."""
+        """Fetch the robots.txt of each origin."""
         service = robots_service(self.crawler)
         found = {}
         for start in range(0, len(origins), MAX_FETCHES):
@@ -383,7 +383,7 @@ class Inquirer(Spider):
         return found
 
     def _found(self, robots: OriginPolicy) -> FoundRobots:
-        """Return a result with its redirect target, and what to do if it is a failure."""
+        """Return a result with its redirect target and advice."""
         url = robots.origin.robots_url
         last_url = stripped(self._last_urls.get(robots.origin, url))
         target = None if last_url == url else last_url
@@ -391,7 +391,7 @@ class Inquirer(Spider):
         return FoundRobots(robots, url, redirected_to=target, advice=f"{advice}, {_COPY}")
 
     async def page(self, url: str) -> Response:
-        """Fetch a page; robots.txt is obeyed, and redirects are followed."""
+        """Fetch a page, obey robots.txt and follow redirects."""
         request = Request(stripped(url))
         assert self.crawler.engine is not None
         try:
@@ -404,11 +404,11 @@ class Inquirer(Spider):
 
 
 def crawl(settings: ScrapySettings, work: Callable[[Inquirer], Awaitable[T]]) -> T:
-    """Run a crawl that does some work, and return the result of the work.
+    """Run a coroutine in a crawl, and return its result.
 
-    The work prints nothing: while the crawl runs, Ctrl-C ends the crawl.
+    The coroutine must not print, because Ctrl-C only ends the crawl while it runs.
 
-    :param settings: the settings after `prepared`.
+    :param settings: settings that `prepared` has adapted.
     """
     ends: list[T | Exception] = []  # the first one counts
 
@@ -418,7 +418,7 @@ def crawl(settings: ScrapySettings, work: Callable[[Inquirer], Awaitable[T]]) ->
         except Exception as error:  # noqa: BLE001 - raised again below, where it is not logged
             ends.append(error)
 
-    # A crawl leaves its signal handlers behind, which call an event loop that has ended.
+    # A crawl does not restore signal handlers, and its own ones call an event loop that has ended.
     handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         process = AsyncCrawlerProcess(settings)
@@ -432,7 +432,7 @@ def crawl(settings: ScrapySettings, work: Callable[[Inquirer], Awaitable[T]]) ->
         for number, handler in handlers.items():
             signal.signal(number, handler)
     end = ends[0] if ends else Failed("stopped")
-    # Scrapy may fail again, without a cause, when it closes a crawl that could not start.
+    # When Scrapy closes a crawl that could not start, it may raise another error without a cause.
     while isinstance(end, RuntimeError) and isinstance(end.__context__, Exception):
         end = end.__context__
     if isinstance(end, (Failed, RobotsError)):
@@ -443,11 +443,11 @@ def crawl(settings: ScrapySettings, work: Callable[[Inquirer], Awaitable[T]]) ->
 
 
 def found_about(settings: ScrapySettings, origins: Iterable[Origin]) -> dict[Origin, FoundRobots]:
-    """Fetch the robots.txt of each origin, with the settings after `prepared`."""
+    """Fetch the robots.txt of each origin, with settings that `prepared` has adapted."""
     return crawl(settings, lambda inquirer: inquirer.find(list(origins)))
 
 
 def parsed(body: bytes, scheme: str, settings: Settings) -> ParsedRobots:
-    """Parse a file for pages of a scheme: Gemini has rules of its own."""
+    """Parse a file for pages with a scheme, because Gemini has different rules."""
     gemini = gemini_file(body, settings, scheme)
     return ParsedRobots(None, gemini or RobotsTxt.parse(body, max_size=settings.max_size))

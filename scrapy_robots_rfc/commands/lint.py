@@ -1,4 +1,4 @@
-"""`scrapy robots lint FILE|URL|-...`: print the findings of `core/lint.py`."""
+"""`scrapy robots lint` prints the findings of `core/lint.py`."""
 
 from argparse import Namespace
 from collections.abc import Iterable, Mapping
@@ -16,14 +16,13 @@ from scrapy_robots_rfc.core.text import pluralize, printable
 from scrapy_robots_rfc.policy.access import Outcome
 from scrapy_robots_rfc.policy.origins import Origin
 
-#: A severity -> the exit code and the colour. The highest exit code counts, unless a file could not
-#: be read.
+#: Severity -> exit code and colour. The highest code counts, unless a file cannot be read.
 _SEVERITIES = {
     Severity.NOTICE: (0, common.STRONG),
     Severity.WARNING: (1, common.DOUBT),
     Severity.ERROR: (3, common.BAD),
 }
-#: Settings that make a crawl use something other than the file of the site, and values that do not.
+#: Settings that replace the site's own file -> values that disable them.
 _FROM_ITS_SITE: dict[str, Any] = {
     "ROBOTS_CACHE": None,
     "ROBOTS_EXEMPT": [],
@@ -68,7 +67,7 @@ def _lint(settings: Settings, console: Console, opts: Namespace) -> int:
 
 
 def _fetched(origins: Iterable[Origin], settings: Settings) -> Mapping[Origin, FoundRobots]:
-    """Fetch the files of origins, in one crawl."""
+    """Fetch the files of all origins in one crawl."""
     if not origins:
         return {}
     for setting, value in _FROM_ITS_SITE.items():
@@ -79,7 +78,7 @@ def _fetched(origins: Iterable[Origin], settings: Settings) -> Mapping[Origin, F
 def _read(
     source: Origin | str, fetched: Mapping[Origin, FoundRobots], console: Console, max_size: int
 ) -> tuple[str, RobotsTxt, str]:
-    """Return the name of a file, the file, and a text if its site has none.
+    """Return the name of a file, the file, and a note if its site has none.
 
     :raises Failed: the file cannot be read, or is unreachable.
     """
@@ -115,13 +114,13 @@ def _show(name: str, finding: Finding, console: Console, style: str) -> None:
 
 
 def _explained(finding: Finding) -> list[str]:
-    """Return the effect of a finding, and what was probably meant."""
+    """Return the effect of a finding and the probable intention."""
     label = "" if finding.code in ADVICE else "meant: "
     return [finding.effect, *([label + finding.meant] if finding.meant else ())]
 
 
 def _annotation(name: str, finding: Finding) -> str:
-    """Return a finding as a workflow command of GitHub, which the text of a site cannot end."""
+    """Return a finding as a workflow command of GitHub, with the site's text escaped."""
     text = printable("; ".join([finding.text, *_explained(finding)])).replace("%", "%25")
     file = printable(name).replace("%", "%25").replace(":", "%3A").replace(",", "%2C")
     where = f"file={file},line={finding.line},title={finding.code}"

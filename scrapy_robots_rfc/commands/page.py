@@ -1,4 +1,4 @@
-"""`scrapy robots page URL|FILE|-`: show the rules in the headers and meta elements of a page."""
+"""`scrapy robots page` shows the rules in the headers and meta elements of a page."""
 
 from argparse import Namespace
 from collections import Counter
@@ -16,7 +16,7 @@ from scrapy_robots_rfc.usage.rules import EVERYONE, PageRules, bounded_texts, re
 
 
 def _page(settings: ScrapySettings, console: common.Console, opts: Namespace) -> int:
-    """Print the rules of a page for each agent; return the exit code."""
+    """Print the rules of a page for each agent, and return the exit code."""
     agents = common.agents_of(opts, common.prepared(settings), settings)
     if common.is_url(opts.page):
         common.origin_of(opts.page)
@@ -47,7 +47,7 @@ def _page(settings: ScrapySettings, console: common.Console, opts: Namespace) ->
 
 
 def _rules(response: Response, tokens: Sequence[str]) -> Iterator[dict[str, Any]]:
-    """Yield all rules in headers and meta elements, for any crawler, as objects of JSON."""
+    """Yield all rules in headers and meta elements, for any crawler, as JSON objects."""
     own = {"robots", *(token.lower() for token in tokens)}
     lines = (("", value.decode("latin-1")) for value in response.headers.getlist("X-Robots-Tag"))
     in_head = Counter(page_of(response).metas)
@@ -61,7 +61,7 @@ def _rules(response: Response, tokens: Sequence[str]) -> Iterator[dict[str, Any]
     for source, name, text, odd in texts:
         members = list(read_members(text))
         is_own = source == "header" or name.lower() in own
-        # A meta of another name is for another crawler if all of its directives are known.
+        # A meta with another name addresses another crawler if all of its directives are known.
         if not is_own and any(member.problem == "unknown directive" for member in members):
             continue
         for member in members:

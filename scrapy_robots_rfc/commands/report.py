@@ -1,4 +1,4 @@
-"""`scrapy robots report FILE`: sums up a file of ROBOTS_REPORT, as text, JSON or a page.
+"""`scrapy robots report` sums up a ROBOTS_REPORT file as text, JSON or an HTML page.
 
 `report_sums.py` reads the file, which is JSON lines, and `report_page.js` draws the page.
 """
@@ -31,11 +31,11 @@ from scrapy_robots_rfc.commands.report_sums import (
 )
 from scrapy_robots_rfc.core.text import pluralize, printable
 
-#: Rows of each list: a screenful in the text, elsewhere as many as a browser sorts at once.
+#: Maximum rows of each list in the text, and in JSON and on the page.
 TOP_OF_TEXT, TOP = 10, 1000
-#: URLs of each group in the text.
+#: Maximum URLs of each group in the text.
 URLS_OF_TEXT = 3
-#: Names of spiders and agents in the header.
+#: Maximum spiders and agents in the header.
 NAMES = 5
 NO_SITE = "(no site)"
 _INDENT = 22  # of the URLs in the text
@@ -43,7 +43,7 @@ _FOLDER = "scrapy_robots_rfc.commands"  # of the parts of the page
 
 
 def _report(_: object, console: common.Console, opts: Namespace) -> int:
-    """Print the totals of the file; the exit code is 0."""
+    """Sum up the file, and return 0."""
     sums = summed(opts.file, console, only=opts.only_run, keeps_all=opts.json)
     if sums.broken:
         broken = pluralize(sums.broken, "broken record")
@@ -63,9 +63,9 @@ def summed(
 ) -> Sums:
     """Return the sums of a file.
 
-    :param only: the number of the run that counts, or `None` if all do.
-    :param keeps_all: whether every URL is kept.
-    :raises Failed: most of the file is something else, or it has no such run.
+    :param only: the number of the run to sum up, or `None` for all runs.
+    :param keeps_all: whether to keep every URL.
+    :raises Failed: if the file is not a report, or does not have this run.
     """
     sums = Sums(only, keeps_all)
     with common.opened(source, console) as file:
@@ -83,16 +83,16 @@ def summed(
     return sums
 
 
-# What every output says.
+# Texts that all outputs share.
 
 
 def meaning(reason: str) -> str:
-    """Return what a reason means, for users."""
+    """Return the explanation of a reason."""
     return MEANINGS.get(reason, "not a reason that this version knows")
 
 
 def share(requests: int, total: int) -> str:
-    """Return a share of all dropped requests, such as ``6.2%``."""
+    """Return the share of all dropped requests as a percentage, such as ``6.2%``."""
     text = f"{requests / (total or 1):.1%}"
     return "<0.1%" if requests and text == "0.0%" else text
 
@@ -110,7 +110,7 @@ def headline(sums: Sums) -> str:
 
 
 def facts(sums: Sums, source: str) -> Iterator[tuple[str, str]]:
-    """Yield names and texts: what was read, when it was written, and whose requests it is about."""
+    """Yield the rows of the header, such as file, time, spider and agent."""
     yield "file", f"{common.source_name(source)} ({pluralize(sums.records, 'record')})"
     if sums.total.first and sums.total.last:
         yield "time", _period(sums.total.first, sums.total.last)
@@ -139,7 +139,7 @@ def _period(first: str, last: str) -> str:
 
 
 def _named(counts: Counter[str | None]) -> str:
-    """Return the names that count most, each with its requests if there are several."""
+    """Return the most frequent names, with their requests if there are several names."""
     if len(counts) == 1:
         return next(iter(counts)) or NOT_GIVEN
     names = [f"{name or NOT_GIVEN} ({count:,})" for name, count in counts.most_common(NAMES)]
@@ -162,7 +162,7 @@ def _ending(run: Run) -> str:
 
 
 def as_json(sums: Sums, source: str) -> dict[str, Any]:
-    """Return the sums as an object of JSON, with every dropped URL that was kept."""
+    """Return the sums as a JSON object."""
     total = sums.total.requests
     # Exempt requests are not part of the total, so they have no share.
     exempt = [{"entry": entry, "requests": n} for entry, n in sums.exempt.most_common(TOP)]
@@ -203,7 +203,7 @@ def _rows(name: str, counts: Counter[Any], total: int) -> list[dict[str, Any]]:
 def _group_record(
     sums: Sums, group: Group, dropped: Dropped, most: int | None = None
 ) -> dict[str, Any]:
-    """Return a group as an object of JSON.
+    """Return a group as a JSON object.
 
     :param most: maximum URLs, or `None` for all.
     """
@@ -219,7 +219,7 @@ def _group_record(
 
 
 def _more(dropped: Dropped, urls: list[tuple[str, list[int]]]) -> int:
-    """Return the number of requests of a group that are not for these URLs."""
+    """Return how many requests of a group are for other URLs."""
     return dropped.requests - sum(number for _, (number, _) in urls)
 
 
@@ -286,7 +286,7 @@ def _show_groups(sums: Sums, console: common.Console) -> None:
 
 
 def _title(group: Group, dropped: Dropped, sums: Sums) -> str:
-    """Return the site and the reason of a group, with the agent if there are several."""
+    """Return the site and the reason of a group, and its agent if there are several agents."""
     details = [group.reason]
     if group.token is not None:
         details.append(f"group {group.token}")
@@ -298,7 +298,7 @@ def _title(group: Group, dropped: Dropped, sums: Sums) -> str:
 
 
 def _in_dry_run(requests: int, sums: Sums) -> str:
-    """Return how many requests a dry run sent, unless the title says that it sent all."""
+    """Return how many requests a dry run sent, unless it sent all, as the title then says."""
     is_mixed = sums.total.dry_run < sums.total.requests
     return f", {requests:,} in a dry run" if requests and is_mixed else ""
 
@@ -307,7 +307,7 @@ def _in_dry_run(requests: int, sums: Sums) -> str:
 
 
 def page(sums: Sums, source: str) -> str:
-    """Return the page: a template with a script that draws the embedded numbers."""
+    """Return the HTML page, whose script draws the embedded data."""
     folder = resources(_FOLDER)
     style = (folder / "report_page.css").read_text(encoding="utf-8")
     script = (folder / "report_page.js").read_text(encoding="utf-8")
@@ -327,7 +327,7 @@ def page(sums: Sums, source: str) -> str:
         script=script,
         style_hash=_digest(style),
         script_hash=_digest(script),
-        # So that `</script>` and `<!--` in a text have no effect.
+        # Escape `<`, because `</script>` would end the data and `<!--` would start a comment.
         data=json.dumps(data).replace("<", "\\u003c"),
     )
 
@@ -337,7 +337,7 @@ def _template() -> str:
 
 
 def _bounded(sums: Sums) -> Iterator[dict[str, Any]]:
-    """Yield the groups of the page, with as many URLs as it may have."""
+    """Yield the groups of the page, with a limited number of URLs."""
     left = MAX_URLS
     for group, dropped in sums.largest_groups(TOP):
         record = _group_record(sums, group, dropped, min(left, MAX_URLS_OF_GROUP))
@@ -351,7 +351,7 @@ def _digest(text: str) -> str:
 
 
 def _write(name: str, text: str, report: str) -> None:
-    """Write the page. Of existing files, only an earlier page is overwritten."""
+    """Write the page. It overwrites only an empty file or an earlier page."""
     path = Path(os.path.realpath(name))  # for `/dev/fd/N` that is a pipe, no such path exists
     try:
         if name == common.STANDARD or (Path(name).exists() and not path.is_file()):
@@ -372,7 +372,7 @@ def _write(name: str, text: str, report: str) -> None:
 
 
 def _is_page(path: Path) -> bool:
-    """Return whether a file is an earlier page, or empty."""
+    """Return whether a file is an earlier page or empty."""
     start = _template().partition("$")[0].encode()
     with path.open("rb") as file:
         return file.read(len(start)) in (start, b"")

@@ -16,7 +16,7 @@ class Command(ScrapyCommand):
     exitcode: int = 2
 
     def syntax(self) -> str:
-        """Return what follows the name of the command."""
+        """Return the arguments, for the usage."""
         return "[options] TOPIC ..."
 
     def short_desc(self) -> str:

@@ -1,4 +1,4 @@
-"""The topics of `scrapy robots`: their options, and how a topic is run."""
+"""Add the options of the topics of `scrapy robots`, and run a topic."""
 
 import os
 import signal
@@ -22,12 +22,12 @@ _TOPICS = {
     "report": report.TOPIC,
     "cache": cache.TOPIC,
 }
-#: Topics whose exit code is an answer. If their output is not read to its end, there is no answer.
+#: Topics whose exit code is an answer, which is incomplete if their output is not read to the end.
 _ANSWERS = frozenset({"check", "lint", "page"})
 
 
 class _Parser(ArgumentParser):
-    """A parser whose errors are one line."""
+    """A parser that prints each error on one line."""
 
     def error(self, message: str) -> NoReturn:
         """Print the error and exit."""
@@ -35,14 +35,14 @@ class _Parser(ArgumentParser):
         self.exit(2, f"{self.prog}: {text}; see {self.prog} --help\n")
 
     def refuse(self, arguments: list[str]) -> None:
-        """Exit with an error if there are arguments that the parser did not recognize."""
+        """Exit with an error if there are unrecognized arguments."""
         if arguments:
             self.error(f"unrecognized arguments: {' '.join(arguments)}")
 
 
 def add_topics(parser: ArgumentParser) -> None:
     """Add the topics to the parser of `scrapy robots`."""
-    # Scrapy makes this parser. Its own `error` would print the whole usage first.
+    # Scrapy creates this parser. Its own `error` would print the usage, too.
     parser.error = _Parser(prog="scrapy robots").error  # type: ignore[method-assign]
     topics = parser.add_subparsers(
         title="Topics",
@@ -62,7 +62,7 @@ def add_topics(parser: ArgumentParser) -> None:
 
 
 def run_topic(settings: Settings, opts: Namespace) -> int:
-    """Run a topic and return its exit code; if it ends early, say why on stderr."""
+    """Run a topic and return its exit code. If it fails, print the reason on stderr."""
     _open_streams()
     console = Console(sys.stdin, sys.stdout, sys.stderr, f"scrapy robots {opts.topic}")
     try:
@@ -70,7 +70,7 @@ def run_topic(settings: Settings, opts: Namespace) -> int:
         console.stdout.flush()
         return code
     except KeyboardInterrupt:
-        # Ignore further Ctrl-C: little is left to do, and a second one would print a traceback.
+        # Ignore another Ctrl-C, which would print a traceback.
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         console.complain("stopped")
         abandon(console.stdout)  # its reader may be gone

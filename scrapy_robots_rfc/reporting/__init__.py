@@ -1,1 +1,1 @@
-"""What a crawl writes down for its user: report, archive and summary. All of them are leaves."""
+"""The report, archive, log of sites and closing summary of a crawl. All of them are leaves."""

@@ -1,8 +1,7 @@
-"""Archive every exchange for a robots.txt, ROBOTS_ARCHIVE, as WARC 1.1 records (ISO 28500).
+"""Write each request for a robots.txt and its response to ROBOTS_ARCHIVE, as WARC 1.1 (ISO 28500).
 
-An exchange is a request record and a response record. A metadata record has the result of a fetch:
-the outcome, its expiry, and the digest of the file. Each record is a gzip member that is written at
-once, so after a killed crawl the file is whole up to its last record.
+A metadata record has the result of each fetch: the outcome, its expiry and the digest of the file.
+Each record is a gzip member that is written at once, so a killed crawl leaves only whole records.
 """
 
 from collections.abc import Mapping, Sequence
@@ -39,12 +38,12 @@ from scrapy_robots_rfc.reporting.report import (
 )
 from scrapy_robots_rfc.settings import Settings
 
-#: Request headers that are left out, because they may contain passwords.
+#: Request headers to leave out, because they may contain passwords.
 _SECRETS = frozenset({b"authorization", b"proxy-authorization", b"cookie"})
-#: The response header that is left out: it describes the transfer, not the content.
+#: Response headers to leave out, because they describe the transfer.
 _FRAMING = frozenset({b"transfer-encoding"})
 _RECORDS = stats.RECORDS.format(output="archive")
-# Maximum origins whose last exchange is remembered until their fetch ends.
+# Maximum origins whose last response is remembered until their fetch ends.
 _MAX_EXCHANGES = 10_000
 _Headers = dict[str, str]
 
@@ -52,10 +51,10 @@ _Headers = dict[str, str]
 class Archive:
     """The archive of a crawl.
 
-    :raises SettingError: if the file cannot be created, or another output has its place.
+    :raises SettingError: if the file cannot be created, or another output uses the same place.
     """
 
-    #: Bytes after which a new file starts: other tools read and copy files of this size easily.
+    #: Size in bytes after which a new file is started; other tools handle files of this size well.
     MAX_SIZE: ClassVar[int] = 1_000_000_000
 
     def __init__(self, crawler: Crawler, settings: Settings) -> None:
@@ -79,7 +78,7 @@ class Archive:
             ) from None
         crawler.signals.connect(self._exchanged, signals.robots_exchanged)
         crawler.signals.connect(self._fetched, signals.robots_fetched)
-        # Not `spider_closed`, because the last fetches end after it.
+        # The last fetches end after `spider_closed`.
         crawler.signals.connect(self._close, scrapy_signals.engine_stopped)
 
     def _exchanged(
@@ -90,7 +89,7 @@ class Archive:
         codings: Sequence[bytes],
         cut_off: bool,
     ) -> None:
-        """Write an exchange, which `signals.py` describes."""
+        """Write a request and its response; see `signals.py`."""
         url = without_userinfo(request.url)
         sent = f"<{uuid4().urn}>"
         if response is not None:
@@ -119,7 +118,7 @@ class Archive:
     def _fetched(self, robots: OriginPolicy, request: Request | None) -> None:
         """Write the result of a fetch.
 
-        :param request: the request whose page needed the file, or `None`.
+        :param request: the request that needed the file, or `None`.
         """
         left = robots.validity.fresh_until - self._runtime.clock()
         fields = {
@@ -151,7 +150,7 @@ class Archive:
         for number in count(1):
             name = self._path.name if number == 1 else f"{stem}-{number}{suffixes}"
             with suppress(FileExistsError):
-                # A buffer would write the rest of a record again after an error.
+                # Without a buffer, which would write the rest of a record after an error.
                 self._file: FileIO = (self._path.parent / name).open("xb", buffering=0)
                 break
         use = self._settings.use
@@ -171,7 +170,7 @@ class Archive:
     def _write(
         self, kind: str, url: str, payload: bytes, headers: _Headers, http: StatusAndHeaders = None
     ) -> None:
-        """Write a record, to a new file if this one is large; never raise."""
+        """Write a record without raising, to a new file if the current one is large."""
         try:
             if self._file.closed or self._file.tell() >= self.MAX_SIZE:
                 self._close()
@@ -186,8 +185,8 @@ class Archive:
     ) -> None:
         """Write a whole record.
 
-        :param headers: empty ones are left out.
-        :raises OSError: if the disk is full. Nothing is written then.
+        :param headers: WARC headers; empty ones are omitted.
+        :raises OSError: if the disk is full; then nothing is written.
         """
         buffer = BytesIO()
         writer = WARCWriter(buffer, gzip=True, warc_version="1.1")
@@ -204,20 +203,20 @@ class Archive:
         writer.write_record(record)
         before = self._file.tell()
         if self._file.write(buffer.getvalue()) < buffer.tell():
-            # Part of a record would make everything after it unreadable.
+            # Nothing after an incomplete record could be read.
             self._file.seek(before)
             self._file.truncate()
             raise OSError("the disk is full")
 
 
 def _fields(fields: Mapping[str, str]) -> bytes:
-    """Return lines of `application/warc-fields`, without empty fields."""
+    """Return the fields as `application/warc-fields`, without empty ones."""
     lines = [f"{name}: {' '.join(text.split())}\r\n" for name, text in fields.items() if text]
     return "".join(lines).encode()
 
 
 def _lines(headers: Headers, left_out: frozenset[bytes]) -> list[tuple[str, str]]:
-    """Return the header lines as text, without some headers."""
+    """Return the headers as text, without those to leave out."""
     return [
         (name.decode("latin-1"), value.decode("latin-1"))
         for name, values in headers.items()

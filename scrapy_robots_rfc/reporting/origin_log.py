@@ -1,4 +1,4 @@
-"""Log which robots.txt files cannot be reached, and keep what the closing summary says of them."""
+"""Log which robots.txt files are unreachable, and count them for the closing summary."""
 
 from collections import Counter, defaultdict
 from collections.abc import Sequence
@@ -20,24 +20,24 @@ from scrapy_robots_rfc.reporting import site_log
 from scrapy_robots_rfc.reporting.site_log import Kind, SiteLog
 from scrapy_robots_rfc.settings import Settings
 
-#: Sites that the summary names.
+#: Maximum sites that the summary names.
 NAMED = 10
 
-# Maximum number of causes that are counted by name: sites may cause any number.
+# Maximum causes that are counted by name, because sites can cause any number.
 _MAX_CAUSES = 100
 
-# Origins that are remembered. With more, the first ones may have another line in the log, and those
-# that are still being retried at the end may not be counted.
+# Maximum origins that are remembered. With more, some have a second line in the log, and some that
+# are still being retried at the end are not counted.
 _MAX_ORIGINS = 100_000
 
-#: What governs an origin whose file could not be fetched -> what that means for its pages.
+#: Outcome for an origin whose file could not be fetched -> the effect on its pages.
 _CONSEQUENCE = {
     Outcome.SUCCESSFUL: "an earlier copy is used",
     Outcome.UNREACHABLE: "nothing is allowed",
     Outcome.LOCAL: "nothing is allowed",
     Outcome.UNAVAILABLE: "everything is allowed",
 }
-#: The same -> the kind of event after the last attempt.
+#: The same outcome -> the kind of event after the last attempt.
 _GIVEN_UP = {
     Outcome.SUCCESSFUL: site_log.STALE,
     Outcome.UNREACHABLE: site_log.GIVEN_UP,
@@ -47,17 +47,17 @@ _GIVEN_UP = {
 
 @dataclass(eq=False, repr=False)
 class Names:
-    """The first few names with the last text for each, and how often others came.
+    """The first few names with their last texts, and a count of the others.
 
     :param named: name -> its last text.
-    :param more: how often other names came.
+    :param more: how often other names were added.
     """
 
     named: dict[str, str] = field(default_factory=dict)
     more: int = 0
 
     def add(self, name: str, text: str) -> None:
-        """Remember the text of a name, or count the name."""
+        """Remember the text for a name, or count the name."""
         if name in self.named or len(self.named) < NAMED:
             self.named[name] = text
         else:
@@ -65,7 +65,7 @@ class Names:
 
 
 class OriginLog:
-    """Logs what happens to the origins of a crawl."""
+    """Logs the events of origins during a crawl."""
 
     def __init__(self, crawler: Crawler, settings: Settings, sites: SiteLog) -> None:
         self._crawler = crawler
@@ -78,12 +78,12 @@ class OriginLog:
         self.unreachable: Names = Names()
         #: Origins that used an earlier copy.
         self.stale: Names = Names()
-        # Cause of a failure of the crawl itself -> the failure, or `None` after it was logged.
+        # Cause of a failure of the crawl itself -> the failure, or `None` once it has been logged.
         self._local: dict[str, Local | None] = {}
-        # Origin -> cause, if the origin is being retried, or a route to it failed, and it does not
+        # Origin -> cause, for origins that are being retried or whose route failed, and that do not
         # count as unreachable yet.
         self._waiting: LocalCache[Origin, str] = LocalCache(_MAX_ORIGINS)
-        # Hashes of origins with what was logged of each once.
+        # Hashes of an origin and a kind of event that was logged.
         self._logged: LocalCache[int, None] = LocalCache(_MAX_ORIGINS)
         crawler.signals.connect(self.attempted, signals.robots_attempted)
         crawler.signals.connect(self._paced, signals.site_paced)
@@ -95,7 +95,7 @@ class OriginLog:
         access: Access | None,
         delays: Sequence[float],
     ) -> None:
-        """Log how an attempt ended, and count what governs the origin after the last one."""
+        """Log the end of an attempt and, after the last one, count the outcome for the origin."""
         of_route = isinstance(access, Local | Unreachable) and access.route
         is_unreachable = robots.validity.unreachable_since is not None
         if isinstance(access, Local):
@@ -113,26 +113,26 @@ class OriginLog:
             self._concluded(robots, fetch)
 
     def disallowed(self, decision: Decision, why: str, robots: OriginPolicy) -> None:
-        """Log the first disallowed page of an origin, and what failed in the crawl itself.
+        """Log the first disallowed page of an origin, or a failure of the crawl itself.
 
-        A middleware may refuse a robots.txt whose pages it would refuse, too. So such a failure is
-        logged only if a page is dropped because of it.
+        A middleware that drops a robots.txt may drop the pages as well. So such a failure is logged
+        only if a page is dropped because of it.
         """
         if decision.reason is Reason.LOCAL and (access := self._local.get(robots.cause)):
             self._log_local_failure(robots, access)
-        # An unreachable robots.txt was logged when it was fetched.
+        # An unreachable robots.txt has already been logged.
         if decision.reason is not Reason.UNREACHABLE:
             self._note_once(site_log.DISALLOWED, robots, str(robots.origin), why)
 
     def closed(self) -> None:
-        """Count as unreachable the origins that were still waiting when the crawl ended."""
+        """Count origins that were still waiting when the crawl ended as unreachable."""
         key = stats.ORIGINS.format(outcome=Outcome.UNREACHABLE.value)
         for origin, cause in self._waiting.items():
             stats.of(self._crawler).inc_value(key)
             self._count(origin, Outcome.UNREACHABLE, cause)
 
     def _retrying(self, robots: OriginPolicy, fetch: PendingFetch, delays: Sequence[float]) -> None:
-        """Log that pages wait for further attempts, at the first failure only."""
+        """Log the first failure, after which pages wait for further attempts."""
         if fetch.last is not None or _was_unreachable(fetch):
             return
         soonest = 1 + sum(delays)
@@ -149,7 +149,7 @@ class OriginLog:
         self._note(site_log.RETRYING, robots, robots.cause, *times, _CONSEQUENCE[outcome])
 
     def _given_up(self, robots: OriginPolicy, fetch: PendingFetch, *, of_route: bool) -> None:
-        """Log what follows if the last attempt failed, unless that was so before."""
+        """Log the effect of the last failed attempt, unless it is the same as before the fetch."""
         if _was_unreachable(fetch) and not fetch.changes(robots.outcome):
             return
         kind = _GIVEN_UP[robots.outcome]
@@ -159,7 +159,7 @@ class OriginLog:
         self._note(kind, robots, robots.cause, seconds)
 
     def _local_failure(self, robots: OriginPolicy, access: Local) -> None:
-        """Log a failure of the crawl itself, once for each cause, now or when a page is dropped."""
+        """Log each cause of a failure of the crawl itself once, now or when a page is dropped."""
         if access.cause in self._local or len(self._local) >= _MAX_CAUSES:
             return
         self._local[access.cause] = access
@@ -177,7 +177,7 @@ class OriginLog:
         self._sites.note(kind, access.cause, *arguments, error=access.error)
 
     def _concluded(self, robots: OriginPolicy, fetch: PendingFetch) -> None:
-        """Count what governs an origin, and log why it is open if no rules decide that."""
+        """Count the outcome for an origin, and log why it has no rules or only some of them."""
         self._waiting.pop(robots.origin, None)
         if fetch.changes(robots.outcome):
             self._count(robots.origin, robots.outcome, robots.cause)
@@ -186,7 +186,7 @@ class OriginLog:
         file = robots.file
         max_size = self._settings.max_size
         url = robots.origin.robots_url
-        # A 404 is ordinary; any other cause is a redirect that leads nowhere.
+        # A 404 is ordinary, so only other causes, which are broken redirects, are logged.
         is_lost = robots.outcome is Outcome.UNAVAILABLE and robots.cause != str(robots.status)
         if is_lost and robots.validity.unreachable_since is None and robots.status is not None:
             self._note_once(site_log.UNAVAILABLE, robots, url, robots.cause)
@@ -214,7 +214,7 @@ class OriginLog:
             self._sites.note(kind, str(robots.origin), *arguments)
 
     def _count(self, origin: Origin, outcome: Outcome, cause: str) -> None:
-        """Count why this outcome governs an origin."""
+        """Count the cause of an outcome."""
         if outcome is Outcome.UNREACHABLE:
             self.unreachable.add(str(origin), cause)
         causes = self.causes[outcome]
@@ -223,10 +223,10 @@ class OriginLog:
 
 
 def _was_unreachable(fetch: PendingFetch) -> bool:
-    """Return whether the file was unreachable before a fetch."""
+    """Return whether the file was already unreachable before the fetch."""
     return fetch.before is not None and fetch.before.unreachable_since is not None
 
 
 def _seconds(number: float) -> str:
-    """Return seconds for a log line, rounded from ten on, because a busy machine loses some."""
+    """Return seconds for a log line, in whole seconds from ten on."""
     return f"{number:.0f}" if number >= 10 else f"{round(number, 2):g}"

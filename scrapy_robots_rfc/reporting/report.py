@@ -1,8 +1,8 @@
-"""Write the report of a crawl, ROBOTS_REPORT: one record for each decision about a request.
+"""Write a record of each decision about a request to ROBOTS_REPORT.
 
-Signals announce the decisions. Scrapy's exporters and feed storages write the records, as they do
-for FEEDS. `archive.py` uses the end of this module: no two outputs of a crawl may have the same
-place, and writes that fail are logged once.
+The decisions arrive as signals, and Scrapy's exporters and feed storages write the records as for
+FEEDS. `archive.py` also uses the end of this module, which refuses two outputs with the same place
+and logs failed writes once.
 """
 
 import logging
@@ -52,7 +52,7 @@ from scrapy_robots_rfc.settings import Settings
 logger: logging.Logger = logging.getLogger(__name__)
 
 REPORT, ARCHIVE = "ROBOTS_REPORT", "ROBOTS_ARCHIVE"
-#: The reason of the last record of a crawl.
+#: The `reason` of the last record of a crawl.
 RUN = "run"
 # Crawler -> the start of its crawl.
 _RUNS: WeakKeyDictionary[Crawler, str] = WeakKeyDictionary()
@@ -62,7 +62,7 @@ _NAMES = (
     "time run spider agent url referrer origin token reason line rule why robots_url digest outcome"
     " fresh_until version"
 )
-#: The fields of a record in their order, with default values. `docs/report.md` explains them.
+#: The fields of a record in order, with their defaults; see `docs/report.md`.
 FIELDS: dict[str, Any] = {
     **dict.fromkeys(_NAMES.split()),
     "stale": False,
@@ -70,16 +70,16 @@ FIELDS: dict[str, Any] = {
     "allowed": False,
     "count": 1,
 }
-# Options of FEEDS with Scrapy's defaults. Settings for feeds of items, such as FEED_EXPORT_FIELDS,
-# do not apply to records.
+# Options of FEEDS with Scrapy's defaults. Settings for item feeds, such as FEED_EXPORT_FIELDS, do
+# not apply to reports.
 _OPTIONS: dict[str, Any] = {"fields": None, "encoding": None, "indent": 0, "item_export_kwargs": {}}
-# The other options that Scrapy's own classes know, and `allowed`, which FEEDS does not have.
+# The other options that Scrapy's own classes accept, and `allowed`, which FEEDS does not have.
 _OTHER_OPTIONS = (
     "allowed format item_classes item_filter overwrite store_empty uri_params"
     " batch_item_count postprocessing"
 )
-# Schemes of Scrapy's storages that need a package: the module, and the name of the package. Scrapy
-# imports the second one only when it uploads the file.
+# Scheme of a storage of Scrapy that needs a package -> the module and the package. Scrapy imports
+# the second one only at the end of the crawl.
 _PACKAGES = {
     "s3": ("boto3", "boto3"),
     "gs": ("google.cloud.storage", "google-cloud-storage"),
@@ -87,12 +87,12 @@ _PACKAGES = {
 
 
 class Report:
-    """The report of a crawl: a file that is opened when the first record is written.
+    """The report of a crawl. Its file is opened for the first record.
 
-    The exporter writes each record to memory, and the whole record is then written to the file. So
-    the exporter still works after a disk error, and no part of a record is written twice.
+    The exporter writes to memory, from which each whole record is copied to the file. So the
+    exporter still works after a disk error, and no part of a record is written twice.
 
-    :raises SettingError: if Scrapy does not accept the feed, or another output has its place.
+    :raises SettingError: if Scrapy rejects the feed, or another output uses the same place.
     """
 
     def __init__(self, crawler: Crawler, settings: Settings) -> None:
@@ -104,7 +104,7 @@ class Report:
         self._settings = settings
         self._version = version("scrapy-robots-rfc")
         self._run = run_of(crawler)
-        # Make the URIs of local files now, because the working folder may be deleted later.
+        # Build the URIs of local files now, because the working folder may be deleted later.
         self._overrides: dict[str | None, str] = {
             path: Path(path).absolute().as_uri() for path in settings.overrides.values()
         }
@@ -119,7 +119,7 @@ class Report:
             raise
         except Exception as error:  # noqa: BLE001 - the user's own classes may raise anything
             place = without_credentials(uri)
-            # Without options, the user may have written only the place.
+            # Without options, show only the place, as most users write it.
             key, value = (f"{REPORT}[{place!r}]", options) if options else (REPORT, place)
             problem = error_text(error).removeprefix("ValueError: ")
             accepted = f"a feed that Scrapy can export, such as 'robots.jsonl' ({problem})"
@@ -129,7 +129,7 @@ class Report:
         crawler.signals.connect(self._closed, scrapy_signals.spider_closed)
 
     def _prepare(self, crawler: Crawler, uri: str, options: Mapping[str, Any]) -> None:
-        """Create the storage and the exporter, and try the options on a record."""
+        """Create the storage and the exporter, and test the options with a record."""
         for name in ("batch_item_count", "postprocessing"):
             if options.get(name):
                 raise ValueError(f"a report is one file, so it has no option {name!r}")
@@ -159,7 +159,7 @@ class Report:
             indent=options["indent"],
             **options["item_export_kwargs"],
         )
-        # Exporters notice wrong options only when they write a record.
+        # Exporters reject wrong options only when they write a record.
         trial = make_exporter(BytesIO())
         trial.start_exporting()
         self._accepts(self._record())
@@ -175,7 +175,7 @@ class Report:
         robots: OriginPolicy | None,
         line: int | None,
     ) -> None:
-        """Write the record of a decision, which `signals.py` describes."""
+        """Write the record of a decision; see `signals.py`."""
         rule = decision.rule
         referrer = (request.headers.get("Referer") or b"").decode("utf-8", "backslashreplace")
         record = self._record(
@@ -222,7 +222,7 @@ class Report:
         )
 
     def _write(self, record: dict[str, Any]) -> bool:
-        """Write a record and return whether the report has it; never raise.
+        """Write a record without raising, and return whether it was written.
 
         The user's filter may reject it, and a disk, a storage or an exporter may fail.
         """
@@ -238,7 +238,7 @@ class Report:
         return True
 
     def _open(self) -> None:
-        """Open the file if it is not already open. After an error, the next record tries again."""
+        """Open the file, unless it is open. After an error, the next record tries again."""
         if self._file is None:
             self._file = self._storage.open(self._spider)
             is_local = isinstance(self._storage, FileFeedStorage)
@@ -248,7 +248,7 @@ class Report:
             self._exporter.start_exporting()
 
     def _flush(self) -> None:
-        """Move what the exporter has written from memory to the file."""
+        """Move the exporter's output from memory to the file."""
         content = self._buffer.getvalue()
         self._buffer.seek(0)
         self._buffer.truncate()
@@ -290,7 +290,7 @@ def run_of(crawler: Crawler) -> str:
 
 
 def agent_name(crawler: Crawler, request: Request | None) -> str | None:
-    """Return the agent that a request is judged for: its product tokens, separated by commas.
+    """Return the agent of a request as product tokens, separated by commas.
 
     Without tokens it is the User-Agent header; `None` if the user's code that names it fails.
 
@@ -305,7 +305,7 @@ def agent_name(crawler: Crawler, request: Request | None) -> str | None:
 
 
 def _has_torn_line(path: str) -> bool:
-    """Return whether a file ends within a line, as after a full disk."""
+    """Return whether the last line of a file is incomplete, for example after a full disk."""
     if not Path(path).is_file():
         return False  # reading a pipe would block
     with suppress(OSError), Path(path).open("rb") as file:
@@ -316,7 +316,7 @@ def _has_torn_line(path: str) -> bool:
 
 
 def _class(crawler: Crawler, setting: str, name: str, what: str) -> Any:  # noqa: ANN401 - any class
-    """Return the class that a setting names for a format or a scheme."""
+    """Return the class for a format or a scheme from a setting."""
     known = {key: path for key, path in crawler.settings.getwithbase(setting).items() if path}
     if name not in known:
         names = map(repr, filter(None, sorted(known)))
@@ -340,7 +340,7 @@ def _refuse_unknown(options: Mapping[str, Any], *classes: object) -> None:
 
 @dataclass(slots=True, eq=False, repr=False)
 class LossLog:
-    """Counts failed writes, and logs only the first: a full disk must not fill the log."""
+    """Counts failed writes and logs the first one, so that a full disk does not flood the log."""
 
     crawler: Crawler
     setting: str
@@ -350,7 +350,7 @@ class LossLog:
     def add(self, place: object, error: Exception) -> None:
         """Count a failed write.
 
-        :param place: the file, as users know it.
+        :param place: the path or URI to show.
         """
         stats.of(self.crawler).inc_value(self.stat)
         self.count += 1
@@ -367,7 +367,7 @@ class LossLog:
 
 
 def refuse_shared_place(crawler: Crawler, settings: Settings, key: str) -> None:
-    """Refuse a place that another output uses, because one would damage the other.
+    """Refuse a place that another output uses, because they would damage each other.
 
     :param key: ROBOTS_REPORT or ROBOTS_ARCHIVE.
     :raises SettingError: if FEEDS or the other setting names the same place.
@@ -383,12 +383,12 @@ def refuse_shared_place(crawler: Crawler, settings: Settings, key: str) -> None:
 
 
 def _outputs(crawler: Crawler, settings: Settings) -> Iterator[tuple[str, str, str]]:
-    """Yield setting, value and place of each output."""
+    """Yield the setting, value and place of each output."""
     feeds = crawler.settings.getdict("FEEDS")
     for setting, named in ((REPORT, settings.report), ("FEEDS", feeds)):
         for key, options in named.items():
             place = str(key)
-            # The user's function may fail, or the text may not be a URI: FEEDS reports that.
+            # FEEDS reports a text that is not a URI, and errors of the user's function.
             with suppress(Exception):
                 place = _place(_filled_in(place, options, crawler))
             yield setting, str(key), place
@@ -397,7 +397,7 @@ def _outputs(crawler: Crawler, settings: Settings) -> Iterator[tuple[str, str, s
 
 
 def _filled_in(uri: str, options: Mapping[str, Any], crawler: Crawler) -> str:
-    """Fill in the placeholders of a feed's URI, such as ``%(name)s``, as FEEDS does.
+    """Fill in placeholders of a feed's URI, such as ``%(name)s``, as FEEDS does.
 
     `uri_params` may name a function of the user, which may raise anything.
     """
@@ -414,12 +414,12 @@ def _filled_in(uri: str, options: Mapping[str, Any], crawler: Crawler) -> str:
         "batch_id": 1,
     }
     changed = function(params, spider) if function is not None else None
-    # Other percent signs are part of the URI, as in %20.
+    # Escape other percent signs, which are part of the URI, as in %20.
     return re.sub(r"%(?!\()", "%%", uri) % (params if changed is None else changed)
 
 
 def _place(uri: str) -> str:
-    """Return the same name for all spellings of a place."""
+    """Normalize the path or URI of a place."""
     scheme = urlsplit(uri).scheme
     if scheme not in ("", "file"):
         return uri

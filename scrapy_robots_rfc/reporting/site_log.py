@@ -1,7 +1,7 @@
-"""Log events of single sites without flooding the log of a broad crawl.
+"""Log events of sites without flooding the log of a broad crawl.
 
-The first sites of each kind of event have a line each. Later events are at DEBUG, and one line sums
-them up from time to time.
+For each kind of event, the first few sites have lines of their own. Later events are logged at
+DEBUG, and a line sums them up at regular intervals.
 """
 
 import logging
@@ -15,9 +15,9 @@ from scrapy_robots_rfc.core.text import pluralize, shorten
 
 logger: logging.Logger = logging.getLogger(__name__)
 
-#: Sites that have lines of their own, for each kind of event.
+#: Sites that have lines of their own for a kind of event.
 FULL = 3
-#: Sites that a summing line names.
+#: Maximum sites that a summary line names.
 NAMED = 3
 #: Seconds between summary lines when LOGSTATS_INTERVAL is 0.
 DEFAULT_INTERVAL = 60.0
@@ -26,9 +26,9 @@ DEFAULT_INTERVAL = 60.0
 class Kind(NamedTuple):
     """A kind of event.
 
-    :param level: of its lines.
-    :param text: the line of one event, with a `%` directive for each argument.
-    :param summed: what happened, for the line that sums up several events.
+    :param level: the log level.
+    :param text: the format of the line for one event.
+    :param summed: a description of the event for summary lines.
     """
 
     level: int
@@ -115,9 +115,9 @@ SHORTAGE = Kind(
 class _Events:
     """The state of one kind of event.
 
-    :param first: sites that have lines of their own -> whether one was logged since the last sum.
-    :param named: sites to name in the next sum.
-    :param count: events since the last sum that had no line of their own.
+    :param first: site with lines of its own -> whether one was logged since the last summary.
+    :param named: sites to name in the next summary.
+    :param count: events since the last summary that were only logged at DEBUG.
     """
 
     first: dict[str, bool] = field(default_factory=dict)
@@ -126,7 +126,7 @@ class _Events:
 
 
 class SiteLog:
-    """Logs the events of a crawl's sites."""
+    """Logs the events of the sites of a crawl."""
 
     def __init__(self, crawler: Crawler) -> None:
         self._crawler = crawler
@@ -138,9 +138,9 @@ class SiteLog:
     def note(
         self, kind: Kind, site: str, *arguments: object, error: Exception | None = None
     ) -> None:
-        """Log an event, or count it for the next summing line and log it at DEBUG.
+        """Log an event, or log it at DEBUG and count it for the next summary.
 
-        :param error: the exception whose traceback is logged, if there is one.
+        :param error: an exception whose traceback to log.
         """
         events = self._events.setdefault(kind, _Events())
         level = kind.level
@@ -157,7 +157,7 @@ class SiteLog:
         logger.log(level, kind.text, *arguments, exc_info=error, extra=self._extra())
 
     def close(self) -> None:
-        """Sum up what was not yet summed up."""
+        """Log the last summary."""
         if self._timer is not None:
             self._timer.cancel()
             self._sum_up()

@@ -22,34 +22,34 @@ logger: logging.Logger = logging.getLogger(__name__)
 
 HEADING = "robots.txt summary (spider {spider}):"
 
-# Maximum number of sites, rules and entries in a list.
+# Maximum sites, rules or entries in a list.
 _LISTED = 10
-# Maximum number of causes in parentheses.
+# Maximum causes in parentheses.
 _CAUSES = 5
-#: Minimum number of sites, and of rules, whose counts are remembered.
+#: Minimum sites and minimum rules whose counts are remembered.
 REMEMBERED = 1000
-#: Maximum number of pairs of a rule and a site that are remembered.
+#: Maximum pairs of a rule and a site that are remembered.
 MAX_PAIRS = 100_000
 
 
 class TopK:
-    """Count keys in bounded memory: if there are too many, those with the lowest counts go.
+    """Counts keys in bounded memory, and forgets the rarest ones if there are too many.
 
-    These are the summaries of Misra and Gries. Every count is exact as long as there are at most
-    twice `bound` keys. With more, a count may be too low by `error`, which is never above the sum
-    of all counts divided by `bound`.
+    This is the algorithm of Misra and Gries. Counts are exact for up to twice `bound` keys. With
+    more keys, a count may be too low by up to `error`, which is at most the sum of all counts
+    divided by `bound`.
 
-    :param bound: minimum number of keys that are remembered; the maximum is twice that.
+    :param bound: minimum keys that are remembered; the maximum is twice this number.
     """
 
     def __init__(self, bound: int = REMEMBERED) -> None:
         self._bound = bound
         self.counts: Counter[str] = Counter()
-        #: Upper bound on the error of a count; a forgotten key counts as 0.
+        #: Maximum error of a count; forgotten keys count as 0.
         self.error: int = 0
 
     def add(self, key: str) -> bool:
-        """Count a key, and return whether other keys were forgotten."""
+        """Count a key, and return whether keys were forgotten."""
         self.counts[key] += 1
         if len(self.counts) <= 2 * self._bound:
             return False
@@ -61,14 +61,14 @@ class TopK:
 
 
 class RuleCounts:
-    """Counts the requests and the sites of each rule, in bounded memory."""
+    """Counts the requests and sites of each rule in bounded memory."""
 
     def __init__(self) -> None:
         self.requests = TopK()
         # Rule -> hashes of its sites.
         self._sites: defaultdict[str, set[int]] = defaultdict(set)
         self._pairs = 0
-        # Rule -> the place where it was found first.
+        # Rule -> the first place where it was found.
         self._places: dict[str, str] = {}
 
     def add(self, rule: str, site: str, place: str) -> None:
@@ -87,7 +87,7 @@ class RuleCounts:
                 del self._places[forgotten]
 
     def text(self, rule: str) -> str:
-        """Return a rule, and where it was found."""
+        """Return a rule with its place or its number of sites."""
         sites = len(self._sites[rule])
         if sites <= 1:
             return f"{rule} ({self._places[rule]})"
@@ -96,7 +96,7 @@ class RuleCounts:
 
 
 class Summary:
-    """Sums up a crawl when its spider is closed, and logs the events of its sites before."""
+    """Logs the events of sites, and a summary when the spider is closed."""
 
     def __init__(self, crawler: Crawler, settings: Settings) -> None:
         self._crawler = crawler
@@ -108,7 +108,7 @@ class Summary:
         crawler.signals.connect(self._closed, scrapy_signals.spider_closed)
 
     def refused(self, decision: Decision, why: str, robots: OriginPolicy | None) -> None:
-        """Count and log a disallowed request, unless its page decided; see `signals.py`."""
+        """Count and log a disallowed request, except for rules of pages; see `signals.py`."""
         site = decision.origin
         if site is None or decision.reason is Reason.PAGE:
             return
@@ -128,10 +128,10 @@ class Summary:
             logger.info(text, extra={"spider": spider})
 
     def text(self, counted: Mapping[str, Any], log: OriginLog, spider: str) -> str | None:
-        """Return the text for the log without empty lines, or `None` if all would be empty.
+        """Return the summary without empty lines, or `None` if all lines are empty.
 
         :param counted: the stats of the crawl.
-        :param spider: its name, since several crawls may write to one log.
+        :param spider: the name of the spider, because several crawls may share a log.
         """
         counts = Counter(counted)
         rules = self._rules.requests
@@ -164,7 +164,7 @@ class Summary:
 
 
 def exempted(counted: Mapping[str, Any]) -> dict[str, int]:
-    """Return each entry of ROBOTS_EXEMPT with its requests, from the stats of a crawl."""
+    """Return the number of requests for each entry of ROBOTS_EXEMPT from the stats."""
     prefix = stats.EXEMPTED_BY.partition("{")[0]
     return {
         str(name).removeprefix(prefix): count
@@ -218,9 +218,9 @@ def _delays(counts: Counter[str]) -> str:
 
 
 def _ranked(top: TopK, rows: list[tuple[str, int]]) -> str:
-    """Return what follows a title: the possible error, and a line for each row.
+    """Return the possible error of the counts, and a line for each row.
 
-    :param rows: the texts with the highest counts.
+    :param rows: texts and their counts, highest first.
     """
     if not rows:
         return ""
@@ -230,13 +230,13 @@ def _ranked(top: TopK, rows: list[tuple[str, int]]) -> str:
 
 
 def _all_of(names: Names) -> str:
-    """Return the names with their texts, and how many more there were."""
+    """Return the names with their texts, and the number of other names."""
     more = f" and {names.more} more" if names.more else ""
     return ", ".join(f"{name} ({shorten(text)})" for name, text in names.named.items()) + more
 
 
 def _most(counts: Mapping[str, int], rest: str, number: int) -> str:
-    """Return the names with the highest counts, and one sum for all others."""
+    """Return the names with the highest counts, and the sum of the others."""
     ordered = sorted(sorted(counts.items()), key=itemgetter(1), reverse=True)
     named = [f"{count:,}x {shorten(name)}" for name, count in ordered[:number]]
     others = sum(count for _, count in ordered[number:])
@@ -244,16 +244,16 @@ def _most(counts: Mapping[str, int], rest: str, number: int) -> str:
 
 
 def _by_cause(counts: Mapping[str, int]) -> str:
-    """Return the only cause, or the most frequent ones with their counts."""
+    """Return the only cause, or the most frequent causes with their counts."""
     if len(counts) == 1:
         return shorten(next(iter(counts)))
     return _most(counts, "other causes", _CAUSES)
 
 
 def _listed(rows: Iterable[tuple[int, str, str]]) -> str:
-    """Return rows of a count, a name and details as "3 rule, 2 unreachable (2x 503)".
+    """Join rows of a count, a name and details, as in "3 rule, 2 unreachable (2x 503)".
 
-    Rows whose count is 0 are left out.
+    Rows with a count of 0 are omitted.
     """
     texts = []
     for count, name, detail in rows:
