@@ -11,6 +11,7 @@ from collections.abc import Callable, Coroutine, Mapping
 from functools import lru_cache, partial
 from inspect import isawaitable
 from typing import Any, Self, TypeAlias
+from urllib.parse import SplitResult
 
 from scrapy import Request, Spider, signals
 from scrapy.crawler import Crawler
@@ -309,7 +310,8 @@ class RfcRobotsTxtMiddleware(GateKeeper):
 
 def _origin_at(schemes: Mapping[str, Scheme], scheme: str, netloc: str) -> Origin | None:
     """Return the origin of a scheme and an authority, or `None` if they have none."""
-    return Origin.of(f"{scheme}://{netloc.rpartition('@')[2]}/", schemes)
+    parts = SplitResult(scheme, netloc.rpartition("@")[2], "", "", "")
+    return Origin.of_parts(parts, schemes)
 
 
 async def _result_of(result: _Result) -> Request | None:

@@ -25,9 +25,8 @@ from scrapy_robots_rfc.errors import AgentError, SettingError
 
 logger: logging.Logger = logging.getLogger(__name__)
 
-# A meta key of our robots.txt requests: the agent named by their header before later middlewares
-# see it.
-_ASSUMED = "_robots_rfc_agent"
+# A meta key of our robots.txt requests: their User-Agent header before later middlewares see it.
+_HEADER_BEFORE = "_robots_rfc_agent"
 
 
 class UserAgents:
@@ -106,18 +105,17 @@ class UserAgents:
                 )  # fmt: skip
 
     def note_header(self, request: Request) -> None:
-        """Remember the agent that the header of our robots.txt request names now."""
+        """Remember the User-Agent header of our robots.txt request, which names the agent."""
         if not self._warned and self._setting is None and self._of_spider() is None:
-            request.meta[_ASSUMED] = (
-                parse_agent(request.headers.get(b"User-Agent")) or self._default
-            )
+            request.meta[_HEADER_BEFORE] = request.headers.get(b"User-Agent") or b""
 
     def check_header(self, request: Request) -> None:
         """Warn once if the User-Agent header that was sent names another agent."""
-        assumed: Agent | None = request.meta.get(_ASSUMED)
-        if self._warned or assumed is None:
-            return
+        before: bytes | None = request.meta.get(_HEADER_BEFORE)
         header = request.headers.get(b"User-Agent") or b""
+        if self._warned or before is None or (header and header == before):
+            return
+        assumed = parse_agent(before) or self._default
         sent = parse_agent(header) or NO_AGENT
         if [token.lower() for token in sent.tokens] == [each.lower() for each in assumed.tokens]:
             return

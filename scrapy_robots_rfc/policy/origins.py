@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from ipaddress import IPv6Address
 from types import MappingProxyType
 from typing import Any, NamedTuple, Self
-from urllib.parse import quote, unquote, urljoin, urlsplit
+from urllib.parse import SplitResult, quote, unquote, urljoin, urlsplit
 
 
 class Answers(enum.Enum):
@@ -121,6 +121,14 @@ class Origin(NamedTuple):
         """
         try:
             parts = urlsplit(url)
+        except ValueError:
+            return None
+        return cls.of_parts(parts, schemes)
+
+    @classmethod
+    def of_parts(cls, parts: SplitResult, schemes: Mapping[str, Scheme]) -> Self | None:
+        """Return the origin of a URL that was parsed, as `of` does."""
+        try:
             port = parts.port
             host = _normalize_host(parts.hostname or "", is_ipv6="[" in parts.netloc)
         except ValueError:

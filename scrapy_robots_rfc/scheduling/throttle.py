@@ -7,8 +7,7 @@ has its turn until it is answered. `paced_sites.py` has the sites and their inte
 
 import math
 from collections.abc import Callable
-from functools import lru_cache, partial
-from urllib.parse import urlsplit
+from functools import partial
 
 from scrapy import Request, signals
 from scrapy.crawler import Crawler
@@ -247,9 +246,4 @@ class Throttle:
 def slot_of(request: Request) -> str:
     """Return a request's downloader slot, taken from its meta or its host."""
     slot = request.meta.get("download_slot")
-    return str(slot) if slot is not None else _hostname(urlparse_cached(request).netloc)
-
-
-@lru_cache(maxsize=10_000)
-def _hostname(netloc: str) -> str:
-    return urlsplit(f"//{netloc}").hostname or ""
+    return str(slot) if slot is not None else urlparse_cached(request).hostname or ""
