@@ -172,11 +172,3 @@ def test_a_plain_rule_has_the_number_of_its_first_line(lines: list[str], line: i
 def test_a_page_begins_with_markup_and_has_no_group(body: bytes, page: bool) -> None:
     """A file that begins as HTML or XML, and has no group, is a web page."""
     assert RobotsTxt(body).is_page is page
-
-
-def test_asking_whether_it_is_a_page_stores_nothing() -> None:
-    """Checking for a web page takes no memory."""
-    file = RobotsTxt(b"<p>\n" + b"a\n" * 250_000)
-    (stored,) = growth(lambda _: file.is_page, 1)
-    assert file.is_page
-    assert stored < 10_000

@@ -7,9 +7,7 @@ import pytest
 from scrapy_robots_rfc.policy.access import FetchStep, Outcome, target_of
 from scrapy_robots_rfc.policy.origins import (
     SCHEMES,
-    Answers,
     Origin,
-    Scheme,
     Site,
     parse_origin,
     scheme_of,
@@ -68,15 +66,6 @@ def test_what_a_status_means(scheme: str, status: int, outcome: Outcome) -> None
 def test_redirects_stay_in_their_scheme(url: str, location: bytes, target: str | None) -> None:
     """2.3.1.2: redirects between http and https are followed, and within any other scheme."""
     assert target_of(url, location) == target
-
-
-def test_redirects_of_an_own_scheme() -> None:
-    """Redirects within a scheme of the user are followed."""
-    scheme = Scheme(300, Answers.GEMINI)
-    asking = FetchStep("spartan://a.example:300/robots.txt", scheme=scheme)
-    then = asking.after_response(30, b"/r", b"", unreachable_statuses=())
-    assert isinstance(then, FetchStep)
-    assert (then.url, then.scheme) == ("spartan://a.example:300/r", scheme)
 
 
 def test_origins_of_schemes() -> None:

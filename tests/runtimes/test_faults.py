@@ -12,6 +12,8 @@ from scrapy.core.downloader import Downloader
 from scrapy.exceptions import IgnoreRequest, NotConfigured, StopDownload
 from scrapy.http import Response, TextResponse
 
+from scrapy_robots_rfc import RobotsDisallowed
+from tests.runtimes.test_proxies import AfterASecond
 from tests.support.crawling import SETTINGS, Serial, crawl, records, short
 from tests.support.handlers import HANDLERS
 from tests.support.running import in_every_runtime
@@ -143,6 +145,30 @@ async def test_local_fault_disallows_everything_and_is_logged_once(
     )
     assert record.levelno == logging.ERROR
     assert bool(record.exc_info) is (advice == FIX)
+
+
+class Fading(Raising):
+    """A middleware that fails for every robots.txt but the first."""
+
+    is_first = True
+
+    def process_request(self, request: Request) -> None:
+        if self.is_first:
+            self.is_first = not request.url.endswith("/robots.txt")
+        else:
+            super().process_request(request)
+
+
+@in_every_runtime
+async def test_earlier_file_is_obeyed(site: Site) -> None:
+    """If a part of the crawl fails, an earlier file is obeyed as stale."""
+    site.replies["/robots.txt"] = robots(RULES)
+    middlewares = {**SETTINGS["DOWNLOADER_MIDDLEWARES"], Fading: 200}
+    settings = {**NEVER, "ROBOTS_CACHE_MAX_AGE": 0.1, "DOWNLOADER_MIDDLEWARES": middlewares}
+    result = await crawl([site.url("/a"), site.url("/x")], settings, spider=AfterASecond)
+    error = result.outcomes[site.url("/x")]
+    assert isinstance(error, RobotsDisallowed)
+    assert (short(error), error.decision.stale, site.fetches) == ("rule", True, 1)
 
 
 class Fallback:
