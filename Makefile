@@ -44,7 +44,7 @@ help:
 	@echo "make conformance    compare verdicts with other parsers (ARGS=--write records them)"
 	@echo "make matrix         run the tests on each CPython found, with the oldest and newest dependencies (tox)"
 	@echo "make plugins        test the recipes of docs/plugins.md with the plugins"
-	@echo "make docs           build the pictures and the documentation in build/site (make docs-serve serves it)"
+	@echo "make docs           build the documentation in build/site (make docs-serve serves it)"
 	@echo "make release-check  build the package, and check it as PyPI, installers and type checkers do"
 	@echo "make clean          remove environments and caches"
 

@@ -1,16 +1,13 @@
-"""Make the pictures in docs/assets: the report of the demo, and `scrapy robots check`.
+"""Make the picture of the report of the demo, docs/assets/report.png.
 
-The pictures are always the same for the same code, because ports, times and the width of the
-terminal are fixed. Without Chromium, `python -m tools.pictures` changes nothing.
+The picture is always the same for the same code, because ports and times are fixed. Without
+Chromium, `python -m tools.pictures` changes nothing.
 """
 
 from __future__ import annotations
 
-import html
 import json
-import os
 import re
-import shlex
 import shutil
 import subprocess
 import sys
@@ -19,36 +16,9 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-ASSETS = ROOT / "docs" / "assets"
+PICTURE = ROOT / "docs" / "assets" / "report.png"
 SCRAPY = str(Path(sys.executable).with_name("scrapy"))
 BEGINNING = datetime(2026, 11, 21, 8, tzinfo=UTC)
-
-#: The file and the page in the picture of `check`.
-ROBOTS = """\
-User-agent: *
-Disallow: /
-
-User-agent: newsbot
-Disallow: /private/
-Allow: /private/press
-Disallow: /*.pdf$
-"""
-CHECK = ["https://news.example/private/report.pdf", "--agent", "newsbot", "--robots", "robots.txt"]
-
-#: Escape sequences of colour -> style.
-STYLES = {
-    "0": "",
-    "1": "font-weight:bold",
-    "2": "color:#8b98a5",
-    "31": "color:#ff7b72",
-    "32": "color:#7ee787",
-    "33": "color:#f2cc60",
-    "36": "color:#79c0ff",
-}
-TERMINAL = """<!doctype html><meta charset="utf-8"><style>
-body {{ margin: 0; padding: 18px 22px; background: #0d1117; color: #e6edf3; }}
-pre {{ margin: 0; font: 15px/1.45 "DejaVu Sans Mono", monospace; }}
-</style><pre>{}</pre>"""
 
 
 def fixed(report: str) -> str:
@@ -74,37 +44,8 @@ def _order(line: str) -> str:
     return re.sub(r":\d+", "", f"{record['reason']} {record['why']} {record['url']}")
 
 
-def coloured(output: str) -> str:
-    """Return the output of a program on a terminal as HTML."""
-    parts = re.split(r"\x1b\[([\d;]*)m", output)
-    shown = [html.escape(parts[0])]
-    for codes, text in zip(parts[1::2], parts[2::2], strict=True):
-        style = ";".join(filter(None, (STYLES.get(code, "") for code in codes.split(";"))))
-        shown.append(f'<span style="{style}">{html.escape(text)}</span>')
-    return "".join(shown)
-
-
-def on_terminal(command: list[str], folder: Path) -> str:
-    """Return the output of a command on a terminal."""
-    environment = {**os.environ, "TERM": "xterm", "COLUMNS": "100", "NO_COLOR": ""}
-    on_terminal = ["script", "--quiet", "--return", "--command", shlex.join(command), "/dev/null"]
-    done = subprocess.run(
-        on_terminal, cwd=folder, env=environment, capture_output=True, text=True, check=False
-    )
-    return done.stdout.replace("\r\n", "\n")
-
-
-def photograph(chromium: str, page: Path, picture: Path, size: str) -> None:
-    """Make a picture of a page on disk."""
-    flags = ["--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars"]
-    with tempfile.TemporaryDirectory() as profile:
-        flags += [f"--user-data-dir={profile}", f"--window-size={size}", f"--screenshot={picture}"]
-        command = [chromium, *flags, page.as_uri()]
-        subprocess.run(command, check=True, capture_output=True, timeout=60)
-
-
 def main() -> int:
-    """Make both pictures and return the exit code."""
+    """Make the picture and return the exit code."""
     chromium = shutil.which("chromium") or shutil.which("google-chrome")
     if chromium is None:
         print("docs/assets: not changed, because Chromium is not installed")
@@ -118,16 +59,11 @@ def main() -> int:
         (folder / "robots.jsonl").write_text(report, encoding="utf-8")
         summed = [SCRAPY, "robots", "report", "robots.jsonl", "--html", "report.html"]
         subprocess.run(summed, cwd=folder, check=True, capture_output=True)
-        photograph(chromium, folder / "report.html", ASSETS / "report.png", "1000,610")
-
-        (folder / "robots.txt").write_text(ROBOTS, encoding="utf-8")
-        output = on_terminal([SCRAPY, "robots", "check", *CHECK], folder)
-        shown = f"$ scrapy robots check {' '.join(CHECK)}\n{coloured(output)}"
-        page = folder / "check.html"
-        page.write_text(TERMINAL.format(shown.rstrip()), encoding="utf-8")
-        height = 36 + 22 * (output.count("\n") + 1)
-        photograph(chromium, page, ASSETS / "check.png", f"1000,{height}")
-    print("docs/assets/report.png, docs/assets/check.png")
+        flags = ["--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars"]
+        flags += [f"--user-data-dir={folder / 'profile'}", "--window-size=1000,610"]
+        command = [chromium, *flags, f"--screenshot={PICTURE}", (folder / "report.html").as_uri()]
+        subprocess.run(command, check=True, capture_output=True, timeout=60)
+    print("docs/assets/report.png")
     return 0
 
 

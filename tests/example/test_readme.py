@@ -15,6 +15,7 @@ from scrapy.crawler import Crawler
 from scrapy.settings import Settings
 
 from scrapy_robots_rfc.settings import read_settings
+from tests.support.command_line import run
 from tests.support.crawling import ASYNCIO_REACTOR
 from tests.support.documents import block, executed, imported
 from tests.support.example_project import ROOT, start, wait
@@ -81,6 +82,16 @@ def test_stock_prints_the_documented_rows() -> None:
         assert {name: row[1] for name, row in printed.items()} == {
             name: row[1] for name, row in documented.items()
         }
+
+
+def test_check_of_the_readme(tmp_path: Path) -> None:
+    """`scrapy robots check` prints what the README shows."""
+    rules = "Disallow: /private/\nAllow: /private/press\nDisallow: /*.pdf$\n"
+    text = f"User-agent: *\nDisallow: /\n\nUser-agent: newsbot\n{rules}"
+    (tmp_path / "robots.txt").write_text(text, encoding="utf-8")
+    command, output = block("README.md", "text", "scrapy robots check").split("\n", 1)
+    arguments = command.removeprefix("$ scrapy robots ").split()
+    assert run(*arguments, folder=tmp_path).out == output
 
 
 def test_script_of_the_readme(capsys: pytest.CaptureFixture[str]) -> None:
