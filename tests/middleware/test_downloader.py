@@ -15,15 +15,12 @@ from scrapy.utils.defer import deferred_from_coro
 from scrapy.utils.test import get_crawler
 
 from scrapy_robots_rfc import (
-    Decision,
     Reason,
     RfcRobotParser,
     RfcRobotsTxtMiddleware,
     RobotsDisallowed,
     RuleKind,
 )
-from scrapy_robots_rfc.fetching.pending import PendingFetch
-from scrapy_robots_rfc.policy.access import Outcome
 from scrapy_robots_rfc.signals import request_disallowed, robots_fetched
 from tests.support.crawling import crawl, records
 from tests.support.site import Reply, Site, redirect, robots
@@ -54,22 +51,6 @@ async def test_errback_sees_the_decision(site: Site) -> None:
         3,
     )
     assert str(error) == "Forbidden by robots.txt (robots.txt line 3: Disallow: /private)"
-
-
-@pytest.mark.parametrize(
-    ("allowed", "page"), [("/*%C3%A9?q=%3D$", "/priv"), ("/*xxxxxx?%3Dlonglong$", "/priv?longlong")]
-)
-@ensureDeferred
-async def test_an_allow_that_matches_nothing_opens_nothing(
-    site: Site, allowed: str, page: str
-) -> None:
-    """An Allow that nearly matches a page does not allow it."""
-    site.replies["/robots.txt"] = robots(f"User-agent: *\nDisallow: /\nAllow: {allowed}\n")
-    requests = [
-        Request(site.url(page), dont_filter=True, meta={"number": number}) for number in range(4)
-    ]
-    await crawl(requests)
-    assert site.pages == []
 
 
 @ensureDeferred
@@ -105,18 +86,6 @@ async def test_first_drop_of_an_origin(
         )
     ]
     assert sum("Forbidden by" in line for line in records(caplog, logging.DEBUG)) == 4
-
-
-@ensureDeferred
-async def test_unreachable_warns_once(site: Site, caplog: pytest.LogCaptureFixture) -> None:
-    """An unreachable site has one warning, which says what follows."""
-    site.replies["/robots.txt"] = Reply(503)
-    await crawl([site.url(f"/{n}") for n in range(5)])
-    warnings = records(caplog)
-    assert len(warnings) == 1
-    assert warnings[0].startswith(
-        f"{site.url('/robots.txt')} is unreachable (503), so nothing is allowed"
-    )
 
 
 @ensureDeferred
@@ -165,84 +134,6 @@ async def test_exception_stat_is_scrapys(site: Site) -> None:
         {key for key in result.stats if "exception_count/<" in key} for result in (ours, theirs)
     ]
     assert keys[0] == keys[1] != set()
-
-
-class Dropping:
-    """A middleware that drops every robots.txt."""
-
-    def process_request(self, request: Request) -> None:
-        """Raise."""
-        if request.url.endswith("/robots.txt"):
-            raise IgnoreRequest("dropped")
-
-
-@ensureDeferred
-async def test_ignored_by_another_middleware(site: Site) -> None:
-    """If another middleware drops robots.txt, nothing is allowed (2.3.1.4), and no exception is
-    counted.
-    """
-    middlewares = {
-        "scrapy.downloadermiddlewares.robotstxt.RobotsTxtMiddleware": None,
-        "scrapy_robots_rfc.RfcRobotsTxtMiddleware": 100,
-        Dropping: 200,
-    }
-    result = await crawl([site.url("/x")], {"DOWNLOADER_MIDDLEWARES": middlewares})
-    assert isinstance(result.outcomes[site.url("/x")], RobotsDisallowed)
-    assert not any(
-        "exception_count/<" in key for key in result.stats if key.startswith("robotstxt/")
-    )
-    assert site.targets == []
-
-
-@ensureDeferred
-async def test_signals(site: Site, other: Site) -> None:
-    """robots_fetched has the result of a fetch, request_disallowed the decision."""
-    site.replies["/robots.txt"] = robots(RULES)
-    other.replies["/robots.txt"] = Reply(503)
-    fetched: list[dict[str, Any]] = []
-    dropped: list[tuple[str, Decision]] = []
-
-    async def on_fetched(
-        origin: Any, result: Any, status: Any, body: Any, error: Any, request: Request
-    ) -> None:
-        fetched.append(
-            {
-                "origin": str(origin),
-                "result": result,
-                "status": status,
-                "body": body,
-                "error": error,
-                "by": request.url,
-            }
-        )
-
-    def on_disallowed(request: Request, decision: Decision) -> None:
-        dropped.append((request.url, decision))
-
-    def prepare(crawler: Crawler) -> None:
-        crawler.signals.connect(on_fetched, robots_fetched)
-        crawler.signals.connect(on_disallowed, request_disallowed)
-
-    await crawl([site.url("/private"), other.url("/x")], prepare=prepare)
-    by_origin = {event.pop("origin"): event for event in fetched}
-    assert by_origin == {
-        site.url(""): {
-            "result": Outcome.SUCCESSFUL,
-            "status": 200,
-            "body": RULES.encode(),
-            "error": None,
-            "by": site.url("/private"),
-        },
-        other.url(""): {
-            "result": Outcome.UNREACHABLE,
-            "status": 503,
-            "body": None,
-            "error": "503",
-            "by": other.url("/x"),
-        },
-    }
-    reasons = {url: decision.reason for url, decision in dropped}
-    assert reasons == {site.url("/private"): Reason.RULE, other.url("/x"): Reason.UNREACHABLE}
 
 
 @pytest.mark.skipif(
@@ -349,20 +240,6 @@ async def test_proxy_is_inherited(site: Site, other: Site) -> None:
 
 
 @ensureDeferred
-async def test_proxy_of_a_request_on_its_second_way(site: Site) -> None:
-    """The credentials of a retried request are used as well."""
-    with Site() as proxy:
-        proxy.replies[site.url("/robots.txt")] = robots(RULES)
-        page = Request(
-            site.url("/private"),
-            meta={"proxy": f"http://{proxy.netloc}", "_auth_proxy": f"http://{proxy.netloc}"},
-            headers={"Proxy-Authorization": "Basic eHh4"},
-        )
-        await crawl([page])
-        assert [asked.headers["Proxy-Authorization"] for asked in proxy.asked] == ["Basic eHh4"]
-
-
-@ensureDeferred
 async def test_retries_are_scrapys(site: Site) -> None:
     """RetryMiddleware retries robots.txt within one fetch."""
     answers = iter([Reply(503), robots(RULES)])
@@ -410,20 +287,3 @@ async def test_a_crawl_that_has_ended_is_freed(
     del result
     gc.collect()
     assert crawler() is None
-
-
-@ensureDeferred
-async def test_a_fetch_is_freed_without_the_garbage_collector(
-    site: Site, caplog: pytest.LogCaptureFixture
-) -> None:
-    """The objects of a fetch refer to each other only until it ends."""
-    caplog.set_level(logging.CRITICAL)
-    gc.collect()
-    gc.disable()
-    try:
-        result = await crawl([site.url("/")])
-        left = [one for one in gc.get_objects() if isinstance(one, PendingFetch)]
-    finally:
-        gc.enable()
-    assert result.stat("request_count") == 1
-    assert left == []

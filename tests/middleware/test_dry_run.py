@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from pytest_twisted import ensureDeferred
 
-from scrapy_robots_rfc import Decision, Reason, RobotsDisallowed
+from scrapy_robots_rfc import Decision, Reason
 from scrapy_robots_rfc.signals import request_disallowed
 from tests.support.crawling import Crawl, crawl, records
 from tests.support.site import Reply, Site, robots
@@ -59,26 +59,6 @@ async def test_dry_run_drops_nothing(
     reason = "robots.txt line 2: Disallow: /private"
     line = f"Forbidden by robots.txt, let through (dry run): <GET {pages[0]}> ({reason})"
     assert line in records(caplog, logging.DEBUG)
-
-
-@ensureDeferred
-async def test_dry_run_after_retries(site: Site) -> None:
-    """Pages wait until the retries of robots.txt have failed, and are then fetched."""
-    site.replies["/robots.txt"] = Reply(503)
-    result = await crawl(urls(site, 3), {**DRY, "ROBOTS_UNREACHABLE_BACKOFF": [0.01, 0.01]})
-    assert result.outcomes == dict.fromkeys(urls(site, 3), 200)
-    assert site.targets[:3] == ["/robots.txt"] * 3
-    assert result.stat("dry_run") == 3
-
-
-@ensureDeferred
-async def test_dry_run_without_a_host(site: Site) -> None:
-    """A URL without a host is let through, and Scrapy reports it."""
-    page = "http:///private"
-    real, dry = await crawl([page]), await crawl([page], DRY)
-    assert isinstance(real.outcomes[page], RobotsDisallowed)
-    assert not isinstance(dry.outcomes[page], RobotsDisallowed)
-    assert (dry.stat("forbidden/unreachable"), dry.stat("dry_run")) == (1, 1)
 
 
 @pytest.mark.parametrize(

@@ -126,14 +126,6 @@ async def test_one_attempt(site: Site, other: Site) -> None:
     assert other.fetches == 1
 
 
-@ensureDeferred
-async def test_final_url_without_a_valid_host(site: Site) -> None:
-    """A page whose final URL has no valid host is dropped, as a request for that URL would be."""
-    site.replies["/a"] = redirect("http://a%20b/")
-    result = await crawl([site.url("/a")], by(Browser))
-    assert reason(result, site.url("/a")) == "unreachable"
-
-
 @pytest.mark.parametrize(
     ("meta", "settings"),
     [

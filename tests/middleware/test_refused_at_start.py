@@ -118,17 +118,9 @@ WRONG = {
         {"ROBOTSTXT_PARSER": "no.such.Parser"},
         "ModuleNotFoundError: No module named 'no'",
     ),
-    "NoStore": (
-        {"ROBOTS_CACHE": "no.such.Store"},
-        "ModuleNotFoundError: No module named 'no'",
-    ),
     "BrokenStore": (
         {"ROBOTS_CACHE": "shop.store.Broken"},
         NO_DISK,
-    ),
-    "Late": (
-        {"ROBOTS_TIMEOUT": "late"},
-        "ROBOTS_TIMEOUT = 'late' is not accepted; it must be a number above 0",
     ),
     "ParserAlone": (
         {

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from pytest_twisted import ensureDeferred
 
 from scrapy_robots_rfc import signals
+from scrapy_robots_rfc.policy.access import Outcome
 from tests.support.crawling import crawl
 from tests.support.site import Reply, Site, redirect, robots
 
@@ -95,13 +96,19 @@ async def test_exchanges(site: Site, other: Site) -> None:
 
 
 @ensureDeferred
-async def test_fetched(site: Site) -> None:
-    """The end of a fetch has the new policy of the origin."""
+async def test_fetched(site: Site, other: Site) -> None:
+    """The end of a fetch has its result, the request that it was for, and the new policy."""
     site.replies["/robots.txt"] = robots("User-agent: *\nDisallow: /private\n")
+    other.replies["/robots.txt"] = Reply(503)
     heard = Heard(signals.robots_fetched)
-    await crawl([site.url("/a")], prepare=heard.prepare)
-    [sent] = heard.sent
-    assert not sent["robots"].decide(site.url("/private")).allowed
+    await crawl([site.url("/a"), other.url("/b")], prepare=heard.prepare)
+    by_request = {sent["request"].url: sent for sent in heard.sent}
+    fetched, failed = by_request[site.url("/a")], by_request[other.url("/b")]
+    assert (fetched["result"], fetched["status"]) == (Outcome.SUCCESSFUL, 200)
+    assert (fetched["body"][:10], fetched["error"]) == (b"User-agent", None)
+    assert not fetched["robots"].decide(site.url("/private")).allowed
+    assert (failed["result"], failed["status"]) == (Outcome.UNREACHABLE, 503)
+    assert (failed["body"], failed["error"]) == (None, "503")
 
 
 @ensureDeferred

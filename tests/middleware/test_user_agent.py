@@ -28,12 +28,6 @@ class Named(Pages):
     robotstxt_user_agent: Any = "spiderbot"
 
 
-class Nexus(Pages):
-    """Has a name for robots.txt that browsers send, too."""
-
-    robotstxt_user_agent = "nexus"
-
-
 class Custom(Pages):
     """A spider with a setting of its own."""
 
@@ -88,8 +82,6 @@ META = {"robotstxt_user_agent": "metabot"}
         ("default", {"ROBOTSTXT_USER_AGENT": ""}, {}, Pages),
         # A single word is a name, even if browsers send it.
         ("nexus", {"ROBOTSTXT_USER_AGENT": "nexus"}, {}, Pages),
-        ("nexus", SETTING, {"meta": {"robotstxt_user_agent": "Nexus"}}, Pages),
-        ("nexus", SETTING, {}, Nexus),
     ],
 )
 @ensureDeferred

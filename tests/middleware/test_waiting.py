@@ -82,21 +82,6 @@ async def test_resumed_crawl_has_what_waits(site: Site, other: Site, tmp_path: P
     assert sorted(site.pages) == sorted(f"/{number}" for number in range(30))
 
 
-@pytest.mark.reactor
-@ensureDeferred
-async def test_scheduler_of_the_users(site: Site) -> None:
-    """Requests wait in front of a third-party scheduler, and do not change."""
-    gate = threading.Event()
-    site.replies["/robots.txt"] = robots(FEW, gate=gate)
-    urls = [site.url("/few/1"), site.url("/x")]
-    settings = {"SCHEDULER": "tests.support.schedulers.Own"}
-    result = await crawl(urls, settings, spider=Faithful, gate=gate)
-    spider = result.spider
-    assert len(spider.dropped) == 2
-    assert all(snapshot(request) == before for request, before in spider.sent)
-    assert len(spider.came) == 2
-
-
 class Moving:
     """A middleware that changes the URLs of one site to another, before they are judged."""
 

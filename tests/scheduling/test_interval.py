@@ -146,29 +146,6 @@ async def test_exempted_requests(site: Clocked) -> None:
     assert max(site.targets.index("/1"), site.targets.index("/3")) < site.targets.index("/2")
 
 
-class Collecting(Following):
-    """Lets the downloader remove its idle slots between two pages."""
-
-    collected = 0
-
-    def before_next(self) -> None:
-        """Do what Scrapy does after 60 seconds without a request."""
-        downloader = self.crawler.engine.downloader
-        before = set(downloader.slots)
-        downloader._slot_gc(age=-1)
-        self.collected += len(before - set(downloader.slots))
-
-
-@ensureDeferred
-async def test_collected_slots(site: Clocked) -> None:
-    """The interval passes although the downloader has removed the slot and its last request."""
-    first, *following = map(Request, urls(site, PAGES))
-    result = await crawl([first], spider=Collecting, following=following, one_by_one=PAGES)
-    assert fetched(result) == PAGES
-    assert result.spider.collected == PAGES
-    assert min(gaps(site)) >= DELAY
-
-
 @ensureDeferred
 async def test_request_that_arrives_late(site: Clocked) -> None:
     """The interval begins with the answer, so a slow connection does not shorten it."""
@@ -228,17 +205,6 @@ async def test_waiting_requests_are_nowhere_in_the_downloader(
     moments = [when for when, _ in site.arrivals]
     between = [sum(a < when < b for when, _ in other.arrivals) for a, b in pairwise(moments)]
     assert max(between) > 2
-
-
-@pytest.mark.parametrize("queue", ["DownloaderAwarePriorityQueue", "ScrapyPriorityQueue"])
-@ensureDeferred
-async def test_other_queues(site: Clocked, other: Clocked, queue: str) -> None:
-    """With a queue of Scrapy, a paced site has its interval, too."""
-    settings = {"CONCURRENT_REQUESTS": 2, "SCHEDULER_PRIORITY_QUEUE": f"scrapy.pqueues.{queue}"}
-    result = await crawl([*urls(site, 4), *urls(other, 8)], settings)
-    assert fetched(result) == 12
-    assert result.stats["robotstxt/allowed"] == 12  # each was counted once
-    assert min(gaps(site)) >= DELAY
 
 
 @ensureDeferred

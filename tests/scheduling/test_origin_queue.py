@@ -199,36 +199,6 @@ def test_full_disk_loses_no_request_of_a_mixed_queue(
     assert sorted(drained(found)) == urls(requests)
 
 
-def test_unknown_origin(tmp_path: Path) -> None:
-    """Requests of an origin whose robots.txt is unknown stay in the queue; all others leave."""
-    found = queue(tmp_path, known=lambda origin: "known" in str(origin))
-    unknown = [Request(f"http://new.example/{number}") for number in range(3)]
-    free = Request("http://new.example/free", meta={"dont_obey_robotstxt": True})
-    known = [Request(f"http://known.example/{number}") for number in range(2)]
-    for request in (*unknown, free, *known):
-        found.push(request)
-    assert sorted(drained(found)) == sorted([free.url, *urls(known)])
-    assert len(found) == 3
-    found.close()
-
-
-def test_no_turn_is_asked_for_without_a_request(tmp_path: Path) -> None:
-    """The queue asks for the turn of an origin with several slots only while it has requests."""
-    sizes: list[int] = []
-
-    def due(origin: Origin) -> float:
-        sizes.append(gate_of(made).origins[origin].size)
-        return 0.0
-
-    made = crawler(turns=Turns(due))
-    found = queue(tmp_path, crawler=made)
-    for number, slot in enumerate("abbcc"):
-        found.push(Request(f"http://h.example/{number}", meta={"download_slot": slot}))
-    assert len(drained(found)) == 5
-    assert sizes
-    assert 0 not in sizes
-
-
 def save(made: Crawler) -> None:
     """Save the queue on disk of a crawl, and wait until its state is written."""
     before = threading.enumerate()

@@ -9,8 +9,6 @@ from hypothesis import given, strategies as st
 from scrapy import Request, Spider
 from scrapy.pqueues import ScrapyPriorityQueue
 from scrapy.squeues import (
-    FifoMemoryQueue,
-    LifoMemoryQueue,
     PickleFifoDiskQueue,
     PickleLifoDiskQueue,
 )
@@ -29,7 +27,6 @@ if TYPE_CHECKING:
 #: The class for requests, and the class for start requests if they have their own.
 Kinds: TypeAlias = "tuple[type[Any], type[Any] | None]"
 
-MEMORY: list[Kinds] = [(FifoMemoryQueue, LifoMemoryQueue), (LifoMemoryQueue, FifoMemoryQueue)]
 DISK: list[Kinds] = [
     (PickleFifoDiskQueue, PickleLifoDiskQueue),
     (PickleLifoDiskQueue, PickleFifoDiskQueue),
@@ -81,12 +78,6 @@ def check(queue: Any, peek_at: Callable[[Any], Request | None], steps: list[Any]
             assert peeked.url == request.url
             popped.append(request.url)
     assert sorted(popped) == sorted(pushed)
-
-
-@given(st.sampled_from([*MEMORY, (FifoMemoryQueue, None)]), STEPS)
-def test_peek_in_memory(kinds: Kinds, steps: list[Any]) -> None:
-    """`peek` returns the request that `pop` returns next, start requests included."""
-    check(in_memory(kinds), peek, steps)
 
 
 @given(st.sampled_from([*DISK, (PickleLifoDiskQueue, None)]), STEPS)

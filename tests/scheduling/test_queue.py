@@ -7,19 +7,16 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from hypothesis import given, strategies as st
-from pytest_twisted import ensureDeferred
-from scrapy import Request, Spider, signals
+from scrapy import Request, Spider
 from scrapy.squeues import FifoMemoryQueue
 from scrapy.utils.test import get_crawler
 
 from scrapy_robots_rfc import OriginPriorityQueue
 from scrapy_robots_rfc.policy.origins import Origin
-from scrapy_robots_rfc.scheduling.gate import GateKeeper, gate_of
-from tests.support.crawling import crawl
 from tests.support.gates import Files, Turns, add_gate
 
 if TYPE_CHECKING:
-    from tests.support.site import Site
+    pass
 
 SITES = 150
 
@@ -115,22 +112,6 @@ def test_a_site_that_asks_for_less_is_soon_asked_again() -> None:
     assert queue.pop() is not None
 
 
-def test_what_is_taken_out_comes_in_its_order() -> None:
-    """All waiting requests can be taken out in their order, and the queue still works."""
-    throttle = Turns(lambda _: 50.0)
-    queue = queue_of(throttle)
-    first, second, third = (page(1, "slot", number) for number in range(3))
-    queue.push(first)
-    queue.push(second)
-    assert queue.pop() is None
-    assert queue.take_all() == [first, second]
-    assert len(queue) == 0
-    throttle.due = lambda _: 0.0
-    throttle.now += 60
-    queue.push(third)
-    assert queue.pop() is third
-
-
 @given(
     st.lists(st.tuples(st.integers(0, 5), st.integers(0, 1)), min_size=1, max_size=20),
     st.lists(st.sampled_from([None, 0.5, 100.0, 0.0]), max_size=40),
@@ -202,21 +183,6 @@ def test_inline_fetch_of_an_origin_in_line() -> None:
     assert request.url == "http://site2.example/0"
     files.end(first, gate)
     assert [origin.host for origin in files.fetches] == ["site3.example"]
-
-
-@ensureDeferred
-async def test_gate_of_a_crawl(site: Site) -> None:
-    """The queues find the gate through the crawler."""
-    gates = []
-
-    def opened(spider: Spider) -> None:
-        gates.append(gate_of(spider.crawler))
-
-    result = await crawl(
-        [site.url("/")],
-        prepare=lambda crawler: crawler.signals.connect(opened, signals.spider_opened, weak=False),
-    )
-    assert gates == [result.crawler.get_downloader_middleware(GateKeeper).gate]  # type: ignore[union-attr]  # it has one
 
 
 def test_file_that_expires_while_many_requests_wait() -> None:

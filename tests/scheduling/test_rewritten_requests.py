@@ -121,28 +121,6 @@ async def test_retry_of_a_rewritten_request(site: Clocked, gateway: Clocked) -> 
     assert least(sorted([*first.values(), *(when for when, _ in site.arrivals)])) >= DELAY
 
 
-@pytest.mark.parametrize("middleware", [Rewriting, InPlace])
-@ensureDeferred
-async def test_made_from_a_rewritten_one(
-    site: Clocked, gateway: Clocked, middleware: type[Rewriting]
-) -> None:
-    """A request with the meta of a rewritten request is paced only by its own origin."""
-
-    class Carrying(Following):
-        def parse(self, response: Any, **_: Any) -> Any:
-            for request in super().parse(response):
-                yield request.replace(
-                    meta={**response.meta, "download_slot": "other", "dont_obey_robotstxt": True}
-                )
-
-    with Clocked() as other:
-        following = [Request(url) for url in urls(other, 10)]
-        first = Request(site.url("/0"))
-        result = await crawl([first], through(middleware), spider=Carrying, following=following)
-        assert fetched(result) == 11
-        assert least([when for when, _ in other.arrivals]) < DELAY
-
-
 class Everything(InPlace):
     """Changes the URL of requests for robots.txt as well."""
 

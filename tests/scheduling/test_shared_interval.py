@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import logging
 import threading
-from dataclasses import replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from pytest_twisted import ensureDeferred
-from scrapy import Request, signals
+from scrapy import signals
 
 from scrapy_robots_rfc.scheduling.scheduler import scheduler_around
 from tests.support.crawling import Crawl, at_once, close_when, crawl, records
 from tests.support.shared_stores import ONE_STORE, OneStore
-from tests.support.site import Reply, robots
+from tests.support.site import Reply
 from tests.support.timed_site import DELAY, PACED, Clocked, fetched, gaps, urls
 
 if TYPE_CHECKING:
@@ -88,28 +87,6 @@ async def test_slow_answers(site: Clocked) -> None:
 
 
 @ensureDeferred
-async def test_several_slots(site: Clocked) -> None:
-    """Requests of several slots and crawls are an interval apart."""
-    requests = [
-        Request(url, meta={"download_slot": f"slot {n % 2}"}) for n, url in enumerate(urls(site, 4))
-    ]
-    results = await crawls(requests, [request.copy() for request in requests])
-    assert [fetched(result) for result in results] == [4, 4]
-    assert min(gaps(site)) >= DELAY
-
-
-@ensureDeferred
-async def test_requests_that_fail(site: Clocked) -> None:
-    """A request without an answer releases its turn."""
-    site.replies["/0"] = Reply(reset=True)
-    # On an open connection, Twisted would send it again at once.
-    site.replies["/robots.txt"] = replace(PACED, headers=(("Connection", "close"),))
-    results = await crawls(urls(site, 3), urls(site, 3))
-    assert [fetched(result) for result in results] == [2, 2]
-    assert min(gaps(site)) >= DELAY
-
-
-@ensureDeferred
 async def test_file_that_is_asked_for_again(site: Clocked) -> None:
     """A crawl that refreshes a file that another crawl has stored takes turns from the start."""
     text = f"User-agent: *\nCrawl-delay: {DELAY}\n"
@@ -119,15 +96,6 @@ async def test_file_that_is_asked_for_again(site: Clocked) -> None:
     assert [fetched(result) for result in results] == [3, 3]
     assert site.fetches >= 2
     assert min(gaps(site)) >= DELAY
-
-
-@ensureDeferred
-async def test_crawls_without_a_store_share_nothing(site: Clocked) -> None:
-    """Without a store, each crawl fetches robots.txt and has its own interval."""
-    results = await at_once(*(crawl([site.url(f"/{who}/{n}") for n in range(6)]) for who in "ab"))
-    assert [fetched(result) for result in results] == [6, 6]
-    assert site.fetches == 2
-    assert min(gaps(site)) < DELAY
 
 
 class NoTurns(OneStore):
@@ -153,46 +121,6 @@ async def test_store_without_turns(site: Clocked, caplog: pytest.LogCaptureFixtu
     assert min(gaps(site)) >= DELAY
     assert result.stat("cache/store_errors") >= 1
     assert len([line for line in records(caplog) if "no turns" in line]) == 1
-
-
-class Noting(OneStore):
-    """A store that records whose turns are taken."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.asked: list[str] = []
-
-    def take_turn(self, key: str, owner: str, seconds: float) -> float:
-        """Note it."""
-        self.asked.append(key)
-        return super().take_turn(key, owner, seconds)
-
-    def end_turn(self, key: str, owner: str, interval: float) -> None:
-        """Note it."""
-        self.asked.append(key)
-        super().end_turn(key, owner, interval)
-
-
-NOTING = {"ROBOTS_CACHE": "tests.scheduling.test_shared_interval.Noting"}
-
-
-@ensureDeferred
-async def test_site_that_asks_for_nothing(site: Clocked) -> None:
-    """No turns are taken at a site without an interval."""
-    OneStore.store = store = Noting()
-    site.replies["/robots.txt"] = robots("User-agent: *\nAllow: /\n")
-    assert fetched(await crawl(urls(site, 4), NOTING)) == 4
-    assert store.asked == []
-
-
-@ensureDeferred
-async def test_end_of_a_crawl(site: Clocked) -> None:
-    """After the end of a crawl, any worker may have the next turn after the interval."""
-    OneStore.store = store = Noting()
-    await crawl(urls(site, 2), NOTING)
-    key = site.url("").rstrip("/")
-    assert set(store.asked) == {key}
-    assert 0 < store.take_turn(key, "next", 1) <= DELAY
 
 
 def all_queued(site: Clocked) -> Callable[[Crawler], bool]:

@@ -34,25 +34,6 @@ def test_interval_over_all(world: World, latency: float, way: float) -> None:
     assert max(seen.values()) - min(seen.values()) <= 1 + max(seen.values()) // 4
 
 
-def test_far_from_the_store(world: World) -> None:
-    """A worker with a slow store has as many turns as the others."""
-    workers = [Worker(world, str(latency), latency=latency) for latency in (0.0, 0.001, 0.15)]
-    for worker in workers:
-        worker.go()
-    world.run(200)
-    seen = Counter(name for _, name in world.arrivals)
-    assert min(seen.values()) >= max(seen.values()) - 2
-    assert min(world.gaps()) >= 1 - NEARLY
-
-
-def test_one_worker_is_not_slower(world: World) -> None:
-    """A single worker waits only for the interval and for answers."""
-    worker = Worker(world, "alone", way=0.1, latency=0.005)
-    worker.go()
-    world.run(60)
-    assert len(world.arrivals) >= 60 / (1 + 2 * 0.1 + 5 * 0.005)
-
-
 def test_unanswered_for_long(world: World) -> None:
     """A turn is kept as long as its request is unanswered."""
     slow, other = Worker(world, "slow", way=4 * TURN_TIMEOUT), Worker(world, "other")
@@ -156,17 +137,6 @@ def test_request_for_robots_txt(world: World) -> None:
     assert world.arrivals[0][0] >= 10
 
 
-def test_said_once(world: World) -> None:
-    """The store learns about such a request once, unless its interval has passed."""
-    worker = Worker(world, "one")
-    world.now = 100.0
-    worker.turns.sent(99.0)
-    assert worker.calls == []
-    for until in (110.0, 110.0, 105.0):
-        worker.turns.sent(until)
-    assert worker.calls == ["end"]
-
-
 def test_sent_during_a_turn(world: World) -> None:
     """A request without a turn does not end a turn, and its interval passes."""
     worker, other = Worker(world, "one"), Worker(world, "other")
@@ -203,15 +173,6 @@ def test_answer_to_a_request_without_a_turn(world: World) -> None:
     fresh = Worker(World(), "fresh")
     fresh.turns.answered("another", 1.0, 0.0)
     assert fresh.world.store.take_turn(str(SITE), "somebody", TURN_TIMEOUT) > 0.9
-
-
-def test_no_interval(world: World) -> None:
-    """Without an interval, no turn is taken."""
-    worker = Worker(world, "one")
-    assert worker.turns.wait(0.0, world.now) == 0
-    worker.turns.start("request")
-    worker.turns.answered("request", 0.0, world.now)
-    assert worker.calls == []
 
 
 def test_end_of_the_crawl(world: World) -> None:

@@ -10,11 +10,11 @@ import pytest
 from pytest_twisted import ensureDeferred
 from scrapy import Request
 
-from scrapy_robots_rfc import Reason, RfcRobotParser, RobotsDisallowed
+from scrapy_robots_rfc import Reason, RobotsDisallowed
 from tests.support.crawling import crawl, records
 from tests.support.parsers import Fixed
 from tests.support.site import robots
-from tests.support.timed_site import DELAY, PACED, Clocked, Following, at_noon, fetched, gaps, urls
+from tests.support.timed_site import DELAY, PACED, Clocked, Following, fetched, gaps, urls
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -56,15 +56,6 @@ async def test_clamp(site: Clocked, text: str, caplog: pytest.LogCaptureFixture)
     assert result.stat("crawl_delay/sites") == 1
 
 
-@ensureDeferred
-async def test_unit(site: Clocked) -> None:
-    """A Crawl-delay may have a unit, in the plural and with a full stop."""
-    site.replies["/robots.txt"] = robots(f"User-agent: *\nCrawl-delay: {DELAY / 60} mins.\n")
-    result = await crawl(urls(site, 3))
-    assert fetched(result) == 3
-    assert min(gaps(site)) >= DELAY
-
-
 def said_of(site: Clocked, caplog: pytest.LogCaptureFixture) -> list[str]:
     """Return the lines of the log about a site's interval."""
     lines = records(caplog, logging.INFO)
@@ -95,27 +86,6 @@ async def test_forbid(site: Clocked) -> None:
     assert [
         result.stat(key) for key in ("forbidden", "forbidden/crawl_delay", "crawl_delay/sites")
     ] == [3, 3, 0]
-
-
-@ensureDeferred
-async def test_request_rate(site: Clocked) -> None:
-    """Of Crawl-delay and Request-rate, the longer interval counts."""
-    site.replies["/robots.txt"] = robots("User-agent: *\nCrawl-delay: 0.05\nRequest-rate: 5/1s\n")
-    await crawl(urls(site, PAGES))
-    assert min(gaps(site)) >= DELAY
-
-
-@pytest.mark.parametrize(("window", "counts"), [("1100-1300", True), ("0600-0845", False)])
-@ensureDeferred
-async def test_window_of_a_request_rate(
-    site: Clocked, window: str, counts: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A Request-rate with a time window counts only in that window."""
-    at_noon(monkeypatch)
-    site.replies["/robots.txt"] = robots(f"User-agent: *\nRequest-rate: 5/1s {window}\n")
-    result = await crawl(urls(site, PAGES))
-    assert (min(gaps(site)) >= DELAY) is counts
-    assert result.stat("crawl_delay/sites") == counts
 
 
 @ensureDeferred
@@ -192,17 +162,7 @@ class FailsToTell(Fixed):
         raise RuntimeError("cannot tell")
 
 
-class OwnDelay(RfcRobotParser):
-    """Our parser, with a delay for every agent."""
-
-    def crawl_delay(self, user_agent: str | bytes) -> float | None:
-        """Return the delay, or raise."""
-        return DELAY
-
-
-@pytest.mark.parametrize(
-    ("parser", "paced"), [(Slow, True), (OwnDelay, True), (FailsToTell, False)]
-)
+@pytest.mark.parametrize(("parser", "paced"), [(Slow, True), (FailsToTell, False)])
 @ensureDeferred
 async def test_parser_of_the_users(site: Clocked, parser: type, paced: bool) -> None:
     """The interval of a third-party parser counts; if it raises, there is none."""
