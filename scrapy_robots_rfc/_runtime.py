@@ -121,14 +121,14 @@ class Runtime:
     clock: Callable[[], float] = staticmethod(time.monotonic)
 
     def utc(self) -> datetime.time:
-        """The time of day in UTC."""
+        """Return the time of day in UTC."""
         return datetime.datetime.now(datetime.UTC).time()
 
     #: Seconds since 1970, on the clock that dates are made with.
     date: Callable[[], float] = staticmethod(time.time)
 
     def at(self, seconds: float) -> str:
-        """Return the local time some seconds from now, with the date if that is another day."""
+        """Return the local time in some seconds, with the date if that is another day."""
         now = self.date()
         today = time.localtime(now)
         then = time.localtime(now + min(seconds, _LONGEST))
@@ -168,11 +168,11 @@ class Threads:
         self._waiting: set[Waiter[None]] = set()
         self._is_stopped = False
 
-    async def call(self, function: Callable[[], _T], *, limit: float, dropped: bool = True) -> _T:
+    async def call(self, function: Callable[[], _T], *, limit: float, cancels: bool = True) -> _T:
         """Call a function on a thread and return what it returns, or raise what it raises.
 
         :param limit: seconds to wait, including the time in the queue.
-        :param dropped: whether a call that has not begun by then is dropped.
+        :param cancels: whether a call that has not begun by then is cancelled.
         :raises TimeoutError: it took longer. A call that has begun continues, and its result is
             ignored.
         """
@@ -206,7 +206,7 @@ class Threads:
             raise TimeoutError(f"no answer in {limit:g} s")
         finally:
             self._waiting.discard(ended)
-            if dropped:
+            if cancels:
                 result.cancel()
             timer.cancel()
 
@@ -228,7 +228,7 @@ class Threads:
             self._jobs.put(None)
         self._count = 1
         try:
-            await self.call(last, limit=limit, dropped=False)
+            await self.call(last, limit=limit, cancels=False)
         finally:
             self._jobs.put(None)
 

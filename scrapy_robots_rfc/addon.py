@@ -13,6 +13,7 @@ from scrapy_robots_rfc.leaves import (
     MIDDLEWARES,
     OUR_QUEUE,
     QUEUE,
+    OptionalMiddleware,
     class_of,
     is_kind,
 )
@@ -52,16 +53,24 @@ class Addon:
             # Check the settings early, because errors have a shorter traceback here.
             read_settings(settings)
         for name, leaf in MIDDLEWARES.items():
-            first = position if leaf.setting == DOWNLOADER_MIDDLEWARES else 0
-            if first is not None and leaf.is_needed(settings[name]):
-                middlewares = settings.getdict(leaf.setting)
-                if not leaf.is_among(middlewares):
-                    middlewares[leaf.path] = first + leaf.position
-                    _put(settings, leaf.setting, middlewares)
+            if not leaf.is_needed(settings[name]):
+                continue
+            if leaf.setting != DOWNLOADER_MIDDLEWARES:
+                _put_leaf(settings, leaf, leaf.position)
+            elif position is not None:
+                _put_leaf(settings, leaf, position + leaf.position)
         for name, value in DEFAULTS.items():
             if (settings.getpriority(name) or 0) < _PRIORITY:
                 settings.set(name, value, _PRIORITY)
         _put_scheduler(settings)
+
+
+def _put_leaf(settings: BaseSettings, leaf: OptionalMiddleware, position: float) -> None:
+    """Enable a middleware, unless the user has enabled it or a subclass."""
+    middlewares = settings.getdict(leaf.setting)
+    if not leaf.is_among(middlewares):
+        middlewares[leaf.path] = position
+        _put(settings, leaf.setting, middlewares)
 
 
 def _is_reactor_ready(settings: BaseSettings) -> bool:

@@ -28,7 +28,7 @@ SOURCES = {
 }
 #: The kind of statuses of a scheme -> the path of a function that adapts its download handler. It
 #: is called before the first robots.txt is fetched.
-TRANSFERS = {Answers.FTP: "scrapy_robots_rfc.fetching.ftp.adapt_handler"}
+TRANSFERS = {Answers.FTP: "scrapy_robots_rfc.fetching.ftp.adapt"}
 
 #: The path of the class that coordinates turns between workers, loaded if they share a store.
 SHARED_TURNS = "scrapy_robots_rfc.scheduling.shared.SharedThrottle"

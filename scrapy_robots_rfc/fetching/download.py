@@ -64,7 +64,7 @@ class _Exchange:
     :param is_stopped: whether we stopped the transfer, because the rest is not needed.
     :param is_unanswered: whether the downloader has the request, and no response to it.
     :param is_in_slot: whether the downloader has the request.
-    :param is_over: whether nothing waits for it any more, although the transfer may continue.
+    :param has_ended: whether nothing waits for it any more. The transfer may continue.
     """
 
     fetch: PendingFetch
@@ -73,7 +73,7 @@ class _Exchange:
     is_stopped: bool = False
     is_unanswered: bool = False
     is_in_slot: bool = False
-    is_over: bool = False
+    has_ended: bool = False
 
     def __deepcopy__(self, _memo: object) -> Self:
         return self  # a retry copies the meta of its request, and belongs to the same exchange
@@ -98,13 +98,13 @@ class Downloader:
         self._has_small_pool = _scrapy.has_small_pool(crawler)
         if settings.unreachable_backoff:  # Scrapy's own retries would multiply with its attempts
             self._meta["dont_retry"] = True
-        # Scheme -> what changes how its handler transfers our files.
-        self._transfers = {
+        # Scheme -> the path of a function that adapts its handler to our files.
+        self._adapters = {
             name: TRANSFERS[scheme.answers]
             for name, scheme in settings.schemes.items()
             if scheme.answers in TRANSFERS
         }
-        # Replaces `send_catch_log` while an exchange is under way; it would slow down pages.
+        # Replaces `send_catch_log`, but only while an exchange is under way: it slows down pages.
         self._wrapper: partial[list[tuple[Any, Any]]] | None = None
         self._under_way: set[_Exchange] = set()
         self._handlers: dict[int, Callable[..., bool | None]] = {
@@ -116,10 +116,10 @@ class Downloader:
         }
 
     def request(self, url: str, fetch: PendingFetch, known: Validators | None) -> Request:
-        """Return a request for a robots.txt; once sent, its meta has the proxy that it used.
+        """Return a request for a robots.txt. When it is sent, its meta gets the proxy that it uses.
 
         :param fetch: the fetch that it belongs to; it takes the route of its source.
-        :param known: the validators of a cached file: the answer may be that it is unchanged (304).
+        :param known: the validators of a cached file. The answer may be that it is unchanged (304).
         """
         meta = {**self._meta, MARK: _Exchange(fetch)}
         # Scrapy adds Accept-Encoding and all others, as it does for a page.
@@ -172,28 +172,29 @@ class Downloader:
         """
         exchange: _Exchange = request.meta[MARK]
         if not self.http_cache.offline:
-            response = await self._exchanged(request, exchange)
+            response = await self._download(request, exchange)
             body = self._body(response, exchange)
             self.http_cache.store(request.url, response, body)
             return response, body
-        stored = self.http_cache.answer(request.url)
+        stored = self.http_cache.stored_response(request.url)
         if stored is None:
             return None, b""
         exchange.codings = stored.headers.getlist(b"Content-Encoding")
         return stored, self._body(stored, exchange)
 
-    async def _exchanged(self, request: Request, exchange: _Exchange) -> Response:
+    async def _download(self, request: Request, exchange: _Exchange) -> Response:
+        """Return the response of Scrapy's downloader, and send the signal of the exchange."""
         engine = self._crawler.engine
         assert engine is not None
         response = None
-        self._bind_transfer(urlparse_cached(request).scheme)
+        self._adapt_handler(urlparse_cached(request).scheme)
         self._under_way.add(exchange)
         if self._wrapper is None:
             self._wrapper = partial(self._signal, self._crawler.signals.send_catch_log)
             self._crawler.signals.send_catch_log = self._wrapper  # type: ignore[method-assign]
-        take_back: Callable[[], object] = bool
+        undo: Callable[[], object] = bool
         if not self._has_small_pool:  # such a handler would not send one request more
-            take_back = _scrapy.one_more(self._crawler)
+            undo = _scrapy.one_more(self._crawler)
         try:
             response = await engine.download_async(request)
             return response
@@ -206,8 +207,8 @@ class Downloader:
                 self._crawl.robots_txt_answered(current)
             raise
         finally:
-            take_back()
-            exchange.is_over = True
+            undo()
+            exchange.has_ended = True
             if not exchange.is_in_slot:
                 self._unwrap_after(exchange)
             if signals.has_receivers(self._crawler.signals, signals.robots_exchanged):
@@ -220,20 +221,20 @@ class Downloader:
                     cut_off=exchange.is_stopped,
                 )
 
-    def _bind_transfer(self, scheme: str) -> None:
-        """Change how the handler of a scheme transfers our files, before the first of them."""
-        transfer = self._transfers.pop(scheme, None)
-        if transfer is not None:
+    def _adapt_handler(self, scheme: str) -> None:
+        """Adapt the handler of a scheme to our files, before the first of them."""
+        path = self._adapters.pop(scheme, None)
+        if path is not None:
             handler = _scrapy.handler_of(self._crawler, scheme)
-            load_object(transfer)(handler, self._crawler.settings, MARK, self._limit)
+            load_object(path)(handler, self._crawler.settings, MARK, self._limit)
 
     def _body(self, response: Response, exchange: _Exchange) -> bytes:
+        """Return the decoded body of a successful response, or nothing for any other."""
         if exchange.is_unanswered:  # a middleware answered after the download had failed
             problem = f"answered {response.status} in place of a download that failed"
             raise ForeignAnswerError(problem)
-        # The body of any other answer is not used, so it need not be decoded. In Gemini, 20 to 29
-        # is success.
-        if response.status // 100 != 2 and response.status // 10 != 2:
+        is_success = response.status // 100 == 2 or response.status // 10 == 2  # 20-29 in Gemini
+        if not is_success:
             return b""
         if "download_stopped" in response.flags and not exchange.is_stopped:
             # Another component stopped it, but not with a signal (see `_signal`). The missing part
@@ -318,7 +319,7 @@ class Downloader:
     def _left(self, exchange: _Exchange, **_: object) -> None:
         """Note that the downloader does not have the request any more."""
         exchange.is_in_slot = False
-        if exchange.is_over:
+        if exchange.has_ended:
             self._unwrap_after(exchange)
 
 

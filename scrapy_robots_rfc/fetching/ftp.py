@@ -22,7 +22,7 @@ from scrapy_robots_rfc.errors import BrokenTransferError
 _MAX_REPLIES = 65_536
 
 
-def adapt_handler(handler: Any, settings: BaseSettings, mark: str, limit: int) -> None:  # noqa: ANN401
+def adapt(handler: Any, settings: BaseSettings, mark: str, limit: int) -> None:  # noqa: ANN401
     """Make Scrapy's handler fetch our files with `retrieve`. Other handlers stay as they are."""
     method = getattr(type(handler), "download_request", None)
     if getattr(method, "__qualname__", "") != "FTPDownloadHandler.download_request":

@@ -300,9 +300,16 @@ def _raise_if_ended(fetch: PendingFetch) -> None:
 
 
 def max_fetches(crawler: Crawler) -> int:
-    """Return the maximum number of fetches under way in a crawl."""
+    """Return the maximum number of fetches under way in a crawl.
+
+    If pages and robots.txt files share connections, a quarter of them is left for pages.
+    """
     concurrent_requests = crawler.settings.getint("CONCURRENT_REQUESTS")
-    if concurrent_requests and _scrapy.has_small_pool(crawler):
-        return max(1, min(MAX_FETCHES, 3 * concurrent_requests // 4))  # the others are for pages
-    by_concurrency = _FETCHES_PER_REQUEST * concurrent_requests or MAX_FETCHES  # 0: no limit
-    return max(1, min(MAX_FETCHES, by_concurrency, descriptor_limit() // 4))
+    limits = [MAX_FETCHES]
+    if not concurrent_requests:  # no limit
+        limits.append(descriptor_limit() // 4)
+    elif _scrapy.has_small_pool(crawler):
+        limits.append(3 * concurrent_requests // 4)
+    else:
+        limits += [_FETCHES_PER_REQUEST * concurrent_requests, descriptor_limit() // 4]
+    return max(1, min(limits))

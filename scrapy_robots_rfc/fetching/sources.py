@@ -24,9 +24,9 @@ from scrapy_robots_rfc.settings import Settings
 logger: logging.Logger = logging.getLogger(__name__)
 
 # Headers that describe a transfer and would be wrong for the decoded body that is stored.
-_OF_THE_TRANSFER = (b"Content-Encoding", b"Content-Length", b"Transfer-Encoding")
+_TRANSFER_HEADERS = (b"Content-Encoding", b"Content-Length", b"Transfer-Encoding")
 # Headers of a stored response that count. Headers about its age would cause another fetch.
-_OF_THE_FILE = ("Content-Encoding", "Location")
+_FILE_HEADERS = ("Content-Encoding", "Location")
 
 
 class Source(Protocol):
@@ -55,25 +55,25 @@ class HttpCache:
         self._logged_failure = False
 
     @cached_property
-    def _parts(self) -> tuple[Any, Any] | None:
+    def _policy_and_storage(self) -> tuple[Any, Any] | None:
         """Policy and storage, or `None` without a cache."""
         return _scrapy.cache_of(self._crawler)
 
     def store(self, url: str, response: Response, body: bytes) -> None:
-        """Store a response if the policy of the cache permits, unless it says nothing about rules.
+        """Store a response that has rules, or says that there are none, if the policy allows that.
 
         :param url: the URL that was requested.
         :param body: the body of the response, without content coding.
         """
         status = self._settings.schemes[url.partition(":")[0]].http_status(response.status)
         says_nothing = status in (304, PROXY_REFUSES, *self._settings.unreachable_statuses)
-        if self._parts is None or says_nothing or not 200 <= status < 500:
+        if self._policy_and_storage is None or says_nothing or not 200 <= status < 500:
             return
-        policy, storage = self._parts
+        policy, storage = self._policy_and_storage
         # The request that was sent may have credentials for a proxy, which must not be stored.
         request = Request(url)
         stored = response.replace(body=body, flags=[])
-        for name in _OF_THE_TRANSFER:
+        for name in _TRANSFER_HEADERS:
             stored.headers.pop(name, None)
         # The middleware of the cache adds this header, too, because policies need it.
         stored.headers.setdefault(b"Date", formatdate(usegmt=True))
@@ -86,13 +86,13 @@ class HttpCache:
                 self._logged_failure = True
                 logger.warning("Cannot store %s in the HTTP cache", url, exc_info=True)
 
-    def answer(self, url: str) -> Response | None:
-        """Return the stored response for a URL, however old it is, or `None` without one."""
+    def stored_response(self, url: str) -> Response | None:
+        """Return the stored response for a URL, at any age, or `None` if there is none."""
         request = Request(url)
         response: Response | None = None
         try:
-            if self._parts is not None:
-                storage = self._parts[1]
+            if self._policy_and_storage is not None:
+                storage = self._policy_and_storage[1]
                 response = storage.retrieve_response(self._crawler.spider, request)
         except Exception:
             text = "Cannot read %s from the HTTP cache, so it counts as missing"
@@ -108,7 +108,7 @@ class HttpCache:
                 )
             return None
         self._note_age(url, request.meta.get("cache_timestamp"))
-        headers = {name: response.headers.getlist(name) for name in _OF_THE_FILE}
+        headers = {name: response.headers.getlist(name) for name in _FILE_HEADERS}
         return response.replace(headers=headers)
 
     def _note_age(self, url: str, stored: float | None) -> None:
@@ -130,12 +130,12 @@ class HttpCache:
     def offline_problem(self, request: Request) -> str | None:
         """Return why an offline request must be dropped without a robots.txt, or `None`."""
         reason = None
-        if self._parts is None:
+        if self._policy_and_storage is None:
             reason = "no HTTP cache is at work (HTTPCACHE_ENABLED)"
         elif request.meta.get("dont_cache"):
             reason = "its meta has dont_cache"
         else:
-            policy, storage = self._parts
+            policy, storage = self._policy_and_storage
             probe = request.copy()  # a policy writes conditions into the request
             # HttpCacheMiddleware gets the same exception and sends nothing.
             with contextlib.suppress(Exception):

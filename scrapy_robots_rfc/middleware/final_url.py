@@ -128,23 +128,24 @@ class FinalUrls:
         return None if file.needs_thread(agent) else robots
 
     async def _in_time(
-        self, work: Coroutine[Any, Any, OriginPolicy | None], origin: Origin
+        self, policy: Coroutine[Any, Any, OriginPolicy | None], origin: Origin
     ) -> OriginPolicy | None:
-        """Return the result of some work, or `None` if it takes too long or the spider closes.
+        """Wait for the policy of an origin, or return `None` if that takes too long.
 
-        If the first attempt to fetch a robots.txt fails, return what governs the origin then.
+        If an attempt to fetch the robots.txt fails, return the policy after it, because further
+        attempts would take too long.
         """
         result: Waiter[OriginPolicy | None] = Waiter()
 
-        def attempted(robots: OriginPolicy, delays: tuple[float, ...]) -> None:
-            if robots.origin == origin and delays:  # further attempts would take too long
+        def stop_after_failure(robots: OriginPolicy, delays: tuple[float, ...]) -> None:
+            if robots.origin == origin and delays:
                 result.resolve(robots)
 
         async def wait() -> None:
-            result.resolve(await work)
+            result.resolve(await policy)
 
-        # The connection is weak: it ends with this coroutine.
-        self._crawler.signals.connect(attempted, signals.robots_attempted)
+        # Signals refer to it weakly, so it is disconnected when this coroutine ends.
+        self._crawler.signals.connect(stop_after_failure, signals.robots_attempted)
         task = self._runtime.spawn(wait())
         timer = self._runtime.call_later(FETCH_TIME, partial(result.resolve, None))
         try:

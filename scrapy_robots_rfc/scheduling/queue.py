@@ -167,7 +167,11 @@ class OriginPriorityQueue:
     # Out.
 
     def pop(self) -> Request | None:
-        """Return a request that may be handed out now, which takes its site's turn, or `None`."""
+        """Return a request that may be handed out now, or `None` if there is none.
+
+        One call looks at a limited number of parts. If there are more, it wakes the engine, which
+        then calls again.
+        """
         if not (self.size or self._slots):
             return None
         if self._gate.timed:
@@ -181,7 +185,7 @@ class OriginPriorityQueue:
                 break
             part = self._ready[self._next_slot()][0]
             seconds: float | None = 0.0
-            if part.size:
+            if part.size:  # `_take` removes a part without requests
                 seconds = self._gate.wait(part.origin, partial(self._peek, part))
             if seconds != 0:
                 self._park(part, seconds)
@@ -191,7 +195,7 @@ class OriginPriorityQueue:
                 request = self._take(part)
                 if request is not None:
                     return request
-        wake_engine(self._crawler)  # because there are more parts to look at
+        wake_engine(self._crawler)
         return None
 
     def _next_slot(self) -> str:

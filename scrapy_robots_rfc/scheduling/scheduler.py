@@ -73,7 +73,11 @@ class _Parking:
         return has_pending
 
     def next_request(self) -> Request | None:
-        """Return a request that may be handed out now, or `None`."""
+        """Return a request that may be handed out now, or `None`.
+
+        It comes from the parked requests, or else from the user's scheduler, whose requests are
+        parked until one need not wait.
+        """
         parked = self._parked.pop()
         if parked is not None:
             return parked
@@ -83,7 +87,8 @@ class _Parking:
                 return None
             restore_filter(request)
             queued = self._gate.of(request)
-            if not queued.parts and self._gate.wait(queued, partial(_peeked, request)) == 0:
+            has_parked = bool(queued.parts)  # then this request is not the next of its origin
+            if not has_parked and self._gate.wait(queued, partial(_peeked, request)) == 0:
                 self._gate.hand_out(request, queued)
                 self._gate.forget(queued)
                 return request
