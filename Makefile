@@ -122,7 +122,6 @@ plugins: $(PLUGINS)/.ready
 	$(PLUGINS)/bin/python -m pytest -n 2 tests/plugins $(ARGS)
 
 docs: $(DOCS)/.ready
-	@$(DOCS)/bin/python -m tools.pictures
 	@NO_MKDOCS_2_WARNING=1 $(DOCS)/bin/mkdocs build --strict --quiet && echo "build/site/index.html"
 
 docs-serve: $(DOCS)/.ready
