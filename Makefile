@@ -82,8 +82,9 @@ test: $(READY)
 test-asyncio: $(READY)
 	$(BIN)/python -m pytest -n auto $(ARGS)
 
+# Few processes, because these tests run beside the others.
 test-reactor: $(READY)
-	$(BIN)/python -m pytest -n auto --reactor=default -m reactor $(ARGS)
+	$(BIN)/python -m pytest -n 2 --reactor=default -m reactor $(ARGS)
 
 # It includes the processes that the tests start.
 coverage: $(READY)
