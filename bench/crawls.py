@@ -1,4 +1,4 @@
-"""Measure what sites do to each other in one crawl: `python -m bench.crawls [ROW ...]`.
+"""Measure how sites affect each other in a crawl: `python -m bench.crawls [ROW ...]`.
 
 Each row is a crawl of sites on this machine (`bench.sites`). Most rows compare it with the same
 crawl without the other sites. The exit code is 1 if a row misses its limit.

@@ -308,7 +308,7 @@ class SpiderMeddler:
 
 
 class Filter(RFPDupeFilter):
-    """A user's duplicate filter, which drops more."""
+    """A user's duplicate filter, which also drops other requests."""
 
     def request_seen(self, request: Request) -> bool:
         if request.meta.get("number", 1) % 7 == 0:
@@ -352,7 +352,7 @@ def settings_of(plan: Plan, folder: Path, middleware: str, process: int) -> dict
 
 
 def main(arguments: list[str]) -> None:
-    """Crawl."""
+    """Run the process."""
     global CRAWL  # noqa: PLW0603 - Scrapy passes only a crawler to the middlewares
     folder, middleware, number, *ports = arguments
     plan = pickle.loads(Path(folder, PLAN).read_bytes())

@@ -1,4 +1,4 @@
-"""Run crawls among faults drawn at random, and judge them: `python -m bench.faults`.
+"""Run crawls with random faults, and judge them: `python -m bench.faults`.
 
 Each crawl has 2 to 6 origins whose robots.txt hangs, breaks off, is compressed, redirects and so
 on. Settings, schedulers, proxies and failing middlewares are random, too. A crawl runs in a process

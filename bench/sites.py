@@ -1,14 +1,14 @@
-"""Sites for crawls of the bench, in a process of their own: `python -m bench.sites DELAY`.
+"""Sites for the crawls of benchmarks, in a process of their own: `python -m bench.sites DELAY`.
 
-All listen on one port, which is printed. The address of a site says what it does:
+All sites listen on one port, which is printed. The address of a site determines what it does:
 
 - 127.0.x.y answers as fast as it can,
-- 127.1.x.y asks for a Crawl-delay,
+- 127.1.x.y has a Crawl-delay,
 - 127.2.x.y takes `LATENCY` seconds for each answer,
 - 127.3.x.y never answers,
-- 127.4.x.y answers for robots.txt in one of several ways, see `_VARIANTS`.
+- 127.4.x.y has one of several answers to requests for robots.txt, see `_VARIANTS`.
 
-It imports nothing of Scrapy, so that it starts soon.
+It does not import Scrapy, so that it starts fast.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from urllib.request import urlopen
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-#: Seconds that an answer takes, so that the concurrency of a crawl limits it, not this machine.
+#: Seconds for each answer, so that concurrency limits a crawl, and not the machine.
 LATENCY = 0.05
 _NEVER = 3600.0
 RULES = b"""User-agent: *
@@ -60,9 +60,9 @@ _VARIANTS = (
 
 
 class _Server:
-    """All sites.
+    """Answers for all sites.
 
-    :param delay: the Crawl-delay of those that ask for one, in seconds.
+    :param delay: the Crawl-delay of paced sites, in seconds.
     """
 
     def __init__(self, delay: float) -> None:
@@ -100,7 +100,7 @@ async def _serve(delay: float) -> None:
 
 
 class Sites:
-    """The sites, seen from the process that started theirs."""
+    """The sites, as seen from the process that started them."""
 
     def __init__(self, port: int) -> None:
         self.port = port
@@ -111,7 +111,7 @@ class Sites:
         return [f"http://{host}:{self.port}{path}{page}" for page in range(pages) for host in hosts]
 
     def log(self) -> dict[str, list[tuple[float, str]]]:
-        """Return for each site when it received a request for what."""
+        """Return the requests that each site received, as pairs of a time and a target."""
         log: dict[str, list[tuple[float, str]]] = {}
         with urlopen(f"http://127.0.0.1:{self.port}/log") as answer:
             for when, host, target in json.load(answer):
