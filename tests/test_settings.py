@@ -30,6 +30,10 @@ if TYPE_CHECKING:
     from tests.support.site import Site
 
 A = Origin("https", "a.example", 443)
+PROTEGO = "scrapy.robotstxt.ProtegoRobotParser"
+SITES = tuple(map(origins.Site.of, ("a.example", "*.b.example")))
+TITAN = {"port": 8, "answers": "gemini", "rules": "gemini"}
+TITANS = {**SCHEMES, "titan": Scheme(8, Answers.GEMINI, Dialect.GEMINI)}
 
 
 def without(name: str) -> dict[str, Scheme]:
@@ -72,18 +76,8 @@ def test_defaults() -> None:
     [
         ("ROBOTSTXT_OBEY", "1", "obey", True),
         ("ROBOTSTXT_OBEY", "false", "obey", False),
-        (
-            "ROBOTSTXT_PARSER",
-            "scrapy.robotstxt.ProtegoRobotParser",
-            "parser",
-            "scrapy.robotstxt.ProtegoRobotParser",
-        ),
-        (
-            "ROBOTS_TAG_OBEY",
-            "nofollow, link-nofollow",
-            "page_rules",
-            frozenset({"nofollow", "link-nofollow"}),
-        ),
+        ("ROBOTSTXT_PARSER", PROTEGO, "parser", PROTEGO),
+        ("ROBOTS_TAG_OBEY", "nofollow, noindex", "page_rules", {"nofollow", "noindex"}),
         ("ROBOTS_TAG_OBEY", ["noindex", "noindex"], "page_rules", frozenset({"noindex"})),
         ("ROBOTSTXT_USER_AGENT", "FooBot", "user_agent", Agent(("FooBot",), "FooBot")),
         ("ROBOTSTXT_USER_AGENT", ["A", "B", "A"], "user_agent", Agent(("A", "B"), "A")),
@@ -98,14 +92,9 @@ def test_defaults() -> None:
         ("JOBDIR", "jobs/1", "cache", "sqlite:///jobs/1/robots.sqlite"),
         ("JOBDIR", "/jobs/1/", "cache", "sqlite:////jobs/1/robots.sqlite"),
         ("ROBOTS_UNREACHABLE_STATUSES", "401, 403", "unreachable_statuses", frozenset({401, 403})),
-        (
-            "ROBOTS_UNREACHABLE_STATUSES",
-            "[401, 403, 429]",
-            "unreachable_statuses",
-            frozenset({401, 403, 429}),
-        ),
+        ("ROBOTS_UNREACHABLE_STATUSES", "[401, 403]", "unreachable_statuses", {401, 403}),
         ("ROBOTS_UNREACHABLE_BACKOFF", " [1, 2.5]", "unreachable_backoff", (1, 2.5)),
-        ("ROBOTS_EXEMPT", '["a.example"]', "exempt", (origins.Site.of("a.example"),)),
+        ("ROBOTS_EXEMPT", '["a.example"]', "exempt", SITES[:1]),
         ("ROBOTSTXT_USER_AGENT", '["A-news", "A"]', "user_agent", Agent(("A-news", "A"), "A-news")),
         ("ROBOTS_USE", '["train-ai"]', "use", ("train-ai",)),
         ("ROBOTS_TAG_OBEY", '["noindex"]', "page_rules", frozenset({"noindex"})),
@@ -120,24 +109,14 @@ def test_defaults() -> None:
         ("ROBOTS_UNREACHABLE_BACKOFF", "", "unreachable_backoff", ()),
         ("ROBOTS_UNREACHABLE_BACKOFF", "1, 2.5", "unreachable_backoff", (1, 2.5)),
         ("ROBOTS_DRY_RUN", "1", "dry_run", True),
-        (
-            "ROBOTS_EXEMPT",
-            "a.example, *.b.example",
-            "exempt",
-            (origins.Site.of("a.example"), origins.Site.of("*.b.example")),
-        ),
+        ("ROBOTS_EXEMPT", "a.example, *.b.example", "exempt", SITES),
         ("ROBOTS_EXEMPT", "", "exempt", ()),
         ("ROBOTS_OVERRIDES", {"https://a.example/": Path("a.txt")}, "overrides", {A: "a.txt"}),
         ("ROBOTS_OVERRIDES", '{"https://A.example:443": "a.txt"}', "overrides", {A: "a.txt"}),
         ("ROBOTS_OVERRIDES", "", "overrides", {}),
         ("ROBOTS_SCHEMES", '{"ftp": null}', "schemes", without("ftp")),
         ("ROBOTS_SCHEMES", {"web": {"port": 8}}, "schemes", {**SCHEMES, "web": Scheme(8)}),
-        (
-            "ROBOTS_SCHEMES",
-            {"titan": {"port": 8, "answers": "gemini", "rules": "gemini"}},
-            "schemes",
-            {**SCHEMES, "titan": Scheme(8, Answers.GEMINI, Dialect.GEMINI)},
-        ),
+        ("ROBOTS_SCHEMES", {"titan": TITAN}, "schemes", TITANS),
     ],
 )
 def test_accepted(key: str, value: Any, field: str, expected: object) -> None:
