@@ -89,8 +89,8 @@ test-reactor: $(READY)
 # It includes the processes that the tests start.
 coverage: $(READY)
 	@rm -f .coverage .coverage.*
-	$(BIN)/coverage run -m pytest -n auto $(ARGS)
-	@$(BIN)/coverage combine --quiet && $(BIN)/coverage report
+	$(BIN)/coverage run -m pytest -n auto $(ARGS); code=$$?; \
+		$(BIN)/coverage combine --quiet && $(BIN)/coverage report && exit $$code
 
 check: $(READY)
 	$(BIN)/ruff check .

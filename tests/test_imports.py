@@ -39,8 +39,11 @@ def loaded() -> dict[str, set[str]]:
     """Return the modules that a new process has loaded after each step."""
     code = "\n".join(
         [
-            "import json, sys",
-            *(f"{step}\nprint(json.dumps([*sys.modules]))" for step in STEPS.values()),
+            "import json, sys\nbefore = set(sys.modules)",  # coverage.py loads some itself
+            *(
+                f"{step}\nprint(json.dumps([*set(sys.modules).difference(before)]))"
+                for step in STEPS.values()
+            ),
         ]
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -205,3 +205,11 @@ def test_settings_that_reduce_the_changes() -> None:
         suggested = re.findall(r"(ROBOTS_\w+) = ([\w.\[\]]+)", advice)
         assert suggested
         read_settings(Settings({key: literal_eval(value) for key, value in suggested}))
+
+
+def test_badge_has_the_coverage_of_contributing() -> None:
+    """The badge of the README has the coverage that CONTRIBUTING.md states."""
+    badge = (ROOT / "docs/assets/badge-coverage.svg").read_text("utf-8")
+    [figure] = re.findall("<title>coverage: (.*)</title>", badge)
+    assert f"they cover {figure} |" in (ROOT / "CONTRIBUTING.md").read_text("utf-8")
+    assert f"[![Coverage: {figure}]" in (ROOT / "README.md").read_text("utf-8")
