@@ -127,7 +127,7 @@ class Runtime:
     #: Seconds since 1970, on the clock that dates are made with.
     date: Callable[[], float] = staticmethod(time.time)
 
-    def at(self, seconds: float) -> str:
+    def local_time_in(self, seconds: float) -> str:
         """Return the local time in some seconds, with the date if that is another day."""
         now = self.date()
         today = time.localtime(now)

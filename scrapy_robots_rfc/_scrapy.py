@@ -166,7 +166,10 @@ def slot_delay(crawler: Crawler, slot: str) -> float:
 
 
 def has_small_pool(crawler: Crawler) -> bool:
-    """Return whether pages and robots.txt files share CONCURRENT_REQUESTS connections."""
+    """Return whether a handler has CONCURRENT_REQUESTS connections for pages and robots.txt files.
+
+    Scrapy's handlers for aiohttp and httpx have, and cannot have more.
+    """
     handlers = crawler.settings.getwithbase("DOWNLOAD_HANDLERS")
     paths = f"{handlers.get('http')} {handlers.get('https')}"
     return any(pool in paths for pool in _SMALL_POOLS)

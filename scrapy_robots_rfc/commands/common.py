@@ -39,7 +39,7 @@ from scrapy_robots_rfc.errors import RobotsDisallowed, RobotsError
 from scrapy_robots_rfc.fetching.faults import access_after
 from scrapy_robots_rfc.fetching.parsed import OriginPolicy, ParsedRobots, gemini_file
 from scrapy_robots_rfc.fetching.pending import MAX_FETCHES
-from scrapy_robots_rfc.fetching.routes import through
+from scrapy_robots_rfc.fetching.routes import with_route
 from scrapy_robots_rfc.middleware.downloader import robots_service
 from scrapy_robots_rfc.middleware.user_agent import default_header
 from scrapy_robots_rfc.policy.access import Access, Local, Outcome
@@ -399,7 +399,7 @@ class Inquirer(Spider):
         except Exception as error:
             refused = isinstance(error, RobotsDisallowed)
             timeout = read_settings(self.settings).timeout
-            cause = error if refused else through(access_after(error, timeout), request).cause
+            cause = error if refused else with_route(access_after(error, timeout), request).cause
             raise Failed(f"{request.url} cannot be read: {cause}") from error
 
 

@@ -231,7 +231,7 @@ def _network_failure(chain: list[BaseException]) -> Unreachable:
 
 
 def _answer_to_connect(error: BaseException) -> str:
-    """Return the answer of a proxy to CONNECT."""
+    """Return how a proxy answered CONNECT, in words for the user."""
     text = _text(error)
     # Scrapy's text has the port of the proxy before the bracket.
     in_text = _STATUS.search(text.partition("[")[2] or text)
@@ -320,7 +320,7 @@ def _failed_part(frames: list[tuple[str, str]]) -> tuple[str, str]:
 
 
 def _frames(error: Exception) -> list[tuple[str, str]]:
-    """Return the class or module and the function of each frame, without our own first frames."""
+    """Return the class or module, and the function, of each frame after those of this package."""
     frames = [(_owner(frame), frame.f_code.co_name) for frame, _ in walk_tb(error.__traceback__)]
     package = __name__.partition(".")[0]
     return list(dropwhile(lambda frame: _is_in(frame[0], package), frames))

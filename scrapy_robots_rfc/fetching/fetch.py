@@ -30,7 +30,7 @@ from scrapy_robots_rfc.fetching.download import Downloader
 from scrapy_robots_rfc.fetching.faults import access_after
 from scrapy_robots_rfc.fetching.parsed import FileReader, OriginPolicy
 from scrapy_robots_rfc.fetching.pending import CUT_SHORT, PendingFetch, PendingFetches
-from scrapy_robots_rfc.fetching.routes import through
+from scrapy_robots_rfc.fetching.routes import with_route
 from scrapy_robots_rfc.policy.access import (
     Access,
     FetchStep,
@@ -195,13 +195,13 @@ class Fetcher:
             if step.cookie:
                 request.headers[b"Cookie"] = step.cookie
             answer = await self.pending.in_time(fetch, self.download.send(request))
-            is_short = request.meta["download_timeout"] < limits.timeout
-            if answer is CUT_SHORT or (is_short and isinstance(answer, LATE)):
+            has_short_timeout = request.meta["download_timeout"] < limits.timeout
+            if answer is CUT_SHORT or (has_short_timeout and isinstance(answer, LATE)):
                 return None
             if isinstance(answer, Exception):
                 if not isinstance(answer, IgnoreRequest):
                     self._count(stats.EXCEPTION_COUNT.format(exception=type(answer)))
-                return Fetched(through(access_after(answer, limits.timeout), request))
+                return Fetched(with_route(access_after(answer, limits.timeout), request))
             response, body = answer
             if response is None:
                 return Fetched(Unavailable(None, "not in the HTTP cache"))
@@ -221,7 +221,7 @@ class Fetcher:
         if isinstance(access, Unreachable):
             seconds = retry_after(response.headers.get(b"Retry-After"), self._runtime.date())
             access = access._replace(retry_after=seconds)
-            return Fetched(through(access, request) if access.route else access)
+            return Fetched(with_route(access, request) if access.route else access)
         return self._fetched(response, access, step.url, validators)
 
     def _fetched(
@@ -397,11 +397,12 @@ class Fetcher:
         access: Access | None,
         sent: Waiter[None],
     ) -> None:
+        """Send the signals of Scrapy and of this package, then resolve `sent`."""
         send = self._signals.send_catch_log_async
         parsed = _scrapy.ROBOTS_PARSED
-        failed = not isinstance(access, Successful | None)
+        has_failed = not isinstance(access, Successful | None)
         try:
-            if parsed is not None and robots.file is not None and not failed:
+            if parsed is not None and robots.file is not None and not has_failed:
                 await send(parsed, robotparser=robots.file.parser, request=fetch.source)
             if access is None or self.download.http_cache.offline:
                 return
@@ -411,7 +412,7 @@ class Fetcher:
                 result=access.outcome,
                 status=access.status,
                 body=access.body if isinstance(access, Successful) else None,
-                error=access.cause if failed else None,
+                error=access.cause if has_failed else None,
                 request=fetch.source,
                 robots=robots,
             )

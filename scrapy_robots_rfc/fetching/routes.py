@@ -73,14 +73,17 @@ def proxy_of(request: Request | None) -> str | None:
     return _USERINFO.sub(lambda match: match[1] or "", str(proxy)) if proxy else None
 
 
-def through(access: Unreachable | Local, request: Request | None) -> Unreachable | Local:
-    """Return a failure that names its proxy, if the request had one.
+def with_route(access: Unreachable | Local, request: Request | None) -> Unreachable | Local:
+    """Return the failure of a request, marked as a failure of its route if it has one.
 
-    A failure by a proxy, or by an account of its own, says nothing about the site.
+    A failure through a proxy, or of an FTP account, says nothing about the site.
     """
-    proxy = proxy_of(request)
     if request is None or isinstance(access, Local):
         return access
+    proxy = proxy_of(request)
     if proxy is not None:
-        return access._replace(cause=f"{access.cause}, through proxy {proxy}", route=True)
-    return access._replace(route=True) if has_account(request) else access
+        cause = f"{access.cause}, through proxy {proxy}"
+        return access._replace(cause=cause, route=True)
+    if has_account(request):
+        return access._replace(route=True)
+    return access

@@ -72,11 +72,11 @@ class Progress:
         if self._interval <= 0 or now < self._not_before:
             return
         self._not_before = now + min(MIN_WAIT, self._interval)
-        logged = [self._log_awaited(now), self._log_paced()]
+        logged = [self._log_fetches(now), self._log_paced()]
         if any(logged):
             self._not_before = now + self._interval
 
-    def _log_awaited(self, now: float) -> bool:
+    def _log_fetches(self, now: float) -> bool:
         """Log how many requests wait for a robots.txt, unless none has waited for long."""
         longest = None
         count = self.waiting.total()
@@ -111,7 +111,7 @@ class Progress:
             "%s waiting for their Crawl-delay or Request-rate; the last will start by %s"
             " (slowest: %s, every %g s)",
             pluralize(waiting.total(), "request"),
-            self._runtime.at(seconds[slowest]),
+            self._runtime.local_time_in(seconds[slowest]),
             slowest,
             interval(slowest),
         )

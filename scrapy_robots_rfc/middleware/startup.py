@@ -64,35 +64,35 @@ def settings_of(crawler: Crawler, ours: type) -> Settings:
     :raises NotConfigured: the crawl does not obey robots.txt.
     :raises SettingError: a value is not accepted.
     """
-    settings = crawler.settings
-    read = read_settings(settings)
-    _check_leaves(read, settings, ours)
+    scrapy_settings = crawler.settings
+    our_settings = read_settings(scrapy_settings)
+    _check_leaves(our_settings, scrapy_settings, ours)
     log = partial(logger.log, extra={"spider": crawler.spider})
-    for key, hint in _unknown(settings):
+    for key, hint in _unknown(scrapy_settings):
         log(logging.WARNING, "unknown setting %s (ignored)%s", key, hint)
-    if not read.obey:
-        is_chosen = settings.getpriority("ROBOTSTXT_OBEY")  # 0 for Scrapy's default
+    if not our_settings.obey:
+        is_chosen = scrapy_settings.getpriority("ROBOTSTXT_OBEY")  # 0 for Scrapy's default
         log(
             logging.INFO if is_chosen else logging.WARNING,
             "RfcRobotsTxtMiddleware is enabled, but ROBOTSTXT_OBEY is not True, so robots.txt is"
             " not obeyed; set ROBOTSTXT_OBEY = True, or remove the middleware",
         )
         raise NotConfigured
-    _log_middlewares(settings, ours, log)
-    if not has_our_queue(settings):
+    _log_middlewares(scrapy_settings, ours, log)
+    if not has_our_queue(scrapy_settings):
         log(
             logging.WARNING,
             "requests leave the scheduler before their robots.txt is known, so waiting requests"
             " occupy CONCURRENT_REQUESTS and are lost when the spider closes; set %s",
-            _queue_line(settings),
+            _queue_line(scrapy_settings),
         )
-    if read.dry_run:
+    if our_settings.dry_run:
         text = "ROBOTS_DRY_RUN is on, so requests are sent even if robots.txt disallows them"
         log(logging.WARNING, text)
-    if asks_once(crawler) and not settings.getpriority(BACKOFF):
+    if asks_once(crawler) and not scrapy_settings.getpriority(BACKOFF):
         # The user of a command for one page can run it again.
-        return read._replace(unreachable_backoff=())
-    return read
+        return our_settings._replace(unreachable_backoff=())
+    return our_settings
 
 
 def _log_middlewares(settings: BaseSettings, ours: type, log: Callable[..., None]) -> None:
@@ -209,15 +209,17 @@ def _check_leaves(settings: Settings, scrapy_settings: BaseSettings, ours: type)
 
 def _unknown(settings: BaseSettings) -> Iterator[tuple[str, str]]:
     """Yield the user's settings that look like ours but do not exist, with a hint."""
-    known = {key.partition("_")[2]: key for key in _SETTINGS}
+    without_prefix = {key.partition("_")[2]: key for key in _SETTINGS}
     for key in sorted(map(str, settings)):
-        if key in _SETTINGS or _PART not in key.lower() or not settings.getpriority(key):
+        is_set = settings.getpriority(key)
+        if key in _SETTINGS or _PART not in key.lower() or not is_set:
             continue
         similar = _similar(key.upper(), _SETTINGS, _VERY_SIMILAR)
-        if similar is None and key.startswith(_PREFIXES):
-            similar = known.get(_similar(key.partition("_")[2], known, _SIMILAR) or "")
-        elif similar is None:  # it may be a setting of the user's own
-            continue
+        if similar is None:
+            if not key.startswith(_PREFIXES):
+                continue  # it may be a setting of another component
+            name = _similar(key.partition("_")[2], without_prefix, _SIMILAR)
+            similar = without_prefix.get(name or "")
         yield key, f"; did you mean {similar}?" if similar else ""
 
 

@@ -123,7 +123,7 @@ class PacedSites(dict[Origin, PacedSite]):
         self._logged: set[int] = set()
 
     def note(self, robots: OriginPolicy, agent: Agent) -> PacedSite | None:
-        """Update a site as its robots.txt asks of an agent.
+        """Note the interval that a robots.txt asks of an agent.
 
         :returns: the site, or `None` if it is not paced.
         """

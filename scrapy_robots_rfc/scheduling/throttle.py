@@ -111,9 +111,10 @@ class Throttle:
         if site is None:
             return True
         seconds = self.due(origin)
-        if seconds:
+        if seconds is None:
+            return False
+        if seconds > 0:
             self.wake_in(seconds)
-        if seconds != 0:
             return False
         self._give_turn(request, site)
         self._count_wait(site, request)
