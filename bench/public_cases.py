@@ -2,11 +2,13 @@
 
 The package ai-crawler-robots has 150 crawlers and some robots.txt files. Each parser decides about
 URLs of these files, and of the files of our own cases, for each crawler. Every verdict other than
-ours must have a reason: the decision that our case tests, or an entry in `REASONS`.
+ours must have a reason: the decision that our case tests, an entry in `REASONS`, or a crawler name
+with characters that are not allowed in a product token.
 """
 
 from __future__ import annotations
 
+import re
 from collections import Counter, defaultdict
 from dataclasses import dataclass
 from importlib import import_module
@@ -33,12 +35,20 @@ REASONS = {"allow-ai-search-only": "RFC 2.2.1", "block-seo-tools": "RFC 2.2.1"}
 
 @dataclass(frozen=True, slots=True)
 class PublicFile:
-    """A file, URLs of its host, and why other parsers may differ from ours."""
+    """A file, URLs of its host, and the decision that it tests if it is one of our cases."""
 
     name: str
     body: bytes
     urls: tuple[str, ...]
-    reason: str
+    decision: str = ""
+
+    def reason(self, agent: str) -> str:
+        """Return why other parsers may decide differently about a crawler."""
+        if self.decision:
+            return self.decision
+        if not re.fullmatch(r"[A-Za-z_-]+", agent):
+            return "leading-run"
+        return REASONS.get(self.name, UNEXPLAINED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,8 +81,7 @@ def files() -> list[PublicFile]:
     found = []
     for slug in module.policies():
         body = module.policy(slug)["robots_txt"].encode()
-        reason = REASONS.get(slug, UNEXPLAINED)
-        found.append(PublicFile(slug, body, urls_of("e.example", body, _URLS), reason))
+        found.append(PublicFile(slug, body, urls_of("e.example", body, _URLS)))
     for question in questions():
         body = question.case.octets
         if len(body) < _MAX_SIZE and len(question.url) < _MAX_SIZE:
@@ -86,18 +95,18 @@ def compare(
 ) -> Iterator[Difference]:
     """Yield the verdicts of a parser that differ from ours."""
     for file in asked:
-        differing: dict[tuple[str, str], list[str]] = defaultdict(list)
+        differing: dict[tuple[str, str, str], list[str]] = defaultdict(list)
         ours, theirs = _once(PEERS[CORE].load), _once(load)
         for url in dict.fromkeys(file.urls):
             for agent in agents:
                 expected = answer(ours, file.body, url, agent)
                 given = answer(theirs, file.body, url, agent, _TIMEOUT)
                 if given != expected:
-                    differing[url, given].append(agent)
+                    differing[url, given, file.reason(agent)].append(agent)
                 if given.startswith("takes"):
                     break  # it would be as slow for the other crawlers
-        for (url, given), names in differing.items():
-            yield Difference(name, file.name, url, given, file.reason, tuple(names))
+        for (url, given, reason), names in differing.items():
+            yield Difference(name, file.name, url, given, reason, tuple(names))
 
 
 def _once(load: Load) -> Load:

@@ -1,3 +1,3 @@
 #!/bin/sh
-# Runs a command of the environment of `make check`, which is made first where it is not there yet.
+# Runs a command in the environment of `make check`, and creates the environment if it does not exist.
 make --no-print-directory --silent .venv/.ready && command=$1 && shift && exec ".venv/bin/$command" "$@"

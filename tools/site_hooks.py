@@ -1,4 +1,4 @@
-"""Hooks of mkdocs, which calls the functions named `on_...`: they add pages, and change links."""
+"""Hooks for mkdocs, which add pages and change links. mkdocs calls the functions named `on_...`."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ API_HEAD = """# Python API
 The public names of `scrapy_robots_rfc`, with their docstrings. Other names may change. See also
 [settings and request meta](settings.md), and [robots.txt in a spider](spiders.md).
 """
-#: Modules whose public names the package itself does not have.
+#: Modules with public names that the package does not export.
 API_MODULES = (
     "scrapy_robots_rfc.core.findings",
     "scrapy_robots_rfc.errors",
@@ -48,7 +48,7 @@ _HEAD = re.compile(r"<th\b[^>]*>(.*?)</th>", re.DOTALL)
 
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
-    """Spell anchors as GitHub does, so that links to headings lead there in both places."""
+    """Spell anchors as GitHub does, so that links to headings work in both places."""
     config.mdx_configs.setdefault("toc", {})["slugify"] = slugify(case="lower")
     return config
 
@@ -62,10 +62,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def reference() -> str:
-    """Return what mkdocstrings draws.
-
-    Each public name of the package and of some modules.
-    """
+    """Return the directives of mkdocstrings for all public names."""
     source = (ROOT / "scrapy_robots_rfc" / "__init__.py").read_text(encoding="utf-8")
     [table] = re.findall(r"^_MODULES = \{\n(.*?)^\}", source, _LINES)
     names = [
@@ -73,7 +70,7 @@ def reference() -> str:
         for name, module in re.findall(r'"(\w+)": "([\w.]+)"', table)
     ]
     blocks = [f"\n::: {name}\n" for name in names if not name.startswith(API_MODULES)]
-    # Of the service, docs/spiders.md describes what is for users.
+    # Show only the methods of the service that docs/spiders.md describes.
     [described] = re.findall(
         r"^## `RobotsService`\n(.*?)^## ", (ROOT / "docs/spiders.md").read_text("utf-8"), _LINES
     )
@@ -86,10 +83,7 @@ def reference() -> str:
 
 
 def on_page_markdown(markdown: str, page: Page, files: Files, **_: Any) -> str:  # noqa: ANN401 - mkdocs's own arguments
-    """Send links to pages of the site, or to the repository where they leave it.
-
-    Indent code as Markdown here wants.
-    """
+    """Change links to files outside the site into links to the repository, and indent code."""
     source = page.file.src_uri
     origin = next((name for name, built in FROM_ROOT.items() if built == source), f"docs/{source}")
 
@@ -97,7 +91,7 @@ def on_page_markdown(markdown: str, page: Page, files: Files, **_: Any) -> str: 
         return target_of(found[1], origin, files)
 
     parts = _CODE.split(_NESTED_FENCE.sub(indented, markdown))
-    # In code, GitHub wants a backslash before a | in a table; here it would be shown.
+    # GitHub needs a backslash before a | in code in a table, but Markdown would show it.
     parts = [
         part.replace("\\|", "|") if number % 2 else _LINK.sub(replaced, part)
         for number, part in enumerate(parts)
@@ -106,7 +100,7 @@ def on_page_markdown(markdown: str, page: Page, files: Files, **_: Any) -> str: 
 
 
 def on_page_content(html: str, **_: Any) -> str:  # noqa: ANN401 - mkdocs's own arguments
-    """Give each cell of a table the head of its column, which a narrow screen shows before it."""
+    """Add the head of its column to each cell of a table, for narrow screens."""
     return _TABLE.sub(labelled, html)
 
 
@@ -122,7 +116,7 @@ def labelled(table: re.Match[str]) -> str:
 
 
 def target_of(link: str, origin: str, files: Files) -> str:
-    """Return where a link leads on the site.
+    """Return the target of a link on the site.
 
     :param origin: the file with the link, relative to the root of the project.
     """
@@ -134,13 +128,10 @@ def target_of(link: str, origin: str, files: Files) -> str:
     if (path in FROM_ROOT or path.startswith("docs/")) and files.get_file_from_path(built):
         return f"{built}#{anchor}" if anchor else built
     if not (ROOT / path).exists():
-        raise PluginError(f"{origin} links to {link}, which is not there")
+        raise PluginError(f"{origin} links to {link}, which does not exist")
     return link_to(path, anchor)
 
 
 def indented(found: re.Match[str]) -> str:
-    """Return a block of code in a list item four columns further in than the item.
-
-    GitHub is content with two.
-    """
+    """Return a block of code in a list item, indented by four columns instead of two."""
     return textwrap.indent(f"{textwrap.dedent('  ' + found[1])}```", "    ")
