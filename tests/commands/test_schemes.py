@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import json
-from contextlib import closing
 from typing import TYPE_CHECKING
 
 import pytest
 
-from scrapy_robots_rfc.cache.entry import encode
-from scrapy_robots_rfc.cache.stores.sqlite import SqliteStore
-from tests.support.command_copies import DAY, OPEN
 from tests.support.command_line import run
 from tests.support.ftp_site import ftp_site
 
@@ -104,17 +100,3 @@ def test_missing_handler(tmp_path: Path) -> None:
         assert done.err.endswith(
             f"; {advice}, or use a copy of its file: check --robots FILE, lint FILE\n"
         )
-
-
-def test_cached_copies(tmp_path: Path) -> None:
-    """`cache` shows and deletes copies of origins with a scheme of ROBOTS_SCHEMES."""
-    path = tmp_path / "robots.sqlite"
-    with closing(SqliteStore(path)) as store:
-        store.open()
-        store.put("ftps://a.example:990", encode(OPEN), DAY)
-    given = ("ftps://a.example/x", "--store", f"sqlite:///{path}")
-    assert run("cache", "show", *given, folder=tmp_path).code == 2
-    own = ("-s", 'ROBOTS_SCHEMES={"ftps": {"port": 990}}')
-    done = run("cache", "show", *given, *own, folder=tmp_path)
-    assert (done.code, "ftps://a.example:990" in done.out) == (0, True)
-    assert run("cache", "purge", *given, *own, folder=tmp_path).out.startswith("1 origin deleted")

@@ -92,10 +92,3 @@ def test_stale_file(tmp_path: Path) -> None:
     )
     assert (checked["verdict"], checked["reason"]) == ("disallowed", "rule")
     assert checked["robots_txt"]["stale"] is shown["stale"] is True
-
-
-def test_dry_run(tmp_path: Path) -> None:
-    """ROBOTS_DRY_RUN changes no verdict."""
-    with Site({"/robots.txt": CLOSED}) as site:
-        done = run("check", site.url("/x"), "-s", "ROBOTS_DRY_RUN=1", folder=tmp_path)
-    assert done.code == 1

@@ -56,21 +56,6 @@ def test_nothing_to_say_is_no_text() -> None:
     assert Counted().text({"robotstxt/exempted": 3}, origin_log(), "shop") is None
 
 
-def test_quiet_crawl_has_two_lines() -> None:
-    """If nothing was disallowed, slow or failing, two lines say so."""
-    counted = {
-        "robotstxt/origins/successful": 1,
-        "robotstxt/origins/unavailable": 2,
-        "robotstxt/allowed": 9,
-    }
-    log = origin_log()
-    log.causes[Outcome.UNAVAILABLE]["404"] = 2
-    assert Counted().lines(counted, log) == [
-        "  sites: 1 successful, 2 unavailable (404), so everything is allowed",
-        "  requests: 9 allowed",
-    ]
-
-
 def test_rules_of_local_files_name_the_file() -> None:
     """A rule of a local file is not named as if it were in the site's own."""
     summary = Counted()
