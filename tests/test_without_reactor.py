@@ -10,23 +10,15 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import pytest
 
-OPTIONS = [
-    "-o",
-    "addopts=--import-mode=importlib",
-    "-p",
-    "no:twisted",
-    "-p",
-    "no:anyio",
-    "-n",
-    "0",
-    "-q",
-]
+#: pytest without its plugins for event loops, and in one process.
+COMMAND = "-m pytest -q -n 0 -p no:twisted -p no:anyio -o addopts=--import-mode=importlib"
 
 
 def test_without_a_reactor(pytestconfig: pytest.Config) -> None:
     """Crawls without a reactor have the same results as crawls with one."""
+    warnings = [f"-W{rule}" for rule in pytestconfig.getoption("pythonwarnings") or ()]
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", *OPTIONS, "tests/runtimes"],
+        [sys.executable, *COMMAND.split(), *warnings, "tests/runtimes"],
         cwd=pytestconfig.rootpath,
         env={**os.environ, "TESTS_WITHOUT_REACTOR": "1"},
         capture_output=True,
