@@ -207,7 +207,7 @@ def _overrides(value: Value, schemes: Mapping[str, Scheme] = SCHEMES) -> dict[Or
         except _WRONG:
             raise SettingError(" key", masked(key), f"an origin, such as {_ORIGIN}") from None
         if origin in paths:
-            raise SettingError(" key", masked(key), f"removed: {origin} has another entry")
+            raise SettingError(" key", masked(key), f"removed, because {origin} has another entry")
         paths[origin] = _entry(key, path, "the path of a robots.txt file", partial(_path, path))
     return paths
 

@@ -218,7 +218,7 @@ TWICE = {"https://a.example": "a.txt", "https://A.example:443/": "b.txt"}
             "ROBOTS_OVERRIDES",
             TWICE,
             "{} key = 'https://A.example:443/'",
-            "removed: https://a.example has another entry",
+            "removed, because https://a.example has another entry",
         ),
         ("ROBOTS_REPORT", {"": {}}, "{} key = ''", "a path or URI, such as 'robots.jsonl'"),
         ("ROBOTS_REPORT", {"a%s": 7}, "{}['a%s'] = 7", FEED),

@@ -119,11 +119,12 @@ class Report:
             raise
         except Exception as error:  # noqa: BLE001 - the user's own classes may raise anything
             place = without_credentials(uri)
-            # Without options, show only the place, as most users write it.
-            key, value = (f"{REPORT}[{place!r}]", options) if options else (REPORT, place)
+            key, value = f"{REPORT}[{place!r}]", masked(options)
+            accepted = "a dict of feed options, such as {'format': 'csv'}"
+            if not options:  # the user may have set only the place
+                key, value, accepted = REPORT, place, "a path or URI, such as 'robots.jsonl'"
             problem = error_text(error).removeprefix("ValueError: ")
-            accepted = f"a feed that Scrapy can export, such as 'robots.jsonl' ({problem})"
-            raise SettingError(key, masked(value), accepted) from None
+            raise SettingError(key, value, f"{accepted} ({problem})") from None
         crawler.signals.connect(self._decided, signals.request_disallowed)
         crawler.signals.connect(self._decided, signals.request_allowed)
         crawler.signals.connect(self._closed, scrapy_signals.spider_closed)

@@ -202,7 +202,7 @@ def test_mistaken_path(robots: Callable[..., Done], tmp_path: Path) -> None:
             " another path"
         ),
         tmp_path: (
-            f"it cannot be opened (IsADirectoryError: [Errno 21] Is a directory: '{tmp_path}')"
+            f"opening it failed (IsADirectoryError: [Errno 21] Is a directory: '{tmp_path}')"
         ),
         tmp_path / "mistyped": f"{tmp_path / 'mistyped'} does not exist or is empty",
         empty: f"{empty} does not exist or is empty",

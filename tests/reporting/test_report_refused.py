@@ -22,7 +22,7 @@ GZIP = "scrapy.extensions.postprocessing.GzipPlugin"
 SETTING = "a path or URI, such as 'robots.jsonl', or a dict"
 PLACE = "a path or URI, such as 'robots.jsonl'"
 FEED = "a dict of feed options"
-FEEDS = "a feed that Scrapy can export, such as 'robots.jsonl'"
+OPTIONS = "a dict of feed options, such as {'format': 'csv'}"
 
 
 class Picky:
@@ -96,7 +96,8 @@ async def test_options_that_cannot_work_stop_the_start(
     with pytest.raises(SettingError) as caught:
         await crawl([site.url("/x")], {**storages, "ROBOTS_REPORT": report})
     assert caught.value.key.startswith("ROBOTS_REPORT")
-    assert caught.value.accepted.startswith(f"{FEEDS} ({problem}")
+    accepted = PLACE if isinstance(report, str) else OPTIONS
+    assert caught.value.accepted.startswith(f"{accepted} ({problem}")
     error: BaseException | None = caught.value
     while error is not None:
         assert "secret" not in str(error)
@@ -119,8 +120,7 @@ async def test_error_shows_what_the_user_wrote(report: Any, shown: str) -> None:
     """The error shows the setting as the user wrote it, without the password of its URI."""
     with pytest.raises(SettingError) as caught:
         await crawl([], {"ROBOTS_REPORT": report})
-    start = f"ROBOTS_REPORT{shown} is not accepted; it must be {FEEDS} ("
-    assert str(caught.value).startswith(start)
+    assert str(caught.value).startswith(f"ROBOTS_REPORT{shown} is not accepted; it must be a ")
 
 
 @ensureDeferred

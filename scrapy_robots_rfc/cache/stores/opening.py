@@ -56,7 +56,7 @@ def open_store(spec: object, crawler: Crawler, key: str = CACHE) -> tuple[Store,
     except RobotsError:
         raise
     except Exception as error:
-        raise StoreError(f"it cannot be opened ({error_text(error)})") from error
+        raise StoreError(f"opening it failed ({error_text(error)})") from error
     return made
 
 

@@ -140,8 +140,8 @@ class Failing(MemoryStore):
 @pytest.mark.parametrize(
     ("error", "text"),
     [
-        (OSError("redis://me:secret@h"), "it cannot be opened (OSError: redis://h)"),
-        (NotConfigured("no host"), "it cannot be opened (NotConfigured: no host)"),
+        (OSError("redis://me:secret@h"), "opening it failed (OSError: redis://h)"),
+        (NotConfigured("no host"), "opening it failed (NotConfigured: no host)"),
         (StoreError("install it"), "install it"),
     ],
 )

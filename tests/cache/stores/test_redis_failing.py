@@ -37,7 +37,7 @@ def refusal(address: str) -> str:
         open_store(address, Crawler(Spider))
     text = str(caught.value)
     assert PASSWORD not in text
-    return text.removeprefix("it cannot be opened (")
+    return text.removeprefix("opening it failed (")
 
 
 def test_server_that_is_not_there(
