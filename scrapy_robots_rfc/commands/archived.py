@@ -201,7 +201,7 @@ def _records(paths: Sequence[str], damaged: dict[str, None]) -> Iterator[_Record
         try:
             with Path(path).open("rb") as file:
                 if not file.seekable():
-                    raise Failed(f"{path} cannot be read twice, as a pipe cannot: name a file")
+                    raise Failed(f"{path} is not a regular file; copy the archive to a file first")
                 is_packed = file.peek(2).startswith(GZIP_MAGIC)
                 unpacked = GzipFile(fileobj=file) if is_packed else file
                 if not b"WARC/".startswith(unpacked.peek(5)[:5]):

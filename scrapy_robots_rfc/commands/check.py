@@ -57,8 +57,8 @@ def _check(settings: ScrapySettings, console: Console, opts: Namespace) -> int:
     uses = parse_uses(opts.use)
     for label, nearest in unknown_labels(uses or ()):
         console.complain(
-            f"unknown label --use {label}; did you mean {nearest}? Only a site that names the label"
-            " can refuse it"
+            f"unknown label --use {label}; did you mean {nearest}? Only sites that mention it can"
+            " disallow it"
         )
     agents = common.agents_of(opts, ours, settings)
     found = _found_about(urls, ours, settings, console, opts)
@@ -100,8 +100,8 @@ def _warn_of_other_agents(
     for agent in agents:
         if recorded and tuple(map(str.lower, agent.tokens)) not in known:
             console.complain(
-                f"the archived crawl was made for {join_items(names)}, not for {agent.name}: it may"
-                " have decided otherwise"
+                f"the archived crawl was made for {join_items(names)} and not for {agent.name}, so"
+                " its decisions may differ"
             )
 
 
@@ -110,14 +110,14 @@ def _urls(console: Console, opts: Namespace) -> list[str]:
     if opts.urls and opts.urls != [common.STANDARD]:
         return [common.as_url(url) for url in opts.urls]
     if opts.robots == common.STANDARD:
-        raise Failed("standard input is the robots.txt, so name the URLs on the command line")
+        raise Failed("standard input is used for the robots.txt; pass the URLs as arguments")
     is_given = opts.urls or not console.stdin.isatty()
     data = common.read(common.STANDARD, console) if is_given else b""
     text = data.removeprefix(b"\xef\xbb\xbf").decode("utf-8", "surrogateescape")
     lines = map(str.strip, re.split("[\r\n]+", text))
     urls = [common.as_url(line) for line in lines if line and not line.startswith("#")]
     if not urls:
-        raise Failed("no URLs on standard input; send one per line, or name them as arguments")
+        raise Failed("no URLs on standard input; write one per line, or pass them as arguments")
     return urls
 
 

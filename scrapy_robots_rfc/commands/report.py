@@ -48,7 +48,7 @@ def _report(_: object, console: common.Console, opts: Namespace) -> int:
     if sums.broken:
         broken = pluralize(sums.broken, "broken record")
         name = common.source_name(opts.file)
-        console.complain(f"{name}: {broken} left out; everything else is summed up")
+        console.complain(f"{name}: ignored {broken}")
     if opts.html is not None:
         _write(opts.html, page(sums, opts.file), opts.file)
     if opts.json:
@@ -73,13 +73,13 @@ def summed(
     name = common.source_name(source)
     if sums.broken > sums.records:
         raise common.Failed(
-            f"{name} is not a report of ROBOTS_REPORT: most of its lines are not records;"
+            f"{name} is not a report, because most of its lines are not records;"
             " expected an uncompressed JSON Lines file written by ROBOTS_REPORT, each line with one"
             f" of the fields {', '.join(sorted(MARKS))}"
         )
     if only is not None and not 1 <= only <= len(sums.runs):
         runs = pluralize(len(sums.runs), "run")
-        raise common.Failed(f"{name} has only {runs}; there is no run {only}")
+        raise common.Failed(f"{name} only has {runs}, so there is no run {only}")
     return sums
 
 
@@ -355,19 +355,21 @@ def _write(name: str, text: str, report: str) -> None:
     path = Path(os.path.realpath(name))  # for `/dev/fd/N` that is a pipe, no such path exists
     try:
         if name == common.STANDARD or (Path(name).exists() and not path.is_file()):
-            raise common.Failed(f"refusing to write to {name}: it is not a file; name another file")
+            raise common.Failed(
+                f"refusing to write to {name}, because it is not a regular file; use another file"
+            )
         if path.exists() and report != common.STANDARD and path.samefile(report):
-            raise common.Failed(f"refusing to overwrite {name}: it is the report itself")
+            raise common.Failed(f"refusing to overwrite {name}, because it is the report itself")
         if path.exists() and not _is_page(path):
             raise common.Failed(
-                f"refusing to overwrite {name}: it is not an earlier page of this command;"
-                " delete it, or name another file"
+                f"refusing to overwrite {name}, because this command did not write it; delete it,"
+                " or use another file"
             )
         path.write_text(text, encoding="utf-8")
     except OSError as error:
         raise common.Failed(
             f"{path} cannot be written: {error.strerror};"
-            " name a file in a folder that has room and that you may write to"
+            " check the permissions and the free space, or use another file"
         ) from error
 
 

@@ -78,7 +78,7 @@ def _decoded(body: bytes, names: Sequence[bytes], limit: int) -> bytes:
     :param names: the codings in the order in which they were applied.
     """
     if len(names) > MAX_CODINGS:
-        raise DecodingError(f"{len(names)} content codings")
+        raise DecodingError(f"too many content codings ({len(names)})")
     max_coded = MAX_EXPANSION * limit
     fault = ""
     for stage, name in enumerate(reversed(names), 1):

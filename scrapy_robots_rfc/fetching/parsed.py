@@ -81,7 +81,7 @@ class ParsedRobots:
             allowed = self.parser.allowed(url, _name(agent))
             # Coroutines and strings are truthy, but neither is a verdict.
             if allowed not in (True, False):
-                raise TypeError(f"allowed() gave {allowed!r}, not True or False")
+                raise TypeError(f"allowed() returned {allowed!r} instead of True or False")
             return Decision(bool(allowed), Reason.PARSER)
         except Exception as error:  # noqa: BLE001 - third-party code
             self._log_once("%s.allowed() failed, so the page is disallowed", error)

@@ -336,6 +336,6 @@ def at_work(crawler: Crawler) -> RfcRobotsTxtMiddleware:
     middleware = crawler.get_downloader_middleware(RfcRobotsTxtMiddleware)
     if middleware is None:
         raise RuntimeError(
-            "RfcRobotsTxtMiddleware is not at work: enable it, and set ROBOTSTXT_OBEY to True"
+            "RfcRobotsTxtMiddleware is not active; enable it, and set ROBOTSTXT_OBEY = True"
         )
     return middleware

@@ -133,7 +133,7 @@ class Report:
         """Create the storage and the exporter, and test the options with a record."""
         for name in ("batch_item_count", "postprocessing"):
             if options.get(name):
-                raise ValueError(f"a report is one file, so it has no option {name!r}")
+                raise ValueError(f"a report is a single file, so {name!r} is not supported")
         filled_in = _filled_in(uri, options, crawler)
         self._place = without_credentials(filled_in)
         filter_class = load_object(options.get("item_filter", ItemFilter))

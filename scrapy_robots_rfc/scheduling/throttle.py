@@ -158,7 +158,7 @@ class Throttle:
         """
         while not self.take(request, origin):
             if _scrapy.is_closing(self._crawler):
-                raise RobotsUndecided("the spider closed before the turn of this request came")
+                raise RobotsUndecided("the spider closed before the request could be sent")
             waiter: Waiter[None] = Waiter()
             self.waiting[waiter] = origin
             try:

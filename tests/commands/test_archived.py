@@ -139,7 +139,9 @@ def test_another_agent_is_warned_of(path: Path) -> None:
         url = site.url("/x")
     both = ("--archive", SECOND, url, "--agent")
     assert check(path, *both, "foobot-news,foobot").err == ""
-    assert "made for foobot-news,foobot and otherbot, not for" in check(path, *both, "barbot").err
+    assert (
+        "made for foobot-news,foobot and otherbot and not for" in check(path, *both, "barbot").err
+    )
     same = check(path, url, "--agent", "FooBot-News,FooBot")
     assert (same.code, same.err) == (1, "")
     assert "  agent      FooBot-News,FooBot (from --agent)" in same.lines
@@ -147,8 +149,8 @@ def test_another_agent_is_warned_of(path: Path) -> None:
     assert other.code == 0
     assert "  agent      barbot (from --agent)" in other.lines
     assert other.err == (
-        "scrapy robots check: the archived crawl was made for foobot-news,foobot, not for barbot:"
-        " it may have decided otherwise\n"
+        "scrapy robots check: the archived crawl was made for foobot-news,foobot and not for"
+        " barbot, so its decisions may differ\n"
     )
 
 
@@ -379,7 +381,7 @@ def test_a_pipe_cannot_be_read_twice(tmp_path: Path) -> None:
     name = f"/dev/fd/{ours}"
     done = run("check", "--archive", name, "https://a.example/", folder=tmp_path)
     os.close(ours)
-    complaint = f"{name} cannot be read twice, as a pipe cannot: name a file"
+    complaint = f"{name} is not a regular file; copy the archive to a file first"
     assert (done.code, done.err) == (2, f"scrapy robots check: {complaint}\n")
 
 

@@ -158,16 +158,16 @@ def test_urls_or_the_file_come_from_standard_input(robots: Callable[..., Done], 
 @pytest.mark.parametrize(
     ("arguments", "stdin", "error"),
     [
-        (("-",), "", "no URLs on standard input; send one per line, or name them"),
+        (("-",), "", "no URLs on standard input; write one per line, or pass them"),
         (
             ("--robots", "-"),
             FILE,
-            "standard input is the robots.txt, so name the URLs on the command line",
+            "standard input is used for the robots.txt; pass the URLs as arguments",
         ),
         (
             (SITE, "--robots", "nowhere"),
             "",
-            "nowhere cannot be read: No such file or directory; name another file, or -",
+            "nowhere cannot be read: No such file or directory; use another file, or -",
         ),
         (
             (SITE, "--agent", " "),
@@ -363,8 +363,8 @@ def test_unknown_use(robots: Callable[..., Done], given: str) -> None:
     """An unknown label in --use has a warning with the nearest known one."""
     done = robots("check", SITE, "--use", "search,ai-train,trian-ai", "--robots", given)
     warning = (
-        "unknown label --use trian-ai; did you mean train-ai? Only a site that names the label can"
-        " refuse it"
+        "unknown label --use trian-ai; did you mean train-ai? Only sites that mention it can"
+        " disallow it"
     )
     assert done.err == f"scrapy robots check: {warning}\n"
 

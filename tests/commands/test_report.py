@@ -171,7 +171,7 @@ def test_a_second_run_is_shown_as_such(report: Report, sums: Sums) -> None:
     assert "  run        only run 2 of 2" in report(records, "--run", "2").lines
     for number in ("0", "3"):
         done = report(records, "--run", number)
-        complaint = f"r.jsonl has only 2 runs; there is no run {number}"
+        complaint = f"r.jsonl only has 2 runs, so there is no run {number}"
         assert (done.code, done.err) == (2, f"scrapy robots report: {complaint}\n")
 
 
@@ -280,7 +280,7 @@ def test_broken_lines_are_counted_and_left_out(octets: bytes, broken: int, repor
     found = json.loads(done.out)
     assert (done.code, found["broken"]) == (0, broken)
     assert found["requests"] == found["records"] == octets.count(b'"count"')
-    text = f"{broken} broken record{'s' * (broken > 1)} left out; everything else is summed up"
+    text = f"ignored {broken} broken record{'s' * (broken > 1)}"
     assert done.err == f"scrapy robots report: r.jsonl: {text}\n"
     records = f"{broken} record{'s' * (broken > 1)}"
     assert f"  broken     {records} left out" in report(octets).lines

@@ -62,11 +62,11 @@ def test_other_files_are_refused(octets: bytes, tmp_path: Path) -> None:
     (tmp_path / "r").write_bytes(octets)
     done = run("report", "r", folder=tmp_path)
     assert (done.code, done.out) == (2, "")
-    assert done.err == f"scrapy robots report: r is not a report of ROBOTS_REPORT: {ADVICE}"
+    assert done.err == f"scrapy robots report: r is not a report, because {ADVICE}"
     assert [path.name for path in tmp_path.iterdir()] == ["r"]
 
 
-UNREAD = "cannot be read: No such file or directory; name another file, or - for standard input"
+UNREAD = "cannot be read: No such file or directory; use another file, or - for standard input"
 
 
 @pytest.mark.parametrize(
@@ -74,8 +74,8 @@ UNREAD = "cannot be read: No such file or directory; name another file, or - for
     [
         (["nothere"], f"nothere {UNREAD}"),
         (["."], ". cannot be read: Is a directory; "),
-        (["good", "--html", "-"], "refusing to write to -: it is not a file; name another file"),
-        (["good", "--html", "/dev/null"], "refusing to write to /dev/null: it is not a file"),
+        (["good", "--html", "-"], "refusing to write to -, because it is not a regular file; "),
+        (["good", "--html", "/dev/null"], "refusing to write to /dev/null, because it is not a"),
         (["good", "--html", "n" * 300], f"{'n' * 300} cannot be written: File name too long; "),
         (["good", "--run", "one"], "argument --run: invalid int value: 'one'"),
     ],
@@ -123,7 +123,7 @@ def test_what_is_not_a_file_stays(folder: Path) -> None:
     for name in ("pipe", "link", "sub", "/dev/stdout"):
         done = run(*filled(name), folder=folder, stdout=writing)
         assert (done.code, done.err.count("\n")) == (2, 1)
-        assert f": refusing to write to {name}: it is not a file" in done.err
+        assert f": refusing to write to {name}, because it is not a regular file" in done.err
         assert contents(folder) == before
     os.close(reading)
     os.close(writing)
@@ -138,7 +138,7 @@ def test_the_report_is_not_overwritten(folder: Path) -> None:
     for name in (own, f"sub/../{own}", "link", "again", str(folder / own)):
         done = run(*filled(name), folder=folder)
         assert (done.code, done.out, done.err.count("\n")) == (2, "", 1)
-        assert f": refusing to overwrite {name}: it is the report itself\n" in done.err
+        assert f": refusing to overwrite {name}, because it is the report itself\n" in done.err
         assert contents(folder) == before
 
 
@@ -149,7 +149,7 @@ def test_another_file_is_not_overwritten(folder: Path) -> None:
         index.write_text(text)
         done = run(*filled(index.name), folder=folder)
         assert (done.code, done.out, index.read_text()) == (2, "", text)
-        assert "refusing to overwrite index.html: it is not an earlier page" in done.err
+        assert "refusing to overwrite index.html, because this command did not" in done.err
     index.write_text("")
     assert [run(*filled(index.name), folder=folder).code for _ in range(2)] == [0, 0]
 

@@ -163,7 +163,7 @@ async def test_robots_service_without_the_middleware() -> None:
 
     await crawl((), {"ROBOTSTXT_OBEY": False}, spider=Looking)
     assert found == [
-        "RfcRobotsTxtMiddleware is not at work: enable it, and set ROBOTSTXT_OBEY to True"
+        "RfcRobotsTxtMiddleware is not active; enable it, and set ROBOTSTXT_OBEY = True"
     ]
 
 
