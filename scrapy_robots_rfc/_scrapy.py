@@ -143,7 +143,7 @@ def is_under_way(crawler: Crawler, request: Request) -> bool:
     return active is None or request in active
 
 
-def under_way_of(crawler: Crawler) -> Callable[[str], int]:
+def page_counter(crawler: Crawler) -> Callable[[str], int]:
     """Return a function that counts the pages of a downloader slot that are under way."""
     slots = _slots(crawler)
 
@@ -154,7 +154,7 @@ def under_way_of(crawler: Crawler) -> Callable[[str], int]:
     return count
 
 
-def in_downloader(crawler: Crawler) -> list[Request]:
+def requests_in_downloader(crawler: Crawler) -> list[Request]:
     """Return the requests in the slots of the downloader, which have passed all middlewares."""
     slots = _slots(crawler).values()
     return [request for slot in slots for request in _get(crawler, slot, "Slot.active") or ()]
@@ -175,7 +175,7 @@ def has_small_pool(crawler: Crawler) -> bool:
     return any(pool in paths for pool in _SMALL_POOLS)
 
 
-def one_more(crawler: Crawler) -> Callable[[], None]:
+def allow_one_more(crawler: Crawler) -> Callable[[], None]:
     """Let the downloader have one request more than CONCURRENT_REQUESTS.
 
     Otherwise slow robots.txt files would stop the crawl.
@@ -202,7 +202,7 @@ def is_queued(crawler: Crawler, request: Request) -> bool:
     return _find(_queue_of(crawler, request), request) is not None
 
 
-def withdraw(crawler: Crawler, request: Request) -> bool:
+def remove_from_queue(crawler: Crawler, request: Request) -> bool:
     """Remove a cancelled request from the queue of its downloader slot: Scrapy would send it.
 
     :returns: whether it was there.
@@ -238,7 +238,7 @@ def cache_of(crawler: Crawler) -> tuple[Private, Private] | None:
     return None if policy is None or storage is None else (policy, storage)
 
 
-def asks_once(crawler: Crawler) -> bool:
+def is_one_page_command(crawler: Crawler) -> bool:
     """Return whether a user waits for one page, in a command of Scrapy or in its shell."""
     module = getattr(getattr(crawler.spidercls, "start", None), "__module__", "")
     return module in _ASK_ONCE or _get(crawler, crawler, "Crawler.crawling") is False

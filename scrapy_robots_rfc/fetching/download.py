@@ -155,7 +155,7 @@ class Downloader:
             return
         # HttpProxyMiddleware chooses a proxy from the environment again for each hop, by its
         # scheme.
-        chosen = self.routes.usual(source)
+        chosen = self.routes.default_route(source)
         if chosen is not None and chosen == self.routes.of(source):
             return
         meta["proxy"] = page_meta["proxy"]
@@ -194,14 +194,14 @@ class Downloader:
             self._crawler.signals.send_catch_log = self._wrapper  # type: ignore[method-assign]
         undo: Callable[[], object] = bool
         if not self._has_small_pool:  # such a handler would not send one request more
-            undo = _scrapy.one_more(self._crawler)
+            undo = _scrapy.allow_one_more(self._crawler)
         try:
             response = await engine.download_async(request)
             return response
         except CANCELLED:
             # Scrapy continues a transfer that has begun until its own timeout.
             current = exchange.fetch.request or request  # a retry is another one
-            if _scrapy.withdraw(self._crawler, current):
+            if _scrapy.remove_from_queue(self._crawler, current):
                 exchange.is_in_slot = False
             elif exchange.is_unanswered:
                 self._crawl.robots_txt_answered(current)

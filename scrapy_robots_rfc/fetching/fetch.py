@@ -194,7 +194,7 @@ class Fetcher:
             request = self.download.request(step.url, fetch, validators)
             if step.cookie:
                 request.headers[b"Cookie"] = step.cookie
-            answer = await self.pending.in_time(fetch, self.download.send(request))
+            answer = await self.pending.run_exchange(fetch, self.download.send(request))
             has_short_timeout = request.meta["download_timeout"] < limits.timeout
             if answer is CUT_SHORT or (has_short_timeout and isinstance(answer, LATE)):
                 return None

@@ -142,7 +142,7 @@ class PendingFetches:
 
     # Beginning and end.
 
-    def of(self, origin: Origin) -> PendingFetch | None:
+    def get(self, origin: Origin) -> PendingFetch | None:
         """Return the fetch of an origin, or `None` if none is under way."""
         return self._pending.get(origin)
 
@@ -239,7 +239,9 @@ class PendingFetches:
 
     # Time.
 
-    async def in_time(self, fetch: PendingFetch, exchange: Coroutine[Any, Any, T]) -> T | Exception:
+    async def run_exchange(
+        self, fetch: PendingFetch, exchange: Coroutine[Any, Any, T]
+    ) -> T | Exception:
         """Return the result or the error of an exchange, or the error by which `tick` ends it."""
         _raise_if_ended(fetch)
         self._start_clock(fetch)

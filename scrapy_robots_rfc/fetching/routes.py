@@ -57,7 +57,7 @@ class Routes:
         credentials = request.headers.get(b"Proxy-Authorization")
         return str(proxy) if credentials is None else f"{proxy} {credentials.decode('latin-1')}"
 
-    def usual(self, request: Request) -> Route:
+    def default_route(self, request: Request) -> Route:
         """Return the route that a request takes if it names none."""
         return self.of(Request(request.url)) if self._environment else None
 

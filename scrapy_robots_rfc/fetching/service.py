@@ -190,7 +190,7 @@ class RobotsService:
         exception = self.exception_of(origin)
         if exception is not None or _scrapy.is_closing(self._crawler):
             return PendingFetch(origin, has_ended=True, policy=exception)
-        fetch = self.pending.of(origin)
+        fetch = self.pending.get(origin)
         if fetch is not None:
             self._count(stats.WAITS)
             return fetch

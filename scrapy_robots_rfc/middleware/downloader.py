@@ -322,12 +322,12 @@ async def _result_of(result: _Result) -> Request | None:
 def robots_service(crawler: Crawler) -> RobotsService:
     """Return the service of a running crawl: ``robots_service(self.crawler)`` in a spider.
 
-    :raises RuntimeError: as `at_work`.
+    :raises RuntimeError: as `running_middleware`.
     """
-    return at_work(crawler).service
+    return running_middleware(crawler).service
 
 
-def at_work(crawler: Crawler) -> RfcRobotsTxtMiddleware:
+def running_middleware(crawler: Crawler) -> RfcRobotsTxtMiddleware:
     """Return the middleware of a running crawl, for other middlewares.
 
     :raises RuntimeError: the crawl does not use `RfcRobotsTxtMiddleware`, does not obey robots.txt,

@@ -10,7 +10,7 @@ from scrapy import Request
 from scrapy.crawler import Crawler
 
 from scrapy_robots_rfc import signals, stats
-from scrapy_robots_rfc._scrapy import asks_once
+from scrapy_robots_rfc._scrapy import is_one_page_command
 from scrapy_robots_rfc.core.decision import Decision, Reason, Refusal
 from scrapy_robots_rfc.errors import RobotsDisallowed, UnreachableError
 from scrapy_robots_rfc.fetching.parsed import OriginPolicy
@@ -33,7 +33,7 @@ class Enforcement:
         self._throttle = throttle
         self._signals_allowed = settings.report_allowed
         self._dry_run = settings.dry_run
-        self._asks_once = asks_once(crawler)
+        self._is_one_page_command = is_one_page_command(crawler)
         #: Disallowed requests that a dry run lets through.
         self.let_through: WeakSet[Request] = WeakSet()
 
@@ -86,7 +86,7 @@ class Enforcement:
             self.let_through.add(request)
             return
         self._throttle.release(request)
-        if self._asks_once and decision.reason in (Reason.UNREACHABLE, Reason.LOCAL):
+        if self._is_one_page_command and decision.reason in (Reason.UNREACHABLE, Reason.LOCAL):
             raise UnreachableError(f"{refusal.why}; {shown} was not sent")
         raise RobotsDisallowed(decision, refusal.why, refusal.by)
 

@@ -18,7 +18,7 @@ from scrapy.exceptions import NotConfigured
 from scrapy.settings import BaseSettings
 from scrapy.utils.python import global_object_name
 
-from scrapy_robots_rfc._scrapy import asks_once
+from scrapy_robots_rfc._scrapy import is_one_page_command
 from scrapy_robots_rfc.core.agents import USER_AGENT_KEY
 from scrapy_robots_rfc.core.preferences import DECLARED_KEY, USE_ATTRIBUTE
 from scrapy_robots_rfc.errors import SettingError
@@ -89,7 +89,7 @@ def settings_of(crawler: Crawler, ours: type) -> Settings:
     if our_settings.dry_run:
         text = "ROBOTS_DRY_RUN is on, so requests are sent even if robots.txt disallows them"
         log(logging.WARNING, text)
-    if asks_once(crawler) and not scrapy_settings.getpriority(BACKOFF):
+    if is_one_page_command(crawler) and not scrapy_settings.getpriority(BACKOFF):
         # The user of a command for one page can run it again.
         return our_settings._replace(unreachable_backoff=())
     return our_settings

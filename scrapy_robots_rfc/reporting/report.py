@@ -44,7 +44,7 @@ from scrapy_robots_rfc.core.text import (
 )
 from scrapy_robots_rfc.errors import MissingPackageError, SettingError
 from scrapy_robots_rfc.fetching.parsed import EXEMPT, OriginPolicy
-from scrapy_robots_rfc.middleware.downloader import at_work
+from scrapy_robots_rfc.middleware.downloader import running_middleware
 from scrapy_robots_rfc.policy.origins import without_userinfo
 from scrapy_robots_rfc.reporting.summary import exempted
 from scrapy_robots_rfc.settings import Settings
@@ -298,7 +298,7 @@ def agent_name(crawler: Crawler, request: Request | None) -> str | None:
     :param request: `None` for the agent of the crawl.
     """
     try:
-        agents = at_work(crawler).user_agents
+        agents = running_middleware(crawler).user_agents
         agent = agents.default() if request is None else agents.of(request)
     except Exception:  # noqa: BLE001 - the meta of a request, or a property of the spider
         return None

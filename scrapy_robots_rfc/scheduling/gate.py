@@ -125,7 +125,7 @@ class Gate:
 
     # Called by the queues.
 
-    def of(self, request: Request) -> QueuedOrigin:
+    def queued_origin(self, request: Request) -> QueuedOrigin:
         """Return the queued origin of a request, or that for `None` if no robots.txt applies."""
         origin = None
         if not request.meta.get("dont_obey_robotstxt"):
@@ -151,7 +151,7 @@ class Gate:
             return 0.0
         if queued.state is State.NO_ROOM:
             return None
-        if files.pending.of(origin) is not None:
+        if files.pending.get(origin) is not None:
             queued.state = State.FETCHING
             return None
         seconds = self._throttle.due(origin) if self._throttle.sites else 0.0
@@ -278,7 +278,7 @@ class Gate:
             # Check this first: there may be many origins, but few are in this state.
             if queued.state is not State.FETCHING or queued.origin is None or not queued.size:
                 continue
-            fetch = self._files.pending.of(queued.origin)
+            fetch = self._files.pending.get(queued.origin)
             if fetch is not None:
                 yield queued.size, fetch
 

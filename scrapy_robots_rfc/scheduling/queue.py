@@ -17,7 +17,7 @@ from scrapy import Request
 from scrapy.crawler import Crawler
 from scrapy.pqueues import ScrapyPriorityQueue
 
-from scrapy_robots_rfc._scrapy import peek, under_way_of, wake_engine
+from scrapy_robots_rfc._scrapy import page_counter, peek, wake_engine
 from scrapy_robots_rfc.scheduling.disk import (
     NO_ORIGIN,
     QueueFolder,
@@ -90,7 +90,7 @@ class OriginPriorityQueue:
             ScrapyPriorityQueue, crawler, downstream_queue_cls, start_queue_cls=start_queue_cls
         )
         self._gate = gate_of(crawler)
-        self._pages_under_way = under_way_of(crawler)
+        self._pages_under_way = page_counter(crawler)
         #: Number of requests in the queue.
         self.size: int = 0
         # The parts of each slot that are not parked, the next one first.
@@ -127,7 +127,7 @@ class OriginPriorityQueue:
         :raises ValueError: a queue on disk cannot write it.
         """
         restore_filter(request)
-        queued = self._gate.of(request)
+        queued = self._gate.queued_origin(request)
         slot = slot_of(request)
         part = queued.parts.get((self, slot))
         if not isinstance(part, QueuePart):
@@ -157,7 +157,7 @@ class OriginPriorityQueue:
     def _resume(self, key: str) -> None:
         """Continue with the part that has a key in the state."""
         slot, _, name = key.rpartition(" ")
-        queued = self._gate.of(Request(f"{name}/" if "://" in name else "data:,"))
+        queued = self._gate.queued_origin(Request(f"{name}/" if "://" in name else "data:,"))
         if queued.origin is None and name != NO_ORIGIN:  # Scrapy's own queue has other keys
             slot = key
             queued = self._unsorted

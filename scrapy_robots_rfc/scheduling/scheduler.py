@@ -86,7 +86,7 @@ class _Parking:
             if request is None:
                 return None
             restore_filter(request)
-            queued = self._gate.of(request)
+            queued = self._gate.queued_origin(request)
             has_parked = bool(queued.parts)  # then this request is not the next of its origin
             if not has_parked and self._gate.wait(queued, partial(_peeked, request)) == 0:
                 self._gate.hand_out(request, queued)

@@ -76,7 +76,7 @@ class Throttle:
             connect(self.answered, signals.request_left_downloader)
         if self._share is not None:
             site.turns = self._share(site.origin, partial(self._wake_site, site.origin))
-        for request in _scrapy.in_downloader(self._crawler):
+        for request in _scrapy.requests_in_downloader(self._crawler):
             if request not in self._turns and self._origin_of(request) == site.origin:
                 self._give_turn(request, site)
 

@@ -40,7 +40,7 @@ from scrapy_robots_rfc.core.ruleset import ROBOTS_TXT
 from scrapy_robots_rfc.core.text import error_text
 from scrapy_robots_rfc.errors import AgentError, RobotsUndecided, SettingError
 from scrapy_robots_rfc.fetching.parsed import OriginPolicy
-from scrapy_robots_rfc.middleware.downloader import RfcRobotsTxtMiddleware, at_work
+from scrapy_robots_rfc.middleware.downloader import RfcRobotsTxtMiddleware, running_middleware
 from scrapy_robots_rfc.policy.access import MAX_REDIRECTS, PROXY_REFUSES, target_of
 from scrapy_robots_rfc.policy.origins import Origin
 from scrapy_robots_rfc.settings import read_settings
@@ -138,7 +138,7 @@ class RfcUseMiddleware:
 
     @cached_property
     def _robots(self) -> RfcRobotsTxtMiddleware:
-        return at_work(self._crawler)
+        return running_middleware(self._crawler)
 
     async def process_request(self, request: Request) -> None:
         """Check the uses of a request against robots.txt.

@@ -62,7 +62,7 @@ class Desk:
     async def get(self, fetch: PendingFetch) -> OriginPolicy:
         while True:
             self.asked.append(fetch.origin.host)
-            answer = await self.fetches.in_time(fetch, self.answer(fetch.origin.host))
+            answer = await self.fetches.run_exchange(fetch, self.answer(fetch.origin.host))
             if answer is not CUT_SHORT:
                 return policy(answer if isinstance(answer, str) else type(answer).__name__)
             fetch.was_cut = True
@@ -103,11 +103,11 @@ async def test_all_waiters_get_one_value() -> None:
     """All waiters of a fetch get the same value, and its end is reported once."""
     desk = Desk()
     fetch = desk.begin()
-    assert desk.fetches.of(origin("a")) is fetch
+    assert desk.fetches.get(origin("a")) is fetch
     await turns()
     desk.answers["a"].callback("value")
     assert await causes(fetch) == ["value"] * 3
-    assert (desk.asked, desk.ended, desk.fetches.of(origin("a"))) == (["a"], [fetch], None)
+    assert (desk.asked, desk.ended, desk.fetches.get(origin("a"))) == (["a"], [fetch], None)
     assert await fetch.result() is fetch.policy
 
 
@@ -171,7 +171,7 @@ async def test_exchange_that_cannot_be_cancelled(clock: Clock, is_closed: bool) 
     desk = Desk()
 
     async def get(fetch: PendingFetch) -> OriginPolicy:
-        await desk.fetches.in_time(fetch, deaf())
+        await desk.fetches.run_exchange(fetch, deaf())
         raise AssertionError
 
     async def deaf() -> None:
@@ -217,7 +217,7 @@ async def test_line(clock: Clock) -> None:
     assert desk.asked == [*hosts, "b", "c", cut]
     desk.fetches.when_room(lambda: None)
     passes(desk, clock, TIMEOUT - TICK)
-    assert not desk.fetches.of(origin(cut)).interruption  # type: ignore[union-attr]  # set by `begin`
+    assert not desk.fetches.get(origin(cut)).interruption  # type: ignore[union-attr]  # set by `begin`
     desk.close()
 
 

@@ -14,7 +14,7 @@ from scrapy_robots_rfc import Reason, RobotsDisallowed
 from tests.support.crawling import crawl, records
 from tests.support.parsers import Fixed
 from tests.support.site import robots
-from tests.support.timed_site import DELAY, PACED, Clocked, Following, fetched, gaps, urls
+from tests.support.timed_site import DELAY, PACED, Clocked, Following, at_noon, fetched, gaps, urls
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -86,6 +86,19 @@ async def test_forbid(site: Clocked) -> None:
     assert [
         result.stat(key) for key in ("forbidden", "forbidden/crawl_delay", "crawl_delay/sites")
     ] == [3, 3, 0]
+
+
+@pytest.mark.parametrize(("window", "counts"), [("1100-1300", True), ("0600-0845", False)])
+@ensureDeferred
+async def test_window_of_a_request_rate(
+    site: Clocked, window: str, counts: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A Request-rate with a time window counts only in that window."""
+    at_noon(monkeypatch)
+    site.replies["/robots.txt"] = robots(f"User-agent: *\nRequest-rate: 5/1s {window}\n")
+    result = await crawl(urls(site, PAGES))
+    assert (min(gaps(site)) >= DELAY) is counts
+    assert result.stat("crawl_delay/sites") == counts
 
 
 @ensureDeferred

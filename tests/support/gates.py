@@ -45,7 +45,7 @@ class Files:
         assert not counted
         return True if self.is_known(origin) else None
 
-    def of(self, origin: Origin) -> PendingFetch | None:
+    def get(self, origin: Origin) -> PendingFetch | None:
         """Return a fetch that was started."""
         return self.fetches.get(origin)
 

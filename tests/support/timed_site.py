@@ -68,16 +68,12 @@ class Following(Pages):
 
     def parse(self, response: Any, **_: Any) -> Any:
         super().parse(response)
-        self.before_next()
         while self.following:
             request = self.following.pop(0)
             yield request.replace(callback=self.parse, errback=self.failed, dont_filter=True)
             if self.one_by_one:
                 self.one_by_one -= 1
                 return
-
-    def before_next(self) -> None:
-        """Do nothing; subclasses override this."""
 
 
 def at_noon(monkeypatch: pytest.MonkeyPatch) -> None:
