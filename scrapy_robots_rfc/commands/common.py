@@ -266,7 +266,7 @@ def opened(source: str, console: Console) -> Iterator[BinaryIO]:
     except OSError as error:
         raise Failed(
             f"{source_name(source)} cannot be read: {error.strerror};"
-            " name another file, or - for standard input"
+            " use another file, or - for standard input"
         ) from error
 
 
